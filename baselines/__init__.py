@@ -1,1 +1,1 @@
-"""What Springline is compared with: chosen by name, as installed packages are; the product imports nothing of it."""
+"""Baselines for benchmarks, selected by name like installed plug-ins; the product does not import them."""

@@ -1,7 +1,8 @@
-"""The patent's procedure to the letter, for comparison: the mode `stepwise-literal`.
+"""The patent's procedure, implemented literally, as a baseline: the mode `stepwise-literal`.
 
-Steps 1 to 3 of the text, with its marks compared as `stepwise` compares them. Signals are the text's two: level 1 is
-"slow down", level 0 "undo a step"; they have no lease. The upstream has one state for all of its downstreams.
+Steps 1 to 3 of the patent's text, with its marks compared as in `stepwise`. There are two signals, as in the text:
+level 1 is "slow down", level 0 is "undo a step"; they have no lease. An upstream stage has one state for all of its
+downstream stages.
 """
 
 from __future__ import annotations
@@ -10,83 +11,112 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from springline.persistence.model.codec import from_plain, plain
-from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded
+from springline.persistence.model.codec import from_json_value, to_json_value
+from springline.spark_jobs.streaming.backpressure.admission import (
+    MINIMUM_RATE,
+    AdmissionDecision,
+    StageObservation,
+    Throttle,
+    clamp_rate,
+)
 from springline.spark_jobs.streaming.backpressure.signals import Signal
-from springline.spark_jobs.streaming.backpressure.stepwise import Marks
+from springline.spark_jobs.streaming.backpressure.stepwise import Thresholds
 
 
 @dataclass(slots=True)
-class _Known:
-    """What it remembers: upstreams that it thinks throttled, since when; its own rate, and who asked, when and why."""
+class _LiteralState:
+    """The state of a stage: the upstream stages that it throttles and since when, its own rate, and which downstream
+    stage throttles it, when and why.
+    """
 
-    slowed: dict[str, float] = field(default_factory=dict)
-    checked: float | None = None
-    under: float | None = None
+    throttled_since: dict[str, float] = field(default_factory=dict)
+    checked_at: float | None = None
+    underloaded_since: float | None = None
     sequence: int = 0
     rate: float | None = None
-    origin: float | None = None
-    by: tuple[str, float, str] | None = None
+    original_rate: float | None = None
+    throttled_by: tuple[str, float, str] | None = None
 
 
 class StepwiseLiteral:
-    """The mode `stepwise-literal` for one stage; its faults are the text's (`stepwise` names them)."""
+    """The mode `stepwise-literal` for one stage; its flaws are those of the text (`stepwise` lists them)."""
 
-    def __init__(self, stage: str, state: Mapping[str, Any] | None = None, marks: Marks | None = None) -> None:
+    def __init__(self, stage: str, state: Mapping[str, Any] | None = None, marks: Thresholds | None = None) -> None:
         self._stage = stage
-        self._marks = marks or Marks()
-        self._known = from_plain(_Known, state or {}, f"the state of back-pressure of stage {stage}")
+        self._marks = marks or Thresholds()
+        self._state = from_json_value(_LiteralState, state or {}, f"the state of back-pressure of stage {stage}")
 
-    def look(self, seen: Seen) -> Admitted:
-        """Decide once; see `Admission`."""
-        signals = self._checks(seen)
-        for signal in seen.signals:
-            self._obey(signal, seen)
-        whom = tuple(Throttle(self._stage, each, since, "overloaded", 1) for each, since in self._known.slowed.items())
-        by = (
-            ()
-            if self._known.by is None
-            else (Throttle(self._known.by[0], self._stage, self._known.by[1], self._known.by[2], 1),)
+    def decide(self, observation: StageObservation) -> AdmissionDecision:
+        """Make one decision from an observation; see `Admission`."""
+        signals = self._check_queue(observation)
+        for signal in observation.signals:
+            self._obey(signal, observation)
+        throttles = tuple(
+            Throttle(self._stage, each, since, "overloaded", 1) for each, since in self._state.throttled_since.items()
         )
-        return Admitted(
-            None if self._known.rate is None else bounded(self._known.rate, seen.original), signals, by, whom
+        throttled_by = (
+            ()
+            if self._state.throttled_by is None
+            else (
+                Throttle(
+                    self._state.throttled_by[0],
+                    self._stage,
+                    self._state.throttled_by[1],
+                    self._state.throttled_by[2],
+                    1,
+                ),
+            )
+        )
+        return AdmissionDecision(
+            None if self._state.rate is None else clamp_rate(self._state.rate, observation.unthrottled_rate),
+            signals,
+            throttled_by,
+            throttles,
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The state, from which another one goes on."""
-        told: dict[str, Any] = plain(self._known)
-        return told
+        """Return the state, from which another instance can continue."""
+        state: dict[str, Any] = to_json_value(self._state)
+        return state
 
-    def _checks(self, seen: Seen) -> tuple[Signal, ...]:
-        queue, at = seen.measured.standing, seen.at
+    def _check_queue(self, observation: StageObservation) -> tuple[Signal, ...]:
+        queue, now = observation.measurement.standing, observation.observed_at
         if queue > self._marks.low:
-            self._known.under = None
-        elif self._known.under is None:
-            self._known.under = at
-        if self._known.checked is not None and at - self._known.checked < self._marks.sensitivity:
+            self._state.underloaded_since = None
+        elif self._state.underloaded_since is None:
+            self._state.underloaded_since = now
+        if self._state.checked_at is not None and now - self._state.checked_at < self._marks.sensitivity:
             return ()
-        self._known.checked = at
+        self._state.checked_at = now
         if queue >= self._marks.high:
-            chosen = [each for each in seen.upstreams if each not in self._known.slowed]
-            self._known.slowed |= dict.fromkeys(chosen, at)
-            return tuple(self._signal(each, 1) for each in chosen)
-        if self._known.under is not None and at - self._known.under >= self._marks.sensitivity:
-            chosen, self._known.slowed = list(self._known.slowed), {}
-            return tuple(self._signal(each, 0) for each in chosen)
+            upstreams = [each for each in observation.upstreams if each not in self._state.throttled_since]
+            self._state.throttled_since |= dict.fromkeys(upstreams, now)
+            return tuple(self._signal(each, 1) for each in upstreams)
+        if self._state.underloaded_since is not None and now - self._state.underloaded_since >= self._marks.sensitivity:
+            upstreams, self._state.throttled_since = list(self._state.throttled_since), {}
+            return tuple(self._signal(each, 0) for each in upstreams)
         return ()
 
-    def _signal(self, upstream: str, level: int) -> Signal:
-        self._known.sequence += 1
+    def _signal(self, upstream: str, throttle_level: int) -> Signal:
+        self._state.sequence += 1
         return Signal(
-            self._stage, upstream, self._known.sequence, None, level, None, "overloaded" if level else "underloaded"
+            self._stage,
+            upstream,
+            self._state.sequence,
+            None,
+            throttle_level,
+            None,
+            "overloaded" if throttle_level else "underloaded",
         )
 
-    def _obey(self, signal: Signal, seen: Seen) -> None:
-        if signal.level and self._known.rate is None:
-            self._known.origin = min(max(seen.measured.outflow, MINIMUM), seen.original)
-            self._known.rate = self._known.origin * self._marks.ratio
-            self._known.by = (signal.downstream, seen.at, signal.why)
-        elif not signal.level and self._known.rate is not None and self._known.origin is not None:
-            self._known.rate /= self._marks.ratio
-            if self._known.rate >= self._known.origin * (1 - 1e-9):
-                self._known.rate = self._known.origin = self._known.by = None
+    def _obey(self, signal: Signal, observation: StageObservation) -> None:
+        if signal.throttle_level and self._state.rate is None:
+            self._state.original_rate = min(
+                max(observation.measurement.outflow, MINIMUM_RATE), observation.unthrottled_rate
+            )
+            self._state.rate = self._state.original_rate * self._marks.ratio
+            self._state.throttled_by = (signal.downstream, observation.observed_at, signal.reason)
+        elif not signal.throttle_level and self._state.rate is not None and self._state.original_rate is not None:
+            self._state.rate /= self._marks.ratio
+            if self._state.rate >= self._state.original_rate * (1 - 1e-9):
+                self._state.rate = self._state.original_rate = self._state.throttled_by = None

@@ -1,6 +1,6 @@
-"""Join strategies that look at no loads: JB, JB with subgroups, and hash; tuples move only when the units change.
+"""Static join strategies: JB, JB with subgroups, and hash. They ignore loads; tuples move only on a rescale.
 
-`jb` and `jb6` are what the paper of D-JB compares with. `theta` and the costs mean nothing to them.
+`jb` and `jb6` are the baselines of the paper on D-JB. `theta` and `costs` have no effect on them.
 """
 
 from __future__ import annotations
@@ -11,77 +11,83 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS
-from springline.spark_jobs.streaming.join.routing.loads import Loads, Plan
-from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import gathering
-from springline.spark_jobs.streaming.join.routing.strategies.costs import Costs
-from springline.spark_jobs.streaming.join.routing.strategies.hash_placement import checked, places_by_hash, units_of
-from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
-from springline.spark_jobs.streaming.join.wire import Side
+from springline.spark_jobs.streaming.join.routing.loads import Loads, RebalancePlan
+from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import gather_moves
+from springline.spark_jobs.streaming.join.routing.strategies.costs import CostWeights
+from springline.spark_jobs.streaming.join.routing.strategies.hash_placement import (
+    active_units,
+    places_by_hash,
+    side_units,
+)
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Placement, RoutingTable, TableDraft
+from springline.spark_jobs.streaming.join.wire import JoinSide
 
 
 @dataclass(frozen=True)
-class Fixed(ABC):
-    """A strategy whose table follows from the number of units, and from the table before."""
+class StaticStrategy(ABC):
+    """A strategy whose routing table depends only on the number of units and on the previous table."""
 
     theta: float
-    costs: Costs
+    costs: CostWeights
     name: ClassVar[str] = ""
     everywhere: ClassVar[bool] = False
 
-    def first(self, room: int, units: int, block: int = 0) -> Table:
-        """The table to begin with."""
-        active = checked(room, units)
+    def first(self, max_units: int, units: int, block: int = 0) -> RoutingTable:
+        """Return the initial routing table."""
+        active = active_units(max_units, units)
         left, right = (tuple(self.places(side, units)) for side in SIDES)
-        return Table(1, room, active, (left, right), block=block, everywhere=self.everywhere)
+        return RoutingTable(1, max_units, active, (left, right), block=block, probes_everywhere=self.everywhere)
 
-    def plan(self, table: Table, loads: Loads, units: int) -> Plan | None:
-        """For other units: buckets go elsewhere, as few as can be."""
-        active = checked(table.room, units)
+    def plan(self, table: RoutingTable, loads: Loads, units: int) -> RebalancePlan | None:
+        """Plan a change of the number of units that moves as few buckets as possible; None if it is unchanged."""
+        active = active_units(table.max_units, units)
         if active == table.units:
             return None
-        draft = Draft(table)
+        draft = TableDraft(table)
         for side in SIDES:
             for bucket, place in enumerate(self.places(side, units, [one.units[0] for one in table.buckets[side]])):
                 draft.route_bucket(side, bucket, place)
         after = draft.table(units=active)
-        why = f"{units} units instead of {len(table.units)}"
-        return Plan(after, gathering(table, after, loads, lambda side, key: why), (why,))
+        reason = f"{units} units instead of {len(table.units)}"
+        return RebalancePlan(after, gather_moves(table, after, loads, lambda side, key: reason), (reason,))
 
     @abstractmethod
-    def places(self, side: Side, units: int, owners: Sequence[int] = ()) -> list[Place]:
-        """A side's places by bucket, near to where the buckets are."""
+    def places(self, side: JoinSide, units: int, owners: Sequence[int] = ()) -> list[Placement]:
+        """Return the placement of each bucket of a side, close to the current `owners`."""
 
 
-class Hash(Fixed):
-    """Both sides of a key at one unit, by hash: nothing is sent twice, and a heavy key is its unit's burden."""
+class Hash(StaticStrategy):
+    """Both sides of a key are stored at one unit, by hash: no tuple is sent twice, but a heavy key loads its unit."""
 
     name = "hash"
 
-    def places(self, side: Side, units: int, owners: Sequence[int] = ()) -> list[Place]:
-        """In turns over all units."""
+    def places(self, side: JoinSide, units: int, owners: Sequence[int] = ()) -> list[Placement]:
+        """Distribute the buckets round-robin over all units."""
         return places_by_hash(range(units), owners)
 
 
-class TwoSides(Fixed):
+class TwoSides(StaticStrategy):
     """The paper's JB: half of the units for each side, stored by hash; a probe goes to all units of the other side."""
 
     name = "jb"
     everywhere = True
 
-    def places(self, side: Side, units: int, owners: Sequence[int] = ()) -> list[Place]:
-        """In turns over the units of the side."""
-        return places_by_hash(units_of(side, units), owners)
+    def places(self, side: JoinSide, units: int, owners: Sequence[int] = ()) -> list[Placement]:
+        """Distribute the buckets round-robin over the units of the side."""
+        return places_by_hash(side_units(side, units), owners)
 
 
-class Subgroups(Fixed):
-    """The paper's JB6: up to six subgroups a side, by hash; stored anywhere in one, probed all over the other."""
+class Subgroups(StaticStrategy):
+    """The paper's JB6: up to six subgroups per side, by hash; a tuple is stored at any unit of its subgroup, and probes
+    all units of the other side's.
+    """
 
     name = "jb6"
     groups = 6
 
-    def places(self, side: Side, units: int, owners: Sequence[int] = ()) -> list[Place]:
-        """A bucket has a subgroup."""
-        own = units_of(side, units)
+    def places(self, side: JoinSide, units: int, owners: Sequence[int] = ()) -> list[Placement]:
+        """Assign each bucket to a subgroup."""
+        own = side_units(side, units)
         groups = max(min(self.groups, units // 2), 1)
-        places = [Place.at(own[group::groups]) for group in range(groups)]
+        places = [Placement.from_shares(own[group::groups]) for group in range(groups)]
         return [places[bucket % groups] for bucket in range(BUCKETS)]

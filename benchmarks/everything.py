@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from springline.persistence.text.formatting import say_seconds
+from springline.persistence.text.formatting import format_seconds
 
 
 def run_all(names: Iterable[str], folder: Path, console: Console) -> bool:
@@ -32,7 +32,7 @@ def run_all(names: Iterable[str], folder: Path, console: Console) -> bool:
         met, missed = goals_of(folder / f"{name}.json")
         ended = ended and missed is not None
         told = f"did not come to its end: see {log.name}" if missed is None else "\n".join(missed)
-        table.add_row(name, say_seconds(time.monotonic() - begun), str(met), told)
+        table.add_row(name, format_seconds(time.monotonic() - begun), str(met), told)
     console.print(table)
     return ended
 

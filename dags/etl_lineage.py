@@ -1,6 +1,6 @@
-"""The daily workflow over real files: load, clean, check, count; tasks and edges follow from the registry.
+"""The daily example workflow: load, clean, check, count; its tasks and edges are derived from the registry.
 
-It is there where SPRINGLINE_OPERATIONS asks for its operations, those of springline.spark_jobs.etl.
+The DAG exists only if SPRINGLINE_OPERATIONS names its operations, springline.spark_jobs.etl.
 """
 
 from datetime import datetime
@@ -8,7 +8,7 @@ from datetime import datetime
 from airflow.sdk import DAG, Param
 
 from springline import Strategy
-from springline.airflow import PATIENT, DailyUntil, dataset_tasks
+from springline.airflow import RETRY_ARGS, DailyUntil, dataset_tasks
 from springline.spark_jobs.settings import JobSettings
 
 if "springline.spark_jobs.etl" in JobSettings().operations:
@@ -35,7 +35,7 @@ if "springline.spark_jobs.etl" in JobSettings().operations:
                 description="The day, as 2013-01-05; empty: that of the run's data interval",
             ),
         },
-        default_args=PATIENT,
+        default_args=RETRY_ARGS,
         doc_md=__doc__,
         tags=["springline"],
     ):

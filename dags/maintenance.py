@@ -1,4 +1,4 @@
-"""The DAG that keeps catalog and stores true to each other."""
+"""The DAG that keeps the catalog and the stores consistent."""
 
 from springline.airflow import maintenance_dag
 

@@ -1,4 +1,4 @@
-"""The DAG that persists what the workflows made, most valuable first."""
+"""The DAG that persists the output of the workflows, most valuable first."""
 
 from springline.airflow import persister_dag
 

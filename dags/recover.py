@@ -1,4 +1,4 @@
-"""The DAG that brings one dataset back when a person asks for it."""
+"""The DAG that recovers one dataset on request."""
 
 from springline.airflow import recover_dag
 

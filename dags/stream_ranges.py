@@ -1,4 +1,4 @@
-"""One DAG for each job of streams.toml that has queries: its runs answer them anew over a range of the stream."""
+"""One DAG for each job of streams.toml that has queries: a run recomputes their results for a time range (backfill)."""
 
 from springline.airflow import stream_range_dags
 

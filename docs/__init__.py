@@ -1,1 +1,1 @@
-"""The documents, and what writes the parts of them that are generated."""
+"""The documentation, and the generators of its generated parts."""

@@ -1,4 +1,4 @@
-"""Writes reference-api.md: every route of the API over HTTP, and every shape that it takes or gives."""
+"""Writes reference-api.md: every route of the HTTP API, and every shape of its requests and responses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from docs.marked import folded, table, told_columns
+from docs.marked import non_empty_columns, table, wrap_prose
 
 _ROOT = Path(__file__).resolve().parent.parent
 _ASK = "import json, springline.airflow.api.app as api; print(json.dumps(api.make_app().openapi()))"
@@ -30,7 +30,7 @@ Schema = Mapping[str, Any]
 
 
 def api_page(openapi: Schema) -> str:
-    """The whole page, from the app's schema."""
+    """Return the whole page, from the app's schema."""
     shapes: Schema = openapi["components"]["schemas"]
     routes = [
         _route(f"{method.upper()} {path}", route)
@@ -42,9 +42,9 @@ def api_page(openapi: Schema) -> str:
 
 
 def openapi_of_the_api() -> Schema:
-    """The app's schema, told by a process with an Airflow home of its own: this one is not to import Airflow."""
+    """Return the app's schema from a process with a separate Airflow home: this process does not import Airflow."""
     with TemporaryDirectory(prefix="springline-docs-") as home:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", _ASK],
             env={**os.environ, "AIRFLOW_HOME": home, "PYTHONPATH": str(_ROOT / "src")},
             cwd=_ROOT,
@@ -52,27 +52,29 @@ def openapi_of_the_api() -> Schema:
             text=True,
             check=True,
         )
-    schema: Schema = json.loads(done.stdout.splitlines()[-1])
+    schema: Schema = json.loads(process.stdout.splitlines()[-1])
     return schema
 
 
 def _route(title: str, route: Schema) -> str:
-    parts = [f"### `{title}`\n", f"{folded(route['description'])}\n"]
-    rows = tuple(_parameter(given) for given in sorted(route.get("parameters", ()), key=lambda given: given["in"]))
+    parts = [f"### `{title}`\n", f"{wrap_prose(route['description'])}\n"]
+    rows = tuple(
+        _parameter_row(given) for given in sorted(route.get("parameters", ()), key=lambda parameter: parameter["in"])
+    )
     if rows:
-        parts.append(f"{table(*told_columns(('parameter', 'where', 'type', 'default', 'what it is'), rows))}\n")
-    told = [f"Takes {_type(_content(route['requestBody']))}. "] if "requestBody" in route else []
+        parts.append(f"{table(*non_empty_columns(('parameter', 'where', 'type', 'default', 'what it is'), rows))}\n")
+    sentences = [f"Takes {_type(_content(route['requestBody']))}. "] if "requestBody" in route else []
     good = {status: answer for status, answer in route["responses"].items() if status < "300"}
-    told += [f"Answers {status}{_answer(answer)}. " for status, answer in sorted(good.items())]
+    sentences += [f"Answers {status}{_answer(answer)}. " for status, answer in sorted(good.items())]
     bad = ", ".join(sorted(set(route["responses"]) - set(good)))
-    told.append(f"Otherwise {bad}, with a [`Problem`](#problem).")
-    return "\n".join([*parts, f"{folded(''.join(told))}\n"])
+    sentences.append(f"Otherwise {bad}, with a [`Problem`](#problem).")
+    return "\n".join([*parts, f"{wrap_prose(''.join(sentences))}\n"])
 
 
-def _parameter(given: Schema) -> tuple[str, ...]:
-    schema = given["schema"]
-    default = "must be given" if given["required"] else _value(schema.get("default"))
-    return f"`{given['name']}`", _WHERE[given["in"]], _type(schema), default, given.get("description", "")
+def _parameter_row(parameter: Schema) -> tuple[str, ...]:
+    schema = parameter["schema"]
+    default = "must be given" if parameter["required"] else _value(schema.get("default"))
+    return f"`{parameter['name']}`", _WHERE[parameter["in"]], _type(schema), default, parameter.get("description", "")
 
 
 def _answer(answer: Schema) -> str:
@@ -81,33 +83,33 @@ def _answer(answer: Schema) -> str:
 
 
 def _content(message: Schema) -> Schema:
-    found: Schema = message.get("content", {}).get("application/json", {}).get("schema", {})
-    return found
+    schema: Schema = message.get("content", {}).get("application/json", {}).get("schema", {})
+    return schema
 
 
 def _shape(name: str, shape: Schema) -> str:
     parts = [f"### {name}\n"]
     if "description" in shape:
-        parts.append(f"{folded(shape['description'])}\n")
+        parts.append(f"{wrap_prose(shape['description'])}\n")
     if "enum" in shape:
         parts.append(f"One of {', '.join(f'`{value}`' for value in shape['enum'])}.\n")
     needed = shape.get("required", ())
     rows = tuple(
         (
             f"`{field}`",
-            _type(told),
-            "" if field in needed else _value(told.get("default")) or "may be left out",
-            told.get("description", ""),
+            _type(field_schema),
+            "" if field in needed else _value(field_schema.get("default")) or "may be left out",
+            field_schema.get("description", ""),
         )
-        for field, told in shape.get("properties", {}).items()
+        for field, field_schema in shape.get("properties", {}).items()
     )
     if rows:
-        parts.append(f"{table(*told_columns(('field', 'type', 'default', 'what it is'), rows))}\n")
+        parts.append(f"{table(*non_empty_columns(('field', 'type', 'default', 'what it is'), rows))}\n")
     return "\n".join(parts)
 
 
 def _type(schema: Schema) -> str:
-    """A type in words; a shape by its name, with a link to it."""
+    """Return a type in words; a shape by its name, with a link to it."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[`{name}`](#{name.lower()})"
@@ -126,9 +128,9 @@ def _type(schema: Schema) -> str:
 
 
 def _bounds(schema: Schema) -> Iterator[str]:
-    for key, words in (("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "at most")):
+    for key, label in (("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "at most")):
         if key in schema:
-            yield f"{words} {schema[key]:,.12g}"
+            yield f"{label} {schema[key]:,.12g}"
 
 
 def _value(value: object) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from benchmarks.__main__ import NAMES
-from docs.marked import folded, table, told_columns
+from docs.marked import non_empty_columns, table, wrap_prose
 from springline.cli import app
 
 _INTRO = """\
@@ -46,72 +46,73 @@ date.
 
 
 def commands_page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     command: Any = typer.main.get_command(app)
     parts = [_INTRO, _options(command), *_sections("springline", command, "##")]
     rows = tuple((f"`{name}`", what) for name, what in sorted(NAMES.items()))
-    told = (
+    benchmark_usage = (
         "`NAME`, and `--size quick` or `--size full`: measures, prints, and keeps the result in `benchmarks/results/`."
     )
     parts += [
-        f"## Measurements: `python -m benchmarks`\n\n{told}\n\n{table(('name', 'what is measured'), rows)}\n",
+        f"## Measurements: `python -m "
+        f"benchmarks`\n\n{benchmark_usage}\n\n{table(('name', 'what is measured'), rows)}\n",
         _DOCS,
     ]
     return "\n".join(parts)
 
 
-def _sections(called: str, group: Any, level: str) -> Iterator[str]:
+def _sections(called: str, group: Any, heading: str) -> Iterator[str]:
     for name, command in group.commands.items():
         if not command.hidden:
-            yield _section(f"{called} {name}", command, level)
+            yield _section(f"{called} {name}", command, heading)
             if hasattr(command, "commands"):
-                yield from _sections(f"{called} {name}", command, f"{level}#")
+                yield from _sections(f"{called} {name}", command, f"{heading}#")
 
 
-def _section(called: str, command: Any, level: str) -> str:
-    shown = _shown(command)
-    usage = " ".join([called, *(_placeholder(each) for each in shown if not _is_option(each))])
-    return "\n".join([f"{level} `{usage}`\n", f"{folded(command.help)}\n", _options(command)]).rstrip("\n") + "\n"
+def _section(called: str, command: Any, heading: str) -> str:
+    parameters = _visible_parameters(command)
+    usage = " ".join([called, *(_placeholder(each) for each in parameters if not _is_option(each))])
+    return "\n".join([f"{heading} `{usage}`\n", f"{wrap_prose(command.help)}\n", _options(command)]).rstrip("\n") + "\n"
 
 
 def _options(command: Any) -> str:
-    """The table of what a command takes; empty where it takes nothing."""
-    rows = tuple((f"`{_written(each)}`", _default(each), each.help or "") for each in _shown(command))
-    return f"{table(*told_columns(('given', 'default', 'what it is'), rows))}\n" if rows else ""
+    """Return the table of a command's arguments and options; empty if it has none."""
+    rows = tuple((f"`{_usage(each)}`", _default(each), each.help or "") for each in _visible_parameters(command))
+    return f"{table(*non_empty_columns(('given', 'default', 'what it is'), rows))}\n" if rows else ""
 
 
-def _shown(command: Any) -> list[Any]:
+def _visible_parameters(command: Any) -> list[Any]:
     return [each for each in command.params if not each.hidden and each.name != "help"]
 
 
-def _is_option(given: Any) -> bool:
-    return str(given.opts[0]).startswith("-")
+def _is_option(parameter: Any) -> bool:
+    return str(parameter.opts[0]).startswith("-")
 
 
-def _placeholder(given: Any) -> str:
-    name = str(given.metavar or given.name.strip("_").upper()).removesuffix("…")
-    name += "…" if given.nargs == -1 else ""
-    return name if given.required else f"[{name}]"
+def _placeholder(parameter: Any) -> str:
+    name = str(parameter.metavar or parameter.name.strip("_").upper()).removesuffix("…")
+    name += "…" if parameter.nargs == -1 else ""
+    return name if parameter.required else f"[{name}]"
 
 
-def _written(given: Any) -> str:
-    if not _is_option(given):
-        return _placeholder(given)
-    names = ", ".join([*given.opts, *given.secondary_opts])
-    return names if given.is_flag else f"{names} {_values(given)}"
+def _usage(parameter: Any) -> str:
+    if not _is_option(parameter):
+        return _placeholder(parameter)
+    names = ", ".join([*parameter.opts, *parameter.secondary_opts])
+    return names if parameter.is_flag else f"{names} {_values(parameter)}"
 
 
-def _values(given: Any) -> str:
-    kind = given.type_descriptor.annotation
+def _values(parameter: Any) -> str:
+    kind = parameter.type_descriptor.annotation
     if isclass(kind) and issubclass(kind, Enum):
         return "|".join(str(each.value) for each in kind)
     return {int: "NUMBER", float: "NUMBER", Path: "PATH"}.get(kind, "TEXT")
 
 
-def _default(given: Any) -> str:
-    if given.required:
+def _default(parameter: Any) -> str:
+    if parameter.required:
         return "must be given"
-    value = given.default.value if isinstance(given.default, Enum) else given.default
+    value = parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
     if value is None or value is False or value in ("", [], ()):
         return ""
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"

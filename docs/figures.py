@@ -1,4 +1,4 @@
-"""Writes the measured figures of the documents, from the results that the benchmarks keep."""
+"""Writes the measured figures of the documents, from the stored results of the benchmarks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Columns:
-    """Some columns of those rows that `where` lets through, by the headings that they get."""
+    """Some columns, by their headings, of the rows that `where` accepts."""
 
     title: str
     columns: Mapping[str, str]
@@ -26,7 +26,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Across:
-    """One value of the rows that `where` lets through, a line for each `down` and a column for each `across`."""
+    """One value of the rows that `where` accepts, with a line for each `down` and a column for each `across`."""
 
     title: str
     down: str
@@ -107,8 +107,12 @@ SHOWN: Mapping[str, Sequence[Columns | Across]] = {
     "persistence": (Columns("", {"what": "what", **_RUN}),),
     "links": (Columns("", _RUN),),
     "wipes": (
-        Columns("Without a fault", {key: _FAULT[key] for key in ("strategy", "run, s")}, lambda row: not _wiped(row)),
-        Columns("With the cache wiped", _FAULT, lambda row: _wiped(row)),
+        Columns(
+            "Without a fault",
+            {key: _FAULT[key] for key in ("strategy", "run, s")},
+            lambda row: not _is_wiped(row),
+        ),
+        Columns("With the cache wiped", _FAULT, lambda row: _is_wiped(row)),
     ),
     "stores": (Columns("", {"way": "way", "MB/s": "MB_s", "least": "least_MB_s", "most": "most_MB_s"}),),
     "services": (
@@ -154,7 +158,7 @@ SHOWN: Mapping[str, Sequence[Columns | Across]] = {
 
 
 def figures(name: str, folder: Path = RESULTS) -> str:
-    """What the benchmark `name` found, as Markdown: its goals, chosen columns of its rows, its remarks."""
+    """Return the results of the benchmark `name` as Markdown: its goals, selected columns of its rows, its remarks."""
     path = folder / f"{name}.json"
     command = f"python -m benchmarks {name} --size full"
     if not path.exists():
@@ -166,7 +170,7 @@ def figures(name: str, folder: Path = RESULTS) -> str:
         f"Measured on {result['when'][:10]}{size} on {machine['cores']} cores of {machine['processor']} with "
         f"{machine['memory_gb']} GB of memory, by `{command.replace('full', result['size'])}`.",
         _goals(result["goals"]) if result["goals"] else "",
-        *(_shown(part, result["rows"]) for part in SHOWN.get(name, (_everything(result["rows"]),))),
+        *(_render_part(part, result["rows"]) for part in SHOWN.get(name, (_all_columns(result["rows"]),))),
         "\n".join(f"- {remark}" for remark in result["remarks"]),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -174,35 +178,35 @@ def figures(name: str, folder: Path = RESULTS) -> str:
 
 def _goals(goals: Sequence[Row]) -> str:
     columns = ("goal", "measured", "wanted", "")
-    rows = [(goal["goal"], _said(goal["measured"]), goal["wanted"], "met" if goal["met"] else "**missed**")
+    rows = [(goal["goal"], _format_value(goal["measured"]), goal["wanted"], "met" if goal["met"] else "**missed**")
             for goal in goals]  # fmt: skip
     return table(columns, rows, numbers=frozenset({"measured"}))
 
 
-def _shown(part: Columns | Across, rows: Sequence[Row]) -> str:
-    chosen = [row for row in rows if part.where(row)]
-    if not chosen:
+def _render_part(part: Columns | Across, rows: Sequence[Row]) -> str:
+    selected_rows = [row for row in rows if part.where(row)]
+    if not selected_rows:
         return ""
     if isinstance(part, Columns):
         headings = tuple(part.columns)
-        lines = [tuple(_said(row.get(key)) for key in part.columns.values()) for row in chosen]
-        numbers = {head for head, key in part.columns.items() if all(_is_number(row.get(key)) for row in chosen)}
+        lines = [tuple(_format_value(row.get(key)) for key in part.columns.values()) for row in selected_rows]
+        numbers = {head for head, key in part.columns.items() if all(_is_number(row.get(key)) for row in selected_rows)}
     else:
-        across = list(dict.fromkeys(row[part.across] for row in chosen))
-        values = {(row[part.down], row[part.across]): row[part.value] for row in chosen}
+        across = list(dict.fromkeys(row[part.across] for row in selected_rows))
+        values = {(row[part.down], row[part.across]): row[part.value] for row in selected_rows}
         headings = (part.down, *across)
-        downs = dict.fromkeys(row[part.down] for row in chosen)
-        lines = [(down, *(_said(values.get((down, column))) for column in across)) for down in downs]
+        downs = dict.fromkeys(row[part.down] for row in selected_rows)
+        lines = [(down, *(_format_value(values.get((down, column))) for column in across)) for down in downs]
         numbers = set(across)
     drawn = table(headings, lines, numbers=frozenset(numbers))
     return f"{part.title}:\n\n{drawn}" if part.title else drawn
 
 
-def _everything(rows: Sequence[Row]) -> Columns:
+def _all_columns(rows: Sequence[Row]) -> Columns:
     return Columns("", {key.replace("_", " "): key for row in rows for key in row})
 
 
-def _wiped(row: Row) -> bool:
+def _is_wiped(row: Row) -> bool:
     return row.get("wiped_at_s") is not None
 
 
@@ -214,7 +218,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) or value is None
 
 
-def _said(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float):

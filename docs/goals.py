@@ -1,4 +1,4 @@
-"""Writes which goals the benchmarks meet, from the results that they keep."""
+"""Writes which goals the benchmarks meet, from their stored results."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from benchmarks.report import RESULTS
 from docs.marked import table
 
 _DOCS = Path(__file__).resolve().parent
-_MARKER = "<!-- figures: {} -->"  # what stands above a benchmark's table
+_MARKER = "<!-- figures: {} -->"  # above a benchmark's table
 
 
 def goals_table(_: str, folder: Path = RESULTS) -> str:
-    """A line for each benchmark whose result is kept: how many goals it has, how many are met, and what is missed."""
+    """Return a line for each benchmark with a stored result: how many of its goals are met, and which are missed."""
     rows = []
     pages = {page.stem: page.read_text(encoding="utf-8") for page in sorted(_DOCS.glob("*.md"))}
     for path in sorted(folder.glob("*.json")):

@@ -1,4 +1,4 @@
-"""Draws which way imports go inside a package, from the imports themselves: no circle can be drawn."""
+"""Draws the direction of imports inside a package, from the imports themselves; cycles are errors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import rustworkx
 
 
 def import_diagram(name: str) -> str:
-    """A Mermaid diagram of the parts of a package, `springline` or one below it such as `persistence`.
+    """Return a Mermaid diagram of the parts of a package, `springline` or one below it such as `persistence`.
 
-    An arrow means that a part imports another one. Arrows that others imply are left out. Raises `DAGHasCycle` of
-    rustworkx where parts need each other.
+    An arrow means that a part imports another one. Arrows that follow from others are left out. Raises `DAGHasCycle` of
+    rustworkx if parts import each other.
     """
     package = "springline" if name == "springline" else f"springline.{name.replace('-', '.')}"
     arrows = rustworkx.PyDiGraph()
@@ -23,7 +23,7 @@ def import_diagram(name: str) -> str:
             if part != other and _imports().direct_import_exists(importer=part, imported=other, as_packages=True):
                 arrows.add_edge(places[part], places[other], None)
     reduced, _ = rustworkx.transitive_reduction(arrows)
-    # An id of its own for each, since some words, such as `graph`, mean something in Mermaid.
+    # A separate id for each, since some words, such as `graph`, are reserved in Mermaid.
     lines = [
         f"    p{source}[{reduced[source]}] --> p{target}[{reduced[target]}]"
         for source, target in sorted(reduced.edge_list(), key=lambda edge: (reduced[edge[0]], reduced[edge[1]]))

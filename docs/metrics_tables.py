@@ -10,8 +10,9 @@ _LAYERS = {"persistence": PERSISTENCE, "streams": STREAMS}
 
 
 def metrics_table(layer: str) -> str:
-    """The metrics of a layer."""
+    """Return the metrics of a layer as a table."""
     rows = [
-        (f"`{each.name}`", each.kind.value, each.unit, ", ".join(each.tags), each.meaning) for each in _LAYERS[layer]
+        (f"`{each.name}`", each.kind.value, each.unit, ", ".join(each.tags), each.description)
+        for each in _LAYERS[layer]
     ]
     return table(("metric", "kind", "unit", "tags", "what it is"), rows)

@@ -1,7 +1,7 @@
 """Writes reference-python.md: every public name, its signature and its docstring.
 
-`python -m docs.python_page MODULE` prints what is told of one module, as JSON: so one that imports Airflow is described
-in a process of its own.
+`python -m docs.python_page MODULE` prints the description of one module, as JSON: a module that imports Airflow is
+described in a separate process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 from pydantic_settings import BaseSettings
 
-from docs.marked import folded, table
+from docs.marked import table, wrap_prose
 from springline.persistence.profile import import_root
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -34,7 +34,7 @@ _HEADINGS = {"Args": "Arguments", "Attributes": "Attributes", "Returns": "Return
 _HEADINGS |= {"Raises": "Raises", "Example": "Example"}
 _SECTION = re.compile(rf"^({'|'.join(_HEADINGS)}):$", re.MULTILINE)
 _ENTRY = re.compile(r"^(\w+): ", re.MULTILINE)
-_WIDE = 100  # characters of a signature in one line
+_WIDE = 100  # characters of a signature on one line
 _INTRO = """\
 # Python
 
@@ -49,11 +49,11 @@ In the examples, `from springline import *` and `from springline.testing import 
 This page is written by `make docs`; edit the docstrings instead.
 """
 
-Told = dict[str, Any]
+Description = dict[str, Any]
 
 
 class _Text:
-    """What a signature shows as it stands."""
+    """A text that a signature shows without quotes."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -63,16 +63,16 @@ class _Text:
 
 
 def python_page() -> str:
-    """The whole page."""
-    return "\n".join([_INTRO, *(_module(name, described_apart(name)) for name in PUBLIC)])
+    """Return the whole page."""
+    return "\n".join([_INTRO, *(_module(name, describe_in_process(name)) for name in PUBLIC)])
 
 
-def described_apart(name: str) -> Told:
-    """What is told of a module, by a process with an Airflow home of its own where the module needs Airflow."""
+def describe_in_process(name: str) -> Description:
+    """Describe a module, in a process with a separate Airflow home if the module needs Airflow."""
     if name != "springline.airflow":
-        return described(name)
+        return describe_module(name)
     with TemporaryDirectory(prefix="springline-docs-") as home:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "docs.python_page", name],
             env={**os.environ, "AIRFLOW_HOME": home, "PYTHONPATH": f"{import_root()}:{_ROOT}"},
             cwd=_ROOT,
@@ -80,35 +80,40 @@ def described_apart(name: str) -> Told:
             text=True,
             check=True,
         )
-    told: Told = json.loads(done.stdout.splitlines()[-1])
-    return told
+    description: Description = json.loads(process.stdout.splitlines()[-1])
+    return description
 
 
-def described(name: str) -> Told:
-    """What is told of a module: its docstring, and of each public name the kind, the signature, the docstring."""
+def describe_module(name: str) -> Description:
+    """Describe a module: its docstring, and the kind, signature and docstring of each public name."""
     module = import_module(name)
-    return {"doc": inspect.getdoc(module) or "", "names": [_name(module, each) for each in sorted(module.__all__)]}
+    return {
+        "doc": inspect.getdoc(module) or "",
+        "names": [_describe_name(module, each) for each in sorted(module.__all__)],
+    }
 
 
-def _name(module: Any, name: str) -> Told:
-    found = getattr(module, name)
-    callable_ = inspect.isclass(found) or inspect.isroutine(found)
-    doc = inspect.getdoc(found) if callable_ else _doc_of_value(import_module(_home(module, name)), name)
-    told: Told = {"name": name, "callable": callable_, "doc": doc or ""}
+def _describe_name(module: Any, name: str) -> Description:
+    value = getattr(module, name)
+    callable_ = inspect.isclass(value) or inspect.isroutine(value)
+    doc = inspect.getdoc(value) if callable_ else _doc_of_value(import_module(_home(module, name)), name)
+    description: Description = {"name": name, "callable": callable_, "doc": doc or ""}
     if module.__name__ == "springline.errors":
-        return {**told, "above": found.__mro__[1].__name__, "callable": False}
-    told["signature"] = f"{name}{_signature(found)}" if callable_ else f"{name} = {pformat(found, sort_dicts=False)}"
-    told["members"] = list(_members(found)) if inspect.isclass(found) else []
-    return told
+        return {**description, "above": value.__mro__[1].__name__, "callable": False}
+    description["signature"] = (
+        f"{name}{_signature(value)}" if callable_ else f"{name} = {pformat(value, sort_dicts=False)}"
+    )
+    description["members"] = list(_members(value)) if inspect.isclass(value) else []
+    return description
 
 
 def _home(module: Any, name: str) -> str:
-    """The module that a name is imported from when it is asked for."""
+    """Return the module from which a name is lazily imported."""
     return str(module._MODULES[name])
 
 
 def _doc_of_value(module: Any, name: str) -> str:
-    """The text that stands below a value."""
+    """Return the attribute docstring: the string below a value."""
     body = ast.parse(inspect.getsource(module)).body
     for here, below in pairwise(body):
         if isinstance(here, ast.AnnAssign) and isinstance(here.target, ast.Name) and here.target.id == name:
@@ -117,12 +122,12 @@ def _doc_of_value(module: Any, name: str) -> str:
     return ""
 
 
-def _members(found: type) -> Iterator[Told]:
-    """The methods and properties that a class has of its own or from our classes above it; tests are left out."""
-    if issubclass(found, Enum):
+def _members(described_class: type) -> Iterator[Description]:
+    """Yield the public methods and properties of a class, including those of our base classes; tests are left out."""
+    if issubclass(described_class, Enum):
         return
     names: dict[str, Any] = {}
-    for each in found.__mro__:
+    for each in described_class.__mro__:
         if each.__module__.startswith("springline."):
             names = {**vars(each), **names}
     for name, member in sorted(names.items()):
@@ -132,30 +137,33 @@ def _members(found: type) -> Iterator[Told]:
         if isinstance(member, property):
             yield {"signature": name, "doc": inspect.getdoc(member)}
         elif inspect.isfunction(member) and member.__module__.startswith("springline."):
-            yield {"signature": f"{name}{_signature(getattr(found, name), bound=True)}", "doc": inspect.getdoc(member)}
+            yield {
+                "signature": f"{name}{_signature(getattr(described_class, name), bound=True)}",
+                "doc": inspect.getdoc(member),
+            }
 
 
-def _signature(found: Any, *, bound: bool = False) -> str:
-    if inspect.isclass(found) and issubclass(found, Enum):
+def _signature(value: Any, *, bound: bool = False) -> str:
+    if inspect.isclass(value) and issubclass(value, Enum):
         return "(value)"
-    if inspect.isclass(found) and issubclass(found, BaseException):
+    if inspect.isclass(value) and issubclass(value, BaseException):
         return ""
-    if inspect.isclass(found) and issubclass(found, BaseSettings):
-        return "(**settings: Any)"  # settings.md has them all
-    signature = inspect.signature(found)
-    given = [_parameter(each) for each in signature.parameters.values()]
-    given = [each for each in given if not (bound and each.name == "self")]
+    if inspect.isclass(value) and issubclass(value, BaseSettings):
+        return "(**settings: Any)"  # all of them are in settings.md
+    signature = inspect.signature(value)
+    parameters = [_parameter(each) for each in signature.parameters.values()]
+    parameters = [each for each in parameters if not (bound and each.name == "self")]
     back = signature.return_annotation
-    if isinstance(back, str) and not inspect.isclass(found):
+    if isinstance(back, str) and not inspect.isclass(value):
         back = _Text(back)
-    elif inspect.isclass(found) or back is None:
+    elif inspect.isclass(value) or back is None:
         back = inspect.Signature.empty
-    text = str(signature.replace(parameters=given, return_annotation=back))
-    if len(text) <= _WIDE or not given:
+    text = str(signature.replace(parameters=parameters, return_annotation=back))
+    if len(text) <= _WIDE or not parameters:
         return text
-    lines = [str(each) for each in given]
-    keywords = [each for each, one in enumerate(given) if one.kind is inspect.Parameter.KEYWORD_ONLY]
-    if keywords and not any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in given):
+    lines = [str(each) for each in parameters]
+    keywords = [each for each, one in enumerate(parameters) if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    if keywords and not any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):
         lines.insert(keywords[0], "*")
     end = "" if back is inspect.Signature.empty else f" -> {back!r}"
     rows = "".join(f"    {line},\n" for line in lines)
@@ -176,10 +184,10 @@ def _parameter(each: inspect.Parameter) -> inspect.Parameter:
     return each.replace(annotation=annotation, default=default)
 
 
-def _module(name: str, told: Told) -> str:
-    errors = [each for each in told["names"] if "above" in each]
-    own = [each for each in told["names"] if "above" not in each]
-    parts = [f"## {name}\n", _doc(told["doc"])]
+def _module(name: str, description: Description) -> str:
+    errors = [each for each in description["names"] if "above" in each]
+    own = [each for each in description["names"] if "above" not in each]
+    parts = [f"## {name}\n", _doc(description["doc"])]
     parts += [_entry(each) for each in own]
     if errors:
         rows = [(f"`{each['name']}`", f"`{each['above']}`", _first(each["doc"])) for each in errors]
@@ -187,20 +195,20 @@ def _module(name: str, told: Told) -> str:
     return "\n".join(parts)
 
 
-def _entry(told: Told) -> str:
-    parts = [f"### {told['name']}\n", f"```python\n{told['signature']}\n```\n"]
-    if told["doc"]:
-        parts.append(_doc(told["doc"]))
-    if told["members"]:
+def _entry(description: Description) -> str:
+    parts = [f"### {description['name']}\n", f"```python\n{description['signature']}\n```\n"]
+    if description["doc"]:
+        parts.append(_doc(description["doc"]))
+    if description["members"]:
         parts.append("**Methods and properties**\n")
-        parts.append("".join(f"- {_member(each)}\n" for each in told["members"]))
+        parts.append("".join(f"- {_member(each)}\n" for each in description["members"]))
     return "\n".join(parts)
 
 
-def _member(told: Told) -> str:
-    signature = " ".join(told["signature"].split()).replace("( ", "(").replace(", )", ")")
-    said = _SECTION.split(told["doc"])[0]
-    return indent(folded(f"`{signature}`: {said}"), "  ").lstrip()
+def _member(description: Description) -> str:
+    signature = " ".join(description["signature"].split()).replace("( ", "(").replace(", )", ")")
+    said = _SECTION.split(description["doc"])[0]
+    return indent(wrap_prose(f"`{signature}`: {said}"), "  ").lstrip()
 
 
 def _first(doc: str) -> str:
@@ -208,7 +216,7 @@ def _first(doc: str) -> str:
 
 
 def _doc(doc: str) -> str:
-    """A docstring as Markdown: its paragraphs, then each of its sections under a heading of its own."""
+    """Render a docstring as Markdown: its paragraphs, then each of its sections under a heading."""
     head, *rest = _SECTION.split(doc)
     parts = list(_paragraphs(head))
     for section, text in zip(rest[::2], rest[1::2], strict=True):
@@ -219,7 +227,7 @@ def _doc(doc: str) -> str:
         elif _ENTRY.match(body):
             parts.append(_entries(body))
         else:
-            parts.append(f"{folded(body)}\n")
+            parts.append(f"{wrap_prose(body)}\n")
     return "\n".join(parts)
 
 
@@ -228,18 +236,18 @@ def _paragraphs(text: str) -> Iterator[str]:
         if paragraph.startswith("    "):
             yield f"```text\n{dedent(paragraph).rstrip()}\n```\n"
         elif paragraph.strip():
-            yield f"{folded(paragraph)}\n"
+            yield f"{wrap_prose(paragraph)}\n"
 
 
 def _entries(body: str) -> str:
-    """`name: what it is` for each, as a list; what is indented goes on."""
-    found: list[str] = []
+    """Render entries `name: description` as a list; indented lines continue an entry."""
+    entries: list[str] = []
     for line in body.splitlines():
         if line[:1].strip() and (named := _ENTRY.match(line)):
-            found.append(f"`{named[1]}`: {line[named.end() :]}")
-        elif found:
-            found[-1] += f" {line.strip()}"
-    return "".join(f"- {indent(folded(each), '  ').lstrip()}\n" for each in found)
+            entries.append(f"`{named[1]}`: {line[named.end() :]}")
+        elif entries:
+            entries[-1] += f" {line.strip()}"
+    return "".join(f"- {indent(wrap_prose(each), '  ').lstrip()}\n" for each in entries)
 
 
 def _example(body: str) -> Iterator[str]:
@@ -247,9 +255,9 @@ def _example(body: str) -> Iterator[str]:
         yield f"```pycon\n{body}\n```\n"
         return
     said, _, code = body.partition("::\n")
-    yield f"{folded(said)}:\n"
+    yield f"{wrap_prose(said)}:\n"
     yield f"```python\n{dedent(code.strip(chr(10))).rstrip()}\n```\n"
 
 
 if __name__ == "__main__":
-    print(json.dumps(described(sys.argv[1])))
+    print(json.dumps(describe_module(sys.argv[1])))

@@ -16,7 +16,7 @@ from docs.marked import table
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.profile import ProfiledSettings
 from springline.persistence.settings import Settings
-from springline.persistence.text.formatting import say_bytes, say_seconds
+from springline.persistence.text.formatting import format_bytes, format_seconds
 from springline.services.settings import ServiceSettings
 from springline.spark_jobs.settings import JobSettings
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -54,7 +54,7 @@ that they are called in, or the nearest above it. `springline init` makes one:
 ```toml
 operations = ["pipeline"]    # modules beside this file
 cache_capacity = "8GB"
-landing = "landing"          # a relative path starts at the folder of this file
+landing_dir = "landing"        # a relative path starts at the folder of this file
 ```
 
 Then `var/`, `streams.toml` and `alerts.toml` are looked for beside it, and modules are imported from its folder.
@@ -63,7 +63,7 @@ your own, is told the project by `SPRINGLINE_PROJECT`, the path of its folder.
 
 A process reads its settings when it starts, so restart the servers (`make stop`, `make demo`) after a change.
 Sizes may have a unit (`8GB`, `7.5GiB`; powers of 1000, with an i of 1024), lists have commas between
-(`SPRINGLINE_WEIGHTS=-4,-2,1,0.1`), settings of another program are a JSON object
+(`SPRINGLINE_POLICY_WEIGHTS=-4,-2,1,0.1`), settings of another program are a JSON object
 (`SPRINGLINE_SPARK_CONF='{"spark.sql.shuffle.partitions": "8"}'`). A variable `SPRINGLINE_…` that is no setting is
 warned of, with the nearest name, when a process starts.
 `springline config list` prints what is in force, and from where; `springline config check` names what is wrong.
@@ -72,16 +72,16 @@ This page is written by `make docs`; edit the classes that it names instead.
 
 
 def settings_page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [_INTRO]
-    seen: set[str] = set()
+    listed_names: set[str] = set()
     for title, declared in _CLASSES:
         rows = [
             (f"`{declared.model_config['env_prefix']}{name.upper()}`", _default(name, field), declared.help_of(name))
             for name, field in declared.model_fields.items()
-            if name not in seen  # the home folder is one and the same for all
+            if name not in listed_names  # the home folder is the same for all
         ]
-        seen.update(declared.model_fields)
+        listed_names.update(declared.model_fields)
         summary = (inspect.getdoc(declared) or "").partition("\n\n")[0]
         parts.append(f"## {title}\n\n{summary}\n\n{table(('setting', 'default', 'what it is'), rows)}\n")
     parts.append(f"## Airflow Connections\n\n{_connections()}\n")
@@ -98,20 +98,20 @@ def _default(name: str, field: FieldInfo) -> str:
         return "empty"
     if isinstance(default, str):
         return f"`{default}`"
-    return f"`{json.dumps(default)}`{_said(name, field.description or '', default)}"
+    return f"`{json.dumps(default)}`{_format_large(name, field.description or '', default)}"
 
 
-def _said(name: str, description: str, value: Any) -> str:
-    """A large number once more, as a person says it."""
+def _format_large(name: str, description: str, value: Any) -> str:
+    """Return a large number in readable units."""
     if not isinstance(value, int | float) or value < 1000:
         return ""
     if description.startswith("Bytes") or name.endswith("_bytes"):
-        return f" ({say_bytes(value)})"
-    return f" ({say_seconds(value)})" if name.endswith("_seconds") else ""
+        return f" ({format_bytes(value)})"
+    return f" ({format_seconds(value)})" if name.endswith("_seconds") else ""
 
 
 def _connections() -> str:
-    """The Connections as the module that reads them describes them; not imported, since it belongs to Airflow."""
+    """Return the docstring of the module that reads the Connections; not imported, since it needs Airflow."""
     module = _ROOT / "plugins" / "springline_airflow" / "connections.py"
     first, _, rest = (ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or "").partition("\n")
     return f"Tasks that run under Airflow ask its Connections first.\n{first}\n{rest}"

@@ -1,4 +1,4 @@
-"""Write datasets at memory speed and persist them behind the job's back, the dearest to lose first.
+"""Write datasets at memory speed and persist them in the background, the most expensive to lose first.
 
-Private, as all below: what is public is imported from `springline`.
+Private, like all subpackages: the public names are imported from `springline`.
 """

@@ -1,4 +1,4 @@
-"""What a person asks for by hand, of one generation: decided, carried out, and noted with the person's name."""
+"""Manual actions on one generation: decided, applied, and logged with the person's name."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from enum import StrEnum
 from typing import Any
 
 from springline.persistence.decisions.recovery import plan_recovery
-from springline.persistence.engine.replacement import evicted_by_hand
+from springline.persistence.engine.replacement import victim_by_hand
 from springline.persistence.errors import TransitionError
-from springline.persistence.model.cost_model import Costs
-from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Under
+from springline.persistence.model.cost_model import CostModel
+from springline.persistence.model.dataset import CacheState, Dataset, Phase, Ref, UnderStoreState
 from springline.persistence.model.lineage import Lineage
 from springline.persistence.platform import Platform
-from springline.persistence.text.formatting import say_bytes, say_seconds
+from springline.persistence.text.formatting import format_bytes, format_seconds
 
 
-class Wish(StrEnum):
-    """What can be asked for."""
+class DatasetAction(StrEnum):
+    """The actions that can be requested."""
 
-    PERSIST = "persist"  # before all else
+    PERSIST = "persist"  # before all other generations
     PIN = "pin"
     UNPIN = "unpin"
     EVICT = "evict"
@@ -29,128 +29,143 @@ class Wish(StrEnum):
 
 
 @dataclass(frozen=True)
-class Decision:
-    """What a wish comes to: the columns that change and the event that is noted, or why it is refused."""
+class ActionDecision:
+    """Decision on a requested action: the columns to change and the event to log, or the reason for refusal."""
 
-    wish: Wish
+    action: DatasetAction
     ref: Ref
     bytes: int
-    words: str
+    message: str
     allowed: bool
     event: str = ""
     columns: Mapping[str, Any] = field(default_factory=dict)
 
 
-def decide(
-    dataset: Dataset, wish: Wish, *, held: bool = False, why_gone: tuple[str, ...] = (), why_stays: str = ""
-) -> Decision:
-    """Whether `wish` may be done with a generation, and what it is then.
+def decide_action(
+    dataset: Dataset,
+    action: DatasetAction,
+    *,
+    has_readers: bool = False,
+    recompute_obstacles: tuple[str, ...] = (),
+    eviction_blocker: str = "",
+) -> ActionDecision:
+    """Decide whether `action` is allowed for a generation, and what it changes.
 
-    `held`: somebody reads it now. `why_gone`: what stands in the way of making it again, if it is lost. `why_stays`:
-    why its copy in the under-store may not be relied on.
+    `has_readers`: it is being read now. `recompute_obstacles`: why it cannot be recomputed, if it is
+    lost. `eviction_blocker`: why its copy in the under-store is not reliable.
     """
-    refusal = _against(dataset, wish, held, why_gone, why_stays)
-    words, event, columns = _effect(dataset, wish)
+    refusal = _refusal_reason(dataset, action, has_readers, recompute_obstacles, eviction_blocker)
+    message, event, columns = _effect(dataset, action)
     if refusal:
-        return Decision(wish, dataset.ref, dataset.bytes, f"{dataset.ref} {refusal}", allowed=False)
-    return Decision(wish, dataset.ref, dataset.bytes, f"{dataset.ref} {words}", True, event, columns)
+        return ActionDecision(action, dataset.ref, dataset.bytes, f"{dataset.ref} {refusal}", allowed=False)
+    return ActionDecision(action, dataset.ref, dataset.bytes, f"{dataset.ref} {message}", True, event, columns)
 
 
 @dataclass(frozen=True)
-class Return:
-    """What the wish to have a generation back comes to: what would be done, or why it cannot be."""
+class RecoveryDecision:
+    """Decision on a requested recovery: what would be done, or why it is impossible."""
 
     ref: Ref
-    words: str
+    message: str
     allowed: bool
 
 
-def decide_return(ref: Ref, lineage: Lineage, costs: Costs) -> Return:
-    """Whether a generation may be brought back to the cache, and by what: fetching it, or running operations again.
+def decide_recovery(ref: Ref, lineage: Lineage, costs: CostModel) -> RecoveryDecision:
+    """Decide whether a generation can be restored to the cache, and how: by fetching it, or by re-running operations.
 
-    One that is in the cache may be too, since its bytes may be gone without anybody having noticed.
+    A generation in the cache may be restored too, since its bytes may be lost without having been detected.
     """
     dataset = lineage.datasets[ref]
     if dataset.phase is not Phase.COMMITTED:
-        return Return(ref, f"{ref} is {dataset.phase.value}, not committed", allowed=False)
-    plan = plan_recovery(lineage.changed(replace(dataset, cache=Cache.LOST)), [ref], costs)
-    if why := "; ".join(plan.irrecoverable.get(ref, ())):
-        stays = "is in the cache, and could not be brought back" if dataset.in_cache else "cannot be brought back"
-        return Return(ref, f"{ref} {stays}: {why}", allowed=False)
-    known = all(step.predicted for step in plan.steps)
-    back = f"comes back{f' in about {say_seconds(plan.seconds)}' if known else ''}"
-    how = f"{back}: {'; then '.join(step.words for step in plan.steps)}"
+        return RecoveryDecision(ref, f"{ref} is {dataset.phase.value}, not committed", allowed=False)
+    plan = plan_recovery(lineage.with_changes(replace(dataset, cache=CacheState.LOST)), [ref], costs)
+    if reason := "; ".join(plan.irrecoverable.get(ref, ())):
+        outcome = "is in the cache, and could not be brought back" if dataset.in_cache else "cannot be brought back"
+        return RecoveryDecision(ref, f"{ref} {outcome}: {reason}", allowed=False)
+    is_predicted = all(step.predicted for step in plan.steps)
+    estimate = f"comes back{f' in about {format_seconds(plan.seconds)}' if is_predicted else ''}"
+    message = f"{estimate}: {'; then '.join(step.summary for step in plan.steps)}"
     if dataset.in_cache:
-        how = f"is in the cache; its bytes are looked at there, and if they are not whole, it {how}"
-    return Return(ref, f"{ref} {how}", allowed=True)
+        message = f"is in the cache; its bytes are looked at there, and if they are not whole, it {message}"
+    return RecoveryDecision(ref, f"{ref} {message}", allowed=True)
 
 
-def carry_out(platform: Platform, decision: Decision, who: str) -> None:
-    """Do what was decided, in the name of `who`; raises `TransitionError` if it may not be, or no longer."""
+def apply_decision(platform: Platform, decision: ActionDecision, actor: str) -> None:
+    """Apply the decision in the name of `actor`; raises `TransitionError` if it is not, or no longer, allowed."""
     if not decision.allowed:
-        raise TransitionError(decision.words)
-    if decision.wish is Wish.EVICT:
-        if why := platform.replacement.let_go(evicted_by_hand(decision.ref, decision.bytes), who=who):
-            raise TransitionError(why)
+        raise TransitionError(decision.message)
+    if decision.action is DatasetAction.EVICT:
+        if reason := platform.replacement.try_evict(victim_by_hand(decision.ref, decision.bytes), actor=actor):
+            raise TransitionError(reason)
         return
-    catalog = platform.catalog.acting_as(who)
-    catalog.amend(decision.ref, event=decision.event, why="asked for by hand", **decision.columns)
-    if decision.wish in (Wish.MARK, Wish.UNMARK):
+    catalog = platform.catalog.acting_as(actor)
+    catalog.amend(decision.ref, event=decision.event, reason="asked for by hand", **decision.columns)
+    if decision.action in (DatasetAction.MARK, DatasetAction.UNMARK):
         _rescore(platform, decision.ref)
 
 
-def _against(dataset: Dataset, wish: Wish, held: bool, why_gone: tuple[str, ...], why_stays: str) -> str:
-    """What speaks against a wish; empty if nothing does."""
+def _refusal_reason(
+    dataset: Dataset,
+    action: DatasetAction,
+    has_readers: bool,
+    recompute_obstacles: tuple[str, ...],
+    eviction_blocker: str,
+) -> str:
+    """Return why an action is refused; empty if it is allowed."""
     if dataset.phase is not Phase.COMMITTED:
         return f"is {dataset.phase.value}, not committed"
-    already = {
-        Wish.PERSIST: dataset.persisted and "is persisted already",
-        Wish.PIN: dataset.pinned and "is pinned already",
-        Wish.UNPIN: not dataset.pinned and "is not pinned",
-        Wish.EVICT: not dataset.in_cache and "is not in the cache",
-        Wish.MARK: dataset.checkpoint and "is a checkpoint already",
-        Wish.UNMARK: not dataset.checkpoint and "is no checkpoint",
-    }[wish]
-    if already:
-        return str(already)
-    if wish is Wish.PERSIST:
-        if dataset.under is Under.COPYING:
+    no_effect_reason = {
+        DatasetAction.PERSIST: dataset.persisted and "is persisted already",
+        DatasetAction.PIN: dataset.pinned and "is pinned already",
+        DatasetAction.UNPIN: not dataset.pinned and "is not pinned",
+        DatasetAction.EVICT: not dataset.in_cache and "is not in the cache",
+        DatasetAction.MARK: dataset.checkpoint and "is a checkpoint already",
+        DatasetAction.UNMARK: not dataset.checkpoint and "is no checkpoint",
+    }[action]
+    if no_effect_reason:
+        return str(no_effect_reason)
+    if action is DatasetAction.PERSIST:
+        if dataset.under is UnderStoreState.COPYING:
             return "is being sent already"
-        if not dataset.available and why_gone:
-            return f"cannot be brought back: {'; '.join(why_gone)}"
-    if wish is Wish.EVICT:
+        if not dataset.available and recompute_obstacles:
+            return f"cannot be brought back: {'; '.join(recompute_obstacles)}"
+    if action is DatasetAction.EVICT:
         if not dataset.persisted:
             return "is not persisted; only persisted ones go by hand"
         if dataset.pinned:
             return "is pinned"
-        if held:
+        if has_readers:
             return "is being read"
-        if why_stays:
-            return f"stays in the cache: {why_stays}"
+        if eviction_blocker:
+            return f"stays in the cache: {eviction_blocker}"
     return ""
 
 
-def _effect(dataset: Dataset, wish: Wish) -> tuple[str, str, dict[str, Any]]:
-    """A wish in words, the event that is noted, and the columns that it changes."""
-    if wish is Wish.PERSIST:
+def _effect(dataset: Dataset, action: DatasetAction) -> tuple[str, str, dict[str, Any]]:
+    """Return the description of an action, the event to log, and the columns that it changes."""
+    if action is DatasetAction.PERSIST:
         return "goes to the head of the queue", "hurried", {"head": True, "wanted": True, "not_before": 0.0}
-    if wish is Wish.EVICT:
-        return f"leaves the cache, and {say_bytes(dataset.bytes)} with it; a copy is in the under-store", "", {}
-    words = {
-        Wish.PIN: "is kept in the cache, and from being retired",
-        Wish.UNPIN: "may leave the cache again",
-        Wish.MARK: "counts as a checkpoint",
-        Wish.UNMARK: "counts as a checkpoint no more",
-    }[wish]
-    column = "pinned" if wish in (Wish.PIN, Wish.UNPIN) else "checkpoint"
-    return words, f"{wish}ned" if column == "pinned" else f"{wish}ed", {column: wish in (Wish.PIN, Wish.MARK)}
+    if action is DatasetAction.EVICT:
+        return f"leaves the cache, and {format_bytes(dataset.bytes)} with it; a copy is in the under-store", "", {}
+    message = {
+        DatasetAction.PIN: "is kept in the cache, and from being retired",
+        DatasetAction.UNPIN: "may leave the cache again",
+        DatasetAction.MARK: "counts as a checkpoint",
+        DatasetAction.UNMARK: "counts as a checkpoint no more",
+    }[action]
+    column = "pinned" if action in (DatasetAction.PIN, DatasetAction.UNPIN) else "checkpoint"
+    return (
+        message,
+        f"{action}ned" if column == "pinned" else f"{action}ed",
+        {column: action in (DatasetAction.PIN, DatasetAction.MARK)},
+    )
 
 
 def _rescore(platform: Platform, ref: Ref) -> None:
-    """Store the score that a generation has now, if it waits."""
+    """Update the stored score of a generation if it is queued."""
     catalog = platform.catalog
     lineage = catalog.lineage_around([ref])
     dataset = lineage.datasets[ref]
-    if dataset.wanted and dataset.under is Under.NONE:
-        score = platform.persister.policy.score(ref, lineage, catalog.costs(lineage), catalog.now())
+    if dataset.persist_requested and dataset.under is UnderStoreState.NONE:
+        score = platform.persister.policy.score(ref, lineage, catalog.load_cost_model(lineage), catalog.now())
         platform.claims.rescore(ref, score.value)

@@ -1,28 +1,28 @@
-"""What can go wrong in this package: each error names the dataset and what to do next."""
+"""The errors of this package: each names the dataset and what to do next."""
 
 
 class PersistenceError(Exception):
     """The root of this package's errors."""
 
-    exit_status = 1  # of a command that ends so: 1 something failed, 2 it was misused
+    exit_status = 1  # of a command that fails with it: 1 for a failure, 2 for wrong usage
 
 
 class UsageError(PersistenceError):
-    """A command, a setting or a name that cannot be meant so; nothing was done."""
+    """A command, a setting or a name is invalid; nothing was done."""
 
     exit_status = 2
 
 
 class InvalidPathError(UsageError):
-    """A dataset path that is empty, absolute, or leaves its root."""
+    """A dataset path is empty, absolute, or outside of its root."""
 
 
 class ExtensionError(UsageError):
-    """A store, policy, kind of job or the like that no installed package adds, or several do, or that does not work."""
+    """A store, policy, kind of job or the like is added by no installed package or by several, or does not work."""
 
 
 class UnknownDatasetError(UsageError):
-    """No such path or generation in the catalog."""
+    """The path or the generation is not in the catalog."""
 
 
 class NeverWrittenError(UnknownDatasetError):
@@ -34,60 +34,60 @@ class NeverWrittenError(UnknownDatasetError):
 
 
 class TransitionError(PersistenceError):
-    """A change of state that the table of transitions does not hold, or that somebody else made first."""
+    """A change of state is not in the transition table, or another process changed the state first."""
 
 
 class CyclicLineageError(PersistenceError):
-    """Sources that lead back to themselves."""
+    """The sources of a generation form a cycle."""
 
 
 class StorageFullError(PersistenceError):
-    """The under-store has no room left."""
+    """A store has no space left."""
 
 
 class StorageUnavailableError(PersistenceError):
-    """A store did not answer, or refused; trying again later may help."""
+    """A store did not respond, or refused the request; a retry may help."""
 
 
 class UnderStoreUnavailableError(StorageUnavailableError):
-    """The under-store does not answer, so that nothing leaves the cache on the word of the catalog."""
+    """The under-store does not respond, so nothing that relies on its copies is evicted or retired."""
 
 
 class CatalogUnavailableError(PersistenceError):
-    """The catalog's database does not answer; what was under way is done or not, and shows when it is back."""
+    """The catalog's database does not respond; whether pending changes took effect is unknown until it is back."""
 
 
 class CatalogVersionError(PersistenceError):
-    """The catalog's tables were made by newer code; names both revisions."""
+    """The catalog's tables were created by newer code; names both revisions."""
 
 
 class DecodeError(PersistenceError):
-    """A file, a message or a row that does not hold what it should; names the place, and the field in it."""
+    """A file, a message or a row has unexpected content; names the place, and the field in it."""
 
 
 class FormatVersionError(DecodeError):
-    """A file, a message or a row in a format that this version does not know; names the place and the remedy."""
+    """A file, a message or a row has a format unknown to this version; names the place and the remedy."""
 
 
 class MissingDataError(PersistenceError):
-    """Bytes are not where the catalog says; it has been told, and what to do has to be decided anew."""
+    """Bytes are not where the catalog says; the loss is recorded, and the caller has to plan again."""
 
 
 class CorruptCopyError(PersistenceError):
-    """The bytes that arrived are not those that were sent."""
+    """The bytes that arrived differ from those that were sent."""
 
 
 class IrrecoverableError(PersistenceError):
-    """Datasets that are lost and that nothing can bring back; names every one."""
+    """Datasets are lost and cannot be restored; names every one."""
 
 
 class OperationError(PersistenceError):
-    """A registered operation did not end well when it was run again."""
+    """A registered operation failed when it was re-run."""
 
 
 class RunnerUnavailableError(OperationError):
-    """What runs operations is away: no other one would be run either."""
+    """The runner is unavailable, so no operation can be run."""
 
 
 class AlertRulesError(UsageError):
-    """A file of rules of alerts that cannot be used; names the file, the rule, and what is wrong."""
+    """A file of alert rules is invalid; names the file, the rule, and the fault."""

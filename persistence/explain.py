@@ -1,30 +1,30 @@
-"""Says of one generation where it is, why there in the queue, how it goes below, and what would bring it back."""
+"""Explains one generation: where it is, its position in the queue, its transfer, and how it could be restored."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from springline.persistence.decisions.priority import Score, in_turn
+from springline.persistence.decisions.priority import Score, order_by_priority
 from springline.persistence.decisions.recovery import RecoveryPlan, plan_recovery
-from springline.persistence.decisions.transfer import TransferPlan, decide
+from springline.persistence.decisions.transfer import TransferPlan, plan_transfer
 from springline.persistence.errors import NeverWrittenError
 from springline.persistence.model.dataset import (
-    Cache,
+    CacheState,
     Dataset,
+    DatasetStatus,
     Idempotence,
-    Moment,
     Operation,
     Phase,
     Ref,
-    Status,
-    checked_path,
+    StateChange,
+    validate_path,
 )
 from springline.persistence.model.lineage import Lineage
 from springline.persistence.platform import Platform
-from springline.persistence.text.formatting import say_bytes, say_list, say_seconds
+from springline.persistence.text.formatting import format_bytes, format_list, format_seconds
 
-_FIRST = 200  # of the queue, by stored score
+_QUEUE_HEAD = 200  # generations at the front of the queue, by stored score
 
 
 @dataclass(frozen=True)
@@ -32,94 +32,104 @@ class Explanation:
     """All that is known of one generation, and the decisions on it."""
 
     dataset: Dataset
-    status: Status
-    why_not_recomputable: tuple[str, ...]
-    idempotence: Idempotence | None  # of the operation that made it; None: none is recorded
-    proof: str  # whether that operation is to be proven, in words; empty where it need not be
-    score: Score | None  # None: it does not wait in the queue
-    ahead: int
+    status: DatasetStatus
+    recompute_obstacles: tuple[str, ...]
+    idempotence: Idempotence | None  # of the operation that made it; None if none is recorded
+    proof: str  # whether that operation is to be proven, as a sentence; empty if it need not be
+    score: Score | None  # None if it is not queued
+    queue_position: int
     plan: TransferPlan | None
     recovery: RecoveryPlan  # if the cache were lost now
-    moments: tuple[Moment, ...]
-    away: str = ""  # why the under-store's copies count for nothing
+    moments: tuple[StateChange, ...]
+    unavailable_reason: str = ""  # why copies in the under-store do not count
 
     def paragraphs(self) -> list[tuple[str, str]]:
-        """The explanation as titled paragraphs of plain words."""
+        """Return the explanation as titled paragraphs of plain text."""
         return [
-            ("What it is", self._what()),
-            ("Where it is", self._where()),
-            ("In the queue", self._queue()),
-            ("How it goes to the under-store", self._transfer()),
-            ("If the cache were lost now", self._loss()),
+            ("What it is", self._describe_dataset()),
+            ("Where it is", self._describe_location()),
+            ("In the queue", self._describe_queue()),
+            ("How it goes to the under-store", self._describe_transfer()),
+            ("If the cache were lost now", self._describe_loss()),
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """The explanation for machines."""
+        """Return the explanation as JSON values."""
         dataset = self.dataset
         return {
             "dataset": str(dataset.ref),
             "status": self.status.value,
             "cache": dataset.cache.value,
             "under_store": dataset.under.value,
-            "under_store_away": self.away,
+            "under_store_away": self.unavailable_reason,
             "bytes": dataset.bytes,
             "rows": dataset.rows,
             "digest": dataset.digest,
             "operation": dataset.call.name if dataset.call else None,
             "sources": [str(source) for source in dataset.sources],
-            "recomputable": not self.why_not_recomputable,
-            "why_not_recomputable": list(self.why_not_recomputable),
+            "recomputable": not self.recompute_obstacles,
+            "why_not_recomputable": list(self.recompute_obstacles),
             "idempotence": self.idempotence.value if self.idempotence else None,
             "proof": self.proof,
-            "score": {"value": self.score.value, "terms": dict(self.score.terms), "words": self.score.words}
+            "score": {"value": self.score.value, "terms": dict(self.score.terms), "words": self.score.reason}
             if self.score
             else None,
-            "ahead": self.ahead if self.score else None,
-            "transfer": {"method": self.plan.method.value, "words": self.plan.words} if self.plan else None,
+            "ahead": self.queue_position if self.score else None,
+            "transfer": {"method": self.plan.method.value, "words": self.plan.reason} if self.plan else None,
             "predicted_seconds": dataset.predicted_seconds,
             "actual_seconds": dataset.actual_seconds,
             "recovery": {
-                "steps": [step.words for step in self.recovery.steps],
+                "steps": [step.summary for step in self.recovery.steps],
                 "seconds": self.recovery.seconds,
-                "unproven": {str(ref): list(why) for ref, why in self.recovery.unproven.items()},
-                "irrecoverable": {str(ref): list(why) for ref, why in self.recovery.irrecoverable.items()},
+                "unproven": {str(ref): list(reasons) for ref, reasons in self.recovery.unproven.items()},
+                "irrecoverable": {str(ref): list(reasons) for ref, reasons in self.recovery.irrecoverable.items()},
             },
             "history": [
-                {"at": m.at, "event": m.event, "who": m.who, "why": m.why, "cache": m.cache, "under_store": m.under}
+                {
+                    "at": m.timestamp,
+                    "event": m.event,
+                    "who": m.actor,
+                    "why": m.reason,
+                    "cache": m.cache,
+                    "under_store": m.under,
+                }
                 for m in self.moments
             ],
         }
 
-    def _what(self) -> str:
+    def _describe_dataset(self) -> str:
         dataset = self.dataset
         rows = "" if dataset.rows is None else f", {dataset.rows:,} rows"
-        made = f"made by {dataset.call.name}" if dataset.call else "made by no recorded operation"
-        inputs = f" from {say_list(dataset.sources)}" if dataset.sources else ""
+        producer = f"made by {dataset.call.name}" if dataset.call else "made by no recorded operation"
+        inputs = f" from {format_list(dataset.sources)}" if dataset.sources else ""
         run = f", in the DAG run {dataset.origin.run_id}" if dataset.origin.run_id else ""
         newer = "; a newer generation has superseded it" if dataset.superseded else ""
-        return f"{dataset.ref}: {say_bytes(dataset.bytes)}{rows}, {made}{inputs}{run}, under {dataset.strategy}{newer}."
+        return (
+            f"{dataset.ref}: {format_bytes(dataset.bytes)}{rows}, {producer}{inputs}{run}, "
+            f"under {dataset.strategy}{newer}."
+        )
 
-    def _where(self) -> str:
+    def _describe_location(self) -> str:
         dataset = self.dataset
         cache = {
-            Cache.WRITING: "being written",
-            Cache.PRESENT: "in the cache",
-            Cache.EVICTED: "not in the cache",
-            Cache.LOST: "lost from the cache",
+            CacheState.WRITING: "being written",
+            CacheState.PRESENT: "in the cache",
+            CacheState.EVICTED: "not in the cache",
+            CacheState.LOST: "lost from the cache",
         }[dataset.cache]
         under = {"none": "not in the under-store", "copying": "on its way to the under-store"}.get(
             dataset.under.value, "a verified copy is in the under-store"
         )
-        if self._believed:
-            return f"{self.status.value}: {cache}; a copy was put into the under-store, and {self.away}."
+        if self._is_copy_unconfirmed:
+            return f"{self.status.value}: {cache}; a copy was put into the under-store, and {self.unavailable_reason}."
         return f"{self.status.value}: {cache}, {under}."
 
     @property
-    def _believed(self) -> bool:
-        """Only the catalog says that there is a copy in the under-store."""
-        return self.dataset.persisted and bool(self.away)
+    def _is_copy_unconfirmed(self) -> bool:
+        """Whether only the catalog says that there is a copy in the under-store."""
+        return self.dataset.persisted and bool(self.unavailable_reason)
 
-    def _queue(self) -> str:
+    def _describe_queue(self) -> str:
         dataset = self.dataset
         if dataset.persisted:
             return "It is persisted and waits for nothing."
@@ -129,56 +139,68 @@ class Explanation:
             if dataset.under.value == "copying":
                 return "A worker is sending it now."
             return f"It is not wanted in the under-store. {dataset.error}".strip()
-        if self.status is Status.IRRECOVERABLE:
+        if self.status is DatasetStatus.IRRECOVERABLE:
             return "It is given up when its turn comes: nothing can bring it back."
-        place = "It is next"
-        if self.ahead:
-            more = "+" if self.ahead >= 1000 else ""
-            place = f"{self.ahead}{more} {'comes' if self.ahead == 1 else 'come'} before it"
-        head = "; it was put at the head of the queue" if dataset.head else ""
-        failed = f" The last try failed: {dataset.error}." if dataset.error else ""
-        return f"{place}{head}: {self.score.words}.{failed}"
+        position = "It is next"
+        if self.queue_position:
+            more = "+" if self.queue_position >= 1000 else ""
+            position = f"{self.queue_position}{more} {'comes' if self.queue_position == 1 else 'come'} before it"
+        head = "; it was put at the head of the queue" if dataset.expedited else ""
+        last_error = f" The last try failed: {dataset.error}." if dataset.error else ""
+        return f"{position}{head}: {self.score.reason}.{last_error}"
 
-    def _transfer(self) -> str:
+    def _describe_transfer(self) -> str:
         dataset = self.dataset
         if dataset.persisted:
-            how = f"It went as {dataset.method}" if dataset.method else "It was there before"
-            took = f" in {say_seconds(dataset.actual_seconds)}" if dataset.actual_seconds is not None else ""
-            said = f" ({say_seconds(dataset.predicted_seconds)} predicted)" if dataset.predicted_seconds else ""
-            return f"{how}{took}{said}."
-        return f"{self.plan.words}." if self.plan else "It does not go there."
+            method = f"It went as {dataset.method}" if dataset.method else "It was there before"
+            duration = f" in {format_seconds(dataset.actual_seconds)}" if dataset.actual_seconds is not None else ""
+            prediction = (
+                f" ({format_seconds(dataset.predicted_seconds)} predicted)" if dataset.predicted_seconds else ""
+            )
+            return f"{method}{duration}{prediction}."
+        return f"{self.plan.reason}." if self.plan else "It does not go there."
 
-    def _loss(self) -> str:
-        if self.dataset.persisted and not self.away:
+    def _describe_loss(self) -> str:
+        if self.dataset.persisted and not self.unavailable_reason:
             return "Nothing would be lost: it would be read from the under-store."
-        unless = "Unless its copy is there when the under-store is back: " if self._believed else ""
-        it = "it" if unless else "It"
-        if why := self.recovery.irrecoverable.get(self.dataset.ref):
-            return f"{unless}{it} would be gone for good: {'; '.join(why)}."
-        steps = "; then ".join(step.words for step in self.recovery.steps)
-        takes = f"in about {say_seconds(self.recovery.seconds)}: {steps}"
-        if why := self.recovery.unproven.get(self.dataset.ref):
-            tried = f"{unless}{it} might be gone for good: {'; '.join(why)}. Bringing it back would be tried, {takes}."
-            return f"{tried} {self.proof}".strip()
-        return f"{unless}{it} could be brought back {takes}."
+        condition = "Unless its copy is there when the under-store is back: " if self._is_copy_unconfirmed else ""
+        it = "it" if condition else "It"
+        if reasons := self.recovery.irrecoverable.get(self.dataset.ref):
+            return f"{condition}{it} would be gone for good: {'; '.join(reasons)}."
+        steps = "; then ".join(step.summary for step in self.recovery.steps)
+        duration_and_steps = f"in about {format_seconds(self.recovery.seconds)}: {steps}"
+        if reasons := self.recovery.unproven.get(self.dataset.ref):
+            message = (
+                f"{condition}{it} might be gone for good: {'; '.join(reasons)}. Bringing "
+                f"it back would be tried, {duration_and_steps}."
+            )
+            return f"{message} {self.proof}".strip()
+        return f"{condition}{it} could be brought back {duration_and_steps}."
 
 
 def explain(platform: Platform, path: str, generation: int | None = None) -> Explanation:
-    """Explain the newest generation of `path`, or that asked for; raises `UnknownDatasetError`, `InvalidPathError`."""
-    dataset = find(platform, path, generation)
-    catalog, away = platform.catalog, platform.watch.why_away()
-    around = catalog.lineage_around([dataset.ref])
-    bare = catalog.lineage_around([dataset.ref], down=False, away=True) if away else around
-    return explanation_of(platform, dataset, around, bare=bare, away=away)
+    """Explain the newest generation of `path`, or number `generation`.
+
+    Raises `UnknownDatasetError`, `InvalidPathError`.
+    """
+    dataset = find_dataset(platform, path, generation)
+    catalog, unavailable_reason = platform.catalog, platform.watch.unavailable_reason()
+    lineage = catalog.lineage_around([dataset.ref])
+    reachable_lineage = (
+        catalog.lineage_around([dataset.ref], down=False, ignore_under_store=True) if unavailable_reason else lineage
+    )
+    return build_explanation(
+        platform, dataset, lineage, reachable_lineage=reachable_lineage, unavailable_reason=unavailable_reason
+    )
 
 
-def find(platform: Platform, path: str, generation: int | None = None) -> Dataset:
-    """The newest generation of `path`, committed or not, or that asked for.
+def find_dataset(platform: Platform, path: str, generation: int | None = None) -> Dataset:
+    """Return the newest generation of `path`, committed or not, or number `generation`.
 
     Raises `UnknownDatasetError`, `InvalidPathError`.
     """
     catalog = platform.catalog
-    checked_path(path)
+    validate_path(path)
     if generation is not None:
         return catalog.get(Ref(path, generation))
     newest = catalog.find(path=path, limit=1)
@@ -187,49 +209,54 @@ def find(platform: Platform, path: str, generation: int | None = None) -> Datase
     return newest[0]
 
 
-def explanation_of(platform: Platform, dataset: Dataset, lineage: Lineage, *, bare: Lineage, away: str) -> Explanation:
-    """Explain a generation by the lineage around it, in the names that this has.
+def build_explanation(
+    platform: Platform, dataset: Dataset, lineage: Lineage, *, reachable_lineage: Lineage, unavailable_reason: str
+) -> Explanation:
+    """Explain a generation by the lineage around it, with the names used there.
 
-    `away`: why the under-store does not answer; `bare` is the lineage without the copies in it then.
+    `unavailable_reason`: why the under-store does not respond; `reachable_lineage` is then the lineage without the
+    copies in it.
     """
     catalog = platform.catalog
-    costs = catalog.costs(lineage)
-    waits = dataset.wanted and dataset.under.value == "none" and dataset.phase is Phase.COMMITTED
-    score = platform.persister.policy.score(dataset.ref, lineage, costs, catalog.now()) if waits else None
+    costs = catalog.load_cost_model(lineage)
+    is_queued = dataset.persist_requested and dataset.under.value == "none" and dataset.phase is Phase.COMMITTED
+    score = platform.persister.policy.score(dataset.ref, lineage, costs, catalog.now()) if is_queued else None
     operation = lineage.operation_of(dataset.ref)
     return Explanation(
         dataset=dataset,
-        status=dataset.status(recomputable=bare.recomputable(dataset.ref)),
-        why_not_recomputable=bare.why_not_recomputable(dataset.ref),
+        status=dataset.status(recomputable=reachable_lineage.is_recomputable(dataset.ref)),
+        recompute_obstacles=reachable_lineage.recompute_obstacles(dataset.ref),
         idempotence=operation.idempotence if operation else None,
-        proof=_proof(platform, operation) if operation else "",
+        proof=_describe_proof(platform, operation) if operation else "",
         score=score,
-        ahead=_ahead(platform, dataset, score) if score else 0,
-        plan=decide(dataset.ref, lineage, costs, small_bytes=platform.settings.small_bytes) if waits else None,
-        recovery=plan_recovery(bare.without_cache(), [dataset.ref], costs),
+        queue_position=_queue_position(platform, dataset, score) if score else 0,
+        plan=plan_transfer(dataset.ref, lineage, costs, small_bytes=platform.settings.min_operation_bytes)
+        if is_queued
+        else None,
+        recovery=plan_recovery(reachable_lineage.without_cache(), [dataset.ref], costs),
         moments=tuple(catalog.history(dataset.ref)),
-        away=away,
+        unavailable_reason=unavailable_reason,
     )
 
 
-def _proof(platform: Platform, operation: Operation) -> str:
-    """Whether an operation is going to be proven; names no dataset: it may be others' that are made again for it."""
+def _describe_proof(platform: Platform, operation: Operation) -> str:
+    """Describe whether an operation will be proven; names no dataset, since it may make datasets of other users."""
     if operation.idempotence is not Idempotence.DECLARED:
         return ""
-    by_hand = f"`springline operation prove {operation.name}` does it now."
+    manual_hint = f"`springline operation prove {operation.name}` does it now."
     if not platform.prover.enabled:
-        return f"Operations are not proven of themselves (SPRINGLINE_PROVE); {by_hand}"
+        return f"Operations are not proven of themselves (SPRINGLINE_PROVE); {manual_hint}"
     if any((plan.operation, plan.version) == (operation.name, operation.version) for plan in platform.prover.plan()):
-        return f"An idle persister runs {operation.name} a second time to prove it; {by_hand}"
-    return f"What {operation.name} makes is too small and cheap for it to be proven of itself; {by_hand}"
+        return f"An idle persister runs {operation.name} a second time to prove it; {manual_hint}"
+    return f"What {operation.name} makes is too small and cheap for it to be proven of itself; {manual_hint}"
 
 
-def _ahead(platform: Platform, dataset: Dataset, score: Score) -> int:
-    """How many come before it; among the first of the queue by the scores of now, which it is shown by, too."""
-    refs = platform.claims.waiting(_FIRST)
+def _queue_position(platform: Platform, dataset: Dataset, score: Score) -> int:
+    """Count the generations before it: near the front by current scores, as displayed, else by stored ones."""
+    refs = platform.claims.list_claimable(_QUEUE_HEAD)
     if dataset.ref not in refs:
-        return platform.claims.ahead_of(dataset, score.value)
+        return platform.claims.count_ahead(dataset, score.value)
     catalog = platform.catalog
     lineage = catalog.lineage_around(refs)
-    order = in_turn(refs, lineage, catalog.costs(lineage), platform.persister.policy, catalog.now())
+    order = order_by_priority(refs, lineage, catalog.load_cost_model(lineage), platform.persister.policy, catalog.now())
     return [ref for ref, _ in order].index(dataset.ref)

@@ -8,10 +8,10 @@ from contextlib import suppress
 from sqlalchemy import select
 
 from springline.persistence.catalog import schema
-from springline.persistence.catalog.risk_samples import shares_of
+from springline.persistence.catalog.risk_samples import risk_by_dag
 from springline.persistence.catalog.schema import db_now, generation
 from springline.persistence.errors import CatalogUnavailableError
-from springline.persistence.monitoring.metric import Reading
+from springline.persistence.monitoring.metric import MetricSample
 from springline.persistence.monitoring.metrics import (
     BROKEN_RATIO,
     CACHE_BYTES,
@@ -20,69 +20,69 @@ from springline.persistence.monitoring.metrics import (
     QUEUE_BYTES,
     QUEUE_LENGTH,
     RISK_BYTES,
-    RISK_GONE_BYTES,
+    RISK_IRRECOVERABLE_BYTES,
     RISK_SECONDS,
     RISK_UNPROVEN_BYTES,
     broken_ratio,
 )
 from springline.persistence.platform import Platform
 
-_SECONDS = 10.0
-_JUDGED_WITHIN = 86400.0  # seconds
-_MOST_JUDGED = 100
+_COLLECT_INTERVAL = 10.0
+_QUALITY_WINDOW = 86400.0  # seconds
+_MAX_QUALITY_REPORTS = 100
 
 
-class Gauges:
-    """Reads the gauges out to the platform's meter, every ten seconds at most, if anybody listens."""
+class GaugeCollector:
+    """Reports the gauges to the platform's metrics reporter, at most every ten seconds, if it is enabled."""
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self._told_at = float("-inf")
+        self._collected_at = float("-inf")
 
-    def tell(self) -> None:
-        """Do it, if it is time; a catalog that is away has no gauges now."""
-        if not self._platform.meter.listens or time.monotonic() - self._told_at < _SECONDS:
+    def collect(self) -> None:
+        """Report the gauges if it is time; an unavailable catalog reports none."""
+        if not self._platform.metrics_reporter.is_enabled or time.monotonic() - self._collected_at < _COLLECT_INTERVAL:
             return
-        self._told_at = time.monotonic()
+        self._collected_at = time.monotonic()
         with suppress(CatalogUnavailableError):
-            self._platform.meter.read_out(readings(self._platform))
+            self._platform.metrics_reporter.report_all(read_gauges(self._platform))
 
 
-def readings(platform: Platform) -> list[Reading]:
-    """All gauges now; raises `CatalogUnavailableError`."""
+def read_gauges(platform: Platform) -> list[MetricSample]:
+    """Read all gauges; raises `CatalogUnavailableError`."""
     catalog = platform.catalog
-    loss = catalog.loss_of_cache(away=bool(platform.watch.why_away()))
-    shares = shares_of(loss, catalog.costs_of(loss.unmeasured)).values()
-    length, size = platform.claims.queue()
+    loss = catalog.cache_loss(ignore_under_store=bool(platform.watch.unavailable_reason()))
+    shares = risk_by_dag(loss, catalog.load_cost_model_of(loss.unmeasured_operations)).values()
+    length, size = platform.claims.queue_size()
     return [
-        Reading(RISK_BYTES, sum(share.bytes for share in shares)),
-        Reading(RISK_GONE_BYTES, sum(share.irrecoverable_bytes for share in shares)),
-        Reading(RISK_UNPROVEN_BYTES, sum(share.unproven_bytes for share in shares)),
-        Reading(RISK_SECONDS, sum(share.recompute_seconds for share in shares)),
-        Reading(QUEUE_LENGTH, length),
-        Reading(QUEUE_BYTES, size),
-        Reading(CACHE_BYTES, catalog.cache_used()),
-        Reading(CACHE_CAPACITY, platform.settings.cache_capacity),
-        Reading(LOST, len(platform.maintenance.lost())),
-        *_judged(platform),
+        MetricSample(RISK_BYTES, sum(share.bytes for share in shares)),
+        MetricSample(RISK_IRRECOVERABLE_BYTES, sum(share.irrecoverable_bytes for share in shares)),
+        MetricSample(RISK_UNPROVEN_BYTES, sum(share.unproven_bytes for share in shares)),
+        MetricSample(RISK_SECONDS, sum(share.recompute_seconds for share in shares)),
+        MetricSample(QUEUE_LENGTH, length),
+        MetricSample(QUEUE_BYTES, size),
+        MetricSample(CACHE_BYTES, catalog.cache_used()),
+        MetricSample(CACHE_CAPACITY, platform.settings.cache_capacity),
+        MetricSample(LOST, len(platform.maintenance.find_lost())),
+        *_quality_samples(platform),
     ]
 
 
-def _judged(platform: Platform) -> list[Reading]:
+def _quality_samples(platform: Platform) -> list[MetricSample]:
     query = (
         select(generation.c.id)
         .where(
-            schema.committed,
+            schema.is_committed,
             ~generation.c.superseded,
             generation.c.report.is_not(None),
-            generation.c.committed_at > db_now() - _JUDGED_WITHIN,
+            generation.c.committed_at > db_now() - _QUALITY_WINDOW,
         )
         .order_by(generation.c.id.desc())
-        .limit(_MOST_JUDGED)
+        .limit(_MAX_QUALITY_REPORTS)
     )
     worst: dict[str, float] = {}
     for dataset in platform.catalog.select(query):
-        ratio, maker = broken_ratio(dataset), dataset.call.name if dataset.call else ""
+        ratio, operation = broken_ratio(dataset), dataset.call.name if dataset.call else ""
         if ratio is not None:
-            worst[maker] = max(ratio, worst.get(maker, 0.0))
-    return [Reading(BROKEN_RATIO, ratio, {"operation": maker}) for maker, ratio in sorted(worst.items())]
+            worst[operation] = max(ratio, worst.get(operation, 0.0))
+    return [MetricSample(BROKEN_RATIO, ratio, {"operation": maker}) for maker, ratio in sorted(worst.items())]

@@ -1,4 +1,4 @@
-"""Puts the parts together from settings: the one place that knows which backend, database and policy are in use."""
+"""Builds the platform from settings: the one module that knows which backend, database and policy are in use."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from springline.persistence.backends.spec import Backend
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
 from springline.persistence.catalog.proof_claims import ProofClaims
-from springline.persistence.decisions.proof import Bounds
+from springline.persistence.decisions.proof import ProofThresholds
 from springline.persistence.engine.attempt import Sender
-from springline.persistence.engine.copier import Pace
+from springline.persistence.engine.copier import BandwidthLimiter
 from springline.persistence.engine.maintenance import Maintenance
 from springline.persistence.engine.persister import Persister
 from springline.persistence.engine.prover import Prover
@@ -25,40 +25,40 @@ from springline.persistence.engine.runner import Runner, load_runner
 from springline.persistence.engine.store import Store
 from springline.persistence.engine.verification import UnderStoreWatch, Verifier
 from springline.persistence.errors import StorageUnavailableError
-from springline.persistence.monitoring.metric import Meter
-from springline.persistence.monitoring.metrics import counting
-from springline.persistence.monitoring.openlineage_sender import Lineage, open_lineage
+from springline.persistence.monitoring.metric import MetricsReporter
+from springline.persistence.monitoring.metrics import transition_listener
+from springline.persistence.monitoring.openlineage_sender import LineageSender, open_lineage_sender
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.persistence.monitoring.telemetry import open_meter
-from springline.persistence.policies import policy_of
+from springline.persistence.monitoring.telemetry import open_metrics_reporter
+from springline.persistence.policies import load_policy
 from springline.persistence.settings import Settings
 
-OpenLineage = Callable[[str], Lineage | None]  # given the name of the policy
+LineageSenderFactory = Callable[[str], LineageSender | None]  # called with the name of the policy
 
 
 @dataclass
 class Platform:
-    """Everything that works on one catalog, one cache and one under-store; `open_platform` makes it, `close` ends it.
+    """All services for one catalog, one cache and one under-store; `open_platform` creates it, `close` ends it.
 
-    A program uses `store` and `persister`, and asks `catalog`: `store.register_operations`, `store.read`,
+    A program uses `store` and `persister`, and queries `catalog`: `store.register_operations`, `store.read`,
     `store.write`, `persister.drain`, `catalog.resolve`, as docs/persistence.md shows.
 
     Attributes:
-        settings: what it was opened by.
-        catalog: which generations there are, and where.
+        settings: the settings it was opened with.
+        catalog: the generations and their locations.
         cache: the store in memory, a `Backend`.
         under: the under-store, a `Backend`.
-        runner: what runs operations again.
-        claims: who persists what, under leases.
-        watch: whether the under-store answers.
-        replacement: what leaves the cache when room is wanted.
-        restorer: brings back what is lost.
+        runner: runs operations again.
+        claims: the queue, with the leases of the persisters.
+        watch: whether the under-store responds.
+        replacement: evicts generations when space is needed.
+        restorer: restores lost generations.
         store: writes and reads datasets.
-        persister: sends what waits to the under-store.
-        prover: runs operations a second time, to see whether they repeat.
-        maintenance: retires what nobody needs any more.
-        meter: takes the metrics.
-        lineage: sends OpenLineage events; None: nobody wants them.
+        persister: sends queued generations to the under-store.
+        prover: runs operations a second time, to prove them idempotent.
+        maintenance: retires superseded generations.
+        metrics_reporter: reports metrics.
+        lineage_sender: sends OpenLineage events; None: not configured.
 
     Example:
         >>> from springline.testing import platform_in
@@ -80,42 +80,42 @@ class Platform:
     persister: Persister
     prover: Prover
     maintenance: Maintenance
-    meter: Meter
-    lineage: Lineage | None
+    metrics_reporter: MetricsReporter
+    lineage_sender: LineageSender | None
 
     def close(self) -> None:
-        """Let go of the database; what was told to collectors goes out, within moments."""
+        """Close the database connections, and send pending metrics and events, within a few seconds."""
         self.catalog.engine.dispose()
-        self.meter.close()
-        if self.lineage is not None:
-            self.lineage.close()
+        self.metrics_reporter.close()
+        if self.lineage_sender is not None:
+            self.lineage_sender.close()
 
 
 def open_platform(
     settings: Settings | None = None,
     *,
     runner: Runner | None = None,
-    who: str = "",
-    meter: Meter | None = None,
-    lineage: OpenLineage = open_lineage,
+    actor: str = "",
+    metrics_reporter: MetricsReporter | None = None,
+    lineage_factory: LineageSenderFactory = open_lineage_sender,
 ) -> Platform:
-    """Open the platform that `settings` describe, with its catalog brought up to date.
+    """Open the platform that `settings` describe, with its catalog migrated to the current revision.
 
     Args:
         settings: by default those of the environment and of the profile.
         runner: runs operations again; by default the one that the settings name, else none.
-        who: is noted beside each change; by default host and process.
-        meter: takes the metrics; by default the one that the settings name.
-        lineage: opens what takes OpenLineage events, given the name of the policy; by default what OpenLineage's own
-            variables name.
+        actor: is logged with each change; by default host and process.
+        metrics_reporter: reports metrics; by default the one that the settings name.
+        lineage_factory: creates the sender of OpenLineage events, given the name of the policy; by default as
+            OpenLineage's own variables configure it.
 
     Returns:
-        The platform; close it when it is not needed any more.
+        The platform; close it after use.
 
     Raises:
-        SettingsError: a setting has a value that it cannot have.
-        StorageUnavailableError: the folder of the default cache is somebody else's.
-        CatalogUnavailableError: the catalog's database does not answer.
+        SettingsError: a setting has an invalid value.
+        StorageUnavailableError: the folder of the default cache belongs to another user.
+        CatalogUnavailableError: the catalog's database does not respond.
 
     Example:
         >>> from contextlib import closing
@@ -126,23 +126,23 @@ def open_platform(
     settings = settings or Settings()
     settings.home.mkdir(parents=True, exist_ok=True)
     runner = runner if runner is not None else load_runner(settings.runner)
-    catalog = Catalog(settings.catalog_address, who=who, patience=settings.catalog_patience)
+    catalog = Catalog(settings.catalog_address, actor=actor, timeout=settings.catalog_timeout)
     monitoring = MonitoringSettings(home=settings.home)
-    meter = meter if meter is not None else open_meter(monitoring)
-    catalog.hear(counting(meter))
-    sender_of_events = lineage(settings.policy)
-    if sender_of_events is not None:
-        catalog.hear(sender_of_events.heard)
-    cache = open_backend(settings.cache_uri or f"file://{private_cache(settings.home)}", "cache", settings)
+    metrics_reporter = metrics_reporter if metrics_reporter is not None else open_metrics_reporter(monitoring)
+    catalog.subscribe(transition_listener(metrics_reporter))
+    lineage_sender = lineage_factory(settings.policy)
+    if lineage_sender is not None:
+        catalog.subscribe(lineage_sender.on_transition)
+    cache = open_backend(settings.cache_uri or f"file://{create_private_cache(settings.home)}", "cache", settings)
     under_uri = settings.under_uri or f"file://{settings.home / 'under'}"
     under = open_backend(under_uri, "under", settings, in_use=catalog.uses_under_store)
     claims = Claims(catalog, settings.lease_seconds)
     verifier = Verifier(catalog, cache, under)
     replacement = Replacement(
-        catalog, cache, under, verifier, capacity=settings.cache_capacity, order=settings.replacement
+        catalog, cache, under, verifier, capacity=settings.cache_capacity, order=settings.cache_replacement
     )
-    restorer = Restorer(catalog, claims, cache, under, runner, verifier, replacement, settings.reader_seconds)
-    policy = policy_of(settings)
+    restorer = Restorer(catalog, claims, cache, under, runner, verifier, replacement, settings.reader_lease_seconds)
+    policy = load_policy(settings)
     sender = Sender(catalog, claims, cache, under, runner)
     store = Store(
         catalog=catalog,
@@ -153,18 +153,20 @@ def open_platform(
         restorer=restorer,
         replacement=replacement,
         policy=policy,
-        reader_seconds=settings.reader_seconds,
+        reader_seconds=settings.reader_lease_seconds,
         retry_seconds=settings.retry_seconds,
-        sync_patience=settings.sync_patience,
+        sync_timeout=settings.sync_timeout,
         sync_unproven=settings.sync_unproven,
     )
     persister = Persister(
         catalog=catalog,
         claims=claims,
-        sender=Sender(catalog, claims, cache, under, runner, Pace(settings.persist_bandwidth, claims.somebody_waits)),
+        sender=Sender(
+            catalog, claims, cache, under, runner, BandwidthLimiter(settings.persist_bandwidth, claims.has_sync_waiter)
+        ),
         restorer=restorer,
         policy=policy,
-        small_bytes=settings.small_bytes,
+        small_bytes=settings.min_operation_bytes,
         retry_seconds=settings.retry_seconds,
     )
     prover = Prover(
@@ -176,42 +178,42 @@ def open_platform(
         runner=runner,
         replacement=replacement,
         restorer=restorer,
-        bounds=Bounds(settings.prove_bytes, settings.prove_seconds),
-        reader_seconds=settings.reader_seconds,
+        thresholds=ProofThresholds(settings.prove_bytes, settings.prove_seconds),
+        reader_seconds=settings.reader_lease_seconds,
         enabled=settings.prove,
     )
-    maintenance = Maintenance(catalog, cache, under, restorer, settings.keep_generations, settings.reader_seconds)
+    maintenance = Maintenance(catalog, cache, under, restorer, settings.keep_generations, settings.reader_lease_seconds)
     watch = UnderStoreWatch(catalog, under)
     return Platform(
         settings, catalog, cache, under, runner, claims, watch, replacement, restorer, store, persister, prover,
         maintenance,
-        meter, sender_of_events,
+        metrics_reporter, lineage_sender,
     )  # fmt: skip
 
 
-def default_cache(home: Path) -> Path:
-    """A folder in memory that belongs to this home alone; on disk where the system has no /dev/shm."""
+def default_cache_folder(home: Path) -> Path:
+    """Return a folder in memory used by this home only; on disk if the system has no /dev/shm."""
     shared = Path("/dev/shm")
     if not shared.is_dir():
         return home / "cache"
     return shared / f"springline-{hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:12]}"
 
 
-def private_cache(home: Path) -> Path:
-    """The default cache, made for its owner alone; raises `StorageUnavailableError` where it is somebody else's.
+def create_private_cache(home: Path) -> Path:
+    """Create the default cache, for its owner only; raises `StorageUnavailableError` if another user owns it.
 
-    Everybody may make folders in /dev/shm, and the name of this one can be guessed.
+    Every user can create folders in /dev/shm, and the name of this one can be guessed.
     """
-    folder = default_cache(home)
+    folder = default_cache_folder(home)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.is_symlink() or _owner(folder) not in (os.geteuid(), _owner(home)):
+    if folder.is_symlink() or _owner_id(folder) not in (os.geteuid(), _owner_id(home)):
         raise StorageUnavailableError(
             f"{folder} is somebody else's: remove it, or choose another cache: SPRINGLINE_CACHE_URI=…"
         )
-    if _owner(folder) == os.geteuid():
+    if _owner_id(folder) == os.geteuid():
         folder.chmod(0o700)
     return folder
 
 
-def _owner(path: Path) -> int:
+def _owner_id(path: Path) -> int:
     return path.stat().st_uid

@@ -1,6 +1,6 @@
-"""The orders of persisting that can be chosen by name: the paper's, our own, and what installed packages add.
+"""The policies that can be selected by name: the paper's, our own, and those of installed packages.
 
-A package adds one by an entry point of the group `springline.policies`, named as it is to be chosen. It names a
+A package adds one by an entry point of the group `springline.policies` with the name of the policy. It refers to a
 function from the `Settings` of the platform to a `Policy`:
 
     [project.entry-points."springline.policies"]
@@ -9,14 +9,14 @@ function from the `Settings` of the platform to a `Policy`:
 
 from __future__ import annotations
 
-from springline.persistence.decisions.priority import Paper, Policy, ValueDensity
+from springline.persistence.decisions.priority import PaperPolicy, Policy, ValueDensityPolicy
 from springline.persistence.errors import ExtensionError
 from springline.persistence.extensions import POLICIES
 from springline.persistence.settings import Settings
 
 
-def policy_of(settings: Settings, name: str = "") -> Policy:
-    """The policy that the settings ask for, or the installed one called `name`; raises `ExtensionError`."""
+def load_policy(settings: Settings, name: str = "") -> Policy:
+    """Return the policy that the settings select, or the installed one called `name`; raises `ExtensionError`."""
     name = name or settings.policy
     policy: Policy = POLICIES.call(name, settings)
     if not callable(getattr(policy, "score", None)) or getattr(policy, "name", None) != name:
@@ -24,11 +24,11 @@ def policy_of(settings: Settings, name: str = "") -> Policy:
     return policy
 
 
-def paper(settings: Settings) -> Paper:
-    """`paper`: the paper's formula with the weights of the settings."""
-    return Paper(settings.weights)
+def paper(settings: Settings) -> PaperPolicy:
+    """Return `paper`: the paper's formula with the weights of the settings."""
+    return PaperPolicy(settings.policy_weights)
 
 
-def value_density(settings: Settings) -> ValueDensity:
-    """`value-density`: the most expected recovery that a second of the link saves first."""
-    return ValueDensity(settings.mean_fault_seconds)
+def value_density(settings: Settings) -> ValueDensityPolicy:
+    """Return `value-density`: the most expected recovery time saved per second of transfer first."""
+    return ValueDensityPolicy(settings.mean_fault_seconds)

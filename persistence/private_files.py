@@ -1,4 +1,4 @@
-"""Folders and files for their owner alone: what lies in a home, whatever the mask of the process is."""
+"""Folders and files that only their owner can access, such as those in a home, regardless of the process's umask."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_OTHERS = 0o077
+_GROUP_AND_OTHERS = 0o077
 
 
-def private_folder(folder: Path) -> Path:
-    """Make a folder for its owner alone; one of ours that was made for others too is mended."""
+def create_private_folder(folder: Path) -> Path:
+    """Create a folder for its owner only; the permissions of an existing one that we own are restricted."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _mend(folder)
+    _restrict_permissions(folder)
     return folder
 
 
-def private_file(file: Path) -> Path:
-    """Make an empty file for its owner alone, where there is none; one of ours that others may read is mended.
+def create_private_file(file: Path) -> Path:
+    """Create an empty file for its owner only, if there is none; the permissions of an existing one are restricted.
 
-    A file that is there is not opened: closing it would end all locks (POSIX) that this process has on it, and SQLite
+    An existing file is not opened: closing it would release all locks (POSIX) that this process has on it, and SQLite
     relies on those.
     """
     with suppress(FileExistsError):
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    _mend(file)
+    _restrict_permissions(file)
     return file
 
 
 def write_private(path: Path, text: str) -> None:
-    """Put a file there, for its owner alone; whoever is killed meanwhile leaves the old one, or none."""
-    with _beside(path, text) as made:
-        made.replace(path)
+    """Write a file for its owner only, atomically: a process killed meanwhile leaves the old file, or none."""
+    with _temporary_file(path, text) as temporary:
+        temporary.replace(path)
 
 
 def write_private_once(path: Path, text: str) -> None:
-    """The same, unless one is there: what is there stays."""
+    """Like `write_private`, but an existing file is kept."""
     if not path.exists():
-        with _beside(path, text) as made, suppress(FileExistsError):  # somebody else was faster
-            path.hardlink_to(made)
+        with _temporary_file(path, text) as temporary, suppress(FileExistsError):  # another process was faster
+            path.hardlink_to(temporary)
 
 
 @contextmanager
-def _beside(path: Path, text: str) -> Iterator[Path]:
-    """The file under another name, which is gone afterwards."""
+def _temporary_file(path: Path, text: str) -> Iterator[Path]:
+    """Yield the file under a temporary name that is removed afterwards."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w") as file:
@@ -55,7 +55,7 @@ def _beside(path: Path, text: str) -> Iterator[Path]:
         Path(name).unlink(missing_ok=True)
 
 
-def _mend(path: Path) -> None:
+def _restrict_permissions(path: Path) -> None:
     status = path.stat()
-    if status.st_mode & _OTHERS and status.st_uid == os.geteuid():
-        path.chmod(status.st_mode & 0o7777 & ~_OTHERS)
+    if status.st_mode & _GROUP_AND_OTHERS and status.st_uid == os.geteuid():
+        path.chmod(status.st_mode & 0o7777 & ~_GROUP_AND_OTHERS)

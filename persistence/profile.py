@@ -1,4 +1,4 @@
-"""Where settings come from: the environment, then the profile that is chosen by name, then the project's file."""
+"""Sources of settings: the environment, then the selected profile, then the project's file."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from pydantic_settings import (
 )
 
 from springline.persistence.project import project_file
-from springline.persistence.text.formatting import parse_bytes, parse_json_object, say_near
+from springline.persistence.text.formatting import parse_bytes, parse_json_object, suggest
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 PREFIX = "SPRINGLINE_"
 
-# Each module that declares settings, those that are quick to import first.
+# The modules that declare settings, those that import quickly first.
 MODULES = (
     "springline.persistence.settings",
     "springline.persistence.monitoring.settings",
@@ -39,36 +39,36 @@ MODULES = (
     "springline.services.settings",
     "springline.spark_jobs.streaming.settings",
 )
-# Variables of ours that no class of settings reads.
-_OTHERS = frozenset({"PROFILE", "PROJECT", "SERVICE_TOKEN", "WORKER_PYTHON"})
+# Variables of ours that no settings class reads.
+_UNDECLARED = frozenset({"PROFILE", "PROJECT", "SERVICE_TOKEN", "WORKER_PYTHON"})
 
 logger = logging.getLogger("springline.settings")
 
 
-def profile_file(chosen: str, profiles: Path) -> Path:
-    """The file of a profile: `chosen` is a path, or the name of a file NAME.env in `profiles`.
+def profile_file(name_or_path: str, profiles: Path) -> Path:
+    """Return the file of a profile: `name_or_path` is a path, or the name of a file NAME.env in `profiles`.
 
-    Raises `SettingsError`, naming the profiles that there are.
+    Raises `SettingsError`, naming the available profiles.
     """
-    path = Path(chosen).expanduser() if os.sep in chosen else profiles / f"{chosen}.env"
+    path = Path(name_or_path).expanduser() if os.sep in name_or_path else profiles / f"{name_or_path}.env"
     if not path.is_file():
         names = ", ".join(sorted(each.stem for each in profiles.glob("*.env"))) or "none"
-        raise SettingsError(f"{PREFIX}PROFILE={chosen!r}: no file {path}; the profiles here: {names}")
+        raise SettingsError(f"{PREFIX}PROFILE={name_or_path!r}: no file {path}; the profiles here: {names}")
     return path.resolve()
 
 
-def chosen_profile() -> Path | None:
-    """The file that SPRINGLINE_PROFILE chooses, else `default.env`, where there is one; raises `SettingsError`."""
+def active_profile_file() -> Path | None:
+    """Return the file that SPRINGLINE_PROFILE selects, else `default.env` if it exists; raises `SettingsError`."""
     profiles = project_folder() / "profiles"
-    if chosen := os.environ.get(f"{PREFIX}PROFILE", ""):
-        return profile_file(chosen, profiles)
+    if name_or_path := os.environ.get(f"{PREFIX}PROFILE", ""):
+        return profile_file(name_or_path, profiles)
     return default if (default := profiles / "default.env").is_file() else None
 
 
 def project_folder() -> Path:
-    """The folder that holds the profiles, the declarations and the home, where no setting says otherwise.
+    """Return the folder with the profiles, the declarations and the home, unless settings name others.
 
-    It is the folder of the project that a process works in (`springline.toml`), else the checkout; where Springline
+    It is the folder of the project that a process works in (`springline.toml`), else the checkout; if Springline
     was installed as a package, it is `~/springline`.
     """
     if file := project_file():
@@ -78,48 +78,48 @@ def project_folder() -> Path:
 
 
 def import_root() -> Path:
-    """The folder that `springline` was imported from: what a process that is started needs on its PYTHONPATH."""
+    """Return the folder that `springline` was imported from: a started process needs it on its PYTHONPATH."""
     return Path(__file__).absolute().parents[2]  # not resolved: the folders of the package are links in the checkout
 
 
-def _split(value: object) -> object:
+def _split_names(value: object) -> object:
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
     return value
 
 
-def _wrong(error: ErrorDetails) -> str:
-    """What is wrong, and with which setting; what was given is not repeated."""
-    said = str(error.get("ctx", {}).get("error", error["msg"]))
-    return f"{PREFIX}{str(error['loc'][0]).upper()}: {said}" if error["loc"] else said
+def _format_error(error: ErrorDetails) -> str:
+    """Describe a validation error with the setting's name; the value is not repeated."""
+    message = str(error.get("ctx", {}).get("error", error["msg"]))
+    return f"{PREFIX}{str(error['loc'][0]).upper()}: {message}" if error["loc"] else message
 
 
 # Names, separated by commas in the environment and in profiles.
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_names)]
 # A number of bytes: 8000000000, 8GB or 7.5GiB.
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
-# Bytes a second: 50000000 or 50MB.
+# Bytes per second: 50000000 or 50MB.
 Bandwidth = Annotated[float, BeforeValidator(parse_bytes)]
-# Texts by name, a JSON object in the environment and in profiles.
+# Strings by name, a JSON object in the environment and in profiles.
 JsonObject = Annotated[dict[str, str], NoDecode, BeforeValidator(parse_json_object)]
-# The same, of texts that are shown to nobody.
+# The same with secret strings, which are never displayed.
 SecretObject = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(parse_json_object)]
 
 
-def unknown_settings(given: frozenset[str]) -> dict[str, str]:
-    """Which of these names of SPRINGLINE_<NAME> no package reads, each with the nearest that one does read, or ""."""
-    known = set(_OTHERS)
-    if given <= known:
+def unknown_settings(names: frozenset[str]) -> dict[str, str]:
+    """Return which of these names of SPRINGLINE_<NAME> no package reads, each with the closest known one, or ""."""
+    allowed = set(_UNDECLARED)
+    if names <= allowed:
         return {}
     for each in settings_classes():
-        known |= {name.upper() for name in each.model_fields}
-        if given <= known:
+        allowed |= {name.upper() for name in each.model_fields}
+        if names <= allowed:
             return {}
-    return {name: say_near(name, known) for name in sorted(given - known)}
+    return {name: suggest(name, allowed) for name in sorted(names - allowed)}
 
 
 def settings_classes() -> Iterator[type[ProfiledSettings]]:
-    """Every class that declares settings, those of parts whose packages are not installed left out."""
+    """Yield every class that declares settings, except for parts whose packages are not installed."""
     for module in MODULES:
         try:
             declared = vars(import_module(module)).values()
@@ -131,7 +131,7 @@ def settings_classes() -> Iterator[type[ProfiledSettings]]:
 
 
 def project_settings() -> dict[str, Any]:
-    """The settings in the project's file, by name; raises `SettingsError` where it is no TOML."""
+    """Return the settings in the project's file, by name; raises `SettingsError` if it is not valid TOML."""
     file = project_file()
     if file is None:
         return {}
@@ -141,8 +141,8 @@ def project_settings() -> dict[str, Any]:
         raise SettingsError(f"{file}: is no TOML: {error}") from None
 
 
-def _in_project(name: str, value: object, settings: type[BaseSettings]) -> object:
-    """A value of the project's file; a relative path in it starts at the folder of the project."""
+def _resolve_project_value(name: str, value: object, settings: type[BaseSettings]) -> object:
+    """Resolve a relative path in the project's file against the folder of the project; other values are unchanged."""
     field = settings.model_fields.get(name)
     if field is not None and isinstance(value, str) and value and field.annotation in (Path, Path | None):
         return project_folder() / Path(value).expanduser()
@@ -150,22 +150,22 @@ def _in_project(name: str, value: object, settings: type[BaseSettings]) -> objec
 
 
 @cache
-def _warn_of_unknown(given: frozenset[str], where: str) -> None:
-    """Once a process: a misspelt setting leaves its default in force, which nobody would notice."""
-    for name, near in unknown_settings(given).items():
-        meant = f"; did you mean {PREFIX}{near}?" if near else ""
-        logger.warning("%s: %s%s is no setting and changes nothing%s", where, PREFIX, name, meant)
+def _warn_of_unknown(names: frozenset[str], source: str) -> None:
+    """Warn once per process: with a misspelt setting, the default would silently stay in force."""
+    for name, near in unknown_settings(names).items():
+        suggestion = f"; did you mean {PREFIX}{near}?" if near else ""
+        logger.warning("%s: %s%s is no setting and changes nothing%s", source, PREFIX, name, suggestion)
 
 
-def _names(variables: Iterable[str]) -> frozenset[str]:
+def _setting_names(variables: Iterable[str]) -> frozenset[str]:
     return frozenset(each.removeprefix(PREFIX) for each in variables if each.startswith(PREFIX))
 
 
 class ProfiledSettings(BaseSettings):
-    """Settings: read from SPRINGLINE_<NAME>, else from the file that SPRINGLINE_PROFILE names, else the project's.
+    """Settings read from SPRINGLINE_<NAME>, else from the file that SPRINGLINE_PROFILE names, else from the project's.
 
-    The project's file is `springline.toml`, in the working directory or above it; its keys are the names in small
-    letters, as `cache_capacity = "8GB"`.
+    The project's file is `springline.toml`, in the working directory or above it; its keys are the names in lower
+    case, as `cache_capacity = "8GB"`.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", hide_input_in_errors=True)
@@ -174,27 +174,27 @@ class ProfiledSettings(BaseSettings):
         default_factory=lambda: project_folder() / "var", description="Folder for everything that the platform makes"
     )
 
-    def __init__(self, **chosen: Any) -> None:
-        """Read the settings, those in `chosen` first; raises `SettingsError`, naming in a line those that are wrong."""
+    def __init__(self, **overrides: Any) -> None:
+        """Read the settings; `overrides` take precedence. Raises `SettingsError`, naming the invalid ones."""
         try:
-            super().__init__(**chosen)
+            super().__init__(**overrides)
         except ValidationError as error:
-            raise SettingsError("; ".join(_wrong(each) for each in error.errors(include_input=False))) from None
-        _warn_of_unknown(_names(os.environ), "environment")
-        if file := chosen_profile():
-            _warn_of_unknown(_names(dotenv_values(file)), str(file))
-        if given := project_settings():
-            _warn_of_unknown(frozenset(name.upper() for name in given), str(project_file()))
+            raise SettingsError("; ".join(_format_error(each) for each in error.errors(include_input=False))) from None
+        _warn_of_unknown(_setting_names(os.environ), "environment")
+        if file := active_profile_file():
+            _warn_of_unknown(_setting_names(dotenv_values(file)), str(file))
+        if project_values := project_settings():
+            _warn_of_unknown(frozenset(name.upper() for name in project_values), str(project_file()))
 
     @classmethod
     def help_of(cls, name: str) -> str:
-        """What a setting is, in one line."""
+        """Return the description of a setting, in one line."""
         return cls.model_fields[name].description or ""
 
     @field_validator("home")
     @classmethod
-    def _absolute(cls, value: Path) -> Path:
-        """A relative one lies in the folder of the project, wherever the process was started."""
+    def _resolve_home(cls, value: Path) -> Path:
+        """Resolve a relative home against the folder of the project, regardless of the working directory."""
         return (project_folder() / value.expanduser()).resolve()
 
     @classmethod
@@ -207,9 +207,11 @@ class ProfiledSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
-        if file := chosen_profile():
+        if file := active_profile_file():
             sources = (*sources, DotEnvSettingsSource(settings_cls, env_file=file))
-        if given := project_settings():
-            own = {name: _in_project(name, value, settings_cls) for name, value in given.items()}
-            sources = (*sources, InitSettingsSource(settings_cls, init_kwargs=own))
+        if project_values := project_settings():
+            resolved_values = {
+                name: _resolve_project_value(name, value, settings_cls) for name, value in project_values.items()
+            }
+            sources = (*sources, InitSettingsSource(settings_cls, init_kwargs=resolved_values))
         return sources

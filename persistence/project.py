@@ -1,4 +1,4 @@
-"""The project that a command is about: the folder with a `springline.toml`, found upwards from the working one."""
+"""The project of a command: the folder with a `springline.toml`, searched upwards from the working directory."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ VARIABLE = "SPRINGLINE_PROJECT"
 
 
 class ProjectError(ValueError):
-    """SPRINGLINE_PROJECT names a folder that holds no project."""
+    """SPRINGLINE_PROJECT names a folder that contains no project."""
 
 
 def project_file() -> Path | None:
-    """The file of the project: of the folder in SPRINGLINE_PROJECT, else of the nearest folder upwards from here.
+    """Return the project's file: in the folder of SPRINGLINE_PROJECT, else in the nearest folder upwards from here.
 
-    None where there is none. Raises `ProjectError` where the variable names a folder without one.
+    None if there is none. Raises `ProjectError` if the variable names a folder without one.
     """
-    if chosen := os.environ.get(VARIABLE, ""):
-        file = Path(chosen).expanduser().absolute() / FILE
+    if folder_name := os.environ.get(VARIABLE, ""):
+        file = Path(folder_name).expanduser().absolute() / FILE
         if not file.is_file():
             raise ProjectError(
-                f"{VARIABLE}={chosen!r}: no file {file}; name the folder that has it, or unset {VARIABLE}"
+                f"{VARIABLE}={folder_name!r}: no file {file}; name the folder that has it, or unset {VARIABLE}"
             )
         return file
     try:
         here = Path.cwd()
-    except FileNotFoundError:  # the folder was deleted under this process
+    except FileNotFoundError:  # the folder was deleted while this process was in it
         return None
     return next((folder / FILE for folder in (here, *here.parents) if (folder / FILE).is_file()), None)
 
 
-def let_import() -> None:
-    """Let modules of the project be imported by name, as `operations = ["pipeline"]` in its file names them."""
+def add_project_to_path() -> None:
+    """Make modules of the project importable, as `operations = ["pipeline"]` in its file names them."""
     if (file := project_file()) and (folder := str(file.parent)) not in sys.path:
         sys.path.append(folder)

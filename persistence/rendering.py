@@ -1,4 +1,4 @@
-"""How datasets and risks are shown to a person (tables, sentences) and told to a machine (JSON)."""
+"""Presentation of datasets and risks for people (tables, sentences) and for programs (JSON)."""
 
 from __future__ import annotations
 
@@ -7,93 +7,102 @@ from typing import Any
 
 from rich.table import Table
 
-from springline.persistence.catalog.belief import say_belief
-from springline.persistence.decisions.exposure import worst_exposure
-from springline.persistence.decisions.recovery import Risk, Step
-from springline.persistence.model.dataset import Dataset, Method, Ref, Status
+from springline.persistence.catalog.belief import describe_unverified_copies
+from springline.persistence.decisions.exposure import find_worst_exposure
+from springline.persistence.decisions.recovery import RecoveryStep, Risk
+from springline.persistence.model.dataset import Dataset, DatasetStatus, Ref, TransferMethod
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.persistence.text.formatting import counted, say_bytes, say_list, say_seconds
+from springline.persistence.text.formatting import format_bytes, format_count, format_list, format_seconds
 
 
-def dataset_table(datasets: Sequence[Dataset], states: dict[Ref, Status], *, away: bool = False) -> Table:
-    """Datasets as a table: state, size, and how each went to the under-store, which may be `away`."""
+def dataset_table(
+    datasets: Sequence[Dataset], states: dict[Ref, DatasetStatus], *, is_under_store_away: bool = False
+) -> Table:
+    """Return a table of datasets with state, size and transfer.
+
+    `is_under_store_away`: the under-store is unavailable.
+    """
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("dataset", "state", "size", "rows", "persisted", "predicted", "actual"):
         right = column in ("size", "rows", "predicted", "actual")
         table.add_column(column, justify="right" if right else "left", no_wrap=True)
     for d in sorted(datasets, key=lambda d: d.ref):
         rows = "" if d.rows is None else f"{d.rows:,}"
-        predicted = say_seconds(d.predicted_seconds) if d.persisted and d.predicted_seconds is not None else ""
-        actual = say_seconds(d.actual_seconds) if d.actual_seconds is not None else ""
+        predicted = format_seconds(d.predicted_seconds) if d.persisted and d.predicted_seconds is not None else ""
+        actual = format_seconds(d.actual_seconds) if d.actual_seconds is not None else ""
         table.add_row(
-            str(d.ref), _COLOURED.get(states[d.ref], states[d.ref].value), say_bytes(d.bytes), rows,
-            f"{how_persisted(d) or 'there'}, away" if away and d.persisted else how_persisted(d), predicted, actual,
+            str(d.ref), _STATUS_MARKUP.get(states[d.ref], states[d.ref].value), format_bytes(d.bytes), rows,
+            f"{persist_method(d) or 'there'}, " f"away" if is_under_store_away and d.persisted else persist_method(d),
+            predicted, actual,
         )  # fmt: skip
     return table
 
 
-_COLOURED = {
-    Status.PERSISTED: "[green]persisted[/green]",
-    Status.LOST: "[red]lost[/red]",
-    Status.IRRECOVERABLE: "[bold red]irrecoverable[/bold red]",
-    Status.CACHED: "[yellow]cached[/yellow]",
-    Status.PERSISTING: "[cyan]persisting[/cyan]",
+_STATUS_MARKUP = {
+    DatasetStatus.PERSISTED: "[green]persisted[/green]",
+    DatasetStatus.LOST: "[red]lost[/red]",
+    DatasetStatus.IRRECOVERABLE: "[bold red]irrecoverable[/bold red]",
+    DatasetStatus.CACHED: "[yellow]cached[/yellow]",
+    DatasetStatus.PERSISTING: "[cyan]persisting[/cyan]",
 }
 
 
-def how_persisted(dataset: Dataset) -> str:
-    """`data`, `data (sync)` if before it was committed, `operation`, or nothing yet."""
+def persist_method(dataset: Dataset) -> str:
+    """Return `data`, `data (sync)` if before it was committed, `operation`, or "" if it is not persisted."""
     if not dataset.persisted or dataset.method is None:
         return ""
     before = dataset.committed_at is not None and (dataset.persisted_at or 0) <= dataset.committed_at
-    if dataset.method is Method.DATA and before:
+    if dataset.method is TransferMethod.DATA and before:
         return "data (sync)"
     return dataset.method.value
 
 
-def say_event(event: str) -> str:
-    """A change of state as a person says it."""
-    told = {Event.UNDER_LOST.value: "lost from the under-store", Event.WRITTEN_DOWN.value: "written straight down"}
-    return told.get(event, event)
+def format_event(event: str) -> str:
+    """Return the label of a change of state."""
+    labels = {Event.UNDER_LOST.value: "lost from the under-store", Event.WRITTEN_DOWN.value: "written straight down"}
+    return labels.get(event, event)
 
 
 def worst_moment(platform: Platform, *, since: float = 0.0) -> tuple[float, Risk] | None:
-    """The moment since then at which a loss of the cache would have cost most, and what it would have cost."""
+    """Return the time after `since` when a loss of the cache would have cost most, with the risk at that time."""
     moments = platform.catalog.history()
     refs = list(dict.fromkeys(moment.ref for moment in moments))
     lineage = platform.catalog.lineage_around(refs, down=False)
-    worst = worst_exposure(lineage, moments, platform.catalog.costs(lineage), since=since)
-    return (worst.at, worst.risk) if worst else None
+    worst = find_worst_exposure(lineage, moments, platform.catalog.load_cost_model(lineage), since=since)
+    return (worst.timestamp, worst.risk) if worst else None
 
 
-def say_risk(risk: Risk) -> str:
-    """A risk in one sentence."""
+def format_risk(risk: Risk) -> str:
+    """Describe a risk in one sentence."""
     if not risk.bytes:
         return "nothing would be lost."
     parts = []
     if risk.irrecoverable:
-        parts.append(f"{say_bytes(risk.irrecoverable_bytes)} would be gone for good ({say_list(risk.irrecoverable)})")
+        parts.append(
+            f"{format_bytes(risk.irrecoverable_bytes)} would be gone for good ({format_list(risk.irrecoverable)})"
+        )
     if risk.unproven:
         parts.append(
-            f"{say_bytes(risk.unproven_bytes)} might be gone for good ({say_list(risk.unproven)}), made by operations "
+            f"{format_bytes(risk.unproven_bytes)} might be gone for good "
+            f"({format_list(risk.unproven)}), made by operations "
             "that are declared idempotent and were never seen to repeat"
         )
     if not parts:
         parts.append("nothing would be gone for good")
-    takes = f"in about {say_seconds(risk.recompute_seconds)}"
+    duration = f"in about {format_seconds(risk.recompute_seconds)}"
     if risk.recomputable:
-        again = f"{say_bytes(risk.recomputable_bytes)} in {counted(len(risk.recomputable), 'dataset')}"
-        parts.append(f"{again} would have to be made again{', all' if risk.unproven else ','} {takes}")
+        recomputable = f"{format_bytes(risk.recomputable_bytes)} in {format_count(len(risk.recomputable), 'dataset')}"
+        parts.append(f"{recomputable} would have to be made again{', all' if risk.unproven else ','} {duration}")
     elif risk.unproven:
-        parts.append(f"making them again would be tried, {takes}")
+        parts.append(f"making them again would be tried, {duration}")
     else:
         parts.append("nothing would have to be made again")
     return f"{'; '.join(parts)}."
 
 
-def row_of(dataset: Dataset, state: Status, away: str) -> dict[str, Any]:
-    """A dataset as the JSON of `status` has it; `away`: why its copy in the under-store cannot be asked for."""
+def dataset_row(dataset: Dataset, state: DatasetStatus, unavailable_reason: str) -> dict[str, Any]:
+    """Return a dataset as JSON values; `unavailable_reason`: why the under-store does not respond."""
     return {
         "dataset": str(dataset.ref),
         "status": state.value,
@@ -101,8 +110,8 @@ def row_of(dataset: Dataset, state: Status, away: str) -> dict[str, Any]:
         "rows": dataset.rows,
         "digest": dataset.digest,
         "strategy": dataset.strategy.value,
-        "persisted": how_persisted(dataset),
-        "under_store_away": away if dataset.persisted else "",
+        "persisted": persist_method(dataset),
+        "under_store_away": unavailable_reason if dataset.persisted else "",
         "predicted_seconds": dataset.predicted_seconds,
         "actual_seconds": dataset.actual_seconds,
         "error": dataset.error,
@@ -110,7 +119,7 @@ def row_of(dataset: Dataset, state: Status, away: str) -> dict[str, Any]:
 
 
 def risk_row(risk: Risk) -> dict[str, Any]:
-    """A risk as JSON has it."""
+    """Return a risk as JSON values."""
     return {
         "bytes": risk.bytes,
         "recomputable_bytes": risk.recomputable_bytes,
@@ -122,18 +131,23 @@ def risk_row(risk: Risk) -> dict[str, Any]:
     }
 
 
-def recovery_row(steps: Iterable[Step], seconds: float, irrecoverable: Mapping[Ref, Iterable[str]]) -> dict[str, Any]:
-    """A recovery, planned or carried out, as JSON has it; `irrecoverable` with the causes."""
+def recovery_row(
+    steps: Iterable[RecoveryStep], seconds: float, irrecoverable: Mapping[Ref, Iterable[str]]
+) -> dict[str, Any]:
+    """Return a planned or executed recovery as JSON values; `irrecoverable` with the causes."""
     return {
-        "steps": [{"dataset": str(step.ref), "action": step.action, "words": step.words} for step in steps],
+        "steps": [{"dataset": str(step.ref), "action": step.action, "words": step.summary} for step in steps],
         "seconds": seconds,
-        "irrecoverable": {str(ref): list(why) for ref, why in irrecoverable.items()},
+        "irrecoverable": {str(ref): list(reasons) for ref, reasons in irrecoverable.items()},
     }
 
 
-def say_away(platform: Platform, away: str) -> str:
-    """That the under-store does not answer, in one or two sentences; empty if it does."""
-    if not away:
+def format_unavailability(platform: Platform, unavailable_reason: str) -> str:
+    """Describe in one or two sentences that the under-store does not respond; empty if it does."""
+    if not unavailable_reason:
         return ""
-    stop = "" if away.endswith((".", "?")) else "."
-    return f"{away[:1].upper()}{away[1:]}{stop} {say_belief(platform.catalog.belief())}"
+    stop = "" if unavailable_reason.endswith((".", "?")) else "."
+    return (
+        f"{unavailable_reason[:1].upper()}{unavailable_reason[1:]}{stop} "
+        f"{describe_unverified_copies(platform.catalog.unverified_copies())}"
+    )

@@ -12,8 +12,8 @@ from springline.persistence.extensions import POLICIES
 from springline.persistence.profile import Bandwidth, Bytes, ProfiledSettings, SecretObject
 
 
-def _numbers(value: object) -> object:
-    """Numbers with commas between, in brackets or not; what is no text stays as it is."""
+def _parse_weights(value: object) -> object:
+    """Parse numbers separated by commas, with or without brackets; other types are returned unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -26,13 +26,13 @@ def _numbers(value: object) -> object:
 
 
 class Settings(ProfiledSettings):
-    """Where datasets live and how they are persisted.
+    """Where datasets are stored and how they are persisted.
 
     Each is read from `SPRINGLINE_<NAME>`, else from the profile, unless it is given: sizes in bytes, times in seconds.
-    docs/settings.md has them all.
+    docs/settings.md lists them all.
 
     Raises:
-        SettingsError: names in a line the settings that are wrong, and why.
+        SettingsError: names the invalid settings and the reasons in one line.
 
     Example:
         >>> Settings(home=folder, cache_capacity="8GB").cache_capacity
@@ -42,7 +42,7 @@ class Settings(ProfiledSettings):
     catalog_url: str = Field(
         "", description="SQLAlchemy URL of the catalog, {home} in it is the home folder; empty: SQLite in that folder"
     )
-    catalog_patience: float = Field(60, ge=0, description="Seconds that a process waits for a catalog that is away")
+    catalog_timeout: float = Field(60, ge=0, description="Seconds that a process waits for a catalog that is away")
     cache_uri: str = Field("", description="Where the cache is; empty: a folder of this home's own in /dev/shm")
     cache_capacity: Bytes = Field(4 << 30, gt=0, description="Bytes that the cache may hold")
     under_uri: str = Field("", description="Where the under-store is; empty: under/ in the home folder")
@@ -57,7 +57,7 @@ class Settings(ProfiledSettings):
     ca_bundle: str = Field("", description="File of certificates for https to HDFS and Alluxio; empty: the system's")
     persist_bandwidth: Bandwidth = Field(0, ge=0, description="Bytes a second that one persister may send; 0: no limit")
     policy: str = Field("value-density", description="Order of persisting, by the name of an installed policy")
-    weights: Annotated[tuple[float, float, float, float], NoDecode, BeforeValidator(_numbers)] = Field(
+    policy_weights: Annotated[tuple[float, float, float, float], NoDecode, BeforeValidator(_parse_weights)] = Field(
         (-4.0, -2.0, 1.0, 0.1), description="a, b, c, d of the paper's priority; a, b < 0 < c, d"
     )
     sync_unproven: bool = Field(
@@ -70,14 +70,16 @@ class Settings(ProfiledSettings):
     prove_seconds: float = Field(
         10, ge=0, description="From so many seconds to make one output on an operation is proven"
     )
-    small_bytes: Bytes = Field(1 << 20, ge=0, description="Up to this size data is sent, never the operation")
+    min_operation_bytes: Bytes = Field(1 << 20, ge=0, description="Up to this size data is sent, never the operation")
     lease_seconds: float = Field(30, gt=0, description="A persister that is silent for so long loses its claim")
     retry_seconds: float = Field(5, ge=0, description="Pause after a failed transfer; doubles up to a minute")
-    sync_patience: float = Field(300, ge=0, description="Seconds that a synchronous write goes on trying")
-    reader_seconds: float = Field(6 * 3600, gt=0, description="A reader that has not let go by then holds nothing back")
+    sync_timeout: float = Field(300, ge=0, description="Seconds that a synchronous write goes on trying")
+    reader_lease_seconds: float = Field(
+        6 * 3600, gt=0, description="A reader that has not let go by then holds nothing back"
+    )
     keep_generations: int = Field(1, ge=1, description="Committed generations of a path that are kept")
     mean_fault_seconds: float = Field(7 * 86400, gt=0, description="Mean time between losses of the cache")
-    replacement: str = Field("lru", pattern="^(lru|lrfu)$", description="Order of leaving the cache: lru or lrfu")
+    cache_replacement: str = Field("lru", pattern="^(lru|lrfu)$", description="Order of leaving the cache: lru or lrfu")
     runner: str = Field("", description="module:factory of what runs operations again; empty: none")
 
     @property
@@ -87,7 +89,7 @@ class Settings(ProfiledSettings):
 
     @field_validator("policy")
     @classmethod
-    def _known_policy(cls, value: str) -> str:
+    def _check_policy(cls, value: str) -> str:
         try:
             return POLICIES.check(value)
         except ExtensionError as error:
@@ -95,13 +97,13 @@ class Settings(ProfiledSettings):
 
     @classmethod
     def help_of(cls, name: str) -> str:
-        """One line of help; beside the policy, which ones are installed."""
-        words = super().help_of(name)
-        return f"{words}: {POLICIES.say_names()}" if name == "policy" else words
+        """Return the description of a setting in one line; for the policy, with the installed ones."""
+        description = super().help_of(name)
+        return f"{description}: {POLICIES.format_names()}" if name == "policy" else description
 
-    @field_validator("weights")
+    @field_validator("policy_weights")
     @classmethod
-    def _signs(cls, value: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    def _check_weight_signs(cls, value: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
         a, b, c, d = value
         if not (a < 0 and b < 0 and c > 0 and d > 0):
             raise ValueError(f"weights {value}: a and b must be below 0, c and d above")

@@ -1,4 +1,4 @@
-"""The real servers, started without containers: `springline up spark-connect airflow`.
+"""Starts real servers without containers: `springline up spark-connect airflow`.
 
-Private, as all below: its commands are public.
+Private, like all subpackages; only its commands are public.
 """

@@ -1,4 +1,4 @@
-"""The few calls of Alluxio's REST APIs that tell whether it serves."""
+"""The calls of Alluxio's REST APIs that the readiness check needs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import urllib.request
 import uuid
 from typing import Any
 
-_PATIENCE = 5  # seconds for one call
+_CALL_TIMEOUT_SECONDS = 5  # seconds for one call
 _PROBE = b"is anybody there?"
 
 
-def missing(web_port: int, proxy_port: int, workers: int) -> str:
-    """What a client would miss: the master, every worker, or that what is written is read back; empty if nothing."""
+def readiness_problem(web_port: int, proxy_port: int, workers: int) -> str:
+    """Return what is not ready (the master, a worker, or a write and read through the proxy), or an empty text."""
     try:
         live = live_workers(web_port)
     except (OSError, ValueError) as error:
@@ -21,20 +21,20 @@ def missing(web_port: int, proxy_port: int, workers: int) -> str:
     if live < workers:
         return f"{live} of {workers} workers have registered"
     try:
-        back = round_trip(proxy_port)
+        content = round_trip(proxy_port)
     except (OSError, ValueError) as error:
-        return f"a file cannot be written and read through the proxy ({_told(error)})"
-    return "" if back == _PROBE else f"the proxy gives back other bytes than it was given ({len(back)})"
+        return f"a file cannot be written and read through the proxy ({_error_text(error)})"
+    return "" if content == _PROBE else f"the proxy gives back other bytes than it was given ({len(content)})"
 
 
 def live_workers(web_port: int) -> int:
-    """How many workers the master counts on."""
-    told = _call(f"http://127.0.0.1:{web_port}/api/v1/master/info")
-    return len(json.loads(told)["workers"])
+    """Return the number of workers that are registered with the master."""
+    response = _call(f"http://127.0.0.1:{web_port}/api/v1/master/info")
+    return len(json.loads(response)["workers"])
 
 
 def round_trip(proxy_port: int) -> bytes:
-    """What comes back of a small file that is written, read and deleted."""
+    """Write a small file through the proxy, read it and delete it; returns the bytes read."""
     base = f"http://127.0.0.1:{proxy_port}/api/v1"
     path = f"{base}/paths//.ready-{uuid.uuid4().hex}"
     small = {"writeType": "MUST_CACHE", "blockSizeBytes": 4096}
@@ -58,10 +58,10 @@ def _call(address: str, body: Any = None) -> bytes:
         request = urllib.request.Request(address, body, {"Content-Type": "application/octet-stream"})
     else:
         request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
-        return bytes(answer.read())
+    with urllib.request.urlopen(request, timeout=_CALL_TIMEOUT_SECONDS) as response:
+        return bytes(response.read())
 
 
-def _told(error: Exception) -> str:
-    said = error.read().decode(errors="replace")[:200] if isinstance(error, urllib.error.HTTPError) else ""
-    return f"{error}{f': {said}' if said else ''}"
+def _error_text(error: Exception) -> str:
+    body = error.read().decode(errors="replace")[:200] if isinstance(error, urllib.error.HTTPError) else ""
+    return f"{error}{f': {body}' if body else ''}"

@@ -1,4 +1,4 @@
-"""The commands about DAGs of Airflow: list them, run them, see what became of it."""
+"""The commands for DAGs of Airflow: list them, run them, show the state of their runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from springline.persistence.commands.arguments import NOT_SO, Json, parameters_of
-from springline.persistence.text.formatting import counted, say_known, say_seconds
-from springline.persistence.text.redaction import redacted
+from springline.persistence.commands.arguments import EXIT_CONDITION_FAILED, Json, parse_parameters
+from springline.persistence.text.formatting import format_alternatives, format_count, format_seconds
+from springline.persistence.text.redaction import redact_secrets
 from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import console, print_json, print_result, progress
 from springline.services.airflow_api import AirflowApi, AirflowApiError
@@ -21,7 +21,7 @@ from springline.services.errors import BadRequestError, ServiceError, UnknownDag
 from springline.services.servers.airflow import USER, password
 from springline.services.settings import ServiceSettings
 
-_LOOK_SECONDS = 2.0
+_POLL_SECONDS = 2.0
 _FORBIDDEN = 403
 _UNAUTHORISED = 401
 _NOT_FOUND = 404
@@ -31,7 +31,7 @@ Parameters = Annotated[list[str], typer.Option("--param", help="name=value, a pa
 
 
 class Reprocess(StrEnum):
-    """Which days that ran before a backfill runs again."""
+    """Which days with an earlier run a backfill runs again."""
 
     NONE = "none"
     FAILED = "failed"
@@ -39,8 +39,8 @@ class Reprocess(StrEnum):
 
 
 def list_dags(as_json: Json = False) -> None:
-    """List the DAGs: when each runs, and whether it is paused."""
-    with _airflow(as_json) as api:
+    """List the DAGs with schedule, state and next run."""
+    with _airflow_api(as_json) as api:
         dags = api.dags()
     if as_json:
         print_json([_dag_fields(dag) for dag in dags])
@@ -49,14 +49,14 @@ def list_dags(as_json: Json = False) -> None:
     for dag in dags:
         fields = _dag_fields(dag)
         state = "paused" if fields["paused"] else "broken" if dag["has_import_errors"] else "active"
-        table.add_row(fields["dag"], fields["schedule"] or "", state, _moment(fields["next_run"]))
+        table.add_row(fields["dag"], fields["schedule"] or "", state, _format_time(fields["next_run"]))
     console().print(table if dags else "Airflow has no DAGs.")
 
 
 def show(dag: DagId, as_json: Json = False) -> None:
-    """Show a DAG: when it runs, its tasks, and how far each is in the newest run."""
-    with _airflow(as_json) as api:
-        described = _dag_named(api, dag)
+    """Show a DAG: its schedule, its tasks, and their states in the newest run."""
+    with _airflow_api(as_json) as api:
+        dag_info = _get_dag(api, dag)
         tasks = api.tasks_of(dag)
         newest = next(iter(api.newest_runs(dag, 1)), None)
         states = {} if newest is None else {each.task_id: each for each in api.tasks(dag, newest["dag_run_id"])}
@@ -71,12 +71,12 @@ def show(dag: DagId, as_json: Json = False) -> None:
         for task in tasks
     ]
     if as_json:
-        print_json({**_dag_fields(described), "newest_run": newest and _run_fields(newest), "tasks": rows})
+        print_json({**_dag_fields(dag_info), "newest_run": newest and _run_fields(newest), "tasks": rows})
         return
     out = console()
-    paused = ", paused" if described["is_paused"] else ""
+    paused = ", paused" if dag_info["is_paused"] else ""
     ran = f"; newest run {newest['dag_run_id']}: {newest['state']}" if newest else "; never ran"
-    out.print(f"{dag}: {described['timetable_summary'] or 'runs when it is triggered'}{paused}{ran}", markup=False)
+    out.print(f"{dag}: {dag_info['timetable_summary'] or 'runs when it is triggered'}{paused}{ran}", markup=False)
     table = plain_table("task", "operator", "before", "state")
     for row in rows:
         table.add_row(row["task"], row["operator"], ", ".join(row["downstream"]), row["state"] or "")
@@ -88,18 +88,18 @@ def list_runs(
     last: Annotated[int, typer.Option("-n", min=1, help="So many, the newest first")] = 10,
     as_json: Json = False,
 ) -> None:
-    """List the newest runs of a DAG: their states, and how long they took."""
-    with _airflow(as_json) as api:
-        _dag_named(api, dag)
+    """List the newest runs of a DAG with state, date and duration."""
+    with _airflow_api(as_json) as api:
+        _get_dag(api, dag)
         runs = api.newest_runs(dag, last)
     if as_json:
         print_json([_run_fields(run) for run in runs])
         return
     table = plain_table("run", "state", "date", "began", "took")
     for run in runs:
-        took = say_seconds(run["duration"]) if run["duration"] is not None else ""
+        took = format_seconds(run["duration"]) if run["duration"] is not None else ""
         day = (run["logical_date"] or "")[:10]
-        table.add_row(run["dag_run_id"], run["state"], day, _moment(run["start_date"]), took)
+        table.add_row(run["dag_run_id"], run["state"], day, _format_time(run["start_date"]), took)
     console().print(table if runs else f"{dag} never ran.")
 
 
@@ -111,18 +111,18 @@ def trigger(
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait at most, with --wait")] = 3600.0,
     as_json: Json = False,
 ) -> None:
-    """Start a run of a DAG.
+    """Trigger a run of a DAG.
 
-    With --wait, exit status 1 means that the run failed, and 3 that it has not ended in time.
+    With --wait, exit status 1 means that the run failed, and 3 that it did not end before the timeout.
     """
-    conf, of = parameters_of(param), _day(day) if day else None
-    with _airflow(as_json, f"starting a run of {dag}") as api:
+    conf, logical_date = parse_parameters(param), _day(day) if day else None
+    with _airflow_api(as_json, f"starting a run of {dag}") as api:
         _require_active(api, dag)
-        run = api.trigger(dag, conf, of)
-    state = _awaited(dag, run, timeout, as_json) if wait else "queued"
+        run = api.trigger(dag, conf, logical_date)
+    state = _await_run(dag, run, timeout, as_json) if wait else "queued"
     print_result(as_json, {"dag": dag, "run": run, "state": state}, f"{dag}: run {run} is {state}")
     if wait and state != "success":
-        raise typer.Exit(1 if state == "failed" else NOT_SO)
+        raise typer.Exit(1 if state == "failed" else EXIT_CONDITION_FAILED)
 
 
 def backfill(
@@ -141,35 +141,37 @@ def backfill(
     begin, end = _day(first), _day(last or first)
     if end < begin:
         raise BadRequestError(f"--to {end} is before --from {begin}")
-    conf = parameters_of(param)
-    with _airflow(as_json, f"starting a backfill of {dag}") as api:
+    conf = parse_parameters(param)
+    with _airflow_api(as_json, f"starting a backfill of {dag}") as api:
         _require_active(api, dag)
-        number = api.backfill(dag, begin, end, conf, at_once, reprocess=reprocess.value)
-    result = {"dag": dag, "backfill": number, "from": begin.isoformat(), "to": end.isoformat()}
-    days = counted((end - begin).days + 1, "day")
-    print_result(as_json, result, f"{dag}: backfill {number} of {days} is under way; see `springline dag runs {dag}`")
+        backfill_id = api.backfill(dag, begin, end, conf, at_once, reprocess=reprocess.value)
+    result = {"dag": dag, "backfill": backfill_id, "from": begin.isoformat(), "to": end.isoformat()}
+    days = format_count((end - begin).days + 1, "day")
+    print_result(
+        as_json, result, f"{dag}: backfill {backfill_id} of {days} is under way; see `springline dag runs {dag}`"
+    )
 
 
 def pause(dag: DagId, as_json: Json = False) -> None:
-    """Pause a DAG: no run of it begins until it is unpaused."""
+    """Pause a DAG: no new run starts until it is unpaused."""
     _pause(dag, True, as_json)
 
 
 def unpause(dag: DagId, as_json: Json = False) -> None:
-    """Unpause a DAG: its runs begin, by its schedule or when they are triggered."""
+    """Unpause a DAG: its runs start by schedule or when triggered."""
     _pause(dag, False, as_json)
 
 
 def _pause(dag: str, paused: bool, as_json: bool) -> None:
-    with _airflow(as_json) as api:
-        _dag_named(api, dag)
+    with _airflow_api(as_json) as api:
+        _get_dag(api, dag)
         api.pause(dag, paused)
     print_result(as_json, {"dag": dag, "paused": paused}, f"{dag}: {'paused' if paused else 'active'}")
 
 
 @contextmanager
-def _airflow(as_json: bool, what: str = "asking Airflow") -> Iterator[AirflowApi]:
-    """The Airflow that the settings name; what it refuses is told with what to do."""
+def _airflow_api(as_json: bool, what: str = "asking Airflow") -> Iterator[AirflowApi]:
+    """Open a session with the Airflow that the settings name; its errors are raised with a remedy."""
     settings = ServiceSettings()
     address = (settings.airflow_url or f"http://127.0.0.1:{settings.airflow_port}").rstrip("/")
     user, secret = settings.airflow_user, settings.airflow_password.get_secret_value()
@@ -186,46 +188,46 @@ def _airflow(as_json: bool, what: str = "asking Airflow") -> Iterator[AirflowApi
         try:
             yield api
         except AirflowApiError as error:
-            raise AirflowApiError(_refusal(error, redacted(address), user, bool(token)), error.status) from None
+            raise AirflowApiError(_refusal(error, redact_secrets(address), user, bool(token)), error.status) from None
 
 
 def _refusal(error: AirflowApiError, address: str, user: str, by_token: bool) -> str:
-    who = "the token" if by_token else f"the user {user}"
+    credentials = "the token" if by_token else f"the user {user}"
     if error.status == _UNAUTHORISED:
         return (
-            f"{address} does not accept {who}: set SPRINGLINE_AIRFLOW_USER and SPRINGLINE_AIRFLOW_PASSWORD, or "
+            f"{address} does not accept {credentials}: set SPRINGLINE_AIRFLOW_USER and SPRINGLINE_AIRFLOW_PASSWORD, or "
             "SPRINGLINE_AIRFLOW_TOKEN"
         )
     if error.status == _FORBIDDEN:
-        return f"{address}: {who} may not do this ({error})"
+        return f"{address}: {credentials} may not do this ({error})"
     if error.status is None:
         return f"{address}: {error}; is it running? `springline up airflow` starts one here"
     return f"{address}: {error}"
 
 
-def _dag_named(api: AirflowApi, dag: str) -> Mapping[str, Any]:
-    """A DAG; raises `UnknownDagError` with those that there are."""
+def _get_dag(api: AirflowApi, dag: str) -> Mapping[str, Any]:
+    """Return a DAG; raises `UnknownDagError`, naming the existing ones."""
     try:
         return api.dag(dag)
     except AirflowApiError as error:
         if error.status != _NOT_FOUND:
             raise
     names = [each["dag_id"] for each in api.dags()]
-    raise UnknownDagError(f"no DAG is called {dag!r}; Airflow has: {say_known(dag, names)}")
+    raise UnknownDagError(f"no DAG is called {dag!r}; Airflow has: {format_alternatives(dag, names)}")
 
 
 def _require_active(api: AirflowApi, dag: str) -> None:
-    """Refuse a DAG whose run would wait for ever."""
-    if _dag_named(api, dag)["is_paused"]:
+    """Raise `ServiceError` if the DAG is paused, since its run would wait for ever."""
+    if _get_dag(api, dag)["is_paused"]:
         raise ServiceError(f"{dag} is paused, so a run would not begin: `springline dag unpause {dag}` first")
 
 
-def _awaited(dag: str, run: str, timeout: float, as_json: bool) -> str:
-    """The state of a run when it has ended, or when the time is over."""
+def _await_run(dag: str, run: str, timeout: float, as_json: bool) -> str:
+    """Wait until a run has ended or the timeout has passed; returns its state."""
     until = time.monotonic() + timeout
-    with _airflow(as_json, f"run {run} of {dag}") as api:
+    with _airflow_api(as_json, f"run {run} of {dag}") as api:
         while (state := api.run_state(dag, run)) in ("queued", "running") and time.monotonic() < until:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
     return state
 
 
@@ -260,6 +262,6 @@ def _run_fields(run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _moment(text: str | None) -> str:
-    """A time of Airflow's as a person reads it, to the second."""
+def _format_time(text: str | None) -> str:
+    """Format a time of Airflow's API for display, to the second."""
     return (text or "")[:19].replace("T", " ")

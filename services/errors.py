@@ -1,4 +1,4 @@
-"""What can go wrong with servers: each error says which one, why, and what to do next."""
+"""The errors of servers: each message names the server, the reason, and what to do next."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,13 +7,13 @@ from springline.services.log_files import last_error, tail
 
 
 class ServiceError(Exception):
-    """The root of this package's errors."""
+    """Base class of this package's errors."""
 
-    exit_status = 1  # of a command that ends so: 1 something failed, 2 it was misused
+    exit_status = 1  # of a command that ends with this error: 1 failure, 2 usage error
 
 
 class PortInUseError(ServiceError):
-    """Somebody listens already where a server is to listen: the process `holder`, where that is known."""
+    """Another process listens on a server's port already: the process id `holder`, if known."""
 
     def __init__(self, message: str, holder: int | None = None) -> None:
         super().__init__(message)
@@ -21,58 +21,58 @@ class PortInUseError(ServiceError):
 
 
 class RunStateError(ServiceError):
-    """The file that tells of a running server cannot be read; names it."""
+    """The record file of a running server cannot be read; the message names the file."""
 
 
 class NotReadyError(ServiceError):
-    """A server ended, or did not answer in time, when it was started; `logs` have the last error of each log.
+    """A started server exited, or was not ready in time; `logs` maps each log to its last error.
 
-    The ends of the logs are in the text.
+    The message contains the ends of the logs.
     """
 
     def __init__(self, sentence: str, logs: Sequence[Path] = ()) -> None:
         super().__init__("\n".join((sentence, *map(tail, logs))))
         self.sentence = sentence
-        self.logs = {log: last_error(log) for log in logs}  # as they are now: what is ended afterwards writes more
+        self.logs = {log: last_error(log) for log in logs}  # read now: processes that are stopped later write more
 
 
 class DataExistsError(ServiceError):
-    """A folder that a first start would make holds data already, and nothing tells that a first start was cut short."""
+    """A folder that a first start would create contains data, without a marker of an interrupted first start."""
 
 
 class StillRunningError(ServiceError):
-    """A process of a server did not end, not even when killed."""
+    """A process of a server did not end, even after SIGKILL."""
 
 
 class SettingsChangedError(ServiceError):
-    """A server runs already, with other settings than those asked for."""
+    """A server is already running, with other settings than requested."""
 
 
 class JavaNotFoundError(ServiceError):
-    """No Java of 17 or later is on this machine, and the PyPI package with one is not installed."""
+    """Java 17 or later is not installed on this machine, and neither is the PyPI package that contains one."""
 
 
 class JarsNotFoundError(ServiceError):
-    """The jars of a server are not here and could not be fetched."""
+    """The jars of a server are missing and could not be downloaded."""
 
 
 class ProgramNotFoundError(ServiceError):
-    """A program that a server needs is not on this machine."""
+    """A program that a server needs is not installed, or cannot be run."""
 
 
 class UnknownServerError(ServiceError):
-    """A name that no server has."""
+    """No server, or set of jars, has this name."""
 
     exit_status = 2
 
 
 class UnknownDagError(ServiceError):
-    """A name that no DAG of Airflow has."""
+    """Airflow has no DAG of this name."""
 
     exit_status = 2
 
 
 class BadRequestError(ServiceError):
-    """Something was asked of Airflow that cannot be meant so."""
+    """A request to Airflow has an invalid argument."""
 
     exit_status = 2

@@ -1,4 +1,4 @@
-"""The log files of servers: begun anew with each start, read from their ends."""
+"""The log files of servers: rotated at each start, read from the end."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from contextlib import suppress
 from pathlib import Path
 
 _TAIL = 30  # lines of a log that an error shows
-_TAIL_BYTES = 64 << 10  # in which they are looked for
-KEPT_BYTES = 16 << 20  # of the log of an earlier start
+_TAIL_BYTES = 64 << 10  # how much of a log's end is read for them
+RETAINED_BYTES = 16 << 20  # kept of the log of the previous start
 _ERROR = re.compile(r"^\S*(Error|Exception)\b|\b(ERROR|CRITICAL|FATAL|error:)", re.MULTILINE)
-_MOST_CHARACTERS = 300
+_MAX_CHARACTERS = 300
 
 
-def fresh(log: Path) -> Path:
-    """Make room for a new log; the end of the one before stays beside it, up to `KEPT_BYTES`."""
+def rotate_log(log: Path) -> Path:
+    """Rotate a log; the end of the previous one is kept beside it, up to `RETAINED_BYTES`. Returns `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileNotFoundError):
         earlier = log.replace(log.with_suffix(".log.1"))
-        if earlier.stat().st_size > KEPT_BYTES:
-            _cut(earlier)
+        if earlier.stat().st_size > RETAINED_BYTES:
+            _truncate(earlier)
     return log
 
 
-def _cut(log: Path) -> None:
-    """Leave only the end of a log that nobody writes to any more."""
+def _truncate(log: Path) -> None:
+    """Keep only the end of a log that no process writes to any more."""
     half = log.with_suffix(".half")
-    with log.open("rb") as whole, half.open("wb") as end:
-        whole.seek(-KEPT_BYTES, os.SEEK_END)
-        shutil.copyfileobj(whole, end)
+    with log.open("rb") as source, half.open("wb") as end:
+        source.seek(-RETAINED_BYTES, os.SEEK_END)
+        shutil.copyfileobj(source, end)
     half.replace(log)
 
 
 def tail(log: Path) -> str:
-    """The end of a log file, headed by its name; no more than that is read, however large the file is."""
+    """Return the last lines of a log file, after a heading with its name; only the end of the file is read."""
     try:
         lines = _last_lines(log)[-_TAIL:]
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def tail(log: Path) -> str:
 
 
 def last_error(log: Path) -> str:
-    """The last line of a log that tells of an error, else its last one; empty where it holds none."""
+    """Return the last line of a log that contains an error, else its last line; empty if the log is."""
     try:
         lines = [line.strip() for line in _last_lines(log) if line.strip()]
     except OSError:
@@ -54,9 +54,9 @@ def last_error(log: Path) -> str:
 
 
 def one_line(text: str) -> str:
-    """The first line of a text, cut where it is long."""
+    """Return the first line of a text, truncated to 300 characters."""
     line = text.strip().partition("\n")[0]
-    return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]} …"
+    return line if len(line) <= _MAX_CHARACTERS else f"{line[:_MAX_CHARACTERS]} …"
 
 
 def _last_lines(log: Path) -> list[str]:

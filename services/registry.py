@@ -1,4 +1,4 @@
-"""The servers that can be asked for, by name."""
+"""The available servers, by name."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ SERVERS: Mapping[str, Callable[[ServiceSettings], Server]] = MappingProxyType(
 
 
 def make_servers(names: Sequence[str], settings: ServiceSettings) -> tuple[Server, ...]:
-    """The servers of these names as `settings` want them; raises `UnknownServerError`."""
-    return tuple(SERVERS[name](settings) for name in known(names))
+    """Create the servers of these names, configured by `settings`; raises `UnknownServerError`."""
+    return tuple(SERVERS[name](settings) for name in check_server_names(names))
 
 
 def servers_to_start(names: Sequence[str], settings: ServiceSettings) -> tuple[Server, ...]:
-    """The servers of these names in this order, and before each those that it needs; raises `UnknownServerError`."""
-    chosen: dict[str, Server] = {}
+    """Create the servers of these names in order, each after those that it needs; raises `UnknownServerError`."""
+    ordered_servers: dict[str, Server] = {}
 
     def add(server: Server) -> None:
         for needed in make_servers(server.needs, settings):
             add(needed)
-        chosen.setdefault(server.name, server)
+        ordered_servers.setdefault(server.name, server)
 
     for server in make_servers(names, settings):
         add(server)
-    return tuple(chosen.values())
+    return tuple(ordered_servers.values())
 
 
-def known(names: Sequence[str]) -> Sequence[str]:
-    """These names, if each is that of a server; raises `UnknownServerError`, naming those that there are."""
+def check_server_names(names: Sequence[str]) -> Sequence[str]:
+    """Return `names` if each is the name of a server; raises `UnknownServerError`, naming the available ones."""
     for name in names:
         if name not in SERVERS:
             raise UnknownServerError(f"no server is called {name!r}; there are {', '.join(SERVERS)}")

@@ -1,4 +1,4 @@
-"""The settings of the servers: one line of help each, read from the environment as SPRINGLINE_<NAME>."""
+"""The settings of the servers, read from the environment as SPRINGLINE_<NAME>; each has one line of help."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ def _port(default: int, what: str) -> Any:
 
 
 class ServiceSettings(ProfiledSettings):
-    """Where the servers listen and what they may use."""
+    """Settings of the servers: ports, memory, folders, timeouts."""
 
-    servers: Names = Field(
+    demo_servers: Names = Field(
         default=("kafka", "spark-connect", "airflow"), description="Servers that the demo starts, separated by commas"
     )
-    jars: str = Field(default="", description="Folder of the servers' jars, shared by all homes; empty: var/jars here")
-    maven: str = Field(
+    jars_dir: str = Field(
+        default="", description="Folder of the servers' jars, shared by all homes; empty: var/jars here"
+    )
+    maven_repository: str = Field(
         default="",
         description="Address of a Maven repository for the jars; empty: that of Maven's settings, else Central",
     )
@@ -51,10 +53,12 @@ class ServiceSettings(ProfiledSettings):
         "a file, for one who clicks; or an SQLAlchemy URL, {home} in it is the home folder",
     )
 
-    connect_port: int = _port(15002, "the Spark Connect server")
-    connect_master: str = Field(default="local[*]", description="Spark master that the Spark Connect server runs on")
-    connect_memory: str = Field(default="1g", description="Java heap of the Spark Connect server")
-    connect_alluxio: bool = Field(
+    spark_connect_port: int = _port(15002, "the Spark Connect server")
+    spark_connect_master: str = Field(
+        default="local[*]", description="Spark master that the Spark Connect server runs on"
+    )
+    spark_connect_memory: str = Field(default="1g", description="Java heap of the Spark Connect server")
+    spark_connect_alluxio: bool = Field(
         default=False, description="Whether Spark Connect gets the client for alluxio:// addresses"
     )
 
@@ -100,17 +104,17 @@ class ServiceSettings(ProfiledSettings):
     alluxio_ramdisk: str = Field(
         default="", description="Folder of the workers' ramdisks; empty: one of this home's own in /dev/shm"
     )
-    alluxio_under: str = Field(
+    alluxio_under_uri: str = Field(
         default="", description="Where Alluxio keeps what it persists itself; empty: a folder in the home, or hdfs://…"
     )
     alluxio_heap: str = Field(default="256m", description="Java heap of Alluxio's master and of each worker")
 
-    start_patience: float = Field(
+    start_timeout: float = Field(
         default=600,
         gt=0,
         description="Seconds that a server may take to become ready; one that ends meanwhile is told at once",
     )
-    stop_patience: float = Field(
+    stop_timeout: float = Field(
         default=20, ge=0, description="Seconds that a server may take to end before it is killed"
     )
 
@@ -132,10 +136,10 @@ class ServiceSettings(ProfiledSettings):
 
     @property
     def jars_folder(self) -> Path:
-        """The folder of the servers' jars."""
-        return Path(self.jars).expanduser().resolve() if self.jars else project_folder() / "var" / "jars"
+        """Folder of the servers' jars."""
+        return Path(self.jars_dir).expanduser().resolve() if self.jars_dir else project_folder() / "var" / "jars"
 
 
-def conf(server: str) -> Path:
-    """The folder with the configuration files of a server, in its own format."""
+def conf_path(server: str) -> Path:
+    """Return the folder with the configuration files of a server, in the server's format."""
     return Path(__file__).parent / "conf" / server

@@ -1,4 +1,4 @@
-"""Code of the user's own beside the project's: where Airflow's processes find its DAGs and its modules."""
+"""User code beside the project's: where Airflow's processes find its DAGs and its modules."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _OURS, _THEIRS = "springline", "dags-folder"
 
 
 def dag_settings(environment: Mapping[str, str], project: Path) -> dict[str, str]:
-    """Airflow's settings by which it reads the DAGs of `project` and, beside them, those that `environment` names.
+    """Return the settings with which Airflow reads the DAGs of `project`, and those that `environment` names.
 
-    The user names a folder as `AIRFLOW__CORE__DAGS_FOLDER`, or Airflow's list of bundles. Raises `ServiceError` for a
-    list that is none.
+    The user sets `AIRFLOW__CORE__DAGS_FOLDER` to a folder, or Airflow's list of bundles. Raises `ServiceError` if that
+    list is invalid.
     """
     ours: dict[str, Any] = {"name": _OURS, "classpath": _LOCAL, "kwargs": {"path": str(project)}}
     folder = _folder(environment)
     if environment.get(BUNDLES):
-        theirs = [each for each in _listed(environment[BUNDLES]) if each.get("name") != _OURS]
+        theirs = [each for each in _parse_bundles(environment[BUNDLES]) if each.get("name") != _OURS]
     elif folder and folder != project:
         theirs = [{"name": _THEIRS, "classpath": _LOCAL, "kwargs": {}}]
     else:
@@ -36,16 +36,16 @@ def dag_settings(environment: Mapping[str, str], project: Path) -> dict[str, str
 
 
 def check_dag_folder(environment: Mapping[str, str]) -> None:
-    """Raise `ServiceError` if the user's folder of DAGs is not there: Airflow would read nothing, and not say so."""
+    """Raise `ServiceError` if the user's DAG folder does not exist: Airflow would read nothing without an error."""
     folder = _folder(environment)
     if folder and not folder.is_dir():
         raise ServiceError(f"{DAGS_FOLDER}={environment[DAGS_FOLDER]}: no folder is there; make it, or unset it")
 
 
 def python_path(environment: Mapping[str, str], root: Path) -> str:
-    """The PYTHONPATH of Airflow's processes: the folder of `springline`, then the user's folders, made absolute.
+    """Return the PYTHONPATH of Airflow's processes: the folder of `springline`, then the user's folders, as absolute.
 
-    What is empty is left out: Python would take it for the folder that a process runs in.
+    Empty entries are left out, because Python would interpret them as the process's working folder.
     """
     theirs = [str(Path(each).absolute()) for each in environment.get(PYTHONPATH, "").split(os.pathsep) if each]
     return os.pathsep.join(dict.fromkeys([str(root), *theirs]))
@@ -56,11 +56,11 @@ def _folder(environment: Mapping[str, str]) -> Path | None:
     return Path(named).expanduser().resolve() if named else None
 
 
-def _listed(text: str) -> list[dict[str, Any]]:
+def _parse_bundles(text: str) -> list[dict[str, Any]]:
     try:
-        found = json.loads(text)
+        bundles = json.loads(text)
     except ValueError as error:
         raise ServiceError(f"{BUNDLES} is no JSON ({error}): give a list of bundles, or unset it") from error
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+    if not isinstance(bundles, list) or not all(isinstance(each, dict) for each in bundles):
         raise ServiceError(f"{BUNDLES} is no list of JSON objects: give a list of bundles, or unset it")
-    return found
+    return bundles

@@ -1,4 +1,4 @@
-"""Everything that knows Spark: the registry of operations, the workflow's own, and what runs them.
+"""Everything that uses Spark: the registry of operations, the example workflow's operations, and their runner.
 
-Private, as all below: what is public is imported from `springline`.
+Private, like all subpackages: the public names are imported from `springline`.
 """

@@ -1,18 +1,17 @@
-"""The logical digest of a table: the same for the same rows, whatever their order, partitions and file format.
+"""The logical digest of a table: equal for equal rows, independent of order, partitions and file format.
 
 Text: `table1:DIGITS:ROWS:SCHEMA:SUM`, for example `table1:9:842:5d41402abc4b2a76:1f3a29.2c901b.3077aa`.
 
-- DIGITS: significant decimal digits of floats that count; 17 and more means every bit.
+- DIGITS: number of significant decimal digits of floats that are compared; 17 and more means every bit.
 - ROWS: the number of rows, decimal.
-- SCHEMA: hash of the columns' names and types, in their order (16 hexadecimal digits); whether a column may be
-  null does not count.
-- SUM: every row has a 64-bit hash; its upper 21, middle 21 and lower 22 bits are summed over all rows apart
-  (hexadecimal), so that neither order nor cutting matters, a row that stands there twice does, and 2^41 rows fit.
+- SCHEMA: hash of the columns' names and types, in order (16 hexadecimal digits); nullability is ignored.
+- SUM: every row has a 64-bit hash; its upper 21, middle 21 and lower 22 bits are summed over all rows separately
+  (hexadecimal), so that order and partitioning do not matter, duplicate rows do, and up to 2^41 rows fit.
 
-A row's hash is Spark's xxhash64 over its columns, made even first: nulls are told apart by place, -0.0 is 0.0,
-all NaN are one, floats are rounded to DIGITS. Times are microseconds, decimals their unscaled digits (the scale
-is in SCHEMA). Structs count field by field, arrays element by element in order. Maps have no order and others
-no hash: they are refused with `DigestError`.
+A row's hash is Spark's xxhash64 over its normalized columns: nulls are distinguished by position, -0.0 equals 0.0,
+all NaN are equal, floats are rounded to DIGITS. Times are microseconds, decimals are their unscaled digits (the scale
+is in SCHEMA). Structs are hashed field by field, arrays element by element in order. Maps, which have no order, and
+types without a hash are rejected with `DigestError`.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from pyspark.sql import types as T
 
 from springline.spark_jobs.errors import DigestError
 
-_SUMS = ((43, 0x1FFFFF), (22, 0x1FFFFF), (0, 0x3FFFFF))  # shift and mask of each part of a row's hash
-_HUGE = 1e290  # rounding multiplies; beyond this floats stay as they are
-_EXACT = 16
+_HASH_PARTS = ((43, 0x1FFFFF), (22, 0x1FFFFF), (0, 0x3FFFFF))  # shift and mask of each part of a row's hash
+_MAX_ROUNDED = 1e290  # rounding multiplies; larger floats are not rounded
+_EXACT_DIGITS = 16
 _MASK_BITS = 60
-_AS_THEY_ARE = (
+_UNCHANGED_TYPES = (
     T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.StringType, T.CharType,
     T.VarcharType, T.BinaryType, T.DateType, T.TimestampType, T.TimestampNTZType,
 )  # fmt: skip
@@ -42,7 +41,7 @@ _AS_THEY_ARE = (
 
 @dataclass(frozen=True)
 class TableDigest:
-    """A digest, taken apart."""
+    """A digest in its parts."""
 
     digits: int
     rows: int
@@ -53,22 +52,22 @@ class TableDigest:
         return f"table1:{self.digits}:{self.rows}:{self.schema}:{'.'.join(f'{part:x}' for part in self.sums)}"
 
 
-def metrics(schema: T.StructType, digits: int) -> list[Column]:
-    """The aggregates to observe while the table is written; raises `DigestError`."""
+def digest_metrics(schema: T.StructType, digits: int) -> list[Column]:
+    """Return the aggregates to observe while the table is written; raises `DigestError`."""
     row = _row_hash(schema, digits)
-    parts = (F.shiftrightunsigned(row, shift).bitwiseAND(F.lit(mask)) for shift, mask in _SUMS)
+    parts = (F.shiftrightunsigned(row, shift).bitwiseAND(F.lit(mask)) for shift, mask in _HASH_PARTS)
     sums = (F.sum(part).alias(f"sum{i}") for i, part in enumerate(parts))
     return [F.count(F.lit(1)).alias("rows"), *sums]
 
 
-def digest_of(schema: T.StructType, digits: int, observed: Mapping[str, Any]) -> TableDigest:
-    """The digest that the observed aggregates amount to."""
-    sums = tuple(observed[f"sum{i}"] or 0 for i in range(len(_SUMS)))
-    return TableDigest(digits, observed["rows"], schema_hash(schema), sums)
+def digest_of(schema: T.StructType, digits: int, observed_metrics: Mapping[str, Any]) -> TableDigest:
+    """Build the digest from the observed aggregates."""
+    sums = tuple(observed_metrics[f"sum{i}"] or 0 for i in range(len(_HASH_PARTS)))
+    return TableDigest(digits, observed_metrics["rows"], schema_hash(schema), sums)
 
 
 def schema_hash(schema: T.StructType) -> str:
-    """The hash of the columns' names and types, in their order."""
+    """Return the hash of the columns' names and types, in order."""
     return hashlib.blake2b(_type_text(schema).encode(), digest_size=8).hexdigest()
 
 
@@ -78,7 +77,7 @@ def _type_text(dtype: T.DataType) -> str:
     if isinstance(dtype, T.ArrayType):
         return f"array({_type_text(dtype.elementType)})"
     if isinstance(dtype, T.CharType | T.VarcharType):
-        return "string"  # what they are once they were written and read
+        return "string"  # their type after writing and reading
     return dtype.simpleString()
 
 
@@ -87,24 +86,24 @@ def _row_hash(schema: T.StructType, digits: int) -> Column:
     values: list[Column] = []
     for field in schema:
         quoted = "`" + field.name.replace("`", "``") + "`"
-        for is_null, value in _parts(F.col(quoted), field.dataType, field.name, digits):
+        for is_null, value in _leaves(F.col(quoted), field.dataType, field.name, digits):
             nulls.append(is_null)
             values.extend(value)
-    return F.xxhash64(*_masks(nulls), *values)
+    return F.xxhash64(*_null_masks(nulls), *values)
 
 
-def _parts(column: Column, dtype: T.DataType, name: str, digits: int) -> Iterator[tuple[Column, tuple[Column, ...]]]:
-    """The leaves of a column: whether each is null, and what is hashed of it."""
+def _leaves(column: Column, dtype: T.DataType, name: str, digits: int) -> Iterator[tuple[Column, tuple[Column, ...]]]:
+    """Yield the leaves of a column: whether each is null, and the values to hash."""
     if isinstance(dtype, T.StructType):
         yield F.isnull(column), ()
         for field in dtype:
-            yield from _parts(column.getField(field.name), field.dataType, f"{name}.{field.name}", digits)
+            yield from _leaves(column.getField(field.name), field.dataType, f"{name}.{field.name}", digits)
     elif isinstance(dtype, T.ArrayType):
-        element = partial(_element, dtype=dtype.elementType, name=f"{name}[]", digits=digits)
+        element = partial(_element_struct, dtype=dtype.elementType, name=f"{name}[]", digits=digits)
         yield F.isnull(column), (F.size(column), F.transform(column, lambda value: element(value)))
     elif isinstance(dtype, T.FloatType | T.DoubleType):
-        yield F.isnull(column), (_rounded(column.cast("double"), digits),)
-    elif isinstance(dtype, _AS_THEY_ARE):
+        yield F.isnull(column), (_round_to_digits(column.cast("double"), digits),)
+    elif isinstance(dtype, _UNCHANGED_TYPES):
         yield F.isnull(column), (column,)
     else:
         raise DigestError(
@@ -113,20 +112,20 @@ def _parts(column: Column, dtype: T.DataType, name: str, digits: int) -> Iterato
         )
 
 
-def _element(value: Column, *, dtype: T.DataType, name: str, digits: int) -> Column:
-    """An element of an array as a struct that tells null from nothing."""
-    parts = list(_parts(value, dtype, name, digits))
-    fields = [*(is_null for is_null, _ in parts), *(one for _, values in parts for one in values)]
+def _element_struct(value: Column, *, dtype: T.DataType, name: str, digits: int) -> Column:
+    """Convert an element of an array to a struct in which a null is distinguishable."""
+    leaves = list(_leaves(value, dtype, name, digits))
+    fields = [*(is_null for is_null, _ in leaves), *(one for _, values in leaves for one in values)]
     return F.struct(*(one.alias(f"f{i}") for i, one in enumerate(fields)))
 
 
-def _masks(nulls: list[Column]) -> Iterator[Column]:
-    """Whole numbers whose bits say which leaves are null: a null by itself leaves xxhash64 unchanged."""
+def _null_masks(nulls: list[Column]) -> Iterator[Column]:
+    """Yield integers whose bits mark the leaves that are null, because a null leaves xxhash64 unchanged."""
     for start in range(0, len(nulls), _MASK_BITS):
-        some = nulls[start : start + _MASK_BITS]
+        chunk = nulls[start : start + _MASK_BITS]
         bits = [
             F.when(is_null, F.lit(1 << i).cast("bigint")).otherwise(F.lit(0).cast("bigint"))
-            for i, is_null in enumerate(some)
+            for i, is_null in enumerate(chunk)
         ]
         while len(bits) > 1:  # pairwise: Spark Connect takes no deeply nested expressions
             bits = [one.bitwiseOR(other) for one, other in zip(bits[::2], bits[1::2], strict=False)] + bits[
@@ -135,10 +134,10 @@ def _masks(nulls: list[Column]) -> Iterator[Column]:
         yield bits[0]
 
 
-def _rounded(column: Column, digits: int) -> Column:
-    """A double to its nearest neighbour of fewer bits (Veltkamp's splitting); xxhash64 takes -0.0 for 0.0."""
-    if digits >= _EXACT:
+def _round_to_digits(column: Column, digits: int) -> Column:
+    """Round a double to fewer bits (Veltkamp's splitting); xxhash64 treats -0.0 as 0.0."""
+    if digits >= _EXACT_DIGITS:
         return column
     factor = float((1 << 53 - math.ceil(digits * math.log2(10))) + 1)
     big = column * F.lit(factor)
-    return F.when(F.abs(column) < F.lit(_HUGE), big - (big - column)).otherwise(column)
+    return F.when(F.abs(column) < F.lit(_MAX_ROUNDED), big - (big - column)).otherwise(column)

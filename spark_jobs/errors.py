@@ -1,4 +1,4 @@
-"""What can go wrong in this package: each error names the operation, the file or the address, and what to do next."""
+"""The errors of this package: each message names the operation, the file or the address, and what to do next."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from springline.persistence.errors import OperationError, RunnerUnavailableError
 
 
 class JobError(Exception):
-    """The root of this package's errors."""
+    """Base class of this package's errors."""
 
-    exit_status = 1  # of a command that ends so: 1 something failed, 2 it was misused
+    exit_status = 1  # of a command that ends with this error: 1 failure, 2 usage error
 
 
 class JobUsageError(JobError):
-    """A command, a declaration or a name that cannot be meant so; nothing was done."""
+    """A command, a declaration or a name is invalid; nothing was done."""
 
     exit_status = 2
 
 
 class DeclarationError(JobUsageError):
-    """An operation whose declaration contradicts itself or another one."""
+    """The declaration of an operation contradicts itself or another one."""
 
 
 class UnknownOperationError(JobUsageError):
@@ -28,43 +28,43 @@ class UnknownOperationError(JobUsageError):
 
 
 class ParameterError(JobUsageError):
-    """A parameter that an operation needs is missing, or one that it cannot take was given."""
+    """A required parameter of an operation is missing, or the value of one is invalid."""
 
 
 class CodeVersionError(JobError):
-    """Code whose version cannot be told, because its source cannot be read."""
+    """The version of code cannot be computed, because its source cannot be read."""
 
 
 class SparkUnavailableError(JobError, RunnerUnavailableError):
-    """No Spark answers where the settings say that it is."""
+    """Spark does not answer at the address in the settings, or cannot be started."""
 
 
 class ClassArchiveError(JobError):
-    """No archive of Spark's classes could be made; Spark starts without one, in twice the time."""
+    """The archive of Spark's classes could not be created; Spark starts without it, in twice the time."""
 
 
 class JavaUnavailableError(SparkUnavailableError):
-    """No Java of 17 or later is on this machine, and the PyPI package with one is not installed."""
+    """Java 17 or later is not installed on this machine, and neither is the PyPI package that contains one."""
 
 
 class FaultyOperationError(JobError, OperationError):
-    """What is wrong is the operation's own code: run again, it fails again."""
+    """The operation's own code is at fault, so a retry would fail again."""
 
 
 class DigestError(FaultyOperationError):
-    """A column of a type whose rows have no digest."""
+    """A column has a type for which no digest is defined."""
 
 
 class LandingError(JobError, OperationError):
-    """A landing file that is missing, cut short, altered, or of other columns than expected."""
+    """A landing file is missing, truncated or altered, or has other columns than expected."""
 
 
 class ColumnsError(FaultyOperationError):
-    """A table without a column that is needed."""
+    """A table lacks a required column."""
 
 
 class QualityError(JobError, OperationError):
-    """The quality gate is set to stop, and rules are broken; `report` is the whole report."""
+    """The quality gate stopped the run because rules are broken; `report` is the complete report."""
 
     def __init__(self, message: str, report: Mapping[str, object]) -> None:
         super().__init__(message)

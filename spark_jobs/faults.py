@@ -1,4 +1,4 @@
-"""Whether an error of an operation tells of wrong code, so that running it again would fail again."""
+"""Classifies errors of operations: whether the code is at fault, so that a retry would fail again."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pyspark.errors import (
     UnsupportedOperationException,
 )
 
-_WRONG_CODE = (
+_CODE_ERRORS = (
     *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, TypeError),
     *(ArithmeticException, ArrayIndexOutOfBoundsException, DateTimeException, NumberFormatException),
     *(PySparkNotImplementedError, PySparkValueError, UnsupportedOperationException),
 )
-_WRONG_PLANS = ("AMBIGUOUS_", "DATATYPE_MISMATCH", "PARSE_", "UNRESOLVED_")  # of Spark's error conditions
-_NOT_SENT = "PicklingError"  # Python's own, by name: nothing here reads what was pickled
+_PLAN_ERROR_PREFIXES = ("AMBIGUOUS_", "DATATYPE_MISMATCH", "PARSE_", "UNRESOLVED_")  # of Spark's error conditions
+_PICKLING_ERROR = "PicklingError"  # Python's own, compared by name: nothing here unpickles
 _NO_SESSION = ("NO_ACTIVE_OR_DEFAULT_SESSION", "SESSION_OR_CONTEXT_NOT_EXISTS")
-_RAISED = re.compile(r"^(?:\w+\.)*(\w+)(?::|$)", re.MULTILINE)  # a line that begins with an error's name
+_ERROR_LINE = re.compile(r"^(?:\w+\.)*(\w+)(?::|$)", re.MULTILINE)  # a line that begins with an error's name
 
 NO_SESSION_REMEDY = (
     "it, or a UDF that it uses, was made for a Spark in this process, and the session is another: import its module by"
@@ -34,22 +34,22 @@ NO_SESSION_REMEDY = (
 )
 
 
-def is_wrong_code(error: Exception) -> bool:
-    """Whether what is wrong is the code, and not a store or a server that was away."""
+def is_code_error(error: Exception) -> bool:
+    """Return whether the code is at fault, and not an unavailable store or server."""
     if isinstance(error, AnalysisException):
-        return str(error.getCondition()).startswith(_WRONG_PLANS)
+        return str(error.getCondition()).startswith(_PLAN_ERROR_PREFIXES)
     if isinstance(error, PythonException):
-        return _is_wrong_udf(str(error))
-    return isinstance(error, _WRONG_CODE) or type(error).__name__ == _NOT_SENT or lacks_session(error)
+        return _is_udf_code_error(str(error))
+    return isinstance(error, _CODE_ERRORS) or type(error).__name__ == _PICKLING_ERROR or lacks_session(error)
 
 
 def lacks_session(error: Exception) -> bool:
-    """Whether PySpark looked for a session of a kind that this process has none of."""
+    """Return whether PySpark looked for a kind of session that this process does not have."""
     return isinstance(error, PySparkException) and error.getCondition() in _NO_SESSION
 
 
-def _is_wrong_udf(told: str) -> bool:
-    """Whether the last error of a worker's traceback is one of wrong code."""
-    names = [name for name in _RAISED.findall(told) if isinstance(getattr(builtins, name, None), type)]
+def _is_udf_code_error(traceback_text: str) -> bool:
+    """Return whether the last error of a worker's traceback is an error of the code."""
+    names = [name for name in _ERROR_LINE.findall(traceback_text) if isinstance(getattr(builtins, name, None), type)]
     kind = getattr(builtins, names[-1]) if names else object
-    return issubclass(kind, _WRONG_CODE)
+    return issubclass(kind, _CODE_ERRORS)

@@ -1,4 +1,4 @@
-"""Producing a dataset: one registered operation, applied to generations of datasets, makes a generation."""
+"""Materializes a dataset: applies one registered operation to generations of its sources, and commits the output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from springline.spark_jobs.errors import JobError
 from springline.spark_jobs.runner import SparkRunner
 
 
-def produce(
+def materialize(
     platform: Platform,
     name: str,
     params: Mapping[str, str],
@@ -19,11 +19,11 @@ def produce(
     origin: Origin = Origin(),
     strategy: Strategy = Strategy.ASYNC_AND_SYNC,
 ) -> Dataset:
-    """Apply the operation `name` to the newest generations that `origin` may see, and commit what it makes.
+    """Apply the operation `name` to the newest generations that `origin` may see, and commit its output.
 
-    What an earlier try of the same task committed from the same sources is taken as it is. Sources are held while
-    they are read; lost ones are brought back first. Raises `UnknownDatasetError`, `IrrecoverableError`,
-    `OperationError`.
+    A generation that an earlier try of the same task committed from the same sources is reused. Sources are protected
+    from eviction while they are read; lost ones are recovered first. Raises `UnknownDatasetError`,
+    `IrrecoverableError`, `OperationError`.
     """
     runner = platform.runner
     if not isinstance(runner, SparkRunner):
@@ -31,28 +31,28 @@ def produce(
             "this platform runs no operations: open it with a SparkRunner, or set"
             " SPRINGLINE_RUNNER=springline.spark_jobs.runner:make_runner"
         )
-    declared = runner.registry.get(name)
+    operation = runner.registry.get(name)
     call = runner.call(name, params)
-    paths = declared.paths(call.params)
+    paths = operation.paths(call.params)
     store = platform.store
     store.register_operations(runner.operations().values())
     if origin.run_id:
         store.begin_run(origin)
-    with ExitStack() as held:
-        readings = [held.enter_context(store.read(path, origin=origin)) for path in paths.sources]
-        sources = [reading.ref for reading in readings]
-        if adopted := store.adoptable(paths.output, call=call, sources=sources, origin=origin):
-            return adopted
-        writing = held.enter_context(
+    with ExitStack() as stack:
+        open_reads = [stack.enter_context(store.read(path, origin=origin)) for path in paths.sources]
+        sources = [open_read.ref for open_read in open_reads]
+        if committed_dataset := store.committed_by_earlier_try(paths.output, call=call, sources=sources, origin=origin):
+            return committed_dataset
+        open_write = stack.enter_context(
             store.write(
                 paths.output,
                 call=call,
                 sources=sources,
                 strategy=strategy,
                 origin=origin,
-                checkpoint=declared.checkpoint,
-                wanted=not declared.temporary,
+                checkpoint=operation.checkpoint,
+                persist_requested=not operation.temporary,
             )
         )
-        writing.done(runner.run(call, [reading.uri for reading in readings], writing.uri))
-    return writing.dataset
+        open_write.mark_complete(runner.run(call, [reading.uri for reading in open_reads], open_write.uri))
+    return open_write.dataset

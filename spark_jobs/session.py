@@ -1,4 +1,4 @@
-"""The one place that makes a SparkSession: from a Spark Connect server, or from a master URL, by setting."""
+"""The only place that creates a SparkSession: from a Spark Connect server or a master URL, as the settings say."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from grpc import RpcError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from springline.persistence.text.redaction import redacted
+from springline.persistence.text.redaction import redact_secrets
 from springline.spark_jobs.errors import SparkUnavailableError
-from springline.spark_jobs.jvm.class_archive import sharing
+from springline.spark_jobs.jvm.class_archive import class_sharing_options
 from springline.spark_jobs.jvm.java import use_java
-from springline.spark_jobs.jvm.secret_conf import kept_from_arguments
+from springline.spark_jobs.jvm.secret_conf import hide_secret_conf
 from springline.spark_jobs.settings import JobSettings
 
 _CONNECT_PORT = 15002
 _REACH_SECONDS = 2.0
 _POLL_SECONDS = 0.5
-# Together about 8 s: a hiccup of the network passes, a dead server is noticed.
+# In total about 8 s: longer than a network hiccup, but short enough to detect a dead server.
 _RETRIES = 5
 _BACKOFF_MILLISECONDS = 4000
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a Spark Connect server listens."""
+    """The address of a Spark Connect server."""
 
     host: str
     port: int
 
     @staticmethod
     def parse(remote: str) -> Address:
-        """Read `sc://host:port/;options`.
+        """Parse `sc://host:port/;options`.
 
-        Raises `SparkUnavailableError`, which tells nothing of the options: a token is one.
+        Raises `SparkUnavailableError`, whose message omits the options because they may contain a token.
         """
         try:
             parts = urlsplit(remote)
@@ -51,12 +51,14 @@ class Address:
         except ValueError:
             parts, host, port = None, "", 0
         if parts is None or parts.scheme != "sc" or not host:
-            told = redacted(remote.partition(";")[0])
-            raise SparkUnavailableError(f"SPRINGLINE_SPARK_REMOTE={told!r}: give the address as sc://host:port")
+            redacted_remote = redact_secrets(remote.partition(";")[0])
+            raise SparkUnavailableError(
+                f"SPRINGLINE_SPARK_REMOTE={redacted_remote!r}: give the address as sc://host:port"
+            )
         return Address(host, port)
 
-    def answers(self) -> bool:
-        """Whether anything accepts connections there."""
+    def is_reachable(self) -> bool:
+        """Return whether the address accepts connections."""
         try:
             with socket.create_connection((self.host, self.port), timeout=_REACH_SECONDS):
                 return True
@@ -65,7 +67,7 @@ class Address:
 
 
 class SparkSessions:
-    """Hands out the session that the settings name, and a new one after its server died and came back."""
+    """Provides the session that the settings name, and a new one after its server died and was restarted."""
 
     def __init__(
         self,
@@ -81,52 +83,52 @@ class SparkSessions:
         self._session: SparkSession | None = None
 
     def get(self) -> SparkSession:
-        """A session that works.
+        """Return a usable session.
 
-        Waits `spark_patience` seconds for a server that is away, then raises `SparkUnavailableError`.
+        Waits `spark_timeout` seconds for an unavailable server, then raises `SparkUnavailableError`.
         """
         with self._lock:
-            if self._session is None or not self._works(self._session):
-                self._forget()
+            if self._session is None or not self._is_usable(self._session):
+                self._drop_session()
                 self._session = self._connect() if self._settings.spark_remote else self._start()
             return self._session
 
-    def lost(self) -> bool:
-        """Whether the session that was handed out last works no more."""
+    def is_lost(self) -> bool:
+        """Return whether the session that was provided last is no longer usable."""
         with self._lock:
-            return self._session is not None and not self._works(self._session)
+            return self._session is not None and not self._is_usable(self._session)
 
     def interrupt(self, tag: str) -> None:
-        """End what runs under `tag` in the session that was handed out last; does nothing if its server is away."""
+        """Interrupt the jobs with `tag` in the last provided session; no effect if its server is unavailable."""
         session = self._session
         if session is not None:
-            # gRPC has errors of its own while a call or the session ends; who interrupts looks again.
+            # gRPC raises errors while a call or the session ends; the caller interrupts again if necessary.
             with suppress(PySparkException, RpcError):
                 session.interruptTag(tag)
 
     def close(self) -> None:
-        """End the session; a server goes on."""
+        """Close the session; a Spark Connect server keeps running."""
         with self._lock:
-            if self._session is not None and self._works(self._session):
+            if self._session is not None and self._is_usable(self._session):
                 self._session.stop()
                 self._session = None
-            self._forget()
+            self._drop_session()
 
     def _connect(self) -> SparkSession:
         remote = self._settings.spark_remote
         address = Address.parse(remote)
-        deadline = self._clock() + self._settings.spark_patience
+        deadline = self._clock() + self._settings.spark_timeout
         while True:
             problem = "nothing listens there"
-            if address.answers():
+            if address.is_reachable():
                 try:
                     session = SparkSession.builder.remote(remote).create()
-                    _be_brief(session)
-                    for key, value in self._conf().items():  # the first thing that is asked of the server
+                    _limit_retries(session)
+                    for key, value in self._conf().items():  # the first request to the server
                         session.conf.set(key, value)
                     return session
                 except PySparkException as error:
-                    problem = redacted(str(error).partition("\n")[0])
+                    problem = redact_secrets(str(error).partition("\n")[0])
             if self._clock() >= deadline:
                 raise SparkUnavailableError(
                     f"no Spark Connect server answers at {address.host}:{address.port} ({problem}): start one with"
@@ -140,22 +142,22 @@ class SparkSessions:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         master = self._settings.spark_master
         builder = SparkSession.builder.appName("Springline").master(master)
-        own: dict[str, bool | float | int | str | None] = {
+        defaults: dict[str, bool | float | int | str | None] = {
             "spark.driver.memory": self._settings.spark_memory,
             "spark.sql.shuffle.partitions": _cores(master),
             "spark.sql.warehouse.dir": str(self._settings.home / "spark" / "warehouse"),
             "spark.sql.catalogImplementation": "in-memory",
             "spark.ui.enabled": "false",
-            "spark.driver.extraJavaOptions": sharing(java_home),
+            "spark.driver.extraJavaOptions": class_sharing_options(java_home),
         }
         if master.startswith("local"):
-            own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+            defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         try:
-            with kept_from_arguments({**own, **self._conf()}) as shown:
-                return builder.config(map=shown).getOrCreate()
+            with hide_secret_conf({**defaults, **self._conf()}) as visible_conf:
+                return builder.config(map=visible_conf).getOrCreate()
         except (PySparkException, RuntimeError) as error:
             raise SparkUnavailableError(
-                f"no Spark could be started with SPRINGLINE_SPARK_MASTER={master!r}: {redacted(str(error))}"
+                f"no Spark could be started with SPRINGLINE_SPARK_MASTER={master!r}: {redact_secrets(str(error))}"
             ) from error
 
     def _conf(self) -> dict[str, str]:
@@ -165,12 +167,12 @@ class SparkSessions:
             **self._settings.spark_conf,
         }
 
-    def _works(self, session: SparkSession) -> bool:
+    def _is_usable(self, session: SparkSession) -> bool:
         if remote := self._settings.spark_remote:
-            if not Address.parse(remote).answers():
+            if not Address.parse(remote).is_reachable():
                 return False
-            # No retries: after its server was away a channel goes on refusing for a while, a new one does not.
-            patient = session.client.get_retry_policies()
+            # No retries: after an outage of its server, a channel keeps refusing for a while; a new channel does not.
+            retry_policies = session.client.get_retry_policies()
             session.client.set_retry_policies([])
             try:
                 session.conf.get("spark.sql.session.timeZone")
@@ -178,27 +180,27 @@ class SparkSessions:
             except PySparkException:
                 return False
             finally:
-                session.client.set_retry_policies(patient)
-        return not _stopped(session)
+                session.client.set_retry_policies(retry_policies)
+        return not _is_stopped(session)
 
-    def _forget(self) -> None:
+    def _drop_session(self) -> None:
         if self._session is not None and self._settings.spark_remote:
-            self._session.release_session_on_close = False  # type: ignore[attr-defined]  # nobody is there to ask
+            self._session.release_session_on_close = False  # type: ignore[attr-defined]  # its server is dead
             self._session.stop()
         self._session = None
 
 
-def _be_brief(session: SparkSession) -> None:
+def _limit_retries(session: SparkSession) -> None:
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, max_backoff=_BACKOFF_MILLISECONDS)])
 
 
-def _stopped(session: SparkSession) -> bool:
+def _is_stopped(session: SparkSession) -> bool:
     context = session.sparkContext
     return context._jsc is None or bool(context._jsc.sc().isStopped())
 
 
 def _cores(master: str) -> str:
-    found = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master)
-    return found.group(1) if found else "4"
+    match = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master)
+    return match.group(1) if match else "4"

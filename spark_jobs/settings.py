@@ -1,4 +1,4 @@
-"""The settings of the Spark jobs: one line of help each, read from the environment as SPRINGLINE_<NAME>."""
+"""The settings of the Spark jobs, read from the environment as SPRINGLINE_<NAME>; each has one line of help."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from springline.persistence.profile import JsonObject, Names, ProfiledSettings
 
 
 class JobSettings(ProfiledSettings):
-    """Which Spark runs the operations, which operations there are, and what they read from outside."""
+    """Settings of Spark, of the modules of operations, of landing files and of the quality gate."""
 
     spark_remote: str = Field(
         default="", description="Address of a Spark Connect server, sc://host:port; empty: spark_master is used"
@@ -22,31 +22,31 @@ class JobSettings(ProfiledSettings):
     spark_conf: JsonObject = Field(
         default_factory=dict, description="Further settings of the Spark session, as a JSON object"
     )
-    spark_patience: float = Field(
+    spark_timeout: float = Field(
         default=120, ge=0, description="Seconds to wait for a Spark Connect server that went away"
     )
-    landing: Path | None = Field(
+    landing_dir: Path | None = Field(
         default=None, description="Folder of landing files; empty: landing/ in the home folder"
     )
     operations: Names = Field(
         default=(), description="Modules that declare operations, beside those of installed packages; commas between"
     )
-    quality: str = Field(
+    quality_mode: str = Field(
         default="quarantine",
         pattern="^(pass|quarantine|stop)$",
         description="What the quality gate does with rows that break a rule: pass, quarantine or stop",
     )
 
-    @field_validator("landing", mode="before")
+    @field_validator("landing_dir", mode="before")
     @classmethod
-    def _no_folder(cls, value: object) -> object:
+    def _empty_to_none(cls, value: object) -> object:
         return value or None
 
     @property
     def landing_folder(self) -> Path:
-        """Where landing files are, as an absolute path."""
-        return (self.landing or self.home / "landing").expanduser().resolve()
+        """Absolute path of the folder of landing files."""
+        return (self.landing_dir or self.home / "landing").expanduser().resolve()
 
     def options(self) -> dict[str, str]:
-        """The options of operations that are set for all of them."""
-        return {"quality": self.quality}
+        """Return the operations' options that are set for all of them."""
+        return {"quality": self.quality_mode}

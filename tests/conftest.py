@@ -64,11 +64,11 @@ def open_at(tmp_path: Path, runner: LinesRunner, catalog_url: str) -> Iterator[C
             "home": tmp_path / "home",
             "catalog_url": catalog_url,
             "cache_uri": f"file://{tmp_path}/cache",
-            "small_bytes": 0,
+            "min_operation_bytes": 0,
             "retry_seconds": 0,
-            "sync_patience": 0,
+            "sync_timeout": 0,
         }
-        platform = open_platform(Settings(**{**chosen, **settings}), runner=runner, who="test")  # type: ignore[arg-type]
+        platform = open_platform(Settings(**{**chosen, **settings}), runner=runner, actor="test")  # type: ignore[arg-type]
         opened.append(platform)
         return platform
 

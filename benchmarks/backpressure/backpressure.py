@@ -24,7 +24,7 @@ from benchmarks.backpressure.backpressure_simulation import (
 from benchmarks.backpressure.path import SIZE, course
 from benchmarks.report import Goal, Report, Row
 from benchmarks.streams.broker import place
-from springline.spark_jobs.streaming.backpressure.admission import OFF, USUAL_MODE
+from springline.spark_jobs.streaming.backpressure.admission import DEFAULT_MODE, OFF
 
 SCENARIOS = (
     Scenario("step", 105, lambda at: np.where((at >= 5) & (at < 85), 10e6, 25e6), ((5, 85), (85, 105))),
@@ -41,7 +41,7 @@ def run(size: str) -> Report:
     rows: list[Row] = []
     with place() as where:
         for scenario in (each for each in SCENARIOS if full or each.name in _QUICK):
-            for mode in MODES if full else (OFF, USUAL_MODE):
+            for mode in MODES if full else (OFF, DEFAULT_MODE):
                 seen = course(where, scenario, mode)
                 rows.append({
                     "scenario": scenario.name, "mode": mode, **measures(scenario, seen.trace),

@@ -3,7 +3,7 @@
     topic (20 MB/s) -> spring -> parse -+-> count (its capacity changes)
                                         +-> keep  (the sibling branch)
 
-What is measured is told by `_measures`; the world by `backpressure_world`, the other modes by `backpressure_peers`.
+What is measured is told by `measures`; the world by `simulator`, the other modes by `peers`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ import numpy.typing as npt
 from benchmarks.backpressure.peers import PEERS
 from benchmarks.backpressure.simulator import GRID, Station, Trace, World
 from benchmarks.report import Goal, Report, Row
-from springline.spark_jobs.streaming.backpressure.admission import USUAL_MODE, Admission, forward, make_admission
-from springline.spark_jobs.streaming.backpressure.predictive import Predictive, Tuning
+from springline.spark_jobs.streaming.backpressure.admission import (
+    DEFAULT_MODE,
+    Admission,
+    forward_upstreams,
+    make_admission,
+)
+from springline.spark_jobs.streaming.backpressure.predictive import PredictiveAdmission, Tuning
 
 Floats = npt.NDArray[np.float64]
 
-MODES = (USUAL_MODE, "stepwise", "stepwise-literal", "off")
+MODES = (DEFAULT_MODE, "stepwise", "stepwise-literal", "off")
 OFFERED = 20e6
 WIDER = (64e6, 256e6)  # bytes of a wider buffer before the slow stage
 DROP_AT = 50e6  # bytes of a queue, of `drop-and-resend`
@@ -91,8 +96,8 @@ def run(size: str) -> Report:
             traces[scenario.name, mode] = trace = simulate(scenario, mode)
             rows.append({"scenario": scenario.name, "mode": mode, **measures(scenario, trace)})
         for buffer in WIDER if scenario.name == "step" else ():
-            trace = simulate(scenario, USUAL_MODE, buffer=buffer)
-            name = f"{USUAL_MODE}, {buffer / 1e6:g} MB more"
+            trace = simulate(scenario, DEFAULT_MODE, buffer=buffer)
+            name = f"{DEFAULT_MODE}, {buffer / 1e6:g} MB more"
             rows.append({"scenario": scenario.name, "mode": name, **measures(scenario, trace)})
     goals = [*goals_of_default(rows), *goals_of_stepwise(rows)]
     return Report("backpressure_simulation", size, rows, goals, REMARKS)
@@ -115,11 +120,13 @@ def simulate(scenario: Scenario, mode: str, *, buffer: float = 0.0, seed: int = 
     def make(stage: str) -> Admission:
         if peer is not None:
             return peer(stage)
-        if mode != USUAL_MODE:
+        if mode != DEFAULT_MODE:
             return make_admission(mode, stage)
-        return Predictive(stage, tuning=Tuning(buffer=buffer if stage == COUNT else 0.0))
+        return PredictiveAdmission(stage, tuning=Tuning(buffer=buffer if stage == COUNT else 0.0))
 
-    upstreams: Mapping[str, Sequence[str]] = forward(STAGES, {name: tuple(sends) for name, sends in SENDS.items()})
+    upstreams: Mapping[str, Sequence[str]] = forward_upstreams(
+        STAGES, {name: tuple(sends) for name, sends in SENDS.items()}
+    )
     if mode == "source-throttle":
         upstreams = {stage: (SPRING,) for stage in STAGES if stage != SPRING}
     points = scenario.points()
@@ -175,7 +182,7 @@ def measures(scenario: Scenario, trace: Trace) -> Row:
 def goals_of_default(rows: Sequence[Row]) -> Iterator[Goal]:
     """Whether the recommended mode meets what was set before, in each scenario."""
     for row in rows:
-        if row["mode"] != USUAL_MODE:
+        if row["mode"] != DEFAULT_MODE:
             continue
         where = row["scenario"]
         yield _at_most(f"bytes that wait, {where}, MB", row["waiting_max_mb"], 4.0)

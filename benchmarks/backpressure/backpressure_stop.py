@@ -8,7 +8,7 @@ from benchmarks.backpressure.backpressure_simulation import STAGES, Scenario
 from benchmarks.backpressure.path import course
 from benchmarks.report import Goal, Report, Row
 from benchmarks.streams.broker import place
-from springline.spark_jobs.streaming.backpressure.admission import USUAL_MODE
+from springline.spark_jobs.streaming.backpressure.admission import DEFAULT_MODE
 
 _OFFERED = 5e6  # bytes a second
 _BEFORE, _AFTER = 10.0, 30.0  # seconds
@@ -23,7 +23,7 @@ def run(size: str) -> Report:
         "long stop", _BEFORE + still + _AFTER, lambda at: np.where((at >= _BEFORE) & (at < _BEFORE + still), 0.0, 25e6)
     )
     with place() as where:
-        seen = course(where, scenario, USUAL_MODE, offered=_OFFERED)
+        seen = course(where, scenario, DEFAULT_MODE, offered=_OFFERED)
     waiting = {stage: round(max(seen.trace.waiting[stage]) / 1e6, 1) for stage in STAGES[1:]}
     most, memory, wrong = max(waiting.values()), round(seen.memory / 1e9, 2), seen.lost + seen.doubled
     row: Row = {

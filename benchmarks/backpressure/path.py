@@ -22,12 +22,12 @@ from benchmarks.backpressure.simulator import GRID, Trace
 from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import held
 from springline.spark_jobs.streaming.application.application import run_job
-from springline.spark_jobs.streaming.backpressure.accounting import Counting
-from springline.spark_jobs.streaming.backpressure.config import Choice
-from springline.spark_jobs.streaming.job import running_stages
+from springline.spark_jobs.streaming.backpressure.accounting import StageAccounting
+from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig
+from springline.spark_jobs.streaming.job import make_stages
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.settings import StreamSettings
 
@@ -55,7 +55,7 @@ def course(where: Place, scenario: Scenario, mode: str, *, offered: float = OFFE
     name = f"{scenario.name}_{mode}_{os.getpid()}".replace("-", "_").replace(" ", "_")
     topic, settings = f"{name}.in", where.stream_settings(name)
     slow = where.folder / f"{name}.capacity"
-    job = RelayJob(name, topic, str(slow), backpressure=Choice(mode))
+    job = RelayJob(name, topic, str(slow), backpressure=BackpressureConfig(mode))
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({topic: 1})
     watch = _Watch(settings, job, scenario, slow, where.kafka, topic, offered)
@@ -113,13 +113,13 @@ class _Watch(threading.Thread):
         finally:
             over.set()
             feeder.join()
-            self.settings.folder(self.job.name).ask_to_stop()
+            self.settings.folder(self.job.name).request_stop()
 
     def _warm_up(self, capacity: float) -> None:
         """Without a bound at first, so that nothing is left of what waited for the start."""
         self._await(lambda: self._through() > 0, "it does not come to work")
         time.sleep(_WARM)
-        counting = Counting(self._stages, 1)
+        counting = StageAccounting(self._stages, 1)
         self._await(
             lambda: all(each.queue < self.offered / 4 for each in counting.count(time.time()).values()),
             "it lags at first",
@@ -129,7 +129,7 @@ class _Watch(threading.Thread):
 
     def _go_through(self, points: Sequence[float]) -> None:
         """Change the capacity as the scenario does, and look."""
-        counting = Counting(self._stages, 1)
+        counting = StageAccounting(self._stages, 1)
         self.begun = time.time()
         while (at := time.time() - self.begun) < self.scenario.seconds:
             allow(self.slow, points[min(int(at / GRID), len(points) - 1)])
@@ -137,10 +137,10 @@ class _Watch(threading.Thread):
             for stage, own in _STAGE_OF.items():
                 counted = told[own]
                 self.trace.at.setdefault(stage, []).append(at)
-                self.trace.waiting.setdefault(stage, []).append(max(sum(counted.sent.values()) - counted.taken, 0))
+                self.trace.waiting.setdefault(stage, []).append(max(sum(counted.sent.values()) - counted.admitted, 0))
                 self.trace.queue.setdefault(stage, []).append(counted.queue)
                 self.trace.applied.setdefault(stage, []).append((at, counted.applied))
-                self.trace.admitted.setdefault(stage, []).append((at, counted.taken))
+                self.trace.admitted.setdefault(stage, []).append((at, counted.admitted))
             if int(at) > int(at - _TURN):
                 workers = psutil.Process().children(recursive=True)
                 self.memory = max(self.memory, sum(held(each) for each in workers))
@@ -148,7 +148,7 @@ class _Watch(threading.Thread):
 
     @property
     def _stages(self) -> Sequence[Stage]:
-        return running_stages(self.job, 1, self.settings)
+        return make_stages(self.job, 1, self.settings)
 
     def _through(self) -> int:
         """Messages that the slow stage has applied."""
@@ -169,16 +169,16 @@ def _feed(kafka: str, topic: str, offered: float, over: Any, sent: Any) -> None:
     with closing(Kafka(Cluster(kafka))) as log:
         while not over.wait(_TURN):
             due = int((time.monotonic() - begun) * offered / SIZE)
-            with log.sending() as sending:
+            with log.record_sender() as sending:
                 for number in range(sent.value, due):
-                    sending.send(Letter(topic, 0, numbered(number, SIZE)))
+                    sending.send(OutgoingRecord(topic, 0, numbered(number, SIZE)))
             sent.value = due
 
 
 def _results(kafka: str, topic: str) -> Iterator[tuple[float, float, int]]:
     """When each message was through, seconds from its admission to that, and its number."""
     with closing(Kafka(Cluster(kafka))) as log:
-        for unit, extent in log.extents(topic).items():
+        for unit, extent in log.offset_bounds(topic).items():
             for message in log.fetch(topic, unit, extent.low, extent.high):
                 for line in bytes(message.value).splitlines():
                     told = json.loads(line)

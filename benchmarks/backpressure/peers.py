@@ -12,9 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Off, Seen, bounded
-from springline.spark_jobs.streaming.backpressure.signals import Ask, Asking, Received, Signal, newer
-from springline.spark_jobs.streaming.backpressure.stepwise import Marks
+from springline.spark_jobs.streaming.backpressure.admission import (
+    MINIMUM_RATE,
+    Admission,
+    AdmissionDecision,
+    StageObservation,
+    UnlimitedAdmission,
+    clamp_rate,
+)
+from springline.spark_jobs.streaming.backpressure.signals import (
+    Demand,
+    Signal,
+    SignalReceiver,
+    SignalSender,
+    newest_by_pair,
+)
+from springline.spark_jobs.streaming.backpressure.stepwise import Thresholds
 
 CREDIT_BYTES = 4e6
 _INCREASE = 1e6  # bytes a second, in a second
@@ -25,19 +38,19 @@ class _Rated:
     """What peers have in common: a stage asks its upstreams for a rate, and obeys the least that it is asked for."""
 
     def __init__(self, stage: str) -> None:
-        self._asking = Asking(stage)
-        self._received = Received()
+        self._asking = SignalSender(stage)
+        self._received = SignalReceiver()
 
-    def look(self, seen: Seen) -> Admitted:
+    def decide(self, seen: StageObservation) -> AdmissionDecision:
         """Decide once; see `Admission`."""
-        self._received.take(seen.signals, seen.at)
+        self._received.accept(seen.signals, seen.observed_at)
         wanted = self.wanted(seen)
-        asks = {each: Ask(0, None if wanted is None else max(wanted, 0.0)) for each in seen.upstreams}
-        signals = self._asking.signals(asks, seen.at)
-        rates = [held.signal.rate for held in self._received.held() if held.signal.rate is not None]
-        return Admitted(bounded(min(rates, default=seen.original), seen.original), signals)
+        asks = {each: Demand(0, None if wanted is None else max(wanted, 0.0)) for each in seen.upstreams}
+        signals = self._asking.signals_to_send(asks, seen.observed_at)
+        rates = [held.signal.rate for held in self._received.active_signals() if held.signal.rate is not None]
+        return AdmissionDecision(clamp_rate(min(rates, default=seen.unthrottled_rate), seen.unthrottled_rate), signals)
 
-    def wanted(self, seen: Seen) -> float | None:
+    def wanted(self, seen: StageObservation) -> float | None:
         """Bytes a second that upstreams may send; None: as they like."""
         raise NotImplementedError
 
@@ -53,8 +66,8 @@ class SourceThrottle(_Rated):
         super().__init__(stage)
         self._stopped = False
 
-    def wanted(self, seen: Seen) -> float | None:
-        marks, queue = Marks(), seen.measured.standing
+    def wanted(self, seen: StageObservation) -> float | None:
+        marks, queue = Thresholds(), seen.measurement.standing
         self._stopped = queue > (marks.low if self._stopped else marks.high)
         return 0.0 if self._stopped else None
 
@@ -67,18 +80,18 @@ class Pid(_Rated):
         self._rate: float | None = None
         self._at = 0.0
 
-    def wanted(self, seen: Seen) -> float | None:
-        measured = seen.measured
-        if measured.rate is None or seen.at - self._at < 0.08:
+    def wanted(self, seen: StageObservation) -> float | None:
+        measured = seen.measurement
+        if measured.rate is None or seen.observed_at - self._at < 0.08:
             return self._rate
-        self._at = seen.at
+        self._at = seen.observed_at
         if self._rate is None:  # the first one is the processing rate
             self._rate = measured.rate
             return self._rate
         delay = measured.waiting / measured.rate
         error = self._rate - measured.rate
         historical = delay * measured.rate / 0.08
-        self._rate = max(self._rate - error - 0.2 * historical, MINIMUM)
+        self._rate = max(self._rate - error - 0.2 * historical, MINIMUM_RATE)
         return self._rate
 
 
@@ -91,12 +104,14 @@ class Aimd(_Rated):
         self._at = 0.0
         self._halved = float("-inf")
 
-    def wanted(self, seen: Seen) -> float | None:
-        measured, elapsed = seen.measured, seen.at - self._at
-        self._at = seen.at
-        if measured.standing >= Marks().high and seen.at - self._halved >= 0.5:
-            self._halved = seen.at
-            self._rate = _DECREASE * (measured.arriving if self._rate is None else min(self._rate, measured.arriving))
+    def wanted(self, seen: StageObservation) -> float | None:
+        measured, elapsed = seen.measurement, seen.observed_at - self._at
+        self._at = seen.observed_at
+        if measured.standing >= Thresholds().high and seen.observed_at - self._halved >= 0.5:
+            self._halved = seen.observed_at
+            self._rate = _DECREASE * (
+                measured.arrival_rate if self._rate is None else min(self._rate, measured.arrival_rate)
+            )
         elif self._rate is not None:
             self._rate += _INCREASE * elapsed
         return self._rate
@@ -109,19 +124,22 @@ class Credit:
         self._stage = stage
         self._room: dict[str, Signal] = {}
 
-    def look(self, seen: Seen) -> Admitted:
+    def decide(self, seen: StageObservation) -> AdmissionDecision:
         """Decide once; see `Admission`."""
-        self._room |= {each.downstream: each for each in newer([*self._room.values(), *seen.signals]).values()}
-        counted = seen.counted
+        self._room |= {each.downstream: each for each in newest_by_pair([*self._room.values(), *seen.signals]).values()}
+        counted = seen.counts
         assert counted is not None
-        upto = counted.taken + CREDIT_BYTES
-        signals = tuple(Signal(self._stage, each, int(seen.at * 1000), None, rate=upto) for each in seen.upstreams)
+        upto = counted.admitted + CREDIT_BYTES
+        signals = tuple(
+            Signal(self._stage, each, int(seen.observed_at * 1000), None, rate=upto) for each in seen.upstreams
+        )
         room = [
-            max((signal.rate or 0.0) - counted.made.get(name, 0), 0.0) / seen.measured.amplification.get(name, 1.0)
+            max((signal.rate or 0.0) - counted.produced.get(name, 0), 0.0)
+            / seen.measurement.amplification.get(name, 1.0)
             for name, signal in self._room.items()
         ]
-        under_way = counted.taken - counted.applied
-        return Admitted(None, signals, bytes=max(min(room) - under_way, 0.0) if room else None)
+        under_way = counted.admitted - counted.applied
+        return AdmissionDecision(None, signals, max_bytes=max(min(room) - under_way, 0.0) if room else None)
 
     def as_json(self) -> dict[str, Any]:
         """Nothing in the simulator is started anew."""
@@ -130,7 +148,7 @@ class Credit:
 
 PEERS: dict[str, Callable[[str], Admission]] = {
     "source-throttle": SourceThrottle,
-    "drop-and-resend": Off,
+    "drop-and-resend": UnlimitedAdmission,
     "pid": Pid,
     "aimd": Aimd,
     "credit": Credit,

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
+from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
 from springline.spark_jobs.streaming.job import BaseJob
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
@@ -40,11 +40,11 @@ class RelayJob(BaseJob):
     units: int = 1
     admitted: int = 1_000
     latest: bool = False
-    backpressure: Choice = USUAL
+    backpressure: BackpressureConfig = DEFAULT_CONFIG
     apart: bool = False
 
     @property
-    def dead(self) -> str:
+    def dead_letters(self) -> str:
         """Nothing comes there."""
         return ""
 
@@ -54,19 +54,20 @@ class RelayJob(BaseJob):
         return (
             StageSpec(
                 "take", f"{_STEPS}:make_take", self.topic, units, {"units": self.units},
-                downstream=parse, admitted=self.admitted, holds=(STOP, HOLD),
+                downstream=parse, max_messages_per_round=self.admitted, hold_files=(STOP, HOLD),
             ),
             StageSpec(
                 "parse", f"{_STEPS}:make_parse", parse, self.units, stamped=True,
-                downstream=count, acks=keep, admitted=10_000, holds=(STOP,),
+                downstream=count, acks=keep, max_messages_per_round=10_000, hold_files=(STOP,),
             ),
             StageSpec(
                 "count", f"{_STEPS}:make_count", count, self.units, {"slow": self.slow}, stamped=True,
-                results=self.results, admitted=10_000, holds=(STOP,), apart=self.apart,
+                results=self.results, max_messages_per_round=10_000, hold_files=(STOP,),
+                in_second_application=self.apart,
             ),
             StageSpec(
                 "keep", f"{_STEPS}:make_count", keep, self.units, {"slow": ""}, stamped=True,
-                admitted=10_000, holds=(STOP,), apart=self.apart,
+                max_messages_per_round=10_000, hold_files=(STOP,), in_second_application=self.apart,
             ),
         )  # fmt: skip
 
@@ -152,11 +153,14 @@ def _batch(message: Message) -> pa.RecordBatch:
 
 def main(name: str, mode: str, topic: str, slow: str, applications: str = "", this: str = "") -> None:
     """Be the job's application, or that of its stages apart, until it is asked to stop."""
-    from springline.spark_jobs.streaming.application.application import run_apart, run_job  # starts with Spark
+    from springline.spark_jobs.streaming.application.application import (
+        run_job,
+        run_second_application,
+    )  # starts with Spark
 
     settings: Any = StreamSettings()
-    job = RelayJob(name, topic, slow, backpressure=Choice(mode), apart=applications == "two")
-    (run_apart if this == "--apart" else run_job)(job, settings)
+    job = RelayJob(name, topic, slow, backpressure=BackpressureConfig(mode), apart=applications == "two")
+    (run_second_application if this == "--apart" else run_job)(job, settings)
 
 
 if __name__ == "__main__":

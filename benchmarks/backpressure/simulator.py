@@ -16,8 +16,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from springline.spark_jobs.streaming.backpressure.admission import Admission, Admitted, Allowance, Seen
-from springline.spark_jobs.streaming.backpressure.queue import Counted, Measured, Meter
+from springline.spark_jobs.streaming.backpressure.admission import (
+    Admission,
+    AdmissionDecision,
+    StageObservation,
+    TokenBucket,
+)
+from springline.spark_jobs.streaming.backpressure.queue import StageCounts, StageMeasurement, StageMeter
 from springline.spark_jobs.streaming.backpressure.signals import Signal
 
 GRID = 0.01  # seconds between two points at which capacities are given
@@ -111,9 +116,9 @@ class _Stage:
 
     station: Station
     work: Floats  # cumulative capacity
-    meter: Meter
+    meter: StageMeter
     admission: Admission | None
-    allowance: Allowance = field(default_factory=Allowance)
+    allowance: TokenBucket = field(default_factory=TokenBucket)
     waits: deque[tuple[float, float]] = field(default_factory=deque)
     waiting: float = 0.0
     sent: dict[str, float] = field(default_factory=dict)
@@ -122,7 +127,7 @@ class _Stage:
     applied: float = 0.0
     busy: float = 0.0
     began: float | None = None
-    admitted: Admitted = field(default_factory=lambda: Admitted(None))
+    admitted: AdmissionDecision = field(default_factory=lambda: AdmissionDecision(None))
     running: list[tuple[float, float]] = field(default_factory=list)
 
     @property
@@ -130,9 +135,9 @@ class _Stage:
         """What it may admit."""
         return self.station.original if self.admitted.rate is None else self.admitted.rate
 
-    def counted(self, at: float) -> Counted:
+    def counted(self, at: float) -> StageCounts:
         """What a meter is told."""
-        return Counted(
+        return StageCounts(
             at, {name: int(sent) for name, sent in self.sent.items()}, int(self.taken), int(self.applied), self.busy,
             self.began, {name: int(made) for name, made in self.made.items()},
         )  # fmt: skip
@@ -162,7 +167,9 @@ class World:
         self.trace = Trace()
         self.wire = Wire(lambda: self.now, seed, faults)
         self.stages = {
-            each.name: _Stage(each, np.concatenate([[0.0], np.cumsum(each.capacity) * GRID]), Meter(), make(each.name))
+            each.name: _Stage(
+                each, np.concatenate([[0.0], np.cumsum(each.capacity) * GRID]), StageMeter(), make(each.name)
+            )
             for each in stations
         }
         self._first = stations[0].name
@@ -199,15 +206,15 @@ class World:
         if name == self._first:
             self._fill(stage)
         counted = stage.counted(self.now)
-        measured = stage.meter.note(counted)
+        measured = stage.meter.measure(counted)
         if stage.admission is not None:
             signals = self.wire.receive(name)
-            seen = Seen(measured, stage.station.original, self._upstreams.get(name, ()), signals, counted)
-            stage.admitted = stage.admission.look(seen)
+            seen = StageObservation(measured, stage.station.original, self._upstreams.get(name, ()), signals, counted)
+            stage.admitted = stage.admission.decide(seen)
             self.wire.send(stage.admitted.signals)
         self._note(stage, measured)
 
-    def _note(self, stage: _Stage, measured: Measured) -> None:
+    def _note(self, stage: _Stage, measured: StageMeasurement) -> None:
         name, trace = stage.station.name, self.trace
         trace.at.setdefault(name, []).append(self.now)
         trace.waiting.setdefault(name, []).append(measured.waiting)
@@ -228,10 +235,12 @@ class World:
         name = stage.station.name
         if name == self._first:
             self._fill(stage)
-        least = min(stage.waiting, self._most, stage.allowance.bytes(stage.rate, self.now))
-        if stage.admitted.bytes is not None:
-            least = min(least, stage.admitted.bytes)
-            stage.admitted = Admitted(stage.admitted.rate, bytes=max(stage.admitted.bytes - least, 0.0))
+        least = min(stage.waiting, self._most, stage.allowance.available_bytes(stage.rate, self.now))
+        if stage.admitted.max_bytes is not None:
+            least = min(least, stage.admitted.max_bytes)
+            stage.admitted = AdmissionDecision(
+                stage.admitted.rate, max_bytes=max(stage.admitted.max_bytes - least, 0.0)
+            )
         if least < 100:
             self._plan(self.now + 0.02, "begin", name)
             return

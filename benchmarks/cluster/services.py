@@ -13,16 +13,16 @@ from typing import Any
 
 from benchmarks.report import Goal, Report
 from springline.services.packages.jars import Jars
-from springline.services.process.groups import resident
-from springline.services.process.run_state import Records
+from springline.services.process.groups import resident_bytes
+from springline.services.process.run_state import ServerRecords
 from springline.services.registry import make_servers
-from springline.services.scratch_home import beside
+from springline.services.scratch_home import scratch_settings
 from springline.services.servers.alluxio import ramdisk
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
 
 CLUSTER = ("postgres", "zookeeper", "kafka", "hdfs", "alluxio", "spark-connect", "airflow")
-_CHOSEN = {"connect_alluxio": True}
+_CHOSEN = {"spark_connect_alluxio": True}
 _MOST = 12 << 30
 
 
@@ -37,7 +37,7 @@ def run(size: str) -> Report:
         again: Mapping[str, float] = {}
         if size == "full":
             for name in reversed(CLUSTER):
-                supervisor.down(name, settings.stop_patience)
+                supervisor.down(name, settings.stop_timeout)
             again = {name: _seconds(supervisor, settings, name) for name in CLUSTER}
         rows = [_row(settings, name, first[name], again.get(name)) for name in CLUSTER]
     total = sum(row["own_MB"] for row in rows) * 1e6 + settings.alluxio_workers * settings.alluxio_memory
@@ -79,15 +79,15 @@ def _seconds(supervisor: Supervisor, settings: ServiceSettings, name: str) -> fl
 
 
 def _row(settings: ServiceSettings, name: str, first: float, again: float | None) -> dict[str, Any]:
-    record = Records(settings.home / "run").load(name)
+    record = ServerRecords(settings.home / "run").load(name)
     assert record is not None
     return {
         "service": name,
         "processes": len(record.processes),
         "first_s": first,
         "again_s": again,
-        "resident_MB": sum(resident(record).values()) / 1e6,
-        "own_MB": sum(resident(record, shared=False).values()) / 1e6,
+        "resident_MB": sum(resident_bytes(record).values()) / 1e6,
+        "own_MB": sum(resident_bytes(record, shared=False).values()) / 1e6,
     }
 
 
@@ -96,7 +96,7 @@ def _home() -> Iterator[ServiceSettings]:
     """A home of its own, whose servers are ended with the measurement."""
     home = Path(tempfile.mkdtemp(prefix="springline-bench-", dir="/tmp"))
     home.chmod(0o711)  # PostgreSQL's user passes through it
-    settings = beside(home, **_CHOSEN)
+    settings = scratch_settings(home, **_CHOSEN)
     supervisor = Supervisor(home)
     try:
         yield settings

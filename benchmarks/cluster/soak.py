@@ -120,7 +120,7 @@ def _behind(place: World, before: dict[str, int]) -> str:
     """The first stream that does not work, or has read nothing since."""
     for job, rows in before.items():
         seen = streams.seen(place, job)
-        if not seen.works:
+        if not seen.is_ready:
             return f"stream {job} is {seen.state} {seen.error}"
         if streams.rows_of(place, job) <= rows:
             return f"stream {job} has read nothing"

@@ -16,7 +16,7 @@ from benchmarks.report import Goal, Report
 from springline.persistence.catalog import schema
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.explain import explain
-from springline.persistence.model.dataset import Method, Operation, Strategy, Written
+from springline.persistence.model.dataset import Operation, OperationResult, Strategy, TransferMethod
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 
@@ -71,7 +71,7 @@ def fill(platform: Platform, datasets: int) -> None:
     batches = datasets // _CHAIN
     persisted_until = int(batches * (1 - _WAITING))
     now = time.time()
-    with platform.catalog.writing() as connection:
+    with platform.catalog.write_transaction() as connection:
         for start in range(0, batches, 1000):
             rows, sources = [], []
             for batch in range(start, min(start + 1000, batches)):
@@ -100,8 +100,8 @@ def _generation(identity: int, batch: int, step: int, done: bool, now: float) ->
 
 
 def _claim(platform: Platform) -> None:
-    choice = next(platform.persister.choices())
-    lease = platform.claims.claim(choice.ref, "bench", Method.DATA, None)
+    choice = next(platform.persister.candidates())
+    lease = platform.claims.claim(choice.ref, "bench", TransferMethod.DATA, None)
     assert lease is not None
 
 
@@ -111,7 +111,7 @@ def write_one(platform: Platform, path: str) -> None:
         folder = Path(writing.uri.removeprefix("file://"))
         folder.mkdir(parents=True)
         (folder / "part").write_bytes(b"x")
-        writing.done(Written(1, "d", 0.0))
+        writing.mark_complete(OperationResult(1, "d", 0.0))
 
 
 def _timed(what: str, call: Callable[[int], object]) -> dict[str, Any]:

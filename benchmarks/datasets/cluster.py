@@ -16,13 +16,13 @@ from typing import Any, Protocol
 import requests
 from hdfs import InsecureClient
 
-from springline.persistence.backends.alluxio_proxy import AlluxioProxy, Options, Writing
+from springline.persistence.backends.alluxio_proxy import AlluxioProxy, Options, ProxyUpload
 from springline.persistence.backends.hdfs_bytes import HdfsBytes
 from springline.services.registry import make_servers
-from springline.services.scratch_home import beside
+from springline.services.scratch_home import scratch_settings
 from springline.services.server import Server
 from springline.services.servers.alluxio import ramdisk
-from springline.services.settings import ServiceSettings, conf
+from springline.services.settings import ServiceSettings, conf_path
 from springline.services.supervisor import Supervisor
 
 PATIENCE = 300.0  # seconds for a server to be ready
@@ -85,7 +85,7 @@ class Cluster:
         begun = time.monotonic()
         _fill(HdfsBytes(self.hdfs).create("/measured/direct"), size)
         between = time.monotonic()
-        _fill(Writing(proxy, "/measured/through", proxy.create_file("/measured/through", options)), size)
+        _fill(ProxyUpload(proxy, "/measured/through", proxy.create_file("/measured/through", options)), size)
         ended = time.monotonic()
         self.clear("/measured")
         return size / (between - begun), size / (ended - between)
@@ -104,8 +104,8 @@ def cluster(*, link: float, memory: int) -> Iterator[Cluster]:
     Everything is ended afterwards, also after an error, Ctrl-C or a request to end.
     """
     home = Path(tempfile.mkdtemp(prefix="springline-bench-", dir="/tmp"))
-    settings = beside(home, hdfs_datanodes=1, hdfs_replication=1, alluxio_memory=memory)
-    settings = settings.model_copy(update={"alluxio_under": f"hdfs://127.0.0.1:{settings.hdfs_port}/alluxio"})
+    settings = scratch_settings(home, hdfs_datanodes=1, hdfs_replication=1, alluxio_memory=memory)
+    settings = settings.model_copy(update={"alluxio_under_uri": f"hdfs://127.0.0.1:{settings.hdfs_port}/alluxio"})
     supervisor = Supervisor(home, say=lambda text: print(text, file=sys.stderr, flush=True))
     with ExitStack() as leaving:
         leaving.enter_context(_ended_by_request())
@@ -135,9 +135,9 @@ def _limited(hdfs: Server, folder: Path, link: float) -> Server:
     """The server with the project's own configuration and a limit for what a DataNode takes."""
     folder.mkdir()
     limit = f"<property><name>{_LIMIT}</name><value>{link:.0f}</value></property>"
-    ours = (conf("hdfs") / "hdfs-site.xml").read_text()
+    ours = (conf_path("hdfs") / "hdfs-site.xml").read_text()
     (folder / "hdfs-site.xml").write_text(ours.replace("</configuration>", f"{limit}</configuration>"))
-    before, after = str(conf("hdfs")), f"{folder}:{conf('hdfs')}"
+    before, after = str(conf_path("hdfs")), f"{folder}:{conf_path('hdfs')}"
     processes = tuple(
         replace(process, command=tuple(part.replace(before, after) for part in process.command))
         for process in hdfs.processes

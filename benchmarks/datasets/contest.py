@@ -11,7 +11,7 @@ from typing import Protocol
 
 from benchmarks.datasets.workload import IN_ORDER
 from springline.persistence.errors import PersistenceError
-from springline.spark_jobs.operations import Registry
+from springline.spark_jobs.operations import OperationRegistry
 
 SAMPLE_SECONDS = 0.25
 _TRIES = 3  # of one operation around the loss, as Airflow would
@@ -64,7 +64,7 @@ class Seen:
     digests: dict[str, str] = field(default_factory=dict)
 
 
-def recipes_of(registry: Registry) -> dict[str, Recipe]:
+def recipes_of(registry: OperationRegistry) -> dict[str, Recipe]:
     """How the workload's outputs are made, in order."""
     declared = {name: registry.get(name) for name in IN_ORDER}
     maker = {each.output: name for name, each in declared.items()}

@@ -19,7 +19,7 @@ from benchmarks.datasets.catalog import fill, write_one
 from benchmarks.report import Goal, Report
 from springline.persistence.catalog import schema
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.model.dataset import Cache, Dataset, Method, Ref
+from springline.persistence.model.dataset import CacheState, Dataset, Ref, TransferMethod
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 
@@ -85,10 +85,10 @@ def _stir(platform: Platform, i: int) -> None:
     """Commit one dataset more, and persist one of those that wait."""
     write_one(platform, f"new/{i}")
     waiting = platform.catalog.get(Ref(f"bench/{_DATASETS // 10 - 1 - i}/d{i % 10}", 1))
-    assert waiting.cache is Cache.PRESENT and not waiting.persisted
-    lease = platform.claims.claim(waiting.ref, "bench", Method.DATA, None)
+    assert waiting.cache is CacheState.PRESENT and not waiting.persisted
+    lease = platform.claims.claim(waiting.ref, "bench", TransferMethod.DATA, None)
     assert lease is not None
-    platform.claims.settle(lease, method=Method.DATA, location="there", checksum="c", actual_seconds=1.0)
+    platform.claims.complete(lease, method=TransferMethod.DATA, location="there", checksum="c", actual_seconds=1.0)
 
 
 def _sample(platform: Platform) -> None:
@@ -97,7 +97,7 @@ def _sample(platform: Platform) -> None:
     minutes = [*range(now - 30 * 1440, now - 1440, 60), *range(now - 1440, now)]
     told = {"bytes": 1, "unproven_bytes": 0, "irrecoverable_bytes": 1, "recompute_seconds": 1.0}
     rows = [{"minute": minute, "dag_id": dag_id, **told} for minute in minutes for dag_id in ("", "bench", "other")]
-    with platform.catalog.writing() as connection:
+    with platform.catalog.write_transaction() as connection:
         connection.execute(insert(schema.risk_sample), rows)
 
 
@@ -107,27 +107,27 @@ def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi.testclient import TestClient
 
-    from springline.airflow.api.access import Reading
-    from springline.airflow.api.app import VERSIONED
-    from springline.airflow.api.datasets import platform_now
+    from springline.airflow.api.access import ReadAccess
+    from springline.airflow.api.app import VERSION_PREFIX
+    from springline.airflow.api.datasets import current_platform
     from springline.airflow.plugin import SpringlinePlugin
 
-    class Everything(Reading):
+    class Everything(ReadAccess):
         def __init__(self) -> None: ...
 
-        def may_dag(self, dag_id: str) -> bool:
+        def may_read_dag(self, dag_id: str) -> bool:
             return True
 
-        def why_no_change(self, dataset: Dataset) -> str:
+        def change_refusal(self, dataset: Dataset) -> str:
             return ""
 
-        def why_no_trigger(self, dag_id: str) -> str:
+        def trigger_refusal(self, dag_id: str) -> str:
             return ""
 
     async def everybody(*_: Any) -> None: ...
 
     app = SpringlinePlugin.fastapi_apps[0]["app"]
     let_in = patch("springline.airflow.api.auth_middleware.get_user", everybody)
-    given = {get_user: lambda: None, Reading: Everything, platform_now: lambda: platform}
+    given = {get_user: lambda: None, ReadAccess: Everything, current_platform: lambda: platform}
     with let_in, patch.dict(app.dependency_overrides, given), TestClient(app) as asked:
-        yield lambda place: asked.get(f"{VERSIONED}/{place}")
+        yield lambda place: asked.get(f"{VERSION_PREFIX}/{place}")

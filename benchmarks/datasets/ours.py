@@ -17,10 +17,10 @@ from benchmarks.datasets.peers import PARAMS, write_as
 from benchmarks.datasets.processes import start_persister
 from benchmarks.datasets.workload import IN_ORDER
 from springline.persistence.catalog.schema import generation
-from springline.persistence.model.dataset import Dataset, Origin, Phase, Strategy, Written
+from springline.persistence.model.dataset import Dataset, OperationResult, Origin, Phase, Strategy
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
-from springline.spark_jobs.materialize import produce
+from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.runner import SparkRunner
 
 _FOLDER = "/springline"
@@ -48,7 +48,7 @@ class Springline:
             alluxio_proxy=cluster.proxy,
             under_uri=f"{cluster.hdfs}{_FOLDER}",
             hdfs_http=cluster.web,
-            small_bytes=_DATA_ONLY,
+            min_operation_bytes=_DATA_ONLY,
             lease_seconds=10,
             retry_seconds=0.5,
         )
@@ -60,7 +60,7 @@ class Springline:
             opening.callback(self._cluster.clear, _FOLDER)
             self._cluster.clear(_FOLDER)
             write_as(self._runner.sessions.get(), "ASYNC_THROUGH", wait=-1)
-            self._platform = open_platform(self._settings, runner=self._runner, who="benchmark")
+            self._platform = open_platform(self._settings, runner=self._runner, actor="benchmark")
             opening.callback(self._platform.close)
             self._persisters = [self._started(opening) for _ in range(self._count)]
             self._await_persisters()
@@ -72,7 +72,7 @@ class Springline:
 
     def make(self, operation: str) -> str:
         origin = Origin("benchmark", "batch 1", task_id=operation)
-        return produce(self._platform, operation, PARAMS, origin=origin, strategy=self._strategy).digest
+        return materialize(self._platform, operation, PARAMS, origin=origin, strategy=self._strategy).digest
 
     def waiting(self) -> Mapping[str, int]:
         self._check_persisters()
@@ -84,7 +84,7 @@ class Springline:
 
     def bring_back(self, lost: Sequence[str]) -> Collection[str]:
         newest = self._newest()
-        report = self._platform.restorer.bring_back([newest[name].ref for name in lost])
+        report = self._platform.restorer.restore([newest[name].ref for name in lost])
         report.require_no_failure()
         return [name for name in lost if newest[name].ref in report.irrecoverable]
 
@@ -113,13 +113,13 @@ class Springline:
         for number in itertools.count():
             with store.write(f"warm-up/{number}", strategy=Strategy.ASYNC_STORE) as writing:
                 cache.write_small(writing.location, "part-0", b"?")
-                writing.done(Written(1, "", 0.0))
+                writing.mark_complete(OperationResult(1, "", 0.0))
             while self._platform.claims.depth():
                 self._check_persisters()
                 if time.monotonic() > until:
                     raise RuntimeError("the persisters do not begin to work")
                 time.sleep(0.05)
-            with self._platform.catalog.reading() as connection:
+            with self._platform.catalog.read_transaction() as connection:
                 senders = set(connection.scalars(select(generation.c.lease_owner)))
             if len(senders) == self._count:
                 return

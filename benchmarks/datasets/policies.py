@@ -20,11 +20,16 @@ from benchmarks.datasets.record import Recording, load, read
 from benchmarks.datasets.simulation import Loss, Setup, losses, not_recomputable, simulate
 from benchmarks.datasets.synthetic import SHAPES, generate
 from benchmarks.report import Goal, Report, Row
-from springline.persistence.decisions.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE, Policy, Score
-from springline.persistence.model.cost_model import Costs
+from springline.persistence.decisions.priority import (
+    IRRECOVERABLE_SECONDS,
+    IRRECOVERABLE_SECONDS_PER_BYTE,
+    Policy,
+    Score,
+)
+from springline.persistence.model.cost_model import CostModel
 from springline.persistence.model.dataset import Ref
 from springline.persistence.model.lineage import Lineage
-from springline.persistence.policies import policy_of
+from springline.persistence.policies import load_policy
 from springline.persistence.settings import Settings
 
 RECORDED = Path(__file__).parent / "recorded" / "etl.json"
@@ -45,7 +50,7 @@ class RandomOrder:
     name: str = "random"
     local: bool = True
 
-    def score(self, ref: Ref, lineage: Lineage, costs: Costs, now: float) -> Score:
+    def score(self, ref: Ref, lineage: Lineage, costs: CostModel, now: float) -> Score:
         digest = blake2b(f"{self.seed} {ref}".encode(), digest_size=6).digest()
         return Score(float(int.from_bytes(digest, "big")), {}, "at random")
 
@@ -122,11 +127,11 @@ def _compare(recording: Recording, scenario: Scenario) -> Iterator[Outcome]:
 def _policy(name: str, seed: int) -> Policy:
     if name == "random":
         return RandomOrder(seed)
-    return policy_of(Settings(weights=_WEIGHTS, mean_fault_seconds=7 * 86400), name)  # type: ignore[call-arg]
+    return load_policy(Settings(policy_weights=_WEIGHTS, mean_fault_seconds=7 * 86400), name)  # type: ignore[call-arg]
 
 
 def _priced(loss: Loss) -> float:
-    return loss.recompute_seconds + loss.gone * GONE_SECONDS + loss.gone_bytes * GONE_SECONDS_PER_BYTE
+    return loss.recompute_seconds + loss.gone * IRRECOVERABLE_SECONDS + loss.gone_bytes * IRRECOVERABLE_SECONDS_PER_BYTE
 
 
 def _rows(outcomes: Sequence[Outcome]) -> list[Row]:

@@ -69,7 +69,7 @@ def record(lineage: Lineage, about: str = "recorded from a catalog") -> dict[str
             {
                 "name": o.name,
                 "version": o.version,
-                "idempotent": o.idempotent and not o.unmasked,
+                "idempotent": o.idempotent and not o.nondeterministic,
                 "reads": sorted(source for source, readers in lineage.readers.items() if o.name in readers),
             }
             for _, o in sorted(lineage.operations.items())
@@ -86,7 +86,7 @@ def record(lineage: Lineage, about: str = "recorded from a catalog") -> dict[str
                 "version": d.call.version if d.call else None,
                 "sources": [str(source) for source in d.sources if source in kept],
                 "read_at": [round(at - first, 3) for at in _reads(d, lineage, kept)],
-                "wanted": d.wanted,
+                "wanted": d.persist_requested,
                 "checkpoint": d.checkpoint,
             }
             for d in chosen

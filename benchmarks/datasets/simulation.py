@@ -12,9 +12,17 @@ from dataclasses import dataclass, replace
 
 from benchmarks.datasets.record import Made, Recording
 from springline.persistence.decisions.priority import Policy
-from springline.persistence.decisions.transfer import decide
-from springline.persistence.model.cost_model import Costs, Measurement
-from springline.persistence.model.dataset import Dataset, Method, Operation, Phase, Ref, Side, Under
+from springline.persistence.decisions.transfer import plan_transfer
+from springline.persistence.model.cost_model import CostModel, Measurement
+from springline.persistence.model.dataset import (
+    Dataset,
+    ExecutionSide,
+    Operation,
+    Phase,
+    Ref,
+    TransferMethod,
+    UnderStoreState,
+)
 from springline.persistence.model.lineage import Lineage
 
 _PER_TRANSFER = 0.05  # seconds: opening, verifying, renaming
@@ -69,8 +77,12 @@ def simulate(recording: Recording, policy: Policy, setup: Setup) -> Trace:
             continue
         lineage = world.lineage()
         best = max(waiting, key=lambda made: (policy.score(made.ref, lineage, costs, now).value, -made.committed_at))
-        method = decide(best.ref, lineage, costs, small_bytes=_SMALL_BYTES).method if setup.operations else Method.DATA
-        if method is Method.OPERATION:
+        method = (
+            plan_transfer(best.ref, lineage, costs, small_bytes=_SMALL_BYTES).method
+            if setup.operations
+            else TransferMethod.DATA
+        )
+        if method is TransferMethod.OPERATION:
             as_operations += 1
             now += best.seconds * setup.storage_factor
         else:
@@ -157,7 +169,7 @@ class _World:
             else:
                 self._change(ref, phase=Phase.COMMITTED, committed_at=at)
                 if ref in self.persisted_at:
-                    self._change(ref, under=Under.PRESENT)
+                    self._change(ref, under=UnderStoreState.PRESENT)
                 elif self._made[ref].wanted:
                     self._waiting[ref] = self._made[ref]
         return now
@@ -177,7 +189,7 @@ class _World:
     def persist(self, ref: Ref, at: float) -> None:
         """Its verified copy is in the under-store."""
         self.persisted_at[ref] = at
-        self._change(ref, under=Under.PRESENT)
+        self._change(ref, under=UnderStoreState.PRESENT)
         del self._waiting[ref]
 
     def _change(self, ref: Ref, **fields: object) -> None:
@@ -189,7 +201,7 @@ class _World:
             made.ref,
             phase=Phase.OPEN,
             bytes=made.bytes,
-            wanted=made.wanted,
+            persist_requested=made.wanted,
             checkpoint=made.checkpoint,
             call=made.call,
             sources=made.sources,
@@ -198,14 +210,14 @@ class _World:
         )
 
 
-def _costs(recording: Recording, setup: Setup) -> Costs:
+def _costs(recording: Recording, setup: Setup) -> CostModel:
     """What was measured before: the link, and every operation on the storage side."""
     size = {made.ref: made.bytes for made in recording.datasets}
-    compute: dict[tuple[str, Side], list[Measurement]] = {}
+    compute: dict[tuple[str, ExecutionSide], list[Measurement]] = {}
     for made in recording.datasets:
         if made.call:
             read = sum(size.get(source, 0) for source in made.sources)
             measured = Measurement(read, made.seconds * setup.storage_factor)
-            compute.setdefault((made.call.name, Side.STORAGE), []).append(measured)
+            compute.setdefault((made.call.name, ExecutionSide.STORAGE), []).append(measured)
     link = [Measurement(n * 10_000_000, _PER_TRANSFER + n * 10_000_000 / setup.bandwidth) for n in range(1, 6)]
-    return Costs(link, compute)
+    return CostModel(link, compute)

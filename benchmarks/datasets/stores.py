@@ -20,7 +20,7 @@ from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.upload import Upload
 from springline.persistence.settings import Settings
 from springline.services.registry import make_servers
-from springline.services.scratch_home import beside
+from springline.services.scratch_home import scratch_settings
 from springline.services.servers.alluxio import ramdisk
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
@@ -90,7 +90,7 @@ def _ways(
         "from HDFS by WebHDFS": read_by_web,
         "to Alluxio through its proxy": lambda: send(alluxio),
         "from Alluxio, blocks on this machine": lambda: sum(map(len, alluxio.chunks("x", "own.bin"))),
-        "from Alluxio through its proxy": lambda: sum(map(len, alluxio.through_the_proxy("x", "own.bin"))),
+        "from Alluxio through its proxy": lambda: sum(map(len, alluxio.read_through_proxy("x", "own.bin"))),
     }
 
 
@@ -98,11 +98,11 @@ def _ways(
 def _servers() -> Iterator[tuple[ServiceSettings, HdfsBackend, AlluxioBackend]]:
     """HDFS and Alluxio in a home of their own, ended with the measurement, and a folder in each."""
     home = Path(tempfile.mkdtemp(prefix="springline-bench-", dir="/tmp"))
-    settings = beside(home)
+    settings = scratch_settings(home)
     supervisor = Supervisor(home, say=lambda text: None)
     try:
         for name in ("hdfs", "alluxio"):
-            supervisor.up(make_servers([name], settings), settings.start_patience)
+            supervisor.up(make_servers([name], settings), settings.start_timeout)
         stores = Settings(  # type: ignore[call-arg]
             home=home,
             hdfs_http=f"http://127.0.0.1:{settings.hdfs_http_port}",

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from benchmarks.datasets.processes import start_persister
 from benchmarks.datasets.workload import IN_ORDER
-from springline.persistence.decisions.recovery import at_risk
-from springline.persistence.engine.restorer import Restored, Restorer
+from springline.persistence.decisions.recovery import assess_risk
+from springline.persistence.engine.restorer import RecoveryReport, Restorer
 from springline.persistence.errors import IrrecoverableError, PersistenceError
-from springline.persistence.model.dataset import Cache, Method, Origin, Ref, Strategy, Under
+from springline.persistence.model.dataset import CacheState, Origin, Ref, Strategy, TransferMethod, UnderStoreState
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
-from springline.spark_jobs.materialize import produce
+from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.runner import SparkRunner
 
 _TRIES = 3  # of one task, as Airflow would
@@ -70,12 +70,12 @@ def run_trial(home: Path, runner: SparkRunner, conditions: Conditions) -> Trial:
         cache_uri=f"file:///dev/shm/springline-bench-{os.getpid()}",
         cache_capacity=conditions.capacity,
         under_bandwidth=conditions.bandwidth,
-        small_bytes=(1 << 20) if conditions.operations else _DATA_ONLY,
+        min_operation_bytes=(1 << 20) if conditions.operations else _DATA_ONLY,
         lease_seconds=10,
         retry_seconds=0.5,
     )
     trial = Trial(conditions)
-    platform = open_platform(settings, runner=runner, who="benchmark")
+    platform = open_platform(settings, runner=runner, actor="benchmark")
     restorer = _Timed(**vars(platform.restorer))
     platform.restorer = platform.store.restorer = restorer
     try:
@@ -86,7 +86,7 @@ def run_trial(home: Path, runner: SparkRunner, conditions: Conditions) -> Trial:
                 trial.batches_ended += _run_batch(platform, batch, conditions.strategy)
             trial.run_seconds = time.monotonic() - begun
             wipe.cancel()
-            restorer.bring_back([d.ref for d in platform.maintenance.lost()]).require_no_failure()
+            restorer.bring_back([d.ref for d in platform.maintenance.find_lost()]).require_no_failure()
             while platform.claims.depth():
                 if persister.poll() is not None:
                     raise RuntimeError(f"the persister ended with status {persister.returncode}")
@@ -107,7 +107,9 @@ def _run_batch(platform: Platform, batch: int, strategy: Strategy) -> bool:
     for name in IN_ORDER:
         for attempt in range(1, _TRIES + 1):
             try:
-                produce(platform, name, {"batch": str(batch)}, origin=replace(origin, task_id=name), strategy=strategy)
+                materialize(
+                    platform, name, {"batch": str(batch)}, origin=replace(origin, task_id=name), strategy=strategy
+                )
                 break
             except IrrecoverableError:
                 return False  # the loss has been counted when it happened
@@ -124,8 +126,8 @@ class _Timed(Restorer):
 
     spent: float = 0.0
 
-    def bring_back(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> Restored:
-        report = super().bring_back(targets, sending=sending)
+    def bring_back(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> RecoveryReport:
+        report = super().restore(targets, sending=sending)
         self.spent += report.seconds if report.steps else 0.0
         return report
 
@@ -173,7 +175,7 @@ def _wipe_later(platform: Platform, trial: Trial) -> threading.Timer:
 
     def wipe() -> None:
         lineage = platform.catalog.lineage_of_cache()
-        risk = at_risk(lineage, platform.catalog.costs(lineage))
+        risk = assess_risk(lineage, platform.catalog.load_cost_model(lineage))
         root = Path(platform.settings.cache_uri.removeprefix("file://"))
         for entry in root.iterdir():
             shutil.rmtree(entry, ignore_errors=True)
@@ -195,11 +197,11 @@ def _take_stock(platform: Platform, trial: Trial) -> None:
     trial.made_bytes = sum(d.bytes for d in committed)
     persisted = [d for d in committed if d.persisted]
     trial.persisted_bytes = sum(d.bytes for d in persisted)
-    trial.sent_bytes = sum(d.bytes for d in persisted if d.method is Method.DATA)
+    trial.sent_bytes = sum(d.bytes for d in persisted if d.method is TransferMethod.DATA)
     trial.synchronous_bytes = sum(
         d.bytes for d in persisted if d.persisted_at and d.committed_at and d.persisted_at <= d.committed_at
     )
-    trial.lost_to_eviction = sum(d.cache is Cache.EVICTED and d.under is Under.NONE for d in committed)
+    trial.lost_to_eviction = sum(d.cache is CacheState.EVICTED and d.under is UnderStoreState.NONE for d in committed)
     trial.digests = {d.ref.path: d.digest for d in committed}
 
 

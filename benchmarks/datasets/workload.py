@@ -38,7 +38,9 @@ def make_landing(folder: Path, batch: int, size: int) -> Path:
 @operation("bench.load", output="bench/{batch}/load", idempotent=False)
 def load(context: Context) -> DataFrame:
     """Reads a batch's landing file as lines of text."""
-    file = context.landing.unchecked(context.params["batch"], "lineitem.csv")  # made here: only the load is measured
+    file = context.landing.unchecked_file(
+        context.params["batch"], "lineitem.csv"
+    )  # made here: only the load is measured
     return context.spark.read.text(f"file://{file}").select("value")
 
 

@@ -16,17 +16,17 @@ from benchmarks.join.inputs import fields_of
 from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import Measured, Pause, Step, run_timed
 from springline.spark_jobs.streaming.examples.datagen import send
-from springline.spark_jobs.streaming.examples.flights import Due
+from springline.spark_jobs.streaming.examples.flights import TimedMessage
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.rebalance import explained
-from springline.spark_jobs.streaming.join.router import Source
-from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.rebalance import read_explanation
+from springline.spark_jobs.streaming.join.router import RelationSource
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.report import Report
+from springline.spark_jobs.streaming.runtime.report import UnitReport
 
 PARTITIONS = 2  # of each topic
 _ROUNDS = 40  # in which a topic is read, about
@@ -62,18 +62,27 @@ class Case:
         """Of a job's tables."""
         return tuple(f"{name}.in-{side}" for side in ("left", "right")[: len(self.tables)])
 
-    def job(self, name: str, control: Control, every: float) -> JoinJob:
+    def job(self, name: str, control: RebalanceConfig, every: float) -> JoinJob:
         """The join as a job."""
         topics = self.topics(name)
         left, right = (
-            Source(topic, Relation(alias, fields_of(table)), "arrow")
+            RelationSource(topic, Relation(alias, fields_of(table)), "arrow")
             for topic, alias, table in zip(
                 (topics[0], topics[-1]), "lr", (self.tables[0], self.tables[-1]), strict=True
             )
         )
         condition = Condition.of(left.relation, right.relation, self.on, list(self.shown))
         admitted = max(self.many // PARTITIONS // _ROUNDS, 1)
-        return JoinJob(name, left, right, condition, control, control.units, every=every, admitted=admitted)
+        return JoinJob(
+            name,
+            left,
+            right,
+            condition,
+            control,
+            control.units,
+            rebalance_interval=every,
+            max_messages_per_round=admitted,
+        )
 
     def messages(self) -> list[list[bytes]]:
         """The messages of each table."""
@@ -102,7 +111,7 @@ def feed(where: Place, topics: Sequence[str], messages: Sequence[Sequence[bytes]
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create(dict.fromkeys(topics, PARTITIONS))
         for topic, own in zip(topics, messages, strict=True):
-            send(log, topic, (Due(0.0, value) for value in own))
+            send(log, topic, (TimedMessage(0.0, value) for value in own))
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,7 @@ class Joined:
     sent: int
 
 
-def measure(where: Place, case: Case, control: Control, *, turn: int = 0) -> Joined:
+def measure(where: Place, case: Case, control: RebalanceConfig, *, turn: int = 0) -> Joined:
     """Run the join: a tenth of the rows, until nothing is to be moved any more, then all others; three tenths of the
     rows go before the clock starts.
     """
@@ -131,7 +140,7 @@ def measure(where: Place, case: Case, control: Control, *, turn: int = 0) -> Joi
     path = (Step("route", PARTITIONS * len(topics)), Step("join", control.units))
     job = case.job(name, control, _EVERY)
     found = run_timed(job, settings, path, case.rows, _WARM, answered=_answered, pause=pause)
-    reports = [Report.read(settings.state_folder / name / "join" / str(unit)) for unit in range(control.units)]
+    reports = [UnitReport.read(settings.state_folder / name / "join" / str(unit)) for unit in range(control.units)]
     where.forget(name)
     seen = [report for report in reports if report is not None]
     return Joined(
@@ -143,7 +152,7 @@ def measure(where: Place, case: Case, control: Control, *, turn: int = 0) -> Joi
     )
 
 
-def _answered(report: Report) -> bool:
+def _answered(report: UnitReport) -> bool:
     """Whether a unit has nothing left to answer."""
     pending = report.gauges["pending"]
     return not (pending["rounds"] or pending["probes"])
@@ -157,7 +166,7 @@ class _Stillness:
         self._since, self._epoch = 0.0, -1
 
     def __call__(self) -> bool:
-        told = explained(self._folder)
+        told = read_explanation(self._folder)
         if told is None or told["epoch"] != self._epoch or told["under_way"]:
             self._since, self._epoch = time.monotonic(), -1 if told is None else told["epoch"]
         return time.monotonic() - self._since > _STILL

@@ -14,7 +14,7 @@ from benchmarks.join.job import Case, Joined, measure
 from benchmarks.join.peers import Peer, with_duckdb, with_pyspark
 from benchmarks.report import Goal, Report, Row
 from benchmarks.streams.broker import place
-from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 
 OURS = "heavy-split-work"
 Z = 1.5
@@ -54,12 +54,12 @@ def run(size: str) -> Report:
     rows: list[Row] = []
     goals: list[Goal] = []
     with place() as where:
-        measure(where, orders(0.1), Control(UNITS, "hash", least=100))  # so that the broker is warm
+        measure(where, orders(0.1), RebalanceConfig(UNITS, "hash", min_tuples=100))  # so that the broker is warm
         for case in cases:
             peer = with_duckdb(case)
             found: dict[str, Joined] = {}
             for name in names:
-                found[name] = measure(where, case, Control(UNITS, name, least=100))
+                found[name] = measure(where, case, RebalanceConfig(UNITS, name, min_tuples=100))
                 rows.append(_row(case, name, found[name]))
                 print(rows[-1], file=sys.stderr, flush=True)
                 if found[name].pairs != peer.pairs:

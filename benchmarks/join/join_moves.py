@@ -17,8 +17,16 @@ import numpy as np
 from benchmarks.join.join_unit import ROUND, LoneUnit
 from benchmarks.report import Goal, Report
 from springline.spark_jobs.streaming.join.buckets import BUCKETS
-from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Act, Orders, Piece, Side, Switch
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
+from springline.spark_jobs.streaming.join.wire import (
+    GREATEST,
+    LEAST,
+    Action,
+    Cutover,
+    EpochCommands,
+    JoinSide,
+    StateMigration,
+)
 
 
 def run(size: str) -> Report:
@@ -37,16 +45,16 @@ def _moving(tuples: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         unit = LoneUnit(Path(folder), tuples)
         for _ in range(tuples // (20 * ROUND)):
-            unit.round(20 * ROUND, act=Act.STORE)
+            unit.round(20 * ROUND, act=Action.STORE)
         normal = [unit.round(ROUND) for _ in range(20)]
         moving, epoch = [], 1
         for pieces in _flights(tuples):
             at = len(unit.copies)
             epoch += 1
-            moving.append(unit.round(ROUND, Orders(epoch, tuple(pieces))))
+            moving.append(unit.round(ROUND, EpochCommands(epoch, tuple(pieces))))
             epoch += 1
-            switches = tuple(Switch(piece, at, len(unit.copies)) for piece in pieces)
-            moving.append(unit.round(ROUND, Orders(epoch, (), switches)))
+            switches = tuple(Cutover(piece, at, len(unit.copies)) for piece in pieces)
+            moving.append(unit.round(ROUND, EpochCommands(epoch, (), switches)))
             moving += [unit.round(ROUND) for _ in range(2)]
         begun = time.monotonic()
         unit.versions.load(1, unit.number)
@@ -61,17 +69,17 @@ def _moving(tuples: int) -> dict[str, float]:
         }  # fmt: skip
 
 
-def _flights(tuples: int) -> Iterator[list[Piece]]:
+def _flights(tuples: int) -> Iterator[list[StateMigration]]:
     """The pieces of a quarter of the buckets of both sides, by flights as the controller lets them go."""
-    control = Control(2)
+    control = RebalanceConfig(2)
     each = tuples // 2 // BUCKETS
-    group = max(control.piece // each, 1)
+    group = max(control.migration_tuples // each, 1)
     pieces = [
-        Piece(0, side, 0, 1, (LEAST, GREATEST), buckets=tuple(range(first, min(first + group, BUCKETS // 4))))
-        for side in Side
+        StateMigration(0, side, 0, 1, (LEAST, GREATEST), buckets=tuple(range(first, min(first + group, BUCKETS // 4))))
+        for side in JoinSide
         for first in range(0, BUCKETS // 4, group)
     ]
     pieces = [replace(piece, id=number + 1) for number, piece in enumerate(pieces)]
-    many = max(control.flight // control.piece, 1)
+    many = max(control.in_flight_tuples // control.migration_tuples, 1)
     for first in range(0, len(pieces), many):
         yield pieces[first : first + many]

@@ -16,11 +16,17 @@ import numpy.typing as npt
 from benchmarks.join.inputs import STRATEGIES, zipf
 from benchmarks.report import Goal, Report, Row
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
-from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
+from springline.spark_jobs.streaming.join.routing.controller import (
+    ControllerState,
+    JoinObservation,
+    RebalanceConfig,
+    decide,
+    initial_state,
+)
 from springline.spark_jobs.streaming.join.routing.sketch import TOP, Sketch
-from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
-from springline.spark_jobs.streaming.join.routing.table import SIDES, Table
-from springline.spark_jobs.streaming.join.wire import PARTS, Piece, Side
+from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, CostWeights
+from springline.spark_jobs.streaming.join.routing.table import SIDES, RoutingTable
+from springline.spark_jobs.streaming.join.wire import SEQ_HASHES, JoinSide, StateMigration
 
 KEYS = 100_000
 THETA = 0.05
@@ -115,7 +121,7 @@ class _Simulation:
     units: int
     z: float
     tuples: int
-    costs: Costs = PAPER_WEIGHTS[0]
+    costs: CostWeights = PAPER_WEIGHTS[0]
     samples: int = 200
     held: Floats = field(init=False)
     counts: Ints = field(init=False)
@@ -137,14 +143,14 @@ class _Simulation:
 
     def run(self) -> Row:
         """All samples; copies are there at the next one."""
-        control = Control(self.units, self.name, THETA, self.costs)
-        course = begun(control, self.units)
+        control = RebalanceConfig(self.units, self.name, THETA, self.costs)
+        course = initial_state(control, self.units)
         ready: dict[int, tuple[int, int, int]] = {}
         late = 0
         for number in range(self.samples):
             self._come(course.table)
             decision = decide(course, self._seen(course, ready), control, 1)
-            course, ready = decision.course, self._obey(decision.table)
+            course, ready = decision.state, self._obey(decision.table)
             load = self.held.sum(axis=(0, 2))
             late = number + 1 if load.max() > 1.1 * load.mean() else late
         load = self.held.sum(axis=(0, 2))
@@ -159,12 +165,12 @@ class _Simulation:
             "entries": sum(len(own) for own in course.table.entries),
         }
 
-    def _come(self, table: Table) -> None:
+    def _come(self, table: RoutingTable) -> None:
         """A sample's tuples."""
         shares, each = self.shares, self.tuples // self.samples // 2
         new = self.random.multinomial(each, shares, size=2)
         self.counts += new
-        everyone = {side: table.holders(side) for side in SIDES} if table.everywhere else {}
+        everyone = {side: table.holders(side) for side in SIDES} if table.probes_everywhere else {}
         for places, which in self._placed(table):
             for side in SIDES:
                 own, holds = places[side], everyone.get(side.other) or places[side.other].holds
@@ -174,7 +180,7 @@ class _Simulation:
                     self.messages += arrived.sum() * own.share(unit) * (len(holds) + (unit not in holds))
                 self.probes[list(holds)] += arrived.sum()
 
-    def _placed(self, table: Table) -> Iterator[tuple[tuple, Ints]]:
+    def _placed(self, table: RoutingTable) -> Iterator[tuple[tuple, Ints]]:
         """Places of both sides, with the keys that have them."""
         special = sorted({*table.entries[0], *table.entries[1]} & self.at.keys())
         numbers: dict[tuple, int] = {}
@@ -183,7 +189,7 @@ class _Simulation:
         )
         of_key = of_bucket[self.buckets]
         for key in special:
-            two = (table.place(Side.LEFT, key), table.place(Side.RIGHT, key))
+            two = (table.place(JoinSide.LEFT, key), table.place(JoinSide.RIGHT, key))
             of_key[self.at[key]] = numbers.setdefault(two, len(numbers))
         order = np.argsort(of_key, kind="stable")
         ends = np.cumsum(np.bincount(of_key, minlength=len(numbers)))
@@ -192,7 +198,7 @@ class _Simulation:
             if which.size:
                 yield places, which
 
-    def _seen(self, course: Course, ready: dict[int, tuple[int, int, int]]) -> Seen:
+    def _seen(self, course: ControllerState, ready: dict[int, tuple[int, int, int]]) -> JoinObservation:
         sketches = []
         for side in SIDES:
             top = np.argpartition(-self.counts[side], TOP)[:TOP]
@@ -200,35 +206,35 @@ class _Simulation:
             sketches.append(Sketch(self.keys[top], self.counts[side][top], int(self.counts[side].sum())))
         stored = self.held.sum(axis=2)
         loads = {unit: (int(stored[0, unit]), int(stored[1, unit])) for unit in range(self.units)}
-        return Seen({0: course.table.epoch}, (sketches[0], sketches[1]), loads, ready)
+        return JoinObservation({0: course.table.epoch}, (sketches[0], sketches[1]), loads, ready)
 
-    def _obey(self, table: Table | None) -> dict[int, tuple[int, int, int]]:
+    def _obey(self, table: RoutingTable | None) -> dict[int, tuple[int, int, int]]:
         """Copies are through at once, and go on to be switched to; what comes meanwhile is small."""
         if table is None:
             return {}
-        for switch in table.orders.switches:
-            self._move(switch.piece)
-        return {piece.id: (0, 1, int(self._size(piece))) for piece in table.orders.copies}
+        for switch in table.commands.cutovers:
+            self._move(switch.migration)
+        return {piece.id: (0, 1, int(self._size(piece))) for piece in table.commands.copies}
 
-    def _chosen(self, piece: Piece) -> Ints:
+    def _chosen(self, piece: StateMigration) -> Ints:
         if not piece.buckets:
             return np.array([self.at[piece.keys[0]]])
-        named = np.isin(self.buckets, piece.buckets) & ~np.isin(self.keys, piece.without)
+        named = np.isin(self.buckets, piece.buckets) & ~np.isin(self.keys, piece.excluded_keys)
         return np.flatnonzero(named)
 
-    def _share(self, piece: Piece, *, gone: bool) -> float:
+    def _share(self, piece: StateMigration, *, gone: bool) -> float:
         """Of what the giver has now: earlier parts of the same whole are gone."""
-        share = (piece.part[1] - piece.part[0]) / PARTS
+        share = (piece.part[1] - piece.part[0]) / SEQ_HASHES
         whole = (piece.side, piece.keys[0], piece.giver, piece.salt)
         left = self.left.get(whole, 1.0)
         if gone:
             self.left[whole] = left - share
         return min(share / max(left, 1e-9), 1.0)
 
-    def _size(self, piece: Piece) -> float:
+    def _size(self, piece: StateMigration) -> float:
         return float(self.held[piece.side, piece.giver, self._chosen(piece)].sum()) * self._share(piece, gone=False)
 
-    def _move(self, piece: Piece) -> None:
+    def _move(self, piece: StateMigration) -> None:
         which = self._chosen(piece)
         moved = self.held[piece.side, piece.giver, which] * self._share(piece, gone=True)
         self.held[piece.side, piece.giver, which] -= moved

@@ -17,10 +17,10 @@ from benchmarks.report import Goal, Report, Row
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.unit.unit import JoinUnit
-from springline.spark_jobs.streaming.join.wire import Act, Orders, Sent, Side, first_seq
+from springline.spark_jobs.streaming.join.wire import Action, EpochCommands, JoinSide, RoutedBatch, first_seq
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
-from springline.spark_jobs.streaming.runtime.step import Ended, Input, Message, Round
+from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot, StateStore
+from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Message, Round
 
 ROUND = 50_000  # tuples, half of them left
 
@@ -44,34 +44,36 @@ class LoneUnit:
         left, right = (Relation(alias, {"k": "int", "v": "int"}) for alias in "lr")
         self.condition = Condition.of(left, right, "l.k = r.k", ["l.k", "l.v", "r.v AS w"])
         self.step = JoinUnit("j", self.condition.as_json(), "j.copies")
-        self.versions = Versions(folder)
-        self.before = Version(1, 0)
+        self.versions = StateStore(folder)
+        self.before = StateSnapshot(1, 0)
         self.keys = keys
         self.random = np.random.default_rng(1)
         self.number = 0
         self.copies: list[bytes] = []
 
-    def round(self, rows: int, orders: Orders | None = None, act: Act = Act.BOTH) -> float:
+    def round(self, rows: int, orders: EpochCommands | None = None, act: Action = Action.BOTH) -> float:
         """Seconds that a round of so many tuples takes."""
         self.number += 1
         messages = []
         if orders is not None:
-            messages.append(Message(0, arrow_bytes(Sent(self.number, pa.record_batch({}), orders=orders).batch())))
-        for side in Side:
+            messages.append(
+                Message(0, arrow_bytes(RoutedBatch(self.number, pa.record_batch({}), commands=orders).to_batch()))
+            )
+        for side in JoinSide:
             seqs = first_seq(self.number, 0) + side + 2 * np.arange(rows // 2)
             keys = self.random.integers(0, self.keys, rows // 2)
             batch = pa.record_batch({"k": keys, "v": np.arange(rows // 2)})
             tuples = self.condition.tuples(side, keys, seqs, batch)
-            messages.append(Message(0, arrow_bytes(Sent(self.number, tuples, side, act).batch())))
+            messages.append(Message(0, arrow_bytes(RoutedBatch(self.number, tuples, side, act).to_batch())))
         given = Input(
             "join", 0, Round(1, self.number, float(self.number)), messages,
-            ended=[Ended(0, self.number, 0, 0, units=1)], source=self._copied,
+            ended_rounds=[EndedRound(0, self.number, 0, 0, units=1)], read_topic=self._copied,
         )  # fmt: skip
         begun = time.monotonic()
         output = self.step(self.before.state, given)
         self.before = self.versions.save(self.before, output.state, (1, self.number), {})
         taken = time.monotonic() - begun
-        self.copies += [arrow_bytes(batch) for batch in output.tells]
+        self.copies += [arrow_bytes(batch) for batch in output.feedback]
         self.versions.prune((), before=(1, self.number - 2))
         return taken
 
@@ -87,7 +89,7 @@ def _growth(steps: Sequence[int]) -> Iterator[Row]:
         for step in steps:
             while stored < step * 1_000_000 - 20 * ROUND:
                 stored += 20 * ROUND
-                unit.round(20 * ROUND, act=Act.STORE)
+                unit.round(20 * ROUND, act=Action.STORE)
             times = [unit.round(ROUND) for _ in range(20)]
             stored += 20 * ROUND
             runs = [len(batches) for name, batches in unit.before.state.runs.items() if name in ("left", "right")]

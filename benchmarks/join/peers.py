@@ -81,6 +81,6 @@ def _with_pyspark(where: Place, case: Case) -> Peer:
     ended = time.monotonic(), cpu_of(os.getppid())
     session.stop()
     with closing(Kafka(Cluster(where.kafka))) as log:
-        pairs = sum(extent.high for extent in log.extents(f"{name}-out").values())
+        pairs = sum(extent.high for extent in log.offset_bounds(f"{name}-out").values())
     rows = case.rows * (len(batches) - 1) / len(batches)
     return Peer(rows / (ended[0] - marks[0][0]), rows / (ended[1] - marks[0][1]), pairs)

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from benchmarks.streams.broker import Place
-from springline.spark_jobs.streaming.application.status import look
+from springline.spark_jobs.streaming.application.status import read_status
 from springline.spark_jobs.streaming.application.supervision import launch
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
@@ -24,18 +24,18 @@ def running(where: Place, job: str, declared: str, units: int) -> Iterator[Path]
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({job: units})
     chosen = {
-        "SPRINGLINE_STREAMS": str(home / "streams.toml"),
-        "SPRINGLINE_KAFKA": where.kafka,
-        "SPRINGLINE_STREAM_STATE": str(state),
+        "SPRINGLINE_STREAMS_FILE": str(home / "streams.toml"),
+        "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": where.kafka,
+        "SPRINGLINE_STREAM_STATE_DIR": str(state),
     }
     folder = JobFolder(home / "streams" / job)
     process = launch(job, folder, environment=os.environ | chosen)
     try:
-        while not look(job, folder, time.time()).works:
+        while not read_status(job, folder, time.time()).is_ready:
             if process.poll() is not None:
                 raise RuntimeError(folder.log_file.read_text()[-2000:])
             time.sleep(0.2)
         yield state / job
     finally:
-        folder.ask_to_stop()
+        folder.request_stop()
         process.wait(60)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from springline.persistence.platform import default_cache
+from springline.persistence.platform import default_cache_folder
 from springline.services.packages.java import find_java
 from springline.services.registry import make_servers
-from springline.services.scratch_home import beside
+from springline.services.scratch_home import scratch_settings
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -42,7 +42,10 @@ class Place:
     def stream_settings(self, job: str) -> StreamSettings:
         """How a job runs here, its states in memory."""
         return StreamSettings(
-            home=self.folder / job, kafka=self.kafka, stream_state=self.folder / "state", stream_master="local[8,4]"
+            home=self.folder / job,
+            kafka_bootstrap_servers=self.kafka,
+            stream_state_dir=self.folder / "state",
+            stream_master="local[8,4]",
         )
 
     def forget(self, job: str) -> None:
@@ -51,7 +54,7 @@ class Place:
         own = [topic for topic in admin.list_topics(timeout=30).topics if topic.startswith(f"{job}.")]
         for done in admin.delete_topics(own).values() if own else ():
             done.result()
-        for folder in (self.folder / job, self.folder / "state" / job, self.home, default_cache(self.home)):
+        for folder in (self.folder / job, self.folder / "state" / job, self.home, default_cache_folder(self.home)):
             shutil.rmtree(folder, ignore_errors=True)
         self.home.mkdir()
 
@@ -64,7 +67,7 @@ def place() -> Iterator[Place]:
     """
     with tempfile.TemporaryDirectory(prefix="springline-bench-", dir="/dev/shm") as home, \
          tempfile.TemporaryDirectory(prefix="springline-bench-", dir="/dev/shm") as folder:  # fmt: skip
-        settings = beside(Path(home))
+        settings = scratch_settings(Path(home))
         where = Place(settings, Path(folder))
         where.home.mkdir()
         os.environ["SPRINGLINE_HOME"] = str(where.home)
@@ -75,4 +78,4 @@ def place() -> Iterator[Place]:
             yield where
         finally:
             supervisor.down("kafka", 5)
-            shutil.rmtree(default_cache(where.home), ignore_errors=True)
+            shutil.rmtree(default_cache_folder(where.home), ignore_errors=True)

@@ -16,8 +16,8 @@ import psutil
 from springline.spark_jobs.streaming.application.application import run_job
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.runtime.report import Report
-from springline.spark_jobs.streaming.runtime.state_store import Versions
+from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.state_store import StateStore
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 _PATIENCE = 300.0
@@ -68,7 +68,7 @@ def run_timed(
     warm: float,
     ackers: int = 0,
     roots: int = 0,
-    answered: Callable[[Report], bool] = lambda report: True,
+    answered: Callable[[UnitReport], bool] = lambda report: True,
     pause: Pause | None = None,
 ) -> Measured:
     """Run a job until so many rows are through the first and the last stage of `path`, every unit of the last has
@@ -125,7 +125,7 @@ class _Watch(threading.Thread):
         warm: float,
         ackers: int,
         roots: int,
-        answered: Callable[[Report], bool],
+        answered: Callable[[UnitReport], bool],
         pause: Pause | None,
     ) -> None:
         super().__init__(daemon=True)
@@ -159,7 +159,7 @@ class _Watch(threading.Thread):
         self._complete = time.monotonic()
         self._acks = self._count("acks") if self._ackers else 0
         self._memory = sum(held(process) for process in psutil.Process().children(recursive=True))
-        self._folder.ask_to_stop()
+        self._folder.request_stop()
 
     def _rest(self, pause: Pause, last: int, until: float) -> None:
         """Wait until all that came before the pause has been taken, and the pause is over."""
@@ -191,8 +191,8 @@ class _Watch(threading.Thread):
         of_units = [spent.get(unit, 0.0) for unit in range(self._last.units)]
         self._marks.append(_Mark(time.monotonic(), rows, acks, cpu_of(os.getpid()), of_units))
 
-    def _reports(self, step: Step) -> list[Report]:
-        found = (Report.read(self._state / step.stage / str(unit)) for unit in range(step.units))
+    def _reports(self, step: Step) -> list[UnitReport]:
+        found = (UnitReport.read(self._state / step.stage / str(unit)) for unit in range(step.units))
         return [report for report in found if report is not None]
 
     def _count(self, name: str) -> int:
@@ -205,7 +205,7 @@ class _Watch(threading.Thread):
     def _taken(self, last: int) -> bool:
         """Whether every unit of the last stage has taken the last round with rows of every unit of the first."""
         for unit in range(self._last.units):
-            versions = Versions(self._state / self._last.stage / str(unit))
+            versions = StateStore(self._state / self._last.stage / str(unit))
             newest = versions.newest()
             notes = versions.notes(*newest) if newest else None
             taken = (notes or {}).get("taken", {})

@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from benchmarks.report import Goal, Report, Row
 from benchmarks.tracking.storm import storm
-from springline.spark_jobs.streaming.tracking.acker.table import Layout, Table
-from springline.spark_jobs.streaming.tracking.ring import Circle, PaperRing
+from springline.spark_jobs.streaming.tracking.acker.table import AckTable, Layout
+from springline.spark_jobs.streaming.tracking.ring import AckerRing, PaperRing
 
-_ALONE = Circle.of([0])
+_ALONE = AckerRing.of([0])
 _BUFFER = 100_000  # acks in a buffer: what a stage sends an acker in a round
 _SIX = range(6)
 _ROWS = 5_000
@@ -114,8 +114,8 @@ def _messages(count: int) -> Ids:
     return np.arange(count, dtype=np.uint64) << np.uint64(16)
 
 
-def _full(layout: Layout, count: int) -> Table:
-    table = Table(layout, 0, _ALONE)
+def _full(layout: Layout, count: int) -> AckTable:
+    table = AckTable(layout, 0, _ALONE)
     for first in range(0, count, _BUFFER):
         table.register_range(0, first, _BUFFER, 1, np.uint64(1 << 63), 1, 1)
     return table
@@ -200,7 +200,7 @@ def _memory(layout: Layout, count: int) -> Row:
 
 
 def _balance() -> Iterator[Row]:
-    circle, paper = Circle.of(_SIX), PaperRing(_SIX)
+    circle, paper = AckerRing.of(_SIX), PaperRing(_SIX)
     for count in (100_000, 200_000, 300_000):
         numbers = np.arange(count, dtype=np.uint64)
         by_row = (numbers // np.uint64(_ROWS) << np.uint64(16)) + numbers % np.uint64(_ROWS)
@@ -213,6 +213,6 @@ def _balance() -> Iterator[Row]:
 def _moves() -> Iterator[Row]:
     ids = _messages(300_000)
     for what, ackers in (("one more than six", range(7)), ("one less than six", range(5))):
-        yield figure(f"circle: moved by {what}", Circle.of(_SIX).share_moved(Circle.of(ackers)), "of all roots")
+        yield figure(f"circle: moved by {what}", AckerRing.of(_SIX).share_moved(AckerRing.of(ackers)), "of all roots")
         moved = PaperRing(_SIX).owners_of(ids) != PaperRing(ackers).owners_of(ids)
         yield figure(f"the paper's ring: moved by {what}", float(moved.mean()), "of all roots")

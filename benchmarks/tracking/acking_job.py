@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
+from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
 from springline.spark_jobs.streaming.job import BaseJob
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State
-from springline.spark_jobs.streaming.tracking.ack_output import Ackers, Acks, extend, roots_of
-from springline.spark_jobs.streaming.tracking.config import FIRST, FULL, RING, SPRING, Tracked
+from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, Acks, add_batches, roots_of
+from springline.spark_jobs.streaming.tracking.config import FIRST_PROCESSOR, FULL, RING, SPRING, TrackingConfig
 from springline.spark_jobs.streaming.tracking.ids import Ids
 
 _NAMES = pa.schema([("partition", pa.int64()), ("offset", pa.int64())])
@@ -29,12 +29,12 @@ class AckingJob(BaseJob):
 
     name: str
     topic: str
-    tracked: Tracked
+    tracking: TrackingConfig
     rows: int
     units: int = 2
     admitted: int = 20
     latest: bool = False
-    backpressure: Choice = USUAL
+    backpressure: BackpressureConfig = DEFAULT_CONFIG
 
     @property
     def results(self) -> str:
@@ -42,23 +42,25 @@ class AckingJob(BaseJob):
         return ""
 
     @property
-    def dead(self) -> str:
+    def dead_letters(self) -> str:
         """Nothing comes there."""
         return ""
 
     def stages(self, units: int) -> tuple[StageSpec, ...]:
         """Spring, acking stage, ackers."""
-        acks, names = self.tracked.acks, f"{self.name}.names"
+        acks, names = self.tracking.acks, f"{self.name}.names"
         spring = StageSpec(
             "spring", f"{__name__}:make_spring", self.topic, units, {"rows": self.rows, "units": self.units},
-            place=SPRING, downstream=names, acks=acks, admitted=self.admitted, contents={"ring": RING},
-            holds=(STOP, HOLD, FULL),
+            sender_index=SPRING, downstream=names, acks=acks, max_messages_per_round=self.admitted,
+            broadcast_files={"ring": RING},
+            hold_files=(STOP, HOLD, FULL),
         )  # fmt: skip
         acking = StageSpec(
-            "acking", f"{__name__}:make_acking", names, self.units, {"rows": self.rows}, stamped=True, place=FIRST,
-            acks=acks, contents={"ring": RING}, holds=(STOP,),
+            "acking", f"{__name__}:make_acking", names, self.units, {"rows": self.rows}, stamped=True,
+            sender_index=FIRST_PROCESSOR,
+            acks=acks, broadcast_files={"ring": RING}, hold_files=(STOP,),
         )  # fmt: skip
-        return spring, acking, self.tracked.acker
+        return spring, acking, self.tracking.acker_stage
 
 
 def _edges(roots: Ids, unit: int) -> Ids:
@@ -73,7 +75,7 @@ def make_spring(rows: int, units: int):  # type: ignore[no-untyped-def]
         many = np.full(offsets.size, rows)
         roots = roots_of(given.unit, offsets, many)
         values = np.bitwise_xor.reduce([_edges(roots, unit) for unit in range(units)])
-        acks = Ackers(given.round.versions["ring"]).registrations(given.unit, offsets, many, values, given.to)
+        acks = AckOutput(given.round.versions["ring"]).registrations(given.unit, offsets, many, values, given.to)
         names = pa.RecordBatch.from_arrays([np.full(offsets.size, given.unit), offsets], schema=_NAMES)
         buffers = {unit: [names] for unit in range(units)} if offsets.size else {}
         return Output(state, buffers, acks=acks, counts={"rows": roots.size})
@@ -83,11 +85,11 @@ def make_spring(rows: int, units: int):  # type: ignore[no-untyped-def]
 
 def make_acking(rows: int):  # type: ignore[no-untyped-def]
     def step(state: State, given: Input) -> Output:
-        ackers, acks, many = Ackers(given.round.versions["ring"]), Acks(), 0
+        ackers, acks, many = AckOutput(given.round.versions["ring"]), Acks(), 0
         for message in given.messages:
             partitions, offsets = pa.ipc.open_stream(message.value).read_next_batch().columns
             roots = roots_of(partitions[0].as_py(), offsets.to_numpy(), np.full(len(offsets), rows))
-            extend(acks, ackers.acks(roots, _edges(roots, given.unit), 1))
+            add_batches(acks, ackers.acks(roots, _edges(roots, given.unit), 1))
             many += roots.size
         return Output(state, acks=acks, counts={"rows": many})
 

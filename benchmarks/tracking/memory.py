@@ -12,16 +12,16 @@ from typing import cast
 import numpy as np
 import psutil
 
-from springline.spark_jobs.streaming.tracking.acker.table import Layout, Table
-from springline.spark_jobs.streaming.tracking.ring import Circle
+from springline.spark_jobs.streaming.tracking.acker.table import AckTable, Layout
+from springline.spark_jobs.streaming.tracking.ring import AckerRing
 
 _BUFFER = 50_000
 _SPREAD = np.uint64(7_368_787)  # a prime: offsets come in no order
 
 
-def full(layout: Layout, count: int) -> Table:
+def full(layout: Layout, count: int) -> AckTable:
     """A table with so many roots in flight, each acked once: single roots in no order, or ranges of messages."""
-    table = Table(layout, 0, Circle.of([0]))
+    table = AckTable(layout, 0, AckerRing.of([0]))
     for first in range(0, count, _BUFFER):
         numbers = np.arange(first, first + _BUFFER, dtype=np.uint64)
         if layout == "slots":

@@ -17,8 +17,8 @@ from benchmarks.windows.job import Case, feed, measure
 from springline.spark_jobs.streaming.examples.netflow import Flows
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter
-from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+from springline.spark_jobs.streaming.tracking.config import Delivery, TrackingConfig
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 
 _WARM = 0.3
@@ -65,23 +65,23 @@ def _feed_lines(where: Place, lines: int) -> None:
     words = [f"word{number:05}" for number in range(_VOCABULARY)]
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({_TOPIC: 2})
-        with log.sending() as sending:
+        with log.record_sender() as sending:
             for number in range(lines // _LINES):
                 text = "\n".join(" ".join(drawn.choices(words, k=_WORDS)) for _ in range(_LINES))
-                sending.send(Letter(_TOPIC, number % 2, text.encode()))
+                sending.send(OutgoingRecord(_TOPIC, number % 2, text.encode()))
 
 
 def _feed_blocks(where: Place, messages: int) -> None:
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({_BLOCKS: 2})
-        with log.sending() as sending:
+        with log.record_sender() as sending:
             for number in range(messages):
-                sending.send(Letter(_BLOCKS, number % 2, b"rows"))
+                sending.send(OutgoingRecord(_BLOCKS, number % 2, b"rows"))
 
 
 def _acked(where: Place, roots: int, turn: int) -> Measured:
     name = f"a{turn}_{os.getpid()}"
-    job = AckingJob(name, _BLOCKS, Tracked(name, ackers=2, in_flight=roots), _IN_A_BLOCK)
+    job = AckingJob(name, _BLOCKS, TrackingConfig(name, ackers=2, max_in_flight=roots), _IN_A_BLOCK)
     path = (Step("spring", 2), Step("acking", 2))
     found = run_timed(job, where.stream_settings(name), path, roots, _WARM, 2, roots)
     where.forget(name)
@@ -90,8 +90,8 @@ def _acked(where: Place, roots: int, turn: int) -> Measured:
 
 def _counted(where: Place, lines: int, tracked: bool, turn: int) -> Measured:
     name = f"c{turn}_{int(tracked)}_{os.getpid()}"
-    tracking = Tracked(name, in_flight=lines, delivery=Delivery.AT_LEAST_ONCE) if tracked else None
-    job = WordCountJob(name, _TOPIC, tracking, admitted=max(lines // _LINES // 12, 1))
+    tracking = TrackingConfig(name, max_in_flight=lines, delivery=Delivery.AT_LEAST_ONCE) if tracked else None
+    job = WordCountJob(name, _TOPIC, tracking, max_messages_per_round=max(lines // _LINES // 12, 1))
     ackers = 1 if tracked else 0
     path = (Step("split", 2), Step("count", 2))
     found = run_timed(job, where.stream_settings(name), path, lines, _WARM, ackers, lines * ackers)

@@ -21,15 +21,15 @@ from confluent_kafka import Producer
 from benchmarks.report import Goal, Report
 from benchmarks.streams.application import running
 from benchmarks.streams.broker import Place, place
-from springline.spark_jobs.streaming.kafka.writing import Sending
-from springline.spark_jobs.streaming.runtime.message_log import Letter
-from springline.spark_jobs.streaming.runtime.report import Report as UnitReport
+from springline.spark_jobs.streaming.kafka.producer import KafkaSender
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+from springline.spark_jobs.streaming.runtime.report import UnitReport as UnitReport
 
 _JOB = "latency"
 _UNITS = 2
 _A_SECOND = 50  # messages of a unit
 _WARM = 30.0  # seconds
-_DECLARED = f'[{_JOB}]\nkind = "wordcount"\ntopic = "{_JOB}"\nunits = {_UNITS}\n'
+_DECLARED = f'[{_JOB}]\nkind = "wordcount"\ntopic = "{_JOB}"\nparallelism = {_UNITS}\n'
 _RATE = 100_000  # roots a second, at which the goals are
 
 
@@ -79,7 +79,7 @@ class _Steps(threading.Thread):
                 for unit in range(_UNITS):
                     if (report := UnitReport.read(self._state / stage / str(unit))) is not None:
                         told = report.counts.get("rows", 0) if stage == "count" else report.gauges["completed"]
-                        self.seen.setdefault((stage, unit), {})[report.round] = (report.at, told)
+                        self.seen.setdefault((stage, unit), {})[report.round] = (report.ended_at, told)
 
     def reached(self, stage: str) -> npt.NDArray[np.float64]:
         """Times, and how far all units together were then: two columns."""
@@ -119,11 +119,11 @@ def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
     """Send lines; tells how many there were: fewer than wanted where the broker does not take so many."""
     lines = max(rate // (_UNITS * _A_SECOND), 1)
     value = "\n".join(f"w{number % 1_000}" for number in range(lines)).encode()
-    sending = Sending(Producer({"bootstrap.servers": kafka, "linger.ms": 0}), 30)
+    sending = KafkaSender(Producer({"bootstrap.servers": kafka, "linger.ms": 0}), 30)
     begun, number = time.time(), 0
     while (due := begun + number / (_UNITS * _A_SECOND)) < begun + seconds and time.time() < begun + seconds:
         time.sleep(max(due - time.time(), 0))
-        sending.send(Letter(_JOB, number % _UNITS, value))
+        sending.send(OutgoingRecord(_JOB, number % _UNITS, value))
         number += 1
     sending.finish()
     told.put(number * lines)

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.report import Goal, Report, Row
-from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, encoded
+from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, encode_table
 from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.sources.chunk import Column, column_of
 from springline.spark_jobs.streaming.sources.decoder import chunks_of
@@ -73,7 +73,7 @@ def _cases(rows: int) -> Iterator[Case]:
     for name, layout, wanted in (("wide", _WIDE, _WIDE_WANTED), ("narrow", _NARROW, tuple(_NARROW.fields))):
         flows = Flows(rows)
         table = flows.table(0, rows).select(list(layout.fields))
-        lines = encoded(table, "csv").splitlines(keepends=True)
+        lines = encode_table(table, "csv").splitlines(keepends=True)
         for size, of_round in _CUTS:
             values = [b"".join(lines[first : first + size]) for first in range(0, rows, size)]
             messages = [Message(offset, value) for offset, value in enumerate(values)]

@@ -13,12 +13,12 @@ from benchmarks.streams.broker import Place
 from benchmarks.streams.running_job import Measured, Step, run_timed
 from benchmarks.windows.queries import ONE
 from springline.spark_jobs.streaming.examples.datagen import send
-from springline.spark_jobs.streaming.examples.flights import Due
-from springline.spark_jobs.streaming.examples.netflow import Flows, declared
+from springline.spark_jobs.streaming.examples.flights import TimedMessage
+from springline.spark_jobs.streaming.examples.netflow import Flows, flows_stream
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.sources.layout import Form
-from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
+from springline.spark_jobs.streaming.tracking.config import Delivery, TrackingConfig
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 
 SIZE = 5_000  # rows in a message, the paper's best
@@ -50,7 +50,7 @@ def feed(where: Place, case: Case) -> None:
     """Fill the case's topic."""
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({case.topic: case.units})
-        send(log, case.topic, (Due(0.0, value) for value in case.flows.messages(case.form, size=case.size)))
+        send(log, case.topic, (TimedMessage(0.0, value) for value in case.flows.messages(case.form, size=case.size)))
 
 
 def forget(where: Place, case: Case) -> None:
@@ -64,9 +64,16 @@ def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured
     """Run a job over the case's topic; a share `warm` of the rows goes before the clock starts."""
     name = f"w{abs(hash((case.name, case.topic, case.tracked))) % 10**8}_{turn}_{os.getpid()}"
     per_round = max(1, min(1_600_000, case.flows.rows // 6) // case.size)
-    job = WindowsJob(name, case.topic, declared(case.form), case.queries, reducers=case.units, admitted=per_round)
+    job = WindowsJob(
+        name,
+        case.topic,
+        flows_stream(case.form),
+        case.queries,
+        parallelism=case.units,
+        max_messages_per_round=per_round,
+    )
     if case.tracked:
-        job = replace(job, tracked=Tracked(name, delivery=Delivery.AT_MOST_ONCE))
+        job = replace(job, tracking=TrackingConfig(name, delivery=Delivery.AT_MOST_ONCE))
     settings = where.stream_settings(name)
     path = (Step("map", case.units), Step("reduce", case.units))
     found = run_timed(job, settings, path, case.flows.rows, warm)

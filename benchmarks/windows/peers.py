@@ -102,7 +102,7 @@ def with_pyflink(where: Place, case: Case) -> float:
     out = f"flink-{case.topic}"
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({out: case.units})
-        extents = log.extents(case.topic)
+        extents = log.offset_bounds(case.topic)
     found = []
     for share in (0.2, 1.0):
         ends = {unit: int(extent.high * share) for unit, extent in extents.items()}

@@ -18,15 +18,15 @@ import pyarrow.csv
 
 from benchmarks.report import Goal, Report, Row
 from benchmarks.windows.queries import ONE, PEER, hundred
-from springline.persistence.model.codec import plain
-from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, declared
+from springline.persistence.model.codec import to_json_value
+from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, flows_stream
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
 from springline.spark_jobs.streaming.sources.layout import Form
-from springline.spark_jobs.streaming.windows.adhoc import AdHoc, answer
+from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner, answer_from_states
 from springline.spark_jobs.streaming.windows.mapper import Mapper
 from springline.spark_jobs.streaming.windows.reducer import Reducer
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 
 _KEYS = ("timestamp", "sip", "type", "bytes", "packets")
 _ONE = {"flows": ONE}
@@ -113,11 +113,11 @@ def _goals(rows: Sequence[Row]) -> list[Goal]:
 
 
 def _versions(form: Form, queries: Mapping[str, str]) -> dict[str, Any]:
-    return {"queries": plain(_registry(form, queries))}
+    return {"queries": to_json_value(_registry(form, queries))}
 
 
-def _registry(form: Form, queries: Mapping[str, str]) -> Registry:
-    registry = Registry.of([declared(form)])
+def _registry(form: Form, queries: Mapping[str, str]) -> QueryRegistry:
+    registry = QueryRegistry.of([flows_stream(form)])
     for name, sql in queries.items():
         registry = registry.register(name, sql)
     return registry
@@ -152,7 +152,7 @@ def _reducing(few: Flows, many: Flows) -> Iterator[Case]:
             messages: list[Message] = messages,
             versions: Any = versions,
         ) -> None:
-            given = Input("reduce", 0, Round(1, 1, 0.0, versions), messages, upstream=frozenset([0]))
+            given = Input("reduce", 0, Round(1, 1, 0.0, versions), messages, upstream_units=frozenset([0]))
             state[0] = step(state[0], given).state
 
         yield Case(f"reducer: partials of {name}", "arrow", output.counts["groups"], turn)
@@ -162,12 +162,12 @@ def _asking(flows: Flows) -> Case:
     versions = _versions("arrow", _ONE)
     output = Mapper("flows", 1)(State(), Input("map", 0, Round(1, 1, _CLOCK, versions), _messages(flows, "arrow")))
     messages = [Message(offset, arrow_bytes(batch)) for offset, batch in enumerate(output.buffers[0])]
-    given = Input("reduce", 0, Round(1, 1, 0.0, versions), messages, upstream=frozenset([0]))
+    given = Input("reduce", 0, Round(1, 1, 0.0, versions), messages, upstream_units=frozenset([0]))
     state = Reducer("flows", "flows")(State(), given).state
-    asker = AdHoc(_registry("arrow", _ONE))
+    asker = AdHocPlanner(_registry("arrow", _ONE))
 
     def turn() -> None:
-        answer(asker.plan("SELECT sip, count(*) AS n, avg(packets) AS p FROM flows GROUP BY sip"), [state])
+        answer_from_states(asker.plan("SELECT sip, count(*) AS n, avg(packets) AS p FROM flows GROUP BY sip"), [state])
 
     return Case("ad hoc query over 10,000 groups", "arrow", 1, turn)
 

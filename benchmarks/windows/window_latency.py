@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.report import Goal, Report
 from benchmarks.streams.application import running
 from benchmarks.streams.broker import Place, place
-from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, encoded
-from springline.spark_jobs.streaming.kafka.writing import Sending
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, encode_table
+from springline.spark_jobs.streaming.kafka.producer import KafkaSender
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 
 _JOB = "latency"
 _UNITS = 2
@@ -85,7 +85,7 @@ def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
     """
     table = Flows(rate).table(0, max(rate // (_UNITS * _A_SECOND), 1))
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0, "queue.buffering.max.kbytes": 262_144})
-    sending = Sending(producer, 30)
+    sending = KafkaSender(producer, 30)
     first: dict[int, dict[int, float]] = defaultdict(dict)
     begun, number = time.time(), 0
     while (due := begun + number / (_UNITS * _A_SECOND)) < begun + seconds:
@@ -94,7 +94,7 @@ def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
         if now > begun + seconds:
             break
         times = pa.array(np.full(table.num_rows, now))
-        sending.send(Letter(_JOB, unit, encoded(table.set_column(0, "timestamp", times), "arrow")))
+        sending.send(OutgoingRecord(_JOB, unit, encode_table(table.set_column(0, "timestamp", times), "arrow")))
         first[int(now)].setdefault(unit, time.time())
         number += 1
     producer.flush(30)
@@ -137,6 +137,6 @@ class _Reader:
 def _declared() -> str:
     fields = json.dumps([[field.name, field.type] for field in FIELDS])
     return (
-        f'[{_JOB}]\ntopic = "{_JOB}"\nreducers = {_UNITS}\n[{_JOB}.stream]\ntime = "timestamp"\nform = "arrow"\n'
+        f'[{_JOB}]\ntopic = "{_JOB}"\nparallelism = {_UNITS}\n[{_JOB}.stream]\ntime = "timestamp"\nformat = "arrow"\n'
         f'fields = {fields}\n[{_JOB}.queries]\nq = "{_SQL}"\n'
     )

@@ -1,1 +1,1 @@
-"""Places that hold bytes: one contract (`spec`), one file for each kind of place."""
+"""Backends that store bytes: one interface (`spec`), one file per kind of store."""

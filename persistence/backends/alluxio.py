@@ -1,4 +1,4 @@
-"""Alluxio as a backend: a cache in memory that drops nothing by itself, since all its files wait to be persisted."""
+"""Alluxio as a backend: a cache in memory that evicts nothing by itself, since all its files await persistence."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import BinaryIO, cast
 
 import requests
 
-from springline.persistence.backends.alluxio_proxy import AlluxioProxy, Block, Status, Worker, Writing
-from springline.persistence.backends.listing import Entry, ListedBackend, checked_below, files_below
+from springline.persistence.backends.alluxio_proxy import AlluxioFileStatus, AlluxioProxy, Block, ProxyUpload, Worker
+from springline.persistence.backends.listing import FolderEntry, ListedBackend, checked_below, files_below
 from springline.persistence.backends.registry import StoreRequest
 from springline.persistence.backends.spec import File
 from springline.persistence.errors import StorageUnavailableError
 
 _CHUNK = 1 << 20
-_SECONDS = 2.0  # for a worker to say where its blocks lie and whether it is idle
-_BUSY = ("Worker.BlockReaderThreadActiveCount", "Worker.BlockWriterThreadActiveCount")
+_WORKER_TIMEOUT = 2.0  # timeout (s) of a worker's answer about its block folders or its load
+_ACTIVE_THREAD_GAUGES = ("Worker.BlockReaderThreadActiveCount", "Worker.BlockWriterThreadActiveCount")
 
 
 def open_alluxio(request: StoreRequest) -> AlluxioBackend:
-    """The folder of an `alluxio` URI, as a cache: Alluxio drops what it holds when its workers die."""
+    """Open the folder of an `alluxio` URI, as a cache: Alluxio loses its data when its workers die."""
     parts, settings = request.uri, request.settings
     request.require(parts.hostname and request.role == "cache", "alluxio://host:port/folder, as cache")
     request.require_options()
@@ -36,11 +36,11 @@ def open_alluxio(request: StoreRequest) -> AlluxioBackend:
 
 
 class AlluxioBackend(ListedBackend):
-    """The folder at `uri` (alluxio://host:port/folder), through one or several of its proxies.
+    """The folder at `uri` (alluxio://host:port/folder), accessed by one or several of its proxies.
 
-    Every file is written with ASYNC_THROUGH and a persistence wait of -1: it waits to be persisted, which
-    keeps it from being evicted, and Alluxio never begins to. What goes, goes because this platform deletes
-    it. A file with a block that no worker holds is not there: the next scan records its loss.
+    Every file is written with ASYNC_THROUGH and a persistence wait of -1: it awaits persistence, which
+    protects it from eviction, and Alluxio never begins to persist it. Only this platform deletes files.
+    A file with a block that no worker holds counts as missing: the next scan records its loss.
     """
 
     def __init__(self, uri: str, proxies: Sequence[AlluxioProxy]) -> None:
@@ -58,33 +58,33 @@ class AlluxioBackend(ListedBackend):
 
     def files(self, location: str) -> tuple[File, ...]:
         checked_below(self._uri, location)
-        return tuple(sorted(files_below(self._whole_entries, location)))
+        return tuple(sorted(files_below(self._complete_entries, location)))
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         path = self._path(location, name)
         status = self._proxy.status(path)
-        if status.folder:
+        if status.is_folder:
             raise FileNotFoundError(errno.ENOENT, "it is a folder", f"{self._proxy.server}{path}")
-        self._require_whole(status, path)
-        sender = self._sender(status)
-        with ExitStack() as opened:
-            blocks = [self._block_file(block, sender, opened) for block in status.blocks]
+        self._require_complete(status, path)
+        sender = self._choose_sender(status)
+        with ExitStack() as stack:
+            blocks = [self._open_block(block, sender, stack) for block in status.blocks]
             if None not in blocks and status.blocks:
                 for block in blocks:
                     while chunk := cast(BinaryIO, block).read(_CHUNK):
                         yield chunk
                 return
-        yield from self._proxy_beside(sender).bytes_of(path, status.bytes)
+        yield from self._nearest_proxy(sender).read_chunks(path, status.bytes)
 
-    def through_the_proxy(self, location: str, name: str) -> Iterator[bytes]:
-        """The bytes of one file as `chunks` has them where no block lies on this machine."""
+    def read_through_proxy(self, location: str, name: str) -> Iterator[bytes]:
+        """Yield the bytes of one file as `chunks` does if no block is on this machine."""
         path = self._path(location, name)
         status = self._proxy.status(path)
-        self._require_whole(status, path)
-        return self._proxy_beside(self._sender(status)).bytes_of(path, status.bytes)
+        self._require_complete(status, path)
+        return self._nearest_proxy(self._choose_sender(status)).read_chunks(path, status.bytes)
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
-        return cast(BinaryIO, _Sending(self._proxy.created(self._path(location, name), size)))
+        return cast(BinaryIO, _AlluxioWriter(self._proxy.open_upload(self._path(location, name), size)))
 
     def rename(self, old: str, new: str) -> None:
         self._proxy.move(self._path(old), self._path(new))
@@ -94,7 +94,7 @@ class AlluxioBackend(ListedBackend):
 
     def names(self, location: str) -> tuple[str, ...]:
         try:
-            return tuple(sorted(status.name for status in self._proxy.listing(self._path(location))))
+            return tuple(sorted(status.name for status in self._proxy.list_folder(self._path(location))))
         except FileNotFoundError:
             return ()
 
@@ -104,135 +104,135 @@ class AlluxioBackend(ListedBackend):
     def write_small(self, location: str, name: str, content: bytes) -> None:
         path = self._path(location, name)
         self._proxy.remove(path)  # a file is written once
-        with _Sending(self._proxy.created(path, len(content))) as out:
+        with _AlluxioWriter(self._proxy.open_upload(path, len(content))) as out:
             out.write(content)
 
-    def state(self, location: str, name: str) -> Status:
-        """What Alluxio's master knows of one file: persisted, lost, and which workers hold its blocks."""
+    def file_status(self, location: str, name: str) -> AlluxioFileStatus:
+        """Return the master's status of one file: whether persisted or lost, and which workers hold its blocks."""
         return self._proxy.status(self._path(location, name))
 
     # ---- names
 
-    def _listing(self, location: str) -> list[Status]:
-        return self._proxy.listing(self._folder(location))
+    def _listing(self, location: str) -> list[AlluxioFileStatus]:
+        return self._proxy.list_folder(self._folder(location))
 
-    def _entries(self, location: str) -> list[Entry]:
+    def _entries(self, location: str) -> list[FolderEntry]:
         try:
-            return [Entry(s.name, s.folder, s.bytes) for s in self._listing(location)]
+            return [FolderEntry(s.name, s.is_folder, s.bytes) for s in self._listing(location)]
         except FileNotFoundError:
             if location:
                 raise
             return []
 
-    def _whole_entries(self, location: str) -> list[Entry]:
-        found = self._listing(location)
-        for status in found:
+    def _complete_entries(self, location: str) -> list[FolderEntry]:
+        statuses = self._listing(location)
+        for status in statuses:
             if status.name[0] not in "._":
-                self._require_whole(status, f"{self._root}/{location}/{status.name}")
-        return [Entry(s.name, s.folder, s.bytes) for s in found]
+                self._require_complete(status, f"{self._root}/{location}/{status.name}")
+        return [FolderEntry(s.name, s.is_folder, s.bytes) for s in statuses]
 
-    def _require_whole(self, status: Status, path: str) -> None:
-        if not status.completed and not status.folder:
+    def _require_complete(self, status: AlluxioFileStatus, path: str) -> None:
+        if not status.is_complete and not status.is_folder:
             raise FileNotFoundError(errno.ENOENT, "its writer has not closed it", f"{self._proxy.server}{path}")
-        if status.lost:
+        if status.is_lost:
             raise FileNotFoundError(errno.ENOENT, "lost with the worker that held it", f"{self._proxy.server}{path}")
 
     # ---- bytes
 
-    def _sender(self, status: Status) -> Worker | None:
-        """The worker that sends a file: see `sending_worker`; if none is idle, one of those that hold it."""
+    def _choose_sender(self, status: AlluxioFileStatus) -> Worker | None:
+        """Return the worker that sends a file: see `sending_worker`; if none is idle, one of those that hold it."""
         workers = sorted({worker for block in status.blocks for worker in block.workers}, key=_distance)
         if len(workers) < 2:
             return workers[0] if workers else None
-        named = {worker.name: worker for worker in workers}
+        workers_by_name = {worker.name: worker for worker in workers}
         idle = [worker.name for worker in workers if _is_idle(worker)]
         blocks = [{worker.name for worker in block.workers} for block in status.blocks]
-        return named[sending_worker(blocks, idle or list(named)) or workers[0].name]
+        return workers_by_name[sending_worker(blocks, idle or list(workers_by_name)) or workers[0].name]
 
-    def _proxy_beside(self, worker: Worker | None) -> AlluxioProxy:
-        """The proxy on the worker's machine, if there is one: it reads the blocks there without a network."""
-        beside = [proxy for proxy in self._proxies if worker and proxy.host_name == worker.host]
-        return beside[0] if beside else self._proxy
+    def _nearest_proxy(self, worker: Worker | None) -> AlluxioProxy:
+        """Return the proxy on the worker's machine, if there is one: it reads the blocks there without a network."""
+        local_proxies = [proxy for proxy in self._proxies if worker and proxy.host_name == worker.host]
+        return local_proxies[0] if local_proxies else self._proxy
 
-    def _block_file(self, block: Block, sender: Worker | None, opened: ExitStack) -> BinaryIO | None:
-        """A block as a file of this machine, opened; None if it lies elsewhere."""
+    def _open_block(self, block: Block, sender: Worker | None, stack: ExitStack) -> BinaryIO | None:
+        """Open a block as a local file; returns None if it is on another machine."""
         for worker in sorted(block.workers, key=lambda worker: worker != sender):
-            for folder in self._folders(worker):
+            for folder in self._block_folders(worker):
                 try:
-                    file = opened.enter_context((folder / str(block.number)).open("rb", buffering=0))
+                    file = stack.enter_context((folder / str(block.number)).open("rb", buffering=0))
                 except OSError:
                     continue
                 if os.fstat(file.fileno()).st_size == block.bytes:
                     return cast(BinaryIO, file)
         return None
 
-    def _folders(self, worker: Worker) -> tuple[Path, ...]:
+    def _block_folders(self, worker: Worker) -> tuple[Path, ...]:
         if worker not in self._tiers and _distance(worker)[0] == 0:
             try:
-                told = _ask(worker, "/api/v1/worker/info")["tierPaths"]
+                tier_paths = _get_json(worker, "/api/v1/worker/info")["tierPaths"]
             except StorageUnavailableError:
                 return ()
-            tiers = [Path(path) for paths in told.values() for path in paths]
+            tiers = [Path(path) for paths in tier_paths.values() for path in paths]
             self._tiers[worker] = tuple(folder for tier in tiers for folder in (tier, tier / "alluxioworker"))
         return self._tiers.get(worker, ())
 
 
-class _Sending:
-    """A file being written."""
+class _AlluxioWriter:
+    """A file that is being written."""
 
-    def __init__(self, writing: Writing) -> None:
-        self._writing = writing
+    def __init__(self, upload: ProxyUpload) -> None:
+        self._upload = upload
 
     def write(self, chunk: bytes) -> int:
-        self._writing.write(chunk)
+        self._upload.write(chunk)
         return len(chunk)
 
-    def __enter__(self) -> _Sending:
+    def __enter__(self) -> _AlluxioWriter:
         return self
 
-    def __exit__(self, failed: object, *_: object) -> None:
-        if failed:
-            self._writing.abandon()
+    def __exit__(self, error_type: object, *_: object) -> None:
+        if error_type:
+            self._upload.abandon()
         else:
-            self._writing.close()
+            self._upload.close()
 
 
 def _distance(worker: Worker) -> tuple[int, Worker]:
-    """0 for a worker of this machine, 1 for another."""
-    here = worker.host in ("localhost", "127.0.0.1", socket.gethostname(), socket.getfqdn())
-    return (0 if here else 1, worker)
+    """Return a sort key with 0 for a worker on this machine, 1 for another."""
+    is_local = worker.host in ("localhost", "127.0.0.1", socket.gethostname(), socket.getfqdn())
+    return (0 if is_local else 1, worker)
 
 
 def _is_idle(worker: Worker) -> bool:
-    """Whether nobody reads from it or writes to it now, by its own count."""
+    """Whether a worker has no active reads or writes, by its own metrics."""
     try:
-        gauges = _ask(worker, "/metrics/json/")["gauges"]
+        gauges = _get_json(worker, "/metrics/json/")["gauges"]
     except StorageUnavailableError:
         return False
-    active = [gauge["value"] for name, gauge in gauges.items() if name in _BUSY]
+    active = [gauge["value"] for name, gauge in gauges.items() if name in _ACTIVE_THREAD_GAUGES]
     return not any(active)
 
 
-def _ask(worker: Worker, question: str):  # type: ignore[no-untyped-def]
+def _get_json(worker: Worker, endpoint: str):  # type: ignore[no-untyped-def]
     try:
-        answer = requests.get(f"http://{worker.host}:{worker.web_port}{question}", timeout=_SECONDS)
-        answer.raise_for_status()
-        return answer.json()
+        response = requests.get(f"http://{worker.host}:{worker.web_port}{endpoint}", timeout=_WORKER_TIMEOUT)
+        response.raise_for_status()
+        return response.json()
     except (requests.RequestException, ValueError) as error:
         raise StorageUnavailableError(f"Alluxio's worker {worker.name} does not answer: {error}") from error
 
 
 def sending_worker(blocks: Sequence[Collection[str]], idle: Sequence[str]) -> str | None:
-    """The idle worker that holds most consecutive blocks of a file, else the nearest idle one; None if none is idle.
+    """Return the idle worker that holds most consecutive blocks of a file, else the nearest idle one; None if none is.
 
-    `blocks` tells for each block of the file, in order, which workers hold it; `idle` are the idle
-    workers, the nearest first. Of two that hold as many the nearer one sends.
+    `blocks` contains for each block of the file, in order, the workers that hold it; `idle` are the idle
+    workers, nearest first. Of two that hold as many, the nearer one sends.
     Source: the paper, its rules for transferring data.
     """
     return max(idle, key=lambda worker: longest_stretch(blocks, worker), default=None)
 
 
 def longest_stretch(blocks: Sequence[Collection[str]], worker: str) -> int:
-    """The length of the longest stretch of consecutive blocks that a worker holds."""
-    held = groupby(worker in holders for holders in blocks)
-    return max((len(list(stretch)) for holds, stretch in held if holds), default=0)
+    """Return the length of the longest run of consecutive blocks that a worker holds."""
+    runs = groupby(worker in holders for holders in blocks)
+    return max((len(list(stretch)) for holds, stretch in runs if holds), default=0)

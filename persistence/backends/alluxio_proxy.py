@@ -1,4 +1,4 @@
-"""Alluxio over HTTP: the `alluxio` package's client with the options, time-outs and errors that it lacks."""
+"""Alluxio over HTTP: the `alluxio` package's client with the options, timeouts and errors that it lacks."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from alluxio import Client, exceptions
 from springline.persistence.backends.upload import Upload
 from springline.persistence.errors import StorageFullError, StorageUnavailableError
 
-_CONNECT, _ANSWER = 10, 30  # seconds; a worker that died is found out within them
+_CONNECT_TIMEOUT, _READ_TIMEOUT = 10, 30  # seconds; a dead worker is detected within them
 _CHUNK = 1 << 20
-_SMALLEST, _LARGEST = 4096, 64 << 20  # bytes of a block
-_OUT_OF_ROOM = ("RESOURCE_EXHAUSTED", "out of space", "no space", "failed to allocate", "Not enough space")
+_MIN_BLOCK_BYTES, _MAX_BLOCK_BYTES = 4096, 64 << 20  # bytes of a block
+_OUT_OF_SPACE = ("RESOURCE_EXHAUSTED", "out of space", "no space", "failed to allocate", "Not enough space")
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of one call, by the names that the REST interface has for them."""
+    """The options of one call, by their names in the REST interface."""
 
     fields: dict[str, Any]
 
     def json(self) -> dict[str, Any]:
-        """What the `alluxio` package sends."""
+        """Return the fields, as the `alluxio` package sends them."""
         return self.fields
 
 
-# Nothing of ours comes from Alluxio's own under storage, so it is never asked for names.
-_NAMES = {"loadMetadataType": "NEVER"}
-# It waits to be persisted from its creation until it is deleted, so nobody evicts it and nobody persists it.
-_KEPT = {"writeType": "ASYNC_THROUGH", "persistenceWaitTime": -1, "recursive": True}
+# None of our files comes from Alluxio's own under storage, so its metadata is never loaded.
+_NO_METADATA_LOAD = {"loadMetadataType": "NEVER"}
+# A file awaits persistence until it is deleted, so it is neither evicted nor persisted.
+_NEVER_EVICT = {"writeType": "ASYNC_THROUGH", "persistenceWaitTime": -1, "recursive": True}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Worker:
-    """A worker by its address: where it serves blocks, and where it answers questions."""
+    """The address of a worker: the port that serves blocks, and the port of its web interface."""
 
     host: str
     data_port: int
@@ -50,7 +50,7 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """How it is told from the others."""
+        """The unique name of the worker."""
         return f"{self.host}:{self.data_port}"
 
 
@@ -64,43 +64,43 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class AlluxioFileStatus:
     """What Alluxio's master knows of a file or folder."""
 
     name: str
-    folder: bool
+    is_folder: bool
     bytes: int
-    completed: bool
-    waits: bool  # to be persisted, for ever if it is one of ours: until then it is not evicted
-    persisted: bool
+    is_complete: bool
+    awaits_persist: bool  # to be persisted, forever if it is one of ours: until then it is not evicted
+    is_persisted: bool
     blocks: tuple[Block, ...]
 
     @property
-    def lost(self) -> bool:
-        """Some of its bytes are nowhere: no worker has the block, and no under storage the file."""
-        held = sum(block.bytes for block in self.blocks if block.workers)
-        return not self.folder and not self.persisted and held < self.bytes
+    def is_lost(self) -> bool:
+        """Whether some of its bytes are lost: no worker has the block, and no under storage the file."""
+        available_bytes = sum(block.bytes for block in self.blocks if block.workers)
+        return not self.is_folder and not self.is_persisted and available_bytes < self.bytes
 
     @staticmethod
-    def parse(told: dict[str, Any]) -> Status:
-        """Read what the master says of one file or folder."""
+    def parse(fields: dict[str, Any]) -> AlluxioFileStatus:
+        """Parse the master's description of one file or folder."""
         blocks = []
-        for info in told["fileBlockInfos"]:
+        for info in fields["fileBlockInfos"]:
             block = info["blockInfo"]
             addresses = [location["workerAddress"] for location in block["locations"]]
             workers = tuple(Worker(a["host"], a["dataPort"], a["webPort"]) for a in addresses)
             blocks.append(Block(block["blockId"], block["length"], workers))
-        return Status(
-            told["name"], told["folder"], told["length"], told["completed"],
-            told["persistenceState"] == "TO_BE_PERSISTED", told["persisted"], tuple(blocks),
+        return AlluxioFileStatus(
+            fields["name"], fields["folder"], fields["length"], fields["completed"],
+            fields["persistenceState"] == "TO_BE_PERSISTED", fields["persisted"], tuple(blocks),
         )  # fmt: skip
 
 
 class AlluxioProxy(Client):
-    """Asks one of Alluxio's proxies; `server` is how errors call the Alluxio behind it."""
+    """Client of one of Alluxio's proxies; `server` is the name of that Alluxio in errors."""
 
     def __init__(self, url: str, *, server: str, ca_bundle: str = "") -> None:
-        super().__init__(url, 0, timeout=(_CONNECT, _ANSWER))
+        super().__init__(url, 0, timeout=(_CONNECT_TIMEOUT, _READ_TIMEOUT))
         self.session.verify = ca_bundle or True
         self.url = url.rstrip("/")
         self.host_name = urlsplit(url).hostname or ""
@@ -113,74 +113,76 @@ class AlluxioProxy(Client):
     def __repr__(self) -> str:
         return f"AlluxioProxy({self.url!r})"
 
-    def status(self, path: str) -> Status:
-        """What is at `path`; raises FileNotFoundError."""
-        with self._speaking_of(path):
-            return Status.parse(self._post(self._paths_url(quote(path), "get-status"), Options(_NAMES)).json())
+    def status(self, path: str) -> AlluxioFileStatus:
+        """Return the status of `path`; raises FileNotFoundError."""
+        with self._translate_errors(path):
+            return AlluxioFileStatus.parse(
+                self._post(self._paths_url(quote(path), "get-status"), Options(_NO_METADATA_LOAD)).json()
+            )
 
-    def listing(self, path: str) -> list[Status]:
-        """What lies in the folder `path`; raises FileNotFoundError if it is none."""
-        with self._speaking_of(path):
-            found = self._post(self._paths_url(quote(path), "list-status"), Options(_NAMES)).json()
-            if len(found) == 1 and found[0]["path"] == path:
-                raise _no_such(f"{self.server}{path}")
-            return [Status.parse(told) for told in found]
+    def list_folder(self, path: str) -> list[AlluxioFileStatus]:
+        """Return the content of the folder `path`; raises FileNotFoundError if it is not a folder."""
+        with self._translate_errors(path):
+            entries = self._post(self._paths_url(quote(path), "list-status"), Options(_NO_METADATA_LOAD)).json()
+            if len(entries) == 1 and entries[0]["path"] == path:
+                raise _not_found_error(f"{self.server}{path}")
+            return [AlluxioFileStatus.parse(fields) for fields in entries]
 
     def move(self, old: str, new: str) -> None:
-        """Rename, never over what is at `new`; the folders above are made."""
-        above = new.rpartition("/")[0]
-        with self._speaking_of(above):
-            self.create_directory(quote(above), Options({"recursive": True, "allowExists": True}))
-        with self._speaking_of(f"{old} -> {new}"):
+        """Rename without overwriting `new`; parent folders are created."""
+        parent = new.rpartition("/")[0]
+        with self._translate_errors(parent):
+            self.create_directory(quote(parent), Options({"recursive": True, "allowExists": True}))
+        with self._translate_errors(f"{old} -> {new}"):
             self.rename(quote(old), new, Options({}))
 
     def remove(self, path: str) -> None:
-        """Remove what is at `path`, if anything is."""
-        with suppress(FileNotFoundError), self._speaking_of(path):
+        """Remove `path`, if it exists."""
+        with suppress(FileNotFoundError), self._translate_errors(path):
             self.delete(quote(path), Options({"recursive": True}))
 
-    def bytes_of(self, path: str, size: int) -> Iterator[bytes]:
-        """The `size` bytes of the file at `path`, in chunks."""
-        with self._speaking_of(path):
+    def read_chunks(self, path: str, size: int) -> Iterator[bytes]:
+        """Yield the `size` bytes of the file at `path`, in chunks."""
+        with self._translate_errors(path):
             stream = self.open_file(quote(path), Options({}))
             try:
-                left = size
+                remaining = size
                 with self.session.post(
                     self._streams_url(stream, "read"), stream=True, timeout=self.timeout
                 ) as response:
-                    _checked(response.status_code, response.content if not response.ok else b"")
+                    _raise_for_status(response.status_code, response.content if not response.ok else b"")
                     for chunk in response.iter_content(_CHUNK):
-                        left -= len(chunk)
+                        remaining -= len(chunk)
                         yield chunk
-                if left:
+                if remaining:
                     raise StorageUnavailableError(
-                        f"{self.server}{path} ended {left:,} bytes too early: did a worker die?"
+                        f"{self.server}{path} ended {remaining:,} bytes too early: did a worker die?"
                     )
             finally:
                 self._close(stream)
 
-    def created(self, path: str, size: int) -> Writing:
-        """A new file of `size` bytes at `path`, to be written; the folders above are made."""
-        with self._speaking_of(path):
-            options = Options({**_KEPT, "blockSizeBytes": _block_for(size)})
-            return Writing(self, path, self.create_file(quote(path), options))
+    def open_upload(self, path: str, size: int) -> ProxyUpload:
+        """Create a file of `size` bytes at `path` and open it for writing; parent folders are created."""
+        with self._translate_errors(path):
+            options = Options({**_NEVER_EVICT, "blockSizeBytes": _block_size_for(size)})
+            return ProxyUpload(self, path, self.create_file(quote(path), options))
 
     def _close(self, stream: int) -> None:
         with suppress(exceptions.AlluxioError, exceptions.HTTPError, ValueError, KeyError):
             self.close(stream)
 
     @contextmanager
-    def _speaking_of(self, path: str) -> Iterator[None]:
-        """Turn what Alluxio and the network say into this package's errors, naming server and path."""
+    def _translate_errors(self, path: str) -> Iterator[None]:
+        """Translate errors of Alluxio and the network to this package's errors, naming server and path."""
         where = f"{self.server}{path}"
         try:
             yield
         except exceptions.NotFoundError as error:
-            raise _no_such(where) from error
+            raise _not_found_error(where) from error
         except exceptions.AlreadyExistsError as error:
             raise FileExistsError(errno.EEXIST, "it is there already", where) from error
         except exceptions.AlluxioError as error:
-            raise refusal_of_alluxio(error, where) from error
+            raise translate_alluxio_error(error, where) from error
         except (exceptions.HTTPError, requests.RequestException, http.client.HTTPException, OSError) as error:
             if isinstance(error, (FileNotFoundError, FileExistsError)):
                 raise
@@ -191,31 +193,31 @@ class AlluxioProxy(Client):
             raise StorageUnavailableError(f"{where}: {self.url} answers, but not as Alluxio's proxy does") from error
 
 
-class Writing:
-    """A file that is being written through the proxy."""
+class ProxyUpload:
+    """A file that is being written over a proxy."""
 
     def __init__(self, proxy: AlluxioProxy, path: str, stream: int) -> None:
         self._proxy = proxy
         self._path = path
         self._stream = stream
-        with self._speaking():
+        with self._translate_errors():
             self._upload = Upload(
-                "POST", proxy._streams_url(stream, "write"), seconds=_ANSWER, ca_bundle=proxy._ca_bundle
+                "POST", proxy._streams_url(stream, "write"), seconds=_READ_TIMEOUT, ca_bundle=proxy._ca_bundle
             )
 
     def write(self, chunk: bytes) -> None:
         """Send the next bytes."""
-        with self._speaking():
+        with self._translate_errors():
             try:
                 self._upload.write(chunk)
             except ConnectionError:
-                _checked(*self._upload.answer())  # it stopped listening: it has said why
+                _raise_for_status(*self._upload.read_response())  # it stopped reading, and has sent the reason
                 raise
 
     def close(self) -> None:
-        """Make it whole."""
-        with self._speaking():
-            _checked(*self._upload.finish())
+        """Complete the file."""
+        with self._translate_errors():
+            _raise_for_status(*self._upload.finish())
             self._proxy.close(self._stream)
 
     def abandon(self) -> None:
@@ -225,29 +227,29 @@ class Writing:
         with suppress(StorageUnavailableError):
             self._proxy.remove(self._path)
 
-    def _speaking(self) -> Any:
-        return self._proxy._speaking_of(self._path)
+    def _translate_errors(self) -> Any:
+        return self._proxy._translate_errors(self._path)
 
 
-def _block_for(size: int) -> int:
-    """A block's size so that a worker, which reserves whole blocks, reserves no more than the file needs."""
-    return max(-(-size // -(-max(size, 1) // _LARGEST)), _SMALLEST)
+def _block_size_for(size: int) -> int:
+    """Return a block size such that a worker, which reserves whole blocks, reserves no more than the file needs."""
+    return max(-(-size // -(-max(size, 1) // _MAX_BLOCK_BYTES)), _MIN_BLOCK_BYTES)
 
 
-def _checked(status: int, answer: bytes) -> None:
+def _raise_for_status(status: int, body: bytes) -> None:
     if status != http.client.OK:
-        told = json.loads(answer)
-        raise exceptions.new_alluxio_exception(told["statusCode"], told["message"])
+        payload = json.loads(body)
+        raise exceptions.new_alluxio_exception(payload["statusCode"], payload["message"])
 
 
-def _no_such(where: str) -> FileNotFoundError:
+def _not_found_error(where: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, "no such file or folder", where)
 
 
-def refusal_of_alluxio(error: exceptions.AlluxioError, where: str) -> Exception:
-    """The error of this package for what Alluxio says; pure."""
+def translate_alluxio_error(error: exceptions.AlluxioError, where: str) -> Exception:
+    """Return the error of this package for an error of Alluxio; a pure function."""
     line = (str(error.message).strip().splitlines() or [""])[0]
-    if error.status == "RESOURCE_EXHAUSTED" or any(word.lower() in line.lower() for word in _OUT_OF_ROOM):
+    if error.status == "RESOURCE_EXHAUSTED" or any(word.lower() in line.lower() for word in _OUT_OF_SPACE):
         return StorageFullError(
             f"{where}: Alluxio's workers have no room: {line}; is SPRINGLINE_CACHE_CAPACITY below what they hold?"
         )

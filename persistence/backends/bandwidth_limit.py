@@ -1,4 +1,4 @@
-"""A link of limited bandwidth that all processes of a machine share; stands for the way to a remote store."""
+"""A link of limited bandwidth shared by all processes of a machine; it simulates the network to a remote store."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-BUFFER = 4 << 20  # bytes of one file that may be on their way
+BUFFER = 4 << 20  # bytes of one file that may be in flight
 _FREE_AT = struct.Struct("d")
 
 
 class Link:
-    """Lets `bandwidth` bytes a second pass, whichever process sends them.
+    """Limits all processes together to `bandwidth` bytes per second.
 
-    The state is one file: the moment (monotonic clock of the machine) at which the link is free
-    again. A sender books its bytes behind what is booked already and sleeps until they are through.
+    The state is one file: the time (monotonic clock of the machine) at which the link is free
+    again. A sender reserves time for its bytes after all earlier reservations and sleeps until its own ends.
 
     Args:
-        bandwidth: bytes a second; 0 lets everything pass.
+        bandwidth: bytes per second; 0: no limit.
         state: the file that the processes share.
         clock: seconds, the same in every process.
-        sleep: waits for so many seconds.
+        sleep: called with the seconds to wait.
 
     Example:
         >>> link = Link(1_000_000, folder / "link.state")
@@ -44,17 +44,17 @@ class Link:
         self._clock = clock
         self._sleep = sleep
 
-    def stream(self, buffer: int = BUFFER) -> Stream:
-        """A way through for the bytes of one file, of which up to `buffer` may be on their way at a time."""
-        return Stream(self, buffer)
+    def stream(self, buffer: int = BUFFER) -> LinkStream:
+        """Return a stream for the bytes of one file, of which up to `buffer` may be in flight at a time."""
+        return LinkStream(self, buffer)
 
     def wait_until(self, moment: float) -> None:
-        """Return at a moment of the machine's clock, or at once if it has passed."""
+        """Block until `moment` of the machine's clock; returns at once if it has passed."""
         if (wait := moment - self._clock()) > 0:
             self._sleep(wait)
 
-    def _book(self, count: int) -> float:
-        """Book `count` bytes behind all that is booked; returns the moment at which they are through."""
+    def _reserve(self, count: int) -> float:
+        """Reserve the link for `count` bytes after all reservations; returns the time at which they are transferred."""
         if not self.bandwidth or not count:
             return float("-inf")
         seconds = count / self.bandwidth
@@ -64,7 +64,7 @@ class Link:
             now = self._clock()
             stored = os.pread(descriptor, _FREE_AT.size, 0)
             free_at = _FREE_AT.unpack(stored)[0] if len(stored) == _FREE_AT.size else 0.0
-            # A booking far ahead was left by an earlier boot, whose clock ran on.
+            # A reservation far ahead is from before a reboot, when the clock had a higher value.
             start = free_at if now < free_at < now + 3600 else now
             os.pwrite(descriptor, _FREE_AT.pack(start + seconds), 0)
         finally:
@@ -72,33 +72,33 @@ class Link:
         return start + seconds
 
 
-class Stream:
-    """The bytes of one file on a link: the sender runs ahead by a buffer, as with a socket, so the link never idles."""
+class LinkStream:
+    """The bytes of one file on a link: the sender is ahead by a buffer, as with a socket, so the link never idles."""
 
     def __init__(self, link: Link, buffer: int) -> None:
         self._link = link
-        self._ahead = buffer / link.bandwidth if link.bandwidth else 0.0
-        self._through = float("-inf")
+        self._buffer_seconds = buffer / link.bandwidth if link.bandwidth else 0.0
+        self._finish_at = float("-inf")
 
     def pass_bytes(self, count: int) -> None:
-        """Return when all but the buffer's bytes are through."""
-        self._through = max(self._link._book(count), self._through)
-        self._link.wait_until(self._through - self._ahead)
+        """Block until all but the buffer's bytes are transferred."""
+        self._finish_at = max(self._link._reserve(count), self._finish_at)
+        self._link.wait_until(self._finish_at - self._buffer_seconds)
 
     def finish(self) -> None:
-        """Return when all bytes are through."""
-        self._link.wait_until(self._through)
+        """Block until all bytes are transferred."""
+        self._link.wait_until(self._finish_at)
 
 
 def limit_bandwidth(link: Link | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The bytes of one file as they come across a link.
+    """Yield the bytes of one file at the bandwidth of a link.
 
     Args:
-        link: what all processes of the machine share; None lets everything pass.
+        link: shared by all processes of the machine; None: no limit.
         chunks: the bytes.
 
     Returns:
-        The same chunks, each when the link has let it through, up to 4 MiB ahead.
+        The same chunks, each when the link has transferred it, up to 4 MiB ahead.
 
     Example:
         >>> list(limit_bandwidth(None, [b"one", b"two"]))

@@ -1,9 +1,9 @@
-"""Where the copies of a generation lie in a store, and how what is left of one that is over is removed.
+"""Layout of the copies of a generation in a store, and the removal of left-over copies.
 
-A copy is a folder below the dataset's path. Whole ones are called `@3` (as first written into the
+A copy is a folder below the dataset's path. Complete ones are called `@3` (as first written into the
 cache), `@3-<token>` (restored into the cache) or `@3-<lease>` (in the under-store); a leading dot
-marks a half copy. No name is used twice, so whoever removes an old copy, or wakes up late, harms no
-new one: the catalog names the copy that counts.
+marks a partial copy. No name is used twice, so removing an old copy, even late, cannot harm a
+new one: the valid copy is the one that the catalog names.
 """
 
 from __future__ import annotations
@@ -23,87 +23,87 @@ _NAME = re.compile(r"(?P<half>\.?)@(?P<generation>\d+)(?:-(?P<token>\w+))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One copy: which generation's, whole or half, and the token that tells it from the others."""
+class CopyLocation:
+    """One copy: its generation, whether it is staged (partial), and the token that makes its name unique."""
 
     location: str
     ref: Ref
-    half: bool
+    is_staged: bool
     token: str
 
     @property
     def lease(self) -> int:
-        """The number of the lease in the name of a copy in the under-store; -1 if there is none."""
+        """The lease number in the name of a copy in the under-store; -1 if there is none."""
         return int(self.token) if self.token.isdigit() else -1
 
     @property
-    def begun_at(self) -> float:
-        """When a restored copy was begun, in seconds since 1970; 0 if its name does not tell."""
+    def started_at(self) -> float:
+        """When the restore of a copy began, in seconds since 1970; 0 if its name does not contain it."""
         seconds, _, rest = self.token.partition("_")
         return float(int(seconds, 16)) if rest else 0.0
 
 
-def cache_place(ref: Ref) -> str:
-    """Where a generation is first written in the cache."""
+def cache_copy_location(ref: Ref) -> str:
+    """Return the location in the cache where a generation is first written."""
     return f"{ref.path}/@{ref.generation}"
 
 
-def restored_place(ref: Ref) -> str:
-    """A new place in the cache for a generation that is brought back."""
+def restored_copy_location(ref: Ref) -> str:
+    """Return a new, unique location in the cache for a generation that is restored."""
     return f"{ref.path}/@{ref.generation}-{int(time.time()):x}_{uuid.uuid4().hex[:8]}"
 
 
-def under_place(ref: Ref, lease: int) -> str:
-    """Where the copy made under a lease lies in the under-store; lease 0: written straight down."""
+def under_copy_location(ref: Ref, lease: int) -> str:
+    """Return the location in the under-store for a copy made under `lease`; lease 0: written there directly."""
     return f"{ref.path}/@{ref.generation}-{lease}"
 
 
-def half_of(location: str) -> str:
-    """Where a copy lies, hidden, until it is whole."""
+def staging_location(location: str) -> str:
+    """Return the hidden location of a copy until it is complete."""
     path, _, name = location.rpartition("/")
     return f"{path}/.{name}"
 
 
-def place_of(location: str) -> Place | None:
-    """What the name of a location tells; None if it is not that of a copy (adopted files keep their own names)."""
+def parse_location(location: str) -> CopyLocation | None:
+    """Parse the name of a location; returns None if it is not that of a copy (adopted files keep their own names)."""
     path, _, name = location.rpartition("/")
-    if not (found := _NAME.fullmatch(name)) or not path:
+    if not (match := _NAME.fullmatch(name)) or not path:
         return None
-    return Place(location, Ref(path, int(found["generation"])), bool(found["half"]), found["token"] or "")
+    return CopyLocation(location, Ref(path, int(match["generation"])), bool(match["half"]), match["token"] or "")
 
 
-def places_of(backend: Backend, ref: Ref) -> Iterator[Place]:
-    """Every copy of a generation in a store, half ones too."""
+def list_copies(backend: Backend, ref: Ref) -> Iterator[CopyLocation]:
+    """Yield every copy of a generation in a store, partial ones too."""
     for name in backend.names(ref.path):
-        place = place_of(f"{ref.path}/{name}")
-        if place is not None and place.ref == ref:
-            yield place
+        copy = parse_location(f"{ref.path}/{name}")
+        if copy is not None and copy.ref == ref:
+            yield copy
 
 
 def sweep_under(under: Backend, dataset: Dataset, *, before: int) -> None:
     """Remove the copies of `dataset` in the under-store that were begun under a lease earlier than `before`.
 
-    The copy that the catalog names stays, and so does a whole copy whose sidecar does not know this
-    generation: a catalog that was lost may have named it.
+    The copy that the catalog names stays, and so does a complete copy whose sidecar does not match this
+    generation: it may belong to a catalog that was lost.
     """
-    for place in places_of(under, dataset.ref):
-        winner = dataset.persisted and place.location == dataset.under_location
-        if place.lease < before and not winner and (place.half or _made_for(dataset, under, place)):
-            under.delete(place.location)
+    for copy in list_copies(under, dataset.ref):
+        is_current = dataset.persisted and copy.location == dataset.under_location
+        if copy.lease < before and not is_current and (copy.is_staged or _is_copy_of(dataset, under, copy)):
+            under.delete(copy.location)
 
 
-def remove_all(cache: Backend, under: Backend, dataset: Dataset) -> None:
-    """Remove every copy of a generation whose life is over; files that were adopted stay where they are."""
-    for place in places_of(cache, dataset.ref):
-        cache.delete(place.location)
-    for place in places_of(under, dataset.ref):
-        if place.half or place.location == dataset.under_location or _made_for(dataset, under, place):
-            under.delete(place.location)
+def remove_all_copies(cache: Backend, under: Backend, dataset: Dataset) -> None:
+    """Remove every copy of a retired or abandoned generation; adopted files stay in place."""
+    for copy in list_copies(cache, dataset.ref):
+        cache.delete(copy.location)
+    for copy in list_copies(under, dataset.ref):
+        if copy.is_staged or copy.location == dataset.under_location or _is_copy_of(dataset, under, copy):
+            under.delete(copy.location)
 
 
-def _made_for(dataset: Dataset, under: Backend, place: Place) -> bool:
+def _is_copy_of(dataset: Dataset, under: Backend, copy: CopyLocation) -> bool:
     try:
-        told = sidecar.read(under.read_small(place.location, sidecar.NAME), where=place.location)
+        record = sidecar.decode(under.read_small(copy.location, sidecar.FILE_NAME), where=copy.location)
     except (FileNotFoundError, PersistenceError):
         return False
-    return told.ref == dataset.ref and told.created_at == dataset.created_at
+    return record.ref == dataset.ref and record.created_at == dataset.created_at

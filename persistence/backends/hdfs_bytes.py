@@ -1,4 +1,4 @@
-"""The bytes of HDFS files, by HDFS's own protocol (hdfs-native), each step with a deadline."""
+"""Reads and writes the bytes of HDFS files over HDFS's native protocol (hdfs-native), each step with a deadline."""
 
 from __future__ import annotations
 
@@ -13,60 +13,60 @@ from typing import Any, TypeVar
 
 from hdfs_native import Client
 
-from springline.persistence.backends.webhdfs import refusal
+from springline.persistence.backends.webhdfs import translate_hdfs_error
 from springline.persistence.errors import StorageUnavailableError
 
-_PIECES = 16  # to a chunk
-_SECONDS = 60.0  # of one step: a pipeline that lost its DataNode has mended itself by then, or does not
+_PACKETS_PER_CHUNK = 16  # packets per chunk
+_STEP_TIMEOUT = 60.0  # timeout (s) of a step: a pipeline without its DataNode has recovered by then, or does not
 _CONFIG = {
-    # Else it asks a NameNode that is down for three minutes.
+    # Otherwise it retries an unavailable NameNode for three minutes.
     "dfs.client.failover.max.attempts": "2",
     "dfs.client.socket-timeout": "10000",
     "dfs.client.block.write.replace-datanode-on-failure.best-effort": "true",
 }
-_SAID = re.compile(r'^\w*RPCError\("(?P<exception>[\w.$]+)", "(?P<message>.*)"\)$', re.DOTALL)
-_Answer = TypeVar("_Answer")
+_RPC_ERROR = re.compile(r'^\w*RPCError\("(?P<exception>[\w.$]+)", "(?P<message>.*)"\)$', re.DOTALL)
+_Result = TypeVar("_Result")
 
 
 class HdfsBytes:
     """Reads and writes files of the HDFS at `server` (hdfs://host:port).
 
     As with every client of Hadoop, HADOOP_CONF_DIR says where Kerberos, SASL and a pair of NameNodes are
-    configured, and HADOOP_TOKEN_FILE_LOCATION where tokens are; HADOOP_USER_NAME goes before `user`.
+    configured, and HADOOP_TOKEN_FILE_LOCATION where tokens are; HADOOP_USER_NAME takes precedence over `user`.
     """
 
-    def __init__(self, server: str, *, user: str = "", seconds: float = _SECONDS) -> None:
+    def __init__(self, server: str, *, user: str = "", seconds: float = _STEP_TIMEOUT) -> None:
         self.server = server
         self._user = user
         self._seconds = seconds
 
     def read(self, path: str) -> Iterator[bytes]:
-        """The bytes of the file at `path`, in chunks."""
-        reader = self.step(path, lambda: self._client().read(path))
-        left = len(reader)
-        stream = reader.read_range_stream(0, left)  # half as quick again as reads of a megabyte
-        while left:
-            chunk = self.step(path, lambda: _gathered(stream))
+        """Yield the bytes of the file at `path`, in chunks."""
+        reader = self.run_step(path, lambda: self._client().read(path))
+        remaining = len(reader)
+        stream = reader.read_range_stream(0, remaining)  # 1.5 times as fast as reads of a megabyte
+        while remaining:
+            chunk = self.run_step(path, lambda: _read_chunk(stream))
             if not chunk:
-                raise StorageUnavailableError(f"{self.server}{path} ended {left:,} bytes too early")
-            left -= len(chunk)
+                raise StorageUnavailableError(f"{self.server}{path} ended {remaining:,} bytes too early")
+            remaining -= len(chunk)
             yield chunk
 
-    def create(self, path: str) -> Writing:
-        """Open the new file `path` for writing; the folders above are made."""
-        return Writing(self, path, self.step(path, lambda: self._client().create(path)))
+    def create(self, path: str) -> HdfsUpload:
+        """Create the file `path` and open it for writing; parent folders are created."""
+        return HdfsUpload(self, path, self.run_step(path, lambda: self._client().create(path)))
 
-    def step(self, path: str, do: Callable[[], _Answer]) -> _Answer:
-        """What `do` answers, within the deadline; it is left behind if it takes longer."""
-        answers: queue.SimpleQueue[tuple[_Answer | None, Exception | None]] = queue.SimpleQueue()
+    def run_step(self, path: str, action: Callable[[], _Result]) -> _Result:
+        """Return the result of `action`, or raise after the deadline; the action then continues in its thread."""
+        answers: queue.SimpleQueue[tuple[_Result | None, Exception | None]] = queue.SimpleQueue()
 
-        def work() -> None:
+        def run_action() -> None:
             try:
-                answers.put((do(), None))
+                answers.put((action(), None))
             except Exception as error:
                 answers.put((None, error))
 
-        threading.Thread(target=work, name=f"{self.server}{path}", daemon=True).start()
+        threading.Thread(target=run_action, name=f"{self.server}{path}", daemon=True).start()
         try:
             answer, error = answers.get(timeout=self._seconds)
         except queue.Empty:
@@ -74,14 +74,14 @@ class HdfsBytes:
                 f"{self.server}{path}: no answer in {self._seconds:.0f} s; are the NameNode and the DataNodes running?"
             ) from None
         if error is not None:
-            raise _told(error, f"{self.server}{path}") from error
+            raise _translate_error(error, f"{self.server}{path}") from error
         return answer  # type: ignore[return-value]
 
     def _client(self) -> Client:
-        return _connected(self.server, self._user, os.getpid())
+        return _cached_client(self.server, self._user, os.getpid())
 
 
-class Writing:
+class HdfsUpload:
     """A file that is being written."""
 
     def __init__(self, content: HdfsBytes, path: str, writer: Any) -> None:
@@ -91,32 +91,32 @@ class Writing:
 
     def write(self, chunk: bytes) -> None:
         """Send the next bytes."""
-        self._content.step(self._path, lambda: self._writer.write(chunk))
+        self._content.run_step(self._path, lambda: self._writer.write(chunk))
 
     def close(self) -> None:
-        """Make it whole: every replica has acknowledged every byte."""
-        self._content.step(self._path, self._writer.close)
+        """Complete the file: every replica has acknowledged every byte."""
+        self._content.run_step(self._path, self._writer.close)
 
 
 @cache
-def _connected(server: str, user: str, process: int) -> Client:
-    """One client a server and process, kept for ever: letting go of one can wait for ever for its own threads."""
-    if user:  # there is no other way to tell the library
+def _cached_client(server: str, user: str, process: int) -> Client:
+    """Return one client per server and process, never released: its destructor can block forever on its own threads."""
+    if user:  # the library has no other parameter for it
         os.environ.setdefault("HADOOP_USER_NAME", user)
     return Client(server, _CONFIG)
 
 
-def _gathered(stream: Iterator[bytes]) -> bytes:
-    """About a megabyte of what comes in pieces of 64 kB."""
-    return b"".join(islice(stream, _PIECES))
+def _read_chunk(stream: Iterator[bytes]) -> bytes:
+    """Read about a megabyte from pieces of 64 kB."""
+    return b"".join(islice(stream, _PACKETS_PER_CHUNK))
 
 
-def _told(error: Exception, where: str) -> Exception:
-    """What the library says as text, as an error of this package; pure."""
+def _translate_error(error: Exception, where: str) -> Exception:
+    """Return the error of this package for the text of a library error; a pure function."""
     if isinstance(error, FileNotFoundError):
-        return refusal("FileNotFoundException", str(error), where)
+        return translate_hdfs_error("FileNotFoundException", str(error), where)
     if isinstance(error, FileExistsError):
-        return refusal("FileAlreadyExistsException", str(error), where)
-    if (said := _SAID.match(str(error))) is None:
-        return refusal(type(error).__name__, str(error), where)
-    return refusal(said["exception"], said["message"].replace("\\n", "\n").replace('\\"', '"'), where)
+        return translate_hdfs_error("FileAlreadyExistsException", str(error), where)
+    if (match := _RPC_ERROR.match(str(error))) is None:
+        return translate_hdfs_error(type(error).__name__, str(error), where)
+    return translate_hdfs_error(match["exception"], match["message"].replace("\\n", "\n").replace('\\"', '"'), where)

@@ -1,6 +1,6 @@
-"""The checksum that HDFS tells of a whole file, worked out from the bytes while they are sent.
+"""HDFS's checksum of a whole file, computed from the bytes while they are sent.
 
-HDFS keeps a CRC32C of every 512 bytes, verified by the DataNodes as the bytes come in; the checksum of
+HDFS keeps a CRC32C of every 512 bytes, verified by the DataNodes as they receive the bytes; the checksum of
 a file is the MD5 of the MD5s of its blocks' CRCs (org.apache.hadoop.fs.MD5MD5CRC32FileChecksum).
 """
 
@@ -14,57 +14,59 @@ from typing import Any
 
 from crc32c import crc32c
 
-_PIECE = 512  # dfs.bytes-per-checksum, unless somebody changed it
-_LEAST = 32  # HDFS digests its buffer with the zeros after its end; it begins so large and doubles
+_CHUNK_BYTES = 512  # dfs.bytes-per-checksum, unless configured otherwise
+_MIN_BUFFER_BYTES = 32  # HDFS digests its buffer including the trailing zeros; it starts at this size and doubles
 
 
-class FileSum:
-    """Grows with the bytes of a file whose blocks are of `block` bytes, a multiple of 512."""
+class HdfsChecksum:
+    """Incremental checksum of a file with blocks of `block` bytes, a multiple of 512."""
 
     def __init__(self, block: int) -> None:
         self._block = block
-        self._left = block
-        self._rest = b""
-        self._open = md5(usedforsecurity=False)
-        self._blocks: list[bytes] = []
+        self._block_remaining = block
+        self._unhashed = b""
+        self._block_hasher = md5(usedforsecurity=False)
+        self._block_digests: list[bytes] = []
 
     def update(self, chunk: bytes) -> None:
-        """Take the next bytes."""
-        data = memoryview(self._rest + chunk if self._rest else chunk)
-        at = 0
-        while (size := min(self._left, len(data) - at)) >= _PIECE:
-            size -= size % _PIECE
-            self._take(data[at : at + size])
-            at += size
-            self._left -= size
-            if not self._left:
+        """Add the next bytes."""
+        data = memoryview(self._unhashed + chunk if self._unhashed else chunk)
+        offset = 0
+        while (size := min(self._block_remaining, len(data) - offset)) >= _CHUNK_BYTES:
+            size -= size % _CHUNK_BYTES
+            self._add_chunks(data[offset : offset + size])
+            offset += size
+            self._block_remaining -= size
+            if not self._block_remaining:
                 self._end_block()
-        self._rest = bytes(data[at:])
+        self._unhashed = bytes(data[offset:])
 
-    def is_that_of(self, told: Mapping[str, Any]) -> bool:
-        """Whether HDFS tells the same of a file; also no if it tells a checksum of another kind. To be asked once."""
-        if self._rest:
-            self._take(memoryview(self._rest))
-        if self._rest or self._left < self._block:
+    def matches(self, file_checksum: Mapping[str, Any]) -> bool:
+        """Whether HDFS reports the same checksum; False if it is of another kind. May be called only once."""
+        if self._unhashed:
+            self._add_chunks(memoryview(self._unhashed))
+        if self._unhashed or self._block_remaining < self._block:
             self._end_block()
-        size = _LEAST
-        while size < 16 * len(self._blocks):
+        size = _MIN_BUFFER_BYTES
+        while size < 16 * len(self._block_digests):
             size *= 2
-        whole = md5(b"".join(self._blocks).ljust(size, b"\0"), usedforsecurity=False).digest()
-        a_block = self._block // _PIECE if len(self._blocks) > 1 else 0
-        stored = bytes.fromhex(told["bytes"])[:28]
+        digest = md5(b"".join(self._block_digests).ljust(size, b"\0"), usedforsecurity=False).digest()
+        chunks_per_block = self._block // _CHUNK_BYTES if len(self._block_digests) > 1 else 0
+        stored = bytes.fromhex(file_checksum["bytes"])[:28]
         return (
-            told["algorithm"] == f"MD5-of-{a_block}MD5-of-{_PIECE}CRC32C"
-            and stored == _PIECE.to_bytes(4, "big") + a_block.to_bytes(8, "big") + whole
+            file_checksum["algorithm"] == f"MD5-of-{chunks_per_block}MD5-of-{_CHUNK_BYTES}CRC32C"
+            and stored == _CHUNK_BYTES.to_bytes(4, "big") + chunks_per_block.to_bytes(8, "big") + digest
         )
 
-    def _take(self, data: memoryview) -> None:
-        sums = array("I", [crc32c(data[at : at + _PIECE]) for at in range(0, len(data), _PIECE)])
+    def _add_chunks(self, data: memoryview) -> None:
+        sums = array(
+            "I", [crc32c(data[offset : offset + _CHUNK_BYTES]) for offset in range(0, len(data), _CHUNK_BYTES)]
+        )
         if sys.byteorder == "little":
             sums.byteswap()
-        self._open.update(sums)
+        self._block_hasher.update(sums)
 
     def _end_block(self) -> None:
-        self._blocks.append(self._open.digest())
-        self._open = md5(usedforsecurity=False)
-        self._left = self._block
+        self._block_digests.append(self._block_hasher.digest())
+        self._block_hasher = md5(usedforsecurity=False)
+        self._block_remaining = self._block

@@ -1,4 +1,4 @@
-"""What remote stores have in common: a tree of folders that can only be listed one at a time."""
+"""Base for remote stores: a tree of folders that can only be listed one at a time."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from pathlib import PurePosixPath
 
 import xxhash
 
-from springline.persistence.backends.spec import Backend, File, Manifest, visible
+from springline.persistence.backends.spec import Backend, File, Manifest, is_data_file
 from springline.persistence.errors import InvalidPathError
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """What lies directly in a folder, as `ListedBackend` is told by its store.
+class FolderEntry:
+    """A file or folder directly in a folder, as the store lists it for `ListedBackend`.
 
     Args:
         name: without any `/`.
-        folder: whether it is a folder itself.
-        bytes: its size, where it is a file.
+        is_folder: whether it is a folder itself.
+        bytes: its size, if it is a file.
 
     Example:
-        >>> Entry("part-0.parquet", False, 1_000).bytes
+        >>> FolderEntry("part-0.parquet", False, 1_000).bytes
         1000
     """
 
     name: str
-    folder: bool
+    is_folder: bool
     bytes: int = 0
 
 
-# Lists a folder by its location, "" being the root; raises FileNotFoundError if it is none.
-List = Callable[[str], Sequence[Entry]]
+# Lists a folder by its location, "" being the root; raises FileNotFoundError if it is not a folder.
+FolderLister = Callable[[str], Sequence[FolderEntry]]
 
 
 class ListedBackend(Backend):
-    """A store that can only list one folder at a time, and whose bytes are checked by reading them back.
+    """A store that can only list one folder at a time, and whose bytes are verified by reading them back.
 
-    A class of your own adds `_entries`, which lists a folder, and what else `Backend` wants: `exists`, `files`,
+    A subclass implements `_entries`, which lists a folder, and the other methods of `Backend`: `exists`, `files`,
     `chunks`, `create`, `rename`, `delete`, `names`, `read_small` and `write_small`.
 
     Args:
@@ -50,7 +50,7 @@ class ListedBackend(Backend):
         InvalidPathError: from every method, for a location outside of the root.
 
     Example:
-        A whole store of this kind is in docs/howto.md::
+        A complete store of this kind is in docs/howto.md::
 
             class RememberingBackend(ListedBackend):
                 def __init__(self):
@@ -62,11 +62,11 @@ class ListedBackend(Backend):
         self._root = self._uri.removeprefix(server)
 
     @abstractmethod
-    def _entries(self, location: str) -> Sequence[Entry]:
-        """What lies directly at `location`, "" being the root; raises FileNotFoundError if that is no folder."""
+    def _entries(self, location: str) -> Sequence[FolderEntry]:
+        """List the folder at `location`, "" being the root; raises FileNotFoundError if it is not a folder."""
 
     def uri(self, location: str) -> str:
-        # Hadoop takes a path as it stands; a percent-encoded one would name another file.
+        # Hadoop takes a path literally; a percent-encoded one would name another file.
         return f"{self._uri}/{checked_below(self._uri, location)}"
 
     def manifest(self, location: str) -> Manifest:
@@ -82,7 +82,7 @@ class ListedBackend(Backend):
         return f"{self._root}/{checked_below(self._uri, *texts)}"
 
     def _folder(self, location: str) -> str:
-        """The path of a folder that was found by walking, or of the root."""
+        """Return the path of a folder found by a walk, or of the root."""
         return f"{self._root}/{location}" if location else self._root or "/"
 
     def _checksum(self, location: str, name: str) -> str:
@@ -93,14 +93,14 @@ class ListedBackend(Backend):
 
 
 def checked_below(where: str, *texts: str) -> str:
-    """The relative path that `texts` make together, once none of them leads out of its root.
+    """Join `texts` to a relative path, after checking that none of them leads out of its root.
 
     Args:
         where: the root, for the error.
-        texts: parts of the path; each may hold `/`.
+        texts: parts of the path; each may contain `/`.
 
     Raises:
-        InvalidPathError: a part is empty, absolute, or holds `..` or a NUL.
+        InvalidPathError: a part is empty, absolute, or contains `..` or a NUL.
 
     Example:
         >>> checked_below("memory://here", "etl/clean/@1", "part-0.parquet")
@@ -112,72 +112,73 @@ def checked_below(where: str, *texts: str) -> str:
     return str(PurePosixPath(*texts))
 
 
-def files_below(entries: List, top: str) -> Iterator[File]:
-    """Every file below `top` that is part of a generation, in folders of any depth, their checksums left empty.
+def files_below(entries: FolderLister, top: str) -> Iterator[File]:
+    """Yield every file below `top` that is part of a generation, in folders of any depth, without checksums.
 
     Args:
-        entries: lists a folder by its location, the root being `""`; raises `FileNotFoundError` if it is none.
+        entries: lists a folder by its location, the root being `""`; raises `FileNotFoundError` if it is not a folder.
         top: the location to begin with.
 
     Raises:
-        FileNotFoundError: `top` is no folder.
+        FileNotFoundError: `top` is not a folder.
 
     Example:
-        >>> tree = {"a/@1": [Entry("x", True), Entry("_SUCCESS", False)], "a/@1/x": [Entry("part", False, 10)]}
+        >>> top = [FolderEntry("x", True), FolderEntry("_SUCCESS", False)]
+        >>> tree = {"a/@1": top, "a/@1/x": [FolderEntry("part", False, 10)]}
         >>> list(files_below(lambda location: tree[location], "a/@1"))
         [File(name='x/part', bytes=10, checksum='')]
     """
     for entry in entries(top):
-        yield from _files(entries, top, entry, "")
+        yield from _walk_files(entries, top, entry, "")
 
 
-def copies_below(entries: List) -> Iterator[str]:
-    """Every folder whose name begins with `@` or `.@`, and nothing in it."""
-    for location, name in _folders(entries, ""):
+def copies_below(entries: FolderLister) -> Iterator[str]:
+    """Yield every folder whose name begins with `@` or `.@`, without descending into it."""
+    for location, name in _walk_folders(entries, ""):
         if name.startswith(("@", ".@")):
             yield location
 
 
-def locations_below(entries: List, marker: str) -> Iterator[str]:
-    """Every folder that holds a file called `marker`, hidden folders left out."""
-    waiting = [""]
-    while waiting:
-        location = waiting.pop()
-        inside = _unless_gone(entries, location)
-        if location and any(entry.name == marker and not entry.folder for entry in inside):
+def locations_below(entries: FolderLister, marker: str) -> Iterator[str]:
+    """Yield every folder that contains a file called `marker`, except hidden folders."""
+    pending = [""]
+    while pending:
+        location = pending.pop()
+        children = _list_if_present(entries, location)
+        if location and any(entry.name == marker and not entry.is_folder for entry in children):
             yield location
-        waiting += [_join(location, e.name) for e in inside if e.folder and not e.name.startswith(".")]
+        pending += [_join(location, e.name) for e in children if e.is_folder and not e.name.startswith(".")]
 
 
-def _folders(entries: List, top: str) -> Iterator[tuple[str, str]]:
-    waiting = [(top, "")]
-    while waiting:
-        location, name = waiting.pop()
+def _walk_folders(entries: FolderLister, top: str) -> Iterator[tuple[str, str]]:
+    pending = [(top, "")]
+    while pending:
+        location, name = pending.pop()
         if name:
             yield location, name
         if not name.startswith(("@", ".@")):
-            inside = _unless_gone(entries, location)
-            waiting += [(_join(location, e.name), e.name) for e in inside if e.folder]
+            children = _list_if_present(entries, location)
+            pending += [(_join(location, e.name), e.name) for e in children if e.is_folder]
 
 
-def _files(entries: List, top: str, entry: Entry, above: str) -> Iterator[File]:
-    name = _join(above, entry.name)
-    if not visible(entry.name):
+def _walk_files(entries: FolderLister, top: str, entry: FolderEntry, parent: str) -> Iterator[File]:
+    name = _join(parent, entry.name)
+    if not is_data_file(entry.name):
         return
-    if not entry.folder:
+    if not entry.is_folder:
         yield File(name, entry.bytes)
         return
-    for inner in _unless_gone(entries, f"{top}/{name}"):
-        yield from _files(entries, top, inner, name)
+    for inner in _list_if_present(entries, f"{top}/{name}"):
+        yield from _walk_files(entries, top, inner, name)
 
 
-def _unless_gone(entries: List, location: str) -> Sequence[Entry]:
-    """A folder that goes while the tree is walked is no error."""
+def _list_if_present(entries: FolderLister, location: str) -> Sequence[FolderEntry]:
+    """List a folder; one that is deleted during the walk counts as empty."""
     try:
         return entries(location)
     except FileNotFoundError:
         return ()
 
 
-def _join(above: str, name: str) -> str:
-    return f"{above}/{name}" if above else name
+def _join(parent: str, name: str) -> str:
+    return f"{parent}/{name}" if parent else name

@@ -16,24 +16,24 @@ import xxhash
 from springline.persistence.backends.bandwidth_limit import Link, limit_bandwidth
 from springline.persistence.backends.listing import checked_below
 from springline.persistence.backends.registry import StoreRequest
-from springline.persistence.backends.root_mark import NAME, RootMark, never
-from springline.persistence.backends.spec import Backend, File, Manifest, visible
+from springline.persistence.backends.root_mark import MARK_NAME, RootMark, never_in_use
+from springline.persistence.backends.spec import Backend, File, Manifest, is_data_file
 from springline.persistence.errors import CorruptCopyError, InvalidPathError, StorageFullError, StorageUnavailableError
-from springline.persistence.private_files import private_folder
+from springline.persistence.private_files import create_private_folder
 
 _CHUNK = 1 << 20
-_SYNC_EVERY = 8 << 20  # bytes of a file that crosses a slow link
+_SYNC_BYTES = 8 << 20  # bytes of a file on a slow link between two syncs
 
 
 def open_folder(request: StoreRequest) -> LocalBackend:
-    """The folder of a `file` URI, made where it is not there; as an under-store it is durable and has a mark."""
+    """Open the folder of a `file` URI, created if missing; as an under-store it is durable and has a mark."""
     parts = request.uri
     request.require(not parts.netloc and parts.path.startswith("/"), "file:///an/absolute/folder")
     request.require_options()
     root = Path(unquote(parts.path))
-    with suppress(OSError):  # out of reach for now: whoever uses it is told so, and may try again
+    with suppress(OSError):  # unreachable now: the first use raises the error, and may retry
         if (root.is_dir() and root.parent == request.settings.home) or (not root.is_dir() and not request.in_use()):
-            private_folder(root)  # one of a user's own that is there already keeps its rights
+            create_private_folder(root)  # an existing folder of a user keeps its permissions
     if request.role == "cache":
         return LocalBackend(root)
     store = LocalBackend(root, link=request.link, capacity=request.capacity, durable=True, in_use=request.in_use)
@@ -43,10 +43,10 @@ def open_folder(request: StoreRequest) -> LocalBackend:
 
 
 class LocalBackend(Backend):
-    """The folder `root`; `link` limits its bandwidth, `capacity` (bytes, 0: the disk's) what it holds.
+    """The folder `root`; `link` limits its bandwidth, `capacity` its size (bytes, 0: that of the disk).
 
-    A `durable` one syncs what it keeps to the disk, and its root is there already: a root that is
-    missing, or has no mark though it is `in_use`, is a disk that is not mounted, out of reach. A cache
+    A `durable` one syncs its files to the disk, and its root must exist: a root that is
+    missing, or has no mark though it is `in_use`, is a disk that is not mounted, and counts as unavailable. A cache
     whose root is missing is empty.
     """
 
@@ -57,32 +57,32 @@ class LocalBackend(Backend):
         link: Link | None = None,
         capacity: int = 0,
         durable: bool = False,
-        in_use: Callable[[], bool] = never,
+        in_use: Callable[[], bool] = never_in_use,
     ) -> None:
         self.root = root.resolve()
-        mark = self.root / NAME
+        mark = self.root / MARK_NAME
         self._mark = RootMark(str(self.root), mark.is_file, lambda: self._write_mark(mark), in_use)
         self._link = link
         self._capacity = capacity
         self._durable = durable
 
     def uri(self, location: str) -> str:
-        # Hadoop takes a path as it stands; a percent-encoded one would name another file.
+        # Hadoop takes a path literally; a percent-encoded one would name another file.
         return f"file://{self._path(location)}"
 
     def exists(self, location: str) -> bool:
-        path = self._reached(location)
-        with _speaking_of(path):
+        path = self._reachable_path(location)
+        with _translate_errors(path):
             return path.exists()
 
     def mark_root(self) -> None:
         if self._durable:
-            with _speaking_of(self.root):
-                self._mark.leave()
+            with _translate_errors(self.root):
+                self._mark.ensure()
 
     def files(self, location: str) -> tuple[File, ...]:
-        top = self._reached(location)
-        with _speaking_of(top):
+        top = self._reachable_path(location)
+        with _translate_errors(top):
             if not top.is_dir():
                 raise FileNotFoundError(errno.ENOENT, "no such location", str(top))
             return tuple(sorted(_files_below(top)))
@@ -93,28 +93,28 @@ class LocalBackend(Backend):
         return Manifest(tuple(File(file.name, file.bytes, self._checksum(top / file.name)) for file in files))
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
-        path = self._reached(location, name)
-        with _speaking_of(path):
-            yield from limit_bandwidth(self._link, _read(path))
+        path = self._reachable_path(location, name)
+        with _translate_errors(path):
+            yield from limit_bandwidth(self._link, _read_chunks(path))
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
-        path = self._reached(location, name)
-        with _speaking_of(path):
-            if self._capacity and self._used() + size > self._capacity:
+        path = self._reachable_path(location, name)
+        with _translate_errors(path):
+            if self._capacity and self._used_bytes() + size > self._capacity:
                 raise StorageFullError(f"{self.root} is full: {name} of {size:,} bytes does not fit")
             path.parent.mkdir(parents=True, exist_ok=True)
-            return cast(BinaryIO, _Sending(path, self._link, self._durable))
+            return cast(BinaryIO, _LocalWriter(path, self._link, self._durable))
 
     def rename(self, old: str, new: str) -> None:
-        place, target = self._reached(old), self._reached(new)
-        with _speaking_of(target):
+        source, target = self._reachable_path(old), self._reachable_path(new)
+        with _translate_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             if target.exists():
                 raise FileExistsError(errno.EEXIST, "the location exists", str(target))
             if self._durable:
-                self._mark.leave()
-                _sync_all_of(place)
-            place.rename(target)
+                self._mark.ensure()
+                _sync_tree(source)
+            source.rename(target)
             if self._durable:
                 for folder in target.parents:
                     _sync(folder)
@@ -122,17 +122,17 @@ class LocalBackend(Backend):
                         break
 
     def delete(self, location: str) -> None:
-        path = self._reached(location)
-        # Somebody else may be deleting the same: what has gone meanwhile is deleted.
-        with _speaking_of(path), suppress(FileNotFoundError):
+        path = self._reachable_path(location)
+        # Another process may be deleting the same: files that are missing by now count as deleted.
+        with _translate_errors(path), suppress(FileNotFoundError):
             while path.is_dir():
                 with suppress(FileNotFoundError):
                     shutil.rmtree(path)
             path.unlink()
 
     def names(self, location: str) -> tuple[str, ...]:
-        path = self._reached(location)
-        with _speaking_of(path):
+        path = self._reachable_path(location)
+        with _translate_errors(path):
             return tuple(sorted(entry.name for entry in path.iterdir())) if path.is_dir() else ()
 
     def locations(self, marker: str) -> Iterator[str]:
@@ -148,13 +148,13 @@ class LocalBackend(Backend):
             folders[:] = sorted(set(folders) - set(copies))
 
     def read_small(self, location: str, name: str) -> bytes:
-        path = self._reached(location, name)
-        with _speaking_of(path):
+        path = self._reachable_path(location, name)
+        with _translate_errors(path):
             return path.read_bytes()
 
     def write_small(self, location: str, name: str, content: bytes) -> None:
-        path = self._reached(location, name)
-        with _speaking_of(path):
+        path = self._reachable_path(location, name)
+        with _translate_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file:
                 file.write(content)
@@ -168,12 +168,12 @@ class LocalBackend(Backend):
             raise InvalidPathError(f"{location}/{name} leads out of {self.root} by a link")
         return path
 
-    def _reached(self, location: str, name: str = ".") -> Path:
+    def _reachable_path(self, location: str, name: str = ".") -> Path:
         path = self._path(location, name)
-        self._reach()
+        self._require_root()
         return path
 
-    def _reach(self) -> None:
+    def _require_root(self) -> None:
         if not self._durable:
             return
         if not self.root.is_dir():
@@ -186,55 +186,55 @@ class LocalBackend(Backend):
 
     def _checksum(self, path: Path) -> str:
         hasher = xxhash.xxh3_128()
-        with _speaking_of(path):
+        with _translate_errors(path):
             try:
-                for chunk in _read(path):
+                for chunk in _read_chunks(path):
                     hasher.update(chunk)
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
-                os.statvfs(self.root)  # a disk that does not even tell this is out of reach: no file of it is damaged
+                os.statvfs(self.root)  # raises if the whole disk is unavailable, which is no damage to this file
                 raise CorruptCopyError(f"{path}: {error.strerror}") from error
         return hasher.hexdigest()
 
     def _walk(self) -> Iterator[tuple[Path, list[str], list[str]]]:
-        self._reach()
-        with _speaking_of(self.root):
-            for folder, folders, files in os.walk(self.root, onerror=_unless_gone):
+        self._require_root()
+        with _translate_errors(self.root):
+            for folder, folders, files in os.walk(self.root, onerror=_ignore_missing):
                 yield Path(folder), folders, files
 
-    def _used(self) -> int:
+    def _used_bytes(self) -> int:
         return sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
 
 
-class _Sending:
-    """A file being written across a link."""
+class _LocalWriter:
+    """A file that is being written over a link."""
 
     def __init__(self, path: Path, link: Link | None, durable: bool) -> None:
         self._path = path
         self._stream = link.stream() if link else None
         self._durable = durable
-        self._unsynced = 0
+        self._unsynced_bytes = 0
         self._file = path.open("xb", buffering=0)
 
     def write(self, chunk: bytes) -> int:
-        with _speaking_of(self._path):
+        with _translate_errors(self._path):
             if self._stream:
                 self._stream.pass_bytes(len(chunk))
-            rest = memoryview(chunk)
-            while rest:  # a disk that is nearly full takes a part and says nothing
-                rest = rest[self._file.write(rest) :]
-            self._unsynced += len(chunk)
-            if self._stream and self._durable and self._unsynced >= _SYNC_EVERY:
-                os.fdatasync(self._file.fileno())  # while the link is the slower one; else all of it comes at the end
-                self._unsynced = 0
+            remaining = memoryview(chunk)
+            while remaining:  # a disk that is nearly full may write only a part, without an error
+                remaining = remaining[self._file.write(remaining) :]
+            self._unsynced_bytes += len(chunk)
+            if self._stream and self._durable and self._unsynced_bytes >= _SYNC_BYTES:
+                os.fdatasync(self._file.fileno())  # while the link is the bottleneck, not all at the end
+                self._unsynced_bytes = 0
             return len(chunk)
 
-    def __enter__(self) -> _Sending:
+    def __enter__(self) -> _LocalWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with _speaking_of(self._path):
+        with _translate_errors(self._path):
             if self._stream:
                 self._stream.finish()
             if self._durable:
@@ -243,8 +243,8 @@ class _Sending:
 
 
 @contextmanager
-def _speaking_of(path: Path) -> Iterator[None]:
-    """Turn the system's errors into this package's, naming the path."""
+def _translate_errors(path: Path) -> Iterator[None]:
+    """Translate the system's errors to this package's errors, naming the path."""
     try:
         yield
     except (FileNotFoundError, FileExistsError):
@@ -255,7 +255,7 @@ def _speaking_of(path: Path) -> Iterator[None]:
         raise StorageUnavailableError(f"{path}: {error.strerror or error}") from error
 
 
-def _read(path: Path) -> Iterator[bytes]:
+def _read_chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(_CHUNK):
             yield chunk
@@ -264,7 +264,7 @@ def _read(path: Path) -> Iterator[bytes]:
 def _files_below(top: Path) -> Iterator[File]:
     for path in top.rglob("*"):
         name = path.relative_to(top).as_posix()
-        if not visible(name):
+        if not is_data_file(name):
             continue
         if path.is_symlink():
             raise InvalidPathError(f"{path} is a link; a generation holds its bytes itself")
@@ -272,14 +272,14 @@ def _files_below(top: Path) -> Iterator[File]:
             yield File(name, path.stat().st_size)
 
 
-def _unless_gone(error: OSError) -> None:
-    """A folder that goes while it is walked is no error; one that cannot be read is."""
+def _ignore_missing(error: OSError) -> None:
+    """Ignore a folder that is deleted during the walk; raise other errors."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
 
-def _sync_all_of(top: Path) -> None:
-    """Sync every file below `top`, whoever wrote it, and the folders that name them."""
+def _sync_tree(top: Path) -> None:
+    """Sync every file below `top`, whoever wrote it, and the folders that contain them."""
     for folder, _, files in os.walk(top, topdown=False):
         for name in files:
             _sync(Path(folder, name))

@@ -1,4 +1,4 @@
-"""The mark in the root of an under-store: without it the folder is not the store, however healthy it looks.
+"""The mark in the root of an under-store: a folder without it is not the store, even if it is accessible.
 
 A disk that is not mounted, a mount point of HDFS or Alluxio without its mount, a NameNode that was formatted: each
 shows an empty folder. So a store is marked with an empty file before the first copy in it counts.
@@ -11,33 +11,34 @@ from dataclasses import dataclass
 
 from springline.persistence.errors import StorageUnavailableError
 
-NAME = ".springline-store"
+MARK_NAME = ".springline-store"
 
 
-def never() -> bool:
-    """Nothing was ever kept here."""
+def never_in_use() -> bool:
+    """Return False: the store was never used."""
     return False
 
 
 @dataclass(frozen=True)
 class RootMark:
-    """The mark of the store at `where`; `in_use`: whether the catalog says that there are copies in it."""
+    """The mark of the store at `location`; `in_use`: whether the catalog names copies in it."""
 
-    where: str
-    there: Callable[[], bool]
-    make: Callable[[], None]
-    in_use: Callable[[], bool] = never
+    location: str
+    exists: Callable[[], bool]
+    create: Callable[[], None]
+    in_use: Callable[[], bool] = never_in_use
 
     def require(self) -> None:
-        """Raise `StorageUnavailableError` if the store was used, and this is not it."""
-        if not self.there() and self.in_use():
+        """Raise `StorageUnavailableError` if the store is in use, and its mark is missing."""
+        if not self.exists() and self.in_use():
             raise StorageUnavailableError(
-                f"{self.where} is there, but not the mark {NAME} in it: is its disk mounted, is it the right folder? "
-                f"If it is the under-store, put an empty file {NAME} there"
+                f"{self.location} is there, but not the mark {MARK_NAME} in it: is "
+                f"its disk mounted, is it the right folder? "
+                f"If it is the under-store, put an empty file {MARK_NAME} there"
             )
 
-    def leave(self) -> None:
+    def ensure(self) -> None:
         """Mark a store that is used for the first time; raises `StorageUnavailableError` as `require` does."""
-        if not self.there():
+        if not self.exists():
             self.require()
-            self.make()
+            self.create()

@@ -1,4 +1,4 @@
-"""The contract of a place that holds bytes: every backend passes tests/conformance."""
+"""The interface of stores; every backend passes the suite in tests/conformance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import xxhash
 
 from springline.persistence.errors import StorageUnavailableError
 
-_NOWHERE = "@"  # the name of no copy
+_NOWHERE = "@"  # not the name of any copy
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -21,7 +21,7 @@ class File:
     Args:
         name: below the generation's location, with `/` between folders.
         bytes: its size.
-        checksum: of its bytes, xxh3 of 128 bits in hexadecimal; empty where it was not asked for.
+        checksum: of its bytes, xxh3 of 128 bits in hexadecimal; empty if it was not requested.
 
     Example:
         >>> File("part-0.parquet", 1_000).bytes
@@ -50,7 +50,7 @@ class Manifest:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files."""
+        """Total bytes of all files."""
         return sum(file.bytes for file in self.files)
 
     @property
@@ -63,13 +63,15 @@ class Manifest:
 class Backend(ABC):
     """A store: a tree of locations, each a folder of files that is written once.
 
-    Inherit it, or `ListedBackend`, for a store of your own, and hold that to `springline.testing.StoreSuite`.
+    To add a store, subclass it or `ListedBackend`, and test the subclass with `springline.testing.StoreSuite`.
+
     Locations and file names are relative and use `/`. Files whose name begins with `.` or `_` are
     the writer's own (success marks, checksums of Hadoop) and not part of a generation.
+
     Errors: `InvalidPathError` for a location outside the root, `StorageFullError`, `StorageUnavailableError` for what
-    cannot be told or done now, `FileNotFoundError` only for what is known not to be there: of an under-store whose
-    root vanished or has no mark (`persistence/backends/root_mark.py`) nothing is known. Where a disk cannot read some
-    of its bytes any more, the others being there, `manifest` raises `CorruptCopyError`.
+    cannot be determined or done now, `FileNotFoundError` only for what is known to be missing: in an under-store whose
+    root is missing or has no mark (`persistence/backends/root_mark.py`) nothing is known. If a disk can no longer read
+    some of the bytes of a file, `manifest` raises `CorruptCopyError`.
 
     Example:
         >>> from springline.testing import platform_in
@@ -82,14 +84,14 @@ class Backend(ABC):
 
     @abstractmethod
     def uri(self, location: str) -> str:
-        """The URI under which Spark reads and writes `location`."""
+        """Return the URI under which Spark reads and writes `location`."""
 
     @abstractmethod
     def exists(self, location: str) -> bool:
         """Whether anything is at `location`."""
 
-    def why_away(self) -> str:
-        """Why the store cannot be asked now, whatever there is to say of any one location; empty: it answers."""
+    def unavailable_reason(self) -> str:
+        """Return why the store does not respond now; empty if it does."""
         try:
             self.exists(_NOWHERE)
         except StorageUnavailableError as error:
@@ -97,20 +99,20 @@ class Backend(ABC):
         return ""
 
     def mark_root(self) -> None:  # noqa: B027
-        """Leave the mark without which an under-store counts as away, before the first copy in it counts.
+        """Create the mark without which an under-store counts as unavailable, before the first copy in it counts.
 
-        A store that may be emptied by a fault, as a cache may, has none.
+        A store that a fault may empty, such as a cache, has none.
         """
 
     @abstractmethod
     def files(self, location: str) -> tuple[File, ...]:
-        """The files below `location` with their sizes, sorted by name, checksums left empty."""
+        """Return the files below `location` with their sizes, sorted by name, without checksums."""
 
     @abstractmethod
     def manifest(self, location: str) -> Manifest:
-        """The files below `location` with checksums, worked out where the bytes are.
+        """Return the files below `location` with checksums, computed by the store.
 
-        A store that cannot do that is read back, across the link.
+        From a store that cannot compute them, the files are read back over the link.
         """
 
     def holds(self, location: str, sent: Manifest) -> bool:
@@ -122,15 +124,15 @@ class Backend(ABC):
 
     @abstractmethod
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
-        """The bytes of one file, across the link."""
+        """Yield the bytes of one file, over the link."""
 
     @abstractmethod
     def create(self, location: str, name: str, size: int) -> BinaryIO:
-        """Open a new file of `size` bytes for writing across the link; closing it makes it durable."""
+        """Open a new file of `size` bytes for writing over the link; closing it makes it durable."""
 
     @abstractmethod
     def rename(self, old: str, new: str) -> None:
-        """Move a location in one step, durable with all its files; `new` must not exist."""
+        """Move a location atomically, durable with all its files; `new` must not exist."""
 
     @abstractmethod
     def delete(self, location: str) -> None:
@@ -138,25 +140,25 @@ class Backend(ABC):
 
     @abstractmethod
     def locations(self, marker: str) -> Iterator[str]:
-        """Every location that holds a file named `marker`, hidden (unfinished) ones left out."""
+        """Yield every location that contains a file named `marker`, except hidden (unfinished) ones."""
 
     @abstractmethod
     def names(self, location: str) -> tuple[str, ...]:
-        """What lies directly at `location`, hidden names too, sorted; empty if nothing does."""
+        """Return the names directly at `location`, including hidden ones, sorted; empty if there are none."""
 
     @abstractmethod
     def copies(self) -> Iterator[str]:
-        """Every location whose last part begins with `@` or `.@`: the copies of generations, whole and half."""
+        """Yield every location whose last part begins with `@` or `.@`: the complete and partial copies."""
 
     @abstractmethod
     def read_small(self, location: str, name: str) -> bytes:
-        """The bytes of one small file, past the link's limit."""
+        """Return the bytes of one small file, not subject to the link's limit."""
 
     @abstractmethod
     def write_small(self, location: str, name: str, content: bytes) -> None:
-        """Write one small file, past the link's limit."""
+        """Write one small file, not subject to the link's limit."""
 
 
-def visible(name: str) -> bool:
+def is_data_file(name: str) -> bool:
     """Whether a file of this relative name is part of a generation."""
     return not any(part[0] in "._" for part in name.split("/"))

@@ -1,4 +1,4 @@
-"""The body of one HTTP request, sent chunk by chunk as it is made."""
+"""The body of one HTTP request, sent chunk by chunk as it is produced."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSCo
 
 
 class Upload:
-    """One request whose body is written piece by piece; the caller waits for the network, nothing is kept in memory.
+    """One request whose body is written in pieces; each write blocks on the network, nothing is buffered in memory.
 
-    Raises `OSError` and `http.client.HTTPException` as the network does.
+    Raises `OSError` and `http.client.HTTPException` for errors of the network.
     """
 
     def __init__(self, method: str, url: str, *, seconds: float, ca_bundle: str = "") -> None:
@@ -32,18 +32,18 @@ class Upload:
             self._connection.send(b"\r\n")
 
     def finish(self) -> tuple[int, bytes]:
-        """End the body; returns the status of the answer, and the answer."""
+        """End the body; returns the status and the body of the response."""
         try:
             self._connection.send(b"0\r\n\r\n")
-            return self.answer()
+            return self.read_response()
         finally:
             self._connection.close()
 
-    def answer(self) -> tuple[int, bytes]:
-        """What the server has answered: to be asked for once, and too when it stopped listening before the end."""
+    def read_response(self) -> tuple[int, bytes]:
+        """Return the server's response; call it once, also if the server stopped reading before the end."""
         response = self._connection.getresponse()
         return response.status, response.read()
 
     def abandon(self) -> None:
-        """Break off, so that the server knows that the body is not whole."""
+        """Close the connection, so that the server knows that the body is incomplete."""
         self._connection.close()

@@ -1,1 +1,1 @@
-"""The catalog: what is known of every generation, who claims it, who reads it, kept in a database."""
+"""The catalog: a database of all generations, claims and readers."""

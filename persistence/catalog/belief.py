@@ -1,4 +1,4 @@
-"""What only the catalog says to be in the under-store, while that does not answer."""
+"""Counts of the copies that cannot be verified while the under-store does not respond."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from sqlalchemy import Connection, and_, func, not_, select
 
 from springline.persistence.catalog import schema
 from springline.persistence.catalog.schema import generation
-from springline.persistence.text.formatting import counted, say_bytes
+from springline.persistence.text.formatting import format_bytes, format_count
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
-    """Committed generations whose copy cannot be asked for; `alone`: those that are in no other place."""
+class UnverifiedCopies:
+    """Committed generations with a copy that cannot be verified; `sole_copies`: those that have no other copy."""
 
     datasets: int
     bytes: int
-    alone: int
-    alone_bytes: int
+    sole_copies: int
+    sole_copy_bytes: int
 
 
-def belief_from(connection: Connection) -> Belief:
-    """What the catalog says in one transaction."""
-    below = and_(schema.persisted, schema.committed)
+def count_unverified_copies(connection: Connection) -> UnverifiedCopies:
+    """Count them in the catalog, within one transaction."""
+    is_unverified = and_(schema.is_persisted, schema.is_committed)
     summed = select(func.count(), func.coalesce(func.sum(generation.c.bytes), 0))
-    datasets, size = connection.execute(summed.where(below)).one()
-    alone, alone_size = connection.execute(summed.where(below, not_(schema.in_cache))).one()
-    return Belief(int(datasets), int(size), int(alone), int(alone_size))
+    datasets, size = connection.execute(summed.where(is_unverified)).one()
+    sole_copies, sole_copy_bytes = connection.execute(summed.where(is_unverified, not_(schema.is_cached))).one()
+    return UnverifiedCopies(int(datasets), int(size), int(sole_copies), int(sole_copy_bytes))
 
 
-def say_belief(belief: Belief) -> str:
-    """A belief in one sentence."""
-    held = f"{counted(belief.datasets, 'dataset')} ({say_bytes(belief.bytes)})"
-    if not belief.alone:
-        return f"Only the catalog says that it holds {held}; all of that is in the cache, too."
-    alone = f"{counted(belief.alone, 'dataset')} ({say_bytes(belief.alone_bytes)})"
-    return f"Only the catalog says that it holds {held}, of which {alone} can be read nowhere else now."
+def describe_unverified_copies(copies: UnverifiedCopies) -> str:
+    """Describe unverified copies in one sentence."""
+    total = f"{format_count(copies.datasets, 'dataset')} ({format_bytes(copies.bytes)})"
+    if not copies.sole_copies:
+        return f"Only the catalog says that it holds {total}; all of that is in the cache, too."
+    sole = f"{format_count(copies.sole_copies, 'dataset')} ({format_bytes(copies.sole_copy_bytes)})"
+    return f"Only the catalog says that it holds {total}, of which {sole} can be read nowhere else now."

@@ -1,4 +1,4 @@
-"""The catalog: changes what is known of generations and operations, one transaction at a time."""
+"""The catalog: changes the records of generations and operations, one transaction at a time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, func, insert, select, update
 
-from springline.persistence.backends.copy_layout import cache_place
+from springline.persistence.backends.copy_layout import cache_copy_location
 from springline.persistence.catalog import schema
-from springline.persistence.catalog.dag_runs import Runs
+from springline.persistence.catalog.dag_runs import DagRuns
 from springline.persistence.catalog.generations import Generations
 from springline.persistence.catalog.lineage_query import children_of, operations_of
-from springline.persistence.catalog.records import insert_of, key_of, load, sliced
+from springline.persistence.catalog.records import chunks_of, insert_of, key_of, load_datasets
 from springline.persistence.catalog.risk_samples import RiskSamples
 from springline.persistence.catalog.schema import commit_counter, db_now, generation, operation, source
 from springline.persistence.catalog.schema import transition as transitions
 from springline.persistence.errors import TransitionError
 from springline.persistence.model.dataset import (
-    Cache,
+    CacheState,
     Call,
     Dataset,
     Operation,
@@ -29,43 +29,43 @@ from springline.persistence.model.dataset import (
     Phase,
     Ref,
     Strategy,
-    Under,
-    checked_path,
+    UnderStoreState,
+    validate_path,
 )
-from springline.persistence.model.transitions import START, Event, State, after
-from springline.persistence.text.redaction import redacted
+from springline.persistence.model.transitions import INITIAL_STATE, Event, GenerationState, next_state
+from springline.persistence.text.redaction import redact_secrets
 
 logger = logging.getLogger("springline.catalog")
 
-_ALWAYS: Mapping[str, Any] = MappingProxyType({})
+_NO_CONDITIONS: Mapping[str, Any] = MappingProxyType({})
 
 
-class Catalog(Generations, Runs, RiskSamples):
+class Catalog(Generations, DagRuns, RiskSamples):
     """Records generations, operations, DAG runs, readers and measurements in one database."""
 
-    def __init__(self, url: str, *, who: str = "", patience: float = 0.0) -> None:
-        super().__init__(url, patience=patience)
-        self.who = who
-        self._heard: list[Callable[[Event, Dataset], None]] = []
+    def __init__(self, url: str, *, actor: str = "", timeout: float = 0.0) -> None:
+        super().__init__(url, timeout=timeout)
+        self.actor = actor
+        self._listeners: list[Callable[[Event, Dataset], None]] = []
 
-    def acting_as(self, who: str) -> Catalog:
-        """The same catalog, whose changes are noted as made by `who`."""
-        same = copy(self)
-        same.who = who
-        return same
+    def acting_as(self, actor: str) -> Catalog:
+        """Return the same catalog with `actor` recorded as the author of its changes."""
+        clone = copy(self)
+        clone.actor = actor
+        return clone
 
-    def hear(self, told: Callable[[Event, Dataset], None]) -> None:
-        """Have `told` called after every change of state that is made here (but claims), once it is in the database."""
-        self._heard.append(told)
+    def subscribe(self, listener: Callable[[Event, Dataset], None]) -> None:
+        """Call `listener` after every committed change of state made through this object, except claims."""
+        self._listeners.append(listener)
 
-    def announce(self, event: Event, dataset: Dataset) -> None:
-        """Call whoever wants to hear of changes; `dataset` is as it is after the change.
+    def notify(self, event: Event, dataset: Dataset) -> None:
+        """Call all listeners with `dataset` as it is after the change.
 
-        The change is made: an error of theirs is logged, and whoever made it goes on.
+        The change is already committed: an exception of a listener is logged and not raised.
         """
-        for told in self._heard:
+        for listener in self._listeners:
             try:
-                told(event, dataset)
+                listener(event, dataset)
             except Exception:
                 logger.exception("%s: %s was not told on", dataset.ref, event)
 
@@ -80,35 +80,35 @@ class Catalog(Generations, Runs, RiskSamples):
         strategy: Strategy,
         origin: Origin = Origin(),
         checkpoint: bool = False,
-        wanted: bool = True,
+        persist_requested: bool = True,
         expected_bytes: int = 0,
     ) -> Dataset:
         """Open the next generation of `path`; raises `InvalidPathError`, `UnknownDatasetError` for an unknown source.
 
-        Open generations of the same path by the same task of the same DAG run belong to a try that
-        is over, and are abandoned.
+        Open generations of the same path by the same task of the same DAG run belong to an earlier try and are
+        abandoned.
         """
-        checked_path(path)
-        tries = []
-        with self.writing() as connection:
-            if connection.dialect.name == "postgresql":  # elsewhere only one writes at a time anyway
+        validate_path(path)
+        abandoned = []
+        with self.write_transaction() as connection:
+            if connection.dialect.name == "postgresql":  # elsewhere there is only one writer at a time anyway
                 connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(path))))
             if origin.run_id:
-                mine = and_(generation.c.path == path, generation.c.phase == "open", _by(origin))
-                for identity in connection.scalars(select(generation.c.id).where(mine)).all():
-                    self.apply(connection, identity, Event.ABANDONED, why="another try of the task began")
-                    tries.append(load(connection, [identity])[identity])
+                open_by_same_task = and_(generation.c.path == path, generation.c.phase == "open", _is_made_by(origin))
+                for identity in connection.scalars(select(generation.c.id).where(open_by_same_task)).all():
+                    self.apply(connection, identity, Event.ABANDONED, reason="another try of the task began")
+                    abandoned.append(load_datasets(connection, [identity])[identity])
             newest = connection.scalar(select(func.max(generation.c.generation)).where(generation.c.path == path))
             number = (newest or 0) + 1
             identity = connection.execute(
                 insert(generation).values(
                     path=path,
                     generation=number,
-                    phase=START.phase.value,
-                    cache=START.cache.value,
-                    under=START.under.value,
+                    phase=INITIAL_STATE.phase.value,
+                    cache=INITIAL_STATE.cache.value,
+                    under=INITIAL_STATE.under.value,
                     strategy=strategy.value,
-                    wanted=wanted and strategy is not Strategy.CACHE_ONLY,
+                    wanted=persist_requested and strategy is not Strategy.CACHE_ONLY,
                     checkpoint=checkpoint,
                     operation=call.name if call else None,
                     version=call.version if call else None,
@@ -116,7 +116,7 @@ class Catalog(Generations, Runs, RiskSamples):
                     dag_id=origin.dag_id,
                     run_id=origin.run_id,
                     task_id=origin.task_id,
-                    cache_location=cache_place(Ref(path, number)),
+                    cache_location=cache_copy_location(Ref(path, number)),
                     bytes=expected_bytes,
                     created_at=db_now(),
                 )
@@ -125,11 +125,11 @@ class Catalog(Generations, Runs, RiskSamples):
                 connection.execute(
                     insert(source).values(generation_id=identity, position=position, source_id=key_of(connection, ref))
                 )
-            self.log(connection, identity, "began", START, "")
-            begun = load(connection, [identity])[identity]
-        for dataset in tries:
-            self.announce(Event.ABANDONED, dataset)
-        return begun
+            self.log_event(connection, identity, "began", INITIAL_STATE, "")
+            new_dataset = load_datasets(connection, [identity])[identity]
+        for dataset in abandoned:
+            self.notify(Event.ABANDONED, dataset)
+        return new_dataset
 
     def apply(
         self,
@@ -137,11 +137,11 @@ class Catalog(Generations, Runs, RiskSamples):
         identity: int,
         event: Event,
         *,
-        why: str = "",
-        only_if: Mapping[str, Any] = _ALWAYS,
-        **also: Any,
-    ) -> State:
-        """Carry one event out, compare-and-set, together with the columns in `also`.
+        reason: str = "",
+        only_if: Mapping[str, Any] = _NO_CONDITIONS,
+        **columns: Any,
+    ) -> GenerationState:
+        """Apply one event as a compare-and-set, and set the columns in `columns`.
 
         `only_if` names columns that must still have these values. Raises `TransitionError`.
         """
@@ -150,9 +150,9 @@ class Catalog(Generations, Runs, RiskSamples):
                 generation.c.phase, generation.c.cache, generation.c.under, generation.c.path, generation.c.generation
             ).where(generation.c.id == identity)
         ).one()
-        before = State(Phase(row.phase), Cache(row.cache), Under(row.under))
+        before = GenerationState(Phase(row.phase), CacheState(row.cache), UnderStoreState(row.under))
         try:
-            state = after(event, before)
+            state = next_state(event, before)
         except TransitionError as refusal:
             raise TransitionError(f"{row.path}@{row.generation}: {refusal}") from None
         unchanged = [
@@ -165,139 +165,147 @@ class Catalog(Generations, Runs, RiskSamples):
         changed = connection.execute(
             update(generation)
             .where(*unchanged)
-            .values(phase=state.phase.value, cache=state.cache.value, under=state.under.value, **also)
+            .values(phase=state.phase.value, cache=state.cache.value, under=state.under.value, **columns)
         ).rowcount
         if changed != 1:
             raise TransitionError(f"{row.path}@{row.generation}: {event} came too late, somebody else was first")
-        self.log(connection, identity, event.value, state, why)
+        self.log_event(connection, identity, event.value, state, reason)
         return state
 
     def change(
-        self, ref: Ref, event: Event, *, why: str = "", only_if: Mapping[str, Any] = _ALWAYS, **also: Any
+        self, ref: Ref, event: Event, *, reason: str = "", only_if: Mapping[str, Any] = _NO_CONDITIONS, **columns: Any
     ) -> Dataset:
-        """`apply` in a transaction of its own; returns the generation as it is then."""
-        with self.writing() as connection:
+        """Call `apply` in a separate transaction; returns the generation as it is afterwards."""
+        with self.write_transaction() as connection:
             identity = key_of(connection, ref)
-            self.apply(connection, identity, event, why=why, only_if=only_if, **also)
-            dataset = load(connection, [identity])[identity]
-        self.announce(event, dataset)
+            self.apply(connection, identity, event, reason=reason, only_if=only_if, **columns)
+            dataset = load_datasets(connection, [identity])[identity]
+        self.notify(event, dataset)
         return dataset
 
-    def amend(self, ref: Ref, *, event: str = "", why: str = "", **columns: Any) -> None:
-        """Set columns that are no state (pinned, wanted, head, …); with `event`, log who did it and why."""
-        with self.writing() as connection:
+    def amend(self, ref: Ref, *, event: str = "", reason: str = "", **columns: Any) -> None:
+        """Set columns that are not state (pinned, wanted, head, …); with `event`, log the actor and the reason."""
+        with self.write_transaction() as connection:
             identity = key_of(connection, ref)
             if columns:
                 connection.execute(update(generation).where(generation.c.id == identity).values(**columns))
             if event:
-                now = load(connection, [identity])[identity]
-                self.log(connection, identity, event, State(now.phase, now.cache, now.under), why)
+                dataset = load_datasets(connection, [identity])[identity]
+                self.log_event(
+                    connection, identity, event, GenerationState(dataset.phase, dataset.cache, dataset.under), reason
+                )
 
-    def commit(self, ref: Ref, *, why: str = "", **also: Any) -> Dataset:
-        """Let readers see a generation; from now on it is the newest of its path."""
-        with self.writing() as connection:
+    def commit(self, ref: Ref, *, reason: str = "", **columns: Any) -> Dataset:
+        """Make a generation visible to readers; from now on it is the newest of its path."""
+        with self.write_transaction() as connection:
             identity = key_of(connection, ref)
-            number = _upsert_counter(connection)
+            number = _next_commit_number(connection)
             self.apply(
-                connection, identity, Event.COMMITTED, why=why, committed_at=db_now(), commit_number=number, **also
+                connection,
+                identity,
+                Event.COMMITTED,
+                reason=reason,
+                committed_at=db_now(),
+                commit_number=number,
+                **columns,
             )
             connection.execute(
                 update(generation)
                 .where(generation.c.path == ref.path, generation.c.id != identity, generation.c.phase == "committed")
                 .values(superseded=True)
             )
-            dataset = load(connection, [identity])[identity]
-        self.announce(Event.COMMITTED, dataset)
+            dataset = load_datasets(connection, [identity])[identity]
+        self.notify(Event.COMMITTED, dataset)
         return dataset
 
     # ---- operations
 
     def register_operations(self, operations: Iterable[Operation]) -> list[Ref]:
-        """Record the operations whose code is here; other versions of them can no longer be run.
+        """Record the operations whose code is available; other versions of them are marked as not runnable.
 
-        What thereby stops being recomputable while it waits unpersisted goes to the head of the
-        queue; returns those generations.
+        Queued unpersisted generations that become non-recomputable by this move to the head of the queue; returns
+        those generations.
         """
-        moved: list[Ref] = []
-        with self.writing() as connection:
+        expedited: list[Ref] = []
+        with self.write_transaction() as connection:
             for new in operations:
                 of_name = operation.c.name == new.name
-                known = connection.execute(select(operation).where(of_name)).all()
-                told = {
+                recorded = connection.execute(select(operation).where(of_name)).all()
+                columns = {
                     "idempotent": new.idempotent, "checkpoint": new.checkpoint, "runnable": True,
                     "reads": list(new.reads),
                 }  # fmt: skip
-                same = [row for row in known if row.version == new.version]
+                same = [row for row in recorded if row.version == new.version]
                 if not same:
-                    added = insert_of(connection, operation).values(name=new.name, version=new.version, **told)
+                    added = insert_of(connection, operation).values(name=new.name, version=new.version, **columns)
                     connection.execute(added.on_conflict_do_nothing())  # another process may be first
-                elif any(getattr(same[0], column) != value for column, value in told.items()):
+                elif any(getattr(same[0], column) != value for column, value in columns.items()):
                     connection.execute(
-                        update(operation).where(of_name, operation.c.version == new.version).values(**told)
+                        update(operation).where(of_name, operation.c.version == new.version).values(**columns)
                     )
                     if same[0].idempotent and not new.idempotent:
-                        why = "its operation is no longer declared idempotent"
-                        moved += self._to_the_head(connection, new.name, new.version, why)
-                for row in known:
+                        reason = "its operation is no longer declared idempotent"
+                        expedited += self._expedite(connection, new.name, new.version, reason)
+                for row in recorded:
                     if row.runnable and row.version != new.version:
-                        gone = and_(of_name, operation.c.version == row.version)
-                        connection.execute(update(operation).where(gone).values(runnable=False))
-                        moved += self._to_the_head(connection, new.name, row.version, "the code that made it is gone")
-        return moved
+                        outdated = and_(of_name, operation.c.version == row.version)
+                        connection.execute(update(operation).where(outdated).values(runnable=False))
+                        expedited += self._expedite(connection, new.name, row.version, "the code that made it is gone")
+        return expedited
 
-    def saw_repeat(self, call: Call, *, same: bool) -> list[Ref]:
-        """Note that a second run gave the same digest, or another: then the operation is not idempotent.
+    def record_reproduction(self, call: Call, *, same: bool) -> list[Ref]:
+        """Record whether a second run gave the same digest; if not, the operation is marked non-idempotent.
 
-        Returns the waiting generations that went to the head of the queue thereby.
+        Returns the queued generations that moved to the head of the queue.
         """
-        of = and_(operation.c.name == call.name, operation.c.version == call.version)
-        with self.writing() as connection:
+        is_operation = and_(operation.c.name == call.name, operation.c.version == call.version)
+        with self.write_transaction() as connection:
             if same:
-                connection.execute(update(operation).where(of).values(repeats=operation.c.repeats + 1))
+                connection.execute(update(operation).where(is_operation).values(repeats=operation.c.repeats + 1))
                 return []
             logger.warning("%s (version %s) gave another digest: it is not idempotent", call.name, call.version)
-            connection.execute(update(operation).where(of).values(unmasked=True))
-            return self._to_the_head(
-                connection, call.name, call.version, "its operation turned out not to be idempotent"
-            )
+            connection.execute(update(operation).where(is_operation).values(unmasked=True))
+            return self._expedite(connection, call.name, call.version, "its operation turned out not to be idempotent")
 
     def operations(self) -> list[Operation]:
-        """All recorded operations, by name and version."""
-        with self.reading() as connection:
+        """Return all recorded operations, sorted by name and version."""
+        with self.read_transaction() as connection:
             names = connection.scalars(select(operation.c.name).distinct()).all()
             return sorted(operations_of(connection, names).values(), key=lambda o: (o.name, o.version))
 
-    def _to_the_head(self, connection: Connection, name: str, version: str, why: str) -> list[Ref]:
-        """Put what waits at the head of the queue that this operation made, and what would be made again from that."""
-        mine = and_(generation.c.operation == name, generation.c.version == version, schema.unsettled)
-        frontier = list(connection.scalars(select(generation.c.id).where(mine)).all())
-        own, leaning = frozenset(frontier), dict.fromkeys(frontier)
+    def _expedite(self, connection: Connection, name: str, version: str, reason: str) -> list[Ref]:
+        """Move the queued generations of this operation and their unpersisted descendants to the head of the queue."""
+        made_by_operation = and_(generation.c.operation == name, generation.c.version == version, schema.is_unpersisted)
+        frontier = list(connection.scalars(select(generation.c.id).where(made_by_operation)).all())
+        own, dependents = frozenset(frontier), dict.fromkeys(frontier)
         while frontier:
-            below = children_of(connection, frontier, schema.unsettled)
-            frontier = [child for child in below if child not in leaning]
-            leaning |= dict.fromkeys(frontier)
+            below = children_of(connection, frontier, schema.is_unpersisted)
+            frontier = [child for child in below if child not in dependents]
+            dependents |= dict.fromkeys(frontier)
         refs = []
-        for part in sliced(list(leaning)):
-            affected = and_(generation.c.id.in_(part), schema.waiting, generation.c.head.is_(False))
-            moved = update(generation).where(affected).values(head=True).returning(generation)
-            for row in connection.execute(moved).all():
-                state = State(Phase(row.phase), Cache(row.cache), Under(row.under))
-                reason = why if row.id in own else f"what it would be made again from cannot be made again: {why}"
-                self.log(connection, row.id, "to the head of the queue", state, reason)
+        for part in chunks_of(list(dependents)):
+            affected = and_(generation.c.id.in_(part), schema.is_waiting, generation.c.head.is_(False))
+            expedite = update(generation).where(affected).values(head=True).returning(generation)
+            for row in connection.execute(expedite).all():
+                state = GenerationState(Phase(row.phase), CacheState(row.cache), UnderStoreState(row.under))
+                row_reason = (
+                    reason if row.id in own else f"what it would be made again from cannot be made again: {reason}"
+                )
+                self.log_event(connection, row.id, "to the head of the queue", state, row_reason)
                 refs.append(Ref(row.path, row.generation))
         return sorted(refs)
 
-    def log(self, connection: Connection, identity: int, event: str, state: State, why: str) -> None:
-        """Note what happened to a generation, and its state then."""
+    def log_event(self, connection: Connection, identity: int, event: str, state: GenerationState, reason: str) -> None:
+        """Log an event of a generation, with its state afterwards."""
         connection.execute(
             insert(transitions).values(
                 generation_id=identity, at=db_now(), event=event, phase=state.phase.value, cache=state.cache.value,
-                under=state.under.value, who=self.who, why=redacted(why),
+                under=state.under.value, who=self.actor, why=redact_secrets(reason),
             )
         )  # fmt: skip
 
 
-def _by(origin: Origin) -> Any:
+def _is_made_by(origin: Origin) -> Any:
     return and_(
         generation.c.dag_id == origin.dag_id,
         generation.c.run_id == origin.run_id,
@@ -305,7 +313,7 @@ def _by(origin: Origin) -> Any:
     )
 
 
-def _upsert_counter(connection: Connection) -> int:
+def _next_commit_number(connection: Connection) -> int:
     table = commit_counter
     row = insert_of(connection, table).values(id=1, number=1)
     row = row.on_conflict_do_update(index_elements=[table.c.id], set_={"number": table.c.number + 1})

@@ -1,4 +1,4 @@
-"""Opens the catalog's database: SQLite by default, PostgreSQL in service, both brought up to date first."""
+"""Opens the catalog's database, SQLite by default or PostgreSQL, and migrates it to the current revision first."""
 
 from __future__ import annotations
 
@@ -19,79 +19,79 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from springline.persistence.catalog.schema import db_now
 from springline.persistence.errors import CatalogUnavailableError, CatalogVersionError, UsageError
-from springline.persistence.private_files import private_file
-from springline.persistence.text.formatting import say_seconds
-from springline.persistence.text.redaction import redacted
+from springline.persistence.private_files import create_private_file
+from springline.persistence.text.formatting import format_seconds
+from springline.persistence.text.redaction import redact_secrets
 
 logger = logging.getLogger("springline.catalog")
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_ASK_SECONDS = 0.2  # how often a database that is away is asked again
-_CONNECT_SECONDS = 10  # for a server to answer at all, unless the URL gives `connect_timeout`
-_REFUSALS = ("password authentication failed", "does not exist", "no pg_hba.conf entry")  # no waiting mends these
-_MIGRATION_LOCK = 7_331_944  # any number of our own; names the advisory lock on PostgreSQL
+_RETRY_SECONDS = 0.2  # interval between two attempts to connect to an unavailable database
+_CONNECT_SECONDS = 10  # connect timeout of a server, unless the URL gives `connect_timeout`
+_REFUSALS = ("password authentication failed", "does not exist", "no pg_hba.conf entry")  # not worth a retry
+_MIGRATION_LOCK = 7_331_944  # arbitrary key of the advisory lock on PostgreSQL
 
 
 class Database:
-    """A connection to the catalog's database, for the parts that work on its tables.
+    """A connection to the catalog's database, for the classes that work on its tables.
 
-    Opening it, or a transaction that cannot begin because the database is away, waits for it, up to `patience`
-    seconds; one whose database goes away in its middle, or does not come back, raises `CatalogUnavailableError`.
+    Opening it, or beginning a transaction, waits up to `timeout` seconds for an unavailable database. A database that
+    becomes unavailable during a transaction, or stays unavailable, raises `CatalogUnavailableError`.
     """
 
-    def __init__(self, url: str, *, patience: float = 0.0) -> None:
-        self.engine = open_database(url, patience=patience)
-        self.patience = patience
+    def __init__(self, url: str, *, timeout: float = 0.0) -> None:
+        self.engine = open_database(url, timeout=timeout)
+        self.timeout = timeout
 
     @contextmanager
-    def reading(self, *, patience: float | None = None) -> Iterator[Connection]:
-        """A transaction that only reads."""
-        with self._connected(patience) as connection, connection.begin():
+    def read_transaction(self, *, timeout: float | None = None) -> Iterator[Connection]:
+        """Begin a read-only transaction."""
+        with self._connection(timeout) as connection, connection.begin():
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction that writes; on SQLite it holds the write lock from its start."""
-        with self._connected(None) as connection, connection.execution_options(writes=True).begin():
+    def write_transaction(self) -> Iterator[Connection]:
+        """Begin a transaction that writes; on SQLite it holds the write lock from its start."""
+        with self._connection(None) as connection, connection.execution_options(writes=True).begin():
             yield connection
 
     @contextmanager
-    def _connected(self, patience: float | None) -> Iterator[Connection]:
+    def _connection(self, timeout: float | None) -> Iterator[Connection]:
         with (
-            _saying_who_is_away(self.engine),
-            _connect(self.engine, self.patience if patience is None else patience) as connection,
+            _raising_unavailable(self.engine),
+            _connect(self.engine, self.timeout if timeout is None else timeout) as connection,
         ):
             yield connection
 
     def now(self) -> float:
-        """The database's clock, in seconds since 1970."""
-        with self.reading() as connection:
+        """Return the database's clock, in seconds since 1970."""
+        with self.read_transaction() as connection:
             return float(connection.scalar(select(db_now())) or 0.0)
 
 
-def open_database(url: str, *, patience: float = 0.0) -> Engine:
-    """An engine on a database whose tables are those of `springline.persistence.catalog.schema`.
+def open_database(url: str, *, timeout: float = 0.0) -> Engine:
+    """Return an engine on a database with the tables of `springline.persistence.catalog.schema`.
 
-    A server that is away is waited for, up to `patience` seconds.
+    Waits up to `timeout` seconds for an unavailable server.
     SQLite runs in WAL mode; a connection with the execution option `writes` takes its write
     lock at once (BEGIN IMMEDIATE), so that two writers queue up rather than fail.
-    Raises `CatalogVersionError`, `CatalogUnavailableError`, and `PersistenceError` for an address that cannot be used.
+    Raises `CatalogVersionError`, `CatalogUnavailableError`, and `PersistenceError` for an unusable URL.
     """
-    parsed = _parsed(url)
+    parsed = _parse_url(url)
     if parsed.get_backend_name() != "sqlite":
-        timeout = {} if "connect_timeout" in parsed.query else {"connect_timeout": _CONNECT_SECONDS}
-        engine = create_engine(parsed, pool_pre_ping=True, connect_args=timeout)
-        _migrate(engine, patience)
+        driver_args = {} if "connect_timeout" in parsed.query else {"connect_timeout": _CONNECT_SECONDS}
+        engine = create_engine(parsed, pool_pre_ping=True, connect_args=driver_args)
+        _migrate(engine, timeout)
         return engine
     if parsed.database and parsed.database != ":memory:":
         Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        with suppress(OSError):  # which the first connection tells
-            private_file(Path(parsed.database))  # SQLite gives the files beside it the same rights
+        with suppress(OSError):  # the first connection reports it
+            create_private_file(Path(parsed.database))  # SQLite gives the files beside it the same permissions
     engine = create_engine(parsed, connect_args={"timeout": 60, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
     def _configure(connection, _record) -> None:  # type: ignore[no-untyped-def]
-        connection.isolation_level = None  # we say BEGIN ourselves
+        connection.isolation_level = None  # we emit BEGIN ourselves
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "cache_size=-65536"):
             connection.execute(f"PRAGMA {pragma}")
 
@@ -100,43 +100,43 @@ def open_database(url: str, *, patience: float = 0.0) -> Engine:
         writes = connection.get_execution_options().get("writes")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    _migrate(engine, 0.0)  # a file that cannot be opened will not be there later either
+    _migrate(engine, 0.0)  # a file that cannot be opened now will not become available by waiting
     return engine
 
 
 @contextmanager
-def _saying_who_is_away(engine: Engine) -> Iterator[None]:
-    """Turn the error of a connection that broke, or never came to be, into `CatalogUnavailableError`."""
+def _raising_unavailable(engine: Engine) -> Iterator[None]:
+    """Turn the error of a connection that broke or could not be opened into `CatalogUnavailableError`."""
     try:
         yield
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
-        raise CatalogUnavailableError(f"{_away(engine, error)}; is it running?") from error
+        raise CatalogUnavailableError(f"{_unavailable_message(engine, error)}; is it running?") from error
 
 
-def _away(engine: Engine, error: DBAPIError) -> str:
-    said = " ".join(str(error.orig).split())  # which may be several lines
-    return f"the catalog at {redacted(engine.url.render_as_string())} does not answer: {redacted(said)}"
+def _unavailable_message(engine: Engine, error: DBAPIError) -> str:
+    details = " ".join(str(error.orig).split())  # it may have several lines
+    return f"the catalog at {redact_secrets(engine.url.render_as_string())} does not answer: {redact_secrets(details)}"
 
 
-def _connect(engine: Engine, patience: float) -> Connection:
-    until = time.monotonic() + patience
-    waits = False
+def _connect(engine: Engine, timeout: float) -> Connection:
+    deadline = time.monotonic() + timeout
+    has_warned = False
     while True:
         try:
             return engine.connect()
         except OperationalError as error:
-            if time.monotonic() >= until or any(told in str(error.orig) for told in _REFUSALS):
+            if time.monotonic() >= deadline or any(refusal in str(error.orig) for refusal in _REFUSALS):
                 error.connection_invalidated = True
                 raise
-            if not waits:
-                logger.warning("%s; asking again for %s", _away(engine, error), say_seconds(patience))
-                waits = True
-            time.sleep(_ASK_SECONDS)
+            if not has_warned:
+                logger.warning("%s; asking again for %s", _unavailable_message(engine, error), format_seconds(timeout))
+                has_warned = True
+            time.sleep(_RETRY_SECONDS)
 
 
-def _parsed(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
         parsed.get_dialect().import_dbapi()
@@ -145,7 +145,7 @@ def _parsed(url: str) -> URL:
             f"SPRINGLINE_CATALOG_URL, or the connection of the catalog, begins with {parsed.drivername}://, and "
             f"{error.name} is not installed: write postgresql+psycopg://…"
         ) from None
-    except (ArgumentError, ValueError):  # which may hold a part of the password
+    except (ArgumentError, ValueError):  # the error may contain part of the password
         raise UsageError(
             "SPRINGLINE_CATALOG_URL, or the connection of the catalog, is no address of a database: write "
             "postgresql+psycopg://user:password@host:port/database, with %40 for an @ in the password"
@@ -154,36 +154,37 @@ def _parsed(url: str) -> URL:
 
 
 def migration_config() -> Config:
-    """Alembic's configuration for the migrations of this package."""
+    """Return Alembic's configuration for the migrations of this package."""
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
     return config
 
 
-def _migrate(engine: Engine, patience: float) -> None:
+def _migrate(engine: Engine, timeout: float) -> None:
     scripts = ScriptDirectory.from_config(migration_config())
     head = scripts.get_current_head()
-    # Even the first connection waits for its turn: two that switch a new SQLite file to WAL lock each other out.
-    with _saying_who_is_away(engine), _one_at_a_time(engine, patience):
-        with _connect(engine, patience) as connection:
-            found = MigrationContext.configure(connection).get_current_revision()
-        if found == head:
+    # Even the first connection needs the lock: two that switch a new SQLite file to WAL would block each other.
+    with _raising_unavailable(engine), _migration_lock(engine, timeout):
+        with _connect(engine, timeout) as connection:
+            revision = MigrationContext.configure(connection).get_current_revision()
+        if revision == head:
             return
-        if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+        if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
             raise CatalogVersionError(
-                f"the catalog at {engine.url.render_as_string()} is at revision {found}, and this code knows revisions "
+                f"the catalog at {engine.url.render_as_string()} is at revision "
+                f"{revision}, and this code knows revisions "
                 f"up to {head}: newer code has opened it. Go on with that code, or put back a backup from before it"
             )
-        with _connect(engine, patience).execution_options(writes=True) as connection, connection.begin():
+        with _connect(engine, timeout).execution_options(writes=True) as connection, connection.begin():
             config = migration_config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
 
 
 @contextmanager
-def _one_at_a_time(engine: Engine, patience: float) -> Iterator[None]:
+def _migration_lock(engine: Engine, timeout: float) -> Iterator[None]:
     if engine.dialect.name == "postgresql":
-        with _connect(engine, patience) as connection, connection.begin():
+        with _connect(engine, timeout) as connection, connection.begin():
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
             yield
         return
@@ -191,6 +192,6 @@ def _one_at_a_time(engine: Engine, patience: float) -> Iterator[None]:
     if not database or database == ":memory:":
         yield
         return
-    with private_file(Path(f"{database}.lock")).open("w") as file:
+    with create_private_file(Path(f"{database}.lock")).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""Finds generations in the catalog: one, those that fit, what happened to them, and the lineage around them."""
+"""Queries of the catalog: single generations, filtered lists, their history, and the lineage around them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,30 @@ from typing import Any, TypedDict, Unpack
 from sqlalchemy import Select, and_, func, select
 
 from springline.persistence.catalog import schema
-from springline.persistence.catalog.belief import Belief, belief_from
-from springline.persistence.catalog.cache_loss import CacheLoss, loss_from
-from springline.persistence.catalog.dag_runs import run_is
+from springline.persistence.catalog.belief import UnverifiedCopies, count_unverified_copies
+from springline.persistence.catalog.cache_loss import CacheLoss, load_cache_loss
+from springline.persistence.catalog.dag_runs import is_dag_run
 from springline.persistence.catalog.database import Database
-from springline.persistence.catalog.lineage_query import lineage_from, operations_of
-from springline.persistence.catalog.records import key_of, keys_of, load, sliced
+from springline.persistence.catalog.lineage_query import load_lineage, operations_of
+from springline.persistence.catalog.records import chunks_of, key_of, keys_of, load_datasets
 from springline.persistence.catalog.schema import dag_run, generation, source
 from springline.persistence.catalog.schema import transition as transitions
 from springline.persistence.errors import NeverWrittenError, UnknownDatasetError
-from springline.persistence.model.dataset import Cache, Dataset, Moment, Origin, Phase, Ref, Under, checked_path
+from springline.persistence.model.dataset import (
+    CacheState,
+    Dataset,
+    Origin,
+    Phase,
+    Ref,
+    StateChange,
+    UnderStoreState,
+    validate_path,
+)
 from springline.persistence.model.lineage import Lineage
 
 
-class Fits(TypedDict, total=False):
-    """What generations are looked for by; `limit`: 1,000 unless given.
+class DatasetFilter(TypedDict, total=False):
+    """Filters for generations; `limit`: 1,000 unless given.
 
     `dag_ids`, `run_ids`: made by one of these DAGs, in one of these DAG runs. `live`: neither retired nor abandoned.
     """
@@ -39,82 +48,86 @@ class Fits(TypedDict, total=False):
 
 
 class Generations(Database):
-    """The part of the catalog that finds generations, and changes nothing."""
+    """The read-only queries of the catalog."""
 
     def get(self, ref: Ref) -> Dataset:
-        """One generation; raises `UnknownDatasetError`."""
+        """Return one generation; raises `UnknownDatasetError`."""
         return self.get_all([ref])[0]
 
     def get_all(self, refs: Sequence[Ref]) -> list[Dataset]:
-        """The generations, in the order asked for; raises `UnknownDatasetError`."""
-        with self.reading() as connection:
+        """Return the generations in the order of `refs`; raises `UnknownDatasetError`."""
+        with self.read_transaction() as connection:
             identities = keys_of(connection, refs)
-            loaded = load(connection, identities)
+            loaded = load_datasets(connection, identities)
             return [loaded[identity] for identity in identities]
 
     def resolve(self, path: str, origin: Origin = Origin()) -> Dataset:
-        """The generation that a reader of `path` sees; raises `UnknownDatasetError`.
+        """Return the generation that a reader of `path` sees; raises `UnknownDatasetError`.
 
-        A DAG run sees what it made itself, else the newest that was committed when it began;
-        everyone else sees the newest that is committed.
+        A DAG run sees its own output, else the newest generation that was committed when it began;
+        other readers see the newest committed one.
         """
-        checked_path(path)
+        validate_path(path)
         committed = and_(generation.c.path == path, generation.c.phase == "committed")
         newest = select(generation.c.id).where(committed).order_by(generation.c.commit_number.desc()).limit(1)
-        with self.reading() as connection:
-            found = None
+        with self.read_transaction() as connection:
+            key = None
             if origin.run_id:
                 run = and_(generation.c.dag_id == origin.dag_id, generation.c.run_id == origin.run_id)
-                found = connection.scalar(newest.where(run))
-                if found is None:
-                    snapshot = connection.scalar(select(dag_run.c.snapshot).where(run_is(origin)))
+                key = connection.scalar(newest.where(run))
+                if key is None:
+                    snapshot = connection.scalar(select(dag_run.c.snapshot).where(is_dag_run(origin)))
                     bound = generation.c.commit_number <= (snapshot or 0)
-                    found = connection.scalar(newest.where(bound) if snapshot is not None else newest)
+                    key = connection.scalar(newest.where(bound) if snapshot is not None else newest)
             else:
-                found = connection.scalar(newest)
-            if found is not None:
-                return load(connection, [found])[found]
+                key = connection.scalar(newest)
+            if key is not None:
+                return load_datasets(connection, [key])[key]
         if self.find(path=path, limit=1):
             raise UnknownDatasetError(f"{path}: no committed generation" + (" for this run" if origin.run_id else ""))
         raise NeverWrittenError(path)
 
-    def find(self, **fits: Unpack[Fits]) -> list[Dataset]:
-        """Generations that fit every filter given, the newest first."""
-        return self.select(_fitting(**fits))
+    def find(self, **filters: Unpack[DatasetFilter]) -> list[Dataset]:
+        """Return the generations that match all given filters, newest first."""
+        return self.select(_select_keys(**filters))
 
     def select(self, query: Select[Any]) -> list[Dataset]:
-        """The generations whose ids `query` gives, in its order."""
-        with self.reading() as connection:
+        """Return the generations whose ids `query` selects, in its order."""
+        with self.read_transaction() as connection:
             identities = list(connection.scalars(query).all())
-            loaded = load(connection, identities)
+            loaded = load_datasets(connection, identities)
             return [loaded[identity] for identity in identities]
 
-    def known(self, refs: Iterable[Ref]) -> list[Dataset]:
-        """Those of `refs` that are in the catalog, in no order."""
-        wanted = frozenset(refs)
-        found: list[int] = []
-        with self.reading() as connection:
-            for paths in sliced(sorted({ref.path for ref in wanted})):
+    def find_existing(self, refs: Iterable[Ref]) -> list[Dataset]:
+        """Return those of `refs` that are in the catalog, in no particular order."""
+        requested = frozenset(refs)
+        keys: list[int] = []
+        with self.read_transaction() as connection:
+            for paths in chunks_of(sorted({ref.path for ref in requested})):
                 rows = connection.execute(select(generation).where(generation.c.path.in_(paths)))
-                found += [row.id for row in rows if Ref(row.path, row.generation) in wanted]
-            return list(load(connection, found).values())
+                keys += [row.id for row in rows if Ref(row.path, row.generation) in requested]
+            return list(load_datasets(connection, keys).values())
 
-    def made_from(self, ref: Ref, limit: int = 1000) -> list[Dataset]:
-        """The generations that were made directly from one, the newest first; raises `UnknownDatasetError`."""
-        with self.reading() as connection:
+    def find_children(self, ref: Ref, limit: int = 1000) -> list[Dataset]:
+        """Return the generations made directly from `ref`, newest first; raises `UnknownDatasetError`."""
+        with self.read_transaction() as connection:
             key = key_of(connection, ref)
-        of = source.c.source_id == key
+        is_child = source.c.source_id == key
         return self.select(
-            select(source.c.generation_id).where(of).distinct().order_by(source.c.generation_id.desc()).limit(limit)
+            select(source.c.generation_id)
+            .where(is_child)
+            .distinct()
+            .order_by(source.c.generation_id.desc())
+            .limit(limit)
         )
 
     def dag_ids(self) -> list[str]:
-        """The DAGs that made anything, sorted; among them the empty one, if something was made by none."""
-        with self.reading() as connection:
+        """Return the sorted ids of the DAGs that made generations; contains "" if some were made outside of DAGs."""
+        with self.read_transaction() as connection:
             return sorted(connection.scalars(select(generation.c.dag_id).distinct()).all())
 
-    def history(self, ref: Ref | None = None, *, since: float = 0.0) -> list[Moment]:
-        """The changes of state of one generation, or of all, in the order in which they were made."""
+    def history(self, ref: Ref | None = None, *, since: float = 0.0) -> list[StateChange]:
+        """Return the changes of state of one generation, or of all, in chronological order."""
         query = (
             select(transitions, generation.c.path, generation.c.generation)
             .join(generation, generation.c.id == transitions.c.generation_id)
@@ -123,78 +136,89 @@ class Generations(Database):
         )
         if ref is not None:
             query = query.where(generation.c.path == ref.path, generation.c.generation == ref.generation)
-        with self.reading() as connection:
+        with self.read_transaction() as connection:
             return [
-                Moment(
-                    Ref(row.path, row.generation), row.at, row.event, Phase(row.phase), Cache(row.cache),
-                    Under(row.under), row.who, row.why,
+                StateChange(
+                    Ref(row.path, row.generation), row.at, row.event, Phase(row.phase), CacheState(row.cache),
+                    UnderStoreState(row.under), row.who, row.why,
                 )
                 for row in connection.execute(query)
             ]  # fmt: skip
 
     def cache_used(self) -> int:
-        """Bytes in the cache, and those that open writes are expected to need."""
-        cached = select(func.coalesce(func.sum(generation.c.bytes), 0)).where(schema.in_cache)
+        """Return the bytes in the cache plus those that open writes are expected to need."""
+        cached = select(func.coalesce(func.sum(generation.c.bytes), 0)).where(schema.is_cached)
         expected = select(func.coalesce(func.sum(generation.c.bytes), 0)).where(
-            schema.being_written, generation.c.cache == "writing"
+            schema.is_open, generation.c.cache == "writing"
         )
-        with self.reading() as connection:
+        with self.read_transaction() as connection:
             return int(connection.scalar(cached) or 0) + int(connection.scalar(expected) or 0)
 
-    def phases(self) -> dict[str, int]:
-        """How many generations are in each phase."""
+    def count_by_phase(self) -> dict[str, int]:
+        """Return how many generations are in each phase."""
         counted = select(generation.c.phase, func.count()).group_by(generation.c.phase).order_by(generation.c.phase)
-        with self.reading() as connection:
+        with self.read_transaction() as connection:
             return {str(phase): int(count) for phase, count in connection.execute(counted)}
 
     def uses_under_store(self) -> bool:
-        """Whether any generation has a copy in the under-store; one that is on its way there is none yet."""
-        used = select(generation.c.id).where(schema.persisted).limit(1)
-        with self.reading() as connection:
+        """Whether any generation has a complete copy in the under-store."""
+        used = select(generation.c.id).where(schema.is_persisted).limit(1)
+        with self.read_transaction() as connection:
             return connection.scalar(used) is not None
 
     # ---- lineage
 
-    def belief(self) -> Belief:
-        """What only the catalog says to be in the under-store, if that does not answer."""
-        with self.reading() as connection:
-            return belief_from(connection)
+    def unverified_copies(self) -> UnverifiedCopies:
+        """Count the copies that cannot be verified while the under-store does not respond."""
+        with self.read_transaction() as connection:
+            return count_unverified_copies(connection)
 
-    def lineage_around(self, refs: Iterable[Ref], *, down: bool = True, away: bool = False) -> Lineage:
-        """The part of the lineage that decisions on `refs` need; see `neighbourhood.lineage_from`."""
-        with self.reading() as connection:
+    def lineage_around(self, refs: Iterable[Ref], *, down: bool = True, ignore_under_store: bool = False) -> Lineage:
+        """Return the part of the lineage that decisions on `refs` need; see `lineage_query.load_lineage`."""
+        with self.read_transaction() as connection:
             seeds = keys_of(connection, list(refs))
-            return lineage_from(connection, seeds, down=down, away=away)
+            return load_lineage(connection, seeds, down=down, ignore_under_store=ignore_under_store)
 
-    def lineage_of(self, **fits: Unpack[Fits]) -> tuple[Lineage, int]:
-        """What `find` finds and what would bring it back, as one transaction sees it; and how many were found."""
-        with self.reading() as connection:
-            found = connection.scalars(_fitting(**fits)).all()
-            return lineage_from(connection, found, down=False), len(found)
+    def lineage_of(self, **filters: Unpack[DatasetFilter]) -> tuple[Lineage, int]:
+        """Return the lineage around what `find` returns, and how many it found, in one transaction.
 
-    def alone(self, keys: Sequence[int]) -> Lineage:
-        """A lineage of these generations alone, in this order, without what they were made from."""
-        with self.reading() as connection:
-            loaded = load(connection, keys)
+        The lineage also contains the ancestors needed to recompute them.
+        """
+        with self.read_transaction() as connection:
+            keys = connection.scalars(_select_keys(**filters)).all()
+            return load_lineage(connection, keys, down=False), len(keys)
+
+    def lineage_without_sources(self, keys: Sequence[int]) -> Lineage:
+        """Return a lineage of only these generations, in this order, without their ancestors."""
+        with self.read_transaction() as connection:
+            loaded = load_datasets(connection, keys)
             names = {dataset.call.name for dataset in loaded.values() if dataset.call}
             operations = operations_of(connection, names)
         return Lineage({loaded[key].ref: loaded[key] for key in keys}, operations)
 
-    def loss_of_cache(self, *, away: bool = False) -> CacheLoss:
-        """What a loss of the whole cache would touch; `away`: the under-store's copies count for nothing."""
-        with self.reading() as connection:
-            return loss_from(connection, away=away)
+    def cache_loss(self, *, ignore_under_store: bool = False) -> CacheLoss:
+        """Return what a loss of the whole cache would affect.
 
-    def lineage_of_cache(self, *, away: bool = False) -> Lineage:
-        """The lineage of everything that is committed and in the cache or not persisted; `away`: as `loss_of_cache`."""
-        settled = and_(generation.c.cache == "present", generation.c.phase == "committed")
-        with self.reading() as connection:
-            cached = connection.scalars(select(generation.c.id).where(settled)).all()
-            loose = connection.scalars(select(generation.c.id).where(schema.unsettled)).all()
-            return lineage_from(connection, sorted({*cached, *loose}), down=False, away=away)
+        `ignore_under_store`: copies in the under-store do not count.
+        """
+        with self.read_transaction() as connection:
+            return load_cache_loss(connection, ignore_under_store=ignore_under_store)
+
+    def lineage_of_cache(self, *, ignore_under_store: bool = False) -> Lineage:
+        """Return the lineage of all committed generations that are in the cache or not persisted.
+
+        `ignore_under_store`: as for `cache_loss`.
+        """
+        is_cached_and_committed = and_(generation.c.cache == "present", generation.c.phase == "committed")
+        with self.read_transaction() as connection:
+            cached = connection.scalars(select(generation.c.id).where(is_cached_and_committed)).all()
+            unpersisted = connection.scalars(select(generation.c.id).where(schema.is_unpersisted)).all()
+            return load_lineage(
+                connection, sorted({*cached, *unpersisted}), down=False, ignore_under_store=ignore_under_store
+            )
 
 
-def _fitting(
+def _select_keys(
     *,
     path: str = "",
     prefix: str = "",
@@ -206,12 +230,12 @@ def _fitting(
     run_ids: Collection[str] | None = None,
     limit: int = 1000,
 ) -> Select[Any]:
-    """The keys of the generations that fit, the newest first."""
+    """Select the keys of the matching generations, newest first."""
     query = select(generation.c.id).order_by(generation.c.id.desc()).limit(limit)
     if path:
         query = query.where(generation.c.path == path)
     if prefix:
-        # Not LIKE, to which SQLite's small letters are the same as large ones.
+        # Not LIKE, which is case-insensitive in SQLite.
         query = query.where(func.substr(generation.c.path, 1, len(prefix)) == prefix)
     if origin:
         for column, value in (

@@ -1,4 +1,4 @@
-"""Renews a lease in the background while its holder works, whatever the lease is on."""
+"""Renews any kind of lease in the background while its holder works."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from springline.persistence.errors import CatalogUnavailableError
 
 @contextmanager
 def renewal(
-    renew: Callable[[], bool], every: float, name: str, *, interrupt: Callable[[], None] | None = None
+    renew: Callable[[], bool], interval: float, name: str, *, interrupt: Callable[[], None] | None = None
 ) -> Iterator[threading.Event]:
-    """Call `renew` every so many seconds while inside; the event is set once it said no.
+    """Call `renew` every `interval` seconds inside the block; the event is set once it returns False.
 
-    A database that is away for a moment is no answer: `renew` is called again. With `interrupt` the lease is renewed on
-    after a no, since what was interrupted takes a while to end; `interrupt` is called each time until it has.
+    An unavailable database does not count as False: `renew` is called again. With `interrupt` the renewal continues
+    after a False, since an interrupted run takes a while to end; `interrupt` is called each time until the block ends.
     """
-    done, ended = threading.Event(), threading.Event()
+    stopped, lease_lost = threading.Event(), threading.Event()
 
-    def watch() -> None:
-        while not done.wait(every):
+    def renew_periodically() -> None:
+        while not stopped.wait(interval):
             with suppress(OperationalError, CatalogUnavailableError):
                 if not renew():
-                    ended.set()
-            if ended.is_set():
+                    lease_lost.set()
+            if lease_lost.is_set():
                 if interrupt is None:
                     return
                 interrupt()
 
-    thread = threading.Thread(target=watch, name=name, daemon=True)
+    thread = threading.Thread(target=renew_periodically, name=name, daemon=True)
     thread.start()
     try:
-        yield ended
+        yield lease_lost
     finally:
-        done.set()
+        stopped.set()
         thread.join()

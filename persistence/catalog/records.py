@@ -1,4 +1,4 @@
-"""How the rows of the catalog become the model's values."""
+"""Converts rows of the catalog to values of the model."""
 
 from __future__ import annotations
 
@@ -10,18 +10,28 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from springline.persistence.catalog.schema import generation, source
 from springline.persistence.errors import UnknownDatasetError
-from springline.persistence.model.dataset import Cache, Call, Dataset, Method, Origin, Phase, Ref, Strategy, Under
+from springline.persistence.model.dataset import (
+    CacheState,
+    Call,
+    Dataset,
+    Origin,
+    Phase,
+    Ref,
+    Strategy,
+    TransferMethod,
+    UnderStoreState,
+)
 
 _T = TypeVar("_T")
 _upstream = generation.alias("upstream")
-_SLICE = 500  # keys in one IN (…)
+_MAX_KEYS = 500  # keys in one IN (…)
 _PHASES = {each.value: each for each in Phase}
-_CACHES = {each.value: each for each in Cache}
-_UNDERS = {each.value: each for each in Under}
+_CACHES = {each.value: each for each in CacheState}
+_UNDERS = {each.value: each for each in UnderStoreState}
 _STRATEGIES = {each.value: each for each in Strategy}
-_METHODS = {each.value: each for each in Method}
+_METHODS = {each.value: each for each in TransferMethod}
 
-# Thousands are loaded for one picture: a row is taken apart at once, not column by column.
+# Thousands are loaded for one page: a row is unpacked at once, not column by column.
 _table = generation.c
 _COLUMNS = (
     _table.id, _table.path, _table.generation, _table.phase, _table.cache, _table.under, _table.bytes, _table.rows,
@@ -33,11 +43,11 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def load(connection: Connection, identities: Sequence[int]) -> dict[int, Dataset]:
-    """The generations of these keys, with their sources."""
+def load_datasets(connection: Connection, identities: Sequence[int]) -> dict[int, Dataset]:
+    """Load the generations with these keys, with their sources."""
     sources: dict[int, list[Ref]] = {}
     rows: dict[int, Sequence[Any]] = {}
-    for part in sliced(list(identities)):
+    for part in chunks_of(list(identities)):
         for row in connection.execute(select(*_COLUMNS).where(generation.c.id.in_(part))):
             rows[row[0]] = row
         for identity, path, number in connection.execute(
@@ -51,9 +61,10 @@ def load(connection: Connection, identities: Sequence[int]) -> dict[int, Dataset
 
 
 def _dataset_of(row: Sequence[Any], sources: tuple[Ref, ...]) -> Dataset:
-    """The generation that a row of `_COLUMNS` tells of."""
+    """Convert a row of `_COLUMNS` to a dataset."""
     (
-        _, path, number, phase, cache, under, size, rows, checksum, digest, strategy, wanted, checkpoint, pinned, head,
+        _, path, number, phase, cache, under, size, rows, checksum, digest, strategy, persist_requested, checkpoint,
+        pinned, expedited,
         reads, operation, version, params, dag_id, run_id, task_id, made_seconds, created_at, committed_at,
         persisted_at, last_read_at, method, predicted_seconds, actual_seconds, attempts, error, cache_location,
         under_location, under_checksum, report, superseded,
@@ -68,10 +79,10 @@ def _dataset_of(row: Sequence[Any], sources: tuple[Ref, ...]) -> Dataset:
         checksum=checksum,
         digest=digest,
         strategy=_STRATEGIES[strategy],
-        wanted=wanted,
+        persist_requested=persist_requested,
         checkpoint=checkpoint,
         pinned=pinned,
-        head=head,
+        expedited=expedited,
         reads=reads,
         call=Call(operation, version, params or {}) if operation else None,
         sources=sources,
@@ -95,35 +106,37 @@ def _dataset_of(row: Sequence[Any], sources: tuple[Ref, ...]) -> Dataset:
 
 
 def insert_of(connection: Connection, table: Any) -> Any:
-    """An INSERT that knows ON CONFLICT, in the database's own dialect."""
+    """Return an INSERT that supports ON CONFLICT, in the dialect of the database."""
     return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
 
 
-def sliced(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Parts short enough for one IN (…)."""
-    for start in range(0, len(items), _SLICE):
-        yield items[start : start + _SLICE]
+def chunks_of(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Yield parts that are short enough for one IN (…)."""
+    for start in range(0, len(items), _MAX_KEYS):
+        yield items[start : start + _MAX_KEYS]
 
 
 def key_of(connection: Connection, ref: Ref) -> int:
-    """The key of a generation; raises `UnknownDatasetError`."""
-    found = connection.scalar(
+    """Return the key of a generation; raises `UnknownDatasetError`."""
+    key = connection.scalar(
         select(generation.c.id).where(generation.c.path == ref.path, generation.c.generation == ref.generation)
     )
-    if found is None:
+    if key is None:
         raise UnknownDatasetError(f"{ref} is not in the catalog; `springline dataset list` lists what is")
-    return int(found)
+    return int(key)
 
 
 def keys_of(connection: Connection, refs: Sequence[Ref]) -> list[int]:
-    """The keys of generations, in the order asked for; raises `UnknownDatasetError`."""
-    found: dict[Ref, int] = {}
-    for part in sliced(list(dict.fromkeys(refs))):
-        # A comparison of pairs would be one condition, but SQLite answers it without the index.
-        near = and_(
+    """Return the keys of generations in the order of `refs`; raises `UnknownDatasetError`."""
+    keys: dict[Ref, int] = {}
+    for part in chunks_of(list(dict.fromkeys(refs))):
+        # A comparison of pairs would be one condition, but SQLite evaluates it without the index.
+        candidates = and_(
             generation.c.path.in_({ref.path for ref in part}),
             generation.c.generation.in_({ref.generation for ref in part}),
         )
-        for row in connection.execute(select(generation.c.id, generation.c.path, generation.c.generation).where(near)):
-            found[Ref(row.path, row.generation)] = row.id
-    return [found[ref] if ref in found else key_of(connection, ref) for ref in refs]
+        for row in connection.execute(
+            select(generation.c.id, generation.c.path, generation.c.generation).where(candidates)
+        ):
+            keys[Ref(row.path, row.generation)] = row.id
+    return [keys[ref] if ref in keys else key_of(connection, ref) for ref in refs]

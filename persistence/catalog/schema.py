@@ -26,7 +26,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 metadata = MetaData()
-_Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts by itself only an INTEGER key
+_Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite auto-increments only an INTEGER key
 
 
 class db_now(FunctionElement):
@@ -65,7 +65,7 @@ generation = Table(
     Column("pinned", Boolean, nullable=False, default=False),
     Column("superseded", Boolean, nullable=False, default=False),
     Column("reads", Integer, nullable=False, default=0),
-    Column("operation", String),  # its name; empty where no operation is recorded
+    Column("operation", String),  # its name; NULL if no operation is recorded
     Column("version", String),
     Column("params", JSON(none_as_null=True)),
     Column("dag_id", String, nullable=False, default=""),
@@ -90,7 +90,7 @@ generation = Table(
     Column("actual_seconds", Float),
     Column("attempts", Integer, nullable=False, default=0),
     Column("error", String, nullable=False, default=""),
-    # where its bytes are, relative to the root of each backend
+    # locations, relative to the root of each backend
     Column("cache_location", String, nullable=False, default=""),
     Column("under_location", String, nullable=False, default=""),
     Column("under_checksum", String, nullable=False, default=""),
@@ -98,48 +98,48 @@ generation = Table(
 )
 
 
-def _is(column: Column[str], value: str) -> ColumnElement[bool]:
-    """`column = 'value'` with the value written out: a database takes a partial index only for such a condition."""
+def _equals(column: Column[str], value: str) -> ColumnElement[bool]:
+    """Return `column = 'value'` as a literal: a database uses a partial index only for such a condition."""
     return column == literal(value, literal_execute=True)
 
 
-committed = _is(generation.c.phase, "committed")
-being_written = _is(generation.c.phase, "open")
-in_cache = _is(generation.c.cache, "present")
-copying = _is(generation.c.under, "copying")
-waiting = and_(generation.c.wanted, _is(generation.c.under, "none"), committed)
-persisted = _is(generation.c.under, "present")
-unsettled = and_(not_(persisted), committed)
-old = and_(generation.c.superseded, committed)
+is_committed = _equals(generation.c.phase, "committed")
+is_open = _equals(generation.c.phase, "open")
+is_cached = _equals(generation.c.cache, "present")
+is_copying = _equals(generation.c.under, "copying")
+is_waiting = and_(generation.c.wanted, _equals(generation.c.under, "none"), is_committed)
+is_persisted = _equals(generation.c.under, "present")
+is_unpersisted = and_(not_(is_persisted), is_committed)
+is_superseded = and_(generation.c.superseded, is_committed)
 
 Index(
     "ix_generation_queue",
     generation.c.head.desc(),
     generation.c.score.desc(),
     generation.c.id,
-    sqlite_where=waiting,
-    postgresql_where=waiting,
+    sqlite_where=is_waiting,
+    postgresql_where=is_waiting,
 )
 Index(
     "ix_generation_lease",
     generation.c.lease_until,
-    sqlite_where=copying,
-    postgresql_where=copying,
+    sqlite_where=is_copying,
+    postgresql_where=is_copying,
 )
 Index(
     "ix_generation_cached",
     generation.c.bytes,
-    sqlite_where=in_cache,
-    postgresql_where=in_cache,
+    sqlite_where=is_cached,
+    postgresql_where=is_cached,
 )
-Index("ix_generation_unsettled", generation.c.id, sqlite_where=unsettled, postgresql_where=unsettled)
+Index("ix_generation_unsettled", generation.c.id, sqlite_where=is_unpersisted, postgresql_where=is_unpersisted)
 Index(
     "ix_generation_open",
     generation.c.id,
-    sqlite_where=being_written,
-    postgresql_where=being_written,
+    sqlite_where=is_open,
+    postgresql_where=is_open,
 )
-Index("ix_generation_old", generation.c.id, sqlite_where=old, postgresql_where=old)
+Index("ix_generation_old", generation.c.id, sqlite_where=is_superseded, postgresql_where=is_superseded)
 Index("ix_generation_run", generation.c.run_id, generation.c.dag_id)
 Index("ix_generation_operation", generation.c.operation, generation.c.version)
 Index("ix_generation_commit", generation.c.commit_number)
@@ -175,7 +175,7 @@ proof = Table(
     Column("lease_until", Float),
     Column("not_before", Float, nullable=False, default=0.0),
     Column("attempts", Integer, nullable=False, default=0),
-    Column("scratch", String, nullable=False, default=""),  # in the cache; empty: nobody is at it
+    Column("scratch", String, nullable=False, default=""),  # location in the cache; empty if no worker has claimed it
     Column("error", String, nullable=False, default=""),
 )
 
@@ -185,7 +185,7 @@ dag_run = Table(
     Column("dag_id", String, primary_key=True),
     Column("run_id", String, primary_key=True),
     Column("began_at", Float, nullable=False),
-    Column("snapshot", BigInteger, nullable=False),  # the newest commit number that the run may see
+    Column("snapshot", BigInteger, nullable=False),  # the newest commit number visible to the run
     Column("ended_at", Float),
     Column("outcome", String, nullable=False, default=""),
 )
@@ -229,7 +229,7 @@ risk_sample = Table(
     "risk_sample",
     metadata,
     Column("minute", BigInteger, primary_key=True, autoincrement=False),  # since 1970
-    Column("dag_id", String, primary_key=True),  # empty: what no DAG made; every sample has this row
+    Column("dag_id", String, primary_key=True),  # empty for what was made outside of DAGs; every sample has this row
     Column("bytes", BigInteger, nullable=False),
     Column("unproven_bytes", BigInteger, nullable=False, server_default="0"),
     Column("irrecoverable_bytes", BigInteger, nullable=False),

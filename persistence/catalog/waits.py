@@ -1,4 +1,4 @@
-"""Why what wants persisting waits: who is at work on what, or what is in the way."""
+"""Why queued generations wait: which transfers are active, and which pause after a failure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from springline.persistence.catalog import schema
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.schema import db_now, generation
 from springline.persistence.model.dataset import Ref
-from springline.persistence.text.formatting import say_seconds
+from springline.persistence.text.formatting import format_seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
-    """A generation that `owner` is persisting, under a lease that has not run out."""
+class ActiveTransfer:
+    """A generation that `owner` is persisting, under a lease that has not expired."""
 
     ref: Ref
     owner: str
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """A generation whose last try failed, and in how many seconds the next one may begin."""
+class PausedTransfer:
+    """A generation whose last try failed, and the seconds until the next one may begin."""
 
     ref: Ref
     seconds: float
@@ -32,40 +32,40 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
-    """How long the oldest of what is claimable has waited in seconds (None: nothing is), what is sent, what pauses."""
+class WaitReport:
+    """Age of the oldest claimable generation in seconds (None if there is none), active transfers, and a pause."""
 
-    oldest: float | None
-    transfers: tuple[Transfer, ...]
-    pause: Pause | None
+    oldest_wait_seconds: float | None
+    transfers: tuple[ActiveTransfer, ...]
+    pause: PausedTransfer | None
 
 
-def waits_of(catalog: Catalog) -> Waits:
-    """What the catalog knows of it now: of transfers a few, of pauses the one that ends first."""
-    known = (generation.c.path, generation.c.generation, generation.c.lease_owner, generation.c.error)
-    claimable = schema.waiting & (generation.c.not_before <= db_now())
+def load_wait_report(catalog: Catalog) -> WaitReport:
+    """Load the report from the catalog: up to three transfers, and the pause that ends first."""
+    columns = (generation.c.path, generation.c.generation, generation.c.lease_owner, generation.c.error)
+    claimable = schema.is_waiting & (generation.c.not_before <= db_now())
     oldest = select(db_now() - func.min(generation.c.committed_at)).where(claimable)
-    sent = select(*known).where(generation.c.wanted, schema.copying, generation.c.lease_until > db_now()).limit(3)
+    sent = select(*columns).where(generation.c.wanted, schema.is_copying, generation.c.lease_until > db_now()).limit(3)
     left = generation.c.not_before - db_now()
-    pauses = select(*known, left).where(schema.waiting, left > 0).order_by(generation.c.not_before).limit(1)
-    with catalog.reading() as connection:
+    pauses = select(*columns, left).where(schema.is_waiting, left > 0).order_by(generation.c.not_before).limit(1)
+    with catalog.read_transaction() as connection:
         waited = connection.scalar(oldest)
-        transfers = tuple(Transfer(Ref(row[0], row[1]), row[2]) for row in connection.execute(sent))
+        transfers = tuple(ActiveTransfer(Ref(row[0], row[1]), row[2]) for row in connection.execute(sent))
         first = connection.execute(pauses).one_or_none()
-    pause = Pause(Ref(first[0], first[1]), max(float(first[4]), 0.0), first[3]) if first else None
-    return Waits(None if waited is None else max(float(waited), 0.0), transfers, pause)
+    pause = PausedTransfer(Ref(first[0], first[1]), max(float(first[4]), 0.0), first[3]) if first else None
+    return WaitReport(None if waited is None else max(float(waited), 0.0), transfers, pause)
 
 
-def say_waits(waits: Waits, none_claims: Callable[[], str]) -> str:
-    """Why something waits, in words; empty where nothing does.
+def explain_waits(waits: WaitReport, explain_unclaimed: Callable[[], str]) -> str:
+    """Explain in words why a generation waits; empty if none does.
 
-    `none_claims` says why nobody takes what can be claimed.
+    `explain_unclaimed` returns why no worker claims what is claimable.
     """
     if waits.transfers:
         return "; ".join(f"{each.owner} is persisting {each.ref}" for each in waits.transfers)
-    if waits.oldest is not None:
-        return none_claims()
+    if waits.oldest_wait_seconds is not None:
+        return explain_unclaimed()
     if waits.pause:
-        again = say_seconds(waits.pause.seconds)
-        return f"the last try of {waits.pause.ref} failed, the next one may begin in {again}: {waits.pause.error}"
+        retry_delay = format_seconds(waits.pause.seconds)
+        return f"the last try of {waits.pause.ref} failed, the next one may begin in {retry_delay}: {waits.pause.error}"
     return ""

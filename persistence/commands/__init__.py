@@ -1,1 +1,1 @@
-"""The commands about datasets: those that look, and those that act."""
+"""The commands for datasets: queries and changes."""

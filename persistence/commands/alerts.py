@@ -1,4 +1,4 @@
-"""The command about alerts: what stands, and which rules were judged when and by whom."""
+"""The command for alerts: firing and pending alerts, and which rules were evaluated when and by whom."""
 
 from __future__ import annotations
 
@@ -10,73 +10,77 @@ from rich.markup import escape
 from rich.table import Table
 
 from springline.persistence.commands.arguments import Json
-from springline.persistence.monitoring.alerts import AlertState, standing_in_all, states_in
+from springline.persistence.monitoring.alerts import AlertState, list_active_alerts, read_states
 from springline.persistence.monitoring.layers import declared_metrics
-from springline.persistence.monitoring.rules import Rule, Standing, read_rules
+from springline.persistence.monitoring.rules import ActiveAlert, AlertRule, read_rules
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.text.terminal import console, print_json
 
-_JUDGES = {"persistence": "the DAG maintenance", "streams": "the DAG of each stream"}  # by the layer of the metric
+_EVALUATORS = {"persistence": "the DAG maintenance", "streams": "the DAG of each stream"}  # by the layer of the metric
 
 
 def list_alerts(as_json: Json = False) -> None:
-    """Check the rules of alerts; list what stands, what is about to, and who has judged which rule when."""
+    """Check the alert rules; list firing and pending alerts, and when and by whom each rule was evaluated."""
     settings = MonitoringSettings()
     rules = read_rules(settings.rules, declared_metrics())
-    states = states_in(settings.alerts_folder)
-    judged = {rule.name: [state for state in states if rule.name in state.rules] for rule in rules}
-    standing = standing_in_all(states)
+    states = read_states(settings.alerts_folder)
+    states_by_rule = {rule.name: [state for state in states if rule.name in state.rules] for rule in rules}
+    active_alerts = list_active_alerts(states)
     if as_json:
-        print_json([_rule_fields(rule, judged[rule.name], standing) for rule in rules])
+        print_json([_rule_fields(rule, states_by_rule[rule.name], active_alerts) for rule in rules])
         return
     out = console()
-    out.print(_standing_table(standing) if standing else _say_none(judged))
+    out.print(_alerts_table(active_alerts) if active_alerts else _format_no_alerts(states_by_rule))
     out.print(f"\nThe rules of {escape(str(settings.rules))}:", soft_wrap=True)
-    out.print(_rules_table(rules, judged))
+    out.print(_rules_table(rules, states_by_rule))
 
 
-def _say_none(judged: Mapping[str, Sequence[AlertState]]) -> str:
-    """That no alert stands, as far as somebody has looked."""
-    count = sum(bool(states) for states in judged.values())
-    if count == len(judged):
+def _format_no_alerts(states_by_rule: Mapping[str, Sequence[AlertState]]) -> str:
+    """Say that no alert is active, and how many rules have been evaluated."""
+    count = sum(bool(states) for states in states_by_rule.values())
+    if count == len(states_by_rule):
         return "No alert stands."
-    return f"No alert stands, of the {count} of {len(judged)} rules that were judged." if count else (
+    return f"No alert stands, of the {count} of {len(states_by_rule)} rules that were judged." if count else (
         "No rule was judged yet, so nobody knows whether an alert should stand."
     )  # fmt: skip
 
 
-def _standing_table(standing: Iterable[Standing]) -> Table:
+def _alerts_table(active_alerts: Iterable[ActiveAlert]) -> Table:
     table = Table("alert", "severity", "since", "value", "what it means", box=None, header_style="bold")
-    for each in standing:
-        severity = each.severity if each.told else "not yet"
-        table.add_row(escape(each.key), severity, _moment(each.since), f"{each.value:g}", escape(each.words))
+    for each in active_alerts:
+        severity = each.severity if each.is_firing else "not yet"
+        table.add_row(
+            escape(each.key), severity, _format_timestamp(each.since), f"{each.value:g}", escape(each.summary)
+        )
     return table
 
 
-def _rules_table(rules: Iterable[Rule], judged: Mapping[str, Sequence[AlertState]]) -> Table:
+def _rules_table(rules: Iterable[AlertRule], states_by_rule: Mapping[str, Sequence[AlertState]]) -> Table:
     table = Table("rule", "warns of", "last judged", box=None, header_style="bold")
     for rule in rules:
-        table.add_row(escape(rule.name), rule.condition, escape(_say_judged(rule, judged[rule.name])))
+        table.add_row(escape(rule.name), rule.condition, escape(_format_evaluations(rule, states_by_rule[rule.name])))
     return table
 
 
-def _say_judged(rule: Rule, states: Sequence[AlertState]) -> str:
-    """When and by whom a rule was judged; a rule about streams has a judge a stream."""
+def _format_evaluations(rule: AlertRule, states: Sequence[AlertState]) -> str:
+    """Say when and by whom a rule was evaluated; a rule about streams is evaluated once per stream."""
     if not states:
-        return f"never; {_JUDGES[rule.metric.name.partition('.')[0]]} judges it"
-    return "\n".join(f"{_moment(state.at)}, by the {state.actor}" for state in states)
+        return f"never; {_EVALUATORS[rule.metric.name.partition('.')[0]]} judges it"
+    return "\n".join(f"{_format_timestamp(state.evaluated_at)}, by the {state.actor}" for state in states)
 
 
-def _rule_fields(rule: Rule, states: Sequence[AlertState], standing: Iterable[Standing]) -> dict[str, object]:
+def _rule_fields(
+    rule: AlertRule, states: Sequence[AlertState], active_alerts: Iterable[ActiveAlert]
+) -> dict[str, object]:
     return {
         "rule": rule.name,
         "condition": rule.condition,
         "where": dict(rule.where),
         "severity": rule.severity.value,
-        "judged": [{"at": state.at, "actor": state.actor} for state in states],
-        "standing": [asdict(each) for each in standing if each.rule == rule.name],
+        "judged": [{"at": state.evaluated_at, "actor": state.actor} for state in states],
+        "standing": [asdict(each) for each in active_alerts if each.rule == rule.name],
     }
 
 
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().isoformat(sep=" ", timespec="seconds")
+def _format_timestamp(timestamp: float) -> str:
+    return datetime.fromtimestamp(timestamp).astimezone().isoformat(sep=" ", timespec="seconds")

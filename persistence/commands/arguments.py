@@ -1,4 +1,4 @@
-"""What commands about datasets are given, and the platform that they open."""
+"""Arguments of the commands for datasets, and the platform that they open."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ import typer
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.errors import NeverWrittenError, UsageError
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.text.formatting import parse_bytes, say_near
+from springline.persistence.text.formatting import parse_bytes, suggest
 
-NOT_SO = 3  # exit status: the command is done, and what was asked about is not so
-_NEIGHBOURS = 1000  # datasets among which the one is looked for that was meant
+EXIT_CONDITION_FAILED = 3  # exit status: the command is done, and its condition is not met
+_NEIGHBOURS = 1000  # number of datasets searched for a similar path
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
-Dry = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")]
 
 
-def size_of(text: str) -> int:
-    """The bytes of a size on the command line, such as 1GB."""
+def parse_size(text: str) -> int:
+    """Return the bytes of a size on the command line, such as 1GB."""
     try:
         return int(str(parse_bytes(text)))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
 
-def parameters_of(given: Sequence[str]) -> dict[str, str]:
-    """What `--param name=value` says, each time that it is given; raises `UsageError`."""
-    for one in given:
-        if "=" not in one:
-            raise UsageError(f"--param {one}: write it as name=value")
-    return dict(one.split("=", 1) for one in given)  # type: ignore[misc]
+def parse_parameters(params: Sequence[str]) -> dict[str, str]:
+    """Parse all `--param name=value` options; raises `UsageError`."""
+    for param in params:
+        if "=" not in param:
+            raise UsageError(f"--param {param}: write it as name=value")
+    return dict(one.split("=", 1) for one in params)  # type: ignore[misc]
 
 
 @contextmanager
-def opened(*, runs: bool = False) -> Iterator[Platform]:
-    """The platform that the settings describe; what is changed is noted as made by the command line.
+def platform_session(*, runs_operations: bool = False) -> Iterator[Platform]:
+    """Open the platform that the settings describe; changes are logged as made by the command line.
 
-    Only one that `runs` operations again loads them: they may take seconds to import, and may be broken.
+    Operations are loaded only with `runs_operations`: they may take seconds to import, and may be broken.
     """
-    who = f"command line of {os.environ.get('USER') or os.getuid()}"
-    platform = open_platform(who=who, runner=None if runs else NoRunner())
+    actor = f"command line of {os.environ.get('USER') or os.getuid()}"
+    platform = open_platform(actor=actor, runner=None if runs_operations else NoRunner())
     try:
         yield platform
     except NeverWrittenError as error:
-        raise NeverWrittenError(error.path, _hint(platform, error.path)) from None
+        raise NeverWrittenError(error.path, _suggest_path(platform, error.path)) from None
     finally:
         platform.close()
 
 
-def _hint(platform: Platform, path: str) -> str:
-    beside = path.rpartition("/")[0]
-    neighbours = platform.catalog.find(prefix=f"{beside}/" if beside else "", limit=_NEIGHBOURS)
-    near = say_near(path, {dataset.ref.path for dataset in neighbours})
+def _suggest_path(platform: Platform, path: str) -> str:
+    parent = path.rpartition("/")[0]
+    neighbours = platform.catalog.find(prefix=f"{parent}/" if parent else "", limit=_NEIGHBOURS)
+    near = suggest(path, {dataset.ref.path for dataset in neighbours})
     return f"; did you mean {near}?" if near else "; `springline dataset list` lists what was written"

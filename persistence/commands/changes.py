@@ -1,4 +1,4 @@
-"""Commands that act: persist, recover, evict, pin, retire, rebuild, adopt."""
+"""Commands that change datasets: persist, recover, evict, pin, retire, rebuild, adopt."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Annotated
 
 import typer
 
-from springline.persistence.commands.arguments import NOT_SO, Dry, Json, opened, size_of
+from springline.persistence.commands.arguments import EXIT_CONDITION_FAILED, DryRun, Json, parse_size, platform_session
 from springline.persistence.decisions.eviction import Victim
-from springline.persistence.engine.persister import Outcome
-from springline.persistence.engine.replacement import evicted_by_hand
-from springline.persistence.engine.restorer import Restored
-from springline.persistence.engine.verification import why_away
+from springline.persistence.engine.persister import TransferOutcome
+from springline.persistence.engine.replacement import victim_by_hand
+from springline.persistence.engine.restorer import RecoveryReport
+from springline.persistence.engine.verification import under_store_unavailable_reason
 from springline.persistence.errors import PersistenceError, UnderStoreUnavailableError, UsageError
-from springline.persistence.metrics_collector import Gauges
-from springline.persistence.monitoring.logs import about, start_logging
+from springline.persistence.metrics_collector import GaugeCollector
+from springline.persistence.monitoring.logs import configure_logging, log_context
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
-from springline.persistence.rendering import recovery_row, say_away
-from springline.persistence.text.formatting import counted, say_bytes, say_list, say_seconds
+from springline.persistence.rendering import format_unavailability, recovery_row
+from springline.persistence.text.formatting import format_bytes, format_count, format_list, format_seconds
 from springline.persistence.text.terminal import print, print_json, print_result, progress
 
 logger = logging.getLogger("springline.persister")
@@ -32,144 +32,166 @@ def persist(
     timeout: Annotated[float, typer.Option(help="Seconds to go on trying when nothing can be sent")] = 60.0,
     as_json: Json = False,
 ) -> None:
-    """Work on the queue, low in priority, until it is empty; with --forever also prove operations when it is."""
+    """Persist queued datasets, at low CPU priority, until the queue is empty; with --forever also prove operations."""
     os.nice(10)
-    with progress("persisting what is in the queue", quiet=as_json) as say, opened(runs=True) as platform:
-        start_logging(MonitoringSettings(), sys.stderr if as_json else sys.stdout)
+    with (
+        progress("persisting what is in the queue", quiet=as_json) as update_progress,
+        platform_session(runs_operations=True) as platform,
+    ):
+        configure_logging(MonitoringSettings(), sys.stderr if as_json else sys.stdout)
         platform.store.register_operations(platform.runner.operations().values())
 
-        gauges = Gauges(platform)
+        collector = GaugeCollector(platform)
 
-        def tell(outcome: Outcome) -> None:
-            gauges.tell()
-            say(f"persisting; the last was {outcome.ref}")
+        def report_outcome(outcome: TransferOutcome) -> None:
+            collector.collect()
+            update_progress(f"persisting; the last was {outcome.ref}")
             if as_json:
                 return
-            with about(dataset=str(outcome.ref), method=outcome.method.value):
+            with log_context(dataset=str(outcome.ref), method=outcome.method.value):
                 if outcome.error:
                     logger.warning("%s: %s failed: %s", outcome.ref, outcome.method, outcome.error)
                 else:
-                    logger.info("%s: %s in %s", outcome.ref, outcome.method, say_seconds(outcome.actual_seconds))
+                    logger.info("%s: %s in %s", outcome.ref, outcome.method, format_seconds(outcome.actual_seconds))
 
-        summary = platform.persister.drain(patience=float("inf") if forever else timeout, told=tell)
+        summary = platform.persister.drain(timeout=float("inf") if forever else timeout, on_outcome=report_outcome)
         while forever:
-            gauges.tell()
+            collector.collect()
             if platform.prover.step() is None:
                 platform.persister.sleep(1.0)
-            summary = platform.persister.drain(patience=float("inf"), told=tell)
+            summary = platform.persister.drain(timeout=float("inf"), on_outcome=report_outcome)
     if as_json:
-        print_json({"persisted": summary.persisted, "left": summary.left})
+        print_json({"persisted": summary.persisted, "left": summary.remaining})
     else:
-        logger.info("%s persisted, %s left", summary.persisted, summary.left)
-    if summary.left:
-        raise typer.Exit(NOT_SO)
+        logger.info("%s persisted, %s left", summary.persisted, summary.remaining)
+    if summary.remaining:
+        raise typer.Exit(EXIT_CONDITION_FAILED)
 
 
 def recover(
     paths: Annotated[list[str], typer.Argument(help="Dataset paths; none: everything that was lost")] = [],  # noqa: B006
     deep: Annotated[bool, typer.Option(help="Compare checksums, not only names and sizes")] = False,
-    dry_run: Dry = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Find what was lost and bring it back by running its operations again; name what cannot come back."""
-    with opened(runs=True) as platform:
+    """Detect lost datasets and restore them by re-running their operations; list those that are irrecoverable."""
+    with platform_session(runs_operations=True) as platform:
         platform.store.register_operations(platform.runner.operations().values())
-        with progress("looking at the copies that the catalog names", quiet=as_json) as say:
+        with progress("looking at the copies that the catalog names", quiet=as_json) as update_progress:
             scan = platform.maintenance.scan(deep=deep)
-            targets = [platform.catalog.resolve(p).ref for p in paths] or [d.ref for d in platform.maintenance.lost()]
-            planned = platform.restorer.plan(targets)
+            targets = [platform.catalog.resolve(p).ref for p in paths] or [
+                d.ref for d in platform.maintenance.find_lost()
+            ]
+            plan = platform.restorer.plan(targets)
             if dry_run:
-                report = Restored(list(planned.steps), planned.seconds, dict(planned.irrecoverable))
+                report = RecoveryReport(list(plan.steps), plan.seconds, dict(plan.irrecoverable))
             else:
-                about = f", predicted to take {say_seconds(planned.seconds)}" if planned.steps else ""
-                say(f"bringing datasets back: {counted(len(planned.steps), 'step')}{about}")
-                report = platform.restorer.bring_back(targets)
+                estimate = f", predicted to take {format_seconds(plan.seconds)}" if plan.steps else ""
+                update_progress(f"bringing datasets back: {format_count(len(plan.steps), 'step')}{estimate}")
+                report = platform.restorer.restore(targets)
         if as_json:
             print_json(
                 {
-                    "looked_at": scan.looked_at,
+                    "looked_at": scan.checked_count,
                     "found_lost": [str(ref) for ref in scan.lost],
-                    "under_store_away": scan.away,
-                    "unreached": {str(ref): why for ref, why in scan.unreached.items()},
+                    "under_store_away": scan.unavailable_reason,
+                    "unreached": {str(ref): reason for ref, reason in scan.unreachable.items()},
                     **recovery_row(report.steps, report.seconds, report.irrecoverable),
                     "failed": {str(ref): str(failure) for ref, failure in report.failed.items()},
                 }
             )
         else:
-            below = sum(dataset.persisted for dataset in platform.catalog.get_all(scan.lost))
-            still = f", {below} of them persisted and read from the under-store" if below else ""
-            print(f"{scan.looked_at} looked at, {len(scan.lost)} found lost{still}")
+            persisted_count = sum(dataset.persisted for dataset in platform.catalog.get_all(scan.lost))
+            persisted_note = (
+                f", {persisted_count} of them persisted and read from the under-store" if persisted_count else ""
+            )
+            print(f"{scan.checked_count} looked at, {len(scan.lost)} found lost{persisted_note}")
             for step in report.steps:
-                print(f"  {'would ' if dry_run else ''}{step.words}")
-            taken, predicted = say_seconds(report.seconds), " predicted" if dry_run else ""
-            print(f"{counted(len(report.steps), 'step')}, {taken}{predicted}", flush=True)
-            for ref, why in report.irrecoverable.items():
-                print(f"cannot be brought back: {ref}: {'; '.join(why)}", file=sys.stderr)
+                print(f"  {'would ' if dry_run else ''}{step.summary}")
+            duration, predicted = format_seconds(report.seconds), " predicted" if dry_run else ""
+            print(f"{format_count(len(report.steps), 'step')}, {duration}{predicted}", flush=True)
+            for ref, causes in report.irrecoverable.items():
+                print(f"cannot be brought back: {ref}: {'; '.join(causes)}", file=sys.stderr)
             for ref, failure in report.failed.items():
                 print(f"could not be brought back this time: {ref}: {failure}", file=sys.stderr)
-            for ref, reason in scan.unreached.items():
+            for ref, reason in scan.unreachable.items():
                 print(f"could not be looked at: {ref}: {reason}", file=sys.stderr)
-            if scan.away:
-                print(say_away(platform, scan.away), file=sys.stderr)
-        if report.irrecoverable or report.failed or scan.unreached or scan.away:
-            raise typer.Exit(NOT_SO)
+            if scan.unavailable_reason:
+                print(format_unavailability(platform, scan.unavailable_reason), file=sys.stderr)
+        if report.irrecoverable or report.failed or scan.unreachable or scan.unavailable_reason:
+            raise typer.Exit(EXIT_CONDITION_FAILED)
 
 
 def evict(
     paths: Annotated[list[str], typer.Argument(help="Persisted datasets to let go")] = [],  # noqa: B006
     size: Annotated[
         int,
-        typer.Option("--bytes", parser=size_of, metavar="SIZE", help="Free so much, such as 1GB, chosen by the rules"),
+        typer.Option(
+            "--bytes", parser=parse_size, metavar="SIZE", help="Free so much, such as 1GB, chosen by the rules"
+        ),
     ] = 0,
-    dry_run: Dry = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Let datasets go from the cache: those named, or what the rules choose."""
+    """Evict datasets from the cache: the named ones, or those that the rules choose."""
     if bool(paths) == bool(size):
         raise UsageError("evict: name datasets, or say with --bytes how much is to be freed, such as --bytes 1GB")
-    with opened() as platform:
+    with platform_session() as platform:
         if paths:
-            named = [platform.catalog.resolve(path) for path in paths]
-            for dataset in named:
+            named_datasets = [platform.catalog.resolve(path) for path in paths]
+            for dataset in named_datasets:
                 if not dataset.persisted:
                     raise PersistenceError(f"{dataset.ref} is not persisted; only persisted ones go by hand")
-            victims, short, away = [evicted_by_hand(d.ref, d.bytes) for d in named if d.in_cache], 0, ""
+            victims, missing_bytes, unavailable_reason = (
+                [victim_by_hand(d.ref, d.bytes) for d in named_datasets if d.in_cache],
+                0,
+                "",
+            )
         else:
-            chosen = platform.replacement.plan(size)
-            victims, short, away = list(chosen.victims), chosen.short, chosen.away
-        with progress(f"letting {counted(len(victims), 'dataset')} go from the cache", quiet=as_json):
-            stays = {victim.ref: why for victim in victims if (why := _let_go(platform, victim, dry_run))}
-        gone = [victim for victim in victims if victim.ref not in stays]
+            eviction_plan = platform.replacement.plan(size)
+            victims, missing_bytes, unavailable_reason = (
+                list(eviction_plan.victims),
+                eviction_plan.missing_bytes,
+                eviction_plan.unavailable_reason,
+            )
+        with progress(f"letting {format_count(len(victims), 'dataset')} go from the cache", quiet=as_json):
+            refusals = {
+                victim.ref: refusal for victim in victims if (refusal := _evict_victim(platform, victim, dry_run))
+            }
+        evicted_victims = [victim for victim in victims if victim.ref not in refusals]
         if as_json:
             print_json(
                 {
-                    "evicted": [{"dataset": str(v.ref), "rule": v.rule, "why": v.words} for v in gone],
-                    "stays": {str(ref): why for ref, why in stays.items()},
-                    "short": short,
-                    "under_store_away": why_away(platform.under),
+                    "evicted": [{"dataset": str(v.ref), "rule": v.rule, "why": v.reason} for v in evicted_victims],
+                    "stays": {str(ref): reason for ref, reason in refusals.items()},
+                    "short": missing_bytes,
+                    "under_store_away": under_store_unavailable_reason(platform.under),
                 }
             )
         else:
-            for victim in gone:
-                print(f"{victim.ref}: {'would go' if dry_run else 'went'}, {victim.rule}: {victim.words}")
-            freed, datasets = say_bytes(sum(victim.bytes for victim in gone)), counted(len(gone), "dataset")
+            for victim in evicted_victims:
+                print(f"{victim.ref}: {'would go' if dry_run else 'went'}, {victim.rule}: {victim.reason}")
+            freed, datasets = (
+                format_bytes(sum(victim.bytes for victim in evicted_victims)),
+                format_count(len(evicted_victims), "dataset"),
+            )
             print(f"{freed} in {datasets}{' would go' if dry_run else ''}", flush=True)
-            for why in stays.values():
-                print(why, file=sys.stderr)
-            if short:
-                reason = away or "they are neither persisted nor safe to make again"
-                print(f"{say_bytes(short)} more must stay: {reason}")
-        if stays:
-            raise typer.Exit(NOT_SO)
+            for refusal in refusals.values():
+                print(refusal, file=sys.stderr)
+            if missing_bytes:
+                reason = unavailable_reason or "they are neither persisted nor safe to make again"
+                print(f"{format_bytes(missing_bytes)} more must stay: {reason}")
+        if refusals:
+            raise typer.Exit(EXIT_CONDITION_FAILED)
 
 
-def _let_go(platform: Platform, victim: Victim, dry_run: bool) -> str:
-    """Let one go, or try it dry; returns what stays and why, empty: it went, or would go."""
+def _evict_victim(platform: Platform, victim: Victim, dry_run: bool) -> str:
+    """Evict one generation, or check it in a dry run; returns why it stays, empty if it is or would be evicted."""
     if dry_run:
-        why = platform.replacement.why_it_stays(platform.catalog.get(victim.ref))
-        return f"{victim.ref} would stay in the cache: {why}" if why else ""
+        reason = platform.replacement.retention_reason(platform.catalog.get(victim.ref))
+        return f"{victim.ref} would stay in the cache: {reason}" if reason else ""
     try:
-        return platform.replacement.let_go(victim)
+        return platform.replacement.try_evict(victim)
     except UnderStoreUnavailableError as error:
         return str(error)
 
@@ -179,42 +201,44 @@ def pin(
     off: Annotated[bool, typer.Option("--off", help="Let it go again")] = False,
     as_json: Json = False,
 ) -> None:
-    """Keep a dataset in the cache, and its generation from being retired, until the pin is taken off."""
-    with opened() as platform:
+    """Keep a dataset in the cache, and its generation from being retired, until it is unpinned."""
+    with platform_session() as platform:
         ref = platform.catalog.resolve(path).ref
-        platform.catalog.amend(ref, event="unpinned" if off else "pinned", why="asked for by hand", pinned=not off)
+        platform.catalog.amend(ref, event="unpinned" if off else "pinned", reason="asked for by hand", pinned=not off)
         result = {"dataset": str(ref), "pinned": not off}
         print_result(as_json, result, f"{ref}: {'no longer pinned' if off else 'pinned'}")
 
 
 def retire(as_json: Json = False) -> None:
-    """Remove superseded generations that nobody reads, and what dead writers left."""
-    with opened() as platform:
+    """Remove superseded generations without readers, and files left by dead writers."""
+    with platform_session() as platform:
         with progress("removing superseded generations", quiet=as_json):
             retired, swept = platform.maintenance.retire(), platform.maintenance.sweep()
         if as_json:
             print_json({"retired": [str(ref) for ref in retired], "swept": [str(ref) for ref in swept]})
         else:
-            print(f"{len(retired)} retired{f': {say_list(retired)}' if retired else ''}, {len(swept)} swept")
+            print(f"{len(retired)} retired{f': {format_list(retired)}' if retired else ''}, {len(swept)} swept")
 
 
 def rebuild(as_json: Json = False) -> None:
-    """Fill an empty catalog again from the sidecar files beside the persisted data."""
-    with opened() as platform:
+    """Fill an empty catalog from the sidecar files beside the persisted data."""
+    with platform_session() as platform:
         with progress("reading the sidecar files of the under-store", quiet=as_json):
             report = platform.maintenance.rebuild()
         if as_json:
             print_json(
                 {
-                    "found": [str(ref) for ref in report.found],
-                    "without_source": {str(ref): why for ref, why in report.without_source.items()},
+                    "found": [str(ref) for ref in report.recorded_refs],
+                    "without_source": {
+                        str(ref): missing_sources for ref, missing_sources in report.without_source.items()
+                    },
                     "unreadable": report.unreadable,
                 }
             )
         else:
-            print(f"{len(report.found)} generations found in the under-store")
+            print(f"{len(report.recorded_refs)} generations found in the under-store")
             for ref, missing in report.without_source.items():
-                print(f"  {ref}: its sources {say_list(missing)} are not persisted; it cannot be made again")
+                print(f"  {ref}: its sources {format_list(missing)} are not persisted; it cannot be made again")
             for problem in report.unreadable:
                 print(f"  {problem}", file=sys.stderr)
 
@@ -224,9 +248,9 @@ def adopt(
     location: Annotated[str, typer.Argument(help="Where its files are, relative to the under-store's root")],
     as_json: Json = False,
 ) -> None:
-    """Record files that are in the under-store already as the next generation of a dataset."""
-    with opened() as platform:
+    """Record files that are already in the under-store as the next generation of a dataset."""
+    with platform_session() as platform:
         with progress(f"reading the files of {location}", quiet=as_json):
             dataset = platform.maintenance.adopt(path, location)
         result = {"dataset": str(dataset.ref), "bytes": dataset.bytes, "location": location}
-        print_result(as_json, result, f"{dataset.ref}: {say_bytes(dataset.bytes)} adopted from {location}")
+        print_result(as_json, result, f"{dataset.ref}: {format_bytes(dataset.bytes)} adopted from {location}")

@@ -1,1 +1,1 @@
-"""What is decided about datasets: pure functions from plain values to plans."""
+"""Decisions about datasets: pure functions from plain values to plans."""

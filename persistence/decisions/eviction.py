@@ -1,7 +1,7 @@
-"""Eviction: which generations may leave the cache, and which must stay so that nothing is put at risk.
+"""Eviction: which generations may leave the cache, and which must stay so that no data is put at risk.
 
-First what is persisted or unwanted, then alternate generations of a recomputable chain, so that each one
-evicted is a single repeatable step from sources that stayed. Source: the paper, "Replacement".
+First the persisted or unwanted ones, then alternate generations of a recomputable chain, so that each
+evicted one is a single repeatable step from sources that stay. Source: the paper, "Replacement".
 """
 
 from __future__ import annotations
@@ -10,74 +10,90 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import exp2
 
-from springline.persistence.model.dataset import Dataset, Phase, Ref, Strategy, Under
+from springline.persistence.model.dataset import Dataset, Phase, Ref, Strategy, UnderStoreState
 from springline.persistence.model.lineage import Lineage
-from springline.persistence.text.formatting import say_bytes, say_list, say_seconds
+from springline.persistence.text.formatting import format_bytes, format_list, format_seconds
 
-_HALF_LIFE = 3600.0  # seconds in which a read comes to count half, for lrfu
+_HALF_LIFE = 3600.0  # half-life (s) of the weight of a read, for lrfu
 
 
 @dataclass(frozen=True)
 class Victim:
-    """A generation that leaves the cache, by which rule, and why it may."""
+    """A generation to evict, by which rule, and why it may be evicted."""
 
     ref: Ref
     bytes: int
     rule: str  # "persisted" | "unwanted" | "alternate"
-    words: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class EvictionPlan:
-    """What leaves the cache: bytes freed, bytes still missing (`short`), and why what was looked at has to stay.
+    """The generations to evict, the bytes that frees, the bytes still missing, and why the others have to stay.
 
-    `away`: why the under-store's copies count for nothing; empty if they count.
+    `unavailable_reason`: why copies in the under-store do not count; empty if they do.
     """
 
     victims: tuple[Victim, ...]
-    freed: int
-    short: int
-    kept: Mapping[Ref, str]
-    away: str = ""
+    freed_bytes: int
+    missing_bytes: int
+    retention_reasons: Mapping[Ref, str]
+    unavailable_reason: str = ""
 
 
 def plan_eviction(
-    lineage: Lineage, needed: int, *, protected: frozenset[Ref], replacement: str, now: float, away: str = ""
+    lineage: Lineage,
+    needed_bytes: int,
+    *,
+    protected: frozenset[Ref],
+    replacement: str,
+    now: float,
+    unavailable_reason: str = "",
 ) -> EvictionPlan:
-    """Choose what leaves the cache to free `needed` bytes; `protected` is being read or written now.
+    """Choose generations to evict to free `needed_bytes` bytes; `protected` ones are being read or written now.
 
-    While the under-store is `away` (why, in words) its copies count for nothing: what has one stays, and so does what
-    would be made again from one.
+    While the under-store is unavailable (`unavailable_reason` says why) its copies do not count: generations with such
+    a copy stay, and so do those that would be recomputed from one.
 
-    Persisted and unwanted ones go first, in the order of `replacement` (lru or lrfu), then wanted ones
-    that can be made again. Unpersisted ones go only if they are recomputable, their operation has been seen
-    to repeat its digest, every source stays at hand, and nothing evicted depends on them. The exception is
-    what was written with the strategy cache_only: it goes last, and possibly for good, as that strategy says.
+    Persisted and unwanted ones are evicted first, in the order of `replacement` (lru or lrfu), then wanted ones
+    that are recomputable. Unpersisted ones are evicted only if they are recomputable, their operation is proven,
+    every source stays available, and no evicted generation depends on them. The exception are generations
+    with the strategy cache_only: they are evicted last, and may be lost for good, as that strategy permits.
     """
-    believed: dict[Ref, str] = {}
-    if away:
-        below = [d for d in lineage.datasets.values() if d.persisted]
-        lineage = lineage.changed(*(replace(d, under=Under.NONE) for d in below))
-        believed = dict.fromkeys((d.ref for d in below), f"its copy may not be there: {away}")
-    draft = _Draft(lineage, protected, believed)
-    for dataset, rule in _in_turn(lineage, replacement, now):
-        if draft.freed >= needed:
+    unreliable_copies: dict[Ref, str] = {}
+    if unavailable_reason:
+        persisted = [d for d in lineage.datasets.values() if d.persisted]
+        lineage = lineage.with_changes(*(replace(d, under=UnderStoreState.NONE) for d in persisted))
+        unreliable_copies = dict.fromkeys(
+            (d.ref for d in persisted), f"its copy may not be there: {unavailable_reason}"
+        )
+    draft = _Draft(lineage, protected, unreliable_copies)
+    for dataset, rule in _candidates(lineage, replacement, now):
+        if draft.freed_bytes >= needed_bytes:
             break
         draft.consider(dataset, rule, now)
-    return EvictionPlan(tuple(draft.victims), draft.freed, max(needed - draft.freed, 0), draft.kept, away)
+    return EvictionPlan(
+        tuple(draft.victims),
+        draft.freed_bytes,
+        max(needed_bytes - draft.freed_bytes, 0),
+        draft.retention_reasons,
+        unavailable_reason,
+    )
 
 
-def _in_turn(lineage: Lineage, replacement: str, now: float) -> Iterator[tuple[Dataset, str]]:
-    """Everything in the cache with the rule it might go by, in the order in which it is looked at."""
+def _candidates(lineage: Lineage, replacement: str, now: float) -> Iterator[tuple[Dataset, str]]:
+    """Yield everything in the cache with the rule it may be evicted by, in the order of consideration."""
     cached = [d for d in lineage.datasets.values() if d.in_cache and d.phase is Phase.COMMITTED]
     cached.sort(key=lambda d: (_usefulness(d, replacement, now), d.ref))
-    yield from ((d, "persisted" if d.persisted else "unwanted") for d in cached if d.persisted or not d.wanted)
-    yield from ((d, "alternate") for d in cached if not d.persisted and d.wanted)
+    yield from (
+        (d, "persisted" if d.persisted else "unwanted") for d in cached if d.persisted or not d.persist_requested
+    )
+    yield from ((d, "alternate") for d in cached if not d.persisted and d.persist_requested)
     yield from ((d, "cache_only") for d in cached if not d.persisted and d.strategy is Strategy.CACHE_ONLY)
 
 
 def _usefulness(dataset: Dataset, replacement: str, now: float) -> float:
-    """The lower, the sooner it goes."""
+    """Return the sort key: lower values are evicted first."""
     if replacement == "lru":
         return dataset.last_used_at
     if replacement == "lrfu":
@@ -87,78 +103,83 @@ def _usefulness(dataset: Dataset, replacement: str, now: float) -> float:
 
 @dataclass
 class _Draft:
-    """A plan while it is made."""
+    """A plan under construction."""
 
     lineage: Lineage
     protected: frozenset[Ref]
-    believed: Mapping[Ref, str]  # why the copies of these are not relied on
+    unreliable_copies: Mapping[Ref, str]  # why these copies cannot be relied on
     victims: list[Victim] = field(default_factory=list)
-    gone: set[Ref] = field(default_factory=set)  # unpersisted victims
-    freed: int = 0
-    kept: dict[Ref, str] = field(default_factory=dict)
+    unpersisted_victims: set[Ref] = field(default_factory=set)  # the victims that are not persisted
+    freed_bytes: int = 0
+    retention_reasons: dict[Ref, str] = field(default_factory=dict)
 
     def consider(self, dataset: Dataset, rule: str, now: float) -> None:
-        """Make `dataset` a victim or note why it stays."""
+        """Make `dataset` a victim or record why it stays."""
         ref = dataset.ref
-        if ref in self.gone:
+        if ref in self.unpersisted_victims:
             return
-        if reason := self._must_stay(dataset, rule):
-            self.kept[ref] = reason
+        if reason := self._retention_reason(dataset, rule):
+            self.retention_reasons[ref] = reason
             return
-        self.kept.pop(ref, None)
+        self.retention_reasons.pop(ref, None)
         if not dataset.persisted:
-            self.gone.add(ref)
-        self.freed += dataset.bytes
-        idle = f"{say_bytes(dataset.bytes)}, last used {say_seconds(max(now - dataset.last_used_at, 0.0))} ago"
+            self.unpersisted_victims.add(ref)
+        self.freed_bytes += dataset.bytes
+        idle = f"{format_bytes(dataset.bytes)}, last used {format_seconds(max(now - dataset.last_used_at, 0.0))} ago"
         self.victims.append(
-            Victim(ref, dataset.bytes, "unwanted" if rule == "cache_only" else rule, f"{idle}; {self._may_go(dataset)}")
+            Victim(
+                ref,
+                dataset.bytes,
+                "unwanted" if rule == "cache_only" else rule,
+                f"{idle}; {self._eviction_reason(dataset)}",
+            )
         )
 
-    def _must_stay(self, dataset: Dataset, rule: str) -> str:
+    def _retention_reason(self, dataset: Dataset, rule: str) -> str:
         if dataset.pinned:
             return "it is pinned"
         if dataset.ref in self.protected:
             return "it is being read or written"
-        if dataset.ref in self.believed:
-            return self.believed[dataset.ref]
+        if dataset.ref in self.unreliable_copies:
+            return self.unreliable_copies[dataset.ref]
         if rule == "persisted":
             return ""
-        leaning = [d for d in self.lineage.dependents(dataset.ref) if self._leans_on_sources(d)]
-        if rule == "cache_only":  # its own kind cannot hold it back
-            leaning = [d for d in leaning if self.lineage.datasets[d].strategy is not Strategy.CACHE_ONLY]
-        if leaning:
-            return f"{say_list(leaning)} left the cache unpersisted and would be made again from it"
+        dependents = [d for d in self.lineage.dependents(dataset.ref) if self._needs_sources(d)]
+        if rule == "cache_only":  # other cache_only generations do not protect it
+            dependents = [d for d in dependents if self.lineage.datasets[d].strategy is not Strategy.CACHE_ONLY]
+        if dependents:
+            return f"{format_list(dependents)} left the cache unpersisted and would be made again from it"
         if rule == "cache_only":
             return ""
-        if causes := self.lineage.why_not_recomputable(dataset.ref):
+        if causes := self.lineage.recompute_obstacles(dataset.ref):
             return f"it is not persisted and could not be made again: {'; '.join(causes)}"
         operation = self.lineage.operation_of(dataset.ref)
         if operation is None or operation.repeats < 1:
             name = operation.name if operation else "its operation"
             return f"it is not persisted, and {name} has not been seen to repeat its digest yet"
-        if away := [s for s in dataset.sources if not self._stays(s)]:
-            return f"it is not persisted, and would be made again from {say_list(away)}, not at hand either"
+        if unavailable := [s for s in dataset.sources if not self._stays_available(s)]:
+            return f"it is not persisted, and would be made again from {format_list(unavailable)}, not at hand either"
         return ""
 
-    def _may_go(self, dataset: Dataset) -> str:
+    def _eviction_reason(self, dataset: Dataset) -> str:
         if dataset.persisted:
             return "a verified copy is in the under-store"
         operation = self.lineage.operation_of(dataset.ref)
-        if operation and operation.repeats and self.lineage.recomputable(dataset.ref):
-            unwanted = "" if dataset.wanted else "nobody wants it persisted; "
-            inputs = f" from {say_list(dataset.sources)}" if dataset.sources else ""
+        if operation and operation.repeats and self.lineage.is_recomputable(dataset.ref):
+            unwanted = "" if dataset.persist_requested else "nobody wants it persisted; "
+            inputs = f" from {format_list(dataset.sources)}" if dataset.sources else ""
             return f"{unwanted}{operation.name} makes it again in one step{inputs}"
         return "its strategy is cache_only, which promises nothing: it may be lost for good"
 
-    def _stays(self, source: Ref) -> bool:
+    def _stays_available(self, source: Ref) -> bool:
         dataset = self.lineage.datasets.get(source)
-        return dataset is not None and dataset.available and source not in self.gone
+        return dataset is not None and dataset.available and source not in self.unpersisted_victims
 
-    def _leans_on_sources(self, ref: Ref) -> bool:
-        """An unpersisted generation that has left the cache, or leaves it now, and can be made again."""
+    def _needs_sources(self, ref: Ref) -> bool:
+        """Whether it is unpersisted, evicted already or by this plan, and repeatable."""
         dataset = self.lineage.datasets[ref]
         if dataset.phase is not Phase.COMMITTED or dataset.persisted:
             return False
-        if dataset.in_cache and ref not in self.gone:
+        if dataset.in_cache and ref not in self.unpersisted_victims:
             return False
-        return not self.lineage.why_not_repeatable(ref)
+        return not self.lineage.repeat_obstacle(ref)

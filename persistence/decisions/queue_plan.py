@@ -1,48 +1,48 @@
-"""What the queue would do, in order, and what-if: another policy, another bandwidth, the cache lost."""
+"""The planned order of the queue, and what-if: another policy, another bandwidth, the cache lost."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from springline.persistence.decisions.priority import Policy, Score, in_turn
-from springline.persistence.decisions.recovery import RecoveryPlan, exposed_in, plan_recovery
-from springline.persistence.decisions.transfer import TransferPlan, decide
-from springline.persistence.model.cost_model import Costs, Measurement
+from springline.persistence.decisions.priority import Policy, Score, order_by_priority
+from springline.persistence.decisions.recovery import RecoveryPlan, exposed_datasets, plan_recovery
+from springline.persistence.decisions.transfer import TransferPlan, plan_transfer
+from springline.persistence.model.cost_model import CostModel, Measurement
 from springline.persistence.model.dataset import Ref
 from springline.persistence.model.lineage import Lineage
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One transfer to come: its turn, its score, how it goes, and when it is predicted to be through (seconds)."""
+class PlannedTransfer:
+    """One planned transfer: position, score, plan, and the predicted time until it is completed (seconds)."""
 
     turn: int
     ref: Ref
     score: Score
     plan: TransferPlan
-    through_in: float | None
+    completes_in: float | None
 
 
 def plan_queue(
-    refs: Sequence[Ref], lineage: Lineage, costs: Costs, policy: Policy, *, small_bytes: int, now: float
-) -> tuple[Planned, ...]:
-    """The transfers of `refs` in the order of `policy`, one after another."""
-    planned = []
-    through: float | None = 0.0
-    for turn, (ref, score) in enumerate(in_turn(refs, lineage, costs, policy, now), start=1):
-        plan = decide(ref, lineage, costs, small_bytes=small_bytes)
-        through = through + plan.predicted.seconds if through is not None and plan.predicted else None
-        planned.append(Planned(turn, ref, score, plan, through))
-    return tuple(planned)
+    refs: Sequence[Ref], lineage: Lineage, costs: CostModel, policy: Policy, *, small_bytes: int, now: float
+) -> tuple[PlannedTransfer, ...]:
+    """Plan the transfers of `refs` in the order of `policy`, one after another."""
+    transfers = []
+    elapsed: float | None = 0.0
+    for turn, (ref, score) in enumerate(order_by_priority(refs, lineage, costs, policy, now), start=1):
+        plan = plan_transfer(ref, lineage, costs, small_bytes=small_bytes)
+        elapsed = elapsed + plan.predicted.seconds if elapsed is not None and plan.predicted else None
+        transfers.append(PlannedTransfer(turn, ref, score, plan, elapsed))
+    return tuple(transfers)
 
 
-def with_bandwidth(costs: Costs, bandwidth: float) -> Costs:
-    """The same costs over a link of `bandwidth` bytes a second."""
+def with_bandwidth(costs: CostModel, bandwidth: float) -> CostModel:
+    """Return the cost model with a link of `bandwidth` bytes per second."""
     return replace(costs, link=(Measurement(int(bandwidth), 1.0),))
 
 
-def if_the_cache_were_lost(lineage: Lineage, costs: Costs) -> RecoveryPlan:
-    """What would have to be done to have again all that is committed and only in the cache."""
-    exposed = exposed_in(lineage)
+def plan_cache_loss_recovery(lineage: Lineage, costs: CostModel) -> RecoveryPlan:
+    """Plan the recovery of all committed generations that are only in the cache, after a loss of the cache."""
+    exposed = exposed_datasets(lineage)
     return plan_recovery(lineage.without_cache(), [d.ref for d in exposed], costs)

@@ -1,1 +1,1 @@
-"""What writes, persists, restores, evicts and retires datasets: it carries decisions out."""
+"""Executes the decisions: writes, persists, restores, evicts and retires datasets."""

@@ -1,10 +1,10 @@
-"""One attempt at a transfer, for writers that wait and for persisters alike: claimed, sent, verified, recorded.
+"""One attempt at a transfer, by a synchronous writer or a persister: claim, send, verify, record.
 
-    with sender.attempt(ref, owner, Method.DATA, None) as attempt:
+    with sender.attempt(ref, owner, TransferMethod.DATA, None) as attempt:
         if attempt is not None:
             dataset = attempt.send_data(dataset)
 
-An attempt that ends with an error gives its claim back, and says why.
+An attempt that ends with an error releases its claim and records the reason.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from springline.persistence.backends.copy_layout import half_of, sweep_under, under_place
+from springline.persistence.backends.copy_layout import staging_location, sweep_under, under_copy_location
 from springline.persistence.backends.spec import Backend, Manifest
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims, Lease, LeaseLostError
-from springline.persistence.engine.copier import CorruptCacheError, Pace, copy
+from springline.persistence.engine.copier import BandwidthLimiter, CorruptCacheError, copy_files
 from springline.persistence.engine.runner import Runner
 from springline.persistence.errors import (
     CorruptCopyError,
@@ -28,18 +28,18 @@ from springline.persistence.errors import (
     StorageUnavailableError,
 )
 from springline.persistence.model import sidecar
-from springline.persistence.model.dataset import Dataset, Method, Ref, Side
+from springline.persistence.model.dataset import Dataset, ExecutionSide, Ref, TransferMethod
 
 
 class OutputMismatchError(CorruptCopyError):
-    """An operation that was run again gave another digest: it is not idempotent, whatever it was declared."""
+    """A re-run of an operation returned a different digest: the operation is not idempotent, even if declared so."""
 
 
 @dataclass
 class Sender:
-    """Makes attempts at transfers from the cache to the under-store; a copy is verified where it lies before it counts.
+    """Makes attempts at transfers from the cache to the under-store; a copy is verified in place before it counts.
 
-    `pace` says how fast it sends, for all its attempts together.
+    `limiter` limits the total bandwidth of all its attempts.
     """
 
     catalog: Catalog
@@ -47,16 +47,16 @@ class Sender:
     cache: Backend
     under: Backend
     runner: Runner
-    pace: Pace = field(default_factory=Pace)
+    limiter: BandwidthLimiter = field(default_factory=BandwidthLimiter)
 
     @contextmanager
     def attempt(
-        self, ref: Ref, owner: str, method: Method, predicted_seconds: float | None, *, pause: float = 0.0
+        self, ref: Ref, owner: str, method: TransferMethod, predicted_seconds: float | None, *, pause: float = 0.0
     ) -> Iterator[Attempt | None]:
-        """Claim the transfer of `ref` and renew the lease while inside; None if another worker was first.
+        """Claim the transfer of `ref` and renew the lease inside the block; yields None if another worker was first.
 
-        An error gives the claim back: it may be claimed again after `pause` seconds, which double with each attempt.
-        What nothing can bring back (`IrrecoverableError`) is given up for good. The error is raised on.
+        An error releases the claim: it can be claimed again after `pause` seconds, doubled with each attempt. After
+        `IrrecoverableError` the generation is removed from the queue. The error is re-raised.
         """
         lease = self.claims.claim(ref, owner, method, predicted_seconds)
         if lease is None:
@@ -64,129 +64,135 @@ class Sender:
             return
         attempt = Attempt(self, lease, pause)
         try:
-            with self.claims.renewed(lease) as attempt.lost:
+            with self.claims.renewing(lease) as attempt.lease_lost:
                 yield attempt
         except BaseException as error:
-            self._give_back(attempt, error)
+            self._release(attempt, error)
             raise
 
     def sweep(self, lease: Lease) -> None:
-        """Remove what dead workers left of the copies that they made under `lease` and earlier ones."""
+        """Remove the partial copies that dead workers left under `lease` and earlier leases."""
         sweep_under(self.under, self.catalog.get(lease.ref), before=lease.number + 1)
 
-    def _give_back(self, attempt: Attempt, error: BaseException) -> None:
-        """Let others claim it; a lease that was lost is not this worker's to give back, and nothing changes."""
-        lease, why = attempt.lease, str(error)
+    def _release(self, attempt: Attempt, error: BaseException) -> None:
+        """Release the claim for other workers; does nothing if the lease was lost."""
+        lease, reason = attempt.lease, str(error)
         if isinstance(error, IrrecoverableError):
-            if self.claims.release(lease, why, wanted=False):
-                self.catalog.amend(lease.ref, event="given up", why=why)
+            if self.claims.release(lease, reason, wanted=False):
+                self.catalog.amend(lease.ref, event="given up", reason=reason)
         elif isinstance(error, PersistenceError):
-            self.claims.release(lease, why, pause=attempt.pause, attempts=lease.attempts)
-        else:  # it stopped the worker, which says nothing about this transfer
+            self.claims.release(lease, reason, pause=attempt.pause, attempts=lease.attempts)
+        else:  # the worker was stopped, which says nothing about this transfer
             self.claims.release(lease, f"{type(error).__name__}: {error}", pause=attempt.pause)
 
 
 @dataclass
 class Attempt:
-    """A transfer that is claimed: it is sent as data or as its operation, and is persisted when that returns.
+    """A claimed transfer: it is sent as data or as its operation, and is persisted when that method returns.
 
-    `pause` is what follows a failure, in seconds; `lost` is set once somebody else took the transfer over.
+    `pause` is the number of seconds until a retry after a failure; `lease_lost` is set once another worker has taken
+    the transfer over.
     """
 
     sender: Sender
     lease: Lease
     pause: float = 0.0
-    lost: threading.Event = field(default_factory=threading.Event)
+    lease_lost: threading.Event = field(default_factory=threading.Event)
 
     def send_data(self, dataset: Dataset) -> Dataset:
         """Copy the cached bytes.
 
-        Raises `CorruptCacheError` if they are not what was written, `MissingDataError` if they are not there,
-        `CorruptCopyError` if something else arrived, `StorageFullError`, `StorageUnavailableError`, `LeaseLostError`.
+        Raises `CorruptCacheError` if they differ from what was written, `MissingDataError` if they are missing,
+        `CorruptCopyError` if the copy differs from what was sent, `StorageFullError`, `StorageUnavailableError`,
+        `LeaseLostError`.
         """
-        sender, pace = self.sender, self.sender.pace
-        begun, aside = time.monotonic(), pace.stood_aside
-        with self._half_copy(dataset) as half:
-            sent = copy(sender.cache, dataset.cache_location, sender.under, half, pace=pace, lost=self.lost)
-            if sent.checksum != dataset.checksum:
+        sender, limiter = self.sender, self.sender.limiter
+        started_at, yielded_before = time.monotonic(), limiter.yielded_seconds
+        with self._staged_copy(dataset) as staging:
+            manifest = copy_files(
+                sender.cache, dataset.cache_location, sender.under, staging, limiter=limiter, lease_lost=self.lease_lost
+            )
+            if manifest.checksum != dataset.checksum:
                 raise CorruptCacheError(f"{dataset.ref}: the cached bytes are not those that were written")
-            if not self._arrived(half, sent):
+            if not self._has_arrived(staging, manifest):
                 raise CorruptCopyError(f"{dataset.ref}: the bytes that arrived in the under-store are not those sent")
-            seconds = time.monotonic() - begun
-            settled = self._settle(dataset, half, Method.DATA, sent, seconds)
-        on_the_link = max(seconds - (pace.stood_aside - aside), 0.0)
-        sender.catalog.measure("", Side.STORAGE, bytes_in=dataset.bytes, seconds=on_the_link)
-        return settled
+            seconds = time.monotonic() - started_at
+            persisted = self._complete(dataset, staging, TransferMethod.DATA, manifest, seconds)
+        link_seconds = max(seconds - (limiter.yielded_seconds - yielded_before), 0.0)
+        sender.catalog.record_measurement("", ExecutionSide.STORAGE, bytes_in=dataset.bytes, seconds=link_seconds)
+        return persisted
 
     def send_operation(self, dataset: Dataset, sources: list[Dataset]) -> Dataset:
         """Run the operation on the under-store's copies of its sources, and compare digests.
 
-        Raises `OutputMismatchError` if the result is another one, `OperationError`, and what `send_data` raises.
+        Raises `OutputMismatchError` if the digests differ, `OperationError`, and the errors of `send_data`.
         """
         assert dataset.call is not None
         sender = self.sender
-        begun = time.monotonic()
-        with self._half_copy(dataset) as half:
+        started_at = time.monotonic()
+        with self._staged_copy(dataset) as staging:
             inputs = [sender.under.uri(source.under_location) for source in sources]
-            written = sender.runner.run(dataset.call, inputs, sender.under.uri(half))
-            if written.digest != dataset.digest:
+            result = sender.runner.run(dataset.call, inputs, sender.under.uri(staging))
+            if result.digest != dataset.digest:
                 raise OutputMismatchError(
                     f"{dataset.ref}: {dataset.call.name} was run again on the same sources and gave another result "
-                    f"({written.digest}, not {dataset.digest}): it is not idempotent"
+                    f"({result.digest}, not {dataset.digest}): it is not idempotent"
                 )
-            manifest = self._manifest(half)
-            seconds = time.monotonic() - begun
-            settled = self._settle(dataset, half, Method.OPERATION, manifest, seconds)
-        sender.catalog.saw_repeat(dataset.call, same=True)
-        sender.catalog.measure(
+            manifest = self._manifest(staging)
+            seconds = time.monotonic() - started_at
+            persisted = self._complete(dataset, staging, TransferMethod.OPERATION, manifest, seconds)
+        sender.catalog.record_reproduction(dataset.call, same=True)
+        sender.catalog.record_measurement(
             dataset.call.name,
-            Side.STORAGE,
+            ExecutionSide.STORAGE,
             bytes_in=sum(source.bytes for source in sources),
             bytes_out=manifest.bytes,
             seconds=seconds,
         )
-        return settled
+        return persisted
 
-    def go_on_by(self, method: Method, predicted_seconds: float | None) -> None:
-        """Record that the transfer goes on by another method than was claimed."""
-        self.sender.claims.now_by(self.lease, method, predicted_seconds)
+    def change_method(self, method: TransferMethod, predicted_seconds: float | None) -> None:
+        """Record that the transfer continues with another method than the one claimed."""
+        self.sender.claims.change_method(self.lease, method, predicted_seconds)
 
     @contextmanager
-    def _half_copy(self, dataset: Dataset) -> Iterator[str]:
-        """The place of a copy that is under way; removed if the copy does not end well."""
+    def _staged_copy(self, dataset: Dataset) -> Iterator[str]:
+        """Yield the staging location of a copy in progress; it is removed if the copy fails."""
         under = self.sender.under
         sweep_under(under, dataset, before=self.lease.number + 1)
-        half = half_of(under_place(self.lease.ref, self.lease.number))
+        staging = staging_location(under_copy_location(self.lease.ref, self.lease.number))
         try:
-            yield half
+            yield staging
         except BaseException:
-            with suppress(PersistenceError):  # what stopped the copy matters more; the next claim sweeps too
-                under.delete(half)
+            with suppress(PersistenceError):  # the error that stopped the copy matters more; the next claim sweeps too
+                under.delete(staging)
             raise
 
-    def _arrived(self, half: str, sent: Manifest) -> bool:
-        with _taken_away(half):
-            return self.sender.under.holds(half, sent)
+    def _has_arrived(self, staging: str, sent: Manifest) -> bool:
+        with _detecting_removal(staging):
+            return self.sender.under.holds(staging, sent)
 
-    def _manifest(self, half: str) -> Manifest:
-        with _taken_away(half):
-            return self.sender.under.manifest(half)
+    def _manifest(self, staging: str) -> Manifest:
+        with _detecting_removal(staging):
+            return self.sender.under.manifest(staging)
 
-    def _settle(self, dataset: Dataset, half: str, method: Method, copied: Manifest, seconds: float) -> Dataset:
+    def _complete(
+        self, dataset: Dataset, staging: str, method: TransferMethod, copied: Manifest, seconds: float
+    ) -> Dataset:
         under, checksum = self.sender.under, copied.checksum
-        beside = sidecar.write(dataset, under_checksum=checksum, under_bytes=copied.bytes)
-        under.write_small(half, sidecar.NAME, beside)
-        final = under_place(self.lease.ref, self.lease.number)
+        sidecar_content = sidecar.encode(dataset, under_checksum=checksum, under_bytes=copied.bytes)
+        under.write_small(staging, sidecar.FILE_NAME, sidecar_content)
+        final = under_copy_location(self.lease.ref, self.lease.number)
         try:
-            with _taken_away(half):
-                under.rename(half, final)
+            with _detecting_removal(staging):
+                under.rename(staging, final)
         except FileExistsError as error:
             raise StorageUnavailableError(
                 f"{final} is in the under-store already, and the catalog does not know it; was the catalog lost? "
                 "`springline catalog rebuild` fills an empty one again"
             ) from error
         try:
-            return self.sender.claims.settle(
+            return self.sender.claims.complete(
                 self.lease, method=method, location=final, checksum=checksum, actual_seconds=seconds
             )
         except LeaseLostError:
@@ -195,9 +201,9 @@ class Attempt:
 
 
 @contextmanager
-def _taken_away(half: str) -> Iterator[None]:
-    """Inside, a half copy that is not there is one that somebody took away."""
+def _detecting_removal(staging: str) -> Iterator[None]:
+    """Raise `CorruptCopyError` if a partial copy is missing inside the block, since another process removed it."""
     try:
         yield
     except FileNotFoundError as error:
-        raise CorruptCopyError(f"{half}: somebody took the half copy away: {error}") from error
+        raise CorruptCopyError(f"{staging}: somebody took the half copy away: {error}") from error

@@ -1,4 +1,4 @@
-"""Persists what waits: claims the dearest to lose, sends its data or its operation, verifies, records."""
+"""Persists queued generations: claims the most expensive to lose, sends data or operation, verifies, records."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
-from springline.persistence.decisions.priority import Policy, Score, in_turn
-from springline.persistence.decisions.transfer import TransferPlan, decide
+from springline.persistence.decisions.priority import Policy, Score, order_by_priority
+from springline.persistence.decisions.transfer import TransferPlan, plan_transfer
 from springline.persistence.engine.attempt import Attempt, OutputMismatchError, Sender
 from springline.persistence.engine.copier import CorruptCacheError
 from springline.persistence.engine.restorer import Restorer
@@ -27,16 +27,16 @@ from springline.persistence.errors import (
     StorageUnavailableError,
     TransitionError,
 )
-from springline.persistence.model.dataset import Dataset, Method, Ref
+from springline.persistence.model.dataset import Dataset, Ref, TransferMethod
 from springline.persistence.model.lineage import Lineage
 
-_PAGE = 24  # candidates by stored score whose score is worked out again at each claim
-_TRIES = 3  # of one generation before a worker that gets nothing else done takes a rest
+_PAGE_SIZE = 24  # candidates by stored score; their scores are recomputed at each claim
+_MAX_FAILURES = 3  # failures of one generation, without any success, before the worker pauses
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What is persisted next, how, and why it comes first."""
+class TransferCandidate:
+    """A generation to persist, with the plan for its transfer and the score that ranks it."""
 
     ref: Ref
     plan: TransferPlan
@@ -44,32 +44,32 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of one transfer; `error` is empty where it went well, and the seconds are those of the catalog then."""
+class TransferOutcome:
+    """Result of one transfer; `error` is empty on success, and `actual_seconds` is then the value in the catalog."""
 
     ref: Ref
-    method: Method
+    method: TransferMethod
     predicted_seconds: float | None
     actual_seconds: float
     error: str = ""
 
 
 @dataclass
-class Summary:
-    """What a persister did until the queue was empty, or its patience at an end."""
+class DrainSummary:
+    """Outcomes of a persister run until the queue was empty or the timeout was reached."""
 
-    outcomes: list[Outcome] = field(default_factory=list)
-    left: int = 0
+    outcomes: list[TransferOutcome] = field(default_factory=list)
+    remaining: int = 0
 
     @property
     def persisted(self) -> int:
-        """How many generations were persisted."""
+        """Number of generations persisted."""
         return sum(not outcome.error for outcome in self.outcomes)
 
 
 @dataclass
 class Persister:
-    """One worker on the queue; any number of them may run, in any number of processes."""
+    """One worker on the queue; any number of workers may run, in any number of processes."""
 
     catalog: Catalog
     claims: Claims
@@ -81,77 +81,81 @@ class Persister:
     owner: str = field(default_factory=lambda: f"persister {socket.gethostname()}:{os.getpid()}")
     sleep: Callable[[float], None] = time.sleep
 
-    def step(self) -> Outcome | None:
-        """Persist the next generation; None if nothing can be claimed now, also because the catalog went away.
+    def step(self) -> TransferOutcome | None:
+        """Persist the next generation; returns None if nothing can be claimed now or the catalog is unavailable.
 
-        Whoever calls again waits for the catalog; what was claimed when it went away is claimed again
-        once its lease has run out.
+        The next call waits for the catalog. A generation that was claimed when the catalog became unavailable is
+        claimed again after its lease expires.
         """
         try:
             return self._step()
         except CatalogUnavailableError:
             return None
 
-    def _step(self) -> Outcome | None:
+    def _step(self) -> TransferOutcome | None:
         for expired in self.claims.expire():
-            with suppress(StorageUnavailableError):  # whoever claims it next sweeps too
+            with suppress(StorageUnavailableError):  # the next worker that claims it sweeps too
                 self.sender.sweep(expired)
-        for choice in self.choices():
-            if (outcome := self._carry_out(choice)) is not None:
+        for candidate in self.candidates():
+            if (outcome := self._carry_out(candidate)) is not None:
                 return outcome
         return None
 
-    def drain(self, *, patience: float = 0.0, told: Callable[[Outcome], None] = lambda outcome: None) -> Summary:
-        """Persist until the queue is empty, or nothing could be claimed for `patience` seconds."""
-        summary = Summary()
+    def drain(
+        self, *, timeout: float = 0.0, on_outcome: Callable[[TransferOutcome], None] = lambda outcome: None
+    ) -> DrainSummary:
+        """Persist until the queue is empty, or nothing could be claimed for `timeout` seconds."""
+        summary = DrainSummary()
         idle_since = time.monotonic()
-        failures: Counter[Ref] = Counter()  # since something went well
+        failures: Counter[Ref] = Counter()  # since the last success
         while True:
             outcome = self.step()
             if outcome is not None:
                 summary.outcomes.append(outcome)
-                told(outcome)
+                on_outcome(outcome)
                 if not outcome.error:
                     idle_since = time.monotonic()
                     failures.clear()
                     continue
                 failures[outcome.ref] += 1
-                if failures[outcome.ref] < _TRIES:
+                if failures[outcome.ref] < _MAX_FAILURES:
                     continue
-            impatient = time.monotonic() - idle_since >= patience
+            timed_out = time.monotonic() - idle_since >= timeout
             try:
-                summary.left = self.claims.depth()
+                summary.remaining = self.claims.depth()
             except CatalogUnavailableError:
-                if impatient:
+                if timed_out:
                     raise
-                summary.left = 1  # at least; it cannot be asked
-            if not summary.left or impatient:
+                summary.remaining = 1  # at least; the catalog cannot be asked
+            if not summary.remaining or timed_out:
                 return summary
-            self.sleep(min(0.5, patience))
+            self.sleep(min(0.5, timeout))
 
-    def choices(self) -> Iterator[Choice]:
-        """What may be claimed now, the first first; what waits for something else is left out."""
+    def candidates(self) -> Iterator[TransferCandidate]:
+        """Yield the generations that may be claimed now, highest priority first; those that must wait are left out."""
         offset = 0
-        while refs := self.claims.waiting(_PAGE, offset):
-            offset += _PAGE
+        while refs := self.claims.list_claimable(_PAGE_SIZE, offset):
+            offset += _PAGE_SIZE
             lineage = self.catalog.lineage_around(refs, down=not self.policy.local)
-            costs = self.catalog.costs(lineage)
+            costs = self.catalog.load_cost_model(lineage)
             now = self.catalog.now()
-            for ref, score in in_turn(refs, lineage, costs, self.policy, now):
-                plan = decide(ref, lineage, costs, small_bytes=self.small_bytes)
-                if not self._waits(plan, lineage):
-                    yield Choice(ref, plan, score)
+            for ref, score in order_by_priority(refs, lineage, costs, self.policy, now):
+                plan = plan_transfer(ref, lineage, costs, small_bytes=self.small_bytes)
+                if not self._must_wait(plan, lineage):
+                    yield TransferCandidate(ref, plan, score)
 
     @staticmethod
-    def _waits(plan: TransferPlan, lineage: Lineage) -> bool:
-        """An operation waits for sources that will be persisted themselves; all else the worker brings about."""
-        known = [lineage.datasets[ref] for ref in lineage.datasets[plan.ref].sources if ref in lineage.datasets]
-        return plan.method is Method.OPERATION and any(source.wanted and not source.persisted for source in known)
+    def _must_wait(plan: TransferPlan, lineage: Lineage) -> bool:
+        """Whether the transfer is an operation whose sources are still to be persisted."""
+        sources = [lineage.datasets[ref] for ref in lineage.datasets[plan.ref].sources if ref in lineage.datasets]
+        return plan.method is TransferMethod.OPERATION and any(
+            source.persist_requested and not source.persisted for source in sources
+        )
 
-    def _carry_out(self, choice: Choice) -> Outcome | None:
-        """Make an attempt at what was chosen; None if another worker was first."""
-        begun = time.monotonic()
-        ref, plan = choice.ref, choice.plan
+    def _carry_out(self, candidate: TransferCandidate) -> TransferOutcome | None:
+        """Attempt the transfer of a candidate; returns None if another worker was first."""
+        started_at = time.monotonic()
+        ref, plan = candidate.ref, candidate.plan
         method, predicted = plan.method, plan.predicted.seconds if plan.predicted else None
         seconds: float | None = None
         error = ""
@@ -159,8 +163,8 @@ class Persister:
             with self.sender.attempt(ref, self.owner, method, predicted, pause=self.retry_seconds) as attempt:
                 if attempt is None:
                     return None
-                sent = self._send(self.catalog.get(ref), plan, attempt)
-                method, seconds = sent.method or method, sent.actual_seconds
+                persisted = self._send(self.catalog.get(ref), plan, attempt)
+                method, seconds = persisted.method or method, persisted.actual_seconds
         except (
             CorruptCopyError, MissingDataError, IrrecoverableError, OperationError, TransitionError,
             StorageFullError, StorageUnavailableError,
@@ -168,20 +172,22 @@ class Persister:
             error = str(failure)
         if method is not plan.method:
             predicted = plan.data.seconds if plan.data else None
-        return Outcome(ref, method, predicted, time.monotonic() - begun if seconds is None else seconds, error)
+        return TransferOutcome(
+            ref, method, predicted, time.monotonic() - started_at if seconds is None else seconds, error
+        )
 
     def _send(self, dataset: Dataset, plan: TransferPlan, attempt: Attempt) -> Dataset:
-        """Send as planned, and by data where the operation turns out not to do; returns it as it is recorded then."""
+        """Send as planned, or as data if sending the operation fails; returns the dataset as recorded then."""
         try:
             return self._send_operation(dataset, plan, attempt) or self._send_data(dataset, plan, attempt)
         except (MissingDataError, CorruptCacheError) as error:
             if self._is_lost(dataset.ref):
-                attempt.pause = 0.0  # whoever is next makes it again
+                attempt.pause = 0.0  # the next worker recomputes it
             raise MissingDataError(f"its cached bytes are gone: {error}") from error
 
     def _send_operation(self, dataset: Dataset, plan: TransferPlan, attempt: Attempt) -> Dataset | None:
-        """Send the operation where that is planned; None where data is to be sent, also because it did not do."""
-        if plan.method is not Method.OPERATION or not dataset.digest:
+        """Send the operation if planned; returns None if data has to be sent, also after a failure."""
+        if plan.method is not TransferMethod.OPERATION or not dataset.digest:
             return None
         sources = self.catalog.get_all(dataset.sources)
         if not all(source.persisted for source in sources):
@@ -189,24 +195,24 @@ class Persister:
         try:
             return attempt.send_operation(dataset, sources)
         except OutputMismatchError:
-            self.restorer.unmask(dataset, sources)
+            self.restorer.mark_nondeterministic(dataset, sources)
         except OperationError:
-            below = [self.restorer.verifier.verify(source, deep=True) for source in sources]
-            if not dataset.in_cache and all(source.persisted for source in below):
+            verified = [self.restorer.verifier.verify(source, deep=True) for source in sources]
+            if not dataset.in_cache and all(source.persisted for source in verified):
                 raise
         return None
 
     def _send_data(self, dataset: Dataset, plan: TransferPlan, attempt: Attempt) -> Dataset:
-        """Send the cached bytes, made again first where they were lost."""
+        """Send the cached bytes, recomputing them first if they were lost."""
         if not dataset.in_cache:
-            self.restorer.demand([dataset.ref], sending=dataset.ref)
+            self.restorer.ensure_cached([dataset.ref], sending=dataset.ref)
             dataset = self.catalog.get(dataset.ref)
-        if plan.method is Method.OPERATION:
-            attempt.go_on_by(Method.DATA, plan.data.seconds if plan.data else None)
+        if plan.method is TransferMethod.OPERATION:
+            attempt.change_method(TransferMethod.DATA, plan.data.seconds if plan.data else None)
         return attempt.send_data(dataset)
 
     def _is_lost(self, ref: Ref) -> bool:
-        """Look again, and mark it lost if it is: the worker may have been late, and the bytes elsewhere by now."""
+        """Verify again and mark as lost if missing: another worker may have moved the bytes in the meantime."""
         try:
             return not self.restorer.verifier.verify(self.catalog.get(ref), deep=True).in_cache
         except StorageUnavailableError:

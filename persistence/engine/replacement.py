@@ -1,4 +1,4 @@
-"""Makes room in the cache: carries eviction plans out, each eviction one transaction that checks again."""
+"""Frees space in the cache: executes eviction plans, each eviction in one transaction that checks again."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sqlalchemy import Connection, Row, select
 
 from springline.persistence.backends.spec import Backend
 from springline.persistence.catalog.catalog import Catalog
-from springline.persistence.catalog.records import key_of, load
+from springline.persistence.catalog.records import key_of, load_datasets
 from springline.persistence.catalog.schema import db_now, generation, operation, reader, source
 from springline.persistence.decisions.eviction import EvictionPlan, Victim, plan_eviction
-from springline.persistence.engine.verification import Verifier, why_away
+from springline.persistence.engine.verification import Verifier, under_store_unavailable_reason
 from springline.persistence.errors import CorruptCopyError, TransitionError, UnderStoreUnavailableError
-from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Strategy, Under
+from springline.persistence.model.dataset import CacheState, Dataset, Phase, Ref, Strategy, UnderStoreState
 from springline.persistence.model.transitions import Event
 
 logger = logging.getLogger("springline.replacement")
@@ -24,11 +24,11 @@ logger = logging.getLogger("springline.replacement")
 class Replacement:
     """Keeps the cache within `capacity` bytes; `order` is lru or lrfu.
 
-    The catalog's word that a copy is in the under-store is not enough to let the cached bytes go: the store is asked
-    first, outside of any transaction, since it may be slow. What holds between its answer and the eviction: the
-    platform removes no copy that the catalog names for a committed generation, other than by a change of state, and
-    the transaction takes only the very copies that were asked for, named still. A hand that deletes files in the
-    store at that very moment, no order of asking could hold off.
+    The catalog's record that a copy is in the under-store is not enough to evict the cached bytes: the store is asked
+    first, outside of any transaction, since it may be slow. Between its answer and the eviction two things hold: the
+    platform removes no copy that the catalog names for a committed generation except by a change of state, and the
+    transaction accepts only the copies that were asked for and that the catalog still names. A person who deletes files
+    in the store at that moment cannot be guarded against by any order of checks.
     """
 
     def __init__(
@@ -41,133 +41,140 @@ class Replacement:
         self.capacity = capacity
         self._order = order
 
-    def plan(self, needed: int) -> EvictionPlan:
-        """What would leave the cache to free `needed` bytes; the under-store is asked once whether it answers."""
+    def plan(self, needed_bytes: int) -> EvictionPlan:
+        """Return the evictions that would free `needed_bytes` bytes; asks once whether the under-store responds."""
         lineage = self.catalog.lineage_of_cache()
-        busy = {ref for ref, d in lineage.datasets.items() if d.under is Under.COPYING or d.phase is Phase.OPEN}
-        protected = self.catalog.held_refs() | busy
+        busy = {
+            ref for ref, d in lineage.datasets.items() if d.under is UnderStoreState.COPYING or d.phase is Phase.OPEN
+        }
+        protected = self.catalog.refs_being_read() | busy
         return plan_eviction(
             lineage,
-            needed,
+            needed_bytes,
             protected=frozenset(protected),
             replacement=self._order,
             now=self.catalog.now(),
-            away=why_away(self.under),
+            unavailable_reason=under_store_unavailable_reason(self.under),
         )
 
-    def make_room(self, size: int) -> int:
-        """Let go what may go until `size` bytes fit; returns the bytes that are still missing."""
-        missing = self.catalog.cache_used() + size - self.capacity
-        if missing <= 0:
+    def ensure_free_bytes(self, size: int) -> int:
+        """Evict until `size` bytes fit; returns the bytes that are still missing."""
+        missing_bytes = self.catalog.cache_used() + size - self.capacity
+        if missing_bytes <= 0:
             return 0
-        freed = 0
-        for victim in self.plan(missing).victims:
+        freed_bytes = 0
+        for victim in self.plan(missing_bytes).victims:
             try:
-                freed += victim.bytes if self.evict(victim) else 0
+                freed_bytes += victim.bytes if self.evict(victim) else 0
             except UnderStoreUnavailableError as error:
                 logger.warning("the cache stays as it is: %s", error)
-                break  # each further question would wait for the same answer
-        return max(missing - freed, 0)
+                break  # each further check would run into the same timeout
+        return max(missing_bytes - freed_bytes, 0)
 
-    def evict(self, victim: Victim, *, who: str = "") -> bool:
-        """Let one generation go, unless it is needed after all by now; True if it went. `who` asked for it, if told.
+    def evict(self, victim: Victim, *, actor: str = "") -> bool:
+        """Evict one generation unless it has become needed; returns True if evicted. `actor` is who requested it.
 
-        Raises `UnderStoreUnavailableError` if a copy that it rests on cannot be asked for.
+        Raises `UnderStoreUnavailableError` if a copy that the eviction relies on cannot be checked.
         """
-        return not self.let_go(victim, who=who)
+        return not self.try_evict(victim, actor=actor)
 
-    def let_go(self, victim: Victim, *, who: str = "") -> str:
-        """`evict`, but returns what stays and why; empty: it went."""
-        catalog = self.catalog.acting_as(who) if who else self.catalog
-        copies = self._copies_under(catalog.get(victim.ref))
+    def try_evict(self, victim: Victim, *, actor: str = "") -> str:
+        """Like `evict`, but returns the reason why the generation stays in the cache; empty if it was evicted."""
+        catalog = self.catalog.acting_as(actor) if actor else self.catalog
+        copies = self._required_copies(catalog.get(victim.ref))
         try:
-            why = self._why_not_below(victim.ref, copies)
+            reason = self._find_copy_problem(victim.ref, copies)
         except UnderStoreUnavailableError as error:
             raise UnderStoreUnavailableError(f"{victim.ref} stays in the cache: {error}") from error
-        why = why or self._let_go(catalog, victim, {(d.ref, d.under_location) for d in copies})
-        return f"{victim.ref} stays in the cache: {why}" if why else ""
+        reason = reason or self._evict_in_transaction(catalog, victim, {(d.ref, d.under_location) for d in copies})
+        return f"{victim.ref} stays in the cache: {reason}" if reason else ""
 
-    def why_it_stays(self, dataset: Dataset) -> str:
-        """Why the copies that a generation's eviction rests on may not be relied on now; empty: they may."""
+    def retention_reason(self, dataset: Dataset) -> str:
+        """Return why the copies that an eviction of `dataset` relies on are not reliable now; empty if they are."""
         try:
-            return self._why_not_below(dataset.ref, self._copies_under(dataset))
+            return self._find_copy_problem(dataset.ref, self._required_copies(dataset))
         except UnderStoreUnavailableError as error:
             return str(error)
 
-    def evict_all_of(self, dataset: Dataset, why: str) -> None:
-        """Let a persisted generation go, whatever its turn.
+    def evict_persisted(self, dataset: Dataset, reason: str) -> None:
+        """Evict a persisted generation regardless of the eviction order.
 
-        Raises `TransitionError`, `UnderStoreUnavailableError`, `CorruptCopyError` if its copy in the under-store is not
-        there.
+        Raises `TransitionError`, `UnderStoreUnavailableError`, `CorruptCopyError` if its copy in the under-store is
+        missing.
         """
-        if reason := self.verifier.why_not_below(dataset):
-            raise CorruptCopyError(f"{dataset.ref}: {reason}")
+        if problem := self.verifier.check_under_copy(dataset):
+            raise CorruptCopyError(f"{dataset.ref}: {problem}")
         same_copy = {"under_location": dataset.under_location}
-        self.catalog.change(dataset.ref, Event.EVICTED, why=why, only_if=same_copy)
+        self.catalog.change(dataset.ref, Event.EVICTED, reason=reason, only_if=same_copy)
         self.cache.delete(dataset.cache_location)
 
-    def _let_go(self, catalog: Catalog, victim: Victim, relied_on: Collection[tuple[Ref, str]]) -> str:
-        """Let a generation go by the word of the copies in `relied_on`; returns why it stays, empty if it went."""
-        with catalog.writing() as connection:
+    def _evict_in_transaction(
+        self, catalog: Catalog, victim: Victim, verified_copies: Collection[tuple[Ref, str]]
+    ) -> str:
+        """Evict a generation, relying only on the copies in `verified_copies`.
+
+        Returns the reason why it stays in the cache, empty if it was evicted.
+        """
+        with catalog.write_transaction() as connection:
             identity = key_of(connection, victim.ref)
             row = connection.execute(select(generation).where(generation.c.id == identity).with_for_update()).one()
-            reading = select(reader.c.id).where(reader.c.generation_id == identity, reader.c.until > db_now())
-            if row.pinned or connection.execute(reading).first():
+            active_reads = select(reader.c.id).where(reader.c.generation_id == identity, reader.c.until > db_now())
+            if row.pinned or connection.execute(active_reads).first():
                 return "it is pinned" if row.pinned else "it is being read"
-            if row.under == Under.PRESENT.value:
-                if (victim.ref, row.under_location) not in relied_on:
+            if row.under == UnderStoreState.PRESENT.value:
+                if (victim.ref, row.under_location) not in verified_copies:
                     return "it has another copy in the under-store by now, which was not asked for"
-            elif not self._may_go_unpersisted(connection, row, victim, relied_on):
+            elif not self._may_evict_unpersisted(connection, row, victim, verified_copies):
                 return "it is not persisted, and what it would be made again from may not be relied on"
             try:
-                catalog.apply(connection, identity, Event.EVICTED, why=f"{victim.rule}: {victim.words}")
+                catalog.apply(connection, identity, Event.EVICTED, reason=f"{victim.rule}: {victim.reason}")
             except TransitionError as refusal:
                 return str(refusal)
-            gone = load(connection, [identity])[identity]
-        catalog.announce(Event.EVICTED, gone)
+            evicted = load_datasets(connection, [identity])[identity]
+        catalog.notify(Event.EVICTED, evicted)
         self.cache.delete(row.cache_location)
         return ""
 
-    def _copies_under(self, dataset: Dataset) -> list[Dataset]:
-        """The generations whose copies in the under-store are all that is left of them if `dataset` goes.
+    def _required_copies(self, dataset: Dataset) -> list[Dataset]:
+        """Return the generations whose copies in the under-store an eviction of `dataset` relies on.
 
-        Itself, if it is persisted; else the sources that it would be made again from, where they are not in the cache.
+        The dataset itself if it is persisted; else the sources for recomputing it that are not in the cache.
         """
         if dataset.persisted:
             return [dataset]
-        if dataset.strategy is Strategy.CACHE_ONLY:  # it promises nothing
+        if dataset.strategy is Strategy.CACHE_ONLY:  # this strategy guarantees nothing
             return []
         return [source for source in self.catalog.get_all(dataset.sources) if source.persisted and not source.in_cache]
 
-    def _why_not_below(self, ref: Ref, copies: Iterable[Dataset]) -> str:
+    def _find_copy_problem(self, ref: Ref, copies: Iterable[Dataset]) -> str:
         for dataset in copies:
-            if why := self.verifier.why_not_below(dataset):
-                return why if dataset.ref == ref else f"it would be made again from {dataset.ref}: {why}"
+            if problem := self.verifier.check_under_copy(dataset):
+                return problem if dataset.ref == ref else f"it would be made again from {dataset.ref}: {problem}"
         return ""
 
     @staticmethod
-    def _may_go_unpersisted(
-        connection: Connection, row: Row[Any], victim: Victim, relied_on: Collection[tuple[Ref, str]]
+    def _may_evict_unpersisted(
+        connection: Connection, row: Row[Any], victim: Victim, verified_copies: Collection[tuple[Ref, str]]
     ) -> bool:
-        """Whether it is one repeatable step from sources that can be read now, and nothing that has gone leans on it.
+        """Whether it is one repeatable step from readable sources, and no evicted generation depends on it.
 
-        A source in the under-store counts if its copy is one of `relied_on`. What was written as cache_only need not
-        be made again, as that strategy promises nothing.
+        A source in the under-store counts if its copy is one of `verified_copies`. A cache_only generation need not be
+        recomputable, since that strategy guarantees nothing.
         """
         dependent = generation.alias()
-        leaning = (
+        dependents = (
             select(dependent.c.id)
             .join(source, source.c.generation_id == dependent.c.id)
             .where(
                 source.c.source_id == row.id,
                 dependent.c.phase == Phase.COMMITTED.value,
-                dependent.c.cache != Cache.PRESENT.value,
-                dependent.c.under != Under.PRESENT.value,
+                dependent.c.cache != CacheState.PRESENT.value,
+                dependent.c.under != UnderStoreState.PRESENT.value,
             )
         )
         if row.strategy == Strategy.CACHE_ONLY.value and victim.rule == "unwanted":
             others = dependent.c.strategy != Strategy.CACHE_ONLY.value
-            return connection.execute(leaning.where(others)).first() is None
+            return connection.execute(dependents.where(others)).first() is None
         upstream = generation.alias()
         sources = connection.execute(
             select(
@@ -176,9 +183,9 @@ class Replacement:
             .join(source, source.c.source_id == upstream.c.id)
             .where(source.c.generation_id == row.id)
             .order_by(upstream.c.id.desc())
-            .with_for_update(of=upstream)  # they stay until this one has gone
+            .with_for_update(of=upstream)  # the sources stay until this generation is evicted
         ).all()
-        repeats = connection.execute(
+        repeatable = connection.execute(
             select(operation.c.name).where(
                 operation.c.name == row.operation,
                 operation.c.version == row.version,
@@ -188,15 +195,23 @@ class Replacement:
                 operation.c.repeats >= 1,
             )
         ).first()
-        at_hand = all(
-            s.cache == Cache.PRESENT.value
-            or (s.under == Under.PRESENT.value and (Ref(s.path, s.generation), s.under_location) in relied_on)
+        sources_readable = all(
+            s.cache == CacheState.PRESENT.value
+            or (
+                s.under == UnderStoreState.PRESENT.value
+                and (Ref(s.path, s.generation), s.under_location) in verified_copies
+            )
             for s in sources
         )
-        asked_for = victim.rule in ("unwanted", "alternate")
-        return asked_for and at_hand and repeats is not None and connection.execute(leaning).first() is None
+        is_evictable_rule = victim.rule in ("unwanted", "alternate")
+        return (
+            is_evictable_rule
+            and sources_readable
+            and repeatable is not None
+            and connection.execute(dependents).first() is None
+        )
 
 
-def evicted_by_hand(ref: Ref, size: int) -> Victim:
-    """A victim that a person chose; only a persisted one may be chosen so."""
+def victim_by_hand(ref: Ref, size: int) -> Victim:
+    """Return a victim chosen by a person; only a persisted generation may be evicted this way."""
     return Victim(ref, size, "persisted", "asked for by hand")

@@ -1,4 +1,4 @@
-"""Brings generations back: fetches them from the under-store, or runs their operations again, in the planned order."""
+"""Restores generations: fetches them from the under-store or recomputes them, in the planned order."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
-from springline.persistence.backends.copy_layout import half_of, remove_all, restored_place
+from springline.persistence.backends.copy_layout import remove_all_copies, restored_copy_location, staging_location
 from springline.persistence.backends.spec import Backend, Manifest
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.claims import Claims
-from springline.persistence.decisions.recovery import RecoveryPlan, Step, plan_recovery
+from springline.persistence.decisions.recovery import RecoveryPlan, RecoveryStep, plan_recovery
 from springline.persistence.engine.attempt import OutputMismatchError
-from springline.persistence.engine.copier import copy
+from springline.persistence.engine.copier import copy_files
 from springline.persistence.engine.replacement import Replacement
 from springline.persistence.engine.runner import Runner
 from springline.persistence.engine.verification import Verifier
@@ -28,31 +28,28 @@ from springline.persistence.errors import (
     StorageUnavailableError,
     TransitionError,
 )
-from springline.persistence.model.dataset import Dataset, Ref, Side
+from springline.persistence.model.dataset import Dataset, ExecutionSide, Ref
 from springline.persistence.model.transitions import Event
-from springline.persistence.text.formatting import say_list
+from springline.persistence.text.formatting import format_list
 
-_MOST_SURPRISES = 5
-_LOOK_SECONDS = 0.2  # between two looks at bytes that are on their way
+_MAX_REPLANS = 5
+_POLL_SECONDS = 0.2  # interval between two checks for bytes that are being sent
 
 
 @dataclass
-class Restored:
-    """What a recovery did, what cannot be brought back and why, and what failed, which another try may bring back."""
+class RecoveryReport:
+    """Result of a recovery: the steps taken, what is irrecoverable and why, and failures that a retry may resolve."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[RecoveryStep] = field(default_factory=list)
     seconds: float = 0.0
     irrecoverable: dict[Ref, tuple[str, ...]] = field(default_factory=dict)
     failed: dict[Ref, PersistenceError] = field(default_factory=dict)
 
     def require_all(self) -> None:
-        """Raise `IrrecoverableError`, naming every one, if anything stays lost.
-
-        Else the first failure, if there is one.
-        """
+        """Raise `IrrecoverableError` with every irrecoverable generation, else the first failure, if there is any."""
         if self.irrecoverable:
-            told = "; ".join(f"{ref} ({', '.join(why)})" for ref, why in sorted(self.irrecoverable.items()))
-            raise IrrecoverableError(f"lost, and nothing can bring it back: {told}")
+            details = "; ".join(f"{ref} ({', '.join(causes)})" for ref, causes in sorted(self.irrecoverable.items()))
+            raise IrrecoverableError(f"lost, and nothing can bring it back: {details}")
         self.require_no_failure()
 
     def require_no_failure(self) -> None:
@@ -63,7 +60,7 @@ class Restored:
 
 @dataclass
 class Restorer:
-    """Carries recovery plans out."""
+    """Executes recovery plans."""
 
     catalog: Catalog
     claims: Claims
@@ -76,112 +73,117 @@ class Restorer:
     sleep: Callable[[float], None] = time.sleep
 
     def plan(self, targets: Sequence[Ref]) -> RecoveryPlan:
-        """What would have to be done to have `targets` in the cache."""
+        """Return the steps needed to have `targets` in the cache."""
         lineage = self.catalog.lineage_around(targets, down=False)
-        return plan_recovery(lineage, targets, self.catalog.costs(lineage))
+        return plan_recovery(lineage, targets, self.catalog.load_cost_model(lineage))
 
-    def bring_back(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> Restored:
-        """Bring back what can be; planned anew after each surprise, such as a source found missing on the way.
+    def restore(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> RecoveryReport:
+        """Restore what can be restored; the plan is recomputed after each surprise, such as a missing source.
 
-        A step that fails keeps back only what is made from it. Nothing is given up while somebody is sending the
-        bytes that are missed: they may be on their way, though gone from the cache. `sending` is what the caller
-        itself has claimed. Raises `RunnerUnavailableError`, `StorageUnavailableError`.
+        A failed step affects only its descendants. Nothing is given up as irrecoverable while another worker is
+        sending the missing bytes: they may arrive in the under-store although the cache has lost them. `sending` is the
+        generation that the caller itself has claimed. Raises `RunnerUnavailableError`, `StorageUnavailableError`.
         """
-        report = Restored()
-        begun = time.monotonic()
-        surprises = 0
-        settled = False  # whether nothing was on its way any more before the plan was made
+        report = RecoveryReport()
+        started_at = time.monotonic()
+        replans = 0
+        nothing_in_flight = False  # whether no transfer was in flight before the plan was made
         while True:
-            plan = self._plan_on_what_is_there(targets)
+            plan = self._plan_on_verified_sources(targets)
             report.irrecoverable = dict(plan.irrecoverable)
-            if plan.irrecoverable and not settled:
-                settled = not self._on_their_way(plan.irrecoverable, sending)
-                if not settled:
-                    self.sleep(_LOOK_SECONDS)
+            if plan.irrecoverable and not nothing_in_flight:
+                nothing_in_flight = not self._is_any_in_flight(plan.irrecoverable, sending)
+                if not nothing_in_flight:
+                    self.sleep(_POLL_SECONDS)
                 continue  # they may have arrived since the plan was made
             try:
                 self._carry_out(plan, report)
                 break
             except OutputMismatchError:
-                continue  # the operation was unmasked, or a damaged source marked: the next plan knows
+                continue  # the operation was unmasked, or a damaged source marked: the next plan accounts for it
             except (MissingDataError, CorruptCopyError, TransitionError):
-                settled = False
-                surprises += 1
-                if surprises > _MOST_SURPRISES:
+                nothing_in_flight = False
+                replans += 1
+                if replans > _MAX_REPLANS:
                     raise
-        report.seconds = time.monotonic() - begun
+        report.seconds = time.monotonic() - started_at
         return report
 
-    def demand(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> Restored:
-        """`bring_back`, but raise if anything stays lost or fails; see `Restored.require_all`."""
-        report = self.bring_back(targets, sending=sending)
+    def ensure_cached(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> RecoveryReport:
+        """Like `restore`, but raises if anything stays lost or fails; see `RecoveryReport.require_all`."""
+        report = self.restore(targets, sending=sending)
         report.require_all()
         return report
 
-    def can_be_had(self, dataset: Dataset) -> bool:
-        """Whether its bytes are there, or can be brought back from what is there."""
-        return self.verifier.verify(dataset).available or not self._plan_on_what_is_there([dataset.ref]).irrecoverable
+    def is_recoverable(self, dataset: Dataset) -> bool:
+        """Whether its bytes are available, or can be restored from available data."""
+        return (
+            self.verifier.verify(dataset).available or not self._plan_on_verified_sources([dataset.ref]).irrecoverable
+        )
 
-    def forget(self, dataset: Dataset) -> None:
-        """Remove every copy of a generation whose life is over; does nothing where that was done before."""
+    def remove_copies(self, dataset: Dataset) -> None:
+        """Remove every copy of a retired or abandoned generation; does nothing if that was done before."""
         if dataset.cache_location or dataset.under_location:
-            remove_all(self.cache, self.under, dataset)
+            remove_all_copies(self.cache, self.under, dataset)
             self.catalog.amend(dataset.ref, cache_location="", under_location="")
 
-    def unmask(self, dataset: Dataset, sources: Sequence[Dataset]) -> list[Ref] | None:
-        """A second run gave another digest: its operation is a liar, unless a source was damaged: None then.
+    def mark_nondeterministic(self, dataset: Dataset, sources: Sequence[Dataset]) -> list[Ref] | None:
+        """Record that a second run gave a different digest; returns None if a damaged source explains the difference.
 
-        Returns the waiting generations that went to the head of the queue thereby.
+        Otherwise the operation is marked non-idempotent; returns the queued generations that moved to the head of the
+        queue.
         """
         assert dataset.call is not None
-        if [source for source in sources if self._changed(source, self.verifier.verify(source, deep=True))]:
+        if [source for source in sources if self._has_moved(source, self.verifier.verify(source, deep=True))]:
             return None
-        return self.catalog.saw_repeat(dataset.call, same=False)
+        return self.catalog.record_reproduction(dataset.call, same=False)
 
-    def _on_their_way(self, lost: Iterable[Ref], sending: Ref | None) -> bool:
-        """Whether somebody else is sending one of `lost`, or of what they are made from."""
-        above = self.catalog.lineage_around(lost, down=False).datasets
-        return self.claims.under_way(ref for ref in above if ref != sending)
+    def _is_any_in_flight(self, lost: Iterable[Ref], sending: Ref | None) -> bool:
+        """Whether another worker is sending one of `lost` or of their ancestors."""
+        ancestors = self.catalog.lineage_around(lost, down=False).datasets
+        return self.claims.is_any_in_flight(ref for ref in ancestors if ref != sending)
 
-    def _plan_on_what_is_there(self, targets: Sequence[Ref]) -> RecoveryPlan:
-        """The plan once every source that it reads was looked for: the catalog may not know yet what a fault took."""
-        looked_at: set[Ref] = set()
+    def _plan_on_verified_sources(self, targets: Sequence[Ref]) -> RecoveryPlan:
+        """Plan, verify the sources that the plan reads, and plan again until none has changed."""
+        checked_refs: set[Ref] = set()
         lineage = self.catalog.lineage_around(targets, down=False)
         while True:
-            costs = self.catalog.costs(lineage)
+            costs = self.catalog.load_cost_model(lineage)
             plan = plan_recovery(lineage, targets, costs)
             steps = [lineage.datasets[step.ref] for step in plan.steps if step.action == "recompute"]
-            sources = {ref for step in steps for ref in step.sources} - looked_at
-            looked_at |= sources
-            seen = [self.verifier.verify(source) for source in self.catalog.get_all(sorted(sources))]
-            changed = [dataset for dataset in seen if self._changed(lineage.datasets[dataset.ref], dataset)]
+            sources = {ref for step in steps for ref in step.sources} - checked_refs
+            checked_refs |= sources
+            verified = [self.verifier.verify(source) for source in self.catalog.get_all(sorted(sources))]
+            changed = [dataset for dataset in verified if self._has_moved(lineage.datasets[dataset.ref], dataset)]
             if not changed:
                 return plan
             if any(lineage.datasets[dataset.ref].persisted for dataset in changed):
-                lineage = self.catalog.lineage_around(targets, down=False)  # what lies above was not needed before
+                lineage = self.catalog.lineage_around(targets, down=False)  # the ancestors were not needed before
             else:
-                lineage = lineage.changed(*changed)
+                lineage = lineage.with_changes(*changed)
 
-    def _carry_out(self, plan: RecoveryPlan, report: Restored) -> None:
+    def _carry_out(self, plan: RecoveryPlan, report: RecoveryReport) -> None:
         with ExitStack() as holds:
             for number, step in enumerate(plan.steps, start=1):
-                if not self._try(step, report):
+                if not self._try_step(step, report):
                     continue
                 report.steps.append(step)
                 later = self.catalog.get_all([after.ref for after in plan.steps[number:]])
                 if any(step.ref in dataset.sources for dataset in later):
-                    holds.enter_context(self.catalog.held(step.ref, self.reader_seconds, counts=False))
+                    holds.enter_context(
+                        self.catalog.hold_for_reading(step.ref, self.reader_seconds, counts_as_read=False)
+                    )
 
-    def _try(self, step: Step, report: Restored) -> bool:
-        """Take a step, unless it failed before or needs one that did; True if it went well."""
+    def _try_step(self, step: RecoveryStep, report: RecoveryReport) -> bool:
+        """Execute a step unless it failed before or needs a failed one; returns True on success."""
         if step.ref in report.failed:
             return False
         try:
             if step.action == "recompute":
                 sources = self.catalog.get_all(self.catalog.get(step.ref).sources)
                 if missing := [s.ref for s in sources if s.ref in report.failed and not s.available]:
-                    raise OperationError(f"{step.ref} is made from {say_list(missing)}, not brought back either")
-            self._take(step)
+                    raise OperationError(f"{step.ref} is made from {format_list(missing)}, not brought back either")
+            self._run_step(step)
         except RunnerUnavailableError:
             raise
         except (OperationError, StorageFullError) as failure:
@@ -190,100 +192,100 @@ class Restorer:
         return True
 
     @staticmethod
-    def _changed(before: Dataset, after: Dataset) -> bool:
+    def _has_moved(before: Dataset, after: Dataset) -> bool:
         return (before.cache, before.under) != (after.cache, after.under)
 
-    def _take(self, step: Step) -> None:
+    def _run_step(self, step: RecoveryStep) -> None:
         dataset = self.catalog.get(step.ref)
         if dataset.in_cache:
             return
         if step.action == "fetch":
-            self.replacement.make_room(dataset.bytes)
+            self.replacement.ensure_free_bytes(dataset.bytes)
             self._fetch(dataset)
             return
-        with ExitStack() as holds:  # making room must not take the sources away
+        with ExitStack() as holds:  # eviction must not remove the sources
             for source in dataset.sources:
-                holds.enter_context(self.catalog.held(source, self.reader_seconds, counts=False))
-            self.replacement.make_room(dataset.bytes)
+                holds.enter_context(self.catalog.hold_for_reading(source, self.reader_seconds, counts_as_read=False))
+            self.replacement.ensure_free_bytes(dataset.bytes)
             self._recompute(dataset)
 
     def _fetch(self, dataset: Dataset) -> None:
-        begun = time.monotonic()
-        with self._new_place(dataset) as place:
-            half = half_of(place)
+        started_at = time.monotonic()
+        with self._new_location(dataset) as location:
+            staging = staging_location(location)
             try:
-                manifest = copy(self.under, dataset.under_location, self.cache, half)
+                manifest = copy_files(self.under, dataset.under_location, self.cache, staging)
             except MissingDataError:
-                self.verifier.mark(dataset, Event.UNDER_LOST, "its files in the under-store are missing")
+                self.verifier.mark_lost(dataset, Event.UNDER_LOST, "its files in the under-store are missing")
                 raise
             if manifest.checksum != dataset.under_checksum:
-                self.verifier.mark(dataset, Event.UNDER_LOST, "its copy in the under-store is damaged")
+                self.verifier.mark_lost(dataset, Event.UNDER_LOST, "its copy in the under-store is damaged")
                 raise CorruptCopyError(f"{dataset.ref}: its copy in the under-store is not what was put there")
-            if self._manifest(half).checksum != manifest.checksum:
+            if self._manifest(staging).checksum != manifest.checksum:
                 raise CorruptCopyError(f"{dataset.ref}: the bytes that arrived in the cache are not those sent")
-            seconds = time.monotonic() - begun
-            self.catalog.measure("", Side.STORAGE, bytes_in=manifest.bytes, seconds=seconds)
-            self._restored(dataset, place, manifest, f"fetched in {seconds:.1f} s")
+            seconds = time.monotonic() - started_at
+            self.catalog.record_measurement("", ExecutionSide.STORAGE, bytes_in=manifest.bytes, seconds=seconds)
+            self._record_restored(dataset, location, manifest, f"fetched in {seconds:.1f} s")
 
     def _recompute(self, dataset: Dataset) -> None:
         assert dataset.call is not None
         sources = [self.verifier.verify(source) for source in self.catalog.get_all(dataset.sources)]
-        self._require(dataset, sources)
+        self._require_sources(dataset, sources)
         inputs = [
             self.cache.uri(source.cache_location) if source.in_cache else self.under.uri(source.under_location)
             for source in sources
         ]
-        with self._new_place(dataset) as place:
-            half = half_of(place)
+        with self._new_location(dataset) as location:
+            staging = staging_location(location)
             try:
-                written = self.runner.run(dataset.call, inputs, self.cache.uri(half))
+                result = self.runner.run(dataset.call, inputs, self.cache.uri(staging))
             except OperationError as failure:
-                self._require(dataset, [self.verifier.verify(source, deep=True) for source in sources], sources)
+                self._require_sources(dataset, [self.verifier.verify(source, deep=True) for source in sources], sources)
                 kind = RunnerUnavailableError if isinstance(failure, RunnerUnavailableError) else OperationError
                 raise kind(f"{dataset.ref} could not be recomputed: {failure}") from failure
-            if dataset.digest and written.digest != dataset.digest:
-                self.unmask(dataset, sources)
+            if dataset.digest and result.digest != dataset.digest:
+                self.mark_nondeterministic(dataset, sources)
                 raise OutputMismatchError(
                     f"{dataset.ref}: {dataset.call.name} gave another result when it was run again"
                 )
             if dataset.digest:
-                self.catalog.saw_repeat(dataset.call, same=True)
-            self._restored(dataset, place, self._manifest(half), f"recomputed in {written.seconds:.1f} s")
+                self.catalog.record_reproduction(dataset.call, same=True)
+            self._record_restored(dataset, location, self._manifest(staging), f"recomputed in {result.seconds:.1f} s")
 
-    def _require(self, dataset: Dataset, sources: Sequence[Dataset], before: Sequence[Dataset] = ()) -> None:
-        """Raise `MissingDataError` if a source cannot be read, or not where it was `before`."""
-        moved = [a for a, b in zip(sources, before, strict=False) if self._changed(a, b)]
+    def _require_sources(self, dataset: Dataset, sources: Sequence[Dataset], before: Sequence[Dataset] = ()) -> None:
+        """Raise `MissingDataError` if a source cannot be read, or has changed location since `before`."""
+        moved = [a for a, b in zip(sources, before, strict=False) if self._has_moved(a, b)]
         if missing := moved + [source for source in sources if not source.available]:
             raise MissingDataError(f"{missing[0].ref}, a source of {dataset.ref}, is gone")
 
     @contextmanager
-    def _new_place(self, dataset: Dataset) -> Iterator[str]:
-        """A place of its own for a copy that is brought back; its half copy goes in any case."""
-        place = restored_place(dataset.ref)
+    def _new_location(self, dataset: Dataset) -> Iterator[str]:
+        """Yield a unique location for a restored copy; its staging folder is removed in any case."""
+        location = restored_copy_location(dataset.ref)
         try:
-            yield place
+            yield location
         finally:
-            with suppress(StorageUnavailableError):  # what stopped the copy matters more; `sweep` finds it
-                self.cache.delete(half_of(place))
+            with suppress(StorageUnavailableError):  # the error that stopped the copy matters more; `sweep` removes it
+                self.cache.delete(staging_location(location))
 
-    def _restored(self, dataset: Dataset, place: str, manifest: Manifest, how: str) -> None:
+    def _record_restored(self, dataset: Dataset, location: str, manifest: Manifest, reason: str) -> None:
         try:
-            self.cache.rename(half_of(place), place)
+            self.cache.rename(staging_location(location), location)
             self.catalog.change(
-                dataset.ref, Event.RESTORED, why=how, checksum=manifest.checksum, bytes=manifest.bytes,
-                cache_location=place,
+                dataset.ref, Event.RESTORED, reason=reason, checksum=manifest.checksum, bytes=manifest.bytes,
+                cache_location=location,
             )  # fmt: skip
         except BaseException as error:
-            self.cache.delete(place)
+            self.cache.delete(location)
             if isinstance(error, TransitionError) and self.catalog.get(dataset.ref).in_cache:
-                return  # somebody else brought it back at the same time
+                return  # another worker has restored it concurrently
             if isinstance(error, FileNotFoundError):
                 raise MissingDataError(f"{dataset.ref}: the cache was taken away while it was brought back") from error
             raise
-        self.cache.delete(dataset.cache_location)  # what a fault left of it
+        self.cache.delete(dataset.cache_location)  # the remains of the lost copy
 
-    def _manifest(self, half: str) -> Manifest:
+    def _manifest(self, staging: str) -> Manifest:
         try:
-            return self.cache.manifest(half)
+            return self.cache.manifest(staging)
         except FileNotFoundError as error:
-            raise MissingDataError(f"{half}: the cache was taken away while it was brought back") from error
+            raise MissingDataError(f"{staging}: the cache was taken away while it was brought back") from error

@@ -1,4 +1,4 @@
-"""The seam to whatever runs operations: this package decides what is run again and starts nothing itself."""
+"""The interface to whatever runs operations: this package decides what is re-run, and starts nothing itself."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import Protocol, runtime_checkable
 
 from springline.persistence.errors import OperationError, UsageError
-from springline.persistence.model.dataset import Call, Operation, Written
-from springline.persistence.project import let_import
+from springline.persistence.model.dataset import Call, Operation, OperationResult
+from springline.persistence.project import add_project_to_path
 
 
 class Runner(Protocol):
-    """Runs registered operations: whatever has these two methods. `springline.testing.LinesRunner` is a small one.
+    """Runs registered operations; `springline.testing.LinesRunner` is a small implementation.
 
     Example:
         >>> class NothingRunner:
@@ -21,17 +21,17 @@ class Runner(Protocol):
         ...
         ...     def run(self, call, sources, output):
         ...         Path(output.removeprefix("file://")).mkdir(parents=True)
-        ...         return Written(rows=0, digest="", seconds=0.0)
+        ...         return OperationResult(rows=0, digest="", seconds=0.0)
         >>> runner: Runner = NothingRunner()
         >>> list(runner.operations())
         ['nothing']
     """
 
     def operations(self) -> Mapping[str, Operation]:
-        """The registered operations at the version whose code is here, by name."""
+        """Return the registered operations by name, at the version of the available code."""
 
-    def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
-        """Run `call` on the source URIs, in the order of the recorded sources, into the URI `output`.
+    def run(self, call: Call, sources: Sequence[str], output: str) -> OperationResult:
+        """Run `call` on the source URIs, in the order of the recorded sources, and write to the URI `output`.
 
         `output` is a folder that does not exist yet. Raises `OperationError`, also when the
         registered version is not `call.version`.
@@ -40,36 +40,36 @@ class Runner(Protocol):
 
 @runtime_checkable
 class Interruptible(Protocol):
-    """What a runner also is whose run can be ended by another thread; a proof by another one is run to its end."""
+    """A runner whose run can be interrupted from another thread; with other runners a proof runs to its end."""
 
     def interrupt(self) -> None:
-        """Have the operation that is being run end soon, with `OperationError`; does nothing if none is."""
+        """Make the running operation end soon with `OperationError`; does nothing if none is running."""
 
 
 class NoRunner:
-    """Stands where no runner was given: nothing can be recomputed, so data is always sent."""
+    """Placeholder if no runner is configured: nothing can be recomputed, so data is always sent."""
 
     def operations(self) -> Mapping[str, Operation]:
         return {}
 
-    def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
+    def run(self, call: Call, sources: Sequence[str], output: str) -> OperationResult:
         raise OperationError(f"{call.name}: no runner is set; give one with SPRINGLINE_RUNNER=module:factory")
 
 
 def load_runner(spec: str) -> Runner:
-    """Make the runner that `module:factory` names; an empty `spec` gives `NoRunner`.
+    """Return the runner that `module:factory` names; an empty `spec` gives `NoRunner`.
 
-    Raises `PersistenceError` if nothing has that name.
+    Raises `UsageError` if it cannot be imported or has no such factory.
     """
     if not spec:
         return NoRunner()
     module, _, factory = spec.partition(":")
-    let_import()
+    add_project_to_path()
     try:
-        found = import_module(module)
+        runner_module = import_module(module)
     except (ImportError, TypeError, ValueError) as error:
         raise UsageError(f"SPRINGLINE_RUNNER={spec!r}, as module:factory, cannot be imported: {error}") from error
-    make = getattr(found, factory, None)
+    make = getattr(runner_module, factory, None)
     if not callable(make):
         raise UsageError(f"SPRINGLINE_RUNNER={spec!r}, as module:factory: {module} has no such factory")
     return make()  # type: ignore[no-any-return]

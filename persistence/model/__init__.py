@@ -1,1 +1,1 @@
-"""What datasets are, how they are derived from each other, and what they cost: plain values."""
+"""Datasets, their lineage and their costs, as plain values."""

@@ -1,7 +1,7 @@
-"""Measured history and what it predicts: how long a transfer or a run of an operation will take.
+"""Predicts durations of transfers and operation runs from measured history.
 
-A Theil-Sen line (the median of the slopes between all pairs) through the newest measurements: a stray
-slow run does not move it. Sizes in bytes, times in seconds.
+A Theil-Sen line (the median of the slopes between all pairs) through the newest measurements, which is robust
+against single slow runs. Sizes in bytes, times in seconds.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from functools import cached_property
 from itertools import combinations
 from statistics import median
 
-from springline.persistence.model.dataset import Ref, Side
+from springline.persistence.model.dataset import ExecutionSide, Ref
 from springline.persistence.model.lineage import Lineage
-from springline.persistence.text.formatting import say_seconds
+from springline.persistence.text.formatting import format_seconds
 
-_NEWEST = 60  # measurements looked at: pairs grow with the square
-_ENOUGH = 4  # measurements of different sizes that make a line
+_MAX_MEASUREMENTS = 60  # measurements used: the number of pairs grows with its square
+_MIN_SIZES = 4  # different sizes required to fit a line
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one transfer or one run took."""
+    """Size and duration of one transfer or one run."""
 
     bytes: int
     seconds: float
@@ -30,54 +30,54 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Prediction:
-    """How long something will take, from how many measurements, in words."""
+    """A predicted duration, the number of measurements it is based on, and a description."""
 
     seconds: float
     samples: int
-    words: str
+    summary: str
 
 
 @dataclass(frozen=True)
-class Line:
-    """What a history comes to: `start` seconds and `slope` seconds a byte, and how it was found."""
+class LinearFit:
+    """The model fitted to a history: `intercept` seconds plus `slope` seconds per byte, and how it was fitted."""
 
-    start: float
+    intercept: float
     slope: float
     samples: int
-    found: str
+    basis: str
 
-    def at(self, size: int) -> Prediction:
-        """What it predicts for `size` bytes."""
-        seconds = self.start + self.slope * size
-        return Prediction(seconds, self.samples, f"{say_seconds(seconds)}: {self.found}")
+    def predict(self, size: int) -> Prediction:
+        """Predict the duration for `size` bytes."""
+        seconds = self.intercept + self.slope * size
+        return Prediction(seconds, self.samples, f"{format_seconds(seconds)}: {self.basis}")
 
 
-def fit(history: Sequence[Measurement]) -> Line | None:
-    """The line through the newest of `history` (oldest first), never below 0; None without history.
+def fit_line(history: Sequence[Measurement]) -> LinearFit | None:
+    """Fit a line to the newest of `history` (oldest first), never below 0; returns None without history.
 
-    With fewer than four sizes, or where the line would start below 0, it is the median rate, each weighted
-    by its bytes.
+    With fewer than four different sizes, or a negative intercept, it is the median rate, with each measurement
+    weighted by its bytes.
     """
-    newest = history[-_NEWEST:]
+    newest = history[-_MAX_MEASUREMENTS:]
     if not newest:
         return None
     count = len(newest)
-    what = "one measurement" if count == 1 else f"{count} measurements"
-    if len({m.bytes for m in newest}) >= _ENOUGH:
+    sample_text = "one measurement" if count == 1 else f"{count} measurements"
+    if len({m.bytes for m in newest}) >= _MIN_SIZES:
         pairs = combinations(newest, 2)
         slope = max(median((b.seconds - a.seconds) / (b.bytes - a.bytes) for a, b in pairs if a.bytes != b.bytes), 0.0)
         start = median(m.seconds - slope * m.bytes for m in newest)
         if start >= 0:
-            terms = f"{say_seconds(start)} + {say_seconds(slope * 1e6)}/MB"
-            return Line(start, slope, count, f"line through {what}, {terms}")
+            terms = f"{format_seconds(start)} + {format_seconds(slope * 1e6)}/MB"
+            return LinearFit(start, slope, count, f"line through {sample_text}, {terms}")
     rate = _weighted_median([(m.seconds / m.bytes, m.bytes) for m in newest if m.bytes > 0])
     if rate is None:
-        return Line(max(median(m.seconds for m in newest), 0.0), 0.0, count, f"median of {what}")
-    return Line(0.0, max(rate, 0.0), count, f"median rate of {what}, {say_seconds(rate * 1e6)}/MB")
+        return LinearFit(max(median(m.seconds for m in newest), 0.0), 0.0, count, f"median of {sample_text}")
+    return LinearFit(0.0, max(rate, 0.0), count, f"median rate of {sample_text}, {format_seconds(rate * 1e6)}/MB")
 
 
 def _weighted_median(weighted: Sequence[tuple[float, int]]) -> float | None:
-    """The median of (value, weight) pairs: small transfers, which mostly wait, say little of the rate."""
+    """Return the median of (value, weight) pairs: small transfers, dominated by latency, say little of the rate."""
     half = sum(weight for _, weight in weighted) / 2
     for value, weight in sorted(weighted):
         half -= weight
@@ -87,57 +87,57 @@ def _weighted_median(weighted: Sequence[tuple[float, int]]) -> float | None:
 
 
 @dataclass(frozen=True)
-class Costs:
-    """What was measured, and what that predicts in seconds: the link to the under-store, operations on either side.
+class CostModel:
+    """Measurements of the link to the under-store and of operations on either side, with predictions in seconds.
 
     Args:
-        link: transfers across the link, the oldest first, in bytes and seconds.
+        link: transfers over the link, oldest first, in bytes and seconds.
         compute: runs by operation name and side; their bytes are those of the sources.
 
     Example:
-        >>> Costs().send(1_000) is None
+        >>> CostModel().predict_transfer(1_000) is None
         True
     """
 
     link: Sequence[Measurement] = ()
-    compute: Mapping[tuple[str, Side], Sequence[Measurement]] = field(default_factory=dict)
+    compute: Mapping[tuple[str, ExecutionSide], Sequence[Measurement]] = field(default_factory=dict)
 
-    def send(self, size: int) -> Prediction | None:
-        """How long the link will take for `size` bytes."""
-        return self._link.at(size) if self._link else None
+    def predict_transfer(self, size: int) -> Prediction | None:
+        """Predict the duration of a transfer of `size` bytes."""
+        return self._link_fit.predict(size) if self._link_fit else None
 
-    def run(self, operation: str, side: Side, size: int) -> Prediction | None:
-        """How long `operation` will run on `side` over `size` bytes of sources.
+    def predict_run(self, operation: str, side: ExecutionSide, size: int) -> Prediction | None:
+        """Predict the duration of a run of `operation` on `side` with `size` bytes of sources.
 
-        Without history there the other side's serves, and the words say so.
+        Without history there, the history of the other side is used, and the summary says so.
         """
-        if line := self._line(operation, side):
-            return line.at(size)
-        other = Side.STORAGE if side is Side.CACHE else Side.CACHE
-        if line := self._line(operation, other):
-            found = line.at(size)
-            return replace(found, words=f"{found.words} (measured on the {other.value} side)")
+        if line := self._compute_fit(operation, side):
+            return line.predict(size)
+        other = ExecutionSide.STORAGE if side is ExecutionSide.CACHE else ExecutionSide.CACHE
+        if line := self._compute_fit(operation, other):
+            prediction = line.predict(size)
+            return replace(prediction, summary=f"{prediction.summary} (measured on the {other.value} side)")
         return None
 
-    def rerun(self, ref: Ref, lineage: Lineage) -> Prediction | None:
-        """How long making `ref` again beside the cache will take: as it did the first time, else by history."""
+    def predict_rerun(self, ref: Ref, lineage: Lineage) -> Prediction | None:
+        """Predict the time to recompute `ref` beside the cache: as when it was made, else from history."""
         dataset = lineage.datasets[ref]
         if dataset.made_seconds is not None:
-            return Prediction(dataset.made_seconds, 1, f"{say_seconds(dataset.made_seconds)}: as when it was made")
+            return Prediction(dataset.made_seconds, 1, f"{format_seconds(dataset.made_seconds)}: as when it was made")
         if dataset.call is None:
             return None
-        return self.run(dataset.call.name, Side.CACHE, lineage.source_bytes(ref))
+        return self.predict_run(dataset.call.name, ExecutionSide.CACHE, lineage.source_bytes(ref))
 
     @cached_property
-    def _link(self) -> Line | None:
-        return fit(self.link)
+    def _link_fit(self) -> LinearFit | None:
+        return fit_line(self.link)
 
     @cached_property
-    def _lines(self) -> dict[tuple[str, Side], Line | None]:
+    def _compute_fits(self) -> dict[tuple[str, ExecutionSide], LinearFit | None]:
         return {}
 
-    def _line(self, operation: str, side: Side) -> Line | None:
+    def _compute_fit(self, operation: str, side: ExecutionSide) -> LinearFit | None:
         key = (operation, side)
-        if key not in self._lines:
-            self._lines[key] = fit(self.compute.get(key, ()))
-        return self._lines[key]
+        if key not in self._compute_fits:
+            self._compute_fits[key] = fit_line(self.compute.get(key, ()))
+        return self._compute_fits[key]

@@ -1,4 +1,4 @@
-"""Datasets, operations and the states they pass through: frozen values that everything else speaks in.
+"""Datasets, operations and their states: the frozen values that all other modules use.
 
 Source: docs/persistence.md; terms of the paper "An asynchronous storage strategy for Alluxio".
 """
@@ -13,37 +13,37 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from springline.persistence.errors import InvalidPathError
-from springline.persistence.model.names import unseen_in
+from springline.persistence.model.names import find_invisible
 
 
 class Phase(StrEnum):
-    """How far the life of a generation has come."""
+    """The phase in the life cycle of a generation."""
 
     OPEN = "open"  # being written; readers do not see it
     COMMITTED = "committed"
-    RETIRED = "retired"  # superseded, its bytes are gone
+    RETIRED = "retired"  # superseded, its bytes are deleted
     ABANDONED = "abandoned"  # its writer failed
 
 
-class Cache(StrEnum):
-    """Where a generation is in the cache."""
+class CacheState(StrEnum):
+    """State of a generation in the cache."""
 
     WRITING = "writing"
     PRESENT = "present"
-    EVICTED = "evicted"  # let go on purpose, or never let in because it was too large
-    LOST = "lost"  # gone by a fault
+    EVICTED = "evicted"  # removed on purpose, or never admitted because it was too large
+    LOST = "lost"  # lost by a fault
 
 
-class Under(StrEnum):
-    """Where a generation is in the under-store."""
+class UnderStoreState(StrEnum):
+    """State of a generation in the under-store."""
 
     NONE = "none"
     COPYING = "copying"
     PRESENT = "present"
 
 
-class Status(StrEnum):
-    """What a person reads; follows from phase, cache, under-store and lineage."""
+class DatasetStatus(StrEnum):
+    """The status displayed to people; derived from phase, cache, under-store and lineage."""
 
     WRITING = "writing"
     CACHED = "cached"
@@ -57,15 +57,15 @@ class Status(StrEnum):
 
 
 class Strategy(StrEnum):
-    """When a dataset is persisted, by the names of the paper "An asynchronous storage strategy for Alluxio".
+    """When a dataset is persisted, with the names of the paper "An asynchronous storage strategy for Alluxio".
 
-    `CACHE_ONLY`: never. `CACHE_THROUGH`: before its writer goes on. `ASYNC_STORE`: later, by a persister.
-    `ASYNC_AND_SYNC`: later, but before its writer goes on where nothing could make it again after a loss.
+    `CACHE_ONLY`: never. `CACHE_THROUGH`: before its writer continues. `ASYNC_STORE`: later, by a persister.
+    `ASYNC_AND_SYNC`: later, but before its writer continues if nothing could recompute it after a loss.
 
     Example:
         >>> Strategy("async_store")
         <Strategy.ASYNC_STORE: 'async_store'>
-        >>> Strategy.ASYNC_STORE.alluxio
+        >>> Strategy.ASYNC_STORE.alluxio_write_type
         'ASYNC_THROUGH'
     """
 
@@ -75,8 +75,8 @@ class Strategy(StrEnum):
     ASYNC_AND_SYNC = "async_and_sync"
 
     @property
-    def alluxio(self) -> str:
-        """The write type of Alluxio that comes nearest."""
+    def alluxio_write_type(self) -> str:
+        """The closest write type of Alluxio."""
         return {
             Strategy.CACHE_ONLY: "MUST_CACHE",
             Strategy.CACHE_THROUGH: "CACHE_THROUGH",
@@ -85,7 +85,7 @@ class Strategy(StrEnum):
         }[self]
 
 
-class Method(StrEnum):
+class TransferMethod(StrEnum):
     """What is sent to the under-store: the bytes, or the operation that makes them."""
 
     DATA = "data"
@@ -93,14 +93,14 @@ class Method(StrEnum):
 
 
 class Idempotence(StrEnum):
-    """How far it may be relied on that running an operation again gives the same rows."""
+    """How certain it is that a re-run of an operation returns the same rows."""
 
     PROVEN = "proven"  # declared, and a second run gave the same digest
-    DECLARED = "declared"  # and never seen to repeat
+    DECLARED = "declared"  # declared, and not yet confirmed by a second run
     NONE = "none"  # not declared, or a second run gave another digest
 
 
-class Side(StrEnum):
+class ExecutionSide(StrEnum):
     """Where an operation runs: beside the cache, or beside the under-store."""
 
     CACHE = "cache"
@@ -109,30 +109,30 @@ class Side(StrEnum):
 
 _FORBIDDEN = re.compile(r"[\\@:*?\[\]{}]")
 _NUMBER = re.compile(r"[0-9]{1,9}")
-_LONGEST, _LONGEST_PART = 1000, 200  # bytes
+_MAX_PATH_BYTES, _MAX_PART_BYTES = 1000, 200  # bytes
 
 
-def checked_path(path: str) -> str:
-    """Return `path` as it stands if it names a place inside its root, else raise `InvalidPathError`.
+def validate_path(path: str) -> str:
+    """Return `path` unchanged if it names a place inside its root, else raise `InvalidPathError`.
 
-    Letters of any script and spaces are welcome. Refused are characters that nobody sees, `@` (it sets the generation
-    apart), what Hadoop reads as a scheme or a pattern (`:*?[]{}` and backslashes), `..`, and parts that begin with `.`
-    or `_` (such names belong to the stores).
+    Letters of any script and spaces are allowed. Not allowed are invisible characters, `@` (it separates the
+    generation number), what Hadoop reads as a scheme or a pattern (`:*?[]{}` and backslashes), `..`, and parts that
+    begin with `.` or `_` (such names belong to the stores).
     """
-    told = f"dataset path {path!r}" if len(path) <= _LONGEST_PART else f"dataset path {path[:_LONGEST_PART]!r}…"
-    if unseen := unseen_in(path):
-        raise InvalidPathError(f"{told}: the character {unseen!r}, which nobody sees, is not allowed")
-    if found := _FORBIDDEN.search(path):
-        raise InvalidPathError(f"{told}: the character {found.group()!r} is not allowed")
+    subject = f"dataset path {path!r}" if len(path) <= _MAX_PART_BYTES else f"dataset path {path[:_MAX_PART_BYTES]!r}…"
+    if invisible := find_invisible(path):
+        raise InvalidPathError(f"{subject}: the character {invisible!r}, which nobody sees, is not allowed")
+    if forbidden := _FORBIDDEN.search(path):
+        raise InvalidPathError(f"{subject}: the character {forbidden.group()!r} is not allowed")
     if not path or path.startswith("/") or str(PurePosixPath(path)) != path:
-        raise InvalidPathError(f"{told}: give a relative path such as 'etl/2013-01-05/clean'")
-    if len(path.encode()) > _LONGEST:
-        raise InvalidPathError(f"{told} is longer than {_LONGEST:,} bytes")
+        raise InvalidPathError(f"{subject}: give a relative path such as 'etl/2013-01-05/clean'")
+    if len(path.encode()) > _MAX_PATH_BYTES:
+        raise InvalidPathError(f"{subject} is longer than {_MAX_PATH_BYTES:,} bytes")
     for part in path.split("/"):
         if part == ".." or part[0] in "._":
-            raise InvalidPathError(f"{told}: the part {part[:_LONGEST_PART]!r} is not allowed")
-        if len(part.encode()) > _LONGEST_PART:
-            raise InvalidPathError(f"{told}: the part {part[:20]!r}… is longer than {_LONGEST_PART} bytes")
+            raise InvalidPathError(f"{subject}: the part {part[:_MAX_PART_BYTES]!r} is not allowed")
+        if len(part.encode()) > _MAX_PART_BYTES:
+            raise InvalidPathError(f"{subject}: the part {part[:20]!r}… is longer than {_MAX_PART_BYTES} bytes")
     return path
 
 
@@ -152,7 +152,7 @@ class Ref(NamedTuple):
         ('etl/2013-01-05/clean', 3, 'etl/2013-01-05/clean@3')
     """
 
-    # A tuple: lineages hash it without end.
+    # A tuple, because lineages hash it very often.
     path: str
     generation: int
 
@@ -161,25 +161,25 @@ class Ref(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> Ref:
-        """Read `path@generation`; raises `InvalidPathError`."""
-        path, at, generation = text.rpartition("@")
-        if not at or not _NUMBER.fullmatch(generation):
-            raise InvalidPathError(f"{text[:_LONGEST_PART]!r} is not of the form path@generation")
-        return Ref(checked_path(path), int(generation))
+        """Parse `path@generation`; raises `InvalidPathError`."""
+        path, separator, generation = text.rpartition("@")
+        if not separator or not _NUMBER.fullmatch(generation):
+            raise InvalidPathError(f"{text[:_MAX_PART_BYTES]!r} is not of the form path@generation")
+        return Ref(validate_path(path), int(generation))
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Registered code, at one version of it, that makes a generation from generations: what a `Runner` declares.
+    """Registered code in one version that makes a generation from generations, as a `Runner` declares it.
 
     Args:
         name: of the operation.
-        version: of its code, any text; another one stands for changed code.
-        idempotent: whether it is declared to give the same rows when it is run again on the same sources.
-        checkpoint: whether its output is worth keeping more than others.
-        runnable: whether the code of this version is still there; the catalog knows.
-        unmasked: whether it was declared idempotent, and a second run gave another digest; the catalog knows.
-        repeats: how often a second run gave the same digest; the catalog knows.
+        version: of its code, any text; changed code has another version.
+        idempotent: whether it is declared to give the same rows when it is re-run on the same sources.
+        checkpoint: whether its output has a higher priority for being persisted.
+        runnable: whether the code of this version is still available; set by the catalog.
+        nondeterministic: whether it was declared idempotent, and a second run gave another digest; set by the catalog.
+        repeats: how often a second run gave the same digest; set by the catalog.
         reads: the names of the operations whose outputs it declares as sources.
 
     Example:
@@ -192,19 +192,19 @@ class Operation:
     idempotent: bool
     checkpoint: bool = False
     runnable: bool = True
-    unmasked: bool = False
+    nondeterministic: bool = False
     repeats: int = 0
     reads: tuple[str, ...] = ()
 
     @property
     def repeatable(self) -> bool:
-        """Running it again on the same sources may be relied on."""
-        return self.idempotent and self.runnable and not self.unmasked
+        """Whether a re-run on the same sources can be relied on."""
+        return self.idempotent and self.runnable and not self.nondeterministic
 
     @property
     def idempotence(self) -> Idempotence:
         """Proven, only declared, or none."""
-        if not self.idempotent or self.unmasked:
+        if not self.idempotent or self.nondeterministic:
             return Idempotence.NONE
         return Idempotence.PROVEN if self.repeats else Idempotence.DECLARED
 
@@ -216,7 +216,7 @@ class Call:
     Args:
         name: of the operation.
         version: of its code.
-        params: texts by name.
+        params: strings by name.
 
     Example:
         >>> Call("load", "1", {"ds": "2013-01-05"}).params["ds"]
@@ -234,7 +234,7 @@ class Origin:
 
     Args:
         dag_id: of the DAG.
-        run_id: of the DAG run: tasks of one run see the generations that were there when it began, and its own.
+        run_id: of the DAG run: tasks of a run see the generations that existed when it began, and its own.
         task_id: of the task.
 
     Example:
@@ -251,39 +251,39 @@ class Origin:
 class Dataset:
     """One write-once generation of a logical path, as the catalog records it. Times: seconds since 1970.
 
-    The catalog and the store give it; nobody else makes one, but for tests of policies.
+    The catalog and the store create it; do not construct it elsewhere, except in tests of policies.
 
     Attributes:
         ref: its name.
-        phase: how far its life has come: open, committed, retired or abandoned.
-        cache: where it is in the cache: writing, present, evicted or lost.
-        under: where it is in the under-store: none, copying or present.
+        phase: of its life cycle: open, committed, retired or abandoned.
+        cache: its state in the cache: writing, present, evicted or lost.
+        under: its state in the under-store: none, copying or present.
         bytes: of all files; 0 while it is written.
-        rows: where they are known.
+        rows: number of rows, if known.
         checksum: of the files' bytes in the cache.
-        digest: of the rows, whatever their order and encoding.
+        digest: of the rows, independent of their order and encoding.
         strategy: when it is persisted.
-        wanted: whether anybody wants it in the under-store.
-        checkpoint: whether it is worth keeping more than others.
-        pinned: by a person: it is never evicted.
-        head: whether a person put it at the head of the queue.
+        persist_requested: whether it is to be persisted.
+        checkpoint: whether it has a higher priority for being persisted.
+        pinned: whether a person has excluded it from eviction.
+        expedited: whether it is at the head of the queue, regardless of its score.
         reads: how often it was read.
-        call: the application of an operation that made it; None: nothing can make it again.
+        call: the application of an operation that made it; None: it cannot be recomputed.
         sources: the generations that it was made from.
         origin: the DAG run and the task that made it.
-        made_seconds: what its operation took.
-        created_at: when its writing began.
-        committed_at: since when readers see it.
+        made_seconds: duration of its operation.
+        created_at: when its write began.
+        committed_at: when it became visible to readers.
         persisted_at: when a verified copy was in the under-store.
         last_read_at: when it was last read.
-        method: whether its data is sent or its operation is run below, once that is decided.
+        method: whether it is persisted as data or as operation, once that is decided.
         predicted_seconds: of that transfer.
         actual_seconds: of that transfer.
-        attempts: how often persisting it was tried.
-        error: of the last attempt, in words; empty: none.
-        cache_location: where it lies in the cache, relative to the store's root.
+        attempts: how many transfers were attempted.
+        error: message of the last failed attempt; empty: none.
+        cache_location: its location in the cache, relative to the store's root.
         under_location: the same in the under-store.
-        under_checksum: of the files' bytes there; another one if the operation made them there.
+        under_checksum: of the files' bytes there; differs from `checksum` if the operation was run there.
         report: of the quality gate.
         superseded: whether a newer committed generation of the path exists.
 
@@ -294,50 +294,50 @@ class Dataset:
 
     ref: Ref
     phase: Phase = Phase.COMMITTED
-    cache: Cache = Cache.PRESENT
-    under: Under = Under.NONE
+    cache: CacheState = CacheState.PRESENT
+    under: UnderStoreState = UnderStoreState.NONE
     bytes: int = 0
     rows: int | None = None
     checksum: str = ""  # of the files' bytes
-    digest: str = ""  # of the rows, whatever their order and encoding
+    digest: str = ""  # of the rows, independent of their order and encoding
     strategy: Strategy = Strategy.ASYNC_AND_SYNC
-    wanted: bool = True  # someone wants it in the under-store
+    persist_requested: bool = True  # to be written to the under-store
     checkpoint: bool = False
     pinned: bool = False  # by a person: never evicted
-    head: bool = False  # at the head of the queue whatever its priority
+    expedited: bool = False  # at the head of the queue regardless of its score
     reads: int = 0
     call: Call | None = None
     sources: tuple[Ref, ...] = ()
     origin: Origin = Origin()
-    made_seconds: float | None = None  # what its operation took
+    made_seconds: float | None = None  # duration of its operation
     created_at: float = 0.0
     committed_at: float | None = None
     persisted_at: float | None = None
     last_read_at: float | None = None
-    method: Method | None = None  # how it was, or is being, persisted
+    method: TransferMethod | None = None  # how it was, or is being, persisted
     predicted_seconds: float | None = None  # of that transfer
     actual_seconds: float | None = None
     attempts: int = 0
     error: str = ""
     cache_location: str = ""  # relative to the backend's root
     under_location: str = ""
-    under_checksum: str = ""  # of the files' bytes in the under-store; another one if the operation made them there
+    under_checksum: str = ""  # of the bytes in the under-store; differs if the operation was run there
     report: Mapping[str, object] | None = None  # of the quality gate
     superseded: bool = False  # a newer committed generation of the path exists
 
     @property
     def persisted(self) -> bool:
-        """A verified copy is in the under-store."""
-        return self.under is Under.PRESENT
+        """Whether a verified copy is in the under-store."""
+        return self.under is UnderStoreState.PRESENT
 
     @property
     def in_cache(self) -> bool:
-        """Its whole bytes are in the cache."""
-        return self.cache is Cache.PRESENT
+        """Whether all its bytes are in the cache."""
+        return self.cache is CacheState.PRESENT
 
     @property
     def available(self) -> bool:
-        """Its bytes can be read somewhere now."""
+        """Whether its bytes can be read now, from either store."""
         return self.phase in (Phase.OPEN, Phase.COMMITTED) and (self.in_cache or self.persisted)
 
     @property
@@ -345,47 +345,47 @@ class Dataset:
         """When it was last read, else when it was made."""
         return self.last_read_at or self.committed_at or self.created_at
 
-    def status(self, *, recomputable: bool = True) -> Status:
-        """What a person reads; `recomputable` is the lineage's answer for this generation."""
+    def status(self, *, recomputable: bool = True) -> DatasetStatus:
+        """Return the status displayed to people; `recomputable` is the lineage's answer for this generation."""
         if self.phase is Phase.OPEN:
-            return Status.WRITING
+            return DatasetStatus.WRITING
         if self.phase is not Phase.COMMITTED:
-            return Status(self.phase.value)
+            return DatasetStatus(self.phase.value)
         if self.persisted:
-            return Status.EVICTED if self.cache is Cache.EVICTED else Status.PERSISTED
+            return DatasetStatus.EVICTED if self.cache is CacheState.EVICTED else DatasetStatus.PERSISTED
         if self.in_cache:
-            return Status.PERSISTING if self.under is Under.COPYING else Status.CACHED
+            return DatasetStatus.PERSISTING if self.under is UnderStoreState.COPYING else DatasetStatus.CACHED
         if not recomputable:
-            return Status.IRRECOVERABLE
-        return Status.LOST if self.cache is Cache.LOST else Status.EVICTED
+            return DatasetStatus.IRRECOVERABLE
+        return DatasetStatus.LOST if self.cache is CacheState.LOST else DatasetStatus.EVICTED
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """One change of state of one generation, as the catalog logged it: what, to which state, by whom and why."""
+class StateChange:
+    """One logged change of state of one generation: the event, the new state, the actor and the reason."""
 
     ref: Ref
-    at: float
+    timestamp: float
     event: str
     phase: Phase
-    cache: Cache
-    under: Under
-    who: str
-    why: str
+    cache: CacheState
+    under: UnderStoreState
+    actor: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What an operation says of the output that it wrote: what `Runner.run` returns.
+class OperationResult:
+    """Description of the output of an operation run, as `Runner.run` returns it.
 
     Args:
-        rows: how many there are.
-        digest: a text that is the same for the same rows, whatever their order and encoding.
-        seconds: that the run took.
+        rows: number of rows.
+        digest: a text that is the same for the same rows, independent of their order and encoding.
+        seconds: duration of the run.
         report: of a quality gate, JSON values by name.
 
     Example:
-        >>> Written(rows=2, digest="4f", seconds=0.5).rows
+        >>> OperationResult(rows=2, digest="4f", seconds=0.5).rows
         2
     """
 

@@ -1,6 +1,6 @@
-"""The lineage graph: which generation came from which, what can be made again, and what must be run for it.
+"""The lineage graph: sources of each generation, what is recomputable, and what must be run for that.
 
-Everything walks with a stack of its own (no recursion) and remembers what it found, so that lineages of
+All walks are iterative (no recursion) and memoized, so that lineages of
 100,000 generations in memory are quick. Source: docs/persistence.md, "Recomputable".
 """
 
@@ -12,32 +12,32 @@ from functools import cached_property
 from typing import TypeVar
 
 from springline.persistence.errors import CyclicLineageError
-from springline.persistence.model.dataset import Cache, Dataset, Idempotence, Operation, Phase, Ref
+from springline.persistence.model.dataset import CacheState, Dataset, Idempotence, Operation, Phase, Ref
 
 Node = TypeVar("Node", bound=Hashable)
 
-_GONE = (Phase.RETIRED, Phase.ABANDONED)
+_REMOVED_PHASES = (Phase.RETIRED, Phase.ABANDONED)
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """A neighbourhood of the catalog, in memory: which generation came from which, and what can be made again.
+    """A part of the catalog's lineage graph in memory, with the questions of what can be recomputed.
 
-    A source that is not in `datasets` counts as gone, so a neighbourhood must hold the sources of whatever
-    it asks about, up to the nearest persisted ones.
+    A source that is not in `datasets` counts as missing, so `datasets` must contain the ancestors of the generations
+    in question up to the nearest persisted ones.
 
     Args:
         datasets: the generations by name.
         operations: by name and version.
-        readers: by operation name, which operations declare its output as a source: what has not read a generation
-            yet may still do so. Empty: nothing is known.
+        readers: by operation name, which operations declare its output as a source, so that a reader may still be to
+            come. Empty: unknown.
 
     Example:
         >>> load, split = Ref("load", 1), Ref("split", 1)
         >>> made = Dataset(split, call=Call("split", "1"), sources=(load,))
         >>> operations = {("split", "1"): Operation("split", "1", idempotent=True)}
         >>> lineage = Lineage({load: Dataset(load), split: made}, operations)
-        >>> lineage.dependents(load), lineage.recomputable(split)
+        >>> lineage.dependents(load), lineage.is_recomputable(split)
         ((Ref(path='split', generation=1),), False)
     """
 
@@ -46,65 +46,69 @@ class Lineage:
     readers: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def operation_of(self, ref: Ref) -> Operation | None:
-        """The operation, at its version, that made `ref`; None where none is recorded."""
+        """Return the operation that made `ref`, in its version; None if none is recorded."""
         dataset = self.datasets.get(ref)
         if dataset is None or dataset.call is None:
             return None
         return self.operations.get((dataset.call.name, dataset.call.version))
 
     def dependents(self, ref: Ref) -> tuple[Ref, ...]:
-        """The generations made directly from `ref`, sorted."""
+        """Return the generations made directly from `ref`, sorted."""
         return self._dependents.get(ref, ())
 
-    def to_run(self, ref: Ref) -> tuple[str, ...]:
-        """The operations that are known to read `ref` still: open dependents, and declared readers not seen yet."""
+    def expected_readers(self, ref: Ref) -> tuple[str, ...]:
+        """Return the operations expected to read `ref`: open dependents, and declared readers not committed yet."""
         dataset = self.datasets[ref]
-        made = [self.datasets[d] for d in self.dependents(ref)]
-        names = {d.call.name for d in made if d.phase is Phase.OPEN and d.call}
-        if dataset.call and not dataset.superseded and dataset.phase not in _GONE:
-            done = {d.call.name for d in made if d.phase is Phase.COMMITTED and d.call}
-            names |= set(self.readers.get(dataset.call.name, ())) - done
+        children = [self.datasets[d] for d in self.dependents(ref)]
+        names = {d.call.name for d in children if d.phase is Phase.OPEN and d.call}
+        if dataset.call and not dataset.superseded and dataset.phase not in _REMOVED_PHASES:
+            committed = {d.call.name for d in children if d.phase is Phase.COMMITTED and d.call}
+            names |= set(self.readers.get(dataset.call.name, ())) - committed
         return tuple(sorted(names))
 
     def source_bytes(self, ref: Ref) -> int:
-        """The bytes of all sources of `ref` that are known."""
+        """Return the total bytes of all known sources of `ref`."""
         return sum(self.datasets[s].bytes for s in self.datasets[ref].sources if s in self.datasets)
 
-    def unpersisted_above(self, ref: Ref) -> tuple[Ref, ...]:
-        """The ancestors that running `ref` again without the cache goes back to, sources first."""
-        return tuple(postorder([ref], lambda r: (s for s in self._known_sources(r) if not self.kept(s))))[:-1]
+    def unpersisted_ancestors(self, ref: Ref) -> tuple[Ref, ...]:
+        """Return the ancestors that recomputing `ref` without the cache requires, sources first."""
+        return tuple(
+            postorder([ref], lambda r: (s for s in self._recorded_sources(r) if not self.has_persisted_copy(s)))
+        )[:-1]
 
-    def unpersisted_below(self, ref: Ref) -> tuple[Ref, ...]:
-        """The descendants that running again without the cache goes back to `ref`, sources first."""
-        order = list(postorder([ref], lambda r: (d for d in self.dependents(r) if not self._kept_or_gone(d))))
+    def unpersisted_descendants(self, ref: Ref) -> tuple[Ref, ...]:
+        """Return the descendants whose recomputation without the cache requires `ref`, sources first."""
+        order = list(
+            postorder([ref], lambda r: (d for d in self.dependents(r) if not self._is_persisted_or_removed(d)))
+        )
         return tuple(reversed(order))[1:]
 
-    def kept(self, ref: Ref) -> bool:
-        """Is a verified copy in the under-store, so that a loss of the cache does not touch it?"""
+    def has_persisted_copy(self, ref: Ref) -> bool:
+        """Whether a verified copy is in the under-store, so that a loss of the cache does not affect it."""
         dataset = self.datasets.get(ref)
-        return dataset is not None and _kept_below(dataset)
+        return dataset is not None and _has_persisted_copy(dataset)
 
-    def recomputable(self, ref: Ref) -> bool:
-        """Could `ref` be made again if the whole cache were lost?
+    def is_recomputable(self, ref: Ref) -> bool:
+        """Whether `ref` could be recomputed if the whole cache were lost.
 
-        Yes if its operation is repeatable and every source is persisted or itself recomputable.
+        True if its operation is repeatable and every source is persisted or itself recomputable.
         """
-        return not self.why_not_recomputable(ref)
+        return not self.recompute_obstacles(ref)
 
-    def why_not_recomputable(self, ref: Ref) -> tuple[str, ...]:
-        """What stands in the way, in plain words: the first causes, wherever upstream; empty if nothing does."""
-        return self.why_each_not_recomputable([ref])[ref]
+    def recompute_obstacles(self, ref: Ref) -> tuple[str, ...]:
+        """Return the first causes upstream, as sentences, why `ref` is not recomputable; empty if it is."""
+        return self.recompute_obstacles_by_ref([ref])[ref]
 
-    def why_each_not_recomputable(self, refs: Iterable[Ref]) -> Mapping[Ref, tuple[str, ...]]:
-        """The same of many at once, in one walk."""
-        return self._causes(list(refs), _kept_below, self._memo, self.why_not_repeatable)
+    def recompute_obstacles_by_ref(self, refs: Iterable[Ref]) -> Mapping[Ref, tuple[str, ...]]:
+        """Return `recompute_obstacles` for many generations, in one walk."""
+        return self._find_causes(list(refs), _has_persisted_copy, self._obstacles_memo, self.repeat_obstacle)
 
-    def why_not_repeatable(self, ref: Ref) -> str:
-        """Why the operation that made `ref` may not be relied on to make it again, whatever its sources; or empty."""
+    def repeat_obstacle(self, ref: Ref) -> str:
+        """Return why the operation that made `ref` cannot be re-run, regardless of its sources; empty if it can."""
         dataset = self.datasets.get(ref)
         if dataset is None:
             return f"{ref} is not in the catalog"
-        if dataset.phase in _GONE:
+        if dataset.phase in _REMOVED_PHASES:
             return f"{ref} is {dataset.phase.value}"
         if dataset.call is None:
             return f"no operation is recorded that made {ref}"
@@ -114,14 +118,14 @@ class Lineage:
             return f"{name} is not registered"
         if not operation.idempotent:
             return f"{name} is not idempotent"
-        if operation.unmasked:
+        if operation.nondeterministic:
             return f"{name} was declared idempotent but a second run gave another digest"
         if not operation.runnable:
             return f"{name} cannot be run: its code is no longer there"
         return ""
 
-    def why_not_proven(self, ref: Ref) -> str:
-        """Why the operation that made `ref` might not make it again, though it is declared idempotent; or empty."""
+    def unproven_reason(self, ref: Ref) -> str:
+        """Return why the operation that made `ref` is only declared idempotent, not proven; empty otherwise."""
         operation = self.operation_of(ref)
         if operation is None or operation.idempotence is not Idempotence.DECLARED:
             return ""
@@ -130,49 +134,49 @@ class Lineage:
             "is declared idempotent and was never seen to repeat its digest"
         )
 
-    def doubts(self, ref: Ref) -> tuple[str, ...]:
-        """The first operations that were never seen to repeat, of those that a loss of the cache would have run for it.
+    def unproven_reasons(self, ref: Ref) -> tuple[str, ...]:
+        """Return the first unproven operations that recomputing `ref` after a loss of the cache would run.
 
-        Empty where there are none, and where it cannot be made again at all.
+        Empty if there are none, and if it cannot be recomputed at all.
         """
-        if self.kept(ref) or not self.recomputable(ref):
+        if self.has_persisted_copy(ref) or not self.is_recomputable(ref):
             return ()
-        return self._causes([ref], _kept_below, self._doubts, self.why_not_proven)[ref]
+        return self._find_causes([ref], _has_persisted_copy, self._unproven_memo, self.unproven_reason)[ref]
 
-    def unproven(self, refs: Iterable[Ref]) -> Mapping[Ref, tuple[str, ...]]:
-        """Those of `refs` that only operations bring back that were never seen to repeat, with these, the first ones.
+    def find_unproven(self, refs: Iterable[Ref]) -> Mapping[Ref, tuple[str, ...]]:
+        """Return those of `refs` that only unproven operations can restore, with the first of these operations.
 
-        Of what can be brought back at all; what is available needs no operation.
+        Available generations need no operation; generations that cannot be restored at all are left out.
         """
         targets = [ref for ref in refs if ref not in self.datasets or not self.datasets[ref].available]
-        blocked = self._causes(targets, _available, {}, self.why_not_repeatable)
-        doubts = self._causes(targets, _available, {}, self.why_not_proven)
-        return {ref: doubts[ref] for ref in targets if doubts[ref] and not blocked[ref]}
+        blocked = self._find_causes(targets, _is_available, {}, self.repeat_obstacle)
+        reasons = self._find_causes(targets, _is_available, {}, self.unproven_reason)
+        return {ref: reasons[ref] for ref in targets if reasons[ref] and not blocked[ref]}
 
-    def chains(
+    def recompute_order(
         self, refs: Iterable[Ref], *, without: frozenset[Ref] = frozenset()
     ) -> tuple[tuple[Ref, ...], dict[Ref, tuple[str, ...]]]:
-        """What must be run, in order, to have all of `refs` again; and those that cannot come back, with the causes.
+        """Return what must be run, in order, to have all of `refs` again; and the irrecoverable ones with the causes.
 
-        Nothing is run for what is at hand: it is available, the cached bytes of those in `without` taken as gone.
+        Available generations are not re-run, but the cached bytes of those in `without` count as lost.
         """
 
-        def at_hand(dataset: Dataset) -> bool:
+        def is_readable(dataset: Dataset) -> bool:
             return dataset.available and (dataset.persisted or dataset.ref not in without)
 
-        missing = [r for r in dict.fromkeys(refs) if r not in self.datasets or not at_hand(self.datasets[r])]
-        causes = self._causes(missing, at_hand, {}, self.why_not_repeatable)
+        missing = [r for r in dict.fromkeys(refs) if r not in self.datasets or not is_readable(self.datasets[r])]
+        causes = self._find_causes(missing, is_readable, {}, self.repeat_obstacle)
         blocked = {ref: causes[ref] for ref in missing if causes[ref]}
         possible = [ref for ref in missing if ref not in blocked]
-        return tuple(postorder(possible, lambda ref: self._missing_sources(ref, at_hand))), blocked
+        return tuple(postorder(possible, lambda ref: self._missing_sources(ref, is_readable))), blocked
 
-    def changed(self, *datasets: Dataset) -> Lineage:
-        """The same lineage with these generations in place of what was recorded: for what-if questions."""
+    def with_changes(self, *datasets: Dataset) -> Lineage:
+        """Return the lineage with these generations replaced: for what-if questions."""
         return replace(self, datasets={**self.datasets, **{dataset.ref: dataset for dataset in datasets}})
 
     def without_cache(self) -> Lineage:
-        """The same lineage after a loss of the whole cache."""
-        return self.changed(*(replace(d, cache=Cache.LOST) for d in self.datasets.values() if d.in_cache))
+        """Return the lineage as it would be after a loss of the whole cache."""
+        return self.with_changes(*(replace(d, cache=CacheState.LOST) for d in self.datasets.values() if d.in_cache))
 
     @cached_property
     def _dependents(self) -> Mapping[Ref, tuple[Ref, ...]]:
@@ -180,88 +184,90 @@ class Lineage:
         for dataset in self.datasets.values():
             for source in dict.fromkeys(dataset.sources):
                 index.setdefault(source, []).append(dataset.ref)
-        return {ref: tuple(sorted(found)) for ref, found in index.items()}
+        return {ref: tuple(sorted(children)) for ref, children in index.items()}
 
     @cached_property
-    def _memo(self) -> dict[Ref, tuple[str, ...]]:
+    def _obstacles_memo(self) -> dict[Ref, tuple[str, ...]]:
         return {}
 
     @cached_property
-    def _doubts(self) -> dict[Ref, tuple[str, ...]]:
+    def _unproven_memo(self) -> dict[Ref, tuple[str, ...]]:
         return {}
 
-    def _kept_or_gone(self, ref: Ref) -> bool:
-        return self.datasets[ref].phase in _GONE or self.datasets[ref].persisted
+    def _is_persisted_or_removed(self, ref: Ref) -> bool:
+        return self.datasets[ref].phase in _REMOVED_PHASES or self.datasets[ref].persisted
 
-    def _known_sources(self, ref: Ref) -> Iterable[Ref]:
+    def _recorded_sources(self, ref: Ref) -> Iterable[Ref]:
         return (source for source in self.datasets[ref].sources if source in self.datasets)
 
-    def _missing_sources(self, ref: Ref, at_hand: Callable[[Dataset], bool]) -> Iterable[Ref]:
+    def _missing_sources(self, ref: Ref, is_readable: Callable[[Dataset], bool]) -> Iterable[Ref]:
         dataset = self.datasets.get(ref)
         for source in dataset.sources if dataset else ():
-            if source not in self.datasets or not at_hand(self.datasets[source]):
+            if source not in self.datasets or not is_readable(self.datasets[source]):
                 yield source
 
-    def _causes(
+    def _find_causes(
         self,
         refs: Iterable[Ref],
-        at_hand: Callable[[Dataset], bool],
-        known: dict[Ref, tuple[str, ...]],
-        of_its_own: Callable[[Ref], str],
+        is_readable: Callable[[Dataset], bool],
+        causes_by_ref: dict[Ref, tuple[str, ...]],
+        own_cause: Callable[[Ref], str],
     ) -> dict[Ref, tuple[str, ...]]:
-        """Fill `known` with what `of_its_own` says against each of `refs`, else against what it would be made from.
+        """Fill `causes_by_ref` with `own_cause` of each of `refs`, else with the causes of its missing sources.
 
-        What is at hand need not be made; empty: nothing speaks against it.
+        Readable generations need not be recomputed; an empty tuple means no obstacle.
         """
 
         def upstream(ref: Ref) -> Iterable[Ref]:
-            return (source for source in self._missing_sources(ref, at_hand) if source not in known)
+            return (source for source in self._missing_sources(ref, is_readable) if source not in causes_by_ref)
 
-        for ref in postorder([ref for ref in refs if ref not in known], upstream):
-            inherited = [known[source] for source in self._missing_sources(ref, at_hand) if known[source]]
-            if own := of_its_own(ref):
-                known[ref] = (own,)
+        for ref in postorder([ref for ref in refs if ref not in causes_by_ref], upstream):
+            inherited = [
+                causes_by_ref[source] for source in self._missing_sources(ref, is_readable) if causes_by_ref[source]
+            ]
+            if own := own_cause(ref):
+                causes_by_ref[ref] = (own,)
             elif len(inherited) == 1:
-                known[ref] = inherited[0]
+                causes_by_ref[ref] = inherited[0]
             else:
-                known[ref] = tuple(dict.fromkeys(cause for causes in inherited for cause in causes))
-        return known
+                causes_by_ref[ref] = tuple(dict.fromkeys(cause for causes in inherited for cause in causes))
+        return causes_by_ref
 
 
 def check_acyclic(edges: Mapping[str, Iterable[str]]) -> None:
-    """Raise `CyclicLineageError`, naming the cycle, if following `edges` leads back to a start."""
+    """Raise `CyclicLineageError`, naming the cycle, if `edges` contain one."""
     for _ in postorder(edges, lambda name: edges.get(name, ())):
         pass
 
 
-def _kept_below(dataset: Dataset) -> bool:
-    return dataset.persisted and dataset.phase not in _GONE
+def _has_persisted_copy(dataset: Dataset) -> bool:
+    return dataset.persisted and dataset.phase not in _REMOVED_PHASES
 
 
-def _available(dataset: Dataset) -> bool:
+def _is_available(dataset: Dataset) -> bool:
     return dataset.available
 
 
 def postorder(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> Iterable[Node]:
-    """Yield what can be reached from `starts`, each once, after everything that follows from it."""
-    done: set[Node] = set()
+    """Yield the nodes reachable from `starts`, each once, after all nodes that follow from it."""
+    visited: set[Node] = set()
     for start in starts:
-        if start in done:
+        if start in visited:
             continue
-        open_: dict[Node, None] = {start: None}  # the way down to here, in order
+        open_: dict[Node, None] = {start: None}  # the path from the start to here, in order
         stack = [(start, iter(following(start)))]
         while stack:
             node, rest = stack[-1]
-            below = next((n for n in rest if n not in done), None)
-            if below is None:
+            successor = next((n for n in rest if n not in visited), None)
+            if successor is None:
                 stack.pop()
                 del open_[node]
-                done.add(node)
+                visited.add(node)
                 yield node
-            elif below in open_:
-                way = list(open_)
-                cycle = [*way[way.index(below) :], below]
+            elif successor in open_:
+                ancestors = list(open_)
+                cycle = [*ancestors[ancestors.index(successor) :], successor]
                 raise CyclicLineageError(f"lineage leads back to itself: {' -> '.join(map(str, cycle))}")
             else:
-                open_[below] = None
-                stack.append((below, iter(following(below))))
+                open_[successor] = None
+                stack.append((successor, iter(following(successor))))

@@ -12,12 +12,12 @@ from springline.persistence.errors import DecodeError, InvalidPathError
 from springline.persistence.model.codec import Codec
 from springline.persistence.model.dataset import Call, Dataset, Origin, Ref, Strategy
 
-NAME = "_springline.json"
+FILE_NAME = "_springline.json"
 
 
 @dataclass(frozen=True, slots=True)
 class _Sidecar:
-    """What the copy of a generation says of itself; the copy has `bytes_of_copy` bytes and this `checksum`."""
+    """Metadata of the copy of a generation; the copy has `bytes_of_copy` bytes and this `checksum`."""
 
     path: str
     generation: int
@@ -41,8 +41,8 @@ _CODEC: Codec[_Sidecar] = Codec(
 )
 
 
-def write(dataset: Dataset, *, under_checksum: str, under_bytes: int) -> bytes:
-    """What the copy of `dataset` says of itself, as JSON for people too; it has `under_bytes` bytes."""
+def encode(dataset: Dataset, *, under_checksum: str, under_bytes: int) -> bytes:
+    """Encode the sidecar of a copy of `dataset` with `under_bytes` bytes, as indented JSON."""
     content = _Sidecar(
         path=dataset.ref.path,
         generation=dataset.ref.generation,
@@ -63,31 +63,31 @@ def write(dataset: Dataset, *, under_checksum: str, under_bytes: int) -> bytes:
     return msgspec.json.format(_CODEC.encode(content), indent=1)
 
 
-def read(content: bytes, *, where: str) -> Dataset:
-    """The generation that a sidecar tells of; raises `DecodeError` naming `where` it is if it cannot be read."""
-    found = _CODEC.decode(content, f"{where}/{NAME}")
+def decode(content: bytes, *, where: str) -> Dataset:
+    """Decode the generation described by a sidecar; raises `DecodeError`, naming `where`, if it cannot be read."""
+    record = _CODEC.decode(content, f"{where}/{FILE_NAME}")
     try:
-        ref, sources = Ref.parse(f"{found.path}@{found.generation}"), tuple(map(Ref.parse, found.sources))
+        ref, sources = Ref.parse(f"{record.path}@{record.generation}"), tuple(map(Ref.parse, record.sources))
     except (ValueError, InvalidPathError) as error:
-        raise DecodeError(f"{where}/{NAME}: the sidecar of a copy cannot be read: {error}") from error
+        raise DecodeError(f"{where}/{FILE_NAME}: the sidecar of a copy cannot be read: {error}") from error
     return Dataset(
         ref=ref,
-        bytes=found.bytes,
-        rows=found.rows,
-        digest=found.digest,
-        checksum=found.checksum,
-        under_checksum=found.checksum,
-        strategy=found.strategy,
-        checkpoint=found.checkpoint,
-        call=found.call,
+        bytes=record.bytes,
+        rows=record.rows,
+        digest=record.digest,
+        checksum=record.checksum,
+        under_checksum=record.checksum,
+        strategy=record.strategy,
+        checkpoint=record.checkpoint,
+        call=record.call,
         sources=sources,
-        origin=found.origin,
-        made_seconds=found.made_seconds,
-        created_at=found.created_at,
-        report=found.report,
+        origin=record.origin,
+        made_seconds=record.made_seconds,
+        created_at=record.created_at,
+        report=record.report,
     )
 
 
-def bytes_of_copy(content: bytes, *, where: str) -> int:
-    """How many bytes the copy beside a sidecar has; raises `DecodeError` as `read` does."""
-    return _CODEC.decode(content, f"{where}/{NAME}").bytes_of_copy
+def read_copy_bytes(content: bytes, *, where: str) -> int:
+    """Return the size in bytes of the copy beside a sidecar; raises `DecodeError` as `decode` does."""
+    return _CODEC.decode(content, f"{where}/{FILE_NAME}").bytes_of_copy

@@ -1,1 +1,1 @@
-"""What the platform tells of itself to others: metrics, alerts, logs as JSON, OpenLineage events."""
+"""What the platform reports about itself: metrics, alerts, JSON logs, OpenLineage events."""

@@ -1,4 +1,4 @@
-"""Alerts: judges the rules over readings, keeps what stands in a file, tells each beginning and each end once."""
+"""Alerts: evaluates the rules on samples, keeps active alerts in a file, logs each start and each end once."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from pathlib import Path
 
 from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import Codec
-from springline.persistence.monitoring.metric import Meter, Reading
+from springline.persistence.monitoring.metric import MetricSample, MetricsReporter
 from springline.persistence.monitoring.metrics import ALERT
-from springline.persistence.monitoring.rules import Judgement, Rule, Severity, Standing, judge
-from springline.persistence.private_files import private_folder
+from springline.persistence.monitoring.rules import ActiveAlert, AlertEvaluation, AlertRule, Severity, evaluate_rules
+from springline.persistence.private_files import create_private_folder
 
-_LEVELS = {Severity.CRITICAL: logging.ERROR, Severity.WARNING: logging.WARNING, Severity.INFO: logging.INFO}
+_LOG_LEVELS = {Severity.CRITICAL: logging.ERROR, Severity.WARNING: logging.WARNING, Severity.INFO: logging.INFO}
 
 logger = logging.getLogger("springline.alerts")
 
 
 @dataclass(frozen=True)
 class AlertState:
-    """What stands of one subject of monitoring; which rules were judged, when (seconds since 1970), and by whom."""
+    """Active alerts of one subject; which rules were evaluated, when (seconds since 1970), and by whom."""
 
-    standing: tuple[Standing, ...] = ()
+    active_alerts: tuple[ActiveAlert, ...] = ()
     rules: tuple[str, ...] = ()
-    at: float = 0.0
+    evaluated_at: float = 0.0
     actor: str = ""
 
 
-_STATES: Codec[AlertState] = Codec(AlertState, 1, "what stands of alerts", "what stands is told anew")
+_STATES: Codec[AlertState] = Codec(AlertState, 2, "what stands of alerts", "what stands is told anew")
 
 
-class Alerts:
-    """The alerts of one subject of monitoring: of persistence, or of a job; `name` names their file in `folder`.
+class AlertEvaluator:
+    """Evaluates the alerts of one subject, persistence or a job; `name` is the name of its file in `folder`.
 
-    Several processes may judge by turns, as the same `actor`: what stands is in the file, and one has it at a time.
+    Several processes may take turns as the same `actor`: the state is in the file, locked by one at a time.
     """
 
     def __init__(self, folder: Path, name: str, *, actor: str) -> None:
@@ -45,34 +45,36 @@ class Alerts:
         self._name = name
         self._actor = actor
 
-    def judge(self, rules: Sequence[Rule], readings: Sequence[Reading], meter: Meter, now: float) -> Judgement:
-        """Judge once, at a time in seconds since 1970; what begins and what ends is logged, what stands is metered."""
-        with self._held() as file:
-            judgement = judge(rules, readings, state_in(file).standing, now)
-            state = AlertState(judgement.standing, tuple(rule.name for rule in rules), now, self._actor)
-            half = file.with_suffix(".half")
-            half.write_bytes(_STATES.encode(state))
-            half.replace(file)
-        for begun in judgement.begun:
-            level = _LEVELS[Severity(begun.severity)]
-            logger.log(level, "alert begins: %s: %s (%g)", begun.key, begun.words, begun.value)
-        for ended in judgement.ended:
-            logger.info("alert ends: %s, after %.0f s", ended.key, now - ended.since)
+    def evaluate(
+        self, rules: Sequence[AlertRule], samples: Sequence[MetricSample], metrics_reporter: MetricsReporter, now: float
+    ) -> AlertEvaluation:
+        """Evaluate once at `now` (seconds since 1970); log new and resolved alerts, report active ones."""
+        with self._locked_file() as file:
+            evaluation = evaluate_rules(rules, samples, read_state(file).active_alerts, now)
+            state = AlertState(evaluation.active_alerts, tuple(rule.name for rule in rules), now, self._actor)
+            temporary = file.with_suffix(".half")
+            temporary.write_bytes(_STATES.encode(state))
+            temporary.replace(file)
+        for new_alert in evaluation.new_alerts:
+            log_level = _LOG_LEVELS[Severity(new_alert.severity)]
+            logger.log(log_level, "alert begins: %s: %s (%g)", new_alert.key, new_alert.summary, new_alert.value)
+        for resolved_alert in evaluation.resolved_alerts:
+            logger.info("alert ends: %s, after %.0f s", resolved_alert.key, now - resolved_alert.since)
         for rule in rules:
-            count = sum(each.rule == rule.name and each.told for each in judgement.standing)
-            meter.tell(ALERT, count, rule=rule.name, severity=rule.severity.value)
-        return judgement
+            count = sum(each.rule == rule.name and each.is_firing for each in evaluation.active_alerts)
+            metrics_reporter.report(ALERT, count, rule=rule.name, severity=rule.severity.value)
+        return evaluation
 
     @contextmanager
-    def _held(self) -> Iterator[Path]:
-        private_folder(self._folder)
+    def _locked_file(self) -> Iterator[Path]:
+        create_private_folder(self._folder)
         with (self._folder / f"{self._name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield self._folder / f"{self._name}.json"
 
 
-def state_in(file: Path) -> AlertState:
-    """What a file says; nothing where there is none, or where it cannot be read: then all begins anew."""
+def read_state(file: Path) -> AlertState:
+    """Read the state from a file; empty if it is missing or cannot be read: then all alerts start again."""
     try:
         return _STATES.decode(file.read_bytes(), str(file))
     except FileNotFoundError:
@@ -82,12 +84,12 @@ def state_in(file: Path) -> AlertState:
         return AlertState()
 
 
-def states_in(folder: Path) -> list[AlertState]:
-    """Those of persistence and of all jobs that were judged."""
-    states = [state_in(file) for file in sorted(folder.glob("*.json"))]
+def read_states(folder: Path) -> list[AlertState]:
+    """Read the states of persistence and of all jobs that were evaluated."""
+    states = [read_state(file) for file in sorted(folder.glob("*.json"))]
     return [state for state in states if state.rules]
 
 
-def standing_in_all(states: Iterable[AlertState]) -> list[Standing]:
-    """All that stands or is about to, the oldest first."""
-    return sorted((each for state in states for each in state.standing), key=lambda each: (each.since, each.key))
+def list_active_alerts(states: Iterable[AlertState]) -> list[ActiveAlert]:
+    """Return all firing and pending alerts, oldest first."""
+    return sorted((each for state in states for each in state.active_alerts), key=lambda each: (each.since, each.key))

@@ -1,4 +1,4 @@
-"""The layers whose metrics rules of alerts may be about; those above this package are known by name alone."""
+"""The layers with metrics for alert rules; layers above this package are known by name only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAYERS: Mapping[str, str] = MappingProxyType(
 
 
 def declared_metrics(layers: Mapping[str, str] = LAYERS) -> dict[str, Metric]:
-    """The metrics of all layers that are here, by name; where this package is used alone, its own."""
+    """Return the metrics of all installed layers by name; if this package is used alone, its own."""
     declared: dict[str, Metric] = {}
     for module in layers.values():
         try:

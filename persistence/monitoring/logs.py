@@ -1,4 +1,4 @@
-"""Logs of persisters and streams: text for people, or JSON, an object a line, with what the line is about."""
+"""Logs of persisters and streams: text for people, or JSON, one object per line, with context fields."""
 
 from __future__ import annotations
 
@@ -11,59 +11,59 @@ from types import MappingProxyType
 from typing import TextIO
 
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.persistence.text.redaction import redacted
-from springline.persistence.text.visible_text import json_text, visible
+from springline.persistence.text.redaction import redact_secrets
+from springline.persistence.text.visible_text import dump_json, escape_unprintable
 
-LOGGER = "springline"  # the loggers of the platform are those below it
+LOGGER = "springline"  # parent of all loggers of the platform
 
-_NONE: Mapping[str, object] = MappingProxyType({})
-_about: ContextVar[Mapping[str, object]] = ContextVar("about", default=_NONE)
+_NO_FIELDS: Mapping[str, object] = MappingProxyType({})
+_context_fields: ContextVar[Mapping[str, object]] = ContextVar("log_context", default=_NO_FIELDS)
 
 
 @contextmanager
-def about(**fields: object) -> Iterator[None]:
-    """While inside, what this thread logs is about this: `dataset`, `job`, `stage`, `unit`, `round`."""
-    token = _about.set({**_about.get(), **fields})
+def log_context(**fields: object) -> Iterator[None]:
+    """Add these fields to what this thread logs inside the block: `dataset`, `job`, `stage`, `unit`, `round`."""
+    token = _context_fields.set({**_context_fields.get(), **fields})
     try:
         yield
     finally:
-        _about.reset(token)
+        _context_fields.reset(token)
 
 
-class TextLines(logging.Formatter):
-    """The message alone, as it always was."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return visible(redacted(super().format(record)))
-
-
-class JsonLines(logging.Formatter):
-    """One object: time (UTC), level, logger, message, what it is about, and `error` where there is a traceback."""
+class TextFormatter(logging.Formatter):
+    """Formats the message alone."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, object] = {
+        return escape_unprintable(redact_secrets(super().format(record)))
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats an object with time (UTC), level, logger, message, context fields, and `error` with a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": redacted(record.getMessage()),
-            **_about.get(),
+            "message": redact_secrets(record.getMessage()),
+            **_context_fields.get(),
         }
         if record.exc_info:
-            told["error"] = redacted(self.formatException(record.exc_info))
-        return json_text(told)
+            fields["error"] = redact_secrets(self.formatException(record.exc_info))
+        return dump_json(fields)
 
 
-def start_logging(settings: MonitoringSettings, stream: TextIO) -> None:
-    """Log to `stream` from now on, in the form that the settings ask for; a second call takes the first one's place.
+def configure_logging(settings: MonitoringSettings, stream: TextIO) -> None:
+    """Log to `stream` in the format of the settings; a second call replaces the first.
 
-    As JSON go the lines of other libraries too; as text, those of the platform alone.
+    As JSON, lines of other libraries are logged too; as text, only those of the platform.
     """
-    ours, root = logging.getLogger(LOGGER), logging.getLogger()
-    for logger in (ours, root):
-        for handler in [each for each in logger.handlers if isinstance(each.formatter, TextLines | JsonLines)]:
+    platform_logger, root = logging.getLogger(LOGGER), logging.getLogger()
+    for logger in (platform_logger, root):
+        for handler in [each for each in logger.handlers if isinstance(each.formatter, TextFormatter | JsonFormatter)]:
             logger.removeHandler(handler)
-    as_json = settings.log == "json"
+    as_json = settings.log_format == "json"
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines() if as_json else TextLines())
-    (root if as_json else ours).addHandler(handler)
-    ours.setLevel(settings.log_level.upper())
+    handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
+    (root if as_json else platform_logger).addHandler(handler)
+    platform_logger.setLevel(settings.log_level.upper())

@@ -1,4 +1,4 @@
-"""What a metric is, what a reading of one is, and the one door through which both go out."""
+"""Metrics, samples of gauges, and the interface that reports both."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-PREFIX = "springline."  # of the names that collectors see
+PREFIX = "springline."  # of the metric names as collectors see them
 
 
-class Kind(StrEnum):
-    """A counter grows by what is told, a gauge becomes what is told, a timer is told how long each one took."""
+class MetricKind(StrEnum):
+    """A counter adds up the reported values, a gauge has the last one, a timer records durations."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -20,56 +20,56 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric as its layer declares it; `unit` in the form of UCUM, `tags` the names of what it is told apart by."""
+    """A metric as its layer declares it; `unit` in the notation of UCUM, `tags` the names of its dimensions."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     unit: str
     tags: tuple[str, ...]
-    meaning: str
+    description: str
 
 
 @dataclass(frozen=True)
-class Reading:
-    """The value of a gauge at a moment."""
+class MetricSample:
+    """The value of a gauge at one time."""
 
     metric: Metric
     value: float
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
-class Meter(ABC):
-    """Takes what is told, and brings it to a collector; never holds up who tells, never raises for the collector.
+class MetricsReporter(ABC):
+    """Reports values to a collector; never blocks the caller, and never raises errors of the collector.
 
-    `listens`: whether anybody takes what is told; if not, gauges need not be read.
+    `is_enabled`: whether values are collected at all; if not, gauges need not be read.
     """
 
-    listens = True
+    is_enabled = True
 
-    def tell(self, metric: Metric, value: float = 1, **tags: str) -> None:
-        """Tell one value; raises `ValueError` if `tags` are not those of the metric."""
+    def report(self, metric: Metric, value: float = 1, **tags: str) -> None:
+        """Report one value; raises `ValueError` if `tags` are not those of the metric."""
         if tuple(sorted(tags)) != tuple(sorted(metric.tags)):
             raise ValueError(f"{metric.name} is told with {sorted(tags)}, and has the tags {sorted(metric.tags)}")
         self.record(metric, value, tags)
 
-    def read_out(self, readings: Iterable[Reading]) -> None:
-        """Tell all of them."""
-        for reading in readings:
-            self.tell(reading.metric, reading.value, **reading.tags)
+    def report_all(self, samples: Iterable[MetricSample]) -> None:
+        """Report all samples."""
+        for sample in samples:
+            self.report(sample.metric, sample.value, **sample.tags)
 
     @abstractmethod
     def record(self, metric: Metric, value: float, tags: Mapping[str, str]) -> None:
-        """Take a value whose tags are those of the metric."""
+        """Record a value whose tags have been checked."""
 
     @abstractmethod
     def close(self) -> None:
-        """Bring out what was told so far, within moments."""
+        """Send what was reported so far, within a few seconds."""
 
 
-class NoMeter(Meter):
-    """Takes everything, tells nobody."""
+class NoMetricsReporter(MetricsReporter):
+    """Discards all values."""
 
-    listens = False
+    is_enabled = False
 
     def record(self, metric: Metric, value: float, tags: Mapping[str, str]) -> None:
         pass
@@ -79,5 +79,5 @@ class NoMeter(Meter):
 
 
 def by_name(metrics: Iterable[Metric]) -> dict[str, Metric]:
-    """Metrics by their names."""
+    """Return metrics by their names."""
     return {metric.name: metric for metric in metrics}

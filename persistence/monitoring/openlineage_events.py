@@ -1,4 +1,4 @@
-"""OpenLineage events: what happens to generations, in the classes of OpenLineage's own library.
+"""OpenLineage events for changes of generations, as classes of OpenLineage's own library.
 
 Airflow's provider for OpenLineage sends the events of DAG runs and of tasks.
 """
@@ -18,14 +18,14 @@ from openlineage.client.generated.output_statistics_output_dataset import Output
 
 from springline.persistence.model.dataset import Dataset, Phase, Ref
 from springline.persistence.model.transitions import Event
-from springline.persistence.text.redaction import redacted
+from springline.persistence.text.redaction import redact_secrets
 
 PRODUCER = "urn:springline"
 FACET = "springline_persistence"
 SCHEMA = "urn:springline:schemas:PersistenceOutputDatasetFacet:1-0-0"  # the file of that name in schemas/
 
-_IDS = uuid.UUID("6f9d3cf2-52d4-5f0c-9d2d-6a2f5a2e7b11")  # of the runs' ids
-_AFTERWARDS = (Event.COPIED, Event.EVICTED, Event.LOST, Event.UNDER_LOST, Event.RESTORED, Event.RETIRED)
+_RUN_NAMESPACE = uuid.UUID("6f9d3cf2-52d4-5f0c-9d2d-6a2f5a2e7b11")  # namespace of the run ids
+_AFTER_COMMIT = (Event.COPIED, Event.EVICTED, Event.LOST, Event.UNDER_LOST, Event.RESTORED, Event.RETIRED)
 
 
 @attr.define(kw_only=True)
@@ -52,52 +52,52 @@ class PersistenceOutputDatasetFacet(OutputDatasetFacet):
 
 
 @dataclass(frozen=True)
-class Events:
-    """Makes the events.
+class LineageEventBuilder:
+    """Builds the events.
 
-    `namespace` is that of jobs and datasets, `policy` the order of persisting. `commits`: whether commits are told as
-    runs; not where an Airflow task makes the generation, since the task's own events name it.
+    `namespace` is that of jobs and datasets, `policy` the name of the policy. `sends_commits`: whether commits are
+    sent as runs; False if an Airflow task makes the generation, since the task's own events name it.
     """
 
     namespace: str
     policy: str = ""
-    commits: bool = True
+    sends_commits: bool = True
 
-    def of_change(self, event: Event, dataset: Dataset, at: float) -> list[RunEvent]:
-        """What is told of a change of state, at a time in seconds since 1970; nothing before a generation is committed.
+    def build_change_events(self, event: Event, dataset: Dataset, timestamp: float) -> list[RunEvent]:
+        """Return the events of a change of state at `timestamp` (seconds since 1970); none before the commit.
 
-        Each commit, and each later change, is a run of its own, from start to end.
+        Each commit, and each later change, is a separate run, from start to end.
         """
         if dataset.phase is Phase.OPEN:
             return []
         if event in (Event.COMMITTED, Event.ABANDONED):
-            return self._of_commit(event, dataset, at) if self.commits else []
-        if event not in _AFTERWARDS:
+            return self._build_commit_events(event, dataset, timestamp) if self.sends_commits else []
+        if event not in _AFTER_COMMIT:
             return []
-        run, job = self._run(str(dataset.ref), event.value, repr(at)), self._job(f"persistence.{event.value}")
-        took = (dataset.actual_seconds or 0.0) if event is Event.COPIED else 0.0
+        run, job = self._run(str(dataset.ref), event.value, repr(timestamp)), self._job(f"persistence.{event.value}")
+        duration = (dataset.actual_seconds or 0.0) if event is Event.COPIED else 0.0
         return [
-            self._event(RunState.START, run, job, at - took),
-            self._event(RunState.COMPLETE, run, job, at, [], [self.output(event, dataset)]),
+            self._build_event(RunState.START, run, job, timestamp - duration),
+            self._build_event(RunState.COMPLETE, run, job, timestamp, [], [self.output(event, dataset)]),
         ]
 
-    def _of_commit(self, event: Event, dataset: Dataset, at: float) -> list[RunEvent]:
-        """The run that wrote a generation, whether it was committed or abandoned."""
+    def _build_commit_events(self, event: Event, dataset: Dataset, timestamp: float) -> list[RunEvent]:
+        """Return the events of the run that wrote a generation, whether it was committed or abandoned."""
         task = f"{dataset.origin.dag_id}.{dataset.origin.task_id}" if dataset.origin.task_id else "write"
         run, job = self._run(str(dataset.ref), "write"), self._job(dataset.call.name if dataset.call else task)
-        began = self._event(RunState.START, run, job, dataset.created_at or at)
+        start_event = self._build_event(RunState.START, run, job, dataset.created_at or timestamp)
         inputs, outputs = self.inputs(dataset), [self.output(event, dataset)]
         if event is Event.COMMITTED:
-            return [began, self._event(RunState.COMPLETE, run, job, at, inputs, outputs)]
-        failed = Run(run.runId, _error(dataset.error))
-        return [began, self._event(RunState.FAIL, failed, job, at, inputs, outputs)]
+            return [start_event, self._build_event(RunState.COMPLETE, run, job, timestamp, inputs, outputs)]
+        failed_run = Run(run.runId, _error_facets(dataset.error))
+        return [start_event, self._build_event(RunState.FAIL, failed_run, job, timestamp, inputs, outputs)]
 
     def inputs(self, dataset: Dataset) -> list[InputDataset]:
-        """The generations that it was made from."""
-        return [InputDataset(self.namespace, ref.path, facets=_version(ref)) for ref in dataset.sources]
+        """Return the generations that it was made from."""
+        return [InputDataset(self.namespace, ref.path, facets=_version_facets(ref)) for ref in dataset.sources]
 
     def output(self, event: Event, dataset: Dataset) -> OutputDataset:
-        """The generation after this event, with the facet of its persistence."""
+        """Return the generation after this event, with the facet of its persistence."""
         facet = PersistenceOutputDatasetFacet(
             event=event.value, state=dataset.status().value, cache=dataset.cache.value,
             underStore=dataset.under.value, generation=dataset.ref.generation, bytes=dataset.bytes,
@@ -110,36 +110,36 @@ class Events:
             facets["outputStatistics"] = OutputStatisticsOutputDatasetFacet(
                 rowCount=dataset.rows, size=dataset.bytes, producer=PRODUCER
             )
-        return OutputDataset(self.namespace, dataset.ref.path, facets, facets=_version(dataset.ref))
+        return OutputDataset(self.namespace, dataset.ref.path, facets, facets=_version_facets(dataset.ref))
 
-    def _event(
+    def _build_event(
         self,
         state: RunState,
         run: Run,
         job: Job,
-        at: float,
+        timestamp: float,
         inputs: list[InputDataset] | None = None,
         outputs: list[OutputDataset] | None = None,
     ) -> RunEvent:
-        time = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+        time = datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="milliseconds")
         return RunEvent(
             eventType=state, eventTime=time, run=run, job=job, inputs=inputs or [], outputs=outputs or [],
             producer=PRODUCER,
         )  # fmt: skip
 
     def _run(self, *names: str) -> Run:
-        """The run of these names: always the same id."""
-        return Run(str(uuid.uuid5(_IDS, "\n".join((self.namespace, *names)))))
+        """Return the run with these names: always the same id."""
+        return Run(str(uuid.uuid5(_RUN_NAMESPACE, "\n".join((self.namespace, *names)))))
 
     def _job(self, name: str) -> Job:
         return Job(self.namespace, name)
 
 
-def _version(ref: Ref) -> dict[str, DatasetFacet]:
+def _version_facets(ref: Ref) -> dict[str, DatasetFacet]:
     return {"version": DatasetVersionDatasetFacet(str(ref.generation), producer=PRODUCER)}
 
 
-def _error(words: str) -> dict[str, RunFacet]:
-    if not words:
+def _error_facets(message: str) -> dict[str, RunFacet]:
+    if not message:
         return {}
-    return {"errorMessage": ErrorMessageRunFacet(redacted(words), "PYTHON", producer=PRODUCER)}
+    return {"errorMessage": ErrorMessageRunFacet(redact_secrets(message), "PYTHON", producer=PRODUCER)}

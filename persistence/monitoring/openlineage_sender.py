@@ -1,4 +1,4 @@
-"""Sends OpenLineage events, from a thread of its own; what goes wrong is logged, and holds nobody up."""
+"""Sends OpenLineage events from a separate thread; errors are logged and block nobody."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from springline.persistence.model.dataset import Dataset
 from springline.persistence.model.transitions import Event
-from springline.persistence.text.redaction import redacted
+from springline.persistence.text.redaction import redact_secrets
 
 _TRANSPORT = "OPENLINEAGE__TRANSPORT"
-_NAMESPACE = "default"  # that of OpenLineage's own clients
-_MOST_WAITING = 10_000  # events; beyond them new ones are dropped
-_CLOSE_SECONDS = 5.0  # that a process waits for its last events
+_NAMESPACE = "default"  # default of OpenLineage's own clients
+_MAX_QUEUED = 10_000  # events; beyond that, new ones are dropped
+_CLOSE_TIMEOUT = 5.0  # seconds that a process waits for its last events
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
@@ -26,95 +26,97 @@ if TYPE_CHECKING:
 logger = logging.getLogger("springline.openlineage")
 
 
-class Lineage:
-    """Takes events while there are so many waiting at most, and sends them one after another.
+class LineageSender:
+    """Queues events up to a limit, and sends them one after another.
 
-    `client` is OpenLineage's own, `namespace` that of jobs and datasets, `policy` the order of persisting; `commits`:
-    whether commits are told too, see `Events`.
+    `client` is OpenLineage's own, `namespace` that of jobs and datasets, `policy` the name of the policy;
+    `sends_commits`: whether commits are sent too, see `LineageEventBuilder`.
     """
 
-    def __init__(self, client: OpenLineageClient, namespace: str, policy: str = "", *, commits: bool = True) -> None:
-        from springline.persistence.monitoring.openlineage_events import Events
+    def __init__(
+        self, client: OpenLineageClient, namespace: str, policy: str = "", *, sends_commits: bool = True
+    ) -> None:
+        from springline.persistence.monitoring.openlineage_events import LineageEventBuilder
 
-        self.events = Events(namespace, policy, commits)
+        self.events = LineageEventBuilder(namespace, policy, sends_commits)
         self._client = client
-        self._waiting: queue.Queue[Any] = queue.Queue(_MOST_WAITING)
+        self._queue: queue.Queue[Any] = queue.Queue(_MAX_QUEUED)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._trouble = ""
+        self._last_error = ""
 
-    def tell(self, events: Sequence[Any]) -> None:
-        """Have events sent, in this order."""
+    def send(self, events: Sequence[Any]) -> None:
+        """Queue events to be sent in this order."""
         for event in events:
             try:
-                self._waiting.put_nowait(event)
+                self._queue.put_nowait(event)
             except queue.Full:
-                self._warn(f"more than {_MOST_WAITING} events wait, and new ones are dropped")
+                self._warn_once(f"more than {_MAX_QUEUED} events wait, and new ones are dropped")
                 return
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._send, name="openlineage", daemon=True)
+                self._thread = threading.Thread(target=self._send_loop, name="openlineage", daemon=True)
                 self._thread.start()
 
-    def heard(self, event: Event, dataset: Dataset) -> None:
-        """Tell of a change of state; to be handed to `Catalog.hear`."""
-        self.tell(self.events.of_change(event, dataset, time.time()))
+    def on_transition(self, event: Event, dataset: Dataset) -> None:
+        """Send the events of a change of state; a listener for `Catalog.subscribe`."""
+        self.send(self.events.build_change_events(event, dataset, time.time()))
 
     def close(self) -> None:
-        """Send what waits, for some seconds at most."""
+        """Send the queued events, for some seconds at most."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is None:
             return
         with suppress(queue.Full):
-            self._waiting.put(None, timeout=_CLOSE_SECONDS)
-        thread.join(_CLOSE_SECONDS)
-        if thread.is_alive() or not self._client.close(_CLOSE_SECONDS):
-            self._warn("not all events were sent when the process ended")
+            self._queue.put(None, timeout=_CLOSE_TIMEOUT)
+        thread.join(_CLOSE_TIMEOUT)
+        if thread.is_alive() or not self._client.close(_CLOSE_TIMEOUT):
+            self._warn_once("not all events were sent when the process ended")
 
-    def _send(self) -> None:
-        while (event := self._waiting.get()) is not None:
+    def _send_loop(self) -> None:
+        while (event := self._queue.get()) is not None:
             try:
                 self._client.emit(event)
-                self._trouble = ""
-            except Exception as error:  # whatever it is, the work goes on
-                self._warn(f"events are not sent: {type(error).__name__}: {error}")
+                self._last_error = ""
+            except Exception as error:  # whatever it is, the work continues
+                self._warn_once(f"events are not sent: {type(error).__name__}: {error}")
 
-    def _warn(self, trouble: str) -> None:
-        """Once, until something goes well again."""
-        if trouble != self._trouble:
-            logger.warning("OpenLineage: %s", redacted(trouble))
-        self._trouble = trouble
+    def _warn_once(self, message: str) -> None:
+        """Log a warning once, until an event is sent successfully."""
+        if message != self._last_error:
+            logger.warning("OpenLineage: %s", redact_secrets(message))
+        self._last_error = message
 
 
-def open_lineage(policy: str = "", environment: Mapping[str, str] = os.environ) -> Lineage | None:
-    """Sends to where OpenLineage's own variables say; None where they say nothing, or where that cannot be set up.
+def open_lineage_sender(policy: str = "", environment: Mapping[str, str] = os.environ) -> LineageSender | None:
+    """Open a sender as OpenLineage's own variables configure it; returns None if they are not set, or it fails.
 
-    The latter is logged.
+    A failure is logged.
     """
-    if not _is_wanted(environment):
+    if not _is_configured(environment):
         return None
 
-    def open_client() -> Lineage:
-        from openlineage.client import OpenLineageClient  # half a second: only where events are wanted
+    def open_sender() -> LineageSender:
+        from openlineage.client import OpenLineageClient  # takes half a second: only if events are sent
 
-        return Lineage(OpenLineageClient(), environment.get("OPENLINEAGE_NAMESPACE") or _NAMESPACE, policy)
+        return LineageSender(OpenLineageClient(), environment.get("OPENLINEAGE_NAMESPACE") or _NAMESPACE, policy)
 
-    return opened_or_none(open_client)
+    return open_or_log_error(open_sender)
 
 
-def opened_or_none(open_client: Callable[[], Lineage]) -> Lineage | None:
-    """What it opens; None where that fails, which is logged: events are no reason not to work."""
+def open_or_log_error(open_sender: Callable[[], LineageSender]) -> LineageSender | None:
+    """Return what `open_sender` opens; None if that fails, which is logged: events must not stop the work."""
     try:
-        return open_client()
+        return open_sender()
     except Exception as error:
-        logger.error("OpenLineage events are not sent: %s: %s", type(error).__name__, redacted(str(error)))
+        logger.error("OpenLineage events are not sent: %s: %s", type(error).__name__, redact_secrets(str(error)))
         return None
 
 
-def _is_wanted(environment: Mapping[str, str]) -> bool:
-    """Whether a variable names a place for events, as Airflow's provider reads them."""
+def _is_configured(environment: Mapping[str, str]) -> bool:
+    """Whether a variable configures a destination for events, as Airflow's provider reads them."""
     if environment.get("OPENLINEAGE_DISABLED", "").strip().lower() in ("true", "1", "t"):
         return False
-    named = environment.get("OPENLINEAGE_URL") or environment.get("OPENLINEAGE_CONFIG")
-    return bool(named) or any(value and name.startswith(_TRANSPORT) for name, value in environment.items())
+    destination = environment.get("OPENLINEAGE_URL") or environment.get("OPENLINEAGE_CONFIG")
+    return bool(destination) or any(value and name.startswith(_TRANSPORT) for name, value in environment.items())

@@ -1,4 +1,4 @@
-"""Rules of alerts: read from a file, and judged over readings; pure but for reading the file."""
+"""Alert rules: read from a file, and evaluated on samples; pure except for reading the file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 from springline.persistence.errors import AlertRulesError
 from springline.persistence.monitoring.layers import LAYERS
-from springline.persistence.monitoring.metric import Kind, Metric, Reading
+from springline.persistence.monitoring.metric import Metric, MetricKind, MetricSample
 
-_KEYS = {"metric", "where", "above", "below", "for", "severity", "words"}
+_KEYS = {"metric", "where", "above", "below", "for", "severity", "summary"}
 
 
 class Severity(StrEnum):
-    """How bad it is: whether somebody is to come at once, to look today, or to know."""
+    """Severity of an alert: act at once, look today, or be informed."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -26,10 +26,10 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True)
-class Rule:
-    """An alert stands while a metric is above (or below) `value`, from the moment it has been so for `seconds` on.
+class AlertRule:
+    """An alert is active while a metric is above (or below) `value`, and fires after `seconds` of that.
 
-    It stands for each subject alone, that is for each set of tags of the metric, where these have the values in
+    It is evaluated for each subject separately, that is, for each set of tags of the metric that has the values in
     `where`.
     """
 
@@ -39,36 +39,36 @@ class Rule:
     value: float
     seconds: float
     severity: Severity
-    words: str
+    summary: str
     where: Mapping[str, str] = field(default_factory=dict)
 
-    def broken_by(self, reading: Reading) -> bool:
-        """Whether the value is one that it warns of."""
-        return reading.value > self.value if self.above else reading.value < self.value
+    def is_violated_by(self, sample: MetricSample) -> bool:
+        """Whether the value is beyond the threshold."""
+        return sample.value > self.value if self.above else sample.value < self.value
 
-    def concerns(self, reading: Reading) -> bool:
-        """Whether it is about this reading."""
-        same = all(reading.tags.get(tag) == wanted for tag, wanted in self.where.items())
-        return reading.metric == self.metric and same
+    def applies_to(self, sample: MetricSample) -> bool:
+        """Whether the rule is about this sample."""
+        has_same_tags = all(sample.tags.get(tag) == expected for tag, expected in self.where.items())
+        return sample.metric == self.metric and has_same_tags
 
     @property
     def condition(self) -> str:
-        """What it warns of, in words."""
-        long = f" for {self.seconds:g} s" if self.seconds else ""
-        return f"{self.metric.name} {'above' if self.above else 'below'} {self.value:g}{long}"
+        """The condition of the rule as text."""
+        duration = f" for {self.seconds:g} s" if self.seconds else ""
+        return f"{self.metric.name} {'above' if self.above else 'below'} {self.value:g}{duration}"
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What a rule warns of, as it is with one subject: since when (seconds since 1970), whether that was told."""
+class ActiveAlert:
+    """An alert of a rule for one subject: since when (seconds since 1970), and whether it is firing."""
 
     rule: str
     subject: Mapping[str, str]
     severity: str
-    words: str
+    summary: str
     since: float
     value: float
-    told: bool = False
+    is_firing: bool = False
 
     @property
     def key(self) -> str:
@@ -77,110 +77,112 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What stands, or is about to; what of it begins now, and what has ended."""
+class AlertEvaluation:
+    """The firing and pending alerts; those that begin to fire now, and those that have ended."""
 
-    standing: tuple[Standing, ...]
-    begun: tuple[Standing, ...]
-    ended: tuple[Standing, ...]
+    active_alerts: tuple[ActiveAlert, ...]
+    new_alerts: tuple[ActiveAlert, ...]
+    resolved_alerts: tuple[ActiveAlert, ...]
 
 
-def judge(rules: Iterable[Rule], readings: Iterable[Reading], before: Iterable[Standing], now: float) -> Judgement:
-    """Judge once; each alert is among `begun` once and among `ended` once.
+def evaluate_rules(
+    rules: Iterable[AlertRule], samples: Iterable[MetricSample], previous_alerts: Iterable[ActiveAlert], now: float
+) -> AlertEvaluation:
+    """Evaluate the rules once; each alert is in `new_alerts` once and in `resolved_alerts` once.
 
-    What a rule warned of has ended when the value is all right again, when there is no reading of it any more, and when
-    the rule is gone.
+    An alert is resolved when the value is within the threshold again, when there is no sample of it any more, and when
+    the rule was removed.
     """
-    known = {each.key: each for each in before}
-    values = list(readings)
-    standing, begun = [], []
+    previous_by_key = {each.key: each for each in previous_alerts}
+    sample_list = list(samples)
+    active_alerts, new_alerts = [], []
     for rule in rules:
-        for reading in values:
-            if not rule.concerns(reading) or not rule.broken_by(reading):
+        for sample in sample_list:
+            if not rule.applies_to(sample) or not rule.is_violated_by(sample):
                 continue
-            fresh = Standing(rule.name, dict(reading.tags), rule.severity.value, rule.words, now, reading.value)
-            earlier = known.get(fresh.key, fresh)
-            this = replace(fresh, since=earlier.since, told=earlier.told)
-            if not this.told and now - this.since >= rule.seconds:
-                this = replace(this, told=True)
-                begun.append(this)
-            standing.append(this)
-    left = {each.key for each in standing}
-    ended = [each for each in known.values() if each.told and each.key not in left]
-    return Judgement(tuple(standing), tuple(begun), tuple(ended))
+            candidate = ActiveAlert(rule.name, dict(sample.tags), rule.severity.value, rule.summary, now, sample.value)
+            previous = previous_by_key.get(candidate.key, candidate)
+            alert = replace(candidate, since=previous.since, is_firing=previous.is_firing)
+            if not alert.is_firing and now - alert.since >= rule.seconds:
+                alert = replace(alert, is_firing=True)
+                new_alerts.append(alert)
+            active_alerts.append(alert)
+    active_keys = {each.key for each in active_alerts}
+    resolved_alerts = [each for each in previous_by_key.values() if each.is_firing and each.key not in active_keys]
+    return AlertEvaluation(tuple(active_alerts), tuple(new_alerts), tuple(resolved_alerts))
 
 
-def read_rules(path: Path, metrics: Mapping[str, Metric]) -> tuple[Rule, ...]:
-    """The rules of a file that are about these metrics, by name; those about another layer's are left out.
+def read_rules(path: Path, metrics: Mapping[str, Metric]) -> tuple[AlertRule, ...]:
+    """Read the rules of a file that are about `metrics`, by name; those about metrics of other layers are left out.
 
-    Raises `AlertRulesError`, naming the file, the rule, and what is wrong with it.
+    Raises `AlertRulesError`, naming the file, the rule, and the fault.
     """
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise AlertRulesError(f"{path}: there is no such file; SPRINGLINE_ALERTS names another") from None
+        raise AlertRulesError(f"{path}: there is no such file; SPRINGLINE_ALERT_RULES names another") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise AlertRulesError(f"{path}: it is not TOML: {error}") from None
     layers = {name.partition(".")[0] for name in metrics}
-    found = []
-    for name, table in told.items():
+    rules = []
+    for name, table in tables.items():
         try:
-            rule = _rule(name, table, metrics, layers)
+            rule = _parse_rule(name, table, metrics, layers)
         except ValueError as error:
             raise AlertRulesError(f"{path}: rule {name!r}: {error}") from None
         if rule is not None:
-            found.append(rule)
-    return tuple(found)
+            rules.append(rule)
+    return tuple(rules)
 
 
-def _rule(name: str, table: Any, metrics: Mapping[str, Metric], layers: set[str]) -> Rule | None:
-    """A rule, or None if it is about another layer's metric; raises `ValueError` in words."""
+def _parse_rule(name: str, table: Any, metrics: Mapping[str, Metric], layers: set[str]) -> AlertRule | None:
+    """Parse a rule; returns None if it is about another layer's metric; raises `ValueError` with an explanation."""
     if not isinstance(table, dict):
         raise ValueError(f"it is {table!r}; give it as a table [{name}]")
     if unknown := sorted(set(table) - _KEYS):
-        near = _nearest(unknown[0], _KEYS) or f"; there are {', '.join(sorted(_KEYS))}"
-        raise ValueError(f"{unknown[0]!r} means nothing{near}")
-    about = _text(table, "metric")
-    if about.partition(".")[0] not in LAYERS:
-        near = _nearest(about, metrics) or f"; names begin with {' or '.join(f'{o}.' for o in LAYERS)}"
-        raise ValueError(f"there is no metric {about!r}{near}")
+        hint = _suggestion(unknown[0], _KEYS) or f"; there are {', '.join(sorted(_KEYS))}"
+        raise ValueError(f"{unknown[0]!r} means nothing{hint}")
+    metric_name = _require_text(table, "metric")
+    if metric_name.partition(".")[0] not in LAYERS:
+        hint = _suggestion(metric_name, metrics) or f"; names begin with {' or '.join(f'{o}.' for o in LAYERS)}"
+        raise ValueError(f"there is no metric {metric_name!r}{hint}")
     if ("above" in table) == ("below" in table):
         raise ValueError("give either above = NUMBER or below = NUMBER")
-    value = _number(table, "above" if "above" in table else "below")
-    seconds = _number(table, "for", 0.0)
+    value = _require_number(table, "above" if "above" in table else "below")
+    seconds = _require_number(table, "for", 0.0)
     if seconds < 0:
         raise ValueError(f"for = {seconds:g}: give seconds, 0 or more")
-    severity = _text(table, "severity")
+    severity = _require_text(table, "severity")
     if severity not in list(Severity):
         raise ValueError(f"severity = {severity!r}: it is one of {', '.join(Severity)}")
-    words, where = _text(table, "words"), table.get("where", {})
-    if about.partition(".")[0] not in layers:
+    summary, where = _require_text(table, "summary"), table.get("where", {})
+    if metric_name.partition(".")[0] not in layers:
         return None
-    metric = metrics.get(about)
+    metric = metrics.get(metric_name)
     if metric is None:
-        raise ValueError(f"there is no metric {about!r}{_nearest(about, metrics)}")
-    if metric.kind is not Kind.GAUGE:
-        raise ValueError(f"{about} is a {metric.kind}; rules are about gauges")
+        raise ValueError(f"there is no metric {metric_name!r}{_suggestion(metric_name, metrics)}")
+    if metric.kind is not MetricKind.GAUGE:
+        raise ValueError(f"{metric_name} is a {metric.kind}; rules are about gauges")
     if not isinstance(where, dict) or (unknown := sorted(set(where) - set(metric.tags))):
-        raise ValueError(f"where = {where!r}: {about} has the tags {', '.join(metric.tags) or '(none)'}")
-    chosen = {tag: str(wanted) for tag, wanted in where.items()}
-    return Rule(name, metric, "above" in table, value, seconds, Severity(severity), words, chosen)
+        raise ValueError(f"where = {where!r}: {metric_name} has the tags {', '.join(metric.tags) or '(none)'}")
+    tags = {tag: str(tag_value) for tag, tag_value in where.items()}
+    return AlertRule(name, metric, "above" in table, value, seconds, Severity(severity), summary, tags)
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    """What may have been meant, as the end of a sentence; empty where nothing is spelled nearly so."""
-    near = get_close_matches(name, list(known), 1)
+def _suggestion(name: str, candidates: Iterable[str]) -> str:
+    """Return the probably intended name, as the end of a sentence; empty if no candidate is similar."""
+    near = get_close_matches(name, list(candidates), 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _text(table: Mapping[str, Any], key: str) -> str:
+def _require_text(table: Mapping[str, Any], key: str) -> str:
     value = table.get(key)
     if not isinstance(value, str) or not value:
         raise ValueError(f'{key} is missing; give {key} = "…"' if value is None else f"{key} = {value!r}: give a text")
     return value
 
 
-def _number(table: Mapping[str, Any], key: str, default: float | None = None) -> float:
+def _require_number(table: Mapping[str, Any], key: str, default: float | None = None) -> float:
     value = table.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{key} = {value!r}: give a number")

@@ -1,4 +1,4 @@
-"""The one place that speaks OpenTelemetry, the library that Airflow uses for its own metrics."""
+"""The one module that uses OpenTelemetry, the library that Airflow uses for its own metrics."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from springline.persistence.monitoring.metric import PREFIX, Kind, Meter, Metric, NoMeter
+from springline.persistence.monitoring.metric import PREFIX, Metric, MetricKind, MetricsReporter, NoMetricsReporter
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.persistence.text.redaction import redacted
+from springline.persistence.text.redaction import redact_secrets
 
-_CLOSE_MILLISECONDS = 2000  # that the last sending may take when a process ends
-_SEND_SECONDS = 5
+_CLOSE_MILLISECONDS = 2000  # limit for the last export when a process ends
+_SEND_TIMEOUT = 5
 
 
-class OtlpMeter(Meter):
-    """Sends to a collector from a thread of its own, every `interval` seconds, what was told until then.
+class OtlpMetricsReporter(MetricsReporter):
+    """Exports metrics to a collector from a separate thread, every `interval` seconds.
 
-    A collector that does not answer costs a line in the log; what was to be sent then is in the next sending, as
+    A failed export is logged; its values are contained in the next one, as
     counters and timers are sums since the process began.
     """
 
@@ -26,14 +26,14 @@ class OtlpMeter(Meter):
         self._endpoint = endpoint
         self._interval = interval
         self._lock = threading.Lock()
-        self._provider: Any = None  # made when something is told first
+        self._provider: Any = None  # created when the first value is reported
         self._instruments: dict[str, Any] = {}
 
     def record(self, metric: Metric, value: float, tags: Mapping[str, str]) -> None:
         instrument = self._instrument(metric)
-        if metric.kind is Kind.COUNTER:
+        if metric.kind is MetricKind.COUNTER:
             instrument.add(value, attributes=tags)
-        elif metric.kind is Kind.GAUGE:
+        elif metric.kind is MetricKind.GAUGE:
             instrument.set(value, attributes=tags)
         else:
             instrument.record(value, attributes=tags)
@@ -47,32 +47,32 @@ class OtlpMeter(Meter):
         try:
             provider.shutdown(timeout_millis=_CLOSE_MILLISECONDS)
         except Exception as error:  # whatever it is, the work was done
-            logging.getLogger(__name__).warning("the last metrics were not sent: %s", redacted(str(error)))
+            logging.getLogger(__name__).warning("the last metrics were not sent: %s", redact_secrets(str(error)))
 
     def _instrument(self, metric: Metric) -> Any:
         with self._lock:
             if metric.name not in self._instruments:
-                self._provider = self._provider or _provider(self._endpoint, self._interval)
+                self._provider = self._provider or _build_provider(self._endpoint, self._interval)
                 meter = self._provider.get_meter("springline")
-                make = {
-                    Kind.COUNTER: meter.create_counter,
-                    Kind.GAUGE: meter.create_gauge,
-                    Kind.TIMER: meter.create_histogram,
+                create = {
+                    MetricKind.COUNTER: meter.create_counter,
+                    MetricKind.GAUGE: meter.create_gauge,
+                    MetricKind.TIMER: meter.create_histogram,
                 }[metric.kind]
-                made = make(PREFIX + metric.name, unit=metric.unit, description=metric.meaning)
-                self._instruments[metric.name] = made
+                instrument = create(PREFIX + metric.name, unit=metric.unit, description=metric.description)
+                self._instruments[metric.name] = instrument
             return self._instruments[metric.name]
 
 
-def _provider(endpoint: str, interval: float) -> Any:
-    # They take 0.2 s to import, and only who tells metrics needs them.
+def _build_provider(endpoint: str, interval: float) -> Any:
+    # These take 0.2 s to import, and only a process that reports metrics needs them.
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.sdk.metrics import Histogram, MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
     from opentelemetry.sdk.metrics.view import ExponentialBucketHistogramAggregation, View
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 
-    exporter = OTLPMetricExporter(endpoint=f"{endpoint.rstrip('/')}/v1/metrics", timeout=_SEND_SECONDS)
+    exporter = OTLPMetricExporter(endpoint=f"{endpoint.rstrip('/')}/v1/metrics", timeout=_SEND_TIMEOUT)
     return MeterProvider(
         resource=Resource.create({SERVICE_NAME: "springline"}),
         metric_readers=[PeriodicExportingMetricReader(exporter, export_interval_millis=interval * 1000)],
@@ -81,6 +81,10 @@ def _provider(endpoint: str, interval: float) -> Any:
     )
 
 
-def open_meter(settings: MonitoringSettings) -> Meter:
-    """The meter that the settings ask for."""
-    return OtlpMeter(settings.metrics, settings.metrics_interval) if settings.metrics else NoMeter()
+def open_metrics_reporter(settings: MonitoringSettings) -> MetricsReporter:
+    """Return the reporter that the settings configure."""
+    return (
+        OtlpMetricsReporter(settings.otlp_endpoint, settings.metrics_interval)
+        if settings.otlp_endpoint
+        else NoMetricsReporter()
+    )

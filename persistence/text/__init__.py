@@ -1,1 +1,1 @@
-"""How values are printed for people: units, lists, secrets left out, nothing that a terminal would obey."""
+"""Formatting of values for people: units, lists, redacted secrets, escaped control characters."""

@@ -1,4 +1,4 @@
-"""How bytes, seconds and lists are said in plain words, and read: `1.2 GB`, `3 min 20 s`, `a, b and 4 more`."""
+"""Formats and parses bytes, seconds and lists in plain words: `1.2 GB`, `3 min 20 s`, `a, b and 4 more`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pydantic import ByteSize, TypeAdapter, ValidationError
 _SIZE = TypeAdapter(ByteSize)
 
 
-def say_bytes(size: float) -> str:
-    """A size a person can read, in powers of 1000.
+def format_bytes(size: float) -> str:
+    """Format a size for people, in powers of 1000.
 
     Args:
         size: bytes.
 
     Example:
-        >>> say_bytes(512), say_bytes(1_200_000_000)
+        >>> format_bytes(512), format_bytes(1_200_000_000)
         ('512 B', '1.2 GB')
     """
     for unit in ("B", "kB", "MB", "GB"):
@@ -30,7 +30,7 @@ def say_bytes(size: float) -> str:
 
 
 def parse_bytes(text: object) -> object:
-    """The bytes of a size that a person wrote: `8GB`, `7.5 GiB`, `512M`, `100`; what is no text stays as it is.
+    """Parse a size such as `8GB`, `7.5 GiB`, `512M` or `100` to bytes; other types are returned unchanged.
 
     Raises `ValueError`. The units are powers of 1000, those with an i powers of 1024.
 
@@ -39,15 +39,15 @@ def parse_bytes(text: object) -> object:
     """
     if not isinstance(text, str):
         return text
-    written = text.strip()
+    stripped = text.strip()
     try:
-        return int(_SIZE.validate_python(re.sub(r"(?<=[\d\s])([kKMGTP])$", r"\1B", written)))
+        return int(_SIZE.validate_python(re.sub(r"(?<=[\d\s])([kKMGTP])$", r"\1B", stripped)))
     except (ValidationError, OverflowError):
         raise ValueError("not a size: write bytes, or a number with a unit such as 512MB, 8GB or 4GiB") from None
 
 
 def parse_json_object(text: object) -> object:
-    """A JSON object that a person wrote; what is no text stays as it is. Raises `ValueError`, without the text."""
+    """Parse a JSON object; other types are returned unchanged. Raises `ValueError`, which does not contain the text."""
     if not isinstance(text, str):
         return text
     try:
@@ -59,8 +59,8 @@ def parse_json_object(text: object) -> object:
     return content
 
 
-def say_seconds(seconds: float) -> str:
-    """A duration a person can read: `21 ms`, `3.4 s`, `3 min 20 s`, `2.5 h`, `12 days`."""
+def format_seconds(seconds: float) -> str:
+    """Format a duration for people: `21 ms`, `3.4 s`, `3 min 20 s`, `2.5 h`, `12 days`."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.3g} ms"
     if seconds < 99.5:
@@ -73,31 +73,31 @@ def say_seconds(seconds: float) -> str:
     return f"{seconds / 86400:.3g} days"
 
 
-def say_list(things: Iterable[object], most: int = 3) -> str:
-    """The first few by name and the number of the others: `a, b, c and 4 more`."""
+def format_list(things: Iterable[object], limit: int = 3) -> str:
+    """Return the first few by name and the number of the others: `a, b, c and 4 more`."""
     names = [str(thing) for thing in things]
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    if len(names) > limit:
+        return f"{', '.join(names[:limit])} and {len(names) - limit} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def say_known(name: str, known: Collection[str], most: int = 5) -> str:
-    """What there is instead of `name`: all while they are few, else those that are spelled nearly so, or the first.
+def format_alternatives(name: str, candidates: Collection[str], limit: int = 5) -> str:
+    """List alternatives to `name`: all if they are few, else those with similar spelling, or the first ones.
 
     `a, b`, or `flights, flows, nearest of 40`, or `a, b, c and 37 more`.
     """
-    if len(known) <= most:
-        return ", ".join(known) or "none"
-    if near := get_close_matches(name, known, n=3):
-        return f"{', '.join(near)}, nearest of {len(known):,}"
-    return say_list(known)
+    if len(candidates) <= limit:
+        return ", ".join(candidates) or "none"
+    if near := get_close_matches(name, candidates, n=3):
+        return f"{', '.join(near)}, nearest of {len(candidates):,}"
+    return format_list(candidates)
 
 
-def say_near(name: str, known: Collection[str]) -> str:
-    """The known name that `name` was probably meant to be; empty if none is spelled nearly so."""
-    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.75)), "")
+def suggest(name: str, candidates: Collection[str]) -> str:
+    """Return the candidate that `name` was probably meant to be; empty if none is similar."""
+    return next(iter(get_close_matches(name, sorted(candidates), n=1, cutoff=0.75)), "")
 
 
-def counted(count: int, thing: str) -> str:
-    """A number of things: `1 step`, `3 steps`."""
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+def format_count(count: int, noun: str) -> str:
+    """Return a number of things: `1 step`, `3 steps`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

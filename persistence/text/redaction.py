@@ -1,42 +1,42 @@
-"""Passwords, tokens and keys are left out of whatever is told: logs, errors, what the catalog and a heartbeat keep."""
+"""Removes passwords, tokens and keys from all output: logs, errors, and what the catalog and heartbeats store."""
 
 from __future__ import annotations
 
 import logging
 import re
 
-_NAMES = (
+_SECRET_NAMES = (
     r"password|passwd|pwd|passphrase|secret(?:[\w.-]*key)?|token|delegation|credentials?"
     r"|(?:api|access|fernet|private|account|encryption)[._-]?key"
 )
-_SECRETS = (
+_SECRET_PATTERNS = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), "***"),
-    # The password of a URL, which may hold `/` and `@`. A number before a `/` is a port.
+    # The password of a URL, which may contain `/` and `@`. A number before a `/` is a port.
     (re.compile(r"(://[^\s/:@\"'<>]*):(?!\d{1,5}(?:[/?#,;)\s\"'<>]|$))[^\s\"'<>]*@"), r"\1:***@"),
-    (re.compile(rf"(?i)((?:{_NAMES})\\?[\"']?\s*[=:]\s*)(\\?[\"'])(?:(?!\2).)+\2"), r"\1\2***\2"),
-    (re.compile(rf"(?i)((?:{_NAMES})\s*[=:]\s*)[^\s\"',;&}}\\]+"), r"\1***"),
+    (re.compile(rf"(?i)((?:{_SECRET_NAMES})\\?[\"']?\s*[=:]\s*)(\\?[\"'])(?:(?!\2).)+\2"), r"\1\2***\2"),
+    (re.compile(rf"(?i)((?:{_SECRET_NAMES})\s*[=:]\s*)[^\s\"',;&}}\\]+"), r"\1***"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}"), r"\1 ***"),
 )
 
 
-def redacted(text: str) -> str:
-    """`text` without the passwords, tokens and keys that it holds."""
-    for pattern, instead in _SECRETS:
-        text = pattern.sub(instead, text)
+def redact_secrets(text: str) -> str:
+    """Return `text` with its passwords, tokens and keys replaced."""
+    for pattern, replacement in _SECRET_PATTERNS:
+        text = pattern.sub(replacement, text)
     return text
 
 
-class WithoutSecrets(logging.Filter):
-    """Takes secrets out of what another library logs, wherever its lines go."""
+class RedactingFilter(logging.Filter):
+    """Removes secrets from what another library logs, whatever the handler."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = redacted(record.getMessage()), None
+        record.msg, record.args = redact_secrets(record.getMessage()), None
         return True
 
 
-_FILTER = WithoutSecrets()
+_FILTER = RedactingFilter()
 
 
-def watch_over(logger: str) -> None:
-    """Let a logger of another library tell no secret from now on; a second call changes nothing."""
+def redact_logger(logger: str) -> None:
+    """Redact secrets in the logger of another library from now on; a second call has no effect."""
     logging.getLogger(logger).addFilter(_FILTER)

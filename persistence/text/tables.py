@@ -7,5 +7,5 @@ from rich.table import Table
 
 
 def plain_table(*columns: str) -> Table:
-    """A table without lines, to be filled."""
+    """Return an empty table without lines."""
     return Table(*columns, box=box.SIMPLE, padding=(0, 1), pad_edge=False)

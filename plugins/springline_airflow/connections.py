@@ -1,6 +1,6 @@
-"""Airflow's Connections name the servers and hold their secrets; where one is not defined, the settings stand.
+"""Airflow Connections name the servers and hold their secrets; for those that are not defined, the settings apply.
 
-| Connection | type | says |
+| Connection | type | content |
 |---|---|---|
 | `springline_spark` | spark_connect | the Spark Connect server |
 | `springline_catalog` | postgres, sqlite | the catalog's database |
@@ -25,7 +25,7 @@ UNDER = "springline_under"
 
 
 class Connection(Protocol):
-    """What is read of one of Airflow's connections."""
+    """The attributes that are read from one of Airflow's connections."""
 
     conn_type: str
     host: str | None
@@ -41,37 +41,37 @@ class Connection(Protocol):
 Lookup = Callable[[str], Connection | None]
 
 
-def defined(name: str) -> Connection | None:
-    """The connection of this name, or None if it is not defined."""
+def find_connection(name: str) -> Connection | None:
+    """Return the connection of this name, or None if it is not defined."""
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
 
     try:
-        found: Any = BaseHook.get_connection(name)
+        raw_connection: Any = BaseHook.get_connection(name)
     except AirflowNotFoundException:
         return None
-    connection: Connection = found
+    connection: Connection = raw_connection
     return connection
 
 
-def overrides(lookup: Lookup = defined) -> dict[str, Any]:
-    """The settings of `persistence` that connections give; only those that are defined."""
-    found: dict[str, Any] = {}
+def overrides(lookup: Lookup = find_connection) -> dict[str, Any]:
+    """Return the settings of `persistence` that connections define; only those that are defined."""
+    settings: dict[str, Any] = {}
     if catalog := lookup(CATALOG):
-        found["catalog_url"] = database_url(catalog)
+        settings["catalog_url"] = database_url(catalog)
     for name, role, extras in (
         (CACHE, "cache", ("capacity", "options")),
         (UNDER, "under", ("capacity", "bandwidth", "options")),
     ):
         if connection := lookup(name):
-            found[f"{role}_uri"] = store_uri(name, connection)
+            settings[f"{role}_uri"] = store_uri(name, connection)
             extra = connection.extra_dejson
-            found.update({f"{role}_{key}": extra[key] for key in extras if key in extra})
-    return found
+            settings.update({f"{role}_{key}": extra[key] for key in extras if key in extra})
+    return settings
 
 
-def spark_remote(lookup: Lookup = defined) -> str:
-    """The Spark Connect URL that the connection gives, with its user and token; empty where it is not defined."""
+def spark_remote(lookup: Lookup = find_connection) -> str:
+    """Return the Spark Connect URL of the connection, with its user and token; empty if it is not defined."""
     if lookup(SPARK) is None:
         return ""
     from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
@@ -80,7 +80,7 @@ def spark_remote(lookup: Lookup = defined) -> str:
 
 
 def database_url(connection: Connection) -> str:
-    """The SQLAlchemy URL of a database; raises `PersistenceError` for one that the catalog cannot be on."""
+    """Return the SQLAlchemy URL of a database; raises `UsageError` for a type that is not supported."""
     if connection.conn_type == "sqlite":
         return f"sqlite:///{connection.host or connection.schema}"
     if connection.conn_type not in ("postgres", "postgresql"):
@@ -97,7 +97,7 @@ def database_url(connection: Connection) -> str:
 
 
 def store_uri(name: str, connection: Connection) -> str:
-    """The URI of a cache or an under-store."""
+    """Return the URI of a cache or an under-store."""
     host = connection.host or ""
     if "://" in host:
         return host

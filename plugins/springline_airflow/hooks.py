@@ -1,4 +1,4 @@
-"""The hook of Springline's type of Connection: it tells whether a store answers."""
+"""The hook of Springline's Connection type: it tests whether a store responds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from springline.airflow.connections import CACHE, store_uri
 from springline.airflow.provider import STORE_TYPE
 from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.spec import Backend
-from springline.persistence.engine.verification import why_away
+from springline.persistence.engine.verification import under_store_unavailable_reason
 from springline.persistence.errors import PersistenceError, UsageError
 from springline.persistence.settings import Settings
 
@@ -21,7 +21,7 @@ class StoreHook(BaseHook):
     """A cache or an under-store that a Connection of the type `springline_store` names.
 
     Args:
-        store_conn_id: the Connection, by default that of the cache.
+        store_conn_id: id of the Connection; the default is the cache's.
 
     Example:
         >>> StoreHook("springline_under").test_connection()  # doctest: +SKIP
@@ -38,24 +38,24 @@ class StoreHook(BaseHook):
         self.store_conn_id = store_conn_id
 
     def get_conn(self) -> str:
-        """The URI of the store."""
+        """Return the URI of the store."""
         connection: Any = self.get_connection(self.store_conn_id)
         return store_uri(self.store_conn_id, connection)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the store answers, and what it said."""
+        """Return whether the store responds, and its message."""
         try:
             uri = self.get_conn()
             parts = urlsplit(uri)
             if parts.scheme == "file" and not Path(unquote(parts.path)).is_dir():
                 return False, f"{uri}: there is no such folder"
-            away = why_away(self._opened(uri))
+            away = under_store_unavailable_reason(self._open_store(uri))
         except (PersistenceError, ValueError) as error:
             return False, str(error)
         return not away, away or f"{uri} answers"
 
-    def _opened(self, uri: str) -> Backend:
-        """The store as a cache, else as an under-store, which a folder would get a mark as."""
+    def _open_store(self, uri: str) -> Backend:
+        """Open the store as a cache, otherwise as an under-store, for which a folder would get a marker file."""
         connection: Any = self.get_connection(self.store_conn_id)
         options = connection.extra_dejson.get("options") or {}
         settings = Settings(cache_options=options, under_options=options)  # type: ignore[call-arg]

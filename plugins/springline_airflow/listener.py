@@ -1,6 +1,6 @@
-"""Ties DAG runs to datasets: notes when a DAG run began, which decides what it sees, and how it ended.
+"""Listener of DAG runs: records when a DAG run began, which decides what it reads, and how it ended.
 
-Makes the platform's pools when a part of Airflow starts.
+It also creates the platform's pools when a component of Airflow starts.
 """
 
 from __future__ import annotations
@@ -12,62 +12,62 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 
-from springline.airflow.platform_context import opened_catalog
-from springline.airflow.pools import make_missing
-from springline.airflow.postgres import name_codes
+from springline.airflow.platform_context import catalog_session
+from springline.airflow.pools import create_missing_pools
+from springline.airflow.postgres import add_pgcode
 from springline.airflow.runs import origin_of
 from springline.persistence.catalog.catalog import Catalog
 
 OpenCatalog = Callable[[str], AbstractContextManager[Catalog]]
-_MAKER = "DatasetOperator"  # the type of tasks that make datasets
-_PART = "Job"  # what Airflow calls a scheduler, a triggerer or a DAG processor
-_PATIENCE = 30.0  # seconds that the scheduler waits for the catalog
+_DATASET_TASK_TYPE = "DatasetOperator"  # the type of tasks that write datasets
+_COMPONENT_TYPE = "Job"  # Airflow's name for a scheduler, a triggerer or a DAG processor
+_CATALOG_TIMEOUT = 30.0  # seconds that the scheduler waits for the catalog
 
 
 class RunListener:
-    """Hears of every DAG run in the scheduler, and notes those whose tasks make datasets.
+    """Receives the events of every DAG run in the scheduler, and records the runs whose tasks write datasets.
 
-    The scheduler goes on whatever happens here: Airflow logs an error of a listener. A beginning that
-    was missed is noted by the run's first task; an end that was missed runs out with the reader's time.
+    An error here does not stop the scheduler: Airflow logs errors of listeners. If the start of a run was missed, its
+    first task records it; if the end was missed, the run's read lock expires.
     """
 
-    def __init__(self, open_catalog: OpenCatalog = opened_catalog) -> None:
+    def __init__(self, open_catalog: OpenCatalog = catalog_session) -> None:
         self._open = open_catalog
 
     @hookimpl
     def on_starting(self, component: Any) -> None:
-        """A part of Airflow starts: the scheduler, for one, or a task in its process, which has no database."""
-        if type(component).__name__ == _PART:
-            name_codes()
-            make_missing()
+        """Create pools when a component of Airflow starts; not in a task's process, which has no database access."""
+        if type(component).__name__ == _COMPONENT_TYPE:
+            add_pgcode()
+            create_missing_pools()
 
     @hookimpl
     def on_dag_run_running(self, dag_run: Any, msg: str) -> None:
-        """A DAG run began."""
+        """Record that a DAG run began."""
         if makes_datasets(dag_run):
             origin = origin_of(dag_run)
-            self._aside(lambda catalog: catalog.begin_run(origin))
+            self._run_in_thread(lambda catalog: catalog.begin_run(origin))
 
     @hookimpl
     def on_dag_run_success(self, dag_run: Any, msg: str) -> None:
-        """A DAG run ended well."""
-        self._ended(dag_run, "success")
+        """Record that a DAG run succeeded."""
+        self._end_run(dag_run, "success")
 
     @hookimpl
     def on_dag_run_failed(self, dag_run: Any, msg: str) -> None:
-        """A DAG run failed."""
-        self._ended(dag_run, "failed")
+        """Record that a DAG run failed."""
+        self._end_run(dag_run, "failed")
 
-    def _ended(self, dag_run: Any, outcome: str) -> None:
+    def _end_run(self, dag_run: Any, outcome: str) -> None:
         if makes_datasets(dag_run):
             origin = origin_of(dag_run)
-            self._aside(lambda catalog: catalog.end_run(origin, outcome))
+            self._run_in_thread(lambda catalog: catalog.end_run(origin, outcome))
 
-    def _aside(self, work: Callable[[Catalog], None]) -> None:
-        """Do it in a thread of its own.
+    def _run_in_thread(self, work: Callable[[Catalog], None]) -> None:
+        """Run `work` in a separate thread.
 
-        Looking connections up closes Airflow's database session of the thread that asks. In the scheduler's own
-        thread that would detach the very DAG runs that it is working on, and end it.
+        Looking up connections closes Airflow's database session of the calling thread. In the scheduler's own thread
+        that would detach the DAG runs that it is processing, and terminate it.
         """
 
         failures: list[Exception] = []
@@ -79,15 +79,15 @@ class RunListener:
             except Exception as failure:
                 failures.append(failure)
 
-        aside = threading.Thread(target=note, name="dag run listener", daemon=True)
-        aside.start()
-        aside.join(_PATIENCE)
+        thread = threading.Thread(target=note, name="dag run listener", daemon=True)
+        thread.start()
+        thread.join(_CATALOG_TIMEOUT)
         if failures:
             raise failures[0]
-        if aside.is_alive():
-            raise TimeoutError(f"the catalog did not answer within {_PATIENCE:.0f} s")
+        if thread.is_alive():
+            raise TimeoutError(f"the catalog did not answer within {_CATALOG_TIMEOUT:.0f} s")
 
 
 def makes_datasets(dag_run: Any) -> bool:
-    """Whether a task of this DAG run makes datasets."""
-    return any(task.task_type == _MAKER for task in dag_run.get_dag().tasks)
+    """Whether a task of this DAG run writes datasets."""
+    return any(task.task_type == _DATASET_TASK_TYPE for task in dag_run.get_dag().tasks)

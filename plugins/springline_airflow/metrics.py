@@ -1,4 +1,4 @@
-"""Metrics of what runs in Airflow: through Airflow's own, unless the settings name a collector."""
+"""Metrics of processes in Airflow: sent through Airflow's metrics, unless the settings name a collector."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from types import ModuleType
 
 from airflow.sdk.configuration import conf
 
-from springline.persistence.monitoring.metric import PREFIX, Kind, Meter, Metric, NoMeter
+from springline.persistence.monitoring.metric import PREFIX, Metric, MetricKind, MetricsReporter, NoMetricsReporter
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.persistence.monitoring.telemetry import open_meter
+from springline.persistence.monitoring.telemetry import open_metrics_reporter
 
 _SWITCHES = ("otel_on", "statsd_on", "statsd_datadog_enabled")
 
 
-class AirflowMeter(Meter):
-    """Hands everything to Airflow's metrics, under names that begin with `springline.`.
+class AirflowMeter(MetricsReporter):
+    """Passes all metrics to Airflow's, under names that begin with `springline.`.
 
-    `stats` is the module of them that the process has set up: a task's is `airflow.sdk.observability.stats`, that of
-    the triggerer `airflow.observability.stats`.
+    `stats` is the metrics module that the process has configured: `airflow.sdk.observability.stats` in a task,
+    `airflow.observability.stats` in the triggerer.
     """
 
     def __init__(self, stats: ModuleType) -> None:
@@ -27,35 +27,35 @@ class AirflowMeter(Meter):
 
     def record(self, metric: Metric, value: float, tags: Mapping[str, str]) -> None:
         name = PREFIX + metric.name
-        if metric.kind is Kind.COUNTER:
+        if metric.kind is MetricKind.COUNTER:
             self._stats.incr(name, int(value), tags=dict(tags))
-        elif metric.kind is Kind.GAUGE:
+        elif metric.kind is MetricKind.GAUGE:
             self._stats.gauge(name, value, tags=dict(tags))
         else:
             self._stats.timing(name, timedelta(seconds=value), tags=dict(tags))
 
     def close(self) -> None:
-        """Airflow sends them itself."""
+        """Do nothing: Airflow sends the metrics itself."""
 
 
-def task_meter() -> Meter:
-    """The meter of a task's process."""
+def task_meter() -> MetricsReporter:
+    """Return the metrics reporter for a task's process."""
     from airflow.sdk.observability import stats
 
     return _meter(stats)
 
 
-def trigger_meter() -> Meter:
-    """The meter of the triggerer."""
+def trigger_meter() -> MetricsReporter:
+    """Return the metrics reporter for the triggerer."""
     from airflow.observability import stats
 
     return _meter(stats)
 
 
-def _meter(stats: ModuleType) -> Meter:
+def _meter(stats: ModuleType) -> MetricsReporter:
     settings = MonitoringSettings()
-    if settings.metrics:
-        return open_meter(settings)
+    if settings.otlp_endpoint:
+        return open_metrics_reporter(settings)
     if any(conf.getboolean("metrics", switch, fallback=False) for switch in _SWITCHES):
         return AirflowMeter(stats)
-    return NoMeter()
+    return NoMetricsReporter()

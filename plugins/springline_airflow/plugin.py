@@ -1,9 +1,9 @@
-"""Tells Airflow what Springline adds to it; registers, nothing else."""
+"""Registers Springline's extensions in Airflow."""
 
 from airflow.plugins_manager import AirflowPlugin
 
 from springline.airflow.api import PREFIX
-from springline.airflow.api.mount import Mounted
+from springline.airflow.api.mount import MountedApi
 from springline.airflow.listener import RunListener
 from springline.airflow.pages.views import views
 from springline.airflow.timetables import DailyUntil
@@ -14,6 +14,6 @@ class SpringlinePlugin(AirflowPlugin):
 
     name = "springline"
     listeners = [RunListener()]  # noqa: RUF012 - Airflow wants a list here
-    fastapi_apps = Mounted()
+    fastapi_apps = MountedApi()
     external_views = views(PREFIX)
     timetables = [DailyUntil]  # noqa: RUF012 - as above

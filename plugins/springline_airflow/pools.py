@@ -1,4 +1,4 @@
-"""Pools of the platform's own tasks, so that none of them waits for a slot behind the tasks that make datasets."""
+"""Pools for the platform's own tasks, so that they never wait for a slot that dataset tasks occupy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ logger = logging.getLogger("springline.pools")
 
 
 @dataclass(frozen=True, slots=True)
-class OwnPool:
-    """A pool of Airflow's that the platform makes where it is missing."""
+class PoolSpec:
+    """An Airflow pool that the platform creates if it is missing."""
 
     name: str
     slots: int
@@ -19,22 +19,22 @@ class OwnPool:
 
     @property
     def command(self) -> str:
-        """The command that makes it by hand."""
+        """Return the command that creates it manually."""
         return f"airflow pools set {self.name} {self.slots} '{self.description}'"
 
 
-PERSISTER = OwnPool("persister", 1, "The persister of datasets: it waits for no other task")
-UPKEEP = OwnPool("upkeep", 2, "What recovers datasets, keeps room and supervises streams")
+PERSISTER = PoolSpec("persister", 1, "The persister of datasets: it waits for no other task")
+UPKEEP = PoolSpec("upkeep", 2, "What recovers datasets, keeps room and supervises streams")
 POOLS = (PERSISTER, UPKEEP)
 
-FIRST: dict[str, Any] = {"priority_weight": 1_000_000, "weight_rule": "absolute"}
+TOP_PRIORITY: dict[str, Any] = {"priority_weight": 1_000_000, "weight_rule": "absolute"}
 """Arguments of a task that goes before all others, where slots of the executor are scarce."""
 
 
-def make_missing() -> None:
-    """Make those of `POOLS` that Airflow does not have; what is there stays as somebody may have resized it.
+def create_missing_pools() -> None:
+    """Create those of `POOLS` that Airflow does not have; existing ones, which may have been resized, are unchanged.
 
-    For Airflow's own processes: tasks may not touch its database.
+    For Airflow's own processes: tasks may not access its database.
     """
     from airflow.models.pool import Pool
     from airflow.utils.session import create_session
@@ -43,9 +43,7 @@ def make_missing() -> None:
 
     for pool in POOLS:
         try:
-            with create_session(
-                scoped=False
-            ) as session:  # a session of its own, whatever this thread is in the midst of
+            with create_session(scoped=False) as session:  # separate from the session of this thread
                 if session.scalar(select(Pool.id).where(Pool.pool == pool.name)) is None:
                     session.add(
                         Pool(pool=pool.name, slots=pool.slots, description=pool.description, include_deferred=False)

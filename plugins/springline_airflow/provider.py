@@ -1,4 +1,4 @@
-"""What Airflow is told of Springline as a provider: its type of Connection, with the fields of the form."""
+"""Airflow provider metadata of Springline: its Connection type, with the fields of the form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _URI = "alluxio://host:19998/folder, hdfs://host:8020/folder, file:///folder, or
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The provider's description; Airflow finds it by an entry point and asks at each start, so it imports nothing."""
+    """Return the provider's description; Airflow finds it by an entry point and calls it at each start: no imports."""
     return {
         "package-name": "springline",
         "name": "Springline",

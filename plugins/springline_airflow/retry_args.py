@@ -1,11 +1,11 @@
-"""How often and how patiently a task is tried again: longer than any server it needs takes to come back."""
+"""Retry arguments of tasks: enough retries to outlast the restart of any server that a task needs."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
-PATIENT: dict[str, Any] = {
+RETRY_ARGS: dict[str, Any] = {
     "retries": 6,
     "retry_delay": timedelta(seconds=5),
     "retry_exponential_backoff": 2.0,

@@ -1,4 +1,4 @@
-"""Which DAG run a dataset belongs to, as the catalog names it."""
+"""The DAG run to which a dataset belongs, as the catalog names it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from typing import Any
 
 from springline.persistence.model.dataset import Origin
 
-_AGAIN = "#"  # Airflow allows no such letter in a run's id
-_MOST_CLEARED = 100  # times that a DAG run is looked for
+_CLEARING_MARK = "#"  # Airflow allows no such character in a run's id
+_MAX_CLEARINGS = 100  # most clearings of a DAG run that are searched
 
 
 def origin_of(dag_run: Any, task_id: str = "") -> Origin:
-    """The origin of what a task of this DAG run makes.
+    """Return the origin of what a task of this DAG run writes.
 
-    A run that is cleared, as a backfill of a day that ran before does, keeps its id but makes everything anew:
-    it must not adopt what it made before. So the number of clearings is part of the name: `backfill__…#1`.
+    A cleared run, such as a backfill of a day that ran before, keeps its id but recomputes everything: it must not
+    adopt its earlier outputs. So the number of clearings is part of the name: `backfill__…#1`.
     """
-    again = dag_run.clear_number or 0
-    return Origin(dag_run.dag_id, f"{dag_run.run_id}{_AGAIN}{again}" if again else dag_run.run_id, task_id)
+    clearings = dag_run.clear_number or 0
+    return Origin(
+        dag_run.dag_id, f"{dag_run.run_id}{_CLEARING_MARK}{clearings}" if clearings else dag_run.run_id, task_id
+    )
 
 
 def names_of(run_id: str) -> tuple[str, ...]:
-    """What the catalog may call a DAG run that Airflow knows under this id: as it ran first, then as it was cleared.
+    """Return the names of a DAG run in the catalog, given its id in Airflow: that of its first run, then of clearings.
 
-    A name that holds the number of clearings already, as the catalog told it, means that one alone.
+    A name that already contains the number of clearings, as the catalog reports it, means only that one.
     """
-    if _AGAIN in run_id:
+    if _CLEARING_MARK in run_id:
         return (run_id,)
-    return (run_id, *(f"{run_id}{_AGAIN}{again}" for again in range(1, _MOST_CLEARED + 1)))
+    return (run_id, *(f"{run_id}{_CLEARING_MARK}{clearings}" for clearings in range(1, _MAX_CLEARINGS + 1)))

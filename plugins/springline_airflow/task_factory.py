@@ -1,4 +1,4 @@
-"""Makes the tasks and edges of a DAG from the registry of operations, so that the two cannot disagree."""
+"""Makes the tasks and edges of a DAG from the registry of operations, so that both stay consistent."""
 
 from __future__ import annotations
 
@@ -9,34 +9,38 @@ from airflow.sdk import TaskGroup
 
 from springline.airflow.operators.dataset import DatasetOperator
 from springline.spark_jobs.errors import UnknownOperationError
-from springline.spark_jobs.operations import RegisteredOperation, Registry, load_operations
+from springline.spark_jobs.operations import OperationRegistry, RegisteredOperation, load_operations
 from springline.spark_jobs.settings import JobSettings
 
 
-def dataset_tasks(registry: Registry | None = None, prefix: str = "", **common: Any) -> dict[str, DatasetOperator]:
-    """A task for every operation whose name begins with `prefix`, by the operation's name, with their edges.
+def dataset_tasks(
+    registry: OperationRegistry | None = None, prefix: str = "", **common: Any
+) -> dict[str, DatasetOperator]:
+    """Return a task for every operation whose name begins with `prefix`, by the operation's name, with their edges.
 
-    The operations are those of `registry`; without one, those that installed packages bring and that
-    `SPRINGLINE_OPERATIONS` names. Tasks stand in one group a stage, which is the module of their operations. `common`
-    is given to each of them, such as `retries`. Call it within a DAG. Raises `UnknownOperationError` if none begins so.
+    The operations are those of `registry`; without one, those of installed packages and of the modules in
+    `SPRINGLINE_OPERATIONS`. Tasks are grouped by stage, which is the module of their operations. `common` arguments,
+    such as `retries`, are passed to each task. Call it within a DAG. Raises `UnknownOperationError` if no name begins
+    with `prefix`.
 
     Example:
         >>> from airflow.sdk import DAG
-        >>> from springline.airflow import PATIENT, dataset_tasks
+        >>> from springline.airflow import RETRY_ARGS, dataset_tasks
         >>> with DAG("shop", schedule="@daily"):
-        ...     tasks = dataset_tasks(prefix="shop.", **PATIENT)  # doctest: +SKIP
+        ...     tasks = dataset_tasks(prefix="shop.", **RETRY_ARGS)  # doctest: +SKIP
     """
     registry = load_operations(JobSettings().operations) if registry is None else registry
-    chosen = [operation for operation in registry.in_order() if operation.name.startswith(prefix)]
-    if not chosen:
-        known = ", ".join(registry.names()) or "none"
+    operations = [operation for operation in registry.topological_order() if operation.name.startswith(prefix)]
+    if not operations:
+        registered_names = ", ".join(registry.names()) or "none"
         raise UnknownOperationError(
-            f"no operation's name begins with {prefix!r}; registered: {known}. Name its module in SPRINGLINE_OPERATIONS"
+            f"no operation's name begins with {prefix!r}; registered: {registered_names}. "
+            f"Name its module in SPRINGLINE_OPERATIONS"
             " where Airflow runs, or install the package that brings it"
         )
     groups: dict[str, TaskGroup] = {}
     tasks: dict[str, DatasetOperator] = {}
-    for operation in chosen:
+    for operation in operations:
         stage = stage_of(operation)
         if stage not in groups:
             groups[stage] = TaskGroup(stage, prefix_group_id=False)
@@ -48,11 +52,11 @@ def dataset_tasks(registry: Registry | None = None, prefix: str = "", **common: 
     return tasks
 
 
-def edges_of(registry: Registry, tasks: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """By operation, the operations among `tasks` that make its sources."""
+def edges_of(registry: OperationRegistry, tasks: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return, by operation, the operations among `tasks` that make its sources."""
     return {name: tuple(maker for maker in registry.edges[name] if maker in tasks) for name in tasks}
 
 
 def stage_of(operation: RegisteredOperation) -> str:
-    """The part of the workflow that an operation belongs to: the file that declares it."""
+    """Return the workflow stage of an operation: the name of the module that declares it."""
     return operation.function.__module__.rpartition(".")[2]

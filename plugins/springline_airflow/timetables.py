@@ -1,4 +1,4 @@
-"""Schedules for DAGs whose data have an end."""
+"""Schedules for DAGs whose data ends."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pendulum import UTC, DateTime
 
 
 class DailyUntil(CronTriggerTimetable):
-    """Every day up to `last`, as 2013-12-31, in UTC: `@daily`, as Airflow understands it by default.
+    """Daily up to `last`, such as 2013-12-31, in UTC; otherwise like Airflow's default `@daily`.
 
-    A DAG's own `end_date` keeps every later run from having tasks, one that is triggered by hand today for an earlier
-    day too: it would succeed at once and have done nothing.
+    With a DAG's own `end_date`, every run that starts later would have no tasks, even one that is triggered manually
+    today for an earlier day: it would succeed at once and have done nothing.
     """
 
     def __init__(self, last: str) -> None:
@@ -25,18 +25,18 @@ class DailyUntil(CronTriggerTimetable):
             raise ValueError(f"no day: {last!r}, wanted as 2013-12-31") from wrong
 
     def serialize(self) -> dict[str, Any]:
-        """What `deserialize` makes it from again."""
+        """Return the data that `deserialize` reads."""
         return {"last": self.last.isoformat()}
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> DailyUntil:
-        """The schedule that Airflow has kept."""
+        """Return the schedule that Airflow has stored."""
         return cls(data["last"])
 
     def next_dagrun_info(
         self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
-        """The next day's run; none after the last day."""
+        """Return the next day's run; None after the last day."""
         end = DateTime(self.last.year, self.last.month, self.last.day, tzinfo=UTC)
         latest = end if restriction.latest is None else min(end, restriction.latest)
         return super().next_dagrun_info(

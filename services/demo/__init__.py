@@ -1,1 +1,1 @@
-"""`make demo`: three days of the workflow on real servers, persisted, and what became of every dataset."""
+"""`make demo`: three days of the workflow on real servers, with persistence, and the final state of every dataset."""

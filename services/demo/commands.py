@@ -7,10 +7,10 @@ from springline.services.demo.terminal import main
 
 
 def run_days() -> None:
-    """Run three days of the workflow beside three streams, and show what became of them."""
+    """Run three days of the workflow and three streams, and show the resulting datasets and outputs."""
     main(days.run)
 
 
 def run_fault() -> None:
-    """Wipe the cache and kill a stream, after `springline demo run`, and show how both heal."""
+    """Wipe the cache and kill a stream, after `springline demo run`, and show how both recover."""
     main(fault.run)

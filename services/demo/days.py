@@ -1,4 +1,4 @@
-"""The steps of `springline demo run`, in their order."""
+"""The steps of `springline demo run`, in order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.console import Console
 
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.rendering import dataset_table, say_risk, worst_moment
-from springline.persistence.text.formatting import counted, say_seconds
+from springline.persistence.rendering import dataset_table, format_risk, worst_moment
+from springline.persistence.text.formatting import format_count, format_seconds
 from springline.services.airflow_api import AirflowApi
 from springline.services.demo import streams
 from springline.services.demo.progress import RunProgress
-from springline.services.demo.terminal import say
+from springline.services.demo.terminal import print_heading
 from springline.services.demo.workflow import (
     DAG_ID,
     DAYS,
@@ -25,9 +25,9 @@ from springline.services.demo.workflow import (
     STATES,
     await_queue,
     check_servers,
-    prepared,
+    newest_committed,
+    prepare_settings,
     run_days,
-    standing,
 )
 from springline.services.registry import servers_to_start
 from springline.services.servers.airflow import USER, password
@@ -38,81 +38,83 @@ from springline.spark_jobs.streaming.settings import StreamSettings
 
 
 def run(console: Console) -> None:
-    """Start, land, run beside the streams, persist, show."""
-    begun = time.monotonic()
-    settings = prepared()
+    """Start the servers, write the landing files, run the workflow and the streams, persist, and show the result."""
+    start = time.monotonic()
+    settings = prepare_settings()
     steps = count(1)
-    say(console, f"{next(steps)}  Servers")
-    servers = servers_to_start(settings.servers, settings)
+    print_heading(console, f"{next(steps)}  Servers")
+    servers = servers_to_start(settings.demo_servers, settings)
     supervisor = Supervisor(settings.home, say=lambda text: console.print(f"  {text}", highlight=False))
-    supervisor.up(servers, settings.start_patience)
+    supervisor.up(servers, settings.start_timeout)
     address = next(server.address for server in servers if server.name == "airflow")
 
-    say(console, f"{next(steps)}  Landing files")
+    print_heading(console, f"{next(steps)}  Landing files")
     for landed in land(DAYS, JobSettings().landing_folder):
-        how = "" if landed.fresh else " (was there)"
+        how = "" if landed.is_new else " (was there)"
         console.print(f"  {landed.path}: {landed.rows:,} rows{how}", highlight=False)
 
     api = AirflowApi(address, USER, password(settings.home))
     api.await_dags((DAG_ID, PERSISTER, MAINTENANCE, *map(streams.dag_of, streams.JOBS)))
-    running = streams.Streams(api, StreamSettings()) if "kafka" in settings.servers else None
+    demo_streams = streams.DemoStreams(api, StreamSettings()) if "kafka" in settings.demo_servers else None
 
-    def beside(progress: RunProgress) -> None:
+    def on_poll(progress: RunProgress) -> None:
         check_servers(supervisor)
-        if running is not None:
-            running.step(progress)
+        if demo_streams is not None:
+            demo_streams.step(progress)
 
-    say(console, f"{next(steps)}  Workflow {DAG_ID}, {DAYS[0]} to {DAYS[-1]}, as a backfill")
-    if running is not None:
+    print_heading(console, f"{next(steps)}  Workflow {DAG_ID}, {DAYS[0]} to {DAYS[-1]}, as a backfill")
+    if demo_streams is not None:
         console.print(
             f"   Beside it the streams {', '.join(streams.JOBS)}, each under a DAG of its own", highlight=False
         )
     started_at = time.time()
-    for dag_id in (PERSISTER, MAINTENANCE):  # they run from the start, unless somebody has paused them
+    for dag_id in (PERSISTER, MAINTENANCE):  # they are unpaused by default, but a user may have paused them
         api.pause(dag_id, False)
-    ran = run_days(api, DAYS, console, settings.home, beside)
-    first = time.monotonic() - begun
+    run_seconds = run_days(api, DAYS, console, settings.home, on_poll)
+    result_seconds = time.monotonic() - start
 
     platform = open_platform(runner=NoRunner())
     try:
-        say(console, f"{next(steps)}  Persisting what is still in the queue")
+        print_heading(console, f"{next(steps)}  Persisting what is still in the queue")
         await_queue(platform, console, lambda: check_servers(supervisor))
-        say(console, f"{next(steps)}  What became of every dataset")
+        print_heading(console, f"{next(steps)}  What became of every dataset")
         show(platform, console, started_at)
-        if running is not None:
-            say(console, f"{next(steps)}  The streams take what is still before them")
-            streams.await_all(running, console, lambda: check_servers(supervisor))
+        if demo_streams is not None:
+            print_heading(console, f"{next(steps)}  The streams take what is still before them")
+            streams.await_all(demo_streams, console, lambda: check_servers(supervisor))
             streams.await_states(platform, console)
-            say(console, f"{next(steps)}  What came of the streams")
+            print_heading(console, f"{next(steps)}  What came of the streams")
             streams.show(console)
-            console.print(f"  {say_lineage(platform)}", highlight=False)
+            console.print(f"  {format_lineage(platform)}", highlight=False)
     finally:
         platform.close()
     api.await_backfills(DAG_ID)
     console.print(
-        f"\nThe runs took {say_seconds(ran)}, their results were there {say_seconds(first)} after the beginning; "
-        f"everything took {say_seconds(time.monotonic() - begun)}.\n\n{say_where(address, settings.home)}",
+        f"\nThe runs took {format_seconds(run_seconds)}, their results were there "
+        f"{format_seconds(result_seconds)} after the beginning; "
+        f"everything took {format_seconds(time.monotonic() - start)}.\n\n{format_links(address, settings.home)}",
         highlight=False,
     )
-    if "hdfs" in settings.servers:
+    if "hdfs" in settings.demo_servers:
         console.print(f"  files in HDFS  http://127.0.0.1:{settings.hdfs_http_port}/", highlight=False)
-    if running is not None:
+    if demo_streams is not None:
         console.print("\nNext: `make demo-fault` wipes the cache and kills a stream; see how both come back.")
     console.print("`make stop` ends all.")
 
 
-def say_lineage(platform: Platform) -> str:
-    """How many datasets are files of the workflow, and how many are states of streams."""
-    files, states = standing(platform, FILES), standing(platform, STATES)
+def format_lineage(platform: Platform) -> str:
+    """Return a sentence with the number of datasets of the workflow and of states of streams."""
+    files, states = newest_committed(platform, FILES), newest_committed(platform, STATES)
     stages = {tuple(dataset.ref.path.split("/")[1:3]) for dataset in states}
     return (
-        f"The catalog holds {counted(len(files), 'dataset')} of the workflow's files and {len(states)} of the streams, "
-        f"from {counted(len(stages), 'stage')}: in one lineage."
+        f"The catalog holds {format_count(len(files), 'dataset')} of the workflow's "
+        f"files and {len(states)} of the streams, "
+        f"from {format_count(len(stages), 'stage')}: in one lineage."
     )
 
 
-def say_where(address: str, home: Path) -> str:
-    """Where to look, and with which login."""
+def format_links(address: str, home: Path) -> str:
+    """Return the addresses of the pages, the login, and further commands."""
     return (
         f"Look around, as user {USER} with password {password(home)}:\n"
         f"  workflow       {address}/dags/{DAG_ID}\n"
@@ -124,13 +126,13 @@ def say_where(address: str, home: Path) -> str:
 
 
 def show(platform: Platform, console: Console, since: float) -> None:
-    """The table of datasets, and the worst moment since the run began."""
-    datasets = [dataset for day in DAYS for dataset in standing(platform, f"{FILES}{day}/")]
+    """Print the table of datasets, and the moment of highest risk since the run began."""
+    datasets = [dataset for day in DAYS for dataset in newest_committed(platform, f"{FILES}{day}/")]
     lineage = platform.catalog.lineage_around([dataset.ref for dataset in datasets], down=False)
-    states = {each.ref: each.status(recomputable=lineage.recomputable(each.ref)) for each in datasets}
+    states = {each.ref: each.status(recomputable=lineage.is_recomputable(each.ref)) for each in datasets}
     console.print(dataset_table(datasets, states))
-    found = worst_moment(platform, since=since)
-    if found is not None:
-        at, risk = found
-        moment = time.strftime("%H:%M:%S", time.localtime(at))
-        console.print(f"\nHad the cache been lost at the worst moment ({moment}): {say_risk(risk)}", highlight=False)
+    worst = worst_moment(platform, since=since)
+    if worst is not None:
+        worst_at, risk = worst
+        moment = time.strftime("%H:%M:%S", time.localtime(worst_at))
+        console.print(f"\nHad the cache been lost at the worst moment ({moment}): {format_risk(risk)}", highlight=False)

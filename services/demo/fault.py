@@ -1,4 +1,4 @@
-"""The steps of `make demo-fault`: something to lose, the fault, how the platform heals by itself, a summary."""
+"""The steps of `make demo-fault`: create unpersisted data, inject the fault, watch the recovery, show a summary."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rich.console import Console
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.model.dataset import Ref
 from springline.persistence.platform import Platform, open_platform
-from springline.persistence.text.formatting import counted, say_bytes
+from springline.persistence.text.formatting import format_bytes, format_count
 from springline.services.airflow_api import AirflowApi, TaskState
 from springline.services.demo import streams
-from springline.services.demo.fault_injection import group_of, lose, wipe
+from springline.services.demo.fault_injection import delete_folder, group_of, wipe_cache
 from springline.services.demo.progress import RunProgress
-from springline.services.demo.recovery_report import Damage, Healing, healing_table
-from springline.services.demo.terminal import say
-from springline.services.demo.wait import comes_true
+from springline.services.demo.recovery_report import RecoveredItem, RecoveryMonitor, recovery_table
+from springline.services.demo.terminal import print_heading
+from springline.services.demo.wait import wait_until
 from springline.services.demo.workflow import (
     DAG_ID,
     DAYS,
@@ -28,86 +28,86 @@ from springline.services.demo.workflow import (
     PERSISTER,
     await_queue,
     check_servers,
-    prepared,
+    newest_committed,
+    prepare_settings,
     run_days,
-    standing,
 )
 from springline.services.errors import ServiceError
 from springline.services.registry import servers_to_start
 from springline.services.servers.airflow import USER, password
 from springline.services.supervisor import Supervisor
-from springline.spark_jobs.streaming.application.status import Seen, look
-from springline.spark_jobs.streaming.application.supervision import end
-from springline.spark_jobs.streaming.examples.datagen import Source
+from springline.spark_jobs.streaming.application.status import JobStatus, read_status
+from springline.spark_jobs.streaming.application.supervision import kill_application
+from springline.spark_jobs.streaming.examples.datagen import SampleSource
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 DAY = DAYS[0]
-LINES = streams.Feed(streams.LINES, Source.LINES, 12_000, 50, 800.0, again=True)
-PATIENCE = 300.0  # seconds in which something has to heal further
-_LOOK_SECONDS = 0.5
-_BEGIN_SECONDS = 180.0  # in which the stream begins to read
+LINES = streams.DemoFeed(streams.LINES, SampleSource.LINES, 12_000, 50, 800.0, always_send=True)
+PATIENCE = 300.0  # maximum seconds without progress of the recovery
+_POLL_SECONDS = 0.5
+_START_TIMEOUT_SECONDS = 180.0  # until the stream begins to read
 Check = Callable[[], None]
 
 
 def run(console: Console) -> None:
-    """Make something that can be lost, lose it, watch it come back, show."""
-    settings = prepared()
+    """Create data that only the cache holds, inject the fault, watch the recovery, and show a summary."""
+    settings = prepare_settings()
     supervisor = Supervisor(settings.home)
-    servers = servers_to_start(settings.servers, settings)
-    check_up(supervisor, [server.name for server in servers])
+    servers = servers_to_start(settings.demo_servers, settings)
+    check_running(supervisor, [server.name for server in servers])
     address = next(server.address for server in servers if server.name == "airflow")
-    group_of(_look())  # raises where there is nothing to kill
+    group_of(_words_status())  # raises if there is no application to kill
     platform = open_platform(runner=NoRunner())
     try:
-        if not standing(platform, f"{FILES}{DAY}/"):
+        if not newest_committed(platform, f"{FILES}{DAY}/"):
             raise ServiceError(f"there is nothing of {DAY} to lose: run `make demo` first")
         api = AirflowApi(address, USER, password(settings.home))
-        healing = _through(console, platform, api, lambda: check_servers(supervisor))
+        recovered = _run_steps(console, platform, api, lambda: check_servers(supervisor))
     finally:
         platform.close()
-    console.print(healing_table(healing))
+    console.print(recovery_table(recovered))
     console.print(
         f"See it in Airflow, as user {USER} with password {password(settings.home)}:\n"
         f"  what was made again    {address}/plugin/springline-lineage\n"
         f"  who made it again      {address}/dags/{MAINTENANCE}\n"
         f"  the restarted stream   {address}/plugin/springline-streams\n"
-        f"  who restarted it       {address}/dags/{streams.dag_of(streams.WORDS)}\n"
+        f"  who restarted it       {address}/dags/{streams.dag_of(streams.WORD_COUNT)}\n"
         f"What happened to one:    .venv/bin/springline dataset explain {FILES}{DAY}/clean",
         highlight=False,
     )
 
 
-def check_up(supervisor: Supervisor, names: Sequence[str]) -> None:
-    """Raise `ServiceError` if a server of the demo does not run, or its streams have no Kafka among them."""
+def check_running(supervisor: Supervisor, names: Sequence[str]) -> None:
+    """Raise `ServiceError` if a server of the demo is not running, or if Airflow or Kafka is not among them."""
     if missing := [name for name in ("airflow", "kafka") if name not in names]:
-        raise ServiceError(f"SPRINGLINE_SERVERS names no {missing[0]}, and the demo's streams need it")
+        raise ServiceError(f"SPRINGLINE_DEMO_SERVERS names no {missing[0]}, and the demo's streams need it")
     for name in names:
-        state = supervisor.state(name)
-        if not state.running:
-            raise ServiceError(f"{name} is {state.words}: run `make demo` first, then `make demo-fault`")
+        status = supervisor.status(name)
+        if not status.is_running:
+            raise ServiceError(f"{name} is {status.state}: run `make demo` first, then `make demo-fault`")
 
 
-def hold_persister(api: AirflowApi, check: Check, patience: float = 300) -> None:
-    """Pause the persister, and wait until it has put down what it is at."""
+def pause_persister(api: AirflowApi, check: Check, patience: float = 300) -> None:
+    """Pause the persister, and wait until its running tasks have ended."""
     api.pause(PERSISTER, True)
     tasks: list[TaskState] = []
 
-    def idle() -> bool:
+    def is_idle() -> bool:
         nonlocal tasks
         check()
-        tasks = [task for run_id in api.living(PERSISTER) for task in api.tasks(PERSISTER, run_id)]
+        tasks = [task for run_id in api.active_runs(PERSISTER) for task in api.tasks(PERSISTER, run_id)]
         return not any(task.state in ("queued", "running") for task in tasks)
 
-    if not comes_true(idle, patience, lambda: tasks):
+    if not wait_until(is_idle, patience, lambda: tasks):
         states = ", ".join(f"{task.task_id} is {task.state}" for task in tasks)
         raise ServiceError(f"the persister does not come to rest; unchanged for {patience:g} s: {states}")
 
 
-def _through(console: Console, platform: Platform, api: AirflowApi, check: Check) -> list[Healing]:
-    """All steps but the summary."""
+def _run_steps(console: Console, platform: Platform, api: AirflowApi, check: Check) -> list[RecoveredItem]:
+    """Run all steps except the summary."""
     steps = count(1)
-    say(console, f"{next(steps)}  What is going to happen")
+    print_heading(console, f"{next(steps)}  What is going to happen")
     console.print(
         f"  {DAY} of the workflow runs anew, the persister being paused: its newest datasets are in the cache alone.\n"
         "  Then the whole cache is deleted, and the application of the stream words is killed with -9 in the midst of\n"
@@ -115,64 +115,65 @@ def _through(console: Console, platform: Platform, api: AirflowApi, check: Check
         highlight=False,
     )
     try:
-        say(console, f"{next(steps)}  Something to lose")
-        hold_persister(api, check)
+        print_heading(console, f"{next(steps)}  Something to lose")
+        pause_persister(api, check)
         console.print("  the persister is paused", highlight=False)
         run_days(api, (DAY,), console, platform.settings.home, lambda _: check())
-        exposed = [each for each in standing(platform, FILES) if each.in_cache and not each.persisted]
-        size = say_bytes(sum(each.bytes for each in exposed))
-        console.print(f"  {counted(len(exposed), 'dataset')} ({size}) are in the cache alone", highlight=False)
-        say(console, f"{next(steps)}  The fault, and how it heals")
-        healing = _strike(console, platform, api, [each.ref for each in exposed], check)
+        exposed = [each for each in newest_committed(platform, FILES) if each.in_cache and not each.persisted]
+        size = format_bytes(sum(each.bytes for each in exposed))
+        console.print(f"  {format_count(len(exposed), 'dataset')} ({size}) are in the cache alone", highlight=False)
+        print_heading(console, f"{next(steps)}  The fault, and how it heals")
+        recovered = _inject_fault(console, platform, api, [each.ref for each in exposed], check)
     finally:
         api.pause(PERSISTER, False)
-    say(console, f"{next(steps)}  The persister goes on")
+    print_heading(console, f"{next(steps)}  The persister goes on")
     await_queue(platform, console, check)
     api.await_backfills(DAG_ID)
-    say(console, f"{next(steps)}  What was lost, and how it came back")
-    return healing
+    print_heading(console, f"{next(steps)}  What was lost, and how it came back")
+    return recovered
 
 
-def _strike(
+def _inject_fault(
     console: Console, platform: Platform, api: AirflowApi, exposed: Sequence[Ref], check: Check
-) -> list[Healing]:
-    """Feed the stream, harm it and the cache, and watch until all is healed."""
+) -> list[RecoveredItem]:
+    """Feed the stream, kill it, wipe the cache, and wait until everything has recovered."""
     settings = StreamSettings()
     with closing(Kafka(settings.cluster)) as log:
-        damage = Damage(settings, log, platform.catalog, exposed)
-        feeding = streams.Feeding(settings, (LINES,))
-        before = _look()
+        monitor = RecoveryMonitor(settings, log, platform.catalog, exposed)
+        feeder = streams.DemoFeeder(settings, (LINES,))
+        before = _words_status()
 
-        def at_work() -> bool:
+        def is_at_work() -> bool:
             check()
-            return streams.rows_of(_look()) > streams.rows_of(before)
+            return streams.rows_of(_words_status()) > streams.rows_of(before)
 
-        if not comes_true(at_work, _BEGIN_SECONDS):
-            raise ServiceError(f"the stream {streams.WORDS} reads nothing, after {_BEGIN_SECONDS:g} s")
-        seen = _look()
-        group = group_of(seen)
-        damage.begin()
-        end(seen, settings.folder(streams.WORDS))
-        lose(settings.state_folder / streams.WORDS)
-        copies = wipe(platform.cache)
+        if not wait_until(is_at_work, _START_TIMEOUT_SECONDS):
+            raise ServiceError(f"the stream {streams.WORD_COUNT} reads nothing, after {_START_TIMEOUT_SECONDS:g} s")
+        stream_status = _words_status()
+        group = group_of(stream_status)
+        monitor.begin()
+        kill_application(stream_status, settings.folder(streams.WORD_COUNT))
+        delete_folder(settings.state_folder / streams.WORD_COUNT)
+        copies = wipe_cache(platform.cache)
         api.pause(MAINTENANCE, False)
-        api.trigger(MAINTENANCE, {})  # it comes by every five minutes: not to wait for that
+        api.trigger(MAINTENANCE, {})  # it is scheduled every five minutes; do not wait for that
         console.print(
-            f"  killed process group {group}, {seen.tracking['in_flight']:,} lines were in flight; deleted its states\n"
+            f"  killed process group {group}, {stream_status.tracking['in_flight']:,} "
+            f"lines were in flight; deleted its states\n"
             f"  deleted the cache, {copies} copies; called maintenance",
             highlight=False,
         )
         with RunProgress(console) as progress:
             while True:
                 check()
-                feeding.check()
-                for name, words in damage.look(fed=not feeding.going_on).items():
-                    progress.tell(name, words)
-                if damage.healed:
-                    return damage.healing()
-                damage.give_up(PATIENCE)
-                time.sleep(_LOOK_SECONDS)
+                feeder.check()
+                for name, summary in monitor.poll(all_sent=not feeder.is_sending).items():
+                    progress.show_text(name, summary)
+                if monitor.is_healed:
+                    return monitor.recovered_items()
+                monitor.check_timeout(PATIENCE)
+                time.sleep(_POLL_SECONDS)
 
 
-def _look() -> Seen:
-    return look(streams.WORDS, StreamSettings().folder(streams.WORDS), time.time())
+def _words_status() -> JobStatus:
+    return read_status(streams.WORD_COUNT, StreamSettings().folder(streams.WORD_COUNT), time.time())

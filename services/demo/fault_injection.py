@@ -1,4 +1,4 @@
-"""The fault of the demo: the application of a stream is killed with its states, and every copy in the cache deleted."""
+"""The fault of the demo: kills a stream's application, and deletes its states and every copy in the cache."""
 
 from __future__ import annotations
 
@@ -13,37 +13,44 @@ import psutil
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageUnavailableError
 from springline.services.errors import ServiceError
-from springline.spark_jobs.streaming.application.status import Seen
+from springline.spark_jobs.streaming.application.status import JobStatus
 
 
-def group_of(seen: Seen) -> int:
-    """The process group of a job's application, which is killed; raises `ServiceError` if it is not known for sure."""
-    again = "run `make demo` first, which starts it"
-    if seen.pid is None or not seen.works:
-        raise ServiceError(f"the stream {seen.job} is {seen.state}, not at work: {again}")
+def group_of(stream_status: JobStatus) -> int:
+    """Return the process group of a job's application, to be killed; raises `ServiceError` if it is not certain."""
+    remedy = "run `make demo` first, which starts it"
+    if stream_status.pid is None or not stream_status.is_ready:
+        raise ServiceError(f"the stream {stream_status.job} is {stream_status.state}, not at work: {remedy}")
     try:
-        command, group = psutil.Process(seen.pid).cmdline(), os.getpgid(seen.pid)
+        command, group = psutil.Process(stream_status.pid).cmdline(), os.getpgid(stream_status.pid)
     except (psutil.Error, ProcessLookupError) as error:
         raise ServiceError(
-            f"the application of the stream {seen.job}, process {seen.pid}, has ended: {again}"
+            f"the application of the stream {stream_status.job}, process {stream_status.pid}, has ended: {remedy}"
         ) from error
-    if command[-3:] != ["stream", "run", seen.job]:
-        raise ServiceError(f"process {seen.pid} is not the application of {seen.job} but {' '.join(command)[:200]}")
-    if group != seen.pid:
-        raise ServiceError(f"the application of {seen.job} shares the process group {group} with others: {again}")
+    if command[-3:] != ["stream", "run", stream_status.job]:
+        raise ServiceError(
+            f"process {stream_status.pid} is not the application of {stream_status.job} but {' '.join(command)[:200]}"
+        )
+    if group != stream_status.pid:
+        raise ServiceError(
+            f"the application of {stream_status.job} shares the process group {group} with others: {remedy}"
+        )
     return group
 
 
-def lose(folder: Path) -> None:
-    """Delete a folder at once: whoever writes meanwhile writes to a new one."""
-    gone = folder.with_name(f"gone-{uuid.uuid4().hex}")
-    with suppress(FileNotFoundError):  # lost already, and not there again
-        folder.rename(gone)
-        shutil.rmtree(gone)
+def delete_folder(folder: Path) -> None:
+    """Delete a folder atomically, by renaming it first: concurrent writers write to a new one."""
+    trash = folder.with_name(f"gone-{uuid.uuid4().hex}")
+    with suppress(FileNotFoundError):  # it does not exist
+        folder.rename(trash)
+        shutil.rmtree(trash)
 
 
-def wipe(cache: Backend) -> int:
-    """Delete every copy of a dataset in the cache, past the catalog; how many there were. Raises `ServiceError`."""
+def wipe_cache(cache: Backend) -> int:
+    """Delete every copy of a dataset in the cache, bypassing the catalog; returns their number.
+
+    Raises `ServiceError`.
+    """
     try:
         copies = list(cache.copies())
         for location in copies:

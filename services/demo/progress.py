@@ -1,4 +1,4 @@
-"""Shows how far DAG runs and streams are: bars that move on a terminal, else a line for each step."""
+"""Shows the progress of DAG runs and streams: progress bars on a terminal, otherwise one line per step."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from springline.services.airflow_api import TaskState
 
-ENDED = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
-_AGAIN_SECONDS = 10.0  # between two lines about the same thing, where there is no terminal
+ENDED_STATES = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
+_REPEAT_SECONDS = 10.0  # minimum between two lines on the same item, without a terminal
 
 
 class RunProgress(AbstractContextManager["RunProgress"]):
-    """One bar a DAG run and one line a stream, or plain lines; told again and again how far they are."""
+    """One progress bar per DAG run and one line per stream, or plain lines; call `show` and `show_text` repeatedly."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._begun = time.monotonic()
-        self._told: set[TaskState] = set()
-        self._words: dict[str, tuple[str, float]] = {}
+        self._started_at = time.monotonic()
+        self._printed_tasks: set[TaskState] = set()
+        self._printed_texts: dict[str, tuple[str, float]] = {}
         self._bars: dict[str, TaskID] = {}
         self._progress = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
@@ -40,13 +40,13 @@ class RunProgress(AbstractContextManager["RunProgress"]):
         self._progress.stop()
 
     def show(self, name: str, tasks: Sequence[TaskState]) -> None:
-        """Show how far the run called `name` is."""
-        ended = [task for task in tasks if task.state in ENDED]
+        """Show the progress of the DAG run called `name`."""
+        ended = [task for task in tasks if task.state in ENDED_STATES]
         if not self._console.is_terminal:
             for task in ended:
-                if task not in self._told:
-                    self._told.add(task)
-                    self._say(f"{name}  {task.task_id}: {task.state}")
+                if task not in self._printed_tasks:
+                    self._printed_tasks.add(task)
+                    self._print(f"{name}  {task.task_id}: {task.state}")
             return
         if name not in self._bars:
             self._bars[name] = self._progress.add_task(name, now="")
@@ -55,17 +55,17 @@ class RunProgress(AbstractContextManager["RunProgress"]):
         if tasks and len(ended) == len(tasks):
             self._progress.stop_task(self._bars[name])
 
-    def tell(self, name: str, words: str) -> None:
-        """Show in words how far `name` is, which has no known end."""
+    def show_text(self, name: str, text: str) -> None:
+        """Show the progress of `name`, which has no known end, as text."""
         if self._console.is_terminal:
             if name not in self._bars:
                 self._bars[name] = self._progress.add_task(name, total=None, now="")
-            self._progress.update(self._bars[name], now=f"{words:24}")
+            self._progress.update(self._bars[name], now=f"{text:24}")
             return
-        before, at = self._words.get(name, ("", -_AGAIN_SECONDS))
-        if words != before and (now := time.monotonic()) - at >= _AGAIN_SECONDS:
-            self._words[name] = (words, now)
-            self._say(f"{name}  {words}")
+        before, printed_at = self._printed_texts.get(name, ("", -_REPEAT_SECONDS))
+        if text != before and (now := time.monotonic()) - printed_at >= _REPEAT_SECONDS:
+            self._printed_texts[name] = (text, now)
+            self._print(f"{name}  {text}")
 
-    def _say(self, words: str) -> None:
-        self._console.print(f"  {time.monotonic() - self._begun:4.0f} s  {words}", highlight=False)
+    def _print(self, text: str) -> None:
+        self._console.print(f"  {time.monotonic() - self._started_at:4.0f} s  {text}", highlight=False)

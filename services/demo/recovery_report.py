@@ -1,4 +1,4 @@
-"""Whether a fault is healed: what the catalog, the heartbeat and the topics tell of it; nothing here mends anything."""
+"""Observes the recovery from a fault in the catalog, the heartbeat and the topics; it repairs nothing itself."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from springline.persistence.catalog.catalog import Catalog
-from springline.persistence.model.dataset import Moment, Ref
+from springline.persistence.model.dataset import Ref, StateChange
 from springline.persistence.model.transitions import Event
-from springline.persistence.text.formatting import counted, say_seconds
+from springline.persistence.text.formatting import format_count, format_seconds
 from springline.persistence.text.tables import plain_table
-from springline.services.demo.streams import FLIGHTS, LINES, WORDS, say_state
+from springline.services.demo.streams import FLIGHTS, LINES, WORD_COUNT, format_state
 from springline.services.errors import ServiceError
-from springline.spark_jobs.streaming.application.status import look
-from springline.spark_jobs.streaming.jobs import job_of
-from springline.spark_jobs.streaming.runtime.message_log import Log
+from springline.spark_jobs.streaming.application.status import read_status
+from springline.spark_jobs.streaming.jobs import read_job
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.tracking.completeness import completeness_of
 
-CACHE, STREAM, LINES_OF, COUNTS = "cache", f"stream {WORDS}", f"lines of {WORDS}", f"counts of {WORDS}"
+CACHE, STREAM, LINES_OF, COUNTS = "cache", f"stream {WORD_COUNT}", f"lines of {WORD_COUNT}", f"counts of {WORD_COUNT}"
 _THINGS = (CACHE, STREAM, LINES_OF, COUNTS)
 
 
 @dataclass(frozen=True)
-class Healing:
-    """One thing that was harmed: how it came back, and after how many seconds."""
+class RecoveredItem:
+    """One item that was affected: how it recovered, and after how many seconds."""
 
     thing: str
     how: str
@@ -37,160 +37,182 @@ class Healing:
 
 
 @dataclass(frozen=True)
-class Lost:
-    """What the catalog knows of a lost cache: what is found missing, and what is back of that which was only there."""
+class CacheRecovery:
+    """The recovery of a lost cache, as recorded in the catalog.
 
-    exposed: int
-    lost: int
-    back: int
+    `exposed_count`: datasets that were only in the cache; `lost_count`: datasets found lost; `restored_count`: restored
+    ones of the exposed datasets.
+    """
+
+    exposed_count: int
+    lost_count: int
+    restored_count: int
 
     @property
-    def healed(self) -> bool:
-        """Whether the loss is known, and all that was nowhere else is back."""
-        return self.lost > 0 and self.back == self.exposed
+    def is_healed(self) -> bool:
+        """Whether the loss was detected, and all datasets that were only in the cache are restored."""
+        return self.lost_count > 0 and self.restored_count == self.exposed_count
 
-    def say(self) -> str:
-        """In words."""
-        if not self.lost:
+    def summary(self) -> str:
+        """Describe the recovery in words."""
+        if not self.lost_count:
             return "nobody has noticed its loss yet"
-        below = max(0, self.lost - self.exposed)
+        below = max(0, self.lost_count - self.exposed_count)
         return (
-            f"{counted(self.lost, 'dataset')} found lost: {below} are in the under-store, "
-            f"{self.back} of the other {self.exposed} are made again"
+            f"{format_count(self.lost_count, 'dataset')} found lost: {below} are in the under-store, "
+            f"{self.restored_count} of the other {self.exposed_count} are made again"
         )
 
 
-class Damage:
-    """What a fault does to the cache and to the stream of words, looked at from its beginning until all is healed.
+class RecoveryMonitor:
+    """Monitors the cache and the stream of words from the moment of the fault until everything has recovered.
 
-    `exposed` are the datasets whose only bytes are in the cache.
+    `exposed` are the datasets whose only copy is in the cache.
     """
 
-    def __init__(self, settings: StreamSettings, log: Log, catalog: Catalog, exposed: Collection[Ref]) -> None:
+    def __init__(self, settings: StreamSettings, log: MessageLog, catalog: Catalog, exposed: Collection[Ref]) -> None:
         self._settings = settings
         self._log = log
         self._catalog = catalog
         self._exposed = exposed
-        self._folder = settings.folder(WORDS)
-        self._results = self._told_results()
-        self._after: dict[str, float] = {}
-        self._told: dict[str, str] = {}
-        self._at = self._since = self._changed_at = 0.0
+        self._folder = settings.folder(WORD_COUNT)
+        self._results = self._count_results()
+        self._recovery_seconds: dict[str, float] = {}
+        self._summaries: dict[str, str] = {}
+        self._fault_at = self._catalog_since = self._changed_at = 0.0
 
     def begin(self) -> None:
-        """Note that the fault comes now."""
-        self._at, self._since = time.time(), self._catalog.now()
-        self._changed_at = self._at
+        """Record that the fault is injected now."""
+        self._fault_at, self._catalog_since = time.time(), self._catalog.now()
+        self._changed_at = self._fault_at
 
     @property
-    def healed(self) -> bool:
-        """Whether everything is."""
-        return set(self._after) == set(_THINGS)
+    def is_healed(self) -> bool:
+        """Whether every item has recovered."""
+        return set(self._recovery_seconds) == set(_THINGS)
 
-    def look(self, *, fed: bool) -> dict[str, str]:
-        """How each thing is by now, in words; `fed`: no more lines are sent."""
-        lost = lost_since(self._catalog.history(since=self._since), self._exposed)
-        self._note(CACHE, lost.healed, lost.say())
-        seen = look(WORDS, self._folder, time.time())
-        again = seen.works and (seen.began or 0.0) > self._at
-        states = len((self._folder.heartbeat() or {}).get("rebuilt", ())) if again else 0
-        how = f"its DAG has started it again, {counted(states, 'state')} rebuilt from the lineage and Kafka"
-        self._note(STREAM, again, how if again else f"it is {say_state(seen)}")
-        if again:
-            wanted = {unit: extent.high for unit, extent in self._log.extents(LINES).items()}
-            through = completeness_of(self._folder, wanted)
-            told = through.say() if through.through else f"{through.say()} are not through"
-            self._note(LINES_OF, fed and through.through, f"{told}; {seen.tracking['gone']} given up")
-        if LINES_OF in self._after:
-            wrong = say_difference(words_in(self._values(LINES)), counts_told(self._values(self._results_of(WORDS))))
-            self._note(COUNTS, not wrong, wrong or "every word of every line is counted once")
-        return self._told
+    def poll(self, *, all_sent: bool) -> dict[str, str]:
+        """Check each item and return its current state in words; `all_sent`: no more lines are sent."""
+        cache_recovery = cache_recovery_since(self._catalog.history(since=self._catalog_since), self._exposed)
+        self._note(CACHE, cache_recovery.is_healed, cache_recovery.summary())
+        stream_status = read_status(WORD_COUNT, self._folder, time.time())
+        has_restarted = stream_status.is_ready and (stream_status.started_at or 0.0) > self._fault_at
+        states = len((self._folder.heartbeat() or {}).get("recovered", ())) if has_restarted else 0
+        how = f"its DAG has started it again, {format_count(states, 'state')} rebuilt from the lineage and Kafka"
+        self._note(STREAM, has_restarted, how if has_restarted else f"it is {format_state(stream_status)}")
+        if has_restarted:
+            end_offsets = {unit: extent.high for unit, extent in self._log.offset_bounds(LINES).items()}
+            completeness = completeness_of(self._folder, end_offsets)
+            lines_summary = (
+                completeness.describe() if completeness.is_complete else f"{completeness.describe()} are not through"
+            )
+            self._note(
+                LINES_OF,
+                all_sent and completeness.is_complete,
+                f"{lines_summary}; {stream_status.tracking['failed']} given up",
+            )
+        if LINES_OF in self._recovery_seconds:
+            difference = format_difference(
+                count_words(self._values(LINES)), newest_counts(self._values(self._results_of(WORD_COUNT)))
+            )
+            self._note(COUNTS, not difference, difference or "every word of every line is counted once")
+        return self._summaries
 
-    def give_up(self, patience: float) -> None:
-        """Raise `ServiceError`, naming what is not healed, once nothing has healed further for `patience` seconds."""
+    def check_timeout(self, patience: float) -> None:
+        """Raise `ServiceError`, naming the items that have not recovered, after `patience` seconds without progress."""
         if time.time() - self._changed_at > patience:
-            left = "\n".join(f"  {thing}: {self._told.get(thing, '')}" for thing in _THINGS if thing not in self._after)
+            unhealed = "\n".join(
+                f"  {thing}: {self._summaries.get(thing, '')}"
+                for thing in _THINGS
+                if thing not in self._recovery_seconds
+            )
             raise ServiceError(
-                f"not healed, and no further for {patience:g} s:\n{left}\n  log of the stream: {self._folder.log_file}"
+                f"not healed, and no further for {patience:g} s:\n{unhealed}\n  "
+                f"log of the stream: {self._folder.log_file}"
             )
 
-    def healing(self) -> list[Healing]:
-        """How everything came back; raises `ServiceError` if the stream that was not harmed lost or doubled results.
+    def recovered_items(self) -> list[RecoveredItem]:
+        """Return how each item recovered; raises `ServiceError` if the unaffected stream lost or duplicated results.
 
-        There may be more of them than before: where nothing comes, windows close with the clock.
+        It may have more results than before: without input, windows are closed by the clock.
         """
-        now = self._told_results()
-        if wrong := say_harm(self._results, now):
-            raise ServiceError(f"the stream {FLIGHTS} was not to be harmed: {wrong}")
-        found = [Healing(thing, self._told[thing], self._after[thing]) for thing in _THINGS]
-        return [*found, Healing(f"stream {FLIGHTS}", f"was not touched: {len(now):,} results, each told once", 0.0)]
+        current_results = self._count_results()
+        if harm := format_harm(self._results, current_results):
+            raise ServiceError(f"the stream {FLIGHTS} was not to be harmed: {harm}")
+        items = [RecoveredItem(thing, self._summaries[thing], self._recovery_seconds[thing]) for thing in _THINGS]
+        return [
+            *items,
+            RecoveredItem(
+                f"stream {FLIGHTS}", f"was not touched: {len(current_results):,} results, each told once", 0.0
+            ),
+        ]
 
-    def _note(self, thing: str, healed: bool, words: str) -> None:
-        if thing in self._after:
+    def _note(self, thing: str, is_healed: bool, summary: str) -> None:
+        if thing in self._recovery_seconds:
             return
-        if self._told.get(thing) != words:
+        if self._summaries.get(thing) != summary:
             self._changed_at = time.time()
-        self._told[thing] = words
-        if healed:
-            self._after[thing] = time.time() - self._at
+        self._summaries[thing] = summary
+        if is_healed:
+            self._recovery_seconds[thing] = time.time() - self._fault_at
 
-    def _told_results(self) -> Counter[bytes]:
+    def _count_results(self) -> Counter[bytes]:
         return Counter(line for value in self._values(self._results_of(FLIGHTS)) for line in value.splitlines())
 
     def _results_of(self, job: str) -> str:
-        return job_of(self._settings.declarations, job).results
+        return read_job(self._settings.declarations, job).results
 
     def _values(self, topic: str) -> Iterable[bytes]:
-        for unit, extent in self._log.extents(topic).items():
+        for unit, extent in self._log.offset_bounds(topic).items():
             for message in self._log.fetch(topic, unit, extent.low, extent.high):
                 yield bytes(message.value)
 
 
-def lost_since(moments: Iterable[Moment], exposed: Collection[Ref]) -> Lost:
-    """What became of a lost cache, from what the catalog logged since."""
+def cache_recovery_since(moments: Iterable[StateChange], exposed: Collection[Ref]) -> CacheRecovery:
+    """Compute the recovery of a lost cache from the state changes that the catalog has recorded since."""
     events: dict[str, set[Ref]] = {Event.LOST: set(), Event.RESTORED: set()}
     for moment in moments:
         if moment.event in events:
             events[moment.event].add(moment.ref)
-    return Lost(len(exposed), len(events[Event.LOST]), len(events[Event.RESTORED].intersection(exposed)))
+    return CacheRecovery(len(exposed), len(events[Event.LOST]), len(events[Event.RESTORED].intersection(exposed)))
 
 
-def words_in(values: Iterable[bytes]) -> Counter[str]:
-    """How often each word comes in messages of lines."""
-    found: Counter[str] = Counter()
+def count_words(values: Iterable[bytes]) -> Counter[str]:
+    """Count each word in messages of lines."""
+    counts: Counter[str] = Counter()
     for value in values:
-        found.update(value.decode().split())
-    return found
+        counts.update(value.decode().split())
+    return counts
 
 
-def counts_told(values: Iterable[bytes]) -> Counter[str]:
-    """The newest count of each word, from messages of results; counts only grow."""
-    found: Counter[str] = Counter()
+def newest_counts(values: Iterable[bytes]) -> Counter[str]:
+    """Return the newest count of each word in messages of results; counts only grow."""
+    counts: Counter[str] = Counter()
     for value in values:
         for line in value.splitlines():
-            told = json.loads(line)
-            found[told["word"]] = max(found[told["word"]], told["count"])
-    return found
+            result = json.loads(line)
+            counts[result["word"]] = max(counts[result["word"]], result["count"])
+    return counts
 
 
-def say_difference(wanted: Counter[str], told: Counter[str]) -> str:
-    """By how much counts are wrong, in words; empty if they are right."""
-    missing, doubled = (wanted - told).total(), (told - wanted).total()
+def format_difference(expected: Counter[str], actual: Counter[str]) -> str:
+    """Describe the difference between expected and actual counts; empty if they are equal."""
+    missing, doubled = (expected - actual).total(), (actual - expected).total()
     return f"{missing:,} words are not told yet, {doubled:,} are told too often" if missing or doubled else ""
 
 
-def say_harm(before: Counter[bytes], now: Counter[bytes]) -> str:
-    """What became of results that are told once each, in words; empty if all are there, and none twice."""
-    gone, doubled = (before - now).total(), now.total() - len(now)
-    return f"{counted(gone, 'result')} gone, {doubled:,} told again" if gone or doubled else ""
+def format_harm(before: Counter[bytes], now: Counter[bytes]) -> str:
+    """Describe missing and duplicate results of a stream that emits each once; empty if there are none."""
+    missing, doubled = (before - now).total(), now.total() - len(now)
+    return f"{format_count(missing, 'result')} gone, {doubled:,} told again" if missing or doubled else ""
 
 
-def healing_table(rows: Sequence[Healing]) -> Table:
-    """One row a thing."""
+def recovery_table(rows: Sequence[RecoveredItem]) -> Table:
+    """Return a table with one row per item."""
     table = plain_table()
     table.add_column("what")
     table.add_column("how it came back")
     table.add_column("after", justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(row.thing, row.how, say_seconds(row.seconds) if row.seconds else "")
+        table.add_row(row.thing, row.how, format_seconds(row.seconds) if row.seconds else "")
     return table

@@ -1,4 +1,4 @@
-"""The streams of the demo: each under its DAG, fed while the demo goes on, shown when they have taken all of it."""
+"""The streams of the demo: each runs under its DAG, is fed during the demo, and is shown after it has caught up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from springline.persistence.platform import Platform
 from springline.persistence.text.tables import plain_table
 from springline.services.airflow_api import AirflowApi
 from springline.services.demo.outcome import (
-    Outcome,
+    StreamOutcome,
     counts_of,
     join_outcome,
     streams_table,
@@ -26,72 +26,72 @@ from springline.services.demo.outcome import (
     windows_outcome,
 )
 from springline.services.demo.progress import RunProgress
-from springline.services.demo.wait import comes_true
-from springline.services.demo.workflow import STATES, standing
+from springline.services.demo.wait import wait_until
+from springline.services.demo.workflow import STATES, newest_committed
 from springline.services.errors import ServiceError
-from springline.spark_jobs.streaming.application.status import Seen, look
-from springline.spark_jobs.streaming.examples.datagen import Source, messages_of, send
-from springline.spark_jobs.streaming.join.rebalance import explained
+from springline.spark_jobs.streaming.application.status import JobStatus, read_status
+from springline.spark_jobs.streaming.examples.datagen import SampleSource, messages_of, send
+from springline.spark_jobs.streaming.join.rebalance import read_explanation
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.tail import newest
+from springline.spark_jobs.streaming.runtime.tail import newest_rows
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 
-FLIGHTS, WORDS, SHIPPING = "flights", "words", "shipping"
-JOBS = {FLIGHTS: "map", WORDS: "split", SHIPPING: "route"}  # each with its first stage
-LINES = "lines"  # the topic that `words` reads
-_UNITS = 2
-_SHOWN = 3  # rows of results
-_LEVEL_SECONDS = 3.0  # for which nothing waits: rounds come every second, heartbeats twice a second
+FLIGHTS, WORD_COUNT, SHIPPING = "flights", "words", "shipping"
+JOBS = {FLIGHTS: "map", WORD_COUNT: "split", SHIPPING: "route"}  # the jobs and their first stages
+LINES = "lines"  # the source topic of the job `words`
+_PARTITIONS = 2
+_RESULT_ROWS = 3  # rows of results to show
+_QUIET_SECONDS = 3.0  # without lag until a stream has caught up: rounds run every second, heartbeats twice a second
 
 
 @dataclass(frozen=True)
-class Feed:
-    """Rows of a source for a topic: how many, how many a message, how quickly (see `messages_of`).
+class DemoFeed:
+    """Rows of a sample source for a topic: number of rows, rows per message, and speed (see `messages_of`).
 
-    They are sent by every demo if `again`, else only where the topic is empty.
+    They are sent by every demo if `always_send`, otherwise only if the topic is empty.
     """
 
     topic: str
-    source: Source
+    source: SampleSource
     rows: int
     size: int
     speed: float
-    again: bool = False
+    always_send: bool = False
 
 
 FEEDS = (
-    Feed("flights", Source.FLIGHTS, 27_000, 50, 12 * 3600.0),  # January in a minute
-    Feed(LINES, Source.LINES, 30_000, 50, 500.0, again=True),
-    Feed("orders", Source.ORDERS, 20_000, 100, 400.0),
-    Feed("items", Source.ITEMS, 40_000, 100, 800.0),
+    DemoFeed("flights", SampleSource.FLIGHTS, 27_000, 50, 12 * 3600.0),  # January in a minute
+    DemoFeed(LINES, SampleSource.LINES, 30_000, 50, 500.0, always_send=True),
+    DemoFeed("orders", SampleSource.ORDERS, 20_000, 100, 400.0),
+    DemoFeed("items", SampleSource.ITEMS, 40_000, 100, 800.0),
 )
 
 
-class Feeding:
-    """Sends what the streams read while the demo goes on; `end` waits for it."""
+class DemoFeeder:
+    """Sends the input of the streams in background threads, which start at once; see `is_sending` and `check`."""
 
-    def __init__(self, settings: StreamSettings, feeds: Sequence[Feed] = FEEDS) -> None:
+    def __init__(self, settings: StreamSettings, feeds: Sequence[DemoFeed] = FEEDS) -> None:
         self._settings = settings
         self._errors: list[Exception] = []
         with closing(Kafka(settings.cluster)) as log:
-            log.create({feed.topic: _UNITS for feed in feeds})
-            chosen = [feed for feed in feeds if feed.again or not _holds_any(log, feed.topic)]
-        self._threads = [threading.Thread(target=self._send, args=(feed,), daemon=True) for feed in chosen]
+            log.create({feed.topic: _PARTITIONS for feed in feeds})
+            selected_feeds = [feed for feed in feeds if feed.always_send or not _has_messages(log, feed.topic)]
+        self._threads = [threading.Thread(target=self._send, args=(feed,), daemon=True) for feed in selected_feeds]
         for thread in self._threads:
             thread.start()
 
     @property
-    def going_on(self) -> bool:
-        """Whether something is still to be sent."""
+    def is_sending(self) -> bool:
+        """Whether messages are still being sent."""
         return any(thread.is_alive() for thread in self._threads)
 
     def check(self) -> None:
-        """Raise what went wrong first."""
+        """Raise the first error of the threads, if any."""
         if self._errors:
             raise self._errors[0]
 
-    def _send(self, feed: Feed) -> None:
+    def _send(self, feed: DemoFeed) -> None:
         try:
             with closing(Kafka(self._settings.cluster)) as log:
                 send(log, feed.topic, messages_of(feed.source, rows=feed.rows, size=feed.size, speed=feed.speed))
@@ -100,173 +100,188 @@ class Feeding:
 
 
 def dag_of(job: str) -> str:
-    """The id of the DAG that supervises a job."""
+    """Return the id of the DAG that supervises a job."""
     return f"stream_{job}"
 
 
-def drop_states_of_before(settings: StreamSettings, jobs: Iterable[str] = JOBS) -> None:
-    """Remove states in memory of jobs of which this home knows nothing: it was removed, and they are of another Kafka.
+def drop_stale_states(settings: StreamSettings, jobs: Iterable[str] = JOBS) -> None:
+    """Delete in-memory states of jobs without a folder in this home: the home was deleted, and they are of another
+    Kafka.
 
-    Where that is wrong nothing is lost: states that are missing are rebuilt.
+    If that is wrong, nothing is lost, because missing states are rebuilt.
     """
     for job in jobs:
         if not settings.folder(job).path.exists():
             shutil.rmtree(settings.state_folder / job, ignore_errors=True)
 
 
-class Streams:
-    """The streams under their DAGs, each begun when the one before works: the start of one fills two cores."""
+class DemoStreams:
+    """The streams under their DAGs, each started when the previous one is ready, since a start occupies two cores."""
 
     def __init__(self, api: AirflowApi, settings: StreamSettings) -> None:
         self._api = api
         self._settings = settings
-        self._begun: list[str] = []
-        drop_states_of_before(settings)
-        self.feeding = Feeding(settings)
+        self._started_jobs: list[str] = []
+        drop_stale_states(settings)
+        self.feeder = DemoFeeder(settings)
 
     def step(self, progress: RunProgress) -> None:
-        """Begin the next one if it is time, and show how far each is; raises what went wrong with feeding them."""
-        self.feeding.check()
-        if all(seen.works for seen in self._seen(self._begun)):
-            for job in list(JOBS)[len(self._begun) :][:1]:
-                self._begin(job)
-        tell(progress, self._seen(JOBS))
+        """Start the next stream if the others are ready, and show the progress of each; raises errors of the feeder."""
+        self.feeder.check()
+        if all(stream_status.is_ready for stream_status in self._statuses(self._started_jobs)):
+            for job in list(JOBS)[len(self._started_jobs) :][:1]:
+                self._start(job)
+        show_progress(progress, self._statuses(JOBS))
 
     @property
     def folder(self) -> Path:
-        """Where each has a folder with its log."""
+        """The folder in which each job has a folder with its log."""
         return self._settings.jobs_folder
 
-    def late(self) -> list[Seen]:
-        """Those before which something waits, as they told last."""
-        return [seen for seen in self._seen(JOBS) if not caught_up(seen)]
+    def lagging_streams(self) -> list[JobStatus]:
+        """Return the status of the streams that have not caught up, from their last heartbeats."""
+        return [stream_status for stream_status in self._statuses(JOBS) if not has_caught_up(stream_status)]
 
-    def _begin(self, job: str) -> None:
-        """Start a stream under its DAG, unless a run of it lives."""
+    def _start(self, job: str) -> None:
+        """Trigger the DAG of a stream, unless it has an active run."""
         self._api.pause(dag_of(job), False)
-        (seen,) = self._seen([job])
-        if wants_run(seen, tuple(self._api.living(dag_of(job)).values())):
+        (stream_status,) = self._statuses([job])
+        if needs_run(stream_status, tuple(self._api.active_runs(dag_of(job)).values())):
             self._api.trigger(dag_of(job), {})
-        self._begun.append(job)
+        self._started_jobs.append(job)
 
-    def _seen(self, jobs: Iterable[str]) -> list[Seen]:
-        return [look(job, self._settings.folder(job), time.time()) for job in jobs]
+    def _statuses(self, jobs: Iterable[str]) -> list[JobStatus]:
+        return [read_status(job, self._settings.folder(job), time.time()) for job in jobs]
 
 
-def wants_run(seen: Seen, living: Collection[str]) -> bool:
-    """Whether a job needs another DAG run, by the states of those that live.
+def needs_run(stream_status: JobStatus, active_states: Collection[str]) -> bool:
+    """Return whether a job needs another DAG run, given the states of its active runs.
 
-    The run of a stream that was stopped is about to end: the next one waits for that.
+    The run of a stopped stream is about to end; the next run is queued until then.
     """
-    return not living or (seen.state == "stopped" and "queued" not in living)
+    return not active_states or (stream_status.state == "stopped" and "queued" not in active_states)
 
 
-def tell(progress: RunProgress, jobs: Iterable[Seen]) -> None:
-    """Show how far each stream is."""
-    for seen in jobs:
-        progress.tell(f"stream {seen.job}", _far(seen))
+def show_progress(progress: RunProgress, statuses: Iterable[JobStatus]) -> None:
+    """Show the progress of each stream."""
+    for stream_status in statuses:
+        progress.show_text(f"stream {stream_status.job}", _progress_text(stream_status))
 
 
-def await_all(streams: Streams, console: Console, check: Callable[[], None], patience: float = 300) -> None:
-    """Wait until the streams have taken all that is sent, showing how far they are; `check` may raise."""
-    busy = time.time()
-    late: list[Seen] = []
+def await_all(streams: DemoStreams, console: Console, check: Callable[[], None], patience: float = 300) -> None:
+    """Wait until the streams have processed all that is sent, and show their progress; `check` may raise.
+
+    Raises `ServiceError` after `patience` seconds without progress.
+    """
+    busy_at = time.time()
+    lagging: list[JobStatus] = []
     with RunProgress(console) as progress:
 
-        def level() -> bool:
-            nonlocal busy, late
+        def is_quiet() -> bool:
+            nonlocal busy_at, lagging
             check()
             streams.step(progress)
-            late = streams.late()
-            if late or streams.feeding.going_on:
-                busy = time.time()
-            return time.time() - busy >= _LEVEL_SECONDS
+            lagging = streams.lagging_streams()
+            if lagging or streams.feeder.is_sending:
+                busy_at = time.time()
+            return time.time() - busy_at >= _QUIET_SECONDS
 
-        if not comes_true(level, patience, lambda: [_progress_of(seen) for seen in late]):
-            told = ", ".join(f"{each.job} is {each.state} {each.error or each.phase}".rstrip() for each in late)
+        if not wait_until(is_quiet, patience, lambda: [_progress_of(stream_status) for stream_status in lagging]):
+            lagging_jobs = ", ".join(
+                f"{each.job} is {each.state} {each.error or each.phase}".rstrip() for each in lagging
+            )
             raise ServiceError(
-                f"streams have not caught up, and got no further for {patience:g} s: {told}; each has a log in "
+                f"streams have not caught up, and got no further for {patience:g} s: {lagging_jobs}; each has a log in "
                 f"{streams.folder}"
             )
 
 
-def _progress_of(seen: Seen) -> tuple[Any, ...]:
-    """What changes while a stream gets on; rounds end without messages, too."""
-    counts = {stage: (told["counts"], told["behind"]) for stage, told in seen.stages.items()}
-    return seen.job, seen.state, seen.phase, counts, seen.tracking.get("in_flight"), seen.tracking.get("completed")
+def _progress_of(stream_status: JobStatus) -> tuple[Any, ...]:
+    """Return values that change while a stream makes progress; finished rounds do not count, as they may be empty."""
+    counts = {
+        stage: (stage_status["counts"], stage_status["lag"]) for stage, stage_status in stream_status.stages.items()
+    }
+    return (
+        stream_status.job,
+        stream_status.state,
+        stream_status.phase,
+        counts,
+        stream_status.tracking.get("in_flight"),
+        stream_status.tracking.get("completed"),
+    )
 
 
-def caught_up(seen: Seen) -> bool:
-    """Whether nothing waits before any stage, and no root is in flight."""
-    level = all(told["behind"] == 0 for told in seen.stages.values())
-    queues = [stage["queue"] for stage in seen.backpressure.get("stages", {}).values()]
-    return seen.works and level and not any(queues) and not seen.tracking.get("in_flight", 0)
+def has_caught_up(stream_status: JobStatus) -> bool:
+    """Return whether no stage has lag or a queue, and no root is in flight."""
+    has_no_lag = all(stage_status["lag"] == 0 for stage_status in stream_status.stages.values())
+    queues = [stage["queue"] for stage in stream_status.backpressure.get("stages", {}).values()]
+    return stream_status.is_ready and has_no_lag and not any(queues) and not stream_status.tracking.get("in_flight", 0)
 
 
 def await_states(platform: Platform, console: Console, patience: float = 90) -> None:
-    """Wait until a state of every stream is in the catalog; goes on without those that take longer."""
+    """Wait until a state of every stream is in the catalog; after `patience` seconds, report the missing ones."""
 
     def missing() -> list[str]:
-        return [job for job in JOBS if not standing(platform, f"{STATES}{job}/")]
+        return [job for job in JOBS if not newest_committed(platform, f"{STATES}{job}/")]
 
     if left := missing():
         console.print(f"  states of {', '.join(left)} are still to be saved …", highlight=False)
-    if not comes_true(lambda: not missing(), patience) and (left := missing()):
+    if not wait_until(lambda: not missing(), patience) and (left := missing()):
         console.print(f"  no state of {', '.join(left)} was saved yet: see `springline stream list`")
 
 
-def rows_of(seen: Seen) -> int:
-    """The rows that a stream has read."""
-    return counts_of(seen, JOBS[seen.job]).get("rows", 0)
+def rows_of(stream_status: JobStatus) -> int:
+    """Return the number of rows that a stream has read."""
+    return counts_of(stream_status, JOBS[stream_status.job]).get("rows", 0)
 
 
-def outcomes(settings: StreamSettings) -> tuple[Outcome, ...]:
-    """What came of every stream so far."""
-    flights, words, shipping = (look(job, settings.folder(job), time.time()) for job in JOBS)
-    loads = explained(settings.folder(SHIPPING))
+def outcomes(settings: StreamSettings) -> tuple[StreamOutcome, ...]:
+    """Return the current summary of every stream."""
+    flights, word_count, shipping = (read_status(job, settings.folder(job), time.time()) for job in JOBS)
+    loads = read_explanation(settings.folder(SHIPPING))
     return (
         windows_outcome("windows by SQL over\nthe flights of January", flights),
-        tracked_outcome("word count, each line\ntracked by an acker", words),
+        tracked_outcome("word count, each line\ntracked by an acker", word_count),
         join_outcome("join of orders and items\nover their full history", shipping, loads),
     )
 
 
 def show(console: Console) -> None:
-    """The table of streams, and the newest results of the windows."""
+    """Print the table of streams, and the newest results of the windows."""
     settings = StreamSettings()
     console.print(streams_table(outcomes(settings)))
     job = queryable_job_of(settings.declarations, FLIGHTS)
     query = next(iter(job.queries))
     console.print(f"  The newest windows of {query}:", highlight=False)
     with closing(Kafka(settings.cluster)) as log:
-        console.print(_table(newest(log, job.results, _SHOWN, query)))
+        console.print(_table(newest_rows(log, job.results, _RESULT_ROWS, query)))
 
 
-def _holds_any(log: Kafka, topic: str) -> bool:
-    return any(extent.high for extent in log.extents(topic).values())
+def _has_messages(log: Kafka, topic: str) -> bool:
+    return any(extent.high for extent in log.offset_bounds(topic).values())
 
 
-def say_state(seen: Seen) -> str:
-    """How a stream is that does not work yet: what lives and has not beaten for a while is on its way, too."""
-    if seen.phase:
-        return f"starting: {seen.phase}"
-    return "starting" if seen.state in ("running", "silent") else seen.state
+def format_state(stream_status: JobStatus) -> str:
+    """Describe a stream that is not ready yet; one without a recent heartbeat counts as starting, too."""
+    if stream_status.phase:
+        return f"starting: {stream_status.phase}"
+    return "starting" if stream_status.state in ("running", "silent") else stream_status.state
 
 
-def _far(seen: Seen) -> str:
-    """How far a stream is, in a few words."""
-    return f"{rows_of(seen):,} rows" if seen.works else say_state(seen)
+def _progress_text(stream_status: JobStatus) -> str:
+    """Describe the progress of a stream in a few words."""
+    return f"{rows_of(stream_status):,} rows" if stream_status.is_ready else format_state(stream_status)
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
     names = list(rows[0]) if rows else []
     table = plain_table(*names)
     for row in rows:
-        table.add_row(*(_said(value) for value in row.values()))
+        table.add_row(*(_format_cell(value) for value in row.values()))
     return table
 
 
-def _said(value: object) -> str:
+def _format_cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}"
     text = str(value)

@@ -1,15 +1,15 @@
-"""How the demo waits for what others do: as long as it gets on."""
+"""Waits for other processes as long as they make progress."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
-class Patience:
-    """Is over once nothing has changed for so many seconds: a busy machine is slow, and no fault."""
+class ProgressTimeout:
+    """A timeout that expires after `seconds` without progress, since a busy machine is slow but not faulty."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -18,21 +18,21 @@ class Patience:
         self._since = clock()
 
     def is_over(self, progress: object = None) -> bool:
-        """Whether it is, `progress` being how far things are by now."""
+        """Return whether the timeout has expired; `progress` is any value that changes when there is progress."""
         now = self._clock()
         if progress != self._progress:
             self._progress, self._since = progress, now
         return now - self._since > self._seconds
 
 
-def comes_true(done: Callable[[], bool], patience: float, progress: Callable[[], object] = lambda: None) -> bool:
-    """Whether `done` says so before `progress` has stayed the same for so many seconds.
+def wait_until(condition: Callable[[], bool], patience: float, progress: Callable[[], object] = lambda: None) -> bool:
+    """Wait for `condition`; returns False if `progress` has not changed for `patience` seconds, otherwise True.
 
-    It is asked twice a second, and may show how far things are.
+    `condition` is called twice a second, and may display progress.
     """
-    left = Patience(patience)
-    while not done():
-        if left.is_over(progress()):
+    timer = ProgressTimeout(patience)
+    while not condition():
+        if timer.is_over(progress()):
             return False
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     return True

@@ -1,4 +1,4 @@
-"""The workflow of the demo, as its commands run it: days as a backfill, watched; the queue of what wants persisting."""
+"""The workflow of the demo: runs days as a backfill, and waits for the runs and for the queue of the persister."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rich.console import Console
 
 from springline.persistence.model.dataset import Dataset, Phase
 from springline.persistence.platform import Platform
-from springline.persistence.text.formatting import say_seconds
+from springline.persistence.text.formatting import format_seconds
 from springline.services.airflow_api import AirflowApi
-from springline.services.demo.failure import log_line, told_failure
+from springline.services.demo.failure import format_failure, log_line
 from springline.services.demo.progress import RunProgress
-from springline.services.demo.wait import Patience, comes_true
+from springline.services.demo.wait import ProgressTimeout, wait_until
 from springline.services.errors import ServiceError
 from springline.services.log_files import last_error
 from springline.services.settings import ServiceSettings
@@ -26,26 +26,29 @@ from springline.spark_jobs.settings import JobSettings
 DAG_ID, PERSISTER, MAINTENANCE = "etl_lineage", "persister", "maintenance"
 _OPERATIONS = "springline.spark_jobs.etl"
 DAYS = tuple(date(2013, 1, 5) + timedelta(days=n) for n in range(3))
-FILES, STATES = "etl/", "streams/"  # how the paths of the workflow's datasets begin, and those of the streams' states
-_OWN = {
-    "SPRINGLINE_STREAM_SAVE": "15",  # seconds: states are in the lineage soon
-    "SPRINGLINE_STREAM_PACE": "0.2",  # seconds between two rounds
-    "SPRINGLINE_STREAM_TASKS": "1",  # three streams share few cores with all the rest
+FILES, STATES = "etl/", "streams/"  # path prefixes of the workflow's datasets, and of the streams' states
+_DEMO_ENVIRONMENT = {
+    "SPRINGLINE_STREAM_CHECKPOINT_INTERVAL": "15",  # seconds; short, so that states are in the lineage soon
+    "SPRINGLINE_STREAM_TRIGGER_INTERVAL": "0.2",  # seconds between two rounds
+    "SPRINGLINE_STREAM_TASKS_PER_STAGE": "1",  # three streams share few cores with everything else
 }
 
 
-def prepared() -> ServiceSettings:
-    """The settings of the servers; what they start, and this process, has the demo's own where nothing is set.
+def prepare_settings() -> ServiceSettings:
+    """Return the settings of the servers, and set the demo's defaults in the environment of this process.
 
-    Raises `ServiceError` where there is to be no Airflow, or the flights' operations are not asked for.
+    Raises `ServiceError` if the settings do not name Airflow as a server, or the example's operations.
     """
     settings = ServiceSettings()
-    if "airflow" not in settings.servers:
-        raise ServiceError("SPRINGLINE_SERVERS names no airflow, and the demo runs its workflow there")
+    if "airflow" not in settings.demo_servers:
+        raise ServiceError("SPRINGLINE_DEMO_SERVERS names no airflow, and the demo runs its workflow there")
     if _OPERATIONS not in JobSettings().operations:
         raise ServiceError(f"SPRINGLINE_OPERATIONS does not name {_OPERATIONS}, which the demo runs: name it there")
     os.environ["SPRINGLINE_HOME"] = str(settings.home)
-    for name, value in {"SPRINGLINE_KAFKA": f"127.0.0.1:{settings.kafka_port}", **_OWN}.items():
+    for name, value in {
+        "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{settings.kafka_port}",
+        **_DEMO_ENVIRONMENT,
+    }.items():
         os.environ.setdefault(name, value)
     return settings
 
@@ -55,58 +58,62 @@ def run_days(
     days: Sequence[date],
     console: Console,
     home: Path,
-    beside: Callable[[RunProgress], None],
+    on_poll: Callable[[RunProgress], None],
     patience: float = 900,
 ) -> float:
-    """Run days as one backfill, and watch until all have ended; how long that took, in seconds.
+    """Run days as one backfill, and wait until all have ended; returns the duration in seconds.
 
-    `beside` is called at every look: it may show more, and raise. Raises `ServiceError`, naming task and log, if a run
-    failed, and if no task has changed its state for `patience` seconds.
+    `on_poll` is called at every poll; it may show more, and raise. Raises `ServiceError` if a run failed, naming task
+    and log, and if no task has changed its state for `patience` seconds.
     """
     api.pause(DAG_ID, False)
     api.end_backfills(DAG_ID)
     api.backfill(DAG_ID, days[0], days[-1], {}, runs_at_once=len(days))
-    begun = time.monotonic()
-    left = Patience(patience)
+    start = time.monotonic()
+    timer = ProgressTimeout(patience)
     with RunProgress(console) as progress:
         while True:
-            beside(progress)
+            on_poll(progress)
             runs = api.runs(DAG_ID, days[0], days[-1])
             tasks = {run_id: api.tasks(DAG_ID, run_id) for run_id in runs}
             for run_id in sorted(runs):
                 progress.show(tasks[run_id][0].day if tasks[run_id] else run_id, tasks[run_id])
             if len(runs) == len(days) and all(state in ("success", "failed") for state in runs.values()):
                 break
-            if left.is_over((runs, tasks)):
+            if timer.is_over((runs, tasks)):
                 raise ServiceError(
-                    f"no task of {DAG_ID} has changed its state for {say_seconds(patience)}; runs: "
+                    f"no task of {DAG_ID} has changed its state for {format_seconds(patience)}; runs: "
                     f"{', '.join(f'{run_id} is {state}' for run_id, state in sorted(runs.items())) or 'none'}. "
                     "`springline logs airflow` tells what its parts are at"
                 )
             time.sleep(1)
     if "failed" in runs.values():
-        raise ServiceError(told_failure(DAG_ID, (task for each in tasks.values() for task in each), home))
-    return time.monotonic() - begun
+        raise ServiceError(format_failure(DAG_ID, (task for each in tasks.values() for task in each), home))
+    return time.monotonic() - start
 
 
 def check_servers(supervisor: Supervisor) -> None:
-    """Raise `ServiceError`, with what the log of each process that has ended tells last, if a server has ended."""
-    for name in supervisor.recorded():
-        state = supervisor.state(name)
-        if not state.running:
-            ended = [log for log in supervisor.logs(name) if log.stem not in state.processes]
-            told = "\n".join(log_line(log, last_error(log)) for log in ended)
+    """Raise `ServiceError` if a server has ended, with the last error in the log of each ended process."""
+    for name in supervisor.started_servers():
+        status = supervisor.status(name)
+        if not status.is_running:
+            ended = [log for log in supervisor.logs(name) if log.stem not in status.processes]
+            log_lines = "\n".join(log_line(log, last_error(log)) for log in ended)
             raise ServiceError(
-                f"{name} is {state.words}\n{told}\n`make demo` starts again what has ended, and goes on; `make stop` "
+                f"{name} is {status.state}\n{log_lines}\n`make demo` starts again "
+                f"what has ended, and goes on; `make stop` "
                 "ends all."
             )
 
 
 def await_queue(platform: Platform, console: Console, check: Callable[[], None], patience: float = 600) -> None:
-    """Wait until nothing wants persisting any more; `check` may raise."""
+    """Wait until no dataset is queued for persisting; `check` may raise.
+
+    Raises `ServiceError` if none was persisted for `patience` seconds.
+    """
     depth = 0
 
-    def empty() -> bool:
+    def is_empty() -> bool:
         nonlocal depth
         before, depth = depth, platform.claims.depth()
         if depth:
@@ -115,14 +122,14 @@ def await_queue(platform: Platform, console: Console, check: Callable[[], None],
             console.print(f"  {depth} to go", highlight=False)
         return not depth
 
-    if not comes_true(empty, patience, lambda: depth):
+    if not wait_until(is_empty, patience, lambda: depth):
         raise ServiceError(
-            f"{depth} datasets still want persisting, and none was persisted for {say_seconds(patience)}:"
+            f"{depth} datasets still want persisting, and none was persisted for {format_seconds(patience)}:"
             " `springline dataset list` tells which; the persister's log is in Airflow"
         )
     console.print("  the queue is empty", highlight=False)
 
 
-def standing(platform: Platform, prefix: str) -> list[Dataset]:
-    """The newest committed generations of all paths that begin so."""
+def newest_committed(platform: Platform, prefix: str) -> list[Dataset]:
+    """Return the newest committed generations of all paths with this prefix."""
     return platform.catalog.find(prefix=prefix, phase=Phase.COMMITTED, superseded=False)

@@ -1,1 +1,1 @@
-"""What servers need from package registries: jars, Java, Chromium."""
+"""Dependencies of servers and tests from package registries: jars, Java, Chromium."""

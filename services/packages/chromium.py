@@ -1,4 +1,4 @@
-"""Finds a Chromium for the tests that look at pages: CHROME_BIN, else on the PATH, else out of Debian's packages."""
+"""Finds a Chromium for browser tests: CHROME_BIN, else on the PATH, else installed from Debian's packages."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _INSTALL = (
     ("apt-get", "update"),
     ("apt-get", "install", "--yes", "--no-install-recommends", "chromium", "fonts-dejavu-core"),
 )
-Run = Callable[[Sequence[str]], None]
+RunCommand = Callable[[Sequence[str]], None]
 
 
 def find_chromium(environment: Mapping[str, str]) -> Path | None:
-    """The Chromium of CHROME_BIN, else the first on the PATH; None if there is none. Raises `ProgramNotFoundError`."""
+    """Return the Chromium of CHROME_BIN, else the first on the PATH, or None; raises `ProgramNotFoundError`."""
     path = environment.get("PATH", "")
-    if chosen := environment.get("CHROME_BIN"):
-        if found := shutil.which(chosen, path=path):
-            return Path(found)
-        raise ProgramNotFoundError(f"CHROME_BIN={chosen} is no program: set it to a Chromium, or unset it")
-    return next((Path(found) for name in _NAMES if (found := shutil.which(name, path=path))), None)
+    if program := environment.get("CHROME_BIN"):
+        if executable := shutil.which(program, path=path):
+            return Path(executable)
+        raise ProgramNotFoundError(f"CHROME_BIN={program} is no program: set it to a Chromium, or unset it")
+    return next((Path(executable) for name in _NAMES if (executable := shutil.which(name, path=path))), None)
 
 
 def _run(command: Sequence[str]) -> None:
@@ -34,13 +34,13 @@ def _run(command: Sequence[str]) -> None:
     subprocess.run(command, env=environment, stdout=sys.stderr, check=True)
 
 
-def have_chromium(environment: Mapping[str, str], *, root: bool, run: Run = _run) -> Path:
-    """The same, but where there is none it is installed from Debian's packages, if `root` may.
+def ensure_chromium(environment: Mapping[str, str], *, root: bool, run: RunCommand = _run) -> Path:
+    """Find a Chromium, and install Debian's package if there is none and this process is `root`.
 
-    Else `ProgramNotFoundError`.
+    Raises `ProgramNotFoundError`.
     """
-    if found := find_chromium(environment):
-        return found
+    if program := find_chromium(environment):
+        return program
     advice = "Install one (on Debian: apt install chromium), or set CHROME_BIN to one that is elsewhere"
     if not root or not shutil.which("apt-get", path=environment.get("PATH", "")):
         raise ProgramNotFoundError(f"no Chromium on the PATH. {advice}")
@@ -49,6 +49,6 @@ def have_chromium(environment: Mapping[str, str], *, root: bool, run: Run = _run
             run(command)
     except (OSError, subprocess.CalledProcessError) as error:
         raise ProgramNotFoundError(f"Chromium could not be installed: {error}. {advice}") from error
-    if found := find_chromium(environment):
-        return found
+    if program := find_chromium(environment):
+        return program
     raise ProgramNotFoundError(f"Debian's package chromium has left no Chromium on the PATH. {advice}")

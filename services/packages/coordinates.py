@@ -1,4 +1,4 @@
-"""The jars that the servers need, as declared in `jars.toml`, and the files that make Apache Ivy resolve them."""
+"""The jars that the servers need, declared in `jars.toml`, and the files with which Apache Ivy resolves them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xml.etree import ElementTree as xml
 from springline.services.errors import UnknownServerError
 
 FILE = Path(__file__).parent / "jars.toml"
-# Takes a jar alone, without the file that describes it (and may ask for a parent that is nowhere).
+# Fetches a jar without its POM (which may refer to a parent that does not exist).
 _JAR_ONLY = "jar-only"
 
 
@@ -20,8 +20,8 @@ _JAR_ONLY = "jar-only"
 class JarSet:
     """The jars of one server.
 
-    `jars` and `alone` are coordinates `group:artifact:version`; those of `alone` are taken without what they
-    depend on. `exclude` holds groups, or `group:artifact`, that are left out wherever they turn up.
+    `jars` and `alone` are coordinates `group:artifact:version`; those of `alone` are fetched without dependencies.
+    `exclude` has groups, or `group:artifact`, that are excluded from all dependencies.
     """
 
     name: str
@@ -31,19 +31,19 @@ class JarSet:
 
     @property
     def fingerprint(self) -> str:
-        """Another one means that other jars are wanted."""
+        """Hash of the declaration; a different one means that other jars are needed."""
         return hashlib.sha256(repr((self.jars, self.alone, self.exclude)).encode()).hexdigest()[:16]
 
 
 def jar_sets(file: Path = FILE) -> Mapping[str, JarSet]:
-    """Every set that is declared, by name."""
+    """Return all declared sets, by name."""
     with file.open("rb") as opened:
         declared = tomllib.load(opened)
     return {name: JarSet(name, **{key: tuple(value) for key, value in each.items()}) for name, each in declared.items()}
 
 
 def jar_set(name: str) -> JarSet:
-    """The set of this name; raises `UnknownServerError`."""
+    """Return the set of this name; raises `UnknownServerError`."""
     sets = jar_sets()
     if name not in sets:
         raise UnknownServerError(f"no set of jars is called {name!r}; there are {', '.join(sets)}")
@@ -51,7 +51,7 @@ def jar_set(name: str) -> JarSet:
 
 
 def ivy_module(jars: JarSet) -> str:
-    """What Ivy is to resolve, in its own format."""
+    """Return the XML of Ivy's module file: what it is to resolve."""
     module = xml.Element("ivy-module", version="2.0")
     xml.SubElement(module, "info", organisation="springline", module=jars.name)
     xml.SubElement(xml.SubElement(module, "configurations"), "conf", name="server")
@@ -59,16 +59,16 @@ def ivy_module(jars: JarSet) -> str:
     for coordinates in (*jars.jars, *jars.alone):
         alone = {"transitive": "false"} if coordinates in jars.alone else {}
         group, artifact, version = coordinates.split(":")
-        wanted = {"org": group, "name": artifact, "rev": version, "conf": "server->default", **alone}
-        xml.SubElement(dependencies, "dependency", wanted)
-    for left_out in jars.exclude:
-        group, _, artifact = left_out.partition(":")
+        attributes = {"org": group, "name": artifact, "rev": version, "conf": "server->default", **alone}
+        xml.SubElement(dependencies, "dependency", attributes)
+    for exclusion in jars.exclude:
+        group, _, artifact = exclusion.partition(":")
         xml.SubElement(dependencies, "exclude", {"org": group, **({"module": artifact} if artifact else {})})
     return xml.tostring(module, encoding="unicode")
 
 
 def ivy_settings(jars: JarSet, cache: Path, repository: str) -> str:
-    """Where Ivy looks and keeps what it finds; an empty `repository` is Maven Central."""
+    """Return the XML of Ivy's settings: cache folder and repository; an empty `repository` is Maven Central."""
     settings = xml.Element("ivysettings")
     xml.SubElement(settings, "caches", defaultCacheDir=str(cache))
     xml.SubElement(settings, "settings", defaultResolver="central")
@@ -83,13 +83,13 @@ def ivy_settings(jars: JarSet, cache: Path, repository: str) -> str:
     return xml.tostring(settings, encoding="unicode")
 
 
-def mirror(maven_settings: str) -> str:
-    """The address that stands in for Maven Central in Maven's own settings (XML); empty if there is none."""
+def mirror_url(maven_settings: str) -> str:
+    """Return the URL of the mirror of Maven Central in Maven's settings (XML); empty if there is none."""
     for each in _without_namespaces(maven_settings).iter("mirror"):
-        said = {child.tag: (child.text or "").strip() for child in each}
-        names = {name.strip() for name in said.get("mirrorOf", "").split(",")}
-        if names & {"central", "*", "external:*"} and said.get("blocked") != "true" and "!central" not in names:
-            return said.get("url", "")
+        fields = {child.tag: (child.text or "").strip() for child in each}
+        names = {name.strip() for name in fields.get("mirrorOf", "").split(",")}
+        if names & {"central", "*", "external:*"} and fields.get("blocked") != "true" and "!central" not in names:
+            return fields.get("url", "")
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Fetches the servers' jars into a folder that all homes share, by the Apache Ivy that ships inside PySpark."""
+"""Downloads the servers' jars into a folder that all homes share, with the Apache Ivy that is part of PySpark."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from springline.persistence.private_files import write_private
-from springline.persistence.text.redaction import redacted
+from springline.persistence.text.redaction import redact_secrets
 from springline.persistence.text.terminal import print
 from springline.services.errors import JarsNotFoundError
-from springline.services.packages.coordinates import JarSet, ivy_module, ivy_settings, jar_set, mirror
+from springline.services.packages.coordinates import JarSet, ivy_module, ivy_settings, jar_set, mirror_url
 from springline.services.packages.java import find_java, spark_home
 from springline.services.packages.truststore import java_options
 from springline.services.settings import ServiceSettings
 
 _STAMP = "complete.json"
-_STEP = 25  # modules or jars from one line of progress to the next
+_STEP = 25  # modules or jars per line of progress
 
 
 class Jars:
-    """The folder of jars: one folder a set, with a stamp that tells a complete one."""
+    """The folder of jars: one folder per set, with a stamp file in each complete one."""
 
     def __init__(self, settings: ServiceSettings, say: Callable[[str], None] = print) -> None:
         self._settings = settings
@@ -33,61 +33,66 @@ class Jars:
         self._say = say
 
     def folder(self, name: str) -> Path:
-        """The folder of the set's jars, fetched first if any is missing; raises `JarsNotFoundError`."""
-        wanted = jar_set(name)
-        if not self.complete(wanted):
+        """Return the folder of the set's jars, after downloading missing ones; raises `JarsNotFoundError`."""
+        jars = jar_set(name)
+        if not self.is_complete(jars):
             with self._locked():
-                if not self.complete(wanted):
-                    self._fetch(wanted)
+                if not self.is_complete(jars):
+                    self._fetch(jars)
         return self._folder / name
 
-    def complete(self, wanted: JarSet) -> bool:
-        """Whether every jar of the set is there, for the coordinates that are wanted now."""
-        folder = self._folder / wanted.name
+    def is_complete(self, jars: JarSet) -> bool:
+        """Return whether every jar of the set is present, for the coordinates that are declared now."""
+        folder = self._folder / jars.name
         try:
             stamp = json.loads((folder / _STAMP).read_text())
-            return bool(stamp["coordinates"] == wanted.fingerprint and stamp["jars"] == sizes(folder))
+            return bool(stamp["coordinates"] == jars.fingerprint and stamp["jars"] == jar_sizes(folder))
         except FileNotFoundError:
             return False
         except (ValueError, KeyError, TypeError) as error:
-            self._say(f"jars of {wanted.name}: {folder / _STAMP} is damaged ({error}), so they are fetched anew")
+            self._say(f"jars of {jars.name}: {folder / _STAMP} is damaged ({error}), so they are fetched anew")
             return False
 
-    def _fetch(self, wanted: JarSet) -> None:
-        work = self._folder / f"{wanted.name}.half"
+    def _fetch(self, jars: JarSet) -> None:
+        work = self._folder / f"{jars.name}.half"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         module, settings = work / "ivy.xml", work / "ivysettings.xml"
-        module.write_text(ivy_module(wanted))
-        write_private(settings, ivy_settings(wanted, self._folder / "cache", self._repository()))
-        self._say(f"jars of {wanted.name}: asking what is needed (minutes the first time, then never again) …")
+        module.write_text(ivy_module(jars))
+        write_private(settings, ivy_settings(jars, self._folder / "cache", self._repository()))
+        self._say(f"jars of {jars.name}: asking what is needed (minutes the first time, then never again) …")
         java = find_java(os.environ, self._settings.home)
-        options = java_options(self._folder / "trusted.p12") if java.packaged else ()
+        options = java_options(self._folder / "trusted.p12") if java.is_packaged else ()
         (ivy,) = (spark_home() / "jars").glob("ivy-*.jar")
         pattern = str(work / "[artifact]-[revision](-[classifier]).[ext]")
         command = [str(java.home / "bin" / "java"), *options]
         command += ["-cp", str(ivy), "org.apache.ivy.Main", "-settings", str(settings), "-ivy", str(module)]
-        log = self._folder / f"{wanted.name}.log"
+        log = self._folder / f"{jars.name}.log"
         try:
-            code = self._run([*command, "-retrieve", pattern], wanted.name, log)
+            code = self._run([*command, "-retrieve", pattern], jars.name, log)
         finally:
             settings.unlink()  # it may hold the repository's password
-        found = sizes(work)
-        if code or not found:
-            told = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-            trouble = [line for line in told if "::" in line and "UNRESOLVED" not in line] or told
+        fetched_sizes = jar_sizes(work)
+        if code or not fetched_sizes:
+            log_lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+            error_lines = [line for line in log_lines if "::" in line and "UNRESOLVED" not in line] or log_lines
             raise JarsNotFoundError(
-                f"the jars of {wanted.name} could not be fetched; the whole story is in {log}. If Maven Central "
-                f"cannot be reached from here, name another repository: SPRINGLINE_MAVEN=…\n" + "\n".join(trouble[-12:])
+                f"the jars of {jars.name} could not be fetched; the whole story is in {log}. If Maven Central "
+                f"cannot be reached from here, name another repository: SPRINGLINE_MAVEN_REPOSITORY=…\n"
+                + "\n".join(error_lines[-12:])
             )
-        (work / _STAMP).write_text(json.dumps({"coordinates": wanted.fingerprint, "jars": found}, indent=1) + "\n")
-        target = self._folder / wanted.name
+        (work / _STAMP).write_text(
+            json.dumps({"coordinates": jars.fingerprint, "jars": fetched_sizes}, indent=1) + "\n"
+        )
+        target = self._folder / jars.name
         shutil.rmtree(target, ignore_errors=True)
         work.replace(target)
-        self._say(f"jars of {wanted.name}: {len(found)} jars, {sum(found.values()) / 1e6:.0f} MB in {target}")
+        self._say(
+            f"jars of {jars.name}: {len(fetched_sizes)} jars, {sum(fetched_sizes.values()) / 1e6:.0f} MB in {target}"
+        )
 
     def _run(self, command: list[str], name: str, log: Path) -> int:
-        """Run Ivy, tell how far it is, and keep what it prints."""
+        """Run Ivy, report its progress, and write its output to `log`; returns its exit status."""
         counts = {"modules found": 0, "jars fetched": 0}
         with (
             log.open("w") as out,
@@ -97,8 +102,8 @@ class Jars:
         ):
             assert ivy.stdout is not None
             for line in ivy.stdout:
-                out.write(redacted(line))
-                step = step_of(line)
+                out.write(redact_secrets(line))
+                step = progress_step(line)
                 if step:
                     counts[step] += 1
                     if counts[step] % _STEP == 0:
@@ -106,10 +111,10 @@ class Jars:
         return ivy.returncode
 
     def _repository(self) -> str:
-        if self._settings.maven:
-            return self._settings.maven
+        if self._settings.maven_repository:
+            return self._settings.maven_repository
         try:
-            return mirror((Path.home() / ".m2" / "settings.xml").read_text())
+            return mirror_url((Path.home() / ".m2" / "settings.xml").read_text())
         except FileNotFoundError:
             return ""
 
@@ -121,13 +126,13 @@ class Jars:
             yield
 
 
-def sizes(folder: Path) -> dict[str, int]:
-    """The jars in a folder, by name, with their sizes."""
+def jar_sizes(folder: Path) -> dict[str, int]:
+    """Return the sizes of the jars in a folder, in bytes, by name."""
     return {path.name: path.stat().st_size for path in sorted(folder.glob("*.jar"))}
 
 
-def step_of(line: str) -> str:
-    """What one line that Ivy prints counts as; empty: nothing."""
+def progress_step(line: str) -> str:
+    """Return the progress counter that a line of Ivy's output increments, or an empty text."""
     text = line.strip()
     if text.startswith("found "):
         return "modules found"

@@ -1,4 +1,4 @@
-"""The Java of the servers, found by `springline.spark_jobs.jvm.java`, and the command that runs a class of theirs."""
+"""The Java of the servers, found by `springline.spark_jobs.jvm.java`, and the command line that runs a class."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from springline.services.errors import JavaNotFoundError
 from springline.spark_jobs import errors
 from springline.spark_jobs.jvm import java
 
-# One collector thread and the quick compiler alone: these servers share a machine with the work itself.
-_SPARING = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true")
+# A single-threaded collector and only the fast compiler, because the servers share a machine with the workload.
+_SPARING_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true")
 
 
 @dataclass(frozen=True, slots=True)
-class Java(java.Java):
-    """A Java that runs servers."""
+class ServerJava(java.JavaInstallation):
+    """A Java installation for servers."""
 
     def command(
         self, main: str, *, heap: str, classpath: Sequence[str | Path], options: Sequence[str] = ()
     ) -> tuple[str, ...]:
-        """The command that runs the class `main`, sparing with memory and threads; append its arguments."""
+        """Return the command that runs the class `main` with few threads and little memory; append its arguments."""
         return (
             str(self.home / "bin" / "java"),
             f"-Xmx{heap}",
-            *_SPARING,
+            *_SPARING_OPTIONS,
             *options,
             "-cp",
             ":".join(str(each) for each in classpath),
@@ -34,25 +34,25 @@ class Java(java.Java):
         )
 
 
-def find_java(environment: Mapping[str, str], home: Path) -> Java:
-    """The Java that was found; raises `JavaNotFoundError`."""
-    with _missing_java_told():
-        found = java.find_java(environment, home)
-    return Java(found.home, found.version, found.words)
+def find_java(environment: Mapping[str, str], home: Path) -> ServerJava:
+    """Find a Java for the servers; raises `JavaNotFoundError`."""
+    with _translated_java_error():
+        installation = java.find_java(environment, home)
+    return ServerJava(installation.home, installation.version, installation.source)
 
 
 def spark_home() -> Path:
-    """The folder of PySpark: its jars, Apache Ivy and ZooKeeper among them, and its scripts.
+    """Return the folder of PySpark with its scripts and its jars, which include Apache Ivy and ZooKeeper.
 
     Raises `JavaNotFoundError`.
     """
-    with _missing_java_told():
+    with _translated_java_error():
         return java.spark_home()
 
 
 @contextmanager
-def _missing_java_told() -> Iterator[None]:
-    """What Spark jobs raise about Java is an error of the services here."""
+def _translated_java_error() -> Iterator[None]:
+    """Convert errors of `spark_jobs` about Java to `JavaNotFoundError`."""
     try:
         yield
     except errors.JavaUnavailableError as error:

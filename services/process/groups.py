@@ -1,10 +1,10 @@
-"""Which processes belong to a started server, and ending them by their groups' ids.
+"""Finds the processes of a started server, and terminates them by process group.
 
-A process id alone proves nothing, since ids are used again. A process belongs to a record if it is in a session
-that the record opened. The session is known to be that one while its leader lives, known by its start time. An id
-is not used again while a session bears it, so with another process under the leader's id the session is a stranger's.
-With the leader gone, a process counts only if it carries the record's token or works in the server's folder (a
-process that renames itself overwrites its environment).
+A process id alone is not sufficient, since ids are reused. A process belongs to a record if it is in a session that the
+record started. While the session leader lives, identified by its start time, the session is certainly that one. An id
+is not reused while a session has it, so if another process has the leader's id, the session is unrelated. After the
+leader has ended, a process counts only if its environment has the record's token or its working folder is the server's
+(a process that renames itself overwrites its environment).
 """
 
 from __future__ import annotations
@@ -19,96 +19,101 @@ from pathlib import Path
 
 import psutil
 
-from springline.services.process.run_state import Record, Started
+from springline.services.process.run_state import ProcessRecord, ServerRecord
 
 TOKEN = "SPRINGLINE_SERVICE_TOKEN"
-_TOLERANCE = 1.0  # seconds; the clock's rounding
+_TOLERANCE = 1.0  # seconds, for rounding of start times
 
 
-def left_over(home: Path, known: Collection[str]) -> tuple[psutil.Process, ...]:
-    """Every living process that servers of `home` have started, and that no record with a token in `known` tells of.
+def orphaned_processes(home: Path, recorded_tokens: Collection[str]) -> tuple[psutil.Process, ...]:
+    """Return every running process that servers of `home` have started, and whose token is not in `recorded_tokens`.
 
-    They carry a token, and work below the home, also where it was removed under them.
+    Such processes have a token in their environment and a working folder below the home, even if that was deleted.
     """
-    found = []
+    orphans = []
     for process in psutil.process_iter():
         try:
             token = process.environ().get(TOKEN)
-            if token and token not in known and Path(process.cwd()).is_relative_to(home) and not _ended(process):
-                found.append(process)
+            if (
+                token
+                and token not in recorded_tokens
+                and Path(process.cwd()).is_relative_to(home)
+                and not _has_ended(process)
+            ):
+                orphans.append(process)
         except (psutil.Error, OSError):
-            continue  # somebody else's, or it has ended
-    return tuple(found)
+            continue  # another user's, or it has ended
+    return tuple(orphans)
 
 
 def groups_of(processes: Iterable[psutil.Process]) -> set[int]:
-    """The ids of the groups that processes are in, those that live still."""
-    found = set()
+    """Return the process group ids of the processes that still run, except this process's group."""
+    groups = set()
     for process in processes:
         with suppress(ProcessLookupError):
-            found.add(os.getpgid(process.pid))
-    return found - {os.getpgid(0)}
+            groups.add(os.getpgid(process.pid))
+    return groups - {os.getpgid(0)}
 
 
 def start_time(pid: int) -> float | None:
-    """When process `pid` began, or None if there is none (one that has ended and is not yet reaped is none)."""
+    """Return the start time of process `pid`, or None if it does not exist or is a zombie."""
     try:
         process = psutil.Process(pid)
-        return None if _ended(process) else float(process.create_time())
+        return None if _has_ended(process) else float(process.create_time())
     except psutil.Error:
         return None
 
 
-def _ended(process: psutil.Process) -> bool:
-    """It waits only to be reaped. Killed, its first thread may be there while others still hold its ports."""
+def _has_ended(process: psutil.Process) -> bool:
+    """Return whether a process is a zombie without threads; killed, it may have threads that still hold its ports."""
     return bool(process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1)
 
 
-def leads(started: Started) -> bool:
-    """The process that was started then is the one that has its id now."""
-    now = start_time(started.pid)
-    return now is not None and abs(now - started.started) <= _TOLERANCE
+def is_leader(process: ProcessRecord) -> bool:
+    """Return whether the recorded process still runs, that is, its id has not been reused."""
+    now = start_time(process.pid)
+    return now is not None and abs(now - process.started_at) <= _TOLERANCE
 
 
-def members(record: Record) -> tuple[psutil.Process, ...]:
-    """Every living process of the server: the leaders and all that stayed in their sessions."""
+def members(record: ServerRecord) -> tuple[psutil.Process, ...]:
+    """Return every running process of the server: the session leaders, and all other processes in their sessions."""
     alive = {each.pid: start_time(each.pid) for each in record.processes}
-    ours = {each.pid for each in record.processes if leads(each)}
-    found = []
+    ours = {each.pid for each in record.processes if is_leader(each)}
+    processes = []
     for process in psutil.process_iter():
         try:
             session = os.getsid(process.pid)
-            if session not in alive or _ended(process):
+            if session not in alive or _has_ended(process):
                 continue
-            if session in ours or (alive[session] is None and _descends(process, record)):
-                found.append(process)
+            if session in ours or (alive[session] is None and _belongs_to(process, record)):
+                processes.append(process)
         except (psutil.NoSuchProcess, ProcessLookupError):
             continue
         except (psutil.AccessDenied, PermissionError):
-            continue  # somebody else's
-    return tuple(found)
+            continue  # another user's
+    return tuple(processes)
 
 
-def _descends(process: psutil.Process, record: Record) -> bool:
-    if process.create_time() < min(each.started for each in record.processes) - _TOLERANCE:
+def _belongs_to(process: psutil.Process, record: ServerRecord) -> bool:
+    if process.create_time() < min(each.started_at for each in record.processes) - _TOLERANCE:
         return False
     return bool(process.environ().get(TOKEN) == record.token or process.cwd() == record.folder)
 
 
-def resident(record: Record, *, shared: bool = True) -> dict[str, int]:
-    """Bytes that each process of the server holds in memory with all that it started, by name.
+def resident_bytes(record: ServerRecord, *, shared: bool = True) -> dict[str, int]:
+    """Return the resident memory of each process of the server with its children, in bytes, by name.
 
-    What processes share counts in each of them; with `shared` false, each counts its part of it.
+    Shared memory counts fully in each process (RSS); with `shared` false, proportionally (PSS).
     """
-    found = {}
-    for started in record.processes:
-        if not leads(started):
+    sizes = {}
+    for leader in record.processes:
+        if not is_leader(leader):
             continue
-        alone = replace(record, processes=(started,))
-        # Some servers give each child a session of its own.
-        family = {*members(alone), *_children(started.pid)}
-        found[started.name] = sum(_memory(process, shared) for process in family)
-    return found
+        leader_record = replace(record, processes=(leader,))
+        # Some servers start each child in a new session.
+        family = {*members(leader_record), *_children(leader.pid)}
+        sizes[leader.name] = sum(_memory(process, shared) for process in family)
+    return sizes
 
 
 def _children(pid: int) -> list[psutil.Process]:
@@ -126,33 +131,33 @@ def _memory(process: psutil.Process, shared: bool) -> int:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How the processes of a server have ended: those that had to be killed, and those of them that are left."""
+class Termination:
+    """The result of terminating a server: the processes that were killed, and those of them that still run."""
 
     killed: tuple[psutil.Process, ...] = ()
-    left: tuple[psutil.Process, ...] = ()
+    survivors: tuple[psutil.Process, ...] = ()
 
 
-def end(record: Record, patience: float, pause: Callable[[float], None] = time.sleep) -> Ended:
-    """Ask every group of the server to end, and kill what has not after `patience` seconds."""
-    left: set[psutil.Process] = set()
+def terminate(record: ServerRecord, patience: float, sleep: Callable[[float], None] = time.sleep) -> Termination:
+    """Send every process group of the server its stop signal, and SIGKILL after `patience` seconds."""
+    remaining: set[psutil.Process] = set()
     killed: tuple[psutil.Process, ...] = ()
-    stops = {each.pid: each.stop for each in record.processes}
+    stops = {each.pid: each.stop_signal for each in record.processes}
     for kill, seconds in ((False, patience), (True, 10.0)):
-        left |= set(members(record))
-        killed = tuple(left) if kill else ()
-        _signal(left, {} if kill else stops)
+        remaining |= set(members(record))
+        killed = tuple(remaining) if kill else ()
+        _send_signals(remaining, {} if kill else stops)
         until = time.monotonic() + seconds
-        # A process on its way out no longer shows whose it is, so those that were found are kept in sight.
-        while left := {process for process in left | set(members(record)) if _lives(process)}:
+        # An ending process no longer shows its environment, so processes that were found stay in the set.
+        while remaining := {process for process in remaining | set(members(record)) if _is_alive(process)}:
             if time.monotonic() >= until:
                 break
-            pause(0.1)
-    return Ended(killed, tuple(left))
+            sleep(0.1)
+    return Termination(killed, tuple(remaining))
 
 
-def _signal(processes: Iterable[psutil.Process], stops: Mapping[int, int]) -> None:
-    """Send each process group the signal that its session asks for; SIGKILL where it asks for none."""
+def _send_signals(processes: Iterable[psutil.Process], stops: Mapping[int, int]) -> None:
+    """Send each process group the signal that `stops` has for its session, by default SIGKILL."""
     groups = {}
     for process in processes:
         try:
@@ -166,8 +171,8 @@ def _signal(processes: Iterable[psutil.Process], stops: Mapping[int, int]) -> No
             continue
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     try:
-        return bool(process.is_running() and not _ended(process))
+        return bool(process.is_running() and not _has_ended(process))
     except psutil.Error:
         return False

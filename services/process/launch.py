@@ -1,4 +1,4 @@
-"""Runs the commands of a server: its processes in sessions of their own, and what must run once before them."""
+"""Runs the commands of a server: its processes in separate sessions, and its one-time initialisation steps."""
 
 from __future__ import annotations
 
@@ -12,67 +12,67 @@ from pathlib import Path
 from typing import Any
 
 from springline.services.errors import DataExistsError, NotReadyError
-from springline.services.log_files import fresh
+from springline.services.log_files import rotate_log
 from springline.services.process.groups import TOKEN, start_time
-from springline.services.process.run_state import Started
-from springline.services.server import Once, Process, Server
+from springline.services.process.run_state import ProcessRecord
+from springline.services.server import InitStep, Process, Server
 
 
-def spawn(server: Server, process: Process, token: str, log: Path) -> Started:
-    """Start one process; what it prints goes to `log`."""
-    with _launching(server, process, token, log) as how:
-        child = subprocess.Popen(**how, start_new_session=True)
-    # A child that has ended already has no start time; then any will do, since it leads nothing.
-    return Started(process.name, child.pid, start_time(child.pid) or 0.0, str(log), int(process.stop))
+def spawn(server: Server, process: Process, token: str, log: Path) -> ProcessRecord:
+    """Start one process, with its output redirected to `log`."""
+    with _popen_arguments(server, process, token, log) as arguments:
+        child = subprocess.Popen(**arguments, start_new_session=True)
+    # A child that has already ended has no start time; any value will do, since it leads no session.
+    return ProcessRecord(process.name, child.pid, start_time(child.pid) or 0.0, str(log), int(process.stop_signal))
 
 
-def run_once(server: Server, once: Once, token: str, log: Path) -> None:
-    """Run a command to its end and remember that it ended well.
+def run_init_step(server: Server, step: InitStep, token: str, log: Path) -> None:
+    """Run an initialisation step to its end, and record its success in its stamp file.
 
-    Raises `NotReadyError` if it did not, and `DataExistsError`.
+    Raises `NotReadyError` if it failed, and `DataExistsError`.
     """
-    _make_room(server, once)
-    once.marker.touch()
-    with _launching(server, once, token, log) as how:
-        code = subprocess.run(**how, check=False).returncode
+    _clear_unfinished_output(server, step)
+    step.marker.touch()
+    with _popen_arguments(server, step, token, log) as arguments:
+        code = subprocess.run(**arguments, check=False).returncode
     if code:
-        raise NotReadyError(f"{server.name}: {once.name} ended with {code}", [log])
-    once.marker.replace(once.stamp)
+        raise NotReadyError(f"{server.name}: {step.name} ended with {code}", [log])
+    step.marker.replace(step.stamp)
 
 
-def _make_room(server: Server, once: Once) -> None:
-    """Remove what a command that was cut short left behind; raises `DataExistsError` if it may be more than that."""
-    folder = once.makes
+def _clear_unfinished_output(server: Server, step: InitStep) -> None:
+    """Delete the output of an interrupted step; raises `DataExistsError` if it may be complete data."""
+    folder = step.output_folder
     if folder is None or not folder.exists() or not any(folder.iterdir()):
         return
-    if not once.marker.exists():
+    if not step.marker.exists():
         raise DataExistsError(
-            f"{server.name}: {folder} holds data, and {once.stamp}, which tells that they are whole, is missing: "
-            f"nothing was changed. If they are whole, make that file: touch {once.stamp}\n"
+            f"{server.name}: {folder} holds data, and {step.stamp}, which tells that they are whole, is missing: "
+            f"nothing was changed. If they are whole, make that file: touch {step.stamp}\n"
             f"Else move the folder away, and {server.name} begins with an empty one."
         )
     shutil.rmtree(folder)
 
 
 @contextmanager
-def _launching(server: Server, what: Process | Once, token: str, log: Path) -> Iterator[dict[str, Any]]:
-    """How a command of the server is run: where, as whom, in which environment; it prints to the end of `log`.
+def _popen_arguments(server: Server, task: Process | InitStep, token: str, log: Path) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of `Popen` for a command of the server: folder, user, environment, output appended to `log`.
 
-    To its end, so that the log of a server that runs can be emptied.
+    Output is appended, so that the log of a running server can be truncated.
     """
-    with fresh(log).open("ab") as out:
-        how: dict[str, Any] = {
-            "args": what.command,
+    with rotate_log(log).open("ab") as out:
+        arguments: dict[str, Any] = {
+            "args": task.command,
             "cwd": server.folder,
-            "env": {**os.environ, **server.environment, **what.environment, TOKEN: token},
+            "env": {**os.environ, **server.environment, **task.environment, TOKEN: token},
             "stdin": subprocess.DEVNULL,
             "stdout": out,
             "stderr": out,
         }
         if server.user:
             user = pwd.getpwnam(server.user)
-            how |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+            arguments |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         try:
-            yield how
+            yield arguments
         except OSError as error:
-            raise NotReadyError(f"{server.name}: {what.command[0]} cannot be run: {error}") from error
+            raise NotReadyError(f"{server.name}: {task.command[0]} cannot be run: {error}") from error

@@ -1,4 +1,4 @@
-"""What is remembered of a running server, in one JSON file each under `run/`."""
+"""The records of running servers, one JSON file each under `run/`."""
 
 from __future__ import annotations
 
@@ -10,69 +10,69 @@ import msgspec
 
 from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import Codec
-from springline.persistence.private_files import private_folder
+from springline.persistence.private_files import create_private_folder
 from springline.services.errors import RunStateError
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """One process that was started: its id is also its session's and its first group's."""
+class ProcessRecord:
+    """One process that was started; its process id is also the id of its session and of its first process group."""
 
     name: str
     pid: int
-    started: float  # as the operating system tells it, seconds since 1970
+    started_at: float  # from the operating system, seconds since 1970
     log: str
-    stop: int = 15  # the signal that asks it to end
+    stop_signal: int = 15  # the signal that asks it to end
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One started server. `token` stands in the environment of all that it starts."""
+class ServerRecord:
+    """One started server; `token` is in the environment of all its processes."""
 
     server: str
     token: str
     folder: str
     address: str
     ports: Mapping[str, int]
-    processes: tuple[Started, ...]
+    processes: tuple[ProcessRecord, ...]
 
 
-_RECORDS: Codec[Record] = Codec(
-    Record, 1, "the record of a server", "the version of Springline that started it knows how to end it"
+_RECORD_CODEC: Codec[ServerRecord] = Codec(
+    ServerRecord, 1, "the record of a server", "the version of Springline that started it knows how to end it"
 )
 
 
-class Records:
+class ServerRecords:
     """The folder of records."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, server: str) -> Path:
-        """The file of one server's record."""
+        """Return the path of a server's record."""
         return self.folder / f"{server}.json"
 
     def names(self) -> tuple[str, ...]:
-        """The servers that have a record, running or not."""
+        """Return the servers that have a record, running or not."""
         return tuple(sorted(path.stem for path in self.folder.glob("*.json")))
 
-    def load(self, server: str) -> Record | None:
-        """The record of `server`, if it has one; raises `RunStateError`."""
+    def load(self, server: str) -> ServerRecord | None:
+        """Load the record of `server`, or None if it has none; raises `RunStateError` if the file is damaged."""
         path = self.path(server)
         try:
-            return _RECORDS.decode(path.read_bytes(), str(path))
+            return _RECORD_CODEC.decode(path.read_bytes(), str(path))
         except FileNotFoundError:
             return None
         except DecodeError as error:
             raise RunStateError(f"{error}: end {server} if it runs, and remove that file") from error
 
-    def save(self, record: Record) -> None:
-        """Write the record whole or not at all."""
-        private_folder(self.folder)
+    def save(self, record: ServerRecord) -> None:
+        """Write the record atomically."""
+        create_private_folder(self.folder)
         half = self.path(record.server).with_suffix(".half")
-        half.write_bytes(msgspec.json.format(_RECORDS.encode(record), indent=2) + b"\n")
+        half.write_bytes(msgspec.json.format(_RECORD_CODEC.encode(record), indent=2) + b"\n")
         half.replace(self.path(record.server))
 
     def forget(self, server: str) -> None:
-        """Remove the record of `server`."""
+        """Delete the record of `server`."""
         self.path(server).unlink(missing_ok=True)

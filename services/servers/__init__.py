@@ -1,1 +1,1 @@
-"""One file a server: what is run, in which environment, on which ports, and how to ask whether it is ready."""
+"""One module per server: its processes, environment, ports and readiness check."""

@@ -1,4 +1,4 @@
-"""Alluxio: master, job master, proxy, and workers each with a job worker and a ramdisk of its own."""
+"""Alluxio: master, job master, proxy, and workers, each with a job worker and a ramdisk."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 from functools import partial
 from pathlib import Path
 
-from springline.services.alluxio_api import missing
+from springline.services.alluxio_api import readiness_problem
 from springline.services.packages.jars import Jars
-from springline.services.packages.java import Java, find_java, spark_home
-from springline.services.server import Once, Process, Server
-from springline.services.settings import ServiceSettings, conf
+from springline.services.packages.java import ServerJava, find_java, spark_home
+from springline.services.server import InitStep, Process, Server
+from springline.services.settings import ServiceSettings, conf_path
 
 _HOST = "127.0.0.1"
-_PORTS_EACH = 5  # of a worker: RPC, pages; of its job worker: RPC, data, pages
+_PORTS_EACH = 5  # per worker: RPC, web; of its job worker: RPC, data, web
 _BOUND = (
     *("master", "master.web", "job.master", "job.master.web", "proxy.web"),
     *("worker", "worker.web", "job.worker", "job.worker.web"),
@@ -23,11 +23,11 @@ _OPENED = ("java.lang", "java.nio", "java.util", "sun.nio.ch", "jdk.internal.mis
 
 
 def alluxio(settings: ServiceSettings) -> Server:
-    """The server as `settings` want it."""
+    """Describe the server as configured by `settings`."""
     folder = settings.home / "alluxio"
     java = find_java(os.environ, settings.home)
     numbers = range(1, settings.alluxio_workers + 1)
-    on_hdfs = settings.alluxio_under.startswith("hdfs://")
+    on_hdfs = settings.alluxio_under_uri.startswith("hdfs://")
     run = partial(_command, settings, java, folder)
     return Server(
         name="alluxio",
@@ -47,7 +47,7 @@ def alluxio(settings: ServiceSettings) -> Server:
             Process("proxy", run("alluxio.proxy.AlluxioProxy", "128m")),
         ),
         environment={
-            # Otherwise it asks a cloud's address for a region, and waits for an answer.
+            # Otherwise it queries a cloud metadata address for a region, and waits for the timeout.
             "AWS_EC2_METADATA_DISABLED": "true",
         },
         ports={
@@ -62,14 +62,16 @@ def alluxio(settings: ServiceSettings) -> Server:
                 for offset in range(_PORTS_EACH * settings.alluxio_workers)
             },
         },
-        ready=partial(missing, settings.alluxio_web_port, settings.alluxio_proxy_port, settings.alluxio_workers),
+        readiness_problem=partial(
+            readiness_problem, settings.alluxio_web_port, settings.alluxio_proxy_port, settings.alluxio_workers
+        ),
         prepare=partial(_prepare, settings, folder),
-        once=(
-            Once(
+        init_steps=(
+            InitStep(
                 "format",
                 (*run("alluxio.cli.Format", "128m"), "master"),
                 folder / "formatted",
-                makes=_journal(folder),
+                output_folder=_journal(folder),
             ),
         ),
         after=("hdfs",) if on_hdfs else (),
@@ -77,7 +79,7 @@ def alluxio(settings: ServiceSettings) -> Server:
 
 
 def ramdisk(settings: ServiceSettings) -> Path:
-    """The folder with the workers' ramdisks, one folder each."""
+    """Return the folder with the workers' ramdisks, one folder each."""
     if settings.alluxio_ramdisk:
         return Path(settings.alluxio_ramdisk)
     memory = Path("/dev/shm")
@@ -90,7 +92,7 @@ def _journal(folder: Path) -> Path:
 
 
 def _properties(settings: ServiceSettings, folder: Path, number: int) -> dict[str, object]:
-    """What `alluxio-site.properties` leaves open; `number` is that of the worker."""
+    """Return the properties that `alluxio-site.properties` does not set; `number` is the number of the worker."""
     first = settings.alluxio_worker_port + _PORTS_EACH * (number - 1)
     return {
         **{f"{part}.hostname": _HOST for part in ("master", "job.master", "worker", "job.worker", "proxy", "user")},
@@ -109,22 +111,22 @@ def _properties(settings: ServiceSettings, folder: Path, number: int) -> dict[st
         "worker.tieredstore.level0.dirs.path": ramdisk(settings) / f"worker-{number}",
         "worker.tieredstore.level0.dirs.mediumtype": "MEM",
         "master.journal.folder": _journal(folder),
-        "master.mount.table.root.ufs": settings.alluxio_under or folder / "under",
-        # As a client of HDFS it would ask for three copies.
+        "master.mount.table.root.ufs": settings.alluxio_under_uri or folder / "under",
+        # As an HDFS client, Alluxio would request three copies by default.
         "master.mount.table.root.option.dfs.replication": settings.hdfs_replication,
         "home": folder,
         "work.dir": folder,
         "tmp.dirs": folder / "tmp",
         "logs.dir": folder / "logs",
-        "conf.dir": conf("alluxio"),
+        "conf.dir": conf_path("alluxio"),
     }
 
 
 def _command(
-    settings: ServiceSettings, java: Java, folder: Path, main: str, heap: str, number: int = 1
+    settings: ServiceSettings, java: ServerJava, folder: Path, main: str, heap: str, number: int = 1
 ) -> tuple[str, ...]:
     classpath: list[str | Path] = [settings.jars_folder / "alluxio" / "*"]
-    if settings.alluxio_under.startswith("hdfs://"):
+    if settings.alluxio_under_uri.startswith("hdfs://"):
         classpath += [settings.jars_folder / "alluxio-hdfs" / "*", *(spark_home() / "jars").glob("hadoop-client-*.jar")]
     return java.command(
         main,
@@ -132,7 +134,7 @@ def _command(
         classpath=classpath,
         options=(
             *(f"-Dalluxio.{key}={value}" for key, value in _properties(settings, folder, number).items()),
-            f"-Dlog4j2.configurationFile=file:{conf('log4j2.properties')}",
+            f"-Dlog4j2.configurationFile=file:{conf_path('log4j2.properties')}",
             f"-XX:MaxDirectMemorySize={heap}",
             "-Dorg.apache.jasper.compiler.disablejsr199=true",
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
@@ -142,11 +144,11 @@ def _command(
 
 def _prepare(settings: ServiceSettings, folder: Path) -> None:
     Jars(settings).folder("alluxio")
-    if settings.alluxio_under.startswith("hdfs://"):
+    if settings.alluxio_under_uri.startswith("hdfs://"):
         Jars(settings).folder("alluxio-hdfs")
     for own in ("under", "logs"):
         (folder / own).mkdir(exist_ok=True)
     for number in range(1, settings.alluxio_workers + 1):
-        place = ramdisk(settings) / f"worker-{number}"
-        place.mkdir(parents=True, exist_ok=True)
-        place.parent.chmod(0o700)
+        worker_folder = ramdisk(settings) / f"worker-{number}"
+        worker_folder.mkdir(parents=True, exist_ok=True)
+        worker_folder.parent.chmod(0o700)

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from springline.services.packages.jars import Jars
-from springline.services.packages.java import Java, find_java
-from springline.services.server import ANSWER_SECONDS, Once, Process, Server
-from springline.services.settings import ServiceSettings, conf
+from springline.services.packages.java import ServerJava, find_java
+from springline.services.server import ANSWER_SECONDS, InitStep, Process, Server
+from springline.services.settings import ServiceSettings, conf_path
 
 _SERVER = "org.apache.hadoop.hdfs.server"
-_PORTS_EACH = 3  # of a DataNode: data, IPC, HTTP
+_PORTS_EACH = 3  # per DataNode: data, IPC, HTTP
 _OPENED = ("java.lang", "java.nio", "sun.nio.ch", "java.util")
 
 
 def hdfs(settings: ServiceSettings) -> Server:
-    """The server as `settings` want it."""
+    """Describe the server as configured by `settings`."""
     folder = settings.home / "hdfs"
     java = find_java(os.environ, settings.home)
     return Server(
@@ -46,7 +46,7 @@ def hdfs(settings: ServiceSettings) -> Server:
             "NAMENODE_HTTP_PORT": str(settings.hdfs_http_port),
             "HDFS_FOLDER": str(folder),
             "HDFS_REPLICATION": str(settings.hdfs_replication),
-            **_datanode(settings, 1),  # what the NameNode reads of DataNodes it does not use
+            **_datanode(settings, 1),  # needed to read the configuration, not used by the NameNode
         },
         ports={
             "SPRINGLINE_HDFS_PORT": settings.hdfs_port,
@@ -56,8 +56,8 @@ def hdfs(settings: ServiceSettings) -> Server:
                 for offset in range(_PORTS_EACH * settings.hdfs_datanodes)
             },
         },
-        ready=partial(
-            _missing,
+        readiness_problem=partial(
+            _readiness_problem,
             settings.hdfs_http_port,
             {
                 name: int(_datanode(settings, number)["DATANODE_HTTP_PORT"])
@@ -65,25 +65,25 @@ def hdfs(settings: ServiceSettings) -> Server:
             },
         ),
         prepare=partial(_prepare, settings, folder),
-        once=(
-            Once(
+        init_steps=(
+            InitStep(
                 "format",
                 (
                     *_command(settings, java, folder, "namenode.NameNode", settings.hdfs_namenode_heap),
                     *("-format", "-nonInteractive"),
                 ),
                 folder / "formatted",
-                makes=folder / "namenode",
+                output_folder=folder / "namenode",
             ),
         ),
     )
 
 
-def _command(settings: ServiceSettings, java: Java, folder: Path, name: str, heap: str) -> tuple[str, ...]:
+def _command(settings: ServiceSettings, java: ServerJava, folder: Path, name: str, heap: str) -> tuple[str, ...]:
     return java.command(
         f"{_SERVER}.{name}",
         heap=heap,
-        classpath=(conf("hdfs"), folder / "pages", settings.jars_folder / "hdfs" / "*"),
+        classpath=(conf_path("hdfs"), folder / "pages", settings.jars_folder / "hdfs" / "*"),
         options=tuple(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     )
 
@@ -105,15 +105,17 @@ def _datanode(settings: ServiceSettings, number: int) -> dict[str, str]:
 
 def _prepare(settings: ServiceSettings, folder: Path) -> None:
     Jars(settings).folder("hdfs")
-    # The pages are not in the jars; without their folders nothing is served over HTTP, WebHDFS neither.
+    # The web pages are not in the jars; without their folders nothing is served over HTTP, including WebHDFS.
     for pages in ("hdfs", "datanode"):
         (folder / "pages" / "webapps" / pages).mkdir(parents=True, exist_ok=True)
 
 
-def _missing(http_port: int, datanodes: Mapping[str, int]) -> str:
-    """What a client would miss: the NameNode out of safe mode, every DataNode known to it and its blocks reported."""
-    state = _asked(http_port, "Hadoop:service=NameNode,name=FSNamesystemState")
-    info = _asked(http_port, "Hadoop:service=NameNode,name=NameNodeInfo")
+def _readiness_problem(http_port: int, datanodes: Mapping[str, int]) -> str:
+    """Return what is not ready, or an empty text: the NameNode must be out of safe mode, and every DataNode registered
+    with its blocks reported.
+    """
+    state = _query_jmx(http_port, "Hadoop:service=NameNode,name=FSNamesystemState")
+    info = _query_jmx(http_port, "Hadoop:service=NameNode,name=NameNodeInfo")
     if state is None or info is None or "LiveNodes" not in info:
         return "the NameNode does not answer"
     if state["FSState"] != "Operational":
@@ -121,27 +123,27 @@ def _missing(http_port: int, datanodes: Mapping[str, int]) -> str:
     minutes = (time.time() - info["NNStartedTimeInMillis"] / 1000) / 60
     live = {each["infoAddr"]: each for each in json.loads(info["LiveNodes"]).values()}
     for name, port in datanodes.items():
-        known = live.get(f"127.0.0.1:{port}")
-        # The NameNode goes on counting a DataNode that was killed a moment ago, so each is asked itself too.
-        if known is None or not _serves(port):
+        live_node = live.get(f"127.0.0.1:{port}")
+        # The NameNode still lists a DataNode that was killed a moment ago, so each DataNode is queried as well.
+        if live_node is None or not _is_serving(port):
             return f"{name} has not registered"
-        if not known["capacity"] or known["lastBlockReport"] > minutes:
+        if not live_node["capacity"] or live_node["lastBlockReport"] > minutes:
             return f"{name} has not reported its blocks"
     return ""
 
 
-def _serves(http_port: int) -> bool:
-    told = _asked(http_port, "Hadoop:service=DataNode,name=DataNodeInfo")
-    if told is None:
+def _is_serving(http_port: int) -> bool:
+    info = _query_jmx(http_port, "Hadoop:service=DataNode,name=DataNodeInfo")
+    if info is None:
         return False
-    actors = json.loads(told.get("BPServiceActorInfo") or "[]")  # missing while it starts
+    actors = json.loads(info.get("BPServiceActorInfo") or "[]")  # missing while it starts
     return bool(actors) and all(actor["ActorState"] == "RUNNING" for actor in actors)
 
 
-def _asked(http_port: int, bean: str) -> dict[str, Any] | None:
+def _query_jmx(http_port: int, bean: str) -> dict[str, Any] | None:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/jmx?qry={bean}", timeout=ANSWER_SECONDS) as answer:
-            (found,) = json.load(answer)["beans"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/jmx?qry={bean}", timeout=ANSWER_SECONDS) as response:
+            (attributes,) = json.load(response)["beans"]
     except (OSError, ValueError):
         return None
-    return dict(found)
+    return dict(attributes)

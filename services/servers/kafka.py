@@ -8,17 +8,17 @@ import os
 from functools import partial
 
 from springline.services.packages.jars import Jars
-from springline.services.packages.java import Java, find_java
-from springline.services.process.ports import listens
-from springline.services.server import ANSWER_SECONDS, Once, Process, Server
-from springline.services.settings import ServiceSettings, conf
+from springline.services.packages.java import ServerJava, find_java
+from springline.services.process.ports import is_listening
+from springline.services.server import ANSWER_SECONDS, InitStep, Process, Server
+from springline.services.settings import ServiceSettings, conf_path
 
 
 def kafka(settings: ServiceSettings) -> Server:
-    """The server as `settings` want it."""
+    """Describe the server as configured by `settings`."""
     folder = settings.home / "kafka"
     java = find_java(os.environ, settings.home)
-    properties = str(conf("kafka") / "server.properties")
+    properties = str(conf_path("kafka") / "server.properties")
     return Server(
         name="kafka",
         address=f"127.0.0.1:{settings.kafka_port}",
@@ -35,14 +35,14 @@ def kafka(settings: ServiceSettings) -> Server:
             "SPRINGLINE_KAFKA_PORT": settings.kafka_port,
             "SPRINGLINE_KAFKA_CONTROLLER_PORT": settings.kafka_controller_port,
         },
-        ready=partial(_missing, settings.kafka_port),
+        readiness_problem=partial(_readiness_problem, settings.kafka_port),
         prepare=partial(_prepare, settings),
-        once=(
-            Once(
+        init_steps=(
+            InitStep(
                 "format",
                 (
                     *_command(settings, java, "kafka.tools.StorageTool"),
-                    *("format", "--standalone", "--ignore-formatted", "-t", _cluster(settings), "-c", properties),
+                    *("format", "--standalone", "--ignore-formatted", "-t", _cluster_id(settings), "-c", properties),
                 ),
                 folder / "formatted",
             ),
@@ -50,27 +50,27 @@ def kafka(settings: ServiceSettings) -> Server:
     )
 
 
-def _command(settings: ServiceSettings, java: Java, main: str) -> tuple[str, ...]:
+def _command(settings: ServiceSettings, java: ServerJava, main: str) -> tuple[str, ...]:
     return java.command(
         main,
         heap=settings.kafka_heap,
         classpath=(settings.jars_folder / "kafka" / "*",),
-        options=(f"-Dlog4j2.configurationFile=file:{conf('log4j2.properties')}",),
+        options=(f"-Dlog4j2.configurationFile=file:{conf_path('log4j2.properties')}",),
     )
 
 
-def _cluster(settings: ServiceSettings) -> str:
-    """The cluster's id: 22 characters that are the same for the same home."""
+def _cluster_id(settings: ServiceSettings) -> str:
+    """Return the cluster id: 22 characters, derived from the home folder."""
     mark = hashlib.sha256(str(settings.home).encode()).digest()[:16]
-    return "s" + base64.urlsafe_b64encode(mark).decode().rstrip("=")[1:]  # it may not begin with a dash
+    return "s" + base64.urlsafe_b64encode(mark).decode().rstrip("=")[1:]  # it must not begin with a dash
 
 
 def _prepare(settings: ServiceSettings) -> None:
     Jars(settings).folder("kafka")
 
 
-def _missing(port: int) -> str:
-    if not listens(port):  # of which the client would think for longer and longer
+def _readiness_problem(port: int) -> str:
+    if not is_listening(port):  # the client would retry with growing delays
         return f"nothing listens on port {port}"
 
     from kafka import KafkaAdminClient

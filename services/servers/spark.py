@@ -1,4 +1,4 @@
-"""Spark's own cluster: a standalone master and workers, for `SPRINGLINE_CONNECT_MASTER=spark://…`."""
+"""A Spark standalone cluster: a master and workers, for `SPRINGLINE_SPARK_CONNECT_MASTER=spark://…`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from springline.persistence.profile import import_root
 from springline.services.packages.java import find_java, spark_home
 from springline.services.server import ANSWER_SECONDS, Process, Server
 from springline.services.settings import ServiceSettings
-from springline.spark_jobs.jvm.class_archive import sharing
+from springline.spark_jobs.jvm.class_archive import class_sharing_options
 
 _DEPLOY = "org.apache.spark.deploy"
 
 
 def spark(settings: ServiceSettings) -> Server:
-    """The server as `settings` want it."""
+    """Describe the server as configured by `settings`."""
     folder = settings.home / "spark"
     java = find_java(os.environ, settings.home)
     home = spark_home()
@@ -54,9 +54,9 @@ def spark(settings: ServiceSettings) -> Server:
         environment={
             **java.environment(os.environ.get("PATH", "")),
             "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",  # else its pages are there for everybody
+            "SPARK_LOCAL_IP": "127.0.0.1",  # otherwise its web UI listens on all interfaces
             "SPARK_DAEMON_MEMORY": settings.spark_heap,
-            "SPARK_DAEMON_JAVA_OPTS": f"-XX:+UseSerialGC {sharing(java.home)}",
+            "SPARK_DAEMON_JAVA_OPTS": f"-XX:+UseSerialGC {class_sharing_options(java.home)}",
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(import_root()),
         },
@@ -68,14 +68,14 @@ def spark(settings: ServiceSettings) -> Server:
                 for offset in range(2 * settings.spark_workers)
             },
         },
-        ready=partial(_missing, settings.spark_web_port, settings.spark_workers),
+        readiness_problem=partial(_readiness_problem, settings.spark_web_port, settings.spark_workers),
     )
 
 
-def _missing(web_port: int, workers: int) -> str:
+def _readiness_problem(web_port: int, workers: int) -> str:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/json/", timeout=ANSWER_SECONDS) as answer:
-            state = json.load(answer)
+        with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/json/", timeout=ANSWER_SECONDS) as response:
+            state = json.load(response)
     except (OSError, ValueError):
         return "the master does not answer"
     alive = state["aliveworkers"]

@@ -1,4 +1,4 @@
-"""The Spark Connect server: one long-lived Spark session that all tasks talk to."""
+"""The Spark Connect server: one long-running Spark application that all tasks connect to."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from springline.services.packages.jars import Jars
 from springline.services.packages.java import find_java, spark_home
 from springline.services.server import ANSWER_SECONDS, Process, Server
 from springline.services.settings import ServiceSettings
-from springline.spark_jobs.jvm.class_archive import sharing
+from springline.spark_jobs.jvm.class_archive import class_sharing_options
 
-# Alluxio inside Spark. A read that a worker died under is given up after seconds (3 minutes otherwise), and a write
-# goes to a worker that need not evict for it, by news of a second ago.
+# Alluxio's client in Spark. A read from a worker that died fails after seconds (by default, 3 minutes), and a write
+# goes to a worker that does not need to evict, according to a worker list that is at most one second old.
 ALLUXIO_CLIENT = {
     "spark.hadoop.fs.alluxio.impl": "alluxio.hadoop.FileSystem",
     "spark.hadoop.alluxio.user.rpc.retry.max.duration": "10s",
@@ -33,40 +33,40 @@ _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 def spark_connect(settings: ServiceSettings) -> Server:
-    """The server as `settings` want it."""
+    """Describe the server as configured by `settings`."""
     folder = settings.home / "spark-connect"
     java = find_java(os.environ, settings.home)
     spark = spark_home()
     scratch = folder / "local"
     conf = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(settings.connect_port),
+        "spark.connect.grpc.binding.port": str(settings.spark_connect_port),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(scratch),
-        "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}" {sharing(java.home)}',
+        "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}" {class_sharing_options(java.home)}',
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
-        # A client decides; left alone it would ask for three.
+        # Set by the client; the default would be three.
         "spark.hadoop.dfs.replication": str(settings.hdfs_replication),
-        **(_alluxio(settings) if settings.connect_alluxio else {}),
+        **(_alluxio(settings) if settings.spark_connect_alluxio else {}),
     }
     return Server(
         name="spark-connect",
-        address=f"sc://127.0.0.1:{settings.connect_port}",
+        address=f"sc://127.0.0.1:{settings.spark_connect_port}",
         folder=folder,
         processes=(
             Process(
                 "server",
                 (
-                    # Whoever starts it may be a client of one, and then a second address would be in the way.
+                    # The caller may be a Spark Connect client itself, and its address would conflict.
                     *("env", "-u", "SPARK_REMOTE"),
                     str(spark / "bin" / "spark-submit"),
                     *("--class", _CLASS, "--name", "Springline"),
-                    *("--master", settings.connect_master, "--driver-memory", settings.connect_memory),
+                    *("--master", settings.spark_connect_master, "--driver-memory", settings.spark_connect_memory),
                     *(part for key, value in conf.items() for part in ("--conf", f"{key}={value}")),
                     "spark-internal",
                 ),
@@ -79,15 +79,15 @@ def spark_connect(settings: ServiceSettings) -> Server:
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(import_root()),
         },
-        ports={"SPRINGLINE_CONNECT_PORT": settings.connect_port},
-        ready=partial(_missing, settings.connect_port),
+        ports={"SPRINGLINE_SPARK_CONNECT_PORT": settings.spark_connect_port},
+        readiness_problem=partial(_readiness_problem, settings.spark_connect_port),
         prepare=partial(_prepare, settings, scratch),
-        after=("spark",) if settings.connect_master.startswith("spark://") else (),
+        after=("spark",) if settings.spark_connect_master.startswith("spark://") else (),
     )
 
 
 def _alluxio(settings: ServiceSettings) -> dict[str, str]:
-    """What lets Spark read and write alluxio:// addresses, pinned until the platform has persisted it."""
+    """Return the settings with which Spark reads and writes alluxio:// URIs; files stay pinned until persisted."""
     client = str(settings.jars_folder / "spark" / "*")
     return {
         "spark.driver.extraClassPath": client,
@@ -99,19 +99,19 @@ def _alluxio(settings: ServiceSettings) -> dict[str, str]:
 
 
 def _prepare(settings: ServiceSettings, scratch: Path) -> None:
-    shutil.rmtree(scratch, ignore_errors=True)  # of one that was killed
+    shutil.rmtree(scratch, ignore_errors=True)  # left by a server that was killed
     scratch.mkdir(parents=True)
-    if settings.connect_alluxio:
+    if settings.spark_connect_alluxio:
         Jars(settings).folder("spark")
 
 
-def _missing(port: int) -> str:
+def _readiness_problem(port: int) -> str:
     import grpc
     from pyspark.sql.connect.proto import AnalyzePlanRequest, SparkConnectServiceStub
 
     request = AnalyzePlanRequest(session_id="00000000-0000-4000-8000-000000000000")
     request.spark_version.SetInParent()
-    # A connection of its own: one that others in this process share would wait longer after each refusal, up to 2 min.
+    # A separate connection: one shared in this process would wait longer after each refusal, up to 2 min.
     with grpc.insecure_channel(f"127.0.0.1:{port}", [("grpc.use_local_subchannel_pool", 1)]) as channel:
         try:
             stub = SparkConnectServiceStub(channel)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Apache ZooKeeper, from the jars that PySpark ships: the channel of back-pressure's patent, nothing else needs it."""
+"""Apache ZooKeeper, from PySpark's jars; needed only for the signal channel of the back-pressure patent."""
 
 from __future__ import annotations
 
@@ -8,23 +8,32 @@ from functools import partial
 from pathlib import Path
 
 from springline.services.packages.java import find_java, spark_home
-from springline.services.process.ports import listens
+from springline.services.process.ports import is_listening
 from springline.services.server import Process, Server
-from springline.services.settings import ServiceSettings, conf
+from springline.services.settings import ServiceSettings, conf_path
 
 _MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
-_NEEDED = ("zookeeper*", "slf4j-api*", "log4j-*", "netty-*", "metrics-core*", "snappy-java*", "commons-*", "jcl-over*")
+_JAR_PATTERNS = (
+    "zookeeper*",
+    "slf4j-api*",
+    "log4j-*",
+    "netty-*",
+    "metrics-core*",
+    "snappy-java*",
+    "commons-*",
+    "jcl-over*",
+)
 
 
 def zookeeper(settings: ServiceSettings) -> Server:
-    """The server as `settings` want it."""
+    """Describe the server as configured by `settings`."""
     folder = settings.home / "zookeeper"
-    jars = sorted(jar for pattern in _NEEDED for jar in (spark_home() / "jars").glob(f"{pattern}.jar"))
+    jars = sorted(jar for pattern in _JAR_PATTERNS for jar in (spark_home() / "jars").glob(f"{pattern}.jar"))
     command = find_java(os.environ, settings.home).command(
         _MAIN,
         heap=settings.zookeeper_heap,
         classpath=jars,
-        options=(f"-Dlog4j2.configurationFile=file:{conf('log4j2.properties')}",),
+        options=(f"-Dlog4j2.configurationFile=file:{conf_path('log4j2.properties')}",),
     )
     return Server(
         name="zookeeper",
@@ -33,18 +42,18 @@ def zookeeper(settings: ServiceSettings) -> Server:
         processes=(Process("server", (*command, str(folder / "zoo.cfg"))),),
         environment={},
         ports={"SPRINGLINE_ZOOKEEPER_PORT": settings.zookeeper_port},
-        ready=partial(_missing, settings.zookeeper_port),
+        readiness_problem=partial(_readiness_problem, settings.zookeeper_port),
         prepare=partial(_prepare, folder, settings.zookeeper_port),
     )
 
 
 def _prepare(folder: Path, port: int) -> None:
     here = f"dataDir={folder / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
-    (folder / "zoo.cfg").write_text((conf("zookeeper") / "zoo.cfg").read_text() + here)
+    (folder / "zoo.cfg").write_text((conf_path("zookeeper") / "zoo.cfg").read_text() + here)
 
 
-def _missing(port: int) -> str:
-    if not listens(port):
+def _readiness_problem(port: int) -> str:
+    if not is_listening(port):
         return f"nothing listens on port {port}"
 
     from kazoo.client import KazooClient

@@ -1,1 +1,1 @@
-"""The code of operations: its hashed version, what it depends on, Python functions in Spark expressions."""
+"""The code of operations: its version (a hash), its dependencies, Python UDFs in Spark expressions."""

@@ -1,4 +1,4 @@
-"""Syntax trees of code as it stands in its file, stripped of what does not change what it does."""
+"""Syntax trees of source code, stripped of everything that does not affect its behaviour."""
 
 from __future__ import annotations
 
@@ -12,50 +12,53 @@ from springline.spark_jobs.errors import CodeVersionError
 
 
 def trees_of(code: CodeType) -> list[ast.AST]:
-    """The definition that `code` was compiled from; several where lambdas share a line."""
+    """Return the definition that `code` was compiled from; several if lambdas share a line.
+
+    Raises `CodeVersionError` if the source cannot be read or no longer matches.
+    """
     lines = linecache.getlines(code.co_filename)
     if not lines:
         raise CodeVersionError(f"{code.co_filename}: the source of {code.co_name} cannot be read; put it into a file")
     if code.co_name == "<lambda>":
-        found = [node for node in ast.walk(ast.parse("".join(lines))) if _is_lambda(node, code.co_firstlineno)]
+        nodes = [node for node in ast.walk(ast.parse("".join(lines))) if _is_lambda(node, code.co_firstlineno)]
     else:
-        found = [node for node in _block(code, lines) if _is_function(node, code.co_name)]
-    if not found:
+        nodes = [node for node in _parse_block(code, lines) if _is_function(node, code.co_name)]
+    if not nodes:
         raise CodeVersionError(
             f"{code.co_filename}:{code.co_firstlineno}: {code.co_name} is no longer there; start anew"
         )
-    return found
+    return nodes
 
 
 def tree_of_class(cls: type) -> ast.AST:
-    """The definition of `cls`."""
+    """Return the definition of `cls`; raises `CodeVersionError` if its source cannot be read."""
     try:
-        return _parsed(inspect.getsource(cls))
+        return _parse_statement(inspect.getsource(cls))
     except (OSError, TypeError) as error:
         raise CodeVersionError(f"{cls.__module__}:{cls.__qualname__}: its source cannot be read: {error}") from error
 
 
 def binding(module: ast.Module, name: str) -> ast.expr | tuple[str, str] | None:
-    """What `name` is bound to at the top of a module: an expression, or (module, name) that it is imported from."""
-    found: ast.expr | tuple[str, str] | None = None
+    """Return what `name` is bound to at module level: an expression, or the (module, name) that it is imported from."""
+    value: ast.expr | tuple[str, str] | None = None
     for node in module.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                found = node.value
+                value = node.value
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
-                    found = (node.module, alias.name)
-    return found
+                    value = (node.module, alias.name)
+    return value
 
 
-def stripped(tree: ast.AST, *, drop: Callable[[ast.expr], bool]) -> ast.AST:
-    """`tree` without docstrings, annotations of functions, and the decorators that `drop` names."""
-    return _Bare(drop).visit(tree)  # type: ignore[no-any-return]
+def strip_tree(tree: ast.AST, *, drop: Callable[[ast.expr], bool]) -> ast.AST:
+    """Remove docstrings, annotations of functions, and the decorators for which `drop` is true, from `tree`."""
+    return _TreeStripper(drop).visit(tree)  # type: ignore[no-any-return]
 
 
-class _Bare(ast.NodeTransformer):
+class _TreeStripper(ast.NodeTransformer):
     def __init__(self, drop: Callable[[ast.expr], bool]) -> None:
         self._drop = drop
 
@@ -78,30 +81,30 @@ class _Bare(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-_UNSAID = ("ctx", "type_comment", "kind", "type_ignores")
+_IGNORED_FIELDS = ("ctx", "type_comment", "kind", "type_ignores")
 
 
-def canonical(node: object) -> str:
-    """The text of a tree, the same under every version of Python."""
+def canonical_text(node: object) -> str:
+    """Return the text of a tree, identical under every version of Python."""
     if isinstance(node, ast.AST):
-        fields = ((name, value) for name, value in ast.iter_fields(node) if name not in _UNSAID)
-        said = (f"{name}={canonical(value)}" for name, value in fields if value is not None and value != [])
-        return f"{type(node).__name__}({','.join(said)})"
+        fields = ((name, value) for name, value in ast.iter_fields(node) if name not in _IGNORED_FIELDS)
+        parts = (f"{name}={canonical_text(value)}" for name, value in fields if value is not None and value != [])
+        return f"{type(node).__name__}({','.join(parts)})"
     if isinstance(node, list):
-        return f"[{','.join(map(canonical, node))}]"
+        return f"[{','.join(map(canonical_text, node))}]"
     return repr(node)
 
 
-def _block(code: CodeType, lines: list[str]) -> list[ast.AST]:
-    """What begins on the first line of `code`; its lines alone are parsed, which is quick."""
+def _parse_block(code: CodeType, lines: list[str]) -> list[ast.AST]:
+    """Parse only the block that begins on the first line of `code`, which is fast."""
     try:
-        return [_parsed("".join(inspect.getblock(lines[code.co_firstlineno - 1 :])))]
+        return [_parse_statement("".join(inspect.getblock(lines[code.co_firstlineno - 1 :])))]
     except SyntaxError:
         return []
 
 
-def _parsed(block: str) -> ast.AST:
-    """The one statement of an indented block; its strings keep their lines as they stand."""
+def _parse_statement(block: str) -> ast.AST:
+    """Parse the only statement of an indented block, without changing multi-line strings."""
     if not block[:1].isspace():
         return ast.parse(block).body[0]
     return ast.parse(f"if True:\n{block}").body[0].body[0]  # type: ignore[attr-defined,no-any-return]

@@ -1,9 +1,9 @@
-"""Python UDFs of modules with operations: made where they are used, and sent to Spark with their code.
+"""Python UDFs of modules with operations: created at each use, and sent to Spark with their code.
 
-PySpark makes a UDF for the kind of session that there is when its line runs. A module's own lines run when it is
-imported: in Airflow's DAG processor, where there is no session, and in a task before its session. There
-`@F.udf("long")` cannot be made at all, and `@F.udf(LongType())` is made for a session of this process, which Spark
-Connect is none of. So, while such a module is imported, what it calls a UDF is a `LateUdf`.
+PySpark creates a UDF for the kind of session that exists at that moment. Module-level code runs at import: in Airflow's
+DAG processor, where there is no session, and in a task before its session exists. There `@F.udf("long")` fails, and
+`@F.udf(LongType())` creates a UDF for a session of this process, which does not work with Spark Connect. Therefore,
+while such a module is imported, PySpark's UDF functions return a `LateUdf`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLATFORM = "springline"
 
 
 class LateUdf:
-    """A UDF that is made at each use, for the session that is active then."""
+    """A UDF that is created at each use, for the session that is active then."""
 
     def __init__(self, make: Callable[[], Any], function: Any) -> None:
         self._make = make
@@ -33,23 +33,23 @@ class LateUdf:
         return self._make()(*columns, **named)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_make":  # of a copy that is just being made, say
+        if name.startswith("__") or name == "_make":  # for example while a copy is being constructed
             raise AttributeError(name)
         return getattr(self._make(), name)
 
     def asNondeterministic(self) -> LateUdf:
-        """As PySpark's."""
+        """Like PySpark's method."""
         return LateUdf(lambda: self._make().asNondeterministic(), self.__wrapped__)  # type: ignore[attr-defined]
 
     def asDeterministic(self) -> LateUdf:
-        """As PySpark's, of a table function."""
+        """Like PySpark's method of table functions."""
         return LateUdf(lambda: self._make().asDeterministic(), self.__wrapped__)  # type: ignore[attr-defined]
 
 
 class _LateMaker:
-    """What stands for a function of PySpark's that makes UDFs, called or as a decorator, with arguments or without.
+    """Replaces a PySpark function that creates UDFs, called or used as a decorator, with or without arguments.
 
-    A module that imported it by name keeps it; for the version of an operation it is the function that it stands for.
+    A module that imported it by name keeps it; in the version of an operation it counts as the original function.
     """
 
     def __init__(self, maker: Callable[..., Any]) -> None:
@@ -65,52 +65,56 @@ class _LateMaker:
 
 @contextmanager
 def late_udfs() -> Iterator[None]:
-    """Within, PySpark's functions and decorators that make UDFs make a `LateUdf`."""
+    """Make PySpark's functions and decorators that create UDFs return a `LateUdf` inside the context."""
     from pyspark.sql import functions
     from pyspark.sql.functions import builtin
 
-    own = {(module, name): getattr(module, name) for module in (functions, builtin) for name in _MAKERS}
-    for (module, name), maker in own.items():
+    originals = {(module, name): getattr(module, name) for module in (functions, builtin) for name in _MAKERS}
+    for (module, name), maker in originals.items():
         setattr(module, name, _LateMaker(maker))
     try:
         yield
     finally:
-        for (module, name), maker in own.items():
+        for (module, name), maker in originals.items():
             setattr(module, name, maker)
 
 
-def is_platform(module: str) -> bool:
-    """Whether a module of this name is of this platform, which Spark's servers have."""
+def is_platform_module(module: str) -> bool:
+    """Return whether a module of this name belongs to this platform, which is installed on Spark's servers."""
     return module.partition(".")[0] == _PLATFORM
 
 
 def send_by_value(module: ModuleType) -> None:
-    """Have what a module and its package define sent to Spark's workers as it is here, and what they use of one's own.
+    """Send the definitions of a module and its package, and the user code that they use, to Spark's workers by value.
 
-    Otherwise a worker imports the module by its name: one that lacks it fails, and one that imported it before goes on
-    with the old code.
+    Otherwise a worker imports the module by name: a worker that lacks it fails, and one that imported it before keeps
+    using the old code.
     """
     from pyspark.cloudpickle import register_pickle_by_value
 
     package = sys.modules[module.__name__.partition(".")[0]]
-    waiting, known = [module, package], set[str]()
-    while waiting:
-        each = waiting.pop()
-        if each.__name__ not in known and (each is package or _is_ones_own(each)) and not is_platform(each.__name__):
-            known.add(each.__name__)
+    pending, visited = [module, package], set[str]()
+    while pending:
+        each = pending.pop()
+        if (
+            each.__name__ not in visited
+            and (each is package or _is_user_code(each))
+            and not is_platform_module(each.__name__)
+        ):
+            visited.add(each.__name__)
             register_pickle_by_value(each)  # type: ignore[no-untyped-call]
-            waiting += _modules_of(each)
+            pending += _modules_of(each)
 
 
 def _modules_of(module: ModuleType) -> Iterator[ModuleType]:
-    """The modules that a module's names stand for, or come from."""
+    """Yield the modules that a module's names refer to or come from."""
     for value in vars(module).values():
         name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
         if isinstance(name, str) and name in sys.modules:
             yield sys.modules[name]
 
 
-def _is_ones_own(module: ModuleType) -> bool:
-    """Whether a module lies outside of Python's libraries."""
+def _is_user_code(module: ModuleType) -> bool:
+    """Return whether a module is user code, not part of a library."""
     file = getattr(module, "__file__", None)
     return bool(file) and library_folder(Path(str(file)).resolve()) is None

@@ -1,1 +1,1 @@
-"""The commands about operations and about landing files."""
+"""The commands for operations, landing files and the class archive."""

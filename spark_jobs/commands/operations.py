@@ -1,4 +1,4 @@
-"""Commands about operations: list them, show one, run some."""
+"""Commands for operations: list them, show one, run some."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ import typer
 from rich import box
 from rich.table import Table
 
-from springline.persistence.commands.arguments import Json, parameters_of
+from springline.persistence.commands.arguments import Json, parse_parameters
 from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import open_platform
-from springline.persistence.text.formatting import say_bytes, say_seconds
+from springline.persistence.text.formatting import format_bytes, format_seconds
 from springline.persistence.text.terminal import console, print, print_json, progress
 from springline.spark_jobs.landing import parse_days
-from springline.spark_jobs.materialize import produce
-from springline.spark_jobs.operations import RegisteredOperation, Registry, load_operations
+from springline.spark_jobs.materialize import materialize
+from springline.spark_jobs.operations import OperationRegistry, RegisteredOperation, load_operations
 from springline.spark_jobs.runner import make_runner
 from springline.spark_jobs.settings import JobSettings
 
 
 def list_operations(as_json: Json = False) -> None:
-    """List the registered operations with the lineage that they declare, makers of sources first."""
+    """List the registered operations with their declared lineage, producers before consumers."""
     registry = load_operations(JobSettings().operations)
-    declared = list(registry.in_order())
+    operations = list(registry.topological_order())
     if as_json:
-        print_json([_declaration(registry, each) for each in declared])
+        print_json([_declaration(registry, each) for each in operations])
     else:
-        console().print(_table(declared))
+        console().print(_table(operations))
 
 
 def show(
     name: Annotated[str, typer.Argument(help="An operation, as `springline operation list` names it")],
     as_json: Json = False,
 ) -> None:
-    """Show what an operation declares, its description and the version of its code."""
+    """Show the declaration of an operation, its description and the version of its code."""
     registry = load_operations(JobSettings().operations)
-    declared = registry.get(name)
+    operation = registry.get(name)
     if as_json:
-        print_json(_declaration(registry, declared))
+        print_json(_declaration(registry, operation))
         return
-    console().print(_table([declared]))
-    print(f"{declared.doc}\nCode version {declared.version}; parameters: {', '.join(declared.parameters)}.")
+    console().print(_table([operation]))
+    print(f"{operation.doc}\nCode version {operation.version}; parameters: {', '.join(operation.parameters)}.")
 
 
 def run(
@@ -54,59 +54,59 @@ def run(
     strategy: Annotated[Strategy, typer.Option(help="When to persist what is made")] = Strategy.ASYNC_AND_SYNC,
     as_json: Json = False,
 ) -> None:
-    """Run operations: each reads the newest generations of its sources and commits one of its output."""
-    params = parameters_of(param)
+    """Run operations; each reads the newest generations of its sources and commits a generation of its output."""
+    params = parse_parameters(param)
     settings = JobSettings()
     with (
         progress("starting", quiet=as_json) as say,
         closing(make_runner(settings)) as runner,
-        closing(open_platform(runner=runner, who="command line")) as platform,
+        closing(open_platform(runner=runner, actor="command line")) as platform,
     ):
-        wanted = _wanted(runner.registry, names or [], all_)
-        made = []
+        operation_names = _select_names(runner.registry, names or [], all_)
+        datasets = []
         for date in _dates(ds):
-            for name in wanted:
+            for name in operation_names:
                 say(f"running {' of '.join([name, *date.values()])}")
-                made.append(produce(platform, name, {**params, **date}, strategy=strategy))
+                datasets.append(materialize(platform, name, {**params, **date}, strategy=strategy))
                 if not as_json:
-                    _say(made[-1])
+                    _print_dataset(datasets[-1])
     if as_json:
-        print_json([_row(dataset) for dataset in made])
+        print_json([_dataset_fields(dataset) for dataset in datasets])
 
 
-def _table(listed: Sequence[RegisteredOperation]) -> Table:
+def _table(operations: Sequence[RegisteredOperation]) -> Table:
     table = Table("operation", "reads", "makes", "", box=box.SIMPLE, padding=(0, 0), pad_edge=False)
-    for declared in listed:
-        sources = "\n".join(declared.sources.values()) or "(from outside)"
-        table.add_row(declared.name, sources, declared.output, "\n".join(_marks(declared)))
+    for operation in operations:
+        sources = "\n".join(operation.sources.values()) or "(from outside)"
+        table.add_row(operation.name, sources, operation.output, "\n".join(_flags(operation)))
     return table
 
 
-def _marks(declared: RegisteredOperation) -> list[str]:
-    marks = {
-        "not idempotent": not declared.idempotent,
-        "checkpoint": declared.checkpoint,
-        "temporary": declared.temporary,
+def _flags(operation: RegisteredOperation) -> list[str]:
+    flags = {
+        "not idempotent": not operation.idempotent,
+        "checkpoint": operation.checkpoint,
+        "temporary": operation.temporary,
     }
-    return [mark for mark, holds in marks.items() if holds]
+    return [flag for flag, is_set in flags.items() if is_set]
 
 
-def _wanted(registry: Registry, names: Sequence[str], everything: bool) -> list[str]:
-    if everything == bool(names):
+def _select_names(registry: OperationRegistry, names: Sequence[str], all_operations: bool) -> list[str]:
+    if all_operations == bool(names):
         raise ValueError("name the operations to run, or give --all")
-    return [registry.get(name).name for name in names] or [declared.name for declared in registry.in_order()]
+    return [registry.get(name).name for name in names] or [operation.name for operation in registry.topological_order()]
 
 
 def _dates(text: str) -> list[dict[str, str]]:
     return [{"ds": day.isoformat()} for day in parse_days(text)] if text else [{}]
 
 
-def _say(dataset: Dataset) -> None:
-    took = say_seconds(dataset.made_seconds or 0.0)
-    print(f"{dataset.ref}: {dataset.rows or 0:,} rows, {say_bytes(dataset.bytes)}, in {took}", flush=True)
+def _print_dataset(dataset: Dataset) -> None:
+    duration = format_seconds(dataset.made_seconds or 0.0)
+    print(f"{dataset.ref}: {dataset.rows or 0:,} rows, {format_bytes(dataset.bytes)}, in {duration}", flush=True)
 
 
-def _row(dataset: Dataset) -> dict[str, Any]:
+def _dataset_fields(dataset: Dataset) -> dict[str, Any]:
     return {
         "dataset": str(dataset.ref),
         "operation": dataset.call.name if dataset.call else None,
@@ -119,18 +119,18 @@ def _row(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _declaration(registry: Registry, declared: RegisteredOperation) -> dict[str, Any]:
+def _declaration(registry: OperationRegistry, operation: RegisteredOperation) -> dict[str, Any]:
     return {
-        "name": declared.name,
-        "doc": declared.doc,
-        "sources": dict(declared.sources),
-        "output": declared.output,
-        "after": list(registry.edges[declared.name]),
-        "outside": list(registry.outside(declared.name)),
-        "idempotent": declared.idempotent,
-        "checkpoint": declared.checkpoint,
-        "temporary": declared.temporary,
-        "options": dict(declared.options),
-        "parameters": list(declared.parameters),
-        "version": declared.version,
+        "name": operation.name,
+        "doc": operation.doc,
+        "sources": dict(operation.sources),
+        "output": operation.output,
+        "after": list(registry.edges[operation.name]),
+        "outside": list(registry.external_sources(operation.name)),
+        "idempotent": operation.idempotent,
+        "checkpoint": operation.checkpoint,
+        "temporary": operation.temporary,
+        "options": dict(operation.options),
+        "parameters": list(operation.parameters),
+        "version": operation.version,
     }

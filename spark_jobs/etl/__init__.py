@@ -1,6 +1,6 @@
-"""The workflow over the flights of 2013, an example: `SPRINGLINE_OPERATIONS=springline.spark_jobs.etl` asks for it."""
+"""The example workflow on the flights of 2013, enabled by `SPRINGLINE_OPERATIONS=springline.spark_jobs.etl`."""
 
-# In the order of the workflow: operations are listed as they are declared.
+# In the order of the workflow, because operations are listed in order of declaration.
 # isort: off
 from springline.spark_jobs.etl import load
 from springline.spark_jobs.etl import transforms

@@ -1,4 +1,4 @@
-"""The four analyses: each maps flights to keys and counts them."""
+"""The four analyses: each counts flights by key."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ CALM = "no bad weather"
 
 @operation("etl.carriers", sources={"accepted": "etl/{ds}/accepted"}, output="etl/{ds}/carriers")
 def carriers(context: Context, accepted: DataFrame) -> DataFrame:
-    """Counts flights by carrier and class of delay."""
+    """Counts flights by carrier and delay class."""
     return accepted.groupBy("carrier", "carrier_name", "delay_class").agg(F.count("*").alias("flights"))
 
 
 @operation("etl.routes", sources={"accepted": "etl/{ds}/accepted"}, output="etl/{ds}/routes")
 def routes(context: Context, accepted: DataFrame) -> DataFrame:
-    """Counts flights, and those that came 15 minutes late or more, by route."""
+    """Counts flights, and those that arrived at least 15 minutes late, by route."""
     return accepted.groupBy("route").agg(
         F.count("*").alias("flights"),
         F.count_if(F.col("arr_delay") >= 15).alias("late"),
@@ -28,15 +28,15 @@ def routes(context: Context, accepted: DataFrame) -> DataFrame:
 
 @operation("etl.causes", sources={"accepted": "etl/{ds}/accepted"}, output="etl/{ds}/causes")
 def causes(context: Context, accepted: DataFrame) -> DataFrame:
-    """Counts flights by each sign of bad weather at the origin and class of delay, as words are counted."""
+    """Counts flights by sign of bad weather at the origin and by delay class, like a word count."""
     signs = F.when(F.size("weather_signs") > 0, F.col("weather_signs")).otherwise(F.array(F.lit(CALM)))
-    words = accepted.select("delay_class", F.explode(signs).alias("sign"))
-    return words.groupBy("sign", "delay_class").agg(F.count("*").alias("flights"))
+    sign_rows = accepted.select("delay_class", F.explode(signs).alias("sign"))
+    return sign_rows.groupBy("sign", "delay_class").agg(F.count("*").alias("flights"))
 
 
 @operation("etl.hours", sources={"derived": "etl/{ds}/derive"}, output="etl/{ds}/hours")
 def hours(context: Context, derived: DataFrame) -> DataFrame:
-    """Counts every flight that was flown, quarantined or not, by origin and local hour, with the mean delay."""
+    """Counts all completed flights, quarantined or not, by origin and local hour, with the mean departure delay."""
     return derived.groupBy("origin", "local_hour").agg(
         F.count("*").alias("flights"), F.avg("dep_delay").alias("mean_dep_delay")
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from springline.spark_jobs.nycflights import rows
+from springline.spark_jobs.nycflights import read_rows
 from springline.spark_jobs.operations import Context, operation
 
 NEW_YORK = "America/New_York"
@@ -20,24 +20,24 @@ _WEATHER_NUMBERS = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gus
 
 @operation("etl.parse", sources={"flights": "etl/{ds}/load_flights"}, output="etl/{ds}/parse")
 def parse(context: Context, flights: DataFrame) -> DataFrame:
-    """Gives the flights types and times in UTC; lists by row the columns whose text cannot be read."""
+    """Converts the flights to typed columns and UTC times; lists in each row the columns that cannot be parsed."""
     numbers = {name: _number(name, "int") for name in _FLIGHT_NUMBERS}
-    hour = _read("time_hour").try_cast("timestamp")
+    hour = _text_or_null("time_hour").try_cast("timestamp")
     day = F.concat_ws("-", F.col("year"), F.lpad("month", 2, "0"), F.lpad("day", 2, "0")).try_cast("date")
     typed = {**numbers, "time_hour": hour, "day": day}
-    unread = F.filter(F.array(*(_unread(name, typed[name]) for name in typed)), F.isnotnull)
-    # The hour of the landing file is the scheduled one, in UTC; its minute stands apart.
-    scheduled = _later(hour, numbers["minute"])
+    unread = F.filter(F.array(*(_unreadable_name(name, typed[name]) for name in typed)), F.isnotnull)
+    # The hour in the landing file is the scheduled one, in UTC; the minute is a separate column.
+    scheduled = _add_minutes(hour, numbers["minute"])
     return flights.select(
         day.alias("day"),
-        _read("carrier").alias("carrier"),
+        _text_or_null("carrier").alias("carrier"),
         numbers["flight"].alias("flight"),
-        _read("tailnum").alias("tailnum"),
-        _read("origin").alias("origin"),
-        _read("dest").alias("dest"),
+        _text_or_null("tailnum").alias("tailnum"),
+        _text_or_null("origin").alias("origin"),
+        _text_or_null("dest").alias("dest"),
         hour.alias("weather_hour"),
         scheduled.alias("scheduled"),
-        _later(scheduled, numbers["dep_delay"]).alias("departed"),
+        _add_minutes(scheduled, numbers["dep_delay"]).alias("departed"),
         *(numbers[name].alias(name) for name in ("dep_time", "dep_delay", "arr_time", "arr_delay")),
         *(numbers[name].alias(name) for name in ("air_time", "distance")),
         unread.alias("unread"),
@@ -46,11 +46,11 @@ def parse(context: Context, flights: DataFrame) -> DataFrame:
 
 @operation("etl.clean", sources={"parsed": "etl/{ds}/parse"}, output="etl/{ds}/clean", checkpoint=True)
 def clean(context: Context, parsed: DataFrame) -> DataFrame:
-    """Keeps the flights that were flown to their end, once each; rows that could not be read are left to the gate."""
-    flown = F.col("departed").isNotNull() & F.col("arr_delay").isNotNull()
-    kept = parsed.where(flown | (F.size("unread") > 0))
-    tidy = {name: F.upper(F.trim(F.col(name))) for name in ("carrier", "tailnum", "origin", "dest")}
-    return kept.withColumns(tidy).drop("dep_time", "arr_time").distinct()
+    """Keeps completed flights, without duplicates; rows that could not be parsed are left to the quality gate."""
+    was_flown = F.col("departed").isNotNull() & F.col("arr_delay").isNotNull()
+    retained_flights = parsed.where(was_flown | (F.size("unread") > 0))
+    normalized = {name: F.upper(F.trim(F.col(name))) for name in ("carrier", "tailnum", "origin", "dest")}
+    return retained_flights.withColumns(normalized).drop("dep_time", "arr_time").distinct()
 
 
 @operation(
@@ -59,13 +59,15 @@ def clean(context: Context, parsed: DataFrame) -> DataFrame:
     output="etl/{ds}/enrich",
 )
 def enrich(context: Context, cleaned: DataFrame, weather: DataFrame) -> DataFrame:
-    """Adds the weather at the origin, the carrier's name, and the airport that the flight went to."""
+    """Adds the weather at the origin, the carrier's name and the destination airport."""
     numbers = [_number(name, "double").alias(name) for name in _WEATHER_NUMBERS]
-    measured = weather.select("origin", _read("time_hour").try_cast("timestamp").alias("weather_hour"), *numbers)
-    # Should an hour stand there twice, the flights of that hour must not.
-    hourly = measured.groupBy("origin", "weather_hour").agg(F.min(F.struct(*_WEATHER_NUMBERS)).alias("weather"))
-    carriers = _table(context.spark, "airlines.csv", {"carrier": "carrier", "carrier_name": "name"})
-    airports = _table(
+    measurements = weather.select(
+        "origin", _text_or_null("time_hour").try_cast("timestamp").alias("weather_hour"), *numbers
+    )
+    # If an hour is duplicated in the weather, the flights of that hour must not be.
+    hourly = measurements.groupBy("origin", "weather_hour").agg(F.min(F.struct(*_WEATHER_NUMBERS)).alias("weather"))
+    carriers = _reference_table(context.spark, "airlines.csv", {"carrier": "carrier", "carrier_name": "name"})
+    airports = _reference_table(
         context.spark,
         "airports.csv",
         {"dest": "faa", "dest_name": "name", "dest_zone": "tzone", "dest_lat": "lat", "dest_lon": "lon"},
@@ -80,14 +82,14 @@ def enrich(context: Context, cleaned: DataFrame, weather: DataFrame) -> DataFram
 
 @operation("etl.derive", sources={"enriched": "etl/{ds}/enrich"}, output="etl/{ds}/derive")
 def derive(context: Context, enriched: DataFrame) -> DataFrame:
-    """Adds what the analyses count by: class of delay, route, local hour, speed, and signs of bad weather."""
-    late = F.col("arr_delay")
+    """Adds the columns that the analyses use: delay class, route, local hour, speed and signs of bad weather."""
+    arrival_delay = F.col("arr_delay")
     delay = (
-        F.when(late.isNull(), "unknown")
-        .when(late < 0, "early")
-        .when(late < 15, "on time")
-        .when(late < 60, "late")
-        .when(late < 180, "very late")
+        F.when(arrival_delay.isNull(), "unknown")
+        .when(arrival_delay < 0, "early")
+        .when(arrival_delay < 15, "on time")
+        .when(arrival_delay < 60, "late")
+        .when(arrival_delay < 180, "very late")
         .otherwise("extremely late")
     )
     signs = {
@@ -96,44 +98,44 @@ def derive(context: Context, enriched: DataFrame) -> DataFrame:
         "poor sight": F.col("weather.visib") < 3,
         "frost": F.col("weather.temp") < 32,
     }
-    found = F.filter(F.array(*(F.when(sign, name) for name, sign in signs.items())), F.isnotnull)
+    present_signs = F.filter(F.array(*(F.when(sign, name) for name, sign in signs.items())), F.isnotnull)
     return enriched.withColumns(
         {
             "delay_class": delay,
             "route": F.concat_ws("-", "origin", "dest"),
             "local_hour": F.hour(F.from_utc_timestamp("scheduled", NEW_YORK)),
             "speed_mph": F.col("distance") * 60.0 / F.nullif(F.col("air_time"), F.lit(0)),
-            "weather_signs": found,
+            "weather_signs": present_signs,
         }
     )
 
 
 @operation("etl.rotate", sources={"derived": "etl/{ds}/derive"}, output="etl/{ds}/rotate", idempotent=False)
 def rotate(context: Context, derived: DataFrame) -> DataFrame:
-    """Replaces tail numbers by pseudonyms under a fresh random salt: what it made once it never makes again."""
+    """Replaces tail numbers by pseudonyms with a new random salt, so that its output cannot be recomputed."""
     salt = secrets.token_hex(16)
     pseudonym = F.substring(F.sha2(F.concat(F.lit(salt), F.col("tailnum")), 256), 1, 12)
     return derived.withColumn("tailnum", pseudonym)
 
 
-def _read(name: str) -> Column:
-    """The text of a column, null where it says that it has none."""
+def _text_or_null(name: str) -> Column:
+    """Return the text of a column, with null for missing values."""
     return F.nullif(F.trim(F.col(name)), F.lit(MISSING))
 
 
 def _number(name: str, dtype: str) -> Column:
-    return _read(name).try_cast(dtype)
+    return _text_or_null(name).try_cast(dtype)
 
 
-def _unread(name: str, typed: Column) -> Column:
-    return F.when(_read(name).isNotNull() & typed.isNull(), F.lit(name))
+def _unreadable_name(name: str, typed: Column) -> Column:
+    return F.when(_text_or_null(name).isNotNull() & typed.isNull(), F.lit(name))
 
 
-def _later(time: Column, minutes: Column) -> Column:
+def _add_minutes(time: Column, minutes: Column) -> Column:
     return F.timestamp_add("MINUTE", minutes, time)
 
 
-def _table(spark: SparkSession, file: str, columns: Mapping[str, str]) -> DataFrame:
-    """Columns of a small reference file, by the names that they are to have here."""
-    found = [tuple(row[column] for column in columns.values()) for row in rows(file)]
-    return spark.createDataFrame(found, ", ".join(f"{name} string" for name in columns))
+def _reference_table(spark: SparkSession, file: str, columns: Mapping[str, str]) -> DataFrame:
+    """Read columns of a small reference file, renamed as in `columns`."""
+    records = [tuple(row[column] for column in columns.values()) for row in read_rows(file)]
+    return spark.createDataFrame(records, ", ".join(f"{name} string" for name in columns))

@@ -1,1 +1,1 @@
-"""Java for Spark: where it is, the archive of its classes, settings that are kept secret."""
+"""Java for Spark: finding one, the class archive, secret settings."""

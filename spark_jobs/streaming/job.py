@@ -1,4 +1,4 @@
-"""A job as its application, commands, routes and DAGs see it, of whatever kind it is: which stages run, what else."""
+"""The interface of a stream job of any kind, as its application, commands, routes and DAGs use it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
+from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
-from springline.spark_jobs.streaming.runtime.message_log import Log
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage, StageSpec, place_stages, rounds_topic
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.tracking.config import Tracked
-from springline.spark_jobs.streaming.tracking.monitor import Oversight
+from springline.spark_jobs.streaming.tracking.config import TrackingConfig
+from springline.spark_jobs.streaming.tracking.monitor import TrackingMonitor
 
 
 @dataclass(frozen=True)
 class ServiceContext:
-    """What services beside the stages of a job work on.
+    """Context that a job's background services are created with.
 
     Args:
-        folder: the job's.
-        stages: as they run in its application, those that are apart too.
-        settings: of streams.
+        folder: the job's folder.
+        stages: all stages of the job, including those in a second application.
+        settings: the settings of streams.
 
     Example:
-        A kind's job makes its services of it:
+        A kind's job creates its services:
 
         ```python
         def services(self, context: ServiceContext) -> Sequence[BackgroundService]:
@@ -41,9 +41,9 @@ class ServiceContext:
 
 
 class Job(Protocol):
-    """A declared job of any kind; it reads `topic`, and begins at its end where it is to read the `latest` alone.
+    """A declared job of any kind; it reads `topic`, from the newest messages on if `latest` is true.
 
-    `BaseJob` has all of it but `name`, `topic` and `stages`.
+    `BaseJob` implements everything except `name`, `topic` and `stages`.
 
     Example:
         ```python
@@ -62,58 +62,58 @@ class Job(Protocol):
     def latest(self) -> bool: ...
 
     @property
-    def tracked(self) -> Tracked | None:
-        """How its records are tracked; None where they are not."""
+    def tracking(self) -> TrackingConfig | None:
+        """How records are tracked; None if they are not."""
 
     @property
-    def backpressure(self) -> Choice:
-        """How its back-pressure is, unless something else is chosen."""
+    def backpressure(self) -> BackpressureConfig:
+        """The declared back-pressure configuration; the user can override it."""
 
     @property
-    def opens(self) -> Mapping[str, int]:
-        """The topics that clients of the job write to, with their units: made before all else; `topic` may be one."""
+    def client_topics(self) -> Mapping[str, int]:
+        """Topics that clients of the job write to, with their number of units; created first; may include `topic`."""
 
     @property
     def results(self) -> str:
         """The topic of results."""
 
     @property
-    def dead(self) -> str:
-        """The topic of what could not be used."""
+    def dead_letters(self) -> str:
+        """The topic of dead letters."""
 
     @property
-    def sized(self) -> Mapping[str, str]:
-        """The settings that tell how many units topics between stages have, by topic: states depend on them."""
+    def parallelism_settings(self) -> Mapping[str, str]:
+        """For each topic between stages, the setting that fixes its number of units; states depend on that number."""
 
     @property
     def service_topics(self) -> Collection[str]:
-        """The topics that its services make for themselves, beside those of its stages."""
+        """Topics that the job's services create for themselves, in addition to those of its stages."""
 
     @property
-    def chosen_files(self) -> Collection[str]:
-        """The files in its folder that hold what people have chosen: a reset keeps them unless it is told otherwise."""
+    def user_files(self) -> Collection[str]:
+        """Files in the job's folder with choices of users; a reset keeps them unless it is asked to delete them."""
 
     @property
-    def only_from_the_beginning(self) -> str:
-        """Why it cannot go back to a savepoint, but to its beginning alone; empty: it can."""
+    def no_savepoint_reason(self) -> str:
+        """Why the job cannot be rewound to a savepoint, only to its beginning; empty if it can."""
 
     def stages(self, units: int) -> Sequence[StageSpec]:
-        """Its stages, for a topic of so many units. The first one reads `topic`."""
+        """Return the stages for a topic with `units` units; the first one reads `topic`."""
 
     def prepare(self, folder: JobFolder) -> None:
-        """Make the files that the stages look at, where they are not there; raises `InvalidJobError`."""
+        """Create the files that the stages read if they do not exist; raises `InvalidJobError`."""
 
     def services(self, context: ServiceContext) -> Sequence[BackgroundService]:
-        """What works beside its stages as long as its application runs; none of it has been started."""
+        """Return the background services that run for the lifetime of the application, not yet started."""
 
     def on_rewind(self, folder: JobFolder) -> None:
-        """Forget what its folder tells of how far it was: it goes back in time, and is not running."""
+        """Reset the progress recorded in the folder when the stopped job is rewound."""
 
 
 class BaseJob:
-    """What a job is unless its kind says otherwise: its topics are named after it, what it reads is made by others.
+    """Defaults for a job: topics named after it, the input written by others, no tracking.
 
-    A kind's class begins with this one, and adds `name`, `topic` and `stages`; most are frozen dataclasses.
+    A kind's class derives from it and adds `name`, `topic` and `stages`; most are frozen dataclasses.
 
     Example:
         >>> from dataclasses import dataclass
@@ -128,19 +128,19 @@ class BaseJob:
 
     name: str
     latest: bool = False
-    tracked: Tracked | None = None
-    backpressure: Choice = USUAL
-    only_from_the_beginning: str = ""
+    tracking: TrackingConfig | None = None
+    backpressure: BackpressureConfig = DEFAULT_CONFIG
+    no_savepoint_reason: str = ""
 
     @property
-    def opens(self) -> Mapping[str, int]:
-        """None."""
+    def client_topics(self) -> Mapping[str, int]:
+        """Return no topics."""
         return {}
 
     @property
-    def sized(self) -> Mapping[str, str]:
-        """That of acks, where records are tracked."""
-        return {} if self.tracked is None else self.tracked.sized
+    def parallelism_settings(self) -> Mapping[str, str]:
+        """The setting for the topic of acks, if records are tracked."""
+        return {} if self.tracking is None else self.tracking.parallelism_settings
 
     @property
     def results(self) -> str:
@@ -148,69 +148,71 @@ class BaseJob:
         return f"{self.name}.results"
 
     @property
-    def dead(self) -> str:
-        """The topic of what could not be used."""
+    def dead_letters(self) -> str:
+        """The topic of dead letters."""
         return f"{self.name}.dead"
 
     @property
     def service_topics(self) -> Collection[str]:
-        """None."""
+        """Return no topics."""
         return ()
 
     @property
-    def chosen_files(self) -> Collection[str]:
-        """None."""
+    def user_files(self) -> Collection[str]:
+        """Return no files."""
         return ()
 
     def prepare(self, folder: JobFolder) -> None:
-        """Make the files of tracking."""
-        if self.tracked is not None:
-            self.tracked.prepare(folder)
+        """Create the files of tracking."""
+        if self.tracking is not None:
+            self.tracking.prepare(folder)
 
     def services(self, context: ServiceContext) -> Sequence[BackgroundService]:
-        """The one that looks after tracking."""
-        return [] if self.tracked is None else [Oversight(self.tracked, context.folder, context.stages)]
+        """Return the tracking monitor, if records are tracked."""
+        return [] if self.tracking is None else [TrackingMonitor(self.tracking, context.folder, context.stages)]
 
     def on_rewind(self, folder: JobFolder) -> None:
-        """Forget which records are through."""
-        if self.tracked is not None:
-            self.tracked.begin_anew(folder)
+        """Reset the low watermarks of tracking."""
+        if self.tracking is not None:
+            self.tracking.reset_low_watermarks(folder)
 
 
-def running_stages(job: Job, units: int, settings: StreamSettings) -> tuple[Stage, ...]:
-    """The stages of a job whose topic has so many units, with states and limits as the settings want them."""
+def make_stages(job: Job, units: int, settings: StreamSettings) -> tuple[Stage, ...]:
+    """Return the stages of a job whose topic has `units` units, with state folders and limits from the settings."""
     return place_stages(
-        job.name, job.stages(units), settings.state_folder, pace=settings.stream_pace,
-        spill=str(settings.spill_folder), spill_bytes=settings.stream_spill_bytes, tries=settings.stream_tries,
+        job.name, job.stages(units), settings.state_folder, min_round_interval=settings.stream_trigger_interval,
+        spill=str(settings.spill_folder), spill_bytes=settings.stream_spill_bytes,
+        max_attempts=settings.stream_max_attempts,
     )  # fmt: skip
 
 
 def topics_of_stages(job: Job, units: int) -> dict[str, int]:
-    """The topics that a job makes for its stages, with their units, where its own topic has so many.
+    """Return the topics that a job creates for its stages, with their number of units, if its own topic has `units`.
 
-    What is between stages has the units of the stage that reads it; what others read, those of the one that writes it.
+    A topic between stages has as many units as the stage that reads it; an output topic as many as the stage that
+    writes it.
     """
-    found: dict[str, int] = {}
+    topic_units: dict[str, int] = {}
     for stage in job.stages(units):
-        found[rounds_topic(job.name, stage.name)] = 1
-        if stage.inside:
-            found[stage.topic] = stage.units
-        for topic in (stage.told, stage.results, stage.dead):
+        topic_units[rounds_topic(job.name, stage.name)] = 1
+        if stage.reads_own_job:
+            topic_units[stage.topic] = stage.units
+        for topic in (stage.feedback, stage.results, stage.dead_letters):
             if topic:
-                found[topic] = max(stage.units, found.get(topic, 0))
-    return found
+                topic_units[topic] = max(stage.units, topic_units.get(topic, 0))
+    return topic_units
 
 
-def check_sizes(job: Job, units: int, log: Log) -> None:
-    """Make sure that a job, whose own topic has so many units, has as many units behind it as when it first ran.
+def check_parallelism(job: Job, units: int, log: MessageLog) -> None:
+    """Check that the topics between the stages of a job still have as many units as in the first run.
 
-    What a unit holds was sent there by their number: with another one, the rest of it would go elsewhere. Raises
-    `InvalidJobError`, which names the setting, and what `Log.extents` raises.
+    Rows were partitioned by the number of units: with another number, rows of the same key would go to other units than
+    the existing state. Raises `InvalidJobError`, which names the setting, and what `MessageLog.offset_bounds` raises.
     """
     declared = topics_of_stages(job, units)
-    for topic, setting in job.sized.items():
-        if (there := len(log.extents(topic))) != declared[topic]:
+    for topic, setting in job.parallelism_settings.items():
+        if (first_units := len(log.offset_bounds(topic))) != declared[topic]:
             raise InvalidJobError(
-                f"job {job.name!r}: {setting} was {there} when it first ran, and is {declared[topic]} now; write "
-                f"{there} again, or let the job begin anew: `{COMMAND} reset {job.name}`"
+                f"job {job.name!r}: {setting} was {first_units} when it first ran, and is {declared[topic]} now; write "
+                f"{first_units} again, or let the job begin anew: `{COMMAND} reset {job.name}`"
             )

@@ -1,11 +1,11 @@
-"""Kinds of stream jobs: each comes with an installed package, under its name in the entry points of `KINDS`.
+"""Kinds of stream jobs: installed packages register them in the entry-point group of `KINDS`.
 
-The project's own come so too; nothing is built in. In the `pyproject.toml` of a package that brings one:
+The project's own kinds are registered the same way; none is built in. In the `pyproject.toml` of a package with a kind:
 
     [project.entry-points."springline.stream_kinds"]
     heights = "heights.job:KIND"        # a `Kind`; a table of streams.toml says kind = "heights"
 
-A kind is imported when a table names it, and not before.
+A kind is imported only when a table names it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from springline.persistence.errors import ExtensionError
 from springline.persistence.extensions import Extensions
-from springline.spark_jobs.streaming.config import Declared
+from springline.spark_jobs.streaming.config import JobTable
 from springline.spark_jobs.streaming.job import Job
 
 KINDS = Extensions("springline.stream_kinds", "kind")
@@ -26,11 +26,11 @@ class Kind:
     """A kind of stream job.
 
     Args:
-        name: What `kind` says in the table of such a job; the same name as that of the entry point.
-        declare: Makes a job of its table; raises `InvalidJobError` where the table says something impossible.
+        name: Value of `kind` in the table of such a job; the same as the name of the entry point.
+        declare: Creates a job from its table; raises `InvalidJobError` if the table is invalid.
 
     Example:
-        >>> def declare(table: Declared) -> Job:
+        >>> def declare(table: JobTable) -> Job:
         ...     table.check({"least"})
         ...     raise NotImplementedError("make a job of the table")
         >>> Kind("heights", declare).name
@@ -38,13 +38,13 @@ class Kind:
     """
 
     name: str
-    declare: Callable[[Declared], Job]
+    declare: Callable[[JobTable], Job]
 
 
-def kind_named(name: str) -> Kind:
-    """The kind of a name; raises `ExtensionError` where no package brings it, or it cannot be used."""
+def load_kind(name: str) -> Kind:
+    """Return the kind of that name; raises `ExtensionError` if no package provides it, or it is invalid."""
     kind = KINDS.load(name)
     if not isinstance(kind, Kind) or kind.name != name:
-        what = f"the kind {kind.name!r}" if isinstance(kind, Kind) else f"of type {type(kind).__name__}"
-        raise ExtensionError(f"kind {name!r} is {what}; it has to be a springline.stream_kinds.Kind of that name")
+        actual = f"the kind {kind.name!r}" if isinstance(kind, Kind) else f"of type {type(kind).__name__}"
+        raise ExtensionError(f"kind {name!r} is {actual}; it has to be a springline.stream_kinds.Kind of that name")
     return kind

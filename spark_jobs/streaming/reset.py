@@ -1,7 +1,7 @@
-"""Forgets a stopped job: finds all that it keeps, tells it, and deletes it, so that the job begins anew.
+"""Resets a stopped job: finds everything that it keeps, lists it, and deletes it, so that the job starts from scratch.
 
-What it reads stays, and so does what people have chosen: its queries, and its back-pressure. Answers over ranges stay
-too, since they were made from what it reads alone.
+The topic that it reads stays, and so do the choices of users: its queries and its back-pressure mode. Results of range
+queries stay too, since they depend only on the topic that it reads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from springline.persistence.model.dataset import Dataset, Phase
 from springline.persistence.platform import Platform
-from springline.persistence.text.formatting import counted, say_bytes
+from springline.persistence.text.formatting import format_bytes, format_count
 from springline.spark_jobs.streaming.backpressure import config
 from springline.spark_jobs.streaming.backpressure.control_topic import control_topic
 from springline.spark_jobs.streaming.job import Job, topics_of_stages
@@ -23,14 +23,14 @@ from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.kafka.topic_union import topics_of
 from springline.spark_jobs.streaming.settings import StreamSettings
 
-_MOST = 1_000_000  # datasets of a job
-_STAY = (LOCK, LOG, *config.FILES)  # in its folder
-_WORDS = {"savepoints": "savepoint", "results": "result dataset"}  # what lies below `streams/JOB`; else states
+_MAX_DATASETS = 1_000_000  # datasets of a job, at most
+_RETAINED_FILES = (LOCK, LOG, *config.FILES)  # files in its folder that a reset keeps
+_DATASET_KINDS = {"savepoints": "savepoint", "results": "result dataset"}  # by folder below `streams/JOB`; else states
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a job keeps: its own topics, folders of states, datasets, and files and folders in its own folder."""
+class JobFootprint:
+    """Everything that a job keeps: its own topics, state folders, datasets, and files and folders in its own folder."""
 
     job: str
     topics: tuple[str, ...] = ()
@@ -38,69 +38,75 @@ class Kept:
     datasets: tuple[Dataset, ...] = ()
     files: tuple[Path, ...] = ()
 
-    def say(self) -> list[str]:
-        """A line for each kind of thing that is there."""
+    def describe(self) -> list[str]:
+        """Return a line for each kind of thing that exists."""
         lines = []
         if self.topics:
-            lines.append(f"{counted(len(self.topics), 'topic')}: {', '.join(self.topics)}")
-        lines += [f"states in {folder}: {say_bytes(_bytes_in(folder))}" for folder in self.states]
+            lines.append(f"{format_count(len(self.topics), 'topic')}: {', '.join(self.topics)}")
+        lines += [f"states in {folder}: {format_bytes(_bytes_in(folder))}" for folder in self.states]
         if self.datasets:
             kinds = Counter(self._kind(dataset) for dataset in self.datasets)
-            told = ", ".join(counted(number, kind) for kind, number in sorted(kinds.items()))
-            size = say_bytes(sum(dataset.bytes for dataset in self.datasets))
-            lines.append(f"in the catalog, below streams/{self.job}: {told}; {size}")
+            counts = ", ".join(format_count(number, kind) for kind, number in sorted(kinds.items()))
+            size = format_bytes(sum(dataset.bytes for dataset in self.datasets))
+            lines.append(f"in the catalog, below streams/{self.job}: {counts}; {size}")
         if self.files:
             lines.append(f"in {self.files[0].parent}: {', '.join(path.name for path in self.files)}")
         return lines
 
     def _kind(self, dataset: Dataset) -> str:
-        return _WORDS.get(dataset.ref.path.split("/")[2], "saved state")
+        return _DATASET_KINDS.get(dataset.ref.path.split("/")[2], "saved state")
 
 
-def kept_by(
-    job: Job, folder: JobFolder, settings: StreamSettings, platform: Platform, log: Kafka, *, chosen: bool = False
-) -> Kept:
-    """What a job keeps at this moment, with what people have `chosen`, such as queries, where that goes too."""
+def find_footprint(
+    job: Job,
+    folder: JobFolder,
+    settings: StreamSettings,
+    platform: Platform,
+    log: Kafka,
+    *,
+    include_user_files: bool = False,
+) -> JobFootprint:
+    """Return what a job keeps now; `include_user_files` adds files that users have chosen, such as queries."""
     prefix = f"streams/{job.name}/"
-    datasets = platform.catalog.find(prefix=prefix, phase=Phase.COMMITTED, limit=_MOST)
-    stay = {*_STAY, *(() if chosen else job.chosen_files)}
-    return Kept(
+    datasets = platform.catalog.find(prefix=prefix, phase=Phase.COMMITTED, limit=_MAX_DATASETS)
+    retained_files = {*_RETAINED_FILES, *(() if include_user_files else job.user_files)}
+    return JobFootprint(
         job.name,
-        tuple(sorted(own_topics(job) & log.all_topics())),
+        tuple(sorted(job_topics(job) & log.all_topics())),
         tuple(path for path in _state_folders(job, settings) if path.is_dir()),
         tuple(dataset for dataset in datasets if not dataset.ref.path.startswith(f"{prefix}ranges/")),
-        tuple(path for path in sorted(folder.path.glob("*")) if path.name not in stay),
+        tuple(path for path in sorted(folder.path.glob("*")) if path.name not in retained_files),
     )
 
 
-def own_topics(job: Job) -> frozenset[str]:
-    """The topics that a job makes for itself; whoever reads its results reads one of them."""
-    own = {*topics_of_stages(job, 1), *job.service_topics}
-    own.add(control_topic(job.name))  # which is there where stages of the job have ever been apart
-    return frozenset(own - {*topics_of(job.topic), *job.opens})
+def job_topics(job: Job) -> frozenset[str]:
+    """Return the topics that a job creates for itself, including its topic of results."""
+    topics = {*topics_of_stages(job, 1), *job.service_topics}
+    topics.add(control_topic(job.name))  # which exists if stages of the job ever ran in a second application
+    return frozenset(topics - {*topics_of(job.topic), *job.client_topics})
 
 
 def readers_of(topics: Collection[str], jobs: Iterator[Job]) -> list[str]:
-    """The names of those jobs that read one of some topics."""
+    """Return the names of those jobs that read one of `topics`."""
     return [job.name for job in jobs if not set(topics_of(job.topic)).isdisjoint(topics)]
 
 
-def forget(kept: Kept, platform: Platform, log: Kafka) -> None:
-    """Delete all of it; no application of the job may run.
+def reset_job(footprint: JobFootprint, platform: Platform, log: Kafka) -> None:
+    """Delete everything in the footprint; no application of the job may run.
 
-    Raises `LogUnavailableError`, and `TransitionError` where a dataset is needed. What is left then can be forgotten
-    anew; the rounds log goes last, so that the job does not take itself for one that never ran until all is gone.
+    Raises `LogUnavailableError`, and `TransitionError` if a dataset is in use. The reset can be repeated for what is
+    left then; the rounds log is deleted last, so that the job counts as having run until everything is deleted.
     """
-    for dataset in kept.datasets:
-        platform.maintenance.discard(dataset.ref, f"the stream {kept.job} was forgotten")
-    for folder in kept.states:
+    for dataset in footprint.datasets:
+        platform.maintenance.discard(dataset.ref, f"the stream {footprint.job} was forgotten")
+    for folder in footprint.states:
         shutil.rmtree(folder)
-    for path in kept.files:
+    for path in footprint.files:
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    log.remove(kept.topics)
+    log.remove(footprint.topics)
 
 
 def _state_folders(job: Job, settings: StreamSettings) -> tuple[Path, Path]:

@@ -1,4 +1,4 @@
-"""The settings of streams: one line of help each, read from the environment as SPRINGLINE_<NAME>."""
+"""The settings of streams: each has a one-line description and is read from the environment as SPRINGLINE_<NAME>."""
 
 from __future__ import annotations
 
@@ -6,32 +6,34 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from springline.persistence.platform import default_cache, private_cache
-from springline.persistence.private_files import private_folder
+from springline.persistence.platform import create_private_cache, default_cache_folder
+from springline.persistence.private_files import create_private_folder
 from springline.persistence.profile import Bytes, JsonObject, ProfiledSettings, project_folder
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 
 
 class StreamSettings(ProfiledSettings):
-    """Where streams are declared, which Kafka carries them, and on which Spark they run."""
+    """The file that declares the jobs, the Kafka cluster, and the Spark master that jobs run on."""
 
-    streams: Path | None = Field(
+    streams_file: Path | None = Field(
         default=None, description="File that declares the stream jobs; empty: streams.toml here"
     )
-    kafka: str = Field(default="127.0.0.1:9092", description="Addresses of Kafka's brokers, separated by commas")
+    kafka_bootstrap_servers: str = Field(
+        default="127.0.0.1:9092", description="Addresses of Kafka's brokers, separated by commas"
+    )
     zookeeper: str = Field(
         default="127.0.0.1:2181",
-        description="Addresses of ZooKeeper's servers, separated by commas; for jobs with control = zookeeper",
+        description="Addresses of ZooKeeper's servers, separated by commas; for jobs with signal_channel = zookeeper",
     )
     kafka_options: JsonObject = Field(
         default_factory=dict, description="Further options of Kafka's clients (librdkafka's names), as a JSON object"
     )
-    stream_state: Path | None = Field(
+    stream_state_dir: Path | None = Field(
         default=None,
         description="Folder in memory for states of streams, shared by all workers; empty: in the cache",
     )
-    stream_spill: Path | None = Field(
+    stream_spill_dir: Path | None = Field(
         default=None,
         description="Folder on disk for runs of states that are too large for memory; empty: spill in the home",
     )
@@ -40,10 +42,10 @@ class StreamSettings(ProfiledSettings):
         ge=0,
         description="Bytes from which on a run of a state lies on disk; smaller ones do while memory is nearly full",
     )
-    stream_save: float = Field(
+    stream_checkpoint_interval: float = Field(
         default=60, ge=0, description="Seconds between two savings of a stream's states as datasets; 0: never"
     )
-    stream_keep: float = Field(
+    stream_sink_interval: float = Field(
         default=300,
         ge=0,
         description="Seconds between two writings of a stream's results as datasets, where its job keeps them; "
@@ -55,15 +57,17 @@ class StreamSettings(ProfiledSettings):
         "at once",
     )
     stream_memory: str = Field(default="1g", description="Java heap of a stream's application")
-    stream_tasks: int = Field(default=2, ge=1, description="Tasks of a stage: as many as there are cores for it")
-    stream_pace: float = Field(
+    stream_tasks_per_stage: int = Field(
+        default=2, ge=1, description="Tasks of a stage: as many as there are cores for it"
+    )
+    stream_trigger_interval: float = Field(
         default=0.02,
         gt=0,
         le=5,
         description="Seconds between two rounds of a stage at least: more take less CPU, and "
         "results come so much later",
     )
-    stream_tries: int = Field(
+    stream_max_attempts: int = Field(
         default=3,
         ge=0,
         description="Times that a round of a unit may fail for the same cause, or end its worker, before those of its "
@@ -73,47 +77,47 @@ class StreamSettings(ProfiledSettings):
         default_factory=dict, description="Further settings of a stream's Spark session, as a JSON object"
     )
 
-    @field_validator("streams", "stream_state", "stream_spill", mode="before")
+    @field_validator("streams_file", "stream_state_dir", "stream_spill_dir", mode="before")
     @classmethod
     def _no_path(cls, value: object) -> object:
         return value or None
 
     @property
     def cluster(self) -> Cluster:
-        """The Kafka cluster that carries the streams."""
-        return Cluster(self.kafka, self.kafka_options)
+        """The Kafka cluster of the streams."""
+        return Cluster(self.kafka_bootstrap_servers, self.kafka_options)
 
     @property
     def declarations(self) -> Path:
         """The file that declares the jobs."""
-        return (self.streams or project_folder() / "streams.toml").expanduser().resolve()
+        return (self.streams_file or project_folder() / "streams.toml").expanduser().resolve()
 
     @property
     def state_folder(self) -> Path:
-        """Where the states of all jobs lie."""
-        return (self.stream_state or default_cache(self.home) / ".streams").expanduser().resolve()
+        """The folder of the states of all jobs."""
+        return (self.stream_state_dir or default_cache_folder(self.home) / ".streams").expanduser().resolve()
 
     @property
     def spill_folder(self) -> Path:
-        """Where those runs of states lie that memory is not for."""
-        return (self.stream_spill or self.home / "spill").expanduser().resolve()
+        """The folder on disk for runs of states that are too large for memory."""
+        return (self.stream_spill_dir or self.home / "spill").expanduser().resolve()
 
     def make_folders(self) -> None:
-        """Make what states lie in, for its owner alone."""
-        if self.stream_state is None:
-            private_cache(self.home)
-        private_folder(self.state_folder)
-        private_folder(self.spill_folder)
+        """Create the folders of states, accessible only to their owner."""
+        if self.stream_state_dir is None:
+            create_private_cache(self.home)
+        create_private_folder(self.state_folder)
+        create_private_folder(self.spill_folder)
 
     @property
     def jobs_folder(self) -> Path:
-        """Where each job has a folder of its own: registry, heartbeat, checkpoints, log."""
+        """The folder with one subfolder per job: registry, heartbeat, checkpoints, log."""
         return self.home / "streams"
 
     def folders(self) -> list[JobFolder]:
-        """Those of all jobs that ever ran here, declared still or not."""
+        """Return the folders of all jobs that ever ran here, whether they are still declared or not."""
         return [JobFolder(path) for path in sorted(self.jobs_folder.glob("*")) if path.is_dir()]
 
     def folder(self, job: str) -> JobFolder:
-        """A job's folder."""
+        """Return a job's folder."""
         return JobFolder(self.jobs_folder / job)

@@ -1,4 +1,4 @@
-"""`python -m springline`: as the command `springline`."""
+"""`python -m springline`: the same as the command `springline`."""
 
 from springline.cli import main
 

@@ -1,4 +1,4 @@
-"""The command that lets a shell complete commands."""
+"""The command `springline completion`, for shell completion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VARIABLE = "_SPRINGLINE_COMPLETE"
 
 
 class Shell(StrEnum):
-    """A shell that completes."""
+    """A shell for which completion is supported."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -22,5 +22,5 @@ class Shell(StrEnum):
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="Whose script it is to be")]) -> None:
-    """Print the script by which a shell completes commands: `source <(springline completion bash)`."""
+    """Print a shell's completion script: `source <(springline completion bash)`."""
     print(get_completion_script(prog_name="springline", complete_var=VARIABLE, shell=shell.value))

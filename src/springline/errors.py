@@ -1,7 +1,7 @@
-"""The errors that public names raise; each says what failed, where, and what to do next.
+"""The errors that the public API raises; each message names what failed, where, and what to do next.
 
-Every one is below `PersistenceError` (datasets and stores) or `JobError` (operations and streams), some are below
-both, and `MissingExtraError` is an `ImportError`. A setting that cannot be is a `SettingsError` of pydantic-settings.
+Each is a subclass of `PersistenceError` (datasets and stores) or of `JobError` (operations and streams), some of both;
+`MissingExtraError` is an `ImportError`. An invalid setting raises `SettingsError` of pydantic-settings.
 
 Example:
     >>> from springline.errors import PersistenceError

@@ -1,4 +1,4 @@
-"""What is imported when it is asked for, and which extra brings what it lacks."""
+"""Lazy imports, and which extra contains a missing package."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-# What brings what modules need, by how their names begin.
+# The extra that a module needs, by prefix of the module's name; the first match counts.
 _EXTRAS = {
-    "springline.airflow.api": "streams",  # the resources about streams; the others need nothing more than the API does
+    "springline.airflow.api": "streams",  # for the resources about streams; the others need nothing beyond the API
     "springline.airflow.dags.streams": "streams",
     "springline.airflow.operators.reprocess": "streams",
     "springline.airflow.operators.stream": "streams",
@@ -27,13 +27,13 @@ _EXTRAS = {
 
 
 class MissingExtraError(ImportError):
-    """Something needs a package that an extra brings; names both."""
+    """A feature needs a package that is not installed; the message names the package and its extra."""
 
     exit_status = 1
 
 
-def import_late(module: str, what: str) -> ModuleType:
-    """A module of ours, for `what`; raises `MissingExtraError` if a package of others that it needs is not there."""
+def import_lazily(module: str, feature: str) -> ModuleType:
+    """Import a module of Springline, for `feature`; raises `MissingExtraError` if a third-party package is missing."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -41,20 +41,20 @@ def import_late(module: str, what: str) -> ModuleType:
             raise
         extra = next(extra for beginning, extra in _EXTRAS.items() if module.startswith(beginning))
         raise MissingExtraError(
-            f"{what} needs {error.name}, which is not installed: pip install 'springline[{extra}]'"
+            f"{feature} needs {error.name}, which is not installed: pip install 'springline[{extra}]'"
         ) from error
 
 
-def late_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a package whose names are imported when they are asked for.
+def lazy_attributes(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the functions `__getattr__` and `__dir__` of a package whose names are imported on first access.
 
-    `modules` has the module of each name.
+    `modules` maps each name to its module.
     """
 
     def __getattr__(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_late(modules[name], f"{package}.{name}"), name)
+        return getattr(import_lazily(modules[name], f"{package}.{name}"), name)
 
     def __dir__() -> list[str]:
         return [*vars(sys.modules[package]), *modules]

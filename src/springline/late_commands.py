@@ -1,4 +1,4 @@
-"""Commands that are imported when they are called: a command line of many modules that starts at once."""
+"""Lazily imported commands: the command line starts quickly although it consists of many modules."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from typing import Any, ClassVar
 import typer
 from typer.core import CompletionItem, TyperGroup  # type: ignore[attr-defined]
 
-from springline.extras import import_late
+from springline.extras import import_lazily
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
-    """A command: the function `name` of a module. Its first line of help is read from the source, without import."""
+class LazyCommand:
+    """A command: the function at `import_path`. The first line of its help is read from the source, without import."""
 
-    place: str  # "package.module:function"
-    settings: Mapping[str, Any] = field(default_factory=dict)  # of its context
+    import_path: str  # "package.module:function"
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of its Click context
 
     def load(self, name: str) -> Any:
-        """The command, imported now; raises `MissingExtraError`."""
-        module, _, function = self.place.partition(":")
+        """Import the command and return it; raises `MissingExtraError`."""
+        module, _, function = self.import_path.partition(":")
         app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        command = getattr(import_late(module, name), function)
+        command = getattr(import_lazily(module, name), function)
         app.command(name, context_settings={**_HELP, **self.settings})(command)
         return typer.main.get_command(app)
 
     def summary(self) -> str:
-        """What it does, in a line."""
-        module, _, function = self.place.partition(":")
+        """Return the first line of its docstring."""
+        module, _, function = self.import_path.partition(":")
         spec = find_spec(module)
         source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
         for node in ast.parse(source).body:
@@ -44,34 +44,34 @@ class Late:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
-    """Commands under one noun."""
+class CommandGroup:
+    """A group of commands under one noun."""
 
     help: str
-    commands: Mapping[str, Late | Branch]
+    commands: Mapping[str, LazyCommand | CommandGroup]
 
     def summary(self) -> str:
-        """What its commands are about."""
+        """Return the first line of its help."""
         return self.help.partition("\n")[0]
 
     def load(self, name: str) -> Any:
-        """The group of these commands."""
-        return _class_of(self.commands)(
+        """Build the Click group of these commands."""
+        return _group_class(self.commands)(
             name=name, help=self.help, no_args_is_help=True, context_settings=dict(_HELP), rich_markup_mode=None
         )
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands of a group by name, each made when it is asked for."""
+    """The commands of a group by name, each loaded on first access."""
 
-    def __init__(self, entries: Mapping[str, Late | Branch]) -> None:
+    def __init__(self, entries: Mapping[str, LazyCommand | CommandGroup]) -> None:
         self.entries = entries
-        self._made: dict[str, Any] = {}
+        self._loaded_commands: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = self.entries[name].load(name)
-        return self._made[name]
+        if name not in self._loaded_commands:
+            self._loaded_commands[name] = self.entries[name].load(name)
+        return self._loaded_commands[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)
@@ -80,41 +80,43 @@ class _Commands(Mapping[str, Any]):
         return len(self.entries)
 
 
-class LateGroup(TyperGroup):
-    """A group whose commands are imported one by one, when they are called."""
+class LazyGroup(TyperGroup):
+    """A group that imports each command when it is called."""
 
-    entries: ClassVar[Mapping[str, Late | Branch]] = {}
+    entries: ClassVar[Mapping[str, LazyCommand | CommandGroup]] = {}
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _Commands(self.entries)  # type: ignore[assignment]  # nobody adds one
+        self.commands = _Commands(self.entries)  # type: ignore[assignment]  # no command is added later
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names, in the order in which they are declared."""
+        """Return the names in order of declaration."""
         return list(self.commands)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
-        """What a shell offers, without importing any of them."""
+        """Return the completions for a shell, without importing any command."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        fitting = (name for name in self.entries if name.startswith(incomplete))
-        return [CompletionItem(name, help=self.entries[name].summary()) for name in fitting]
+        matching_names = (name for name in self.entries if name.startswith(incomplete))
+        return [CompletionItem(name, help=self.entries[name].summary()) for name in matching_names]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list in a help, without importing any of them."""
+        """Write the list of commands into a help, without importing any command."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, each.summary().rstrip(".")) for name, each in self.entries.items()])
 
 
-def _class_of(entries: Mapping[str, Late | Branch]) -> type[LateGroup]:
-    """The kind of group that holds these; Typer makes the group itself, from its class."""
-    return type("LateGroup", (LateGroup,), {"entries": entries})
+def _group_class(entries: Mapping[str, LazyCommand | CommandGroup]) -> type[LazyGroup]:
+    """Return a subclass of `LazyGroup` with these entries; Typer instantiates the group from its class."""
+    return type("LazyGroup", (LazyGroup,), {"entries": entries})
 
 
-def command_line(help_: str, entries: Mapping[str, Late | Branch], options: Callable[..., None]) -> typer.Typer:
-    """A command line of late commands; the parameters of `options` are what it takes itself, before any of them."""
+def build_app(
+    help_: str, entries: Mapping[str, LazyCommand | CommandGroup], options: Callable[..., None]
+) -> typer.Typer:
+    """Build a command line of lazy commands; the parameters of `options` are its global options, before the command."""
     app = typer.Typer(
-        cls=_class_of(entries),
+        cls=_group_class(entries),
         help=help_,
         no_args_is_help=True,
         add_completion=False,

@@ -1,15 +1,15 @@
-"""The public names for a package that brings a kind of stream job; `docs/howto.md` has a whole one.
+"""The public names for a package that adds a kind of stream job; `docs/howto.md` has a complete example.
 
-    Kind                       what the entry point of the group `springline.stream_kinds` leads to
-    Job, BaseJob               what a job is, and what it is unless its kind says otherwise; `StageSpec` is one of its
-                               stages
-    Declared                   the table of a job in streams.toml
-    Choice, USUAL              how its back-pressure is; the usual one
-    STOP, HOLD                 what a stage waits for that reads the job's own topic; others wait for `STOP` alone
+    Kind                       the object that an entry point of the group `springline.stream_kinds` names
+    Job, BaseJob               the interface of a job, and a base class with defaults; `StageSpec` declares one stage
+    JobTable                   the table of a job in streams.toml
+    BackpressureConfig         the configuration of its back-pressure; `DEFAULT_CONFIG` is the default
+    STOP, HOLD                 files that stop a stage, and that pause one reading the job's own topic, for which a
+                               stage polls; stages that read other topics poll `STOP` only
     Step                       what a stage runs: a function from `State` and `Input` to `Output`, with `Message`,
                                `DeadLetter` and `Round`
-    BackgroundService          what works beside the stages; made by `BaseJob.services` from a `ServiceContext`
-    JobFolder                  the folder of a job, where its stages look at files
+    BackgroundService          runs beside the stages; created by `BaseJob.services` from a `ServiceContext`
+    JobFolder                  the folder of a job, in which its stages poll files
 
 Example:
     >>> from springline.stream_kinds import StageSpec
@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from springline.extras import late_names
+from springline.extras import lazy_attributes
 
 if TYPE_CHECKING:
-    from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
-    from springline.spark_jobs.streaming.config import Declared
+    from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
+    from springline.spark_jobs.streaming.config import JobTable
     from springline.spark_jobs.streaming.job import BaseJob, Job, ServiceContext
     from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
     from springline.spark_jobs.streaming.kinds import Kind
@@ -34,13 +34,30 @@ if TYPE_CHECKING:
     from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, State, Step
 
 __all__ = [
-    "HOLD", "STOP", "USUAL", "BackgroundService", "BaseJob", "Choice", "DeadLetter", "Declared", "Input",
-    "Job", "JobFolder", "Kind", "Message", "Output", "Round", "ServiceContext", "StageSpec", "State", "Step",
+    "DEFAULT_CONFIG",
+    "HOLD",
+    "STOP",
+    "BackgroundService",
+    "BackpressureConfig",
+    "BaseJob",
+    "DeadLetter",
+    "Input",
+    "Job",
+    "JobFolder",
+    "JobTable",
+    "Kind",
+    "Message",
+    "Output",
+    "Round",
+    "ServiceContext",
+    "StageSpec",
+    "State",
+    "Step",
 ]  # fmt: skip
 
 _NAMES = {
-    "backpressure.config": ("USUAL", "Choice"),
-    "config": ("Declared",),
+    "backpressure.config": ("DEFAULT_CONFIG", "BackpressureConfig"),
+    "config": ("JobTable",),
     "job": ("BaseJob", "Job", "ServiceContext"),
     "job_folder": ("HOLD", "STOP", "JobFolder"),
     "kinds": ("Kind",),
@@ -49,4 +66,4 @@ _NAMES = {
     "runtime.step": ("DeadLetter", "Input", "Message", "Output", "Round", "State", "Step"),
 }
 _MODULES = {name: f"springline.spark_jobs.streaming.{module}" for module, names in _NAMES.items() for name in names}
-__getattr__, __dir__ = late_names(__name__, _MODULES)
+__getattr__, __dir__ = lazy_attributes(__name__, _MODULES)

@@ -16,7 +16,7 @@ import pytest
 from springline.persistence.platform import Platform, open_platform
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
-from springline.spark_jobs.streaming.tracking.config import LOW
+from springline.spark_jobs.streaming.tracking.config import LOW_WATERMARKS
 from springline.testing.lines import LinesRunner
 from tests.support.joins.pairs import EXPLAINED, PAIRS
 from tests.support.servers.memory_folders import remove_memory_of
@@ -48,7 +48,7 @@ def api_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: LinesR
     """The platform that the API finds, empty."""
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
-    monkeypatch.setenv("SPRINGLINE_SMALL_BYTES", "0")
+    monkeypatch.setenv("SPRINGLINE_MIN_OPERATION_BYTES", "0")
     with closing(open_platform(runner=runner)) as found:
         yield found
 
@@ -57,22 +57,23 @@ def api_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: LinesR
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     """The folder of a tracked job, `words` over `lines`, that ran once: it gave 3 records up, and 50 are unfinished."""
     (tmp_path / "streams.toml").write_text(
-        '[words]\nkind = "wordcount"\ntopic = "lines"\n[words.tracking]\nackers = 2\nroom = 4\n'
+        '[words]\nkind = "wordcount"\ntopic = "lines"\n[words.tracking]\nackers = 2\nmax_ackers = 4\n'
     )
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
-    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
+    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "streams.toml"))
     found = JobFolder(tmp_path / "streams" / "words")
     found.path.mkdir(parents=True)
     lows = {"0": 700, "1": 800}
-    write_json(found.path / LOW, {"lows": lows})
+    write_json(found.path / LOW_WATERMARKS, {"low_watermarks": lows})
     tracking = {
-        "in_flight": 50, "completed": 56_789, "again": 12, "gone": 3, "bytes": 2_000_000, "waits": False, "still": "",
-        "lows": lows, "seconds": {"p50": 0.091, "p90": 0.1, "p99": None},
+        "in_flight": 50, "completed": 56_789, "retried": 12, "failed": 3, "bytes": 2_000_000, "waits": False,
+        "pause_reason": "",
+        "low_watermarks": lows, "seconds": {"p50": 0.091, "p90": 0.1, "p99": None},
         "ackers": [{"acker": 0, "in_flight": 50, "completed": 56_789, "epoch": 1}],
     }  # fmt: skip
-    stages = {"again": {"round": 5, "at": 2.0, "counts": {"again": 12, "gone": 3}}}
-    beating = {"state": "running", "error": "", "at": time.time(), "began": 1.0, "pid": 7, "stages": stages}
-    found.beat({**beating, "tracking": tracking})
+    stages = {"again": {"round": 5, "at": 2.0, "counts": {"retried": 12, "failed": 3}}}
+    beating = {"state": "running", "error": "", "at": time.time(), "started_at": 1.0, "pid": 7, "stages": stages}
+    found.write_heartbeat({**beating, "tracking": tracking})
     return found
 
 

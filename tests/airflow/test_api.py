@@ -19,10 +19,10 @@ from springline.persistence.platform import open_platform
 from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
+from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot, StateStore
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.tracking.config import RING
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
@@ -33,7 +33,8 @@ from tests.support.decoding.windows_job import Job, csv, registry, stream
 SQL = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind WINDOWING 60 s"
 AD_HOC = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind"
 STREAM = (
-    '[{0}]\ntopic = "{0}"\n[{0}.stream]\ntime = "time"\nretain = 3600.0\nfields = {1}\n[{0}.queries]\nall = "{2}"\n'
+    '[{0}]\ntopic = "{0}"\n[{0}.stream]\ntime = "time"\nadhoc_retention = '
+    '3600.0\nfields = {1}\n[{0}.queries]\nall = "{2}"\n'
 )
 FIELDS = '[["time", "float"], ["sip", "text"], ["kind", "text"], ["bytes", "int"], ["load", "float"]]'
 T = 1_700_000_040  # 2023-11-14 22:14:00
@@ -48,11 +49,11 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
     found = MemoryLog({"ticks.results": 1, "lines": 1, "words.dead": 1})
     line = b'{"query":"all","window_end":"2023-11-14T22:15:00+00:00","n":%d}\n'
     headers = {**Stamp(1, 0, 1, 0).header(), "query": b"all"}
-    found._append(Letter("ticks.results", 0, line % 1 + line % 2, headers))
+    found._append(OutgoingRecord("ticks.results", 0, line % 1 + line % 2, headers))
     place = {"topic": b"lines", "partition": b"0", "offset": b"3", "reason": b"sent 5 times"}
-    found._append(Letter("words.dead", 0, b"a line", place))
+    found._append(OutgoingRecord("words.dead", 0, b"a line", place))
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
-    monkeypatch.setattr(streams, "Kafka", lambda cluster, patience: found)
+    monkeypatch.setattr(streams, "Kafka", lambda cluster, timeout: found)
     return found
 
 
@@ -61,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder, pa
     """The folder of the job `ticks`; beside it, `words` and `pairs` is `tocks`, which nobody started."""
     with (tmp_path / "streams.toml").open("a") as declared:
         declared.write("".join(STREAM.format(n, FIELDS, SQL.replace("ticks", n)) for n in JOBS))
-    monkeypatch.setenv("SPRINGLINE_STREAM_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("SPRINGLINE_STREAM_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     return JobFolder(tmp_path / "streams" / "ticks")
 
@@ -74,12 +75,12 @@ BELOW = {"/tracking": "words", "/join": "pairs"}  # jobs that have what not ever
 def held() -> None:
     """What the reducers of `ticks` hold after a round: three rows of two kinds."""
     settings = StreamSettings()
-    ran = Job(registry({"all": SQL}, stream(name="ticks", retain=3600.0)), reducers=2, stream_name="ticks")
+    ran = Job(registry({"all": SQL}, stream(name="ticks", adhoc_retention=3600.0)), reducers=2, stream_name="ticks")
     ran.round([csv((T, "x", "a", 1, 0.5), (T + 1, "y", "a", 2, 1.5), (T + 2, "x", "b", 3, None))])
     ticks = read_jobs(settings.declarations)["ticks"]
     _, reducing = place_stages("ticks", ticks.stages(1), settings.state_folder)
     for unit in range(2):
-        Versions(Path(reducing.folder(unit))).save(Version(1, 0), ran.states["reduce", unit], (1, 1))
+        StateStore(Path(reducing.folder(unit))).save(StateSnapshot(1, 0), ran.states["reduce", unit], (1, 1))
 
 
 @pytest.fixture
@@ -103,9 +104,9 @@ def walk(api: FastAPI) -> list[tuple[str, str]]:
                 job=next((job for below, job in BELOW.items() if below in route.path_format), "ticks"),
                 name="all",
                 acker=2,
-                letter="0:0",
+                record="0:0",
                 path="etl/a",
-                wish="pin",
+                action="pin",
                 page="lineage",
                 file="page.css",
             ),
@@ -200,7 +201,7 @@ def test_no_route_passes_over_what_it_does_not_know(
     words: JobFolder,
 ) -> None:  # fmt: skip
     """It names it, and does nothing: what is misspelt may be a `dry_run`."""
-    with folder.held():
+    with folder.application_lock():
         for method, path in walk(api):
             if path.startswith(f"{PREFIX}/pages"):
                 continue
@@ -229,7 +230,7 @@ def test_every_answer_forbids_to_guess_its_type_and_to_keep_it(
         for name in ("nobody", "vera", "ulla")
         for method, path in [*walk(api), ("GET", f"{ROOT}/nothing"), ("PATCH", TICKS)]
     }
-    monkeypatch.setattr(streams, "look", lambda *_: 1 / 0)
+    monkeypatch.setattr(streams, "read_status", lambda *_: 1 / 0)
     answers["ulla", "GET", "broken"] = broken = clients["ulla"].get(TICKS)
     assert broken.status_code == 500
     for asked, answer in answers.items():
@@ -248,7 +249,7 @@ def test_a_job_tells_what_can_be_asked_of_it_and_whether_you_may_change_it(
     answers = {"ticks": ["queries"], "tocks": ["queries"], "words": ["tracking"], "pairs": ["join"]}
     for client, may_change in ((vera, False), (ulla, True)):
         listed = {told["job"]: told for told in client.get(f"{ROOT}/streams").json()["streams"]}
-        assert {job: told["answers"] for job, told in listed.items()} == answers
+        assert {job: told["capabilities"] for job, told in listed.items()} == answers
         for job, told in listed.items():
             assert (told["dag_id"], told["may_change"]) == (f"stream_{job}", may_change)
             assert client.get(f"{ROOT}/streams/{job}").json() == told
@@ -298,7 +299,7 @@ def test_a_job_that_runs_is_asked_to_stop(ulla: TestClient, folder: JobFolder) -
     """One that does not is left alone: it would stop at its next start."""
     assert ulla.post(f"{TICKS}/stop").json()["state"] == "never started"
     assert not folder.stop_file.exists()
-    with folder.held():
+    with folder.application_lock():
         assert ulla.post(f"{TICKS}/stop").status_code == 202
     assert folder.stop_file.exists()
 
@@ -313,10 +314,10 @@ def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
         "words": "{job}",
         "pairs": "{job}",
         "ackers/2": "ackers/{acker}",
-        "failed/0:0": "failed/{letter}",
+        "failed/0:0": "failed/{record}",
         "all": "{name}",
         "etl/a": "{path}",
-        "}/pin": "}/{wish}",
+        "}/pin": "}/{action}",
     }
     named = set()
     for method, path in walk(api):
@@ -334,12 +335,12 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla: TestClient, monk
     """Unknown names, wrong SQL with its place, a body or a number that does not fit, a job without a round."""
 
     class Away:
-        def extents(self, topic: str) -> None:
+        def offset_bounds(self, topic: str) -> None:
             raise LogUnavailableError(f"{topic}: away")
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(streams, "Kafka", lambda cluster, patience: Away())
+    monkeypatch.setattr(streams, "Kafka", lambda cluster, timeout: Away())
     wrong = {"sql": "SELECT kind,\n nothing FROM ticks GROUP BY kind WINDOWING 60 s"}
     for method, path, sent, expected, place in (
         ("GET", f"{ROOT}/streams/other", None, (404, "UnknownJobError", "no job 'other'"), (None, None)),
@@ -366,7 +367,7 @@ def test_an_unknown_job_is_told_those_that_one_may_read(ulla: TestClient, monkey
     """Names of other jobs are theirs."""
     whole = ulla.get(f"{ROOT}/streams/tickz").json()["detail"]
     assert whole.endswith("; declared: words, pairs, ticks, tocks")
-    monkeypatch.setattr(access, "readable", lambda user, jobs: [job for job in jobs if job == "ticks"])
+    monkeypatch.setattr(access, "readable_jobs", lambda user, jobs: [job for job in jobs if job == "ticks"])
     assert ulla.get(f"{ROOT}/streams/tickz").json()["detail"].endswith("; declared: ticks")
 
 

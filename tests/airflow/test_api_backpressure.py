@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from springline.airflow.api import PREFIX
-from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice, choice_of
+from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig, read_config
 from springline.spark_jobs.streaming.job_folder import JobFolder
 
 WORDS = f"{PREFIX}/api/v1/streams/words/backpressure"
@@ -20,7 +20,14 @@ FLOW = {
 INSTALLED = {
     "modes": ["off", "predictive", "stepwise", "stepwise-literal"], "baselines": ["stepwise-literal"],
 }  # fmt: skip
-THROTTLE = {"downstream": "count", "upstream": "split", "since": 1.0, "why": "3 MB wait", "level": 0, "rate": 1e6}
+THROTTLE = {
+    "downstream": "count",
+    "upstream": "split",
+    "since": 1.0,
+    "reason": "3 MB wait",
+    "throttle_level": 0,
+    "rate": 1e6,
+}
 COUNT = {
     "state": "overloaded", "queue": 3_000_000, "waiting": 1_000_000, "seconds": 1.5, "rate": None, "capacity": 2e6,
     "arriving": 2.5e6, "applied": 2e6, "throttled_by": [], "throttles": [THROTTLE],
@@ -32,8 +39,8 @@ def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words: JobFold
     heartbeat = words.heartbeat()
     assert heartbeat is not None
     pressed = {"mode": "predictive", "control": None, "stages": {"count": COUNT}}
-    words.beat({**heartbeat, "backpressure": pressed})
-    with words.held():
+    words.write_heartbeat({**heartbeat, "backpressure": pressed})
+    with words.application_lock():
         told = vera.get(WORDS).json()
         assert vera.get(WORDS.removesuffix("/backpressure")).json()["backpressure"] == pressed
     assert told == {**pressed, **FLOW, **INSTALLED, "state": "running"}
@@ -51,7 +58,7 @@ def test_a_mode_is_set_and_the_log_tells_by_whom(
     """From then on."""
     with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
         assert ulla.put(WORDS, json={"mode": "stepwise"}).json()["mode"] == "stepwise"
-    assert choice_of(words, USUAL) == Choice("stepwise")
+    assert read_config(words, DEFAULT_CONFIG) == BackpressureConfig("stepwise")
     assert "words: ulla has set back-pressure stepwise" in caplog.messages
 
 
@@ -59,13 +66,13 @@ def test_a_channel_is_refused_where_signals_need_none(ulla: TestClient, words: J
     """All stages run in one application."""
     answer = ulla.put(WORDS, json={"control": "zookeeper"})
     assert (answer.status_code, answer.json()["error"]) == (422, "InvalidChannelError")
-    assert choice_of(words, USUAL) == USUAL
+    assert read_config(words, DEFAULT_CONFIG) == DEFAULT_CONFIG
 
 
 def test_who_may_only_read_sets_nothing(vera: TestClient, words: JobFolder) -> None:
     """And nothing is written."""
     assert vera.put(WORDS, json={"mode": "stepwise"}).status_code == 403
-    assert choice_of(words, USUAL) == USUAL
+    assert read_config(words, DEFAULT_CONFIG) == DEFAULT_CONFIG
 
 
 def test_another_word_than_a_mode_is_refused(ulla: TestClient, words: JobFolder) -> None:

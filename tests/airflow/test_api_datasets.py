@@ -7,7 +7,7 @@ from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleA
 from fastapi.testclient import TestClient
 
 from springline.airflow.api import PREFIX, access
-from springline.persistence.model.dataset import Cache, Origin, Strategy
+from springline.persistence.model.dataset import CacheState, Origin, Strategy
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
 
@@ -38,7 +38,7 @@ def proven(workflow: None, platform: Platform) -> None:
     for path in ("etl/clean", "other/count"):
         call = platform.catalog.resolve(path).call
         assert call is not None
-        platform.catalog.saw_repeat(call, same=True)
+        platform.catalog.record_reproduction(call, same=True)
 
 
 @pytest.fixture
@@ -58,13 +58,15 @@ def test_the_lineage_is_drawn_in_layers_with_its_operations(vera: TestClient, wo
     """Sources first; what would bring a dataset back is said of each."""
     told = vera.get(f"{ROOT}/lineage").json()
     nodes = {node["key"]: node for node in told["nodes"]}
-    assert (told["fold"], told["whole"]) == ("none", True)
+    assert (told["fold"], told["is_complete"]) == ("none", True)
     assert {key: node["layer"] for key, node in nodes.items() if node["kind"] == "dataset"} == {
         "etl/raw": 1, "etl/clean": 3, "other/count": 5, "etl/salted": 5,
     }  # fmt: skip
     assert {"source": "etl/raw", "target": "operation:etl/clean", "stale": False} in told["edges"]
     assert nodes["other/count"]["needs"] == ["etl/clean"] and nodes["etl/clean"]["needs"] == []
-    assert nodes["etl/salted"]["returns"] == {"gone": 1} and nodes["other/count"]["returns"] == {"unproven": 1}
+    assert nodes["etl/salted"]["recovery_kinds"] == {"irrecoverable": 1} and nodes["other/count"]["recovery_kinds"] == {
+        "unproven": 1
+    }
 
 
 def test_the_lineage_is_of_a_dag_a_run_or_a_prefix_if_asked_for(vera: TestClient, workflow: None) -> None:
@@ -77,7 +79,7 @@ def test_the_lineage_is_of_a_dag_a_run_or_a_prefix_if_asked_for(vera: TestClient
     ):
         told = vera.get(f"{ROOT}/lineage", params=asked).json()
         assert {node["key"] for node in told["nodes"] if node["kind"] == "dataset"} == expected, asked
-        assert told["whole"] == ("most" not in asked)
+        assert told["is_complete"] == ("most" not in asked)
     folds = vera.get(f"{ROOT}/lineage", params={"fold": "run"}).json()
     assert [(n["key"], n["datasets"]) for n in folds["nodes"]] == [("run:etl:day 1", 3), ("run:other:day 1", 1)]
 
@@ -97,13 +99,13 @@ def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestC
     """Nothing is changed by asking."""
     told = vera.get(f"{ROOT}/queue").json()
     assert (told["policy"], told["applied"], told["depth"]) == ("value-density", True, 3)
-    first = told["waiting"][0]
+    first = told["entries"][0]
     assert (first["turn"], first["path"], first["dag_id"], first["method"]) == (1, "etl/salted", "etl", "data")
-    assert "for good" in first["why"] and first["terms"] and first["waited_seconds"] >= 0
+    assert "for good" in first["reason"] and first["terms"] and first["waited_seconds"] >= 0
     other = vera.get(f"{ROOT}/queue", params={"policy": "fifo"}).json()
     assert (other["policy"], other["applied"]) == ("fifo", False) and {"fifo", "paper"} <= set(other["policies"])
-    assert [row["path"] for row in other["waiting"]] == ["etl/clean", "other/count", "etl/salted"]
-    assert [row["turn"] for row in vera.get(f"{ROOT}/queue", params={"most": 1}).json()["waiting"]] == [1]
+    assert [row["path"] for row in other["entries"]] == ["etl/clean", "other/count", "etl/salted"]
+    assert [row["turn"] for row in vera.get(f"{ROOT}/queue", params={"most": 1}).json()["entries"]] == [1]
     assert vera.get(f"{ROOT}/queue", params={"policy": "other"}).status_code == 422
 
 
@@ -111,24 +113,30 @@ def test_a_dataset_is_where_the_queue_has_it(vera: TestClient, proven: None, pla
     """By the scores of now, in both: those that were stored may be old."""
     for dataset in platform.catalog.find():
         platform.claims.rescore(dataset.ref, 0.0 if dataset.ref.path == "etl/salted" else 1e9)
-    waiting = vera.get(f"{ROOT}/queue").json()["waiting"]
+    waiting = vera.get(f"{ROOT}/queue").json()["entries"]
     assert waiting[0]["path"] == "etl/salted" and len(waiting) == 3
     for before, row in enumerate(waiting):
         told = vera.get(f"{ROOT}/datasets/{row['path']}").json()
-        said = dict(told["words"])["In the queue"]
+        said = dict(told["paragraphs"])["In the queue"]
         assert said.startswith(("It is next:", "1 comes before it:", "2 come before it:")[before]), said
 
 
 def test_at_risk_names_what_would_be_gone_for_good_first(vera: TestClient, workflow: None, platform: Platform) -> None:
     """With the reason; the others with the seconds that they would take."""
     told = vera.get(f"{ROOT}/at-risk").json()
-    assert told["exposed"][0]["path"] == "etl/salted"
-    assert "is not idempotent" in told["exposed"][0]["why_gone"][0] and told["exposed"][0]["seconds"] is None
-    assert {row["path"]: row["seconds"] for row in told["exposed"][1:]} == {"etl/clean": 0.01, "other/count": 0.01}
+    assert told["exposed_datasets"][0]["path"] == "etl/salted"
+    assert (
+        "is not idempotent" in told["exposed_datasets"][0]["irrecoverable_reasons"][0]
+        and told["exposed_datasets"][0]["seconds"] is None
+    )
+    assert {row["path"]: row["seconds"] for row in told["exposed_datasets"][1:]} == {
+        "etl/clean": 0.01,
+        "other/count": 0.01,
+    }
     assert told["irrecoverable_bytes"] == platform.catalog.resolve("etl/salted").bytes
     assert told["bytes"] == told["irrecoverable_bytes"] + told["unproven_bytes"] and told["datasets"] == 3
-    assert all("never seen to repeat" in row["why_unproven"][0] for row in told["exposed"][1:])
-    assert len(vera.get(f"{ROOT}/at-risk", params={"most": 1}).json()["exposed"]) == 1
+    assert all("never seen to repeat" in row["unproven_reasons"][0] for row in told["exposed_datasets"][1:])
+    assert len(vera.get(f"{ROOT}/at-risk", params={"most": 1}).json()["exposed_datasets"]) == 1
 
 
 def test_an_under_store_that_is_away_is_told_wherever_its_copies_count(
@@ -139,14 +147,17 @@ def test_an_under_store_that_is_away_is_told_wherever_its_copies_count(
     away = f"the under-store does not answer: {platform.under.root} is not there: is its disk mounted?"  # type: ignore[attr-defined]
     told = vera.get(f"{ROOT}/at-risk").json()
     assert told["under_store_away"] == away and told["datasets"] == 4
-    (raw,) = (row for row in told["exposed"] if row["path"] == "etl/raw")
-    assert raw["believed"] and "load" in raw["why_gone"][0]
+    (raw,) = (row for row in told["exposed_datasets"] if row["path"] == "etl/raw")
+    assert raw["is_unreachable_copy"] and "load" in raw["irrecoverable_reasons"][0]
     assert vera.get(f"{ROOT}/queue").json()["under_store_away"] == away
     told = vera.get(f"{ROOT}/datasets/etl/raw").json()
-    assert told["under_store_away"] == away and away in told["words"]["Where it is"]
-    assert told["chain"]["why_gone"] and "Unless its copy is there" in told["words"]["If the cache were lost now"]
+    assert told["under_store_away"] == away and away in told["paragraphs"]["Where it is"]
+    assert (
+        told["chain"]["irrecoverable_reasons"]
+        and "Unless its copy is there" in told["paragraphs"]["If the cache were lost now"]
+    )
     tried = ulla.post(f"{ROOT}/datasets/etl/raw/evict", json={"dry_run": True}).json()
-    assert not tried["allowed"] and tried["words"] == f"etl/raw@1 stays in the cache: {away}"
+    assert not tried["allowed"] and tried["message"] == f"etl/raw@1 stays in the cache: {away}"
     assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", json={}).status_code == 409
     assert platform.catalog.resolve("etl/raw").in_cache
 
@@ -160,7 +171,7 @@ def test_the_risk_over_time_is_a_series_the_newest_last(
         monkeypatch.setattr(platform.catalog, "now", lambda later=later: at + later + 7.0)
         assert platform.catalog.sample_risk()
         told = vera.get(f"{ROOT}/at-risk").json()
-        seen.append({"at": at + later, **{name: told[name] for name in SAMPLED}})
+        seen.append({"timestamp": at + later, **{name: told[name] for name in SAMPLED}})
         make(platform, "etl/more", "salt", ["etl/clean"], origin=ETL)
     assert seen[0]["irrecoverable_bytes"] < seen[1]["irrecoverable_bytes"]
     assert vera.get(f"{ROOT}/at-risk/history").json() == seen
@@ -179,7 +190,7 @@ def test_everything_about_a_dataset_is_told(vera: TestClient, workflow: None, pl
     assert [each["path"] for each in told["dependents"]] == ["etl/salted", "other/count"]
     assert [each["event"] for each in told["history"]] == ["began", "cached", "committed"]
     assert told["chain"]["steps"][0].startswith("run shout on etl/raw@1 to have etl/clean@1 again")
-    assert set(told["words"]) >= {"What it is", "In the queue", "If the cache were lost now"}
+    assert set(told["paragraphs"]) >= {"What it is", "In the queue", "If the cache were lost now"}
 
 
 def test_an_older_generation_is_told_if_asked_for(vera: TestClient, platform: Platform) -> None:
@@ -221,8 +232,8 @@ def test_what_another_dag_made_is_left_out_and_has_no_name_anywhere(
     assert [answer.status_code for answer in answers] == [200] * 4
     lineage, queue, risk, about = (answer.json() for answer in answers)
     assert [node["key"] for node in lineage["nodes"] if node["kind"] == "dataset"] == ["other/count"]
-    assert [row["path"] for row in queue["waiting"]] == ["other/count"]
-    assert [row["path"] for row in risk["exposed"]] == ["other/count"] and risk["irrecoverable_bytes"] == 0
+    assert [row["path"] for row in queue["entries"]] == ["other/count"]
+    assert [row["path"] for row in risk["exposed_datasets"]] == ["other/count"] and risk["irrecoverable_bytes"] == 0
     assert (about["sources"], about["hidden"]) == ([], 1)
     assert len(about["chain"]["steps"]) == 2, "what is hidden has to be made again too"
     for answer in answers:
@@ -279,10 +290,10 @@ def test_each_generation_belongs_to_the_dag_that_made_it(vera: TestClient, platf
 
 def test_an_answer_follows_the_catalog(vera: TestClient, workflow: None, platform: Platform) -> None:
     """The platform that the API keeps open sees what others change."""
-    assert vera.get(f"{ROOT}/datasets/etl/clean").json()["cache"] == Cache.PRESENT.value
-    assert platform.persister.drain(patience=5).persisted == 3
+    assert vera.get(f"{ROOT}/datasets/etl/clean").json()["cache"] == CacheState.PRESENT.value
+    assert platform.persister.drain(timeout=5).persisted == 3
     told = vera.get(f"{ROOT}/queue").json()
-    assert (told["depth"], told["waiting"]) == (0, [])
+    assert (told["depth"], told["entries"]) == (0, [])
     assert vera.get(f"{ROOT}/datasets/etl/clean").json()["status"] == "persisted"
 
 
@@ -293,12 +304,12 @@ def test_a_wish_is_tried_dry_then_granted_and_noted(ulla: TestClient, workflow: 
     """A second time it is refused, with the reason."""
     place = f"{ROOT}/datasets/etl/clean/pin"
     dry = ulla.post(place, json={"dry_run": True}).json()
-    assert (dry["allowed"], dry["done"], dry["wish"]) == (True, False, "pin")
+    assert (dry["allowed"], dry["executed"], dry["action"]) == (True, False, "pin")
     assert not platform.catalog.resolve("etl/clean").pinned
-    assert ulla.post(place, json={}).json() == {**dry, "done": True}
+    assert ulla.post(place, json={}).json() == {**dry, "executed": True}
     assert platform.catalog.resolve("etl/clean").pinned
     last = ulla.get(f"{ROOT}/datasets/etl/clean").json()["history"][-1]
-    assert (last["event"], last["who"], last["why"]) == ("pinned", "ulla", "asked for by hand")
+    assert (last["event"], last["actor"], last["reason"]) == ("pinned", "ulla", "asked for by hand")
     refused = ulla.post(place, json={})
     assert (refused.status_code, refused.json()["detail"]) == (409, "etl/clean@1 is pinned already")
     assert ulla.post(place, json={"dry_run": True}).json()["allowed"] is False
@@ -332,4 +343,4 @@ def test_a_wish_that_is_none_or_comes_as_a_form_is_refused(ulla: TestClient, wor
     plain = {"content": "{}", "headers": {"Content-Type": "text/plain"}}
     assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", **plain).status_code == 422
     assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", data={"dry_run": "false"}).status_code == 422
-    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", json={}).json()["done"] is True
+    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", json={}).json()["executed"] is True

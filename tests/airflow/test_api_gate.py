@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from starlette.websockets import WebSocketDisconnect
 
 from springline.airflow.api import PREFIX, access, auth_middleware, datasets
-from springline.airflow.platform_context import Platforms
+from springline.airflow.platform_context import CachedPlatform
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.errors import CatalogUnavailableError
 from springline.persistence.model.dataset import Origin, Strategy
@@ -43,7 +43,7 @@ def places(api: FastAPI) -> list[str]:
     for route in api.routes:
         assert isinstance(route, APIRoute), f"{route} is no route that this walk knows: ask for it here too"
         names = {
-            name: "2" if name == "acker" else "pin" if name == "wish" else "words" for name in route.param_convertors
+            name: "2" if name == "acker" else "pin" if name == "action" else "words" for name in route.param_convertors
         }
         found.append(route.path_format.format(**names))
     return [*dict.fromkeys(found), *NOWHERE]
@@ -93,16 +93,16 @@ def test_every_route_asks_who_it_is_and_those_that_change_who_may(api: FastAPI) 
         assert auth_middleware.get_user in asked, route.path
         if "{job}" in route.path:
             reading = route.methods == {"GET"} or route.path.endswith("/ask")
-            assert (access.reads if reading else access.changes) in asked, route.path
+            assert (access.require_job_read if reading else access.require_job_change) in asked, route.path
         elif "/pages" not in route.path and route.path not in ("/api/v1/streams", "/api/v1/openapi.json"):
-            assert access.Reading in asked, route.path
+            assert access.ReadAccess in asked, route.path
 
 
 def test_nothing_is_mounted_beside_the_app_that_serves_files(root: FastAPI) -> None:
     """What the plugin brings is one app, with the gate before it."""
     (ours,) = (each for each in root.routes if isinstance(each, Mount) and each.path.startswith(PREFIX))
     assert isinstance(ours.app, FastAPI)
-    assert [middleware.cls for middleware in ours.app.user_middleware] == [auth_middleware.Gate]
+    assert [middleware.cls for middleware in ours.app.user_middleware] == [auth_middleware.AuthMiddleware]
 
 
 def test_there_is_no_websocket(clients: dict[str, TestClient]) -> None:
@@ -135,7 +135,7 @@ def test_a_page_of_another_site_changes_nothing(
 @pytest.mark.parametrize("pieces", [False, True])
 def test_more_than_a_request_may_have_is_not_read(ulla: TestClient, pieces: bool) -> None:
     """Told beforehand, or found as it comes."""
-    body = b'{"mode": "' + b"x" * auth_middleware.MOST + b'"}'
+    body = b'{"mode": "' + b"x" * auth_middleware.MAX_BODY_BYTES + b'"}'
     sent = iter([body[:1000], body[1000:]]) if pieces else body
     told = ulla.put(f"{ROOT}/streams/words/backpressure", content=sent, headers={"Content-Type": "application/json"})  # type: ignore[arg-type]
     assert (told.status_code, "bytes at most" in told.json()["detail"]) == (413, True)
@@ -205,10 +205,10 @@ def test_a_job_is_one_that_is_declared(ulla: TestClient, words: JobFolder, job: 
 def test_an_answer_tells_no_secret_of_an_error(vera: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the error holds one."""
 
-    def away(self: Platforms) -> None:
+    def away(self: CachedPlatform) -> None:
         raise CatalogUnavailableError("postgresql://ann:hunter2@db does not answer: password=hunter2")
 
-    monkeypatch.setattr(Platforms, "now", away)
+    monkeypatch.setattr(CachedPlatform, "now", away)
     told = vera.get(f"{ROOT}/queue")
     assert told.status_code == 503 and "hunter2" not in told.text and "ann:***@db" in told.json()["detail"]
 

@@ -14,7 +14,8 @@ from tests.support.streams.kept_streams import explain_pairs
 
 ROOT = f"{PREFIX}/api/v1/streams"
 PAIRS = f"{ROOT}/pairs/join"
-TOLD_AS_KEPT = ("strategy", "units", "wanted", "imbalance", "bound", "messages", "would", "reasons", "at", "history",
+TOLD_AS_KEPT = ("strategy", "units", "requested_units", "imbalance", "bound", "messages", "would", "reasons",
+                "observed_at", "history",
                 "moves", "under_way")  # fmt: skip
 
 

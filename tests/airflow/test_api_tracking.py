@@ -12,7 +12,7 @@ from springline.airflow.api import PREFIX, streams, tracking
 from springline.spark_jobs.streaming.errors import LogUnavailableError, UnknownTopicError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.tracking.config import RING
 from springline.testing.memory_log import MemoryLog
 from tests.support.streams.kept_streams import HOSTILE
@@ -36,20 +36,20 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
     found = MemoryLog({"lines": 2, "words.dead": 1})
     for number, (offset, content) in enumerate(((3, b"one"), (650, b"tw\xff"))):
         place = {"topic": b"lines", "partition": b"1", "offset": str(offset).encode(), "reason": b"row 0: sent 5 times"}
-        found._append(Letter("words.dead", 0, content, place), at=1_700_000_000.0 + number)
+        found._append(OutgoingRecord("words.dead", 0, content, place), timestamp=1_700_000_000.0 + number)
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
-    monkeypatch.setattr(streams, "Kafka", lambda cluster, patience: found)
+    monkeypatch.setattr(streams, "Kafka", lambda cluster, timeout: found)
     return found
 
 
 def test_what_is_in_flight_completed_and_given_up_is_told(vera: TestClient, words: JobFolder) -> None:
     """By the last heartbeat, with the state of the job; a time that is not known is null."""
-    with words.held():
+    with words.application_lock():
         told = vera.get(WORDS).json()
     assert told == {
-        "state": "running", "in_flight": 50, "completed": 56_789, "again": 12, "gone": 3, "bytes": 2_000_000,
-        "seconds": {"p50": 0.091, "p90": 0.1, "p99": None}, "lows": {"0": 700, "1": 800},
-        "ackers": [{"acker": 0, "in_flight": 50, "completed": 56_789, "epoch": 1}], "waits": False, "still": "",
+        "state": "running", "in_flight": 50, "completed": 56_789, "retried": 12, "failed": 3, "bytes": 2_000_000,
+        "seconds": {"p50": 0.091, "p90": 0.1, "p99": None}, "low_watermarks": {"0": 700, "1": 800},
+        "ackers": [{"acker": 0, "in_flight": 50, "completed": 56_789, "epoch": 1}], "waits": False, "pause_reason": "",
     }  # fmt: skip
     assert vera.get(WORDS).json()["state"] == "dead"
 
@@ -59,8 +59,8 @@ def test_the_newest_records_that_were_given_up_come_last(vera: TestClient, log: 
     first, second = vera.get(f"{WORDS}/failed").json()["failed"]
     assert (first["offset"], second["offset"]) == (3, 650)
     assert second == {
-        "partition": 1, "offset": 650, "reason": "row 0: sent 5 times", "at": "2023-11-14T22:13:21Z",
-        "content": "tw\\xff", "letter": "0:2", "sent_again": None, "may_be_sent": True,
+        "partition": 1, "offset": 650, "reason": "row 0: sent 5 times", "failed_at": "2023-11-14T22:13:21Z",
+        "content": "tw\\xff", "record": "0:2", "retried_at": None, "may_retry": True,
     }  # fmt: skip
     assert vera.get(f"{WORDS}/failed", params={"last": 1}).json() == {"failed": [second]}
 
@@ -69,13 +69,13 @@ def test_a_record_that_failed_is_sent_again_once_and_the_log_tells_by_whom(
     ulla: TestClient, vera: TestClient, log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By those who may change the job; to the partition that it came from, byte by byte."""
-    letter = ulla.get(f"{WORDS}/failed").json()["failed"][-1]["letter"]
-    place = f"{WORDS}/failed/{letter}/again"
+    letter = ulla.get(f"{WORDS}/failed").json()["failed"][-1]["record"]
+    place = f"{WORDS}/failed/{letter}/retry"
     assert vera.post(place, json={}).status_code == 403 and log.topics["lines"] == [[], []]
     with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
         told = ulla.post(place, json={}).json()
     assert [bytes(message.value) for message in log.topics["lines"][1]] == [b"tw\xff"]
-    assert told["sent_again"] is not None and not told["may_be_sent"]
+    assert told["retried_at"] is not None and not told["may_retry"]
     assert ulla.get(f"{WORDS}/failed").json()["failed"][-1] == told
     assert [record.getMessage() for record in caplog.records if record.name == tracking.__name__] == [
         f"words: ulla has had the letter {letter} sent again"
@@ -89,7 +89,7 @@ def test_a_record_that_failed_is_sent_again_once_and_the_log_tells_by_whom(
 def test_what_a_form_of_another_site_could_send_sends_nothing(ulla: TestClient, log: MemoryLog, kind: str) -> None:
     """The browser would send the login along; JSON it sends to its own site alone."""
     headers = {"Content-Type": kind} if kind else {}
-    answer = ulla.post(f"{WORDS}/failed/0:2/again", content=b"{}" if kind else b"", headers=headers)
+    answer = ulla.post(f"{WORDS}/failed/0:2/retry", content=b"{}" if kind else b"", headers=headers)
     assert answer.status_code == 422 and log.topics["lines"] == [[], []]
 
 
@@ -100,7 +100,7 @@ def test_a_letter_that_is_not_there_is_not_sent(ulla: TestClient, log: MemoryLog
         ("5:0", 404, "UnknownFailureError"),
         ("x", 422, "BadRequestError"),
     ):
-        answer = ulla.post(f"{WORDS}/failed/{letter}/again", json={})
+        answer = ulla.post(f"{WORDS}/failed/{letter}/retry", json={})
         assert (answer.status_code, answer.json()["error"]) == (status, error)
     assert log.topics["lines"] == [[], []]
 
@@ -108,7 +108,7 @@ def test_a_letter_that_is_not_there_is_not_sent(ulla: TestClient, log: MemoryLog
 def test_what_a_record_holds_is_no_page_whatever_it_says(vera: TestClient, log: MemoryLog) -> None:
     """It is told as JSON, to the letter."""
     place = {"topic": b"lines", "partition": b"0", "offset": b"9", "reason": HOSTILE.encode()}
-    log._append(Letter("words.dead", 0, HOSTILE.encode(), place), at=1_800_000_000.0)
+    log._append(OutgoingRecord("words.dead", 0, HOSTILE.encode(), place), timestamp=1_800_000_000.0)
     answer = vera.get(f"{WORDS}/failed", params={"last": 1})
     (told,) = answer.json()["failed"]
     assert (told["content"], told["reason"]) == (HOSTILE, HOSTILE)
@@ -118,26 +118,31 @@ def test_what_a_record_holds_is_no_page_whatever_it_says(vera: TestClient, log: 
 def test_whether_a_range_is_through_is_told_with_what_is_missing(vera: TestClient) -> None:
     """Up to the marks everything is."""
     marks = {"0": 700, "1": 800}
-    told = vera.get(f"{WORDS}/through", params={"to": ["0:700", "1:10"]}).json()
-    assert told == {"through": True, "missing": {}, "to": {"0": 700, "1": 10}, "marks": marks}
-    told = vera.get(f"{WORDS}/through", params={"to": ["0:750", "1:800"]}).json()
-    assert told == {"through": False, "missing": {"0": 50}, "to": {"0": 750, "1": 800}, "marks": marks}
+    told = vera.get(f"{WORDS}/completion", params={"to": ["0:700", "1:10"]}).json()
+    assert told == {"is_complete": True, "missing": {}, "target_offsets": {"0": 700, "1": 10}, "low_watermarks": marks}
+    told = vera.get(f"{WORDS}/completion", params={"to": ["0:750", "1:800"]}).json()
+    assert told == {
+        "is_complete": False,
+        "missing": {"0": 50},
+        "target_offsets": {"0": 750, "1": 800},
+        "low_watermarks": marks,
+    }
 
 
 def test_without_offsets_all_that_is_in_the_topic_now_is_asked_for(vera: TestClient, log: MemoryLog) -> None:
     """The end of each partition."""
-    assert vera.get(f"{WORDS}/through").json()["to"] == {"0": 0, "1": 0}
+    assert vera.get(f"{WORDS}/completion").json()["target_offsets"] == {"0": 0, "1": 0}
     for _ in range(600):
         log.put("lines", 0, b"a line")
-    told = vera.get(f"{WORDS}/through").json()
-    high = log.extents("lines")[0].high
-    assert (told["to"], told["missing"]) == ({"0": high, "1": 0}, {"0": high - 700})
+    told = vera.get(f"{WORDS}/completion").json()
+    high = log.offset_bounds("lines")[0].high
+    assert (told["target_offsets"], told["missing"]) == ({"0": high, "1": 0}, {"0": high - 700})
 
 
 def test_the_ring_shows_every_acker_that_there_can_be(vera: TestClient) -> None:
     """With what it holds, if it has told that."""
     told = vera.get(f"{WORDS}/ackers").json()
-    assert (told["epoch"], told["room"]) == (1, 4)
+    assert (told["epoch"], told["max_ackers"]) == (1, 4)
     rows = [(each["in_ring"], each["in_flight"], each["completed"]) for each in told["ackers"]]
     assert rows == [(True, 50, 56_789), (True, None, None), (False, None, None), (False, None, None)]
 
@@ -168,16 +173,16 @@ def test_who_may_only_read_does_not_change_the_ring(vera: TestClient, words: Job
     ("method", "path", "status", "error", "words_of_it"),
     [
         ("GET", "ticks/tracking", 404, "UnknownJobError", "ticks: its records are not tracked"),
-        ("GET", "ticks/tracking/through?to=0:1", 404, "UnknownJobError", "not tracked"),
+        ("GET", "ticks/tracking/completion?to=0:1", 404, "UnknownJobError", "not tracked"),
         ("PUT", "ticks/tracking/ackers/2", 404, "UnknownJobError", "not tracked"),
         ("GET", "other/tracking", 404, "UnknownJobError", "no job 'other'"),
         ("GET", "never/tracking", 409, "NotTrackedError", "never: it has tracked nothing yet"),
-        ("GET", "never/tracking/through?to=0:1", 409, "NotTrackedError", "start it first"),
+        ("GET", "never/tracking/completion?to=0:1", 409, "NotTrackedError", "start it first"),
         ("PUT", "words/tracking/ackers/1", 409, "InvalidRingError", "acker 1 is in the ring already"),
         ("PUT", "words/tracking/ackers/4", 409, "InvalidRingError", "has room for ackers 0 to 3"),
         ("DELETE", "words/tracking/ackers/3", 409, "InvalidRingError", "acker 3 is not in the ring"),
         ("PUT", "words/tracking/ackers/-1", 422, "BadRequestError", "path.acker"),
-        ("GET", "words/tracking/through?to=0", 422, "BadRequestError", "query.to.0"),
+        ("GET", "words/tracking/completion?to=0", 422, "BadRequestError", "query.to.0"),
         ("GET", "words/tracking/failed?last=0", 422, "BadRequestError", "query.last"),
     ],
 )
@@ -197,10 +202,10 @@ def test_a_topic_that_is_not_there_and_a_kafka_that_is_away_are_told_apart(
 ) -> None:
     """Where the failures are, and where the topic ends."""
 
-    def extents(topic: str) -> None:
+    def offset_bounds(topic: str) -> None:
         raise error(f"{topic}: no")
 
-    monkeypatch.setattr(log, "extents", extents)
-    for path, topic in (("failed", "words.dead"), ("through", "lines")):
+    monkeypatch.setattr(log, "offset_bounds", offset_bounds)
+    for path, topic in (("failed", "words.dead"), ("completion", "lines")):
         answer = vera.get(f"{WORDS}/{path}")
         assert (answer.status_code, answer.json()["detail"]) == (status, f"{topic}: no")

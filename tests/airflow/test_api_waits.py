@@ -11,9 +11,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import delete, update
 
 from springline.airflow.api import PREFIX, dag_runs
-from springline.airflow.api.persister import why_none_claims
-from springline.airflow.pools import PERSISTER, make_missing
-from springline.persistence.model.dataset import Method, Origin, Strategy
+from springline.airflow.api.persister import no_claim_reason
+from springline.airflow.pools import PERSISTER, create_missing_pools
+from springline.persistence.model.dataset import Origin, Strategy, TransferMethod
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
 
@@ -27,27 +27,27 @@ def platform(api_platform: Platform) -> Platform:
 
 def because(client: TestClient) -> str:
     """What the queue says."""
-    return str(client.get(f"{PREFIX}/api/v1/queue").json()["because"])
+    return str(client.get(f"{PREFIX}/api/v1/queue").json()["wait_reason"])
 
 
 def test_the_queue_tells_who_persists_what_and_what_has_failed(ulla: TestClient, platform: Platform) -> None:
     """And since when the oldest waits that could be persisted."""
-    (waiting,) = platform.claims.waiting(9)
+    (waiting,) = platform.claims.list_claimable(9)
     assert ulla.get(f"{PREFIX}/api/v1/queue").json()["oldest_seconds"] >= 0
-    lease = platform.claims.claim(waiting, "persister here:1", Method.DATA, None)
+    lease = platform.claims.claim(waiting, "persister here:1", TransferMethod.DATA, None)
     assert lease is not None
     assert because(ulla) == "persister here:1 is persisting a@1"
     platform.claims.release(lease, "the under-store is away", pause=40)
     told = ulla.get(f"{PREFIX}/api/v1/queue").json()
     assert told["oldest_seconds"] is None and told["depth"] == 1
-    assert told["because"].startswith("the last try of a@1 failed, the next one may begin in ")
-    assert told["because"].endswith("s: the under-store is away")
+    assert told["wait_reason"].startswith("the last try of a@1 failed, the next one may begin in ")
+    assert told["wait_reason"].endswith("s: the under-store is away")
 
 
 def test_nothing_is_said_of_an_empty_queue(ulla: TestClient, api_platform: Platform) -> None:
     """Whatever the persister does."""
     told = ulla.get(f"{PREFIX}/api/v1/queue").json()
-    assert (told["depth"], told["oldest_seconds"], told["because"]) == (0, None, "")
+    assert (told["depth"], told["oldest_seconds"], told["wait_reason"]) == (0, None, "")
 
 
 def test_a_name_that_one_may_not_read_is_not_told_as_a_reason(
@@ -55,10 +55,10 @@ def test_a_name_that_one_may_not_read_is_not_told_as_a_reason(
 ) -> None:
     """Neither of what is sent nor of what has failed."""
     monkeypatch.setattr(
-        "springline.airflow.api.access.Reading.may", lambda self, dataset: dataset.origin.dag_id != "etl"
+        "springline.airflow.api.access.ReadAccess.may_read", lambda self, dataset: dataset.origin.dag_id != "etl"
     )
-    (waiting,) = platform.claims.waiting(9)
-    platform.claims.claim(waiting, "persister here:1", Method.DATA, None)
+    (waiting,) = platform.claims.list_claimable(9)
+    platform.claims.claim(waiting, "persister here:1", TransferMethod.DATA, None)
     told = because(vera)
     assert told.startswith("persister here:1 is persisting ") and "a@1" not in told
 
@@ -74,7 +74,7 @@ def test_the_queue_tells_what_keeps_the_persister_from_it(
         session.execute(update(DagModel).where(DagModel.dag_id == persister_dag).values(is_paused=False))
         session.execute(delete(Pool).where(Pool.pool == PERSISTER.name))
     assert "Airflow has no pool persister: restart its scheduler, or airflow pools set persister 1 " in because(ulla)
-    make_missing()
+    create_missing_pools()
     assert because(ulla).startswith("the DAG persister has no run yet")
     with create_session() as session:
         dag_runs.start(persister_dag, {}, "ulla", session, by_page=False)
@@ -95,5 +95,5 @@ def test_a_persister_that_airflow_does_not_know_is_named(root: object) -> None:
     """An Airflow whose DAG folder lacks it, say."""
     with create_session() as session:
         session.execute(update(DagModel).where(DagModel.dag_id == "persister").values(is_stale=True))
-        assert why_none_claims(session) == "Airflow has not read the DAG persister yet"
+        assert no_claim_reason(session) == "Airflow has not read the DAG persister yet"
         session.rollback()

@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 from springline.airflow.sensors.stream_complete import CompletenessOperator, CompletenessTrigger
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
-from springline.spark_jobs.streaming.runtime.message_log import Letter
-from springline.spark_jobs.streaming.tracking.config import LOW
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+from springline.spark_jobs.streaming.tracking.config import LOW_WATERMARKS
 from springline.testing.memory_log import MemoryLog
 
 NOON = 1_357_387_200.0  # 2013-01-05 12:00
@@ -39,22 +39,22 @@ def operator(log: MemoryLog, **changes: Any) -> CompletenessOperator:
 def lose(log: MemoryLog, partition: int, offset: int) -> None:
     """A dead letter."""
     place = {"topic": b"lines", "partition": b"%d" % partition, "offset": b"%d" % offset}
-    log._append(Letter("words.dead", 0, b"a line", {**place, "reason": b"row 0: sent 5 times"}))
+    log._append(OutgoingRecord("words.dead", 0, b"a line", {**place, "reason": b"row 0: sent 5 times"}))
 
 
 def beat(words: JobFolder, *, marks: dict[str, int], gone: int, dealt: int) -> None:
     """A heartbeat in which ackers have given so many records up, of which so many are dead letters."""
     told = words.heartbeat()
     assert told is not None
-    told["tracking"] |= {"lows": marks, "gone": gone}
-    told["stages"]["again"]["counts"]["gone"] = dealt
-    words.beat(told)
+    told["tracking"] |= {"low_watermarks": marks, "failed": gone}
+    told["stages"]["again"]["counts"]["failed"] = dealt
+    words.write_heartbeat(told)
 
 
 def test_what_is_through_lets_pass_at_once(words: JobFolder, log: MemoryLog) -> None:
     """Without a trigger; what is returned is what was waited for, as JSON."""
     told = operator(log, to={0: 700, "1": "10"}).execute({})
-    assert told == {"job": "words", "begin": {}, "end": {"0": 700, "1": 10}, "marks": MARKS}
+    assert told == {"job": "words", "begin": {}, "end": {"0": 700, "1": 10}, "low_watermarks": MARKS}
     assert json.loads(json.dumps(told)) == told
 
 
@@ -65,9 +65,9 @@ def test_what_is_not_through_is_waited_for_as_a_trigger(words: JobFolder, log: M
         task.execute({})
     assert isinstance(deferred.value.trigger, CompletenessTrigger)
     assert json.loads(json.dumps(deferred.value.kwargs)) == deferred.value.kwargs
-    write_json(words.path / LOW, {"lows": {"0": 750}})
+    write_json(words.path / LOW_WATERMARKS, {"low_watermarks": {"0": 750}})
     told = task.resume({}, event={"missing": ""}, **deferred.value.kwargs)
-    assert (told["end"], told["marks"]) == ({"0": 750}, {"0": 750})
+    assert (told["end"], told["low_watermarks"]) == ({"0": 750}, {"0": 750})
 
 
 @pytest.mark.parametrize("given", [None, "", "None", "null"])
@@ -75,13 +75,13 @@ def test_without_a_range_all_that_was_in_the_topic_is_waited_for(
     words: JobFolder, log: MemoryLog, given: str | None
 ) -> None:
     """What comes later is not; a template that comes to nothing is none."""
-    assert operator(log, to=given).execute({})["end"] == {"0": log.extents("lines")[0].high, "1": 0}
-    write_json(words.path / LOW, {"lows": {"0": 5}})
+    assert operator(log, to=given).execute({})["end"] == {"0": log.offset_bounds("lines")[0].high, "1": 0}
+    write_json(words.path / LOW_WATERMARKS, {"low_watermarks": {"0": 5}})
     with pytest.raises(TaskDeferred) as deferred:
         operator(log, to=given).execute({})
-    before = deferred.value.kwargs["awaited"]["end"]
+    before = deferred.value.kwargs["target"]["end"]
     log.put("lines", 0, b"later")
-    assert before == {"0": 6, "1": 0} and log.extents("lines")[0].high > 6
+    assert before == {"0": 6, "1": 0} and log.offset_bounds("lines")[0].high > 6
 
 
 def test_offsets_can_be_json_as_templates_make_it(words: JobFolder, log: MemoryLog) -> None:
@@ -93,7 +93,7 @@ def test_a_range_of_time_ends_before_the_first_message_at_its_end(words: JobFold
     """Or where the topic ends, if there is none yet; times are UTC unless they say otherwise."""
     told = operator(log, begin="2013-01-05 13:00", end="2013-01-05T15:00:00+01:00").execute({})
     assert (told["begin"], told["end"]) == ({"0": 2, "1": 0}, {"0": 3, "1": 0})
-    assert operator(log, end="2013-01-06").execute({})["end"] == {"0": log.extents("lines")[0].high, "1": 0}
+    assert operator(log, end="2013-01-06").execute({})["end"] == {"0": log.offset_bounds("lines")[0].high, "1": 0}
 
 
 def test_begin_and_end_and_offsets_are_templates() -> None:
@@ -199,13 +199,13 @@ def test_the_trigger_is_made_again_from_json() -> None:
 def test_the_trigger_fires_when_the_mark_is_there(words: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks again and again until then."""
     looks = iter([700, 749, 750])
-    missing = CompletenessTrigger._look
+    missing = CompletenessTrigger._read_missing
 
     def look(self: CompletenessTrigger) -> str:
-        write_json(words.path / LOW, {"lows": {"0": next(looks)}})
+        write_json(words.path / LOW_WATERMARKS, {"low_watermarks": {"0": next(looks)}})
         return missing(self)
 
-    monkeypatch.setattr(CompletenessTrigger, "_look", look)
+    monkeypatch.setattr(CompletenessTrigger, "_read_missing", look)
     assert fired(trigger(60)) == {"missing": ""}
     assert next(looks, None) is None
 
@@ -213,5 +213,5 @@ def test_the_trigger_fires_when_the_mark_is_there(words: JobFolder, monkeypatch:
 def test_the_trigger_fires_when_its_time_is_up(words: JobFolder) -> None:
     """With what is missing; a job that never tracked may still begin, and is waited for as well."""
     assert fired(trigger(0)) == {"missing": "50 messages of partition 0"}
-    (words.path / LOW).unlink()
+    (words.path / LOW_WATERMARKS).unlink()
     assert fired(trigger(0)) == {"missing": "it has tracked nothing yet"}

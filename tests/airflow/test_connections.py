@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.sdk import Connection
 
-from springline.airflow.connections import CACHE, CATALOG, UNDER, defined, overrides, spark_remote
+from springline.airflow.connections import CACHE, CATALOG, UNDER, find_connection, overrides, spark_remote
 from springline.persistence.errors import PersistenceError
 
 
@@ -17,7 +17,7 @@ def known(**connections):
 def test_without_connections_the_settings_stand():
     """Nothing is overridden."""
     assert overrides(known()) == {}
-    assert defined("springline_catalog") is None
+    assert find_connection("springline_catalog") is None
     assert spark_remote(known()) == ""
 
 

@@ -17,7 +17,7 @@ from springline.airflow.task_factory import dataset_tasks
 from springline.persistence.model.dataset import Strategy
 from springline.services.servers.airflow import RESERVED_SLOTS
 from springline.spark_jobs.errors import UnknownOperationError
-from springline.spark_jobs.operations import Registry, load_operations
+from springline.spark_jobs.operations import OperationRegistry, load_operations
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,7 +61,7 @@ def test_tasks_that_make_datasets_outlast_a_server_that_starts_again(dags):
 
 def test_a_task_says_what_it_reads_makes_and_does(dags):
     """Inlets and outlets are the operation's path templates; its documentation is the operation's."""
-    for declared in load_operations(["springline.spark_jobs.etl"]).in_order():
+    for declared in load_operations(["springline.spark_jobs.etl"]).topological_order():
         if not declared.name.startswith("etl."):
             continue
         task = dags["etl_lineage"].get_task(declared.name.removeprefix("etl."))
@@ -175,7 +175,7 @@ def test_the_example_is_there_only_where_it_is_asked_for(monkeypatch):
 def test_a_dag_of_operations_that_nobody_has_tells_where_to_name_them():
     """An empty DAG would succeed at once and have done nothing."""
     with pytest.raises(UnknownOperationError, match=r"begins with 'shop\.'.*SPRINGLINE_OPERATIONS"):
-        dataset_tasks(Registry(), prefix="shop.")
+        dataset_tasks(OperationRegistry(), prefix="shop.")
 
 
 def test_every_public_name_for_dag_files_is_there():

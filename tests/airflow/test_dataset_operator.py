@@ -24,9 +24,9 @@ from springline.persistence import monitoring
 from springline.persistence.errors import IrrecoverableError, StorageUnavailableError
 from springline.persistence.model.dataset import Call, Dataset, Origin, Phase, Ref, Strategy
 from springline.persistence.model.transitions import Event
-from springline.persistence.monitoring.openlineage_events import SCHEMA, Events
+from springline.persistence.monitoring.openlineage_events import SCHEMA, LineageEventBuilder
 from springline.spark_jobs.errors import FaultyOperationError, QualityError
-from springline.spark_jobs.operations import Registry
+from springline.spark_jobs.operations import OperationRegistry
 
 FACET_FILE = f"{SCHEMA.split(':', 3)[3].replace(':', '-')}.json"
 MADE = Dataset(
@@ -51,7 +51,7 @@ class Pushed:
 
 
 class Asked:
-    """Stands where produce is: keeps what it was asked for, answers with a dataset or an error."""
+    """Stands where materialize is: keeps what it was asked for, answers with a dataset or an error."""
 
     def __init__(self, answer=MADE):
         self.answer = answer
@@ -64,7 +64,7 @@ class Asked:
         return self.answer
 
 
-def make_operator(produce, **changes):
+def make_operator(materialize, **changes):
     """The task of an operation, its templates rendered."""
     given = {"parameters": {"ds": "2013-01-05"}, "strategy": "async_store", **changes}
     return DatasetOperator(
@@ -73,7 +73,7 @@ def make_operator(produce, **changes):
         sources=("etl/{ds}/parse",),
         output="etl/{ds}/clean",
         open_platform=lambda who: nullcontext("the platform"),
-        produce=produce,
+        materialize=materialize,
         **given,
     )
 
@@ -91,11 +91,11 @@ def context(clear_number=0):
 
 def test_the_operation_gets_its_parameters_strategy_and_origin():
     """One task is one operation for one day, under the run's strategy."""
-    produce = Asked()
-    make_operator(produce).execute(context())
+    materialize = Asked()
+    make_operator(materialize).execute(context())
     origin = Origin("etl_lineage", "manual__1", "clean")
     expected = {"origin": origin, "strategy": Strategy.ASYNC_STORE}
-    assert produce.calls == [("the platform", "etl.clean", {"ds": "2013-01-05"}, expected)]
+    assert materialize.calls == [("the platform", "etl.clean", {"ds": "2013-01-05"}, expected)]
 
 
 def test_the_run_shows_which_generation_was_made_and_the_quality_report():
@@ -119,36 +119,40 @@ MIDNIGHT = datetime(2013, 1, 6, tzinfo=UTC)  # the day that has begun then is th
 
 def rendered(*, params=None, begins=MIDNIGHT, **given):
     """The task of an operation with options, its templates rendered as Airflow does for a DAG with these parameters."""
-    registry = Registry()
+    registry = OperationRegistry()
 
     @registry.operation("one", output="one/{ds}/{site}", options={"quality": "stop"})
     def one(context):
         """Makes it."""
 
-    produce = Asked()
+    materialize = Asked()
     with DAG("one", schedule=None):
         task = DatasetOperator.of(
-            registry.get("one"), task_id="one", open_platform=lambda who: nullcontext(), produce=produce, **given
+            registry.get("one"),
+            task_id="one",
+            open_platform=lambda who: nullcontext(),
+            materialize=materialize,
+            **given,
         )
     interval = {} if begins is None else {"data_interval_start": begins, "ds": "2013-01-06"}
     task.render_template_fields({"params": params or {}, **interval})
-    return task, produce
+    return task, materialize
 
 
 def test_an_operator_needs_no_parameters_of_its_dag():
     """The day is that on which the data interval begins, the strategy Async&Sync; options are left to the settings."""
-    task, produce = rendered(params={"site": "jfk"}, begins=MIDNIGHT - timedelta(days=1))
+    task, materialize = rendered(params={"site": "jfk"}, begins=MIDNIGHT - timedelta(days=1))
     task.execute(context())
-    ((_, name, given, more),) = produce.calls
+    ((_, name, given, more),) = materialize.calls
     assert (name, given, more["strategy"]) == ("one", {"ds": "2013-01-05", "site": "jfk"}, Strategy.ASYNC_AND_SYNC)
 
 
 def test_parameters_of_the_dag_go_before():
     """Those that are empty do not."""
     told = {"ds": "2012-12-31", "site": "jfk", "quality": "pass", "strategy": "cache_only"}
-    task, produce = rendered(params=told)
+    task, materialize = rendered(params=told)
     task.execute(context())
-    ((_, _, given, more),) = produce.calls
+    ((_, _, given, more),) = materialize.calls
     assert {**given, "strategy": more["strategy"]} == told
     empty = rendered(params={"ds": None, "quality": "", "strategy": None})[0]
     assert (empty.parameters["ds"], empty.strategy) == ("2013-01-06", "async_and_sync")
@@ -259,8 +263,8 @@ def test_what_happens_later_goes_to_where_the_provider_sends(monkeypatch, tmp_pa
         "AIRFLOW__OPENLINEAGE__TRANSPORT", json.dumps({"type": "file", "log_file_path": f"{tmp_path}/events"})
     )
     lineage = open_task_lineage("fifo")
-    assert lineage.events == Events("here", "fifo", commits=False)
-    lineage.heard(Event.EVICTED, replace(MADE, phase=Phase.COMMITTED))
+    assert lineage.events == LineageEventBuilder("here", "fifo", sends_commits=False)
+    lineage.on_transition(Event.EVICTED, replace(MADE, phase=Phase.COMMITTED))
     lineage.close()
     told = [json.loads(each.read_text()) for each in tmp_path.glob("events*")]
     assert sorted(each["eventType"] for each in told) == ["COMPLETE", "START"]

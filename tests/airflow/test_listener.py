@@ -33,7 +33,7 @@ def listener_on(platform):
 def rows(platform):
     """What the catalog knows of DAG runs."""
     query = select(dag_runs.c.dag_id, dag_runs.c.run_id, dag_runs.c.outcome, dag_runs.c.ended_at.is_not(None))
-    with platform.catalog.reading() as connection:
+    with platform.catalog.read_transaction() as connection:
         return [tuple(row) for row in connection.execute(query)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk._shared.secrets_masker import redact
 
 from springline.airflow import platform_context
-from springline.airflow.secret_masking import mask, secrets_of
+from springline.airflow.secret_masking import mask_secrets, secrets_of
 from springline.persistence.settings import Settings
 
 
@@ -30,12 +30,12 @@ def test_what_opens_the_platform_masks_its_secrets(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     monkeypatch.setenv("SPRINGLINE_HDFS_TOKEN", "a-token-of-webhdfs")
     monkeypatch.setattr(platform_context, "overrides", lambda lookup: {})
-    with platform_context.opened_catalog("test"):
+    with platform_context.catalog_session("test"):
         told = str(redact("GET /webhdfs/v1/a?delegation=a-token-of-webhdfs"))
     assert "a-token-of-webhdfs" not in told
 
 
 def test_a_word_that_is_too_short_is_not_masked_everywhere(tmp_path: Path) -> None:
     """A password of three letters is no secret worth an unreadable log."""
-    mask(Settings(home=tmp_path, hdfs_token="aro"))  # type: ignore[arg-type]
+    mask_secrets(Settings(home=tmp_path, hdfs_token="aro"))  # type: ignore[arg-type]
     assert redact("carousel") == "carousel"

@@ -15,11 +15,11 @@ from springline.airflow.metrics import AirflowMeter, task_meter, trigger_meter
 from springline.airflow.operators.persister import MaintenanceOperator
 from springline.airflow.operators.stream import StreamOperator
 from springline.persistence.errors import AlertRulesError
-from springline.persistence.monitoring.alerts import standing_in_all, states_in
-from springline.persistence.monitoring.metric import NoMeter
+from springline.persistence.monitoring.alerts import list_active_alerts, read_states
+from springline.persistence.monitoring.metric import NoMetricsReporter
 from springline.persistence.monitoring.metrics import RISK_BYTES, TRANSFER_BYTES, TRANSFER_SECONDS
-from springline.persistence.monitoring.telemetry import OtlpMeter
-from springline.spark_jobs.streaming.application.supervision import note_start
+from springline.persistence.monitoring.telemetry import OtlpMetricsReporter
+from springline.spark_jobs.streaming.application.supervision import record_start
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.testing.lines import make_dataset as make
 
@@ -28,7 +28,7 @@ RULES = """
 metric = "persistence.risk.bytes"
 above = 0
 severity = "critical"
-words = "something is at risk"
+summary = "something is at risk"
 """
 TICKS = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
 
@@ -61,10 +61,10 @@ def backend(monkeypatch):
 def test_metrics_go_through_airflows_own_where_these_are_on(backend):
     """A timer in the form that Airflow turns into milliseconds."""
     meter = task_meter()
-    assert isinstance(meter, AirflowMeter) and meter.listens
-    meter.tell(RISK_BYTES, 5)
-    meter.tell(TRANSFER_BYTES, 7, method="data")
-    meter.tell(TRANSFER_SECONDS, 1.5, method="data")
+    assert isinstance(meter, AirflowMeter) and meter.is_enabled
+    meter.report(RISK_BYTES, 5)
+    meter.report(TRANSFER_BYTES, 7, method="data")
+    meter.report(TRANSFER_SECONDS, 1.5, method="data")
     assert backend.told == [
         ("springline.persistence.risk.bytes", 5, None),
         ("springline.persistence.transfer.bytes", 7, {"method": "data"}),
@@ -74,13 +74,13 @@ def test_metrics_go_through_airflows_own_where_these_are_on(backend):
 
 def test_a_collector_that_is_named_is_told_directly(backend, monkeypatch):
     """And Airflow's metrics are not."""
-    monkeypatch.setenv("SPRINGLINE_METRICS", "http://127.0.0.1:9")
-    assert isinstance(task_meter(), OtlpMeter) and isinstance(trigger_meter(), OtlpMeter)
+    monkeypatch.setenv("SPRINGLINE_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    assert isinstance(task_meter(), OtlpMetricsReporter) and isinstance(trigger_meter(), OtlpMetricsReporter)
 
 
 def test_nothing_is_told_where_nothing_is_on():
     """As it is by default."""
-    assert isinstance(task_meter(), NoMeter) and isinstance(trigger_meter(), NoMeter)
+    assert isinstance(task_meter(), NoMetricsReporter) and isinstance(trigger_meter(), NoMetricsReporter)
 
 
 def alert(platform):
@@ -93,19 +93,19 @@ def alert(platform):
 def test_the_maintenance_dag_tells_each_alert_once(platform, tmp_path, monkeypatch):
     """Its beginning, and its end."""
     (tmp_path / "rules.toml").write_text(RULES)
-    monkeypatch.setenv("SPRINGLINE_ALERTS", str(tmp_path / "rules.toml"))
+    monkeypatch.setenv("SPRINGLINE_ALERT_RULES", str(tmp_path / "rules.toml"))
     make(platform, "a", "load")
     begins, stands = alert(platform), alert(platform)
     platform.persister.drain()
     ends = alert(platform)
-    assert (begins["begun"], stands["begun"], stands["standing"]) == (["risk"], [], ["risk"])
-    assert (ends["ended"], ends["standing"]) == (["risk"], [])
+    assert (begins["new_alerts"], stands["new_alerts"], stands["active_alerts"]) == (["risk"], [], ["risk"])
+    assert (ends["resolved_alerts"], ends["active_alerts"]) == (["risk"], [])
 
 
 def test_wrong_rules_fail_the_task_with_file_and_rule(platform, tmp_path, monkeypatch):
     """Nobody would be warned of anything."""
     (tmp_path / "rules.toml").write_text(RULES.replace("above", "over"))
-    monkeypatch.setenv("SPRINGLINE_ALERTS", str(tmp_path / "rules.toml"))
+    monkeypatch.setenv("SPRINGLINE_ALERT_RULES", str(tmp_path / "rules.toml"))
     with pytest.raises(AlertRulesError, match=r"rules.toml: rule 'risk': 'over' means nothing"):
         alert(platform)
 
@@ -114,13 +114,15 @@ def test_a_stream_that_is_given_up_is_an_alert(tmp_path: Path, monkeypatch):
     """By the rules that are shipped; the task fails as before."""
     (tmp_path / "streams.toml").write_text(TICKS)
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
-    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
+    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "streams.toml"))
     folder = JobFolder(tmp_path / "streams" / "ticks")
     folder.path.mkdir(parents=True)
-    folder.beat({"state": "failed", "error": "no", "at": time.time(), "began": 0, "pid": None, "stages": {}})
+    folder.write_heartbeat(
+        {"state": "failed", "error": "no", "at": time.time(), "started_at": 0, "pid": None, "stages": {}}
+    )
     for _ in range(7):
-        note_start(folder, "r", time.time())
+        record_start(folder, "r", time.time())
     with pytest.raises(AirflowException, match="ticks is given up"):
         StreamOperator(task_id="supervise", job="ticks", start_application=lambda *_: None).execute({"run_id": "r"})
-    told = [each.rule for each in standing_in_all(states_in(tmp_path / "alerts")) if each.told]
+    told = [each.rule for each in list_active_alerts(read_states(tmp_path / "alerts")) if each.is_firing]
     assert told == ["stream-given-up"]

@@ -15,10 +15,10 @@ from airflow.sdk.exceptions import TaskDeferred
 from springline.airflow.operators.persister import MaintenanceOperator, PersisterOperator
 from springline.airflow.platform_context import Queue
 from springline.airflow.triggers.queue import QueueTrigger
-from springline.persistence.decisions.proof import Bounds
+from springline.persistence.decisions.proof import ProofThresholds
 from springline.persistence.engine.attempt import Attempt
 from springline.persistence.errors import IrrecoverableError, StorageUnavailableError
-from springline.persistence.model.dataset import Cache, Idempotence, Method, Strategy
+from springline.persistence.model.dataset import CacheState, Idempotence, Strategy, TransferMethod
 from springline.testing.lines import make_dataset as make
 
 
@@ -45,16 +45,16 @@ def test_a_persister_whose_time_is_up_ends(platform):
     """It says how much it did over all of its starts; a continuous schedule begins the next."""
     make(platform, "a", "load")
     operator = persister_on(platform)
-    event = {"why": "the time is up", "depth": 0}
+    event = {"reason": "the time is up", "depth": 0}
     told = operator.resume({}, event=event, until=time.time() - 1, so_far=5)
-    assert told == {"persisted": 5, "left": 1}
+    assert told == {"persisted": 5, "remaining": 1}
 
 
 def test_a_persister_that_lingers_proves_operations(platform):
     """What is persisted first; what an operation made is believed once a second run gave the same."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     make(platform, "b", "shout", ["a"])
-    platform.prover.bounds, platform.prover.look_seconds = Bounds(0, 0.0), 0.0
+    platform.prover.thresholds, platform.prover.poll_seconds = ProofThresholds(0, 0.0), 0.0
     platform.prover.quiet_seconds = 0.0
     platform.persister.small_bytes = 10**9
     with pytest.raises(TaskDeferred) as deferred:
@@ -93,24 +93,24 @@ def test_the_trigger_fires_when_something_can_be_persisted(open_at):
     kind, kwargs = QueueTrigger(until=time.time() + 60, poll=0.01, settle=0).serialize()
     assert kind == "springline.airflow.triggers.queue.QueueTrigger"
     payload = fires(QueueTrigger(**kwargs, open_queue=lambda: Queue(open_at())))
-    assert payload == {"depth": 1, "why": "something can be persisted"}
+    assert payload == {"depth": 1, "reason": "something can be persisted"}
 
 
 def test_the_trigger_waits_while_nothing_can_be_persisted(open_at):
     """An empty queue fires nothing until its time is up."""
     trigger = QueueTrigger(until=time.time() + 0.2, poll=0.01, settle=0, open_queue=lambda: Queue(open_at()))
-    assert fires(trigger)["why"] == "the time is up"
+    assert fires(trigger)["reason"] == "the time is up"
 
 
 def test_the_trigger_fires_when_a_claim_stands_still(open_at):
     """A worker that died holds its claim until a persister takes it back."""
     platform = open_at()
     made = make(platform, "a", "load")
-    platform.claims.claim(made.ref, "a worker that dies", Method.DATA, None)
+    platform.claims.claim(made.ref, "a worker that dies", TransferMethod.DATA, None)
     trigger = QueueTrigger(
         until=time.time() + 60, poll=0.01, settle=0, overdue=0.05, open_queue=lambda: Queue(open_at())
     )
-    assert "nothing moved" in fires(trigger)["why"]
+    assert "nothing moved" in fires(trigger)["reason"]
 
 
 def maintain(platform, action):
@@ -127,7 +127,7 @@ def test_recover_brings_back_what_a_fault_took(platform):
     wipe(platform)
     report = maintain(platform, "recover")
     assert "b@1" in report["lost"]
-    assert platform.catalog.get(shouted.ref).cache is Cache.PRESENT
+    assert platform.catalog.get(shouted.ref).cache is CacheState.PRESENT
 
 
 def test_recover_fails_naming_what_stays_lost(platform):
@@ -163,7 +163,10 @@ def test_the_risk_is_recorded_by_upkeep_and_while_something_is_persisted(platfor
         persister_on(platform).execute({})
     monkeypatch.setattr(platform.catalog, "now", lambda: 660.0)
     maintain(platform, "retire")
-    assert [(sample.at, sample.bytes) for sample in platform.catalog.risk_since()] == [(600.0, made.bytes), (660.0, 0)]
+    assert [(sample.timestamp, sample.bytes) for sample in platform.catalog.risk_since()] == [
+        (600.0, made.bytes),
+        (660.0, 0),
+    ]
 
 
 def wipe(platform):

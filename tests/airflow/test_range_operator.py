@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from springline.airflow.operators.reprocess import StreamRangeOperator
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.windows.sink.query import ask_kept
+from springline.spark_jobs.streaming.windows.sink.query import query_results
 from springline.testing.memory_log import MemoryLog
 
 DECLARED = """
@@ -22,7 +22,7 @@ DECLARED = """
 topic = "ticks"
 [ticks.stream]
 time = "t"
-unit = "iso"
+time_format = "iso"
 fields = [["t", "text"], ["k", "text"]]
 [ticks.queries]
 all = "SELECT k, count(*) AS n FROM ticks GROUP BY k WINDOWING 1 h"
@@ -35,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home that declares the job `ticks`."""
     (tmp_path / "streams.toml").write_text(DECLARED)
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
-    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
+    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "streams.toml"))
     return tmp_path
 
 
@@ -99,12 +99,12 @@ def test_what_no_retry_can_mend_fails_at_once(platform: Platform, changes: dict[
 def test_the_results_of_ranges_are_not_those_that_the_stream_keeps(platform: Platform) -> None:
     """Otherwise a window would be in both."""
     from springline.spark_jobs.streaming.errors import NoSinkError
-    from springline.spark_jobs.streaming.jobs import job_of
+    from springline.spark_jobs.streaming.jobs import read_job
     from springline.spark_jobs.streaming.settings import StreamSettings
 
     operator(platform).execute(context(**DAY))
     with pytest.raises(NoSinkError):
-        ask_kept(platform, job_of(StreamSettings().declarations, "ticks"), "SELECT * FROM all")
+        query_results(platform, read_job(StreamSettings().declarations, "ticks"), "SELECT * FROM all")
 
 
 def test_a_job_has_a_dag_whose_runs_have_a_day_as_their_interval() -> None:

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 
 from springline.airflow.api import PREFIX
 from springline.airflow.operators.recover import RecoverOperator
-from springline.persistence.model.dataset import Cache, Origin, Ref, Strategy
+from springline.persistence.model.dataset import CacheState, Origin, Ref, Strategy
 from springline.persistence.platform import Platform
 from springline.testing.lines import lines_of
 from springline.testing.lines import make_dataset as make
@@ -59,9 +59,9 @@ def test_what_it_takes_is_told_and_nothing_is_started(ulla: TestClient, platform
     before = len(runs())
     told = ulla.post(PLACE, json={"dry_run": True}).json()
     assert told == {
-        "path": "etl/clean", "generation": 1, "wish": "recover", "allowed": True, "done": False, "dag_id": "",
+        "path": "etl/clean", "generation": 1, "action": "recover", "allowed": True, "executed": False, "dag_id": "",
         "run_id": "",
-        "words": "etl/clean@1 comes back in about 10 ms: "
+        "message": "etl/clean@1 comes back in about 10 ms: "
         "run shout on etl/raw@1 to have etl/clean@1 again (10 ms: as when it was made)",
     }  # fmt: skip
     assert len(runs()) == before
@@ -71,20 +71,20 @@ def test_a_dag_run_is_started_and_who_asked_is_noted(ulla: TestClient, platform:
     """In the DAG run and in the dataset's history; Airflow will run it as one that was triggered by hand."""
     told = ulla.post(PLACE, json={"generation": 1}).json()
     run = runs()[-1]
-    assert (told["done"], told["dag_id"], told["run_id"]) == (True, "recover", run.run_id)
-    assert run.conf == {"path": "etl/clean", "generation": 1, "asked_by": "ulla"}
+    assert (told["executed"], told["dag_id"], told["run_id"]) == (True, "recover", run.run_id)
+    assert run.conf == {"path": "etl/clean", "generation": 1, "requested_by": "ulla"}
     assert (run.state, run.run_type, run.triggering_user_name) == ("queued", "manual", "ulla")
     last = platform.catalog.history(Ref("etl/clean", 1))[-1]
-    assert (last.event, last.who) == ("recovery asked for", "ulla") and run.run_id in last.why
+    assert (last.event, last.actor) == ("recovery requested", "ulla") and run.run_id in last.reason
 
 
 def test_what_nothing_brings_back_starts_nothing(ulla: TestClient, platform: Platform, recover_dag: str) -> None:
     """The reason is told, dry or not."""
     place, before = PLACE.replace("clean", "salted"), len(runs())
     dry = ulla.post(place, json={"dry_run": True}).json()
-    assert dry["allowed"] is False and "salt (version 1), which made etl/salted@1, is not idempotent" in dry["words"]
+    assert dry["allowed"] is False and "salt (version 1), which made etl/salted@1, is not idempotent" in dry["message"]
     refused = ulla.post(place, json={})
-    assert (refused.status_code, refused.json()["detail"]) == (409, dry["words"])
+    assert (refused.status_code, refused.json()["detail"]) == (409, dry["message"])
     assert len(runs()) == before
 
 
@@ -93,7 +93,7 @@ def test_a_dag_that_would_not_run_is_told_at_once(ulla: TestClient, recover_dag:
     with create_session() as session:
         session.get(DagModel, recover_dag).is_paused = True
     try:
-        assert ulla.post(PLACE, json={"dry_run": True}).json()["words"] == "the DAG recover is paused"
+        assert ulla.post(PLACE, json={"dry_run": True}).json()["message"] == "the DAG recover is paused"
         assert ulla.post(PLACE, json={}).status_code == 409
     finally:
         with create_session() as session:
@@ -135,7 +135,7 @@ def test_what_one_may_not_read_has_no_name_in_what_it_takes(
         SimpleAuthManager, "is_authorized_dag", lambda self, **asked: getattr(asked["details"], "id", "") != "secret"
     )
     answer = ulla.post(PLACE, json={"dry_run": True})
-    assert answer.json()["words"].count("run ") == 2 and "secret" not in answer.text
+    assert answer.json()["message"].count("run ") == 2 and "secret" not in answer.text
 
 
 # ---- done by the task
@@ -147,7 +147,7 @@ def recover(platform: Platform, path: str, generation: int | None = None) -> dic
 
     def open_as(who: str) -> Any:
         opened.append(who)
-        platform.catalog.who = who
+        platform.catalog.actor = who
         return nullcontext(platform)
 
     context = {
@@ -164,7 +164,7 @@ def test_a_lost_dataset_comes_back_in_the_name_of_who_asked(platform: Platform) 
     told = recover(platform, "etl/clean")
     assert told["dataset"] == "etl/clean@1" and [step.split(" on ")[0] for step in told["steps"]] == ["run shout"]
     assert lines_of(platform, "etl/clean") == expected
-    events = [(moment.event, moment.who) for moment in platform.catalog.history(Ref("etl/clean", 1))]
+    events = [(moment.event, moment.actor) for moment in platform.catalog.history(Ref("etl/clean", 1))]
     assert events[-2:] == [(event, "recover task, asked for by ulla") for event in ("lost", "restored")]
 
 
@@ -181,7 +181,7 @@ def test_damaged_bytes_are_found_and_made_again(platform: Platform) -> None:
 def test_what_is_whole_is_left_alone(platform: Platform) -> None:
     """And that is told."""
     before = platform.catalog.resolve("etl/clean")
-    assert recover(platform, "etl/clean", 1)["words"] == "it was whole"
+    assert recover(platform, "etl/clean", 1)["summary"] == "it was complete"
     assert platform.catalog.resolve("etl/clean").cache_location == before.cache_location
 
 
@@ -201,4 +201,4 @@ def test_what_no_retry_can_mend_fails_at_once(platform: Platform, path: str, gen
         raise ZeroDivisionError
     with pytest.raises(AirflowFailException, match=told):
         recover(platform, path, generation)
-    assert platform.catalog.resolve("etl/clean").cache is Cache.PRESENT
+    assert platform.catalog.resolve("etl/clean").cache is CacheState.PRESENT

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
 from springline.airflow.operators.stream import HeartbeatTrigger, StreamOperator
-from springline.spark_jobs.streaming.application.supervision import Limits, starts_of
+from springline.spark_jobs.streaming.application.supervision import Limits, read_starts
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
@@ -32,15 +32,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     """The folder of the job `ticks`."""
     (tmp_path / "streams.toml").write_text(DECLARED)
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
-    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
+    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "streams.toml"))
     return JobFolder(tmp_path / "streams" / "ticks")
 
 
 def beat(folder: JobFolder, state: str, **more: object) -> None:
     """What an application would tell."""
     folder.path.mkdir(parents=True, exist_ok=True)
-    told = {"state": state, "error": "", "at": time.time(), "began": time.time(), "pid": None, "stages": {}}
-    folder.beat({**told, **more})
+    told = {"state": state, "error": "", "at": time.time(), "started_at": time.time(), "pid": None, "stages": {}}
+    folder.write_heartbeat({**told, **more})
 
 
 def operator(started: list[str], **changes: object) -> StreamOperator:
@@ -56,13 +56,13 @@ def test_the_application_is_started_once_and_then_watched(folder):
     with pytest.raises(TaskDeferred) as deferred:
         operator(started).execute(CONTEXT)
     assert started == ["ticks"] and isinstance(deferred.value.trigger, HeartbeatTrigger)
-    assert len(starts_of(folder, "manual__1")) == 1
+    assert len(read_starts(folder, "manual__1")) == 1
 
 
 def test_a_retry_finds_the_application_running(folder):
     """Whatever Airflow tries again, there is one."""
     started: list[str] = []
-    with folder.held():
+    with folder.application_lock():
         beat(folder, "running")
         with pytest.raises(TaskDeferred):
             operator(started).execute(CONTEXT)
@@ -76,9 +76,9 @@ def test_an_application_that_died_is_started_again_within_limits(folder):
     for _ in range(2):
         beat(folder, "failed", error="the broker is away")
         with pytest.raises(TaskDeferred):
-            task.resume(CONTEXT, event={"verdict": "start", "why": "the broker is away"}, run="manual__1")
+            task.resume(CONTEXT, event={"action": "start", "reason": "the broker is away"}, run="manual__1")
     with pytest.raises(AirflowException, match=r"ticks is given up: the broker is away; started 2 times.*log"):
-        task.resume(CONTEXT, event={"verdict": "start", "why": "again"}, run="manual__1")
+        task.resume(CONTEXT, event={"action": "start", "reason": "again"}, run="manual__1")
     assert started == ["ticks", "ticks"]
 
 
@@ -88,7 +88,7 @@ def test_a_stream_that_was_stopped_ends_its_task(folder):
     with pytest.raises(TaskDeferred):
         operator(started).execute(CONTEXT)
     beat(folder, "stopped", stages={"map": {"round": 7}})
-    told = operator(started).resume(CONTEXT, event={"verdict": "done", "why": "stopped"}, run="manual__1")
+    told = operator(started).resume(CONTEXT, event={"action": "done", "reason": "stopped"}, run="manual__1")
     assert told == {"job": "ticks", "stages": {"map": {"round": 7}}} and started == ["ticks"]
 
 
@@ -128,7 +128,7 @@ def test_the_trigger_fires_when_the_application_dies(folder):
     beat(folder, "running")
     _, kwargs = HeartbeatTrigger("ticks", "manual__1", {"restarts": 5}, poll=0.01, settle=0).serialize()
     told = fired(HeartbeatTrigger(**kwargs))
-    assert told == {"verdict": "start", "why": "it is dead"}
+    assert told == {"action": "start", "reason": "it is dead"}
     assert folder.lease_file.exists()
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from springline.persistence.backends.bandwidth_limit import Link
 from springline.persistence.backends.local import LocalBackend
-from springline.persistence.backends.root_mark import NAME
+from springline.persistence.backends.root_mark import MARK_NAME
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import InvalidPathError, StorageUnavailableError
-from springline.testing.store_suite import content_of, send
+from springline.testing.store_suite import read_contents, send
 from springline.testing.under_store_suite import UnderStoreSuite
 
 
@@ -48,7 +48,7 @@ class TestLocal(UnderStoreSuite):
 
     def put_mark(self, backend: Backend) -> None:
         assert isinstance(backend, LocalBackend)
-        (backend.root / NAME).touch()
+        (backend.root / MARK_NAME).touch()
 
     def write_as_engine(self, uri: str, name: str, content: bytes) -> None:
         file = Path(uri.removeprefix("file://")) / name
@@ -70,7 +70,7 @@ def test_a_cache_whose_folder_is_gone_is_empty(cache: LocalBackend) -> None:
         cache.files("a/@1")
     assert not cache.exists("a/@1") and cache.names("a") == () and list(cache.copies()) == []
     send(cache, "a/@1", "part.txt", b"y")
-    assert content_of(cache, "a/@1") == {"part.txt": b"y"}
+    assert read_contents(cache, "a/@1") == {"part.txt": b"y"}
 
 
 def test_an_under_store_whose_folder_is_gone_is_out_of_reach(tmp_path: Path) -> None:

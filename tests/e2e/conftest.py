@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from springline.persistence.model.dataset import Dataset
 from springline.services.registry import make_servers
-from springline.services.scratch_home import beside
+from springline.services.scratch_home import scratch_settings
 from springline.services.servers.airflow import USER, password
 from springline.services.supervisor import Supervisor
 from springline.spark_jobs.streaming.kafka.log import Kafka
@@ -47,10 +47,10 @@ def home() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def kafka(home: Path) -> Iterator[str]:
     """The address of a Kafka."""
-    settings = beside(home / "kafka-alone")
+    settings = scratch_settings(home / "kafka-alone")
     (server,) = make_servers(["kafka"], settings)
     supervisor = Supervisor(settings.home, say=lambda text: None)
-    supervisor.up([server], settings.start_patience)
+    supervisor.up([server], settings.start_timeout)
     yield server.address
     supervisor.down(server.name, 5)
 
@@ -59,7 +59,7 @@ def kafka(home: Path) -> Iterator[str]:
 def live(home: Path, kafka: str) -> Iterator[Live]:
     """Airflow and Spark Connect with two days landed and streams declared; nobody persists, and no stream runs yet."""
     dag_ids = (DAG, "persister", "maintenance")
-    environment = {"SPRINGLINE_KAFKA": kafka, "SPRINGLINE_STREAMS": str(home / "streams.toml")}
+    environment = {"SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": kafka, "SPRINGLINE_STREAMS_FILE": str(home / "streams.toml")}
     declare(home / "streams.toml")
     with live_airflow(home, [FIRST, SECOND], dag_ids=dag_ids, environment=environment, runner=lines_runner()) as found:
         yield found
@@ -68,7 +68,7 @@ def live(home: Path, kafka: str) -> Iterator[Live]:
 @pytest.fixture(scope="session")
 def streams(live: Live, kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamSettings]:
     """Streams as `kept_streams` makes them, that beat as long as there are tests."""
-    settings = StreamSettings(home=live.home, streams=live.home / "streams.toml", kafka=kafka)
+    settings = StreamSettings(home=live.home, streams_file=live.home / "streams.toml", kafka_bootstrap_servers=kafka)
     with closing(Kafka(settings.cluster)) as log:
         log.create(TOPICS)
         put_results(log)
@@ -156,7 +156,7 @@ def day(live: Live, browser: Browser, session_state: dict) -> Watched:
 @pytest.fixture(scope="session")
 def persisted(live: Live, day: Watched) -> list[Dataset]:
     """Everything of the first day, in the under-store too."""
-    live.platform.persister.drain(patience=60)
+    live.platform.persister.drain(timeout=60)
     return live.platform.catalog.find(prefix=f"etl/{FIRST}/", superseded=False)
 
 

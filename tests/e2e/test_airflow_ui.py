@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Frame, Page, expect
 
-from springline.persistence.model.dataset import Cache, Status
+from springline.persistence.model.dataset import CacheState, DatasetStatus
 from tests.e2e.conftest import FIRST, OUTPUTS, SECOND
 from tests.support.airflow.airflow_pages import DAG, PAGES, framed, opened
 
@@ -178,7 +178,7 @@ def test_a_page_follows_while_a_dataset_is_persisted(page, live, day, request):
     expect(badge).to_have_text("cached")
     request.getfixturevalue("persisted")
     expect(badge).to_have_text("persisted")
-    assert {each.status() for each in live.platform.catalog.find(prefix=f"etl/{FIRST}/")} == {Status.PERSISTED}
+    assert {each.status() for each in live.platform.catalog.find(prefix=f"etl/{FIRST}/")} == {DatasetStatus.PERSISTED}
 
 
 # ---- losing, and getting back
@@ -237,5 +237,5 @@ def test_what_was_lost_comes_back_when_it_is_asked_for(page, live, request, whic
     back = frame.get_by_role("region", name="What happened to it").locator("tbody tr").last
     expect(back).to_contain_text("restored", timeout=20_000)
     expect(frame.locator("h2.name .state")).to_have_text(state)
-    assert live.platform.catalog.resolve(dataset.ref.path).cache is Cache.PRESENT
+    assert live.platform.catalog.resolve(dataset.ref.path).cache is CacheState.PRESENT
     assert re.search(r"dags/recover/runs/.", target)

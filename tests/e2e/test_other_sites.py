@@ -48,7 +48,7 @@ def page(context: BrowserContext) -> Page:
 @pytest.fixture(scope="module")
 def target(live) -> str:
     """What the other site would like to pin."""
-    make(live.platform, PATH, lines=["x"], wanted=False)
+    make(live.platform, PATH, lines=["x"], persist_requested=False)
     return f"{live.address}{PREFIX}/api/v1/datasets/{PATH}/pin"
 
 

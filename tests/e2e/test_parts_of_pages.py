@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route, expect
 
-from springline.airflow.lineage.dataset_detail import About
+from springline.airflow.lineage.dataset_detail import DatasetDetail
 from springline.airflow.pages import static_files
 from tests.support.airflow.browser import themed
 
@@ -18,7 +18,7 @@ SITE = "http://pages.test"
 SAFE = {
     "under_store_away": "", "datasets": 0, "irrecoverable_bytes": 0, "unproven_bytes": 0, "recomputable_bytes": 0,
     "recompute_seconds": 0,
-    "exposed": [],
+    "exposed_datasets": [],
 }  # fmt: skip
 AWAY = {"detail": "the catalog does not answer"}
 
@@ -50,18 +50,20 @@ def test_the_page_at_risk_says_that_the_under_store_is_away(alone):
     """And of which datasets only the catalog says that they are persisted."""
     page, answers = alone
     row = {
-        "path": "etl/raw", "generation": 1, "bytes": 790, "seconds": None, "why_gone": ["load is not idempotent"],
-        "why_unproven": [], "waits": True, "believed": True, "dag_id": "etl", "run_id": "day 1", "task_id": "raw",
+        "path": "etl/raw", "generation": 1, "bytes": 790, "seconds": None,
+        "irrecoverable_reasons": ["load is not idempotent"],
+        "unproven_reasons": [], "is_queued": True, "is_unreachable_copy": True, "dag_id": "etl", "run_id": "day 1",
+        "task_id": "raw",
     }  # fmt: skip
     away = "the under-store does not answer: /mnt/under is not there: is its disk mounted?"
-    risk = {**SAFE, "under_store_away": away, "datasets": 1, "irrecoverable_bytes": 790, "exposed": [row]}
+    risk = {**SAFE, "under_store_away": away, "datasets": 1, "irrecoverable_bytes": 790, "exposed_datasets": [row]}
     answers |= {"at-risk": (200, risk), "at-risk/history": (200, [])}
     page.goto(f"{SITE}/pages/risk")
     expect(page.locator(".summary.wrong")).to_have_text(
         "The under-store does not answer: /mnt/under is not there: is its disk mounted? What it has counts as at risk. "
         "If the cache were lost now: 790 B would be gone for good; nothing would have to be made again."
     )
-    expect(page.get_by_text("it was; the under-store is away")).to_be_visible()
+    expect(page.get_by_text("persisted; the under-store is away")).to_be_visible()
 
 
 @pytest.mark.parametrize("away", ["at-risk", "at-risk/history"])
@@ -92,8 +94,15 @@ def test_what_nobody_sees_in_a_text_from_outside_is_spelled_out(alone):
     page, answers = alone
     error = "größe\tمجموعة \x1b[2J \u202egnp.exe \u200b \U000e0041 \x9b"
     spelled = r"größe\tمجموعة \x1b[2J \u202egnp.exe \u200b \U000e0041 \x9b".replace(r"\t", "\t")
-    row = {"path": "a", "generation": 1, "bytes": 1, "seconds": None, "why_gone": [error], "why_unproven": []}
-    told = {**SAFE, "datasets": 1, "irrecoverable_bytes": 1, "exposed": [row]}
+    row = {
+        "path": "a",
+        "generation": 1,
+        "bytes": 1,
+        "seconds": None,
+        "irrecoverable_reasons": [error],
+        "unproven_reasons": [],
+    }
+    told = {**SAFE, "datasets": 1, "irrecoverable_bytes": 1, "exposed_datasets": [row]}
     answers |= {"at-risk": (200, told), "at-risk/history": (503, {"detail": error})}
     page.goto(f"{SITE}/pages/risk")
     expect(page.get_by_role("region", name="Over time").locator(".trouble")).to_have_text(spelled)
@@ -103,10 +112,11 @@ def test_what_nobody_sees_in_a_text_from_outside_is_spelled_out(alone):
 def test_a_button_that_one_may_not_press_is_closed_and_says_why(alone):
     """By the reasons that the API tells; the others can be pressed."""
     page, answers = alone
-    told = {field.name: "" for field in fields(About)}
+    told = {field.name: "" for field in fields(DatasetDetail)}
     lists = dict.fromkeys(("generations", "sources", "dependents", "history"), ())
     told |= {**lists, "path": "etl/a", "generation": 1, "status": "cached", "cache": "present", "under_store": "none",
-             "params": {}, "words": {}, "chain": {"steps": [], "seconds": 0, "why_gone": []}, "rows": None,
+             "params": {}, "paragraphs": {}, "chain": {"steps": [], "seconds": 0, "irrecoverable_reasons": []},
+             "rows": None,
              "made_seconds": None, "predicted_seconds": None, "actual_seconds": None,
              "refused": {"recover": "you may not trigger the DAG recover"}}  # fmt: skip
     answers["datasets/etl/a"] = (200, told)

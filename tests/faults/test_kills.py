@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.model.dataset import Method, Strategy, Under
+from springline.persistence.model.dataset import Strategy, TransferMethod, UnderStoreState
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner
@@ -41,9 +41,13 @@ def runner() -> LinesRunner:
 def platform(tmp_path: Path, runner: LinesRunner) -> Iterator[Platform]:
     """What survives: it looks on, and its persister takes over."""
     settings = Settings(  # type: ignore[call-arg]
-        home=tmp_path / "home", cache_uri=f"file://{tmp_path}/cache", small_bytes=0, retry_seconds=0, lease_seconds=0.5
+        home=tmp_path / "home",
+        cache_uri=f"file://{tmp_path}/cache",
+        min_operation_bytes=0,
+        retry_seconds=0,
+        lease_seconds=0.5,
     )
-    platform = open_platform(settings, runner=runner, who="the survivor")
+    platform = open_platform(settings, runner=runner, actor="the survivor")
     yield platform
     platform.close()
 
@@ -86,14 +90,14 @@ def test_a_worker_killed_in_the_middle_of_a_transfer_is_taken_over(
     """Its lease runs out, its half copy goes, and the other worker's outputs are those of a run without faults."""
     half_done(platform, tmp_path, method)
     with worker_in_the_middle(platform, tmp_path, method) as worker:
-        (sending,) = [d for d in platform.catalog.find() if d.under is Under.COPYING]
-        assert sending.method is Method(method)
+        (sending,) = [d for d in platform.catalog.find() if d.under is UnderStoreState.COPYING]
+        assert sending.method is TransferMethod(method)
         half = [location for location in copies_in(platform.under) if "/.@" in location]
         assert len(half) == (method == "data")
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-    until(lambda: platform.persister.drain().left == 0)
-    assert "the lease of persister" in " ".join(m.why for m in platform.catalog.history(sending.ref))
+    until(lambda: platform.persister.drain().remaining == 0)
+    assert "the lease of persister" in " ".join(m.reason for m in platform.catalog.history(sending.ref))
     assert platform.catalog.get(sending.ref).persisted and events_of(platform, sending.ref).count("copied") == 1
     assert only_whole_copies_are_left(platform, copies_in(platform.under))
     wipe_cache(platform)
@@ -107,9 +111,9 @@ def test_a_worker_that_was_stopped_and_wakes_up_late_changes_nothing(
     """While it slept another worker has persisted what it was sending."""
     half_done(platform, tmp_path, method)
     with worker_in_the_middle(platform, tmp_path, method) as worker:
-        (sending,) = [d for d in platform.catalog.find() if d.under is Under.COPYING]
+        (sending,) = [d for d in platform.catalog.find() if d.under is UnderStoreState.COPYING]
         worker.send_signal(signal.SIGSTOP)
-        until(lambda: platform.persister.drain().left == 0)
+        until(lambda: platform.persister.drain().remaining == 0)
         winner = platform.catalog.get(sending.ref)
         (tmp_path / "in the middle.go").touch()
         worker.send_signal(signal.SIGCONT)
@@ -124,7 +128,7 @@ def test_a_worker_that_is_only_slow_keeps_its_claim(platform: Platform, tmp_path
     """It renews its lease while it works, however long that takes, so nobody else sends the same."""
     half_done(platform, tmp_path, "data")
     with worker_in_the_middle(platform, tmp_path, "data") as worker:
-        (sending,) = [d for d in platform.catalog.find() if d.under is Under.COPYING]
+        (sending,) = [d for d in platform.catalog.find() if d.under is UnderStoreState.COPYING]
         ends = platform.catalog.now() + 2 * platform.settings.lease_seconds
         until(lambda: platform.catalog.now() > ends)
         assert platform.claims.expire() == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.errors import IrrecoverableError, PersistenceError
-from springline.persistence.model.dataset import Cache, Origin, Phase, Ref, Strategy
+from springline.persistence.model.dataset import CacheState, Origin, Phase, Ref, Strategy
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
 from springline.testing.lines import make_dataset as make
@@ -83,7 +83,7 @@ def test_under_async_and_sync_the_cache_may_go_at_any_moment(
     landing.unlink()
     assert {path: dataset.digest for path, dataset in made.items()} == digests_without_faults()
     assert digests_now(platform) == digests_without_faults()
-    assert platform.persister.drain().left == 0
+    assert platform.persister.drain().remaining == 0
     wipe_cache(platform)
     assert digests_below(platform) == digests_without_faults() == digests_now(platform)
     assert fault.happened
@@ -95,7 +95,7 @@ def test_under_async_store_what_goes_with_the_cache_is_named(open_at: Callable[.
     run_workflow(platform, landing, strategy=Strategy.ASYNC_STORE)
     wipe_cache(platform)
     platform.maintenance.scan()
-    report = platform.restorer.bring_back([d.ref for d in platform.maintenance.lost()])
+    report = platform.restorer.restore([d.ref for d in platform.maintenance.find_lost()])
     assert {ref.path for ref in report.irrecoverable} == set(WRITES)
     for path in WRITES:
         with pytest.raises(IrrecoverableError, match=rf"{path}@1.*landing.*not idempotent"):
@@ -117,14 +117,14 @@ def test_a_process_that_starts_while_the_under_store_is_away_works_on(open_at: C
     (outcome,) = platform.persister.drain().outcomes[:1]
     assert "is its disk mounted" in outcome.error
     back()
-    assert platform.persister.drain().left == 0
+    assert platform.persister.drain().remaining == 0
 
 
 def test_an_under_store_that_refuses_for_a_while_delays_only_what_must_be_synchronous(
     open_at: Callable[..., Platform], landing: Path
 ) -> None:
     """The load waits until it is back; what follows never does."""
-    platform = open_at(sync_patience=60, retry_seconds=1)
+    platform = open_at(sync_timeout=60, retry_seconds=1)
     back = away(platform)
     waited: list[float] = []
 
@@ -148,10 +148,10 @@ def test_an_under_store_that_refuses_for_a_while_delays_only_what_must_be_synchr
     run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC)
     assert committed == WRITES and len(waited) == 3
     platform.persister.retry_seconds = 0
-    assert platform.persister.drain().left == 3
+    assert platform.persister.drain().remaining == 3
     root = platform.under.root  # type: ignore[attr-defined]
     root.with_name("away").rename(root)
-    assert platform.persister.drain().left == 0
+    assert platform.persister.drain().remaining == 0
     wipe_cache(platform)
     assert digests_now(platform) == digests_without_faults()
 
@@ -163,13 +163,13 @@ def test_a_full_under_store_stops_no_job_and_is_caught_up_with(open_at: Callable
     assert digests_now(platform) == digests_without_faults()
     summary = platform.persister.drain()
     waiting = [d for d in platform.catalog.find() if not d.persisted]
-    assert summary.left == len(waiting) >= 3
-    assert {d.cache for d in waiting} == {Cache.PRESENT}
+    assert summary.remaining == len(waiting) >= 3
+    assert {d.cache for d in waiting} == {CacheState.PRESENT}
     assert [d.error for d in waiting if "is full" not in d.error] == []
     assert not [location for location in copies_in(platform.under) if "/.@" in location]
     roomy = open_at()
     end_pauses(roomy)
-    assert roomy.persister.drain().left == 0
+    assert roomy.persister.drain().remaining == 0
     wipe_cache(roomy)
     assert digests_now(roomy) == digests_without_faults()
 
@@ -202,12 +202,12 @@ def test_a_workflow_goes_on_after_its_catalog_was_lost_and_rebuilt(
     wipe_cache(before)
     platform = open_at()
     report = platform.maintenance.rebuild()
-    assert sorted(report.found) == sorted(dataset.ref for dataset in made.values())
+    assert sorted(report.recorded_refs) == sorted(dataset.ref for dataset in made.values())
     assert digests_now(platform) == digests_without_faults()
     again = run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC, origin=Origin("etl", "run 2"))
     assert {dataset.ref.generation for dataset in again.values()} == {2}
-    assert platform.persister.drain().left == 0
-    assert sorted(platform.maintenance.retire()) == sorted(report.found)
+    assert platform.persister.drain().remaining == 0
+    assert sorted(platform.maintenance.retire()) == sorted(report.recorded_refs)
     assert digests_now(platform) == digests_without_faults()
     assert only_whole_copies_are_left(platform, copies_in(platform.under))
 
@@ -235,7 +235,7 @@ def test_what_was_made_of_a_landing_file_is_first_in_the_queue(
     """It cannot be made again once the file is gone, so it goes before everything that can be."""
     platform = open_at(policy=policy)
     run_workflow(platform, landing, strategy=Strategy.ASYNC_STORE)
-    first, *others = platform.persister.choices()
+    first, *others = platform.persister.candidates()
     assert first.ref.path == "etl/load" and len(others) == 3
     landing.unlink()
     outcome = platform.persister.step()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from springline.services.registry import make_servers
-from springline.services.scratch_home import beside
+from springline.services.scratch_home import scratch_settings
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
 from tests.support.servers.memory_folders import remove_memory_of
@@ -25,7 +25,7 @@ def service_settings() -> Iterator[ServiceSettings]:
     # Not one of pytest's folders: those are private, and started by root PostgreSQL runs as another user.
     home = Path(tempfile.mkdtemp(prefix="springline-servers-", dir="/tmp"))
     home.chmod(0o711)
-    settings = beside(home, **SMALL)
+    settings = scratch_settings(home, **SMALL)
     yield settings
     shutil.rmtree(home, ignore_errors=True)
     remove_memory_of(home)
@@ -36,7 +36,7 @@ def supervisor(service_settings: ServiceSettings) -> Iterator[Supervisor]:
     """Ends every server with the run."""
     supervisor = Supervisor(service_settings.home)
     yield supervisor
-    for name in reversed(supervisor.recorded()):
+    for name in reversed(supervisor.started_servers()):
         supervisor.down(name, 5)
 
 

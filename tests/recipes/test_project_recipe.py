@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.services.scratch_home import beside
+from springline.services.scratch_home import scratch_settings
 from springline.services.settings import ServiceSettings
 from tests.support.commands import invoke
 
@@ -36,16 +36,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def environment(project: Path) -> dict[str, str]:
     """That of a person who knows of no checkout; only the ports are others than the README's."""
-    ports = {f"SPRINGLINE_{name.upper()}": str(port) for name, port in beside(project / "var").model_dump().items()
-             if name.endswith("_port")}  # fmt: skip
+    settings = scratch_settings(project / "var").model_dump()
+    ports = {f"SPRINGLINE_{name.upper()}": str(port) for name, port in settings.items() if name.endswith("_port")}
     others = {name: value for name, value in os.environ.items() if not name.startswith(("SPRINGLINE_", "AIRFLOW"))}
     return {
         **others,
         **ports,
         "AIRFLOW_HOME": str(project / "var" / "airflow"),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "SPRINGLINE_JARS": str(ServiceSettings().jars_folder),
-        "SPRINGLINE_KAFKA": f"127.0.0.1:{ports['SPRINGLINE_KAFKA_PORT']}",
+        "SPRINGLINE_JARS_DIR": str(ServiceSettings().jars_folder),
+        "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{ports['SPRINGLINE_KAFKA_PORT']}",
     }
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from springline.persistence.profile import project_folder
 from springline.services.airflow_api import AirflowApi
-from springline.services.scratch_home import beside
+from springline.services.scratch_home import scratch_settings
 from springline.services.servers.airflow import USER, password
 from springline.services.settings import ServiceSettings
 from tests.support.servers.memory_folders import remove_memory_of
@@ -50,7 +50,7 @@ def copy() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def settings(copy: Path) -> ServiceSettings:
     """Ports that are nobody else's."""
-    return beside(copy / "var")
+    return scratch_settings(copy / "var")
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +64,8 @@ def environment(copy: Path, settings: ServiceSettings) -> dict[str, str]:
         **ports,
         "PATH": f"{copy / '.venv' / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": str(copy / "src"),  # what is installed leads to the checkout itself
-        "SPRINGLINE_JARS": str(ServiceSettings().jars_folder),
-        "SPRINGLINE_KAFKA": f"127.0.0.1:{settings.kafka_port}",
+        "SPRINGLINE_JARS_DIR": str(ServiceSettings().jars_folder),
+        "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{settings.kafka_port}",
     }
 
 

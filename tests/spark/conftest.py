@@ -15,8 +15,8 @@ from springline.persistence.model.dataset import Dataset
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.spark_jobs.landing import land
-from springline.spark_jobs.materialize import produce
-from springline.spark_jobs.operations import Registry, load_operations
+from springline.spark_jobs.materialize import materialize
+from springline.spark_jobs.operations import OperationRegistry, load_operations
 from springline.spark_jobs.runner import SparkRunner
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
@@ -48,9 +48,9 @@ def job_settings(spark_server: SparkServer, landing: Path) -> JobSettings:
     """Settings that lead to that server and those files."""
     return JobSettings(
         spark_remote=spark_server.remote,
-        landing=landing,
+        landing_dir=landing,
         spark_conf={"spark.sql.shuffle.partitions": "2"},
-        quality="quarantine",
+        quality_mode="quarantine",
     )
 
 
@@ -71,7 +71,7 @@ def spark(sessions: SparkSessions) -> SparkSession:
 def make_runner(job_settings: JobSettings, sessions: SparkSessions) -> Callable[..., SparkRunner]:
     """Makes a runner of a registry (default: the workflow's), with settings of its own."""
 
-    def make(registry: Registry | None = None, **settings: object) -> SparkRunner:
+    def make(registry: OperationRegistry | None = None, **settings: object) -> SparkRunner:
         return SparkRunner(
             job_settings.model_copy(update=settings),
             registry or load_operations(["springline.spark_jobs.etl"]),
@@ -126,11 +126,11 @@ def workflow(
     """The whole workflow, run for the day of snow and the empty day, in folders with spaces and foreign letters."""
     runner = SparkRunner(job_settings, load_operations(["springline.spark_jobs.etl"]), sessions)
     with closing(_platform(tmp_path_factory.mktemp("naïve façade"), runner)) as platform:
-        names = [declared.name for declared in runner.registry.in_order() if declared.name.startswith("etl.")]
-        made = {ds: {name[4:]: produce(platform, name, {"ds": ds}) for name in names} for ds in (SNOW, EMPTY)}
+        names = [declared.name for declared in runner.registry.topological_order() if declared.name.startswith("etl.")]
+        made = {ds: {name[4:]: materialize(platform, name, {"ds": ds}) for name in names} for ds in (SNOW, EMPTY)}
         yield Workflow(platform, made)
 
 
 def _platform(folder: Path, runner: SparkRunner) -> Platform:
-    settings = Settings(home=folder / "home", cache_uri=f"file://{folder}/cache", sync_patience=0, retry_seconds=0)
-    return open_platform(settings, runner=runner, who="test")
+    settings = Settings(home=folder / "home", cache_uri=f"file://{folder}/cache", sync_timeout=0, retry_seconds=0)
+    return open_platform(settings, runner=runner, actor="test")

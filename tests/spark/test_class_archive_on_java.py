@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from springline.spark_jobs.jvm.class_archive import make_archive, sharing
+from springline.spark_jobs.jvm.class_archive import class_sharing_options, make_archive
 from springline.spark_jobs.jvm.java import find_java, spark_home
 
 
@@ -16,7 +16,7 @@ def test_a_jvm_of_sparks_takes_its_classes_from_the_archive(tmp_path: Path) -> N
     make_archive(tmp_path)  # unless `make setup` has
     submit = spark_home() / "bin" / "spark-submit"
     log = tmp_path / "classes"
-    options = f'{sharing(java)} "-Xlog:class+load:file={log}"'
+    options = f'{class_sharing_options(java)} "-Xlog:class+load:file={log}"'
     command = [str(submit), "--driver-java-options", options, "--version"]
     environment = {**os.environ, "JAVA_HOME": str(java), "SPARK_HOME": str(spark_home())}
     subprocess.run(command, env=environment, capture_output=True, timeout=120, check=True)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from springline.spark_jobs.digest import digest_of, metrics, schema_hash
+from springline.spark_jobs.digest import digest_metrics, digest_of, schema_hash
 from springline.spark_jobs.errors import DigestError
 from springline.spark_jobs.parquet_io import digest_of_table, read_table, write_table
 
@@ -49,7 +49,7 @@ def digests(spark: SparkSession, tables: Mapping[str, Sequence[Sequence[Any]]], 
     rows = [(name, *row) for name, table in tables.items() for row in table]
     together = spark.createDataFrame(rows, f"table_name string, {schema}")
     one = together.drop("table_name").schema
-    found = together.groupBy("table_name").agg(*metrics(one, 9)).collect()
+    found = together.groupBy("table_name").agg(*digest_metrics(one, 9)).collect()
     none = {"rows": 0, "sum0": 0, "sum1": 0, "sum2": 0}
     observed = {row["table_name"]: row.asDict() for row in found}
     return {name: str(digest_of(one, 9, observed.get(name, none))) for name in tables}

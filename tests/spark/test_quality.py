@@ -16,14 +16,21 @@ from springline.spark_jobs.etl.transforms import clean, derive, enrich, parse
 from springline.spark_jobs.landing import FLIGHTS, Landing, write_manifest
 from springline.spark_jobs.operations import Context
 from springline.spark_jobs.parquet_io import read_table, write_table
-from springline.spark_jobs.quality import Mode, Rule, Rules, gate, judge, marked
+from springline.spark_jobs.quality import (
+    QualityMode,
+    QualityRule,
+    QualityRules,
+    apply_gate,
+    evaluate_rules,
+    with_broken_rules,
+)
 from tests.spark.conftest import SNOW
 
-RULES = Rules(
+RULES = QualityRules(
     rows=(
-        Rule("the age is known", "age IS NOT NULL"),
-        Rule("grown up", "age >= 18"),
-        Rule("the name is there once", "count(1) OVER (PARTITION BY name) = 1"),
+        QualityRule("the age is known", "age IS NOT NULL"),
+        QualityRule("grown up", "age >= 18"),
+        QualityRule("the name is there once", "count(1) OVER (PARTITION BY name) = 1"),
     ),
     columns=("name", "age"),
     most_rows=5,
@@ -39,18 +46,18 @@ def people(spark: SparkSession) -> DataFrame:
 
 def test_the_report_counts_each_rule_and_the_rows_that_break_any(people: DataFrame) -> None:
     """A condition that is null is not met."""
-    report = judge(people, RULES)
+    report = evaluate_rules(people, RULES)
     assert [(rule["rule"], rule["broken"], rule["held"]) for rule in report.row_rules] == [
         ("the age is known", 1, False),
         ("grown up", 2, False),
         ("the name is there once", 2, False),
     ]
-    assert (report.rows, report.broken_rows, report.table_held, report.held) == (5, 4, True, False)
+    assert (report.rows, report.broken_rows, report.is_table_valid, report.is_valid) == (5, 4, True, False)
 
 
 def test_pass_lets_every_row_through_and_says_what_is_wrong(people: DataFrame) -> None:
     """The report is kept all the same, as plain JSON."""
-    frame, report = gate(people, RULES, Mode.PASS, subject="people")
+    frame, report = apply_gate(people, RULES, QualityMode.PASS, subject="people")
     assert frame.count() == 5
     assert json.loads(json.dumps(report)) == report
     assert (report["held"], report["accepted_rows"], report["broken_rows"]) == (False, 5, 4)
@@ -58,10 +65,10 @@ def test_pass_lets_every_row_through_and_says_what_is_wrong(people: DataFrame) -
 
 def test_quarantine_sets_aside_what_breaks_a_rule(people: DataFrame) -> None:
     """Accepted and set aside are all rows, by the same conditions."""
-    frame, report = gate(people, RULES, Mode.QUARANTINE, subject="people")
+    frame, report = apply_gate(people, RULES, QualityMode.QUARANTINE, subject="people")
     assert [tuple(row) for row in frame.collect()] == [("Ann", 30)]
     assert report["accepted_rows"] == 1
-    reasons = {row["name"]: row["broken_rules"] for row in marked(people, RULES.rows).collect()}
+    reasons = {row["name"]: row["broken_rules"] for row in with_broken_rules(people, RULES.rows).collect()}
     assert reasons["Ann"] == []
     assert reasons["Cid"] == ["the age is known", "grown up"]
     assert reasons["Dee"] == ["the name is there once"]
@@ -69,14 +76,16 @@ def test_quarantine_sets_aside_what_breaks_a_rule(people: DataFrame) -> None:
 
 def test_stop_raises_after_the_report_was_made(people: DataFrame) -> None:
     """The error says which rules are broken, how often, and what can be done; the report is with it."""
-    with pytest.raises(QualityError, match=r"people: .*grown up \(2 of 5 rows do not\).*SPRINGLINE_QUALITY") as stopped:
-        gate(people, RULES, Mode.STOP, subject="people")
+    with pytest.raises(
+        QualityError, match=r"people: .*grown up \(2 of 5 rows do not\).*SPRINGLINE_QUALITY_MODE"
+    ) as stopped:
+        apply_gate(people, RULES, QualityMode.STOP, subject="people")
     assert stopped.value.report["broken_rows"] == 4
 
 
 def test_stop_lets_a_good_table_through(people: DataFrame) -> None:
     """It stops for broken rules only."""
-    frame, report = gate(people.where("name = 'Ann'"), RULES, Mode.STOP, subject="people")
+    frame, report = apply_gate(people.where("name = 'Ann'"), RULES, QualityMode.STOP, subject="people")
     assert frame.count() == 1
     assert report["held"] is True
 
@@ -85,26 +94,26 @@ def test_a_broken_rule_about_the_table_stops_quarantine_too(people: DataFrame) -
     """No row can be set aside for it."""
     many = people.union(people.where("name = 'Ann'"))
     with pytest.raises(QualityError, match="has no more than 5 rows"):
-        gate(many, RULES, Mode.QUARANTINE, subject="people")
-    assert gate(many, RULES, Mode.PASS, subject="people")[1]["held"] is False
+        apply_gate(many, RULES, QualityMode.QUARANTINE, subject="people")
+    assert apply_gate(many, RULES, QualityMode.PASS, subject="people")[1]["held"] is False
 
 
 def test_a_table_without_rows_breaks_no_rule(people: DataFrame) -> None:
     """An empty day is no fault."""
-    report = judge(people.where("false"), RULES)
-    assert (report.rows, report.broken_rows, report.held) == (0, 0, True)
+    report = evaluate_rules(people.where("false"), RULES)
+    assert (report.rows, report.broken_rows, report.is_valid) == (0, 0, True)
 
 
 def test_a_missing_column_is_named(people: DataFrame) -> None:
     """Before Spark stumbles over a condition."""
     with pytest.raises(ColumnsError, match="no column age"):
-        judge(people.drop("age"), RULES)
+        evaluate_rules(people.drop("age"), RULES)
 
 
 def test_an_unknown_mode_is_named() -> None:
     """With those that there are."""
     with pytest.raises(ParameterError, match="'maybe': it is one of pass, quarantine, stop"):
-        Mode.parse("maybe")
+        QualityMode.parse("maybe")
 
 
 def test_judging_sends_nothing_out_and_leaves_nothing_lying_about(
@@ -122,7 +131,7 @@ def test_judging_sends_nothing_out_and_leaves_nothing_lying_about(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    judge(people, RULES)
+    evaluate_rules(people, RULES)
     assert asked == []
     assert list(tmp_path.iterdir()) == []
 
@@ -151,7 +160,7 @@ def test_what_cannot_be_read_ends_in_quarantine_not_in_silence(
     cleaned = read_table(spark, f"{tmp_path}/clean")
     write_table(derive(context, enrich(context, cleaned, load_weather(context))), f"{tmp_path}/derive", digits=9)
     derived = read_table(spark, f"{tmp_path}/derive")
-    found = marked(derived, FLIGHT_RULES.rows).collect()
+    found = with_broken_rules(derived, FLIGHT_RULES.rows).collect()
 
     flight = FLIGHTS.columns.index("flight")
     reasons = sorted((row["flight"], *row["broken_rules"]) for row in found)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from docs.console import examples_in, outputs_of, same
+from docs.console import examples_in, outputs_match, outputs_of
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
 from springline.spark_jobs.landing import land
-from springline.spark_jobs.materialize import produce
+from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.runner import SparkRunner
 from tests.support.servers.spark_server import SparkServer
 
@@ -26,11 +26,11 @@ def environment(tmp_path: Path, make_runner: Callable[..., SparkRunner], spark_s
     """What leads to a platform on which the workflow was run for the README's day, and persisted."""
     home, cache = tmp_path / "home", f"file://{tmp_path}/cache"
     land([date.fromisoformat(DAY)], home / "landing")
-    runner = make_runner(home=home, landing=home / "landing")
+    runner = make_runner(home=home, landing_dir=home / "landing")
     with closing(open_platform(Settings(home=home, cache_uri=cache), runner=runner)) as platform:
-        for declared in runner.registry.in_order():
+        for declared in runner.registry.topological_order():
             if declared.name.startswith("etl."):
-                produce(platform, declared.name, {"ds": DAY})
+                materialize(platform, declared.name, {"ds": DAY})
         platform.persister.drain()
     return {
         "SPRINGLINE_HOME": str(home),
@@ -46,4 +46,4 @@ def test_the_commands_of_the_readme_print_what_it_shows(tmp_path, environment):
     examples = examples_in(text)
     assert len(printed) == len(examples)
     for example, output in zip(examples, printed, strict=True):
-        assert same(example.output, output), f"$ {example.command}\n{output}"
+        assert outputs_match(example.output, output), f"$ {example.command}\n{output}"

@@ -28,8 +28,8 @@ from springline.spark_jobs.errors import (
     SparkUnavailableError,
 )
 from springline.spark_jobs.landing import land, write_manifest
-from springline.spark_jobs.materialize import produce
-from springline.spark_jobs.operations import Context, Registry
+from springline.spark_jobs.materialize import materialize
+from springline.spark_jobs.operations import Context, OperationRegistry
 from springline.spark_jobs.runner import SparkRunner
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
@@ -41,9 +41,9 @@ OpenPlatform = Callable[[SparkRunner], Platform]
 
 
 @pytest.fixture
-def numbers() -> Registry:
+def numbers() -> OperationRegistry:
     """Three operations over numbers: some are made, doubled, summed."""
-    registry = Registry()
+    registry = OperationRegistry()
 
     @registry.operation("make", output="n/{ds}/some", idempotent=False)
     def make(context: Context) -> DataFrame:
@@ -63,7 +63,9 @@ def numbers() -> Registry:
 # ---- running
 
 
-def test_a_run_says_rows_digest_and_seconds(make_runner: MakeRunner, numbers: Registry, tmp_path: Path) -> None:
+def test_a_run_says_rows_digest_and_seconds(
+    make_runner: MakeRunner, numbers: OperationRegistry, tmp_path: Path
+) -> None:
     """What the catalog records of it."""
     runner = make_runner(numbers)
     written = runner.run(runner.call("make", {"ds": "7"}), [], f"file://{tmp_path}/out")
@@ -72,7 +74,7 @@ def test_a_run_says_rows_digest_and_seconds(make_runner: MakeRunner, numbers: Re
     assert written.seconds > 0
 
 
-def test_another_version_is_not_run(make_runner: MakeRunner, numbers: Registry, tmp_path: Path) -> None:
+def test_another_version_is_not_run(make_runner: MakeRunner, numbers: OperationRegistry, tmp_path: Path) -> None:
     """The recorded call asks for code that is no longer here."""
     with pytest.raises(OperationError, match=r"operation make: its code is at version .* asked for is old"):
         make_runner(numbers).run(Call("make", "old", {"ds": "7"}), [], f"{tmp_path}/out")
@@ -86,7 +88,7 @@ def test_an_operation_that_is_not_registered_here_is_told(make_runner: MakeRunne
 
 def test_a_failure_inside_names_operation_and_parameters(make_runner: MakeRunner, tmp_path: Path) -> None:
     """Whatever goes wrong in there."""
-    registry = Registry()
+    registry = OperationRegistry()
 
     @registry.operation("broken", output="n/{ds}/broken")
     def broken(context: Context) -> DataFrame:
@@ -112,7 +114,7 @@ def test_wrong_code_is_told_from_what_may_pass(
     make_runner: MakeRunner, tmp_path: Path, body: Callable[[SparkSession], DataFrame], faulty: bool
 ) -> None:
     """An unknown column, a wrong type or name will fail again; a table that is away may be back."""
-    registry = Registry()
+    registry = OperationRegistry()
 
     @registry.operation("broken", output="n/{ds}/broken")
     def broken(context: Context) -> DataFrame:
@@ -129,7 +131,7 @@ def test_a_truncated_landing_file_ends_the_load(make_runner: MakeRunner, landing
     shutil.copytree(landing, tmp_path / "landing")
     flights = tmp_path / "landing" / SNOW / "flights.csv"
     flights.write_bytes(b"".join(flights.read_bytes().splitlines(keepends=True)[:-10]))
-    runner = make_runner(landing=tmp_path / "landing")
+    runner = make_runner(landing_dir=tmp_path / "landing")
     with pytest.raises(LandingError, match=r"flights\.csv: is cut short"):
         runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
     assert not (tmp_path / "out").exists()
@@ -142,7 +144,7 @@ def test_a_row_of_too_few_fields_ends_the_load(make_runner: MakeRunner, landing:
     lines = flights.read_text().splitlines(keepends=True)
     flights.write_text("".join([*lines[:5], "2013,2,8,short\n", *lines[5:]]))
     write_manifest(flights)
-    runner = make_runner(landing=tmp_path / "landing")
+    runner = make_runner(landing_dir=tmp_path / "landing")
     with pytest.raises(OperationError, match=r"(?s)operation etl\.load_flights \(ds=2013-02-08\).*flights\.csv"):
         runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
 
@@ -150,7 +152,7 @@ def test_a_row_of_too_few_fields_ends_the_load(make_runner: MakeRunner, landing:
 def test_a_server_that_does_not_come_back_is_named(job_settings: JobSettings, tmp_path: Path) -> None:
     """When the patience has run out."""
     server = SparkServer(tmp_path / "server")
-    settings = job_settings.model_copy(update={"spark_remote": server.remote, "spark_patience": 0})
+    settings = job_settings.model_copy(update={"spark_remote": server.remote, "spark_timeout": 0})
     with pytest.raises(SparkUnavailableError, match=rf"no Spark Connect server answers at 127\.0\.0\.1:{server.port}"):
         SparkSessions(settings).get()
 
@@ -159,16 +161,16 @@ def test_a_server_that_does_not_come_back_is_named(job_settings: JobSettings, tm
 
 
 def test_producing_reads_the_newest_and_records_the_lineage(
-    make_runner: MakeRunner, open_spark_platform: OpenPlatform, numbers: Registry
+    make_runner: MakeRunner, open_spark_platform: OpenPlatform, numbers: OperationRegistry
 ) -> None:
     """Exact generations, the call, the strategy and the marks."""
     platform = open_spark_platform(make_runner(numbers))
     for _ in range(2):
-        produce(platform, "make", {"ds": "4"})
-    doubled = produce(platform, "double", {"ds": "4"}, strategy=Strategy.ASYNC_STORE)
-    total = produce(platform, "sum", {"ds": "4"})
+        materialize(platform, "make", {"ds": "4"})
+    doubled = materialize(platform, "double", {"ds": "4"}, strategy=Strategy.ASYNC_STORE)
+    total = materialize(platform, "sum", {"ds": "4"})
     assert [str(source) for source in doubled.sources] == ["n/4/some@2"]
-    assert (doubled.strategy, doubled.wanted, total.checkpoint) == (Strategy.ASYNC_STORE, False, True)
+    assert (doubled.strategy, doubled.persist_requested, total.checkpoint) == (Strategy.ASYNC_STORE, False, True)
     assert total.call == Call("sum", numbers.get("sum").version, {"ds": "4"})
     with platform.store.read("n/4/sum") as reading:
         runner = platform.runner
@@ -182,32 +184,32 @@ def test_datasets_and_landing_folders_may_have_names_of_any_script(
     """Spaces, accents, other scripts and a percent sign, all the way through Spark and back."""
     name = "Zürich été 北京 100%20"
     shutil.copytree(landing / SNOW, tmp_path / "landing" / name)
-    platform = open_spark_platform(make_runner(landing=tmp_path / "landing"))
-    loaded = produce(platform, "etl.load_flights", {"ds": name})
-    parsed = produce(platform, "etl.parse", {"ds": name})
+    platform = open_spark_platform(make_runner(landing_dir=tmp_path / "landing"))
+    loaded = materialize(platform, "etl.load_flights", {"ds": name})
+    parsed = materialize(platform, "etl.parse", {"ds": name})
     assert (loaded.ref.path, parsed.rows) == (f"etl/{name}/load_flights", 930)
 
 
 def test_a_retry_adopts_what_its_failed_try_had_committed(
-    make_runner: MakeRunner, open_spark_platform: OpenPlatform, numbers: Registry
+    make_runner: MakeRunner, open_spark_platform: OpenPlatform, numbers: OperationRegistry
 ) -> None:
     """The same task of the same DAG run; another DAG run makes its own."""
     platform = open_spark_platform(make_runner(numbers))
     first = Origin("dag", "monday", "make")
-    made = produce(platform, "make", {"ds": "4"}, origin=first)
-    assert produce(platform, "make", {"ds": "4"}, origin=first).ref == made.ref
-    assert produce(platform, "make", {"ds": "4"}, origin=Origin("dag", "tuesday", "make")).ref != made.ref
+    made = materialize(platform, "make", {"ds": "4"}, origin=first)
+    assert materialize(platform, "make", {"ds": "4"}, origin=first).ref == made.ref
+    assert materialize(platform, "make", {"ds": "4"}, origin=Origin("dag", "tuesday", "make")).ref != made.ref
 
 
 def test_a_lost_source_is_brought_back_first(
-    make_runner: MakeRunner, open_spark_platform: OpenPlatform, numbers: Registry
+    make_runner: MakeRunner, open_spark_platform: OpenPlatform, numbers: OperationRegistry
 ) -> None:
     """What its operation makes again is proved by its digest."""
     platform = open_spark_platform(make_runner(numbers))
-    produce(platform, "make", {"ds": "4"})
-    doubled = produce(platform, "double", {"ds": "4"})
+    materialize(platform, "make", {"ds": "4"})
+    doubled = materialize(platform, "double", {"ds": "4"})
     platform.cache.delete(doubled.cache_location)
-    produce(platform, "sum", {"ds": "4"})
+    materialize(platform, "sum", {"ds": "4"})
     again = platform.catalog.get(doubled.ref)
     assert again.in_cache
     assert platform.cache.exists(again.cache_location)
@@ -220,7 +222,7 @@ def test_a_run_that_the_gate_stops_commits_nothing(
     assert workflow.made[SNOW]["accepted"].call is not None
     assert workflow.made[SNOW]["accepted"].call.params == {"ds": SNOW, "quality": "quarantine"}
     with pytest.raises(QualityError, match=f"the flights of {SNOW}: the quality gate stops the run"):
-        produce(workflow.platform, "etl.accepted", {"ds": SNOW, "quality": "stop"})
+        materialize(workflow.platform, "etl.accepted", {"ds": SNOW, "quality": "stop"})
     newest = workflow.platform.catalog.find(path=f"etl/{SNOW}/accepted", limit=1)[0]
     assert newest.phase is Phase.ABANDONED
     with workflow.platform.store.read(f"etl/{SNOW}/accepted") as reading:
@@ -230,7 +232,7 @@ def test_a_run_that_the_gate_stops_commits_nothing(
 def test_a_platform_without_spark_says_so(platform: Platform) -> None:
     """With the setting that gives it one."""
     with pytest.raises(JobError, match=r"SPRINGLINE_RUNNER=springline\.spark_jobs\.runner:make_runner"):
-        produce(platform, "make", {"ds": "4"})
+        materialize(platform, "make", {"ds": "4"})
 
 
 # ---- command line
@@ -242,7 +244,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, job_settings: JobSettings, tmp_
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     monkeypatch.setenv("SPRINGLINE_SPARK_REMOTE", job_settings.spark_remote)
-    monkeypatch.setenv("SPRINGLINE_LANDING", str(tmp_path / "home" / "landing"))
+    monkeypatch.setenv("SPRINGLINE_LANDING_DIR", str(tmp_path / "home" / "landing"))
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -324,7 +326,7 @@ def test_a_master_url_by_setting_alone_gives_the_same(
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")} | {
         "SPRINGLINE_HOME": str(tmp_path / "home"),
         "SPRINGLINE_CACHE_URI": f"file://{tmp_path}/cache",
-        "SPRINGLINE_LANDING": str(job_settings.landing_folder),
+        "SPRINGLINE_LANDING_DIR": str(job_settings.landing_folder),
         "SPRINGLINE_SPARK_MASTER": "local[2]",
     }
     environment.pop("SPRINGLINE_SPARK_REMOTE", None)
@@ -360,7 +362,7 @@ def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
 
     Spark may lose an interruption that comes while it plans; then the operation goes on to its end, and is tried again.
     """
-    registry = Registry()
+    registry = OperationRegistry()
     begun, over = threading.Event(), threading.Event()
 
     @registry.operation("endless", output="n/{ds}/endless")
@@ -403,7 +405,7 @@ def test_a_server_that_dies_under_an_operation_is_come_back_to(
     make_runner: MakeRunner, spark_server: SparkServer, tmp_path: Path
 ) -> None:
     """kill -9 after the first half was written: the operation runs once more, on the server that was started again."""
-    registry = Registry()
+    registry = OperationRegistry()
     tries: list[str] = []
     out = tmp_path / "out"
 

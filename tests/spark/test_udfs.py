@@ -17,7 +17,7 @@ from pyspark.sql.types import LongType
 from springline.persistence.errors import OperationError
 from springline.spark_jobs.code.code_version import code_version
 from springline.spark_jobs.errors import FaultyOperationError
-from springline.spark_jobs.operations import Context, Registry, load_operations
+from springline.spark_jobs.operations import Context, OperationRegistry, load_operations
 from springline.spark_jobs.runner import SparkRunner
 
 MakeRunner = Callable[..., SparkRunner]
@@ -85,11 +85,11 @@ def udfs(context):
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperationRegistry]:
     """The registry of a module of one's own, loaded by its name in a folder of one's own."""
     (tmp_path / "own_lib.py").write_text("def plus_one(x):\n    return x + 1\n")
     (tmp_path / "own_registry.py").write_text(
-        "from springline.spark_jobs.operations import Registry\n\nREGISTRY = Registry()\n"
+        "from springline.spark_jobs.operations import OperationRegistry\n\nREGISTRY = OperationRegistry()\n"
     )
     (tmp_path / "own_udfs.py").write_text(OF_ONES_OWN)
     monkeypatch.syspath_prepend(tmp_path)
@@ -99,7 +99,9 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
         del sys.modules[name]
 
 
-def test_udfs_of_a_module_work_on_spark_connect(own: Registry, make_runner: MakeRunner, tmp_path: Path) -> None:
+def test_udfs_of_a_module_work_on_spark_connect(
+    own: OperationRegistry, make_runner: MakeRunner, tmp_path: Path
+) -> None:
     """However they were made, and with all that they refer to, of whichever module."""
     runner = make_runner(own)
     runner.run(runner.call("own.udfs", {"ds": "1"}), [], f"file://{tmp_path}/out")
@@ -107,7 +109,7 @@ def test_udfs_of_a_module_work_on_spark_connect(own: Registry, make_runner: Make
     assert [tuple(row) for row in rows] == [(number,) * 7 for number in (4, 7, 10)]
 
 
-def test_the_version_of_an_operation_follows_its_udfs(own: Registry, tmp_path: Path) -> None:
+def test_the_version_of_an_operation_follows_its_udfs(own: OperationRegistry, tmp_path: Path) -> None:
     """Another factor is another version, though only UDFs refer to it."""
     before = own.get("own.udfs").version
     module = tmp_path / "own_udfs.py"
@@ -119,7 +121,7 @@ def test_the_version_of_an_operation_follows_its_udfs(own: Registry, tmp_path: P
     assert sys.modules["own_udfs"].by_text.__doc__ == "Three times x and one."
 
 
-def test_pyspark_is_as_it_was_once_a_module_is_loaded(own: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pyspark_is_as_it_was_once_a_module_is_loaded(own: OperationRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever makes a UDF afterwards gets PySpark's own; versions do not tell how a module was loaded."""
     assert F.udf is builtin.udf and isinstance(F.udf, FunctionType)
     module = sys.modules["own_udfs"]
@@ -177,7 +179,7 @@ OPEN = sys.stdout
 
 def run(make_runner: MakeRunner, folder: Path, body: Callable[[Context], DataFrame]) -> None:
     """Run an operation with this body on the server."""
-    registry = Registry()
+    registry = OperationRegistry()
 
     @registry.operation("tried", output="n/{ds}/tried")
     def tried(context: Context) -> DataFrame:

@@ -14,7 +14,7 @@ from tests.spark.conftest import EMPTY, SNOW, Workflow
 
 IDEMPOTENT = [
     declared.name
-    for declared in load_operations(["springline.spark_jobs.etl"]).in_order()
+    for declared in load_operations(["springline.spark_jobs.etl"]).topological_order()
     if declared.idempotent and declared.name.startswith("etl.")  # other suites may have declared more
 ]
 

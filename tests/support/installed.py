@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from docs.console import examples_in, files_in, same
+from docs.console import examples_in, files_in, outputs_match
 from springline.persistence.profile import project_folder
 
 UV = (sys.executable, "-m", "uv")
@@ -63,4 +63,6 @@ class Shell:
                 self.export(example.command)
                 continue
             output = self(f"({example.command}) 2>&1 || true")
-            assert same(example.output, output), f"the page shows something else: $ {example.command}\n{output}"
+            assert outputs_match(example.output, output), (
+                f"the page shows something else: $ {example.command}\n{output}"
+            )

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from springline.persistence.monitoring.metric import Meter, Metric
+from springline.persistence.monitoring.metric import Metric, MetricsReporter
 
 
-class Kept(Meter):
+class Kept(MetricsReporter):
     """Keeps all values told, as (name, value, tags)."""
 
     def __init__(self) -> None:

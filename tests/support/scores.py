@@ -1,18 +1,18 @@
 """Scores of the installed policies, with the weights and the fault rate of the default settings."""
 
 from springline.persistence.decisions.priority import Policy, Score
-from springline.persistence.model.cost_model import Costs, Measurement
+from springline.persistence.model.cost_model import CostModel, Measurement
 from springline.persistence.model.lineage import Lineage
-from springline.persistence.policies import policy_of
+from springline.persistence.policies import load_policy
 from springline.persistence.settings import Settings
 from tests.support.datasets.lineages import ref
 
-LINK = Costs([Measurement(1_000_000, 0.02)])  # 50 MB/s
+LINK = CostModel([Measurement(1_000_000, 0.02)])  # 50 MB/s
 
 
 def policy(name: str) -> Policy:
     """The installed policy of this name."""
-    return policy_of(Settings(weights=(-4.0, -2.0, 1.0, 0.1), mean_fault_seconds=7 * 86400), name)  # type: ignore[call-arg]
+    return load_policy(Settings(policy_weights=(-4.0, -2.0, 1.0, 0.1), mean_fault_seconds=7 * 86400), name)  # type: ignore[call-arg]
 
 
 def score(name: str, dataset: str, known: Lineage) -> Score:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.cli import every_command
+from springline.cli import iterate_commands
 from springline.persistence.text import terminal
 from springline.persistence.text.terminal import print_result, progress
 from tests.support.commands import invoke
@@ -21,13 +21,13 @@ WITHOUT = {
     ("demo", "fault"): "is a show for people, with tables that change",
     ("logs",): "prints logs as they are",
     ("server", "exec"): "prints what the command that it runs prints",
-    ("stream", "run"): "is the application itself; SPRINGLINE_LOG=json makes its log JSON",
+    ("stream", "run"): "is the application itself; SPRINGLINE_LOG_FORMAT=json makes its log JSON",
 }
 
 
 def test_every_command_offers_json_but_for_those_with_a_reason() -> None:
     """A new one has to choose."""
-    without = {words for words, command in every_command() if "--json" not in _options(command.load(words[-1]))}
+    without = {words for words, command in iterate_commands() if "--json" not in _options(command.load(words[-1]))}
     assert without == set(WITHOUT)
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from springline.cli import COMMANDS, every_command
-from springline.late_commands import Branch, Late
+from springline.cli import COMMANDS, iterate_commands
+from springline.late_commands import CommandGroup, LazyCommand
 from tests.support.commands import invoke
 
-ALL = list(every_command())
+ALL = list(iterate_commands())
 
 
 @pytest.mark.parametrize(("words", "command"), ALL, ids=[" ".join(words) for words, _ in ALL])
-def test_a_command_can_be_imported_and_tells_what_it_does(words: tuple[str, ...], command: Late) -> None:
+def test_a_command_can_be_imported_and_tells_what_it_does(words: tuple[str, ...], command: LazyCommand) -> None:
     """With -h and --help; the first line is the one in the list, which is read without an import."""
     told = invoke(*words, "-h")
     assert told.exit_code == 0 and told.output == invoke(*words, "--help").output
@@ -75,6 +75,6 @@ def test_the_home_and_the_profile_can_be_chosen_for_one_command(tmp_path: Any, m
 def test_every_group_says_what_it_is_about() -> None:
     """And nothing happens without a verb."""
     for name, entry in COMMANDS.items():
-        if isinstance(entry, Branch):
+        if isinstance(entry, CommandGroup):
             told = invoke(name)
             assert "Commands:" in told.output and entry.summary()[:40] in " ".join(told.output.split())

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from benchmarks.report import RESULTS
-from docs.__main__ import WITH_EXAMPLES, generated
-from docs.console import BrokenExampleError, corrected, examples_in, files_in, outputs_of, same
+from docs.__main__ import WITH_EXAMPLES, generated_pages
+from docs.console import BrokenExampleError, correct_outputs, examples_in, files_in, outputs_match, outputs_of
 from docs.figures import figures
-from docs.marked import filled
-from springline.cli import every_command
-from springline.persistence.decisions.priority import GONE_SECONDS, GONE_SECONDS_PER_BYTE
-from springline.persistence.model.dataset import Cache, Phase, Status, Strategy, Under
-from springline.persistence.model.transitions import START, TRANSITIONS, Event, State
+from docs.marked import fill_parts
+from springline.cli import iterate_commands
+from springline.persistence.decisions.priority import IRRECOVERABLE_SECONDS, IRRECOVERABLE_SECONDS_PER_BYTE
+from springline.persistence.model.dataset import CacheState, DatasetStatus, Phase, Strategy, UnderStoreState
+from springline.persistence.model.transitions import INITIAL_STATE, TRANSITIONS, Event, GenerationState
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.settings import Settings
 from springline.services.settings import ServiceSettings
@@ -75,7 +75,7 @@ def test_the_commands_of_a_document_print_what_it_shows(document, tmp_path):
     printed = outputs_of(text, tmp_path, {})
     assert len(printed) == len(examples) > 0
     for example, output in zip(examples, printed, strict=True):
-        assert same(example.output, output), f"run `make docs` if this is right: $ {example.command}\n{output}"
+        assert outputs_match(example.output, output), f"run `make docs` if this is right: $ {example.command}\n{output}"
 
 
 def test_the_operation_that_the_readme_shows_is_one(tmp_path):
@@ -100,7 +100,7 @@ def test_the_operation_that_the_readme_shows_is_one(tmp_path):
 
 def test_the_generated_parts_are_up_to_date():
     """Settings come from the classes that declare them, figures from the results of the benchmarks."""
-    stale = [path.name for path, text in generated().items() if read(path) != text]
+    stale = [path.name for path, text in generated_pages().items() if read(path) != text]
     assert not stale, f"run `make docs`: {', '.join(stale)} would change"
 
 
@@ -214,34 +214,36 @@ def test_figures_show_goals_rows_and_remarks(tmp_path):
 def test_what_stands_between_other_markers_is_left_alone():
     """Only the parts of the kind that is asked for are written anew."""
     text = "<!-- figures: a -->\nold\n<!-- end -->\n<!-- other: b -->\nkept\n<!-- end -->\n"
-    assert filled(text, "figures", str.upper) == text.replace("\nold\n", "\n\nA\n\n", 1)
+    assert fill_parts(text, "figures", str.upper) == text.replace("\nold\n", "\n\nA\n\n", 1)
 
 
 def test_durations_sizes_and_wrapping_may_differ():
     """What no two runs have in common is no difference; a word is."""
     told = "took 3.2 s (1.2 MB: median rate of 3 measurements, 4 ms/MB)\nby persister a:1"
-    assert same("shop: running, process 12\n", "shop: running, process 3456\n")
-    assert same(told, "took 1 min 3 s (800 B: line through 12 measurements, 1 ms + 3 ms/MB) by\npersister vm:4711\n")
-    assert not same(told, told.replace("took", "took only"))
-    assert not same("etl/2013-01-05/clean@1", "etl/2013-01-05/clean@2")
+    assert outputs_match("shop: running, process 12\n", "shop: running, process 3456\n")
+    assert outputs_match(
+        told, "took 1 min 3 s (800 B: line through 12 measurements, 1 ms + 3 ms/MB) by\npersister vm:4711\n"
+    )
+    assert not outputs_match(told, told.replace("took", "took only"))
+    assert not outputs_match("etl/2013-01-05/clean@1", "etl/2013-01-05/clean@2")
 
 
 def test_an_ellipsis_stands_for_any_lines():
     """A line that holds nothing else."""
-    assert same("first\n…\nlast\n", "first\nand\nmore\nlast\n")
-    assert not same("first\n…\nlast\n", "first\nand\nmore\n")
+    assert outputs_match("first\n…\nlast\n", "first\nand\nmore\nlast\n")
+    assert not outputs_match("first\n…\nlast\n", "first\nand\nmore\n")
 
 
 def test_only_what_differs_is_corrected():
     """So that durations do not change at every run."""
     text = "```console\n$ a\ntook 1 s\n$ b\nold\n```\n"
-    assert corrected(text, ["took 2 s\n", "new\n"]) == text.replace("old", "new")
+    assert correct_outputs(text, ["took 2 s\n", "new\n"]) == text.replace("old", "new")
 
 
 def test_a_command_that_breaks_is_no_example():
     """A document is left as it is when a command of it ends in a traceback."""
     with pytest.raises(BrokenExampleError, match="b is broken"):
-        corrected("```console\n$ a\nold\n```\n", ["Traceback (most recent call last):\nNameError: b is broken\n"])
+        correct_outputs("```console\n$ a\nold\n```\n", ["Traceback (most recent call last):\nNameError: b is broken\n"])
 
 
 # ---- what is named
@@ -307,21 +309,23 @@ def test_every_command_is_in_the_table_of_commands():
     """And nothing else is."""
     told = {re.split(r" \[?[A-Z]", row[0].strip("`"))[0] for row in rows_below(PERSISTENCE, "## The command line")}
     assert told == {
-        " ".join(words) for words, command in every_command() if command.place.startswith("springline.persistence.")
+        " ".join(words)
+        for words, command in iterate_commands()
+        if command.import_path.startswith("springline.persistence.")
     }
 
 
 def test_every_status_and_every_strategy_is_explained():
     """With Alluxio's name for the strategy."""
-    assert [row[0] for row in rows_below(PERSISTENCE, "## Words")] == [f"`{status}`" for status in Status]
+    assert [row[0] for row in rows_below(PERSISTENCE, "## Words")] == [f"`{status}`" for status in DatasetStatus]
     strategies = [(row[0].split()[0], row[1]) for row in rows_below(PERSISTENCE, "## Four strategies")]
-    assert strategies == [(f"`{each}`", f"`{each.alluxio}`") for each in Strategy]
+    assert strategies == [(f"`{each}`", f"`{each.alluxio_write_type}`") for each in Strategy]
 
 
 def test_the_constants_that_are_told_are_those_of_the_code():
     """What cannot be made again counts as an hour and 1,000 seconds for each megabyte."""
     assert "counts as an hour and 1,000 seconds\nfor each megabyte" in read(PERSISTENCE)
-    assert (GONE_SECONDS, GONE_SECONDS_PER_BYTE * 1e6) == (3600, 1000)
+    assert (IRRECOVERABLE_SECONDS, IRRECOVERABLE_SECONDS_PER_BYTE * 1e6) == (3600, 1000)
 
 
 @pytest.fixture(scope="module")
@@ -352,12 +356,16 @@ def test_the_table_of_states_is_the_table_of_transitions():
     }
 
 
-def transitions_of(row: list[str]) -> set[tuple[Event, State, State]]:
+def transitions_of(row: list[str]) -> set[tuple[Event, GenerationState, GenerationState]]:
     """The transitions that one row of the document stands for."""
     event = Event(row[0].strip("`"))
     phases, caches, unders = (changes_of(cell) for cell in row[1:4])
     return {
-        (event, State(Phase(p), Cache(c), Under(u)), State(Phase(p2), Cache(c2), Under(u2)))
+        (
+            event,
+            GenerationState(Phase(p), CacheState(c), UnderStoreState(u)),
+            GenerationState(Phase(p2), CacheState(c2), UnderStoreState(u2)),
+        )
         for (p, p2), (c, c2), (u, u2) in product(phases, caches, unders)
     }
 
@@ -368,9 +376,9 @@ def changes_of(cell: str) -> list[tuple[str, str]]:
     return [(value, after or value) for value in before.split(", ")]
 
 
-def reachable() -> set[State]:
+def reachable() -> set[GenerationState]:
     """Every state that can follow from the first one."""
-    found, waiting = {START}, [START]
+    found, waiting = {INITIAL_STATE}, [INITIAL_STATE]
     while waiting:
         state = waiting.pop()
         new = {after for (_, before), after in TRANSITIONS.items() if before == state} - found

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from springline.doctor import machine
-from springline.doctor.findings import State, ok
+from springline.doctor.findings import FindingState, ok
 from springline.doctor.machine import (
     check_cache_memory,
     check_disk,
@@ -20,7 +20,7 @@ from springline.doctor.machine import (
     check_memory,
     packages_of_extras,
 )
-from springline.doctor.servers import answers, check_catalog, check_kafka, check_store, unreached
+from springline.doctor.servers import check_catalog, check_kafka, check_store, connection_error, run_checks
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.settings import Settings
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
@@ -34,8 +34,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home that is not there yet, in a folder without a project."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("SPRINGLINE_STREAMS", "")
-    monkeypatch.setenv("SPRINGLINE_SERVERS", "")
+    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", "")
+    monkeypatch.setenv("SPRINGLINE_DEMO_SERVERS", "")
     return tmp_path / "home"
 
 
@@ -49,7 +49,7 @@ def problems(*words: str) -> dict[str, str]:
 
 def test_every_problem_has_a_remedy_and_nothing_is_changed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even the home is made."""
-    monkeypatch.setenv("SPRINGLINE_KAFKA", "127.0.0.1:1")
+    monkeypatch.setenv("SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     found = problems("doctor")
     assert "127.0.0.1:1 does not answer: Connection refused" in found and all(found.values())
     assert not home.exists()
@@ -61,13 +61,13 @@ def test_a_misspelt_setting_a_wrong_value_and_a_file_that_is_not_there_are_told(
 ) -> None:
     """Together, each with what to do."""
     monkeypatch.setenv("SPRINGLINE_POLCY", "lrc")
-    monkeypatch.setenv("SPRINGLINE_CONNECT_PORT", "many")
-    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "nothing.toml"))
+    monkeypatch.setenv("SPRINGLINE_SPARK_CONNECT_PORT", "many")
+    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "nothing.toml"))
     monkeypatch.setenv("SPRINGLINE_OPERATIONS", "no_such_module")
     found = problems("config", "check")
     assert found["environment: SPRINGLINE_POLCY is no setting and changes nothing"] == "did you mean SPRINGLINE_POLICY?"
-    assert any(each.startswith("SPRINGLINE_CONNECT_PORT: ") for each in found)
-    assert f"SPRINGLINE_STREAMS={tmp_path}/nothing.toml: nothing is there" in found
+    assert any(each.startswith("SPRINGLINE_SPARK_CONNECT_PORT: ") for each in found)
+    assert f"SPRINGLINE_STREAMS_FILE={tmp_path}/nothing.toml: nothing is there" in found
     assert any("no module 'no_such_module'" in each for each in found)
 
 
@@ -76,8 +76,8 @@ def test_files_that_cannot_be_read_are_told_with_what_is_wrong(monkeypatch: pyte
     """Stream jobs and rules of alerts."""
     (tmp_path / "s.toml").write_text('[a]\ntopic = "t"\nodd = 1\n')
     (tmp_path / "a.toml").write_text("[rule]\nabove = 1\n")
-    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "s.toml"))
-    monkeypatch.setenv("SPRINGLINE_ALERTS", str(tmp_path / "a.toml"))
+    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "s.toml"))
+    monkeypatch.setenv("SPRINGLINE_ALERT_RULES", str(tmp_path / "a.toml"))
     found = list(problems("config", "check"))
     assert any("odd means nothing here" in each for each in found)
     assert any("rule 'rule'" in each for each in found)
@@ -88,8 +88,8 @@ def test_an_extra_is_missing_where_a_setting_needs_it_or_a_part_of_it_is_there()
     missing = {"hdfs": ["hdfs-native"], "spark": ["grpcio"], "postgres": ["psycopg"], "alluxio": []}
     found = {each.check: each for each in check_extras({"hdfs": "SPRINGLINE_UNDER_URI"}, missing)}
     assert {name: each.state for name, each in found.items()} == {
-        "extra alluxio": State.OK, "extra hdfs": State.PROBLEM, "extra postgres": State.NOTE,
-        "extra spark": State.PROBLEM,
+        "extra alluxio": FindingState.OK, "extra hdfs": FindingState.PROBLEM, "extra postgres": FindingState.NOTE,
+        "extra spark": FindingState.PROBLEM,
     }  # fmt: skip
     assert found["extra hdfs"].remedy == "pip install 'springline[hdfs]'"
     assert "SPRINGLINE_UNDER_URI needs it" in found["extra hdfs"].message
@@ -99,37 +99,37 @@ def test_the_packages_of_extras_are_those_that_the_package_declares() -> None:
     """No list of our own; each extra has the package by which it is known to be meant."""
     extras = packages_of_extras()
     assert "pyspark" in extras["spark"] and "confluent-kafka" in extras["streams"]
-    assert all(mark in extras[extra] for extra, mark in machine._MARKS.items())
+    assert all(mark in extras[extra] for extra, mark in machine._MARKER_PACKAGES.items())
 
 
 def test_java_is_looked_for_where_something_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """An old one, or none, is a problem then."""
-    assert check_java({"spark": ["pyspark"]}).state is State.NOTE
+    assert check_java({"spark": ["pyspark"]}).state is FindingState.NOTE
     monkeypatch.setattr(machine, "_is_installed", lambda package: False)
     none = check_java({"spark": []}, {"PATH": "/nowhere"})
-    assert none.state is State.PROBLEM and "JAVA_HOME" in none.remedy
+    assert none.state is FindingState.PROBLEM and "JAVA_HOME" in none.remedy
 
 
 def test_disk_and_memory_that_are_short_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The cache's against what it may hold; that of a container where it has less than the machine."""
     monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: Usage(100, 40, 60))
-    assert check_disk(tmp_path / "home").state is State.PROBLEM
-    assert check_cache_memory(101, tmp_path).state is State.PROBLEM
-    assert check_cache_memory(99, tmp_path).state is State.OK
-    assert check_cache_memory(99, tmp_path / "no").state is State.NOTE
+    assert check_disk(tmp_path / "home").state is FindingState.PROBLEM
+    assert check_cache_memory(101, tmp_path).state is FindingState.PROBLEM
+    assert check_cache_memory(99, tmp_path).state is FindingState.OK
+    assert check_cache_memory(99, tmp_path / "no").state is FindingState.NOTE
     (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n")
-    assert check_memory(tmp_path, tmp_path).state is State.OK
+    assert check_memory(tmp_path, tmp_path).state is FindingState.OK
     (tmp_path / "memory.max").write_text("2000000000\n")
     (tmp_path / "memory.current").write_text("1900000000\n")
     assert "100 MB free" in check_memory(tmp_path, tmp_path).message
-    assert check_memory(tmp_path / "no", tmp_path).state is State.NOTE
+    assert check_memory(tmp_path / "no", tmp_path).state is FindingState.NOTE
 
 
 def test_a_server_that_hangs_keeps_nobody_waiting() -> None:
     """It is told as one that does not answer; the others are told too, in their order."""
     begun = time.monotonic()
-    slow, quick = answers({"slow": lambda: time.sleep(30) or ok("slow", ""), "quick": lambda: ok("quick", "")}, 0.3)  # type: ignore[func-returns-value]
-    assert slow.state is State.PROBLEM and "no answer within" in slow.message and quick.state is State.OK
+    slow, quick = run_checks({"slow": lambda: time.sleep(30) or ok("slow", ""), "quick": lambda: ok("quick", "")}, 0.3)  # type: ignore[func-returns-value]
+    assert slow.state is FindingState.PROBLEM and "no answer within" in slow.message and quick.state is FindingState.OK
     assert time.monotonic() - begun < 20
 
 
@@ -137,22 +137,22 @@ def test_the_catalog_is_asked_and_not_made(tmp_path: Path) -> None:
     """A file that is none is damaged; a revision that nobody here knows is newer code's."""
     address = f"sqlite:///{tmp_path}/catalog.db"
     assert "made when it is first used" in check_catalog(address).message and not list(tmp_path.iterdir())
-    Catalog(address, who="test").engine.dispose()
-    assert check_catalog(address).state is State.OK
+    Catalog(address, actor="test").engine.dispose()
+    assert check_catalog(address).state is FindingState.OK
     (tmp_path / "other.db").write_bytes(b"no database at all, whatever its name says" * 100)
-    assert check_catalog(f"sqlite:///{tmp_path}/other.db").state is State.PROBLEM
+    assert check_catalog(f"sqlite:///{tmp_path}/other.db").state is FindingState.PROBLEM
     gone = check_catalog("postgresql+psycopg://ann:geheim@127.0.0.1:1/catalog")
-    assert gone.state is State.PROBLEM and "geheim" not in gone.message + gone.remedy
+    assert gone.state is FindingState.PROBLEM and "geheim" not in gone.message + gone.remedy
 
 
 def test_a_store_and_a_broker_that_do_not_answer_are_told(tmp_path: Path) -> None:
     """A broker is a problem where a stream needs it."""
     settings = Settings(home=tmp_path / "home")
-    assert check_store("under-store", (tmp_path / "home" / "under").as_uri(), settings).state is State.OK
-    assert check_store("under-store", "file:///nowhere/at/all", settings).state is State.PROBLEM
-    assert check_store("under-store", "hdfs://127.0.0.1:1/x", settings).state is State.PROBLEM
-    assert check_kafka(Cluster("127.0.0.1:1"), wanted=True).state is State.PROBLEM
-    assert check_kafka(Cluster("127.0.0.1:1"), wanted=False).state is State.NOTE
+    assert check_store("under-store", (tmp_path / "home" / "under").as_uri(), settings).state is FindingState.OK
+    assert check_store("under-store", "file:///nowhere/at/all", settings).state is FindingState.PROBLEM
+    assert check_store("under-store", "hdfs://127.0.0.1:1/x", settings).state is FindingState.PROBLEM
+    assert check_kafka(Cluster("127.0.0.1:1"), is_needed=True).state is FindingState.PROBLEM
+    assert check_kafka(Cluster("127.0.0.1:1"), is_needed=False).state is FindingState.NOTE
     assert not (tmp_path / "home").exists()
 
 
@@ -161,8 +161,8 @@ def test_a_port_that_somebody_else_has_is_told_with_who(monkeypatch: pytest.Monk
     """And the setting that chooses another."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert not unreached("127.0.0.1", port)
-        monkeypatch.setenv("SPRINGLINE_SERVERS", "zookeeper")
+        assert not connection_error("127.0.0.1", port)
+        monkeypatch.setenv("SPRINGLINE_DEMO_SERVERS", "zookeeper")
         monkeypatch.setenv("SPRINGLINE_ZOOKEEPER_PORT", str(port))
         found = problems("doctor")
     (remedy,) = (remedy for message, remedy in found.items() if f"port {port} is taken" in message)

@@ -20,15 +20,15 @@ from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend
 from springline.persistence.backends.webhdfs import WebHdfs
 from springline.persistence.errors import InvalidPathError, PersistenceError, UnknownDatasetError
-from springline.persistence.explain import find
+from springline.persistence.explain import find_dataset
 from springline.persistence.model import sidecar
-from springline.persistence.model.dataset import Origin, Ref, Strategy, checked_path
-from springline.persistence.model.names import unseen_in
-from springline.persistence.model.sidecar import read
+from springline.persistence.model.dataset import Origin, Ref, Strategy, validate_path
+from springline.persistence.model.names import find_invisible
+from springline.persistence.model.sidecar import decode
 from springline.persistence.platform import Platform
 from springline.spark_jobs.errors import ParameterError
 from springline.spark_jobs.operations import load_operations
-from springline.spark_jobs.path_templates import fill
+from springline.spark_jobs.path_templates import fill_template
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
@@ -36,7 +36,7 @@ from springline.spark_jobs.streaming.join.errors import InvalidRelationError
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from springline.testing.lines import make_dataset as make
 from tests.support.commands import invoke
 
@@ -60,11 +60,11 @@ WELL = [name for name in ODD if not name.startswith(".")]
 def test_a_path_that_leads_out_is_no_dataset(path: str, platform: Platform) -> None:
     """Wherever one is given: to be read, written, explained, found in a sidecar, or taken in; in few words."""
     asked: list[Callable[[], Any]] = [
-        lambda: checked_path(path),
+        lambda: validate_path(path),
         lambda: Ref.parse(f"{path}@1"),
         lambda: platform.catalog.resolve(path),
-        lambda: find(platform, path),
-        lambda: find(platform, path, 1),
+        lambda: find_dataset(platform, path),
+        lambda: find_dataset(platform, path, 1),
         lambda: platform.store.write(path, strategy=Strategy.CACHE_ONLY).__enter__(),
         lambda: platform.store.read(path).__enter__(),
         lambda: platform.maintenance.adopt(path, "a"),
@@ -82,9 +82,9 @@ def test_no_letter_that_nobody_sees_is_in_a_name() -> None:
     for number in range(sys.maxunicode + 1):
         letter = chr(number)
         if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and number not in seen:
-            assert unseen_in(f"a{letter}b") == letter, hex(number)
+            assert find_invisible(f"a{letter}b") == letter, hex(number)
     for name in (*ODD, "نام", "हिन्दी", "ไทย", "👍"):
-        assert unseen_in(name) == ""
+        assert find_invisible(name) == ""
 
 
 @pytest.mark.parametrize("letter", ["\u202e", "\u200b", "\u3164", "\ufe0f"])
@@ -92,7 +92,7 @@ def test_names_in_streams_follow_the_rule_of_paths(letter: str) -> None:
     """Of streams, fields, queries, columns and sides of joins; a query of that name is none."""
     name = f"a{letter}b"
     fields = (Field("time", "float"), Field("n", "int"))
-    known = Registry.of([Stream("s", fields, "time")])
+    known = QueryRegistry.of([Stream("s", fields, "time")])
     with pytest.raises(InvalidStreamError):
         Stream("s", (*fields, Field(name, "int")), "time")
     with pytest.raises(InvalidStreamError):
@@ -158,7 +158,7 @@ def test_an_odd_name_is_itself_in_every_query(path: str, platform: Platform) -> 
 def test_a_parameter_is_one_part_of_a_path(value: str) -> None:
     """A day, say; also where an operation is called by hand, with what it reads from outside below it."""
     with pytest.raises((ParameterError, InvalidPathError)):
-        fill("etl/{ds}/clean", {"ds": value})
+        fill_template("etl/{ds}/clean", {"ds": value})
     with pytest.raises((ParameterError, InvalidPathError)):
         load_operations(["springline.spark_jobs.etl"]).get("etl.load_flights").paths({"ds": value})
 
@@ -166,7 +166,7 @@ def test_a_parameter_is_one_part_of_a_path(value: str) -> None:
 def test_a_parameter_is_no_template() -> None:
     """Nothing of Python is reached through it."""
     with pytest.raises(InvalidPathError):
-        fill("etl/{ds}/clean", {"ds": "{ds.__class__}"})
+        fill_template("etl/{ds}/clean", {"ds": "{ds.__class__}"})
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_files_outside_the_under_store_are_not_taken_in(location: str, platform:
 def test_a_sidecar_that_names_a_place_elsewhere_is_not_read(key: str, path: str, platform: Platform) -> None:
     """It lies in the under-store, where others may write."""
     made = make(platform, "a", lines=["x"])
-    told = sidecar.write(made, under_checksum="", under_bytes=0).decode()
+    told = sidecar.encode(made, under_checksum="", under_bytes=0).decode()
     given = path.replace("\0", "\\u0000")
     wrong = (
         told.replace('"path": "a"', f'"path": "{given}"')
@@ -298,4 +298,4 @@ def test_a_sidecar_that_names_a_place_elsewhere_is_not_read(key: str, path: str,
     )
     assert wrong != told
     with pytest.raises(PersistenceError, match="cannot be read"):
-        read(wrong.encode(), where="hdfs://host/a")
+        decode(wrong.encode(), where="hdfs://host/a")

@@ -18,9 +18,9 @@ import pytest
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.errors import StorageUnavailableError
 from springline.persistence.model.dataset import Strategy
-from springline.persistence.monitoring.alerts import Alerts
-from springline.persistence.monitoring.metric import NoMeter
-from springline.persistence.platform import default_cache, open_platform
+from springline.persistence.monitoring.alerts import AlertEvaluator
+from springline.persistence.monitoring.metric import NoMetricsReporter
+from springline.persistence.platform import default_cache_folder, open_platform
 from springline.persistence.profile import project_folder
 from springline.persistence.settings import Settings
 from springline.services.registry import SERVERS, make_servers
@@ -54,7 +54,7 @@ def words(name: str, home: Path) -> str:
     """All that a server is told: its commands and its environment."""
     (server,) = make_servers([name], ServiceSettings(home=home))
     environment = {**server.environment, **{k: v for each in server.processes for k, v in each.environment.items()}}
-    commands = [word for each in (*server.processes, *server.once) for word in each.command]
+    commands = [word for each in (*server.processes, *server.init_steps) for word in each.command]
     return " ".join([server.address, *commands, *(f"{key}={value}" for key, value in environment.items())])
 
 
@@ -91,7 +91,7 @@ def test_clients_ask_this_machine_alone_by_default(monkeypatch: pytest.MonkeyPat
         if name.startswith("SPRINGLINE_"):
             monkeypatch.delenv(name)
     settings = StreamSettings()
-    assert (settings.kafka, settings.zookeeper) == (f"{HERE}:9092", f"{HERE}:2181")
+    assert (settings.kafka_bootstrap_servers, settings.zookeeper) == (f"{HERE}:9092", f"{HERE}:2181")
     for file in (project_folder() / "profiles").glob("*.env"):
         assert all(ipaddress.ip_address(each).is_loopback for each in ADDRESS.findall(file.read_text())), file
 
@@ -128,8 +128,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home in which each part of the platform has left something, whatever the mask of the process was."""
     home = tmp_path / "home"
     monkeypatch.setenv("SPRINGLINE_HOME", str(home))
-    monkeypatch.setattr("springline.persistence.platform.default_cache", lambda home: home / "cache")
-    monkeypatch.setattr("springline.spark_jobs.streaming.settings.default_cache", lambda home: home / "cache")
+    monkeypatch.setattr("springline.persistence.platform.default_cache_folder", lambda home: home / "cache")
+    monkeypatch.setattr("springline.spark_jobs.streaming.settings.default_cache_folder", lambda home: home / "cache")
     before = os.umask(0)
     supervisor = Supervisor(home, say=lambda _: None)
     try:
@@ -138,10 +138,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         with closing(open_platform(Settings(under_bandwidth=1e9), runner=NoRunner())) as platform:
             make(platform, "etl/a", lines=["x"], strategy=Strategy.CACHE_THROUGH)
         folder = streams.folder("job")
-        folder.ask_to_stop()
-        folder.beat({"state": "stopped"})
+        folder.request_stop()
+        folder.write_heartbeat({"state": "stopped"})
         land([date(2013, 1, 5)], home / "landing")
-        Alerts(home / "alerts", "persistence", actor="test").judge([], [], NoMeter(), 0.0)
+        AlertEvaluator(home / "alerts", "persistence", actor="test").evaluate([], [], NoMetricsReporter(), 0.0)
         sleeping = Process("main", (sys.executable, "-c", "import time; time.sleep(600)"))
         supervisor.up([Server("small", "", home / "small", (sleeping,), {}, {}, lambda: "")], 10.0)
         yield home
@@ -176,7 +176,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The default cache of a home, in a folder where everybody may make folders."""
     folder = tmp_path / "shared" / "springline-1"
     folder.parent.mkdir()
-    monkeypatch.setattr("springline.persistence.platform.default_cache", lambda home: folder)
+    monkeypatch.setattr("springline.persistence.platform.default_cache_folder", lambda home: folder)
     yield folder
 
 
@@ -200,14 +200,14 @@ def test_a_cache_that_somebody_else_made_is_not_used(
     else:
         shared.mkdir()
         monkeypatch.setattr("springline.persistence.platform.os.geteuid", lambda: 12345)
-        monkeypatch.setattr("springline.persistence.platform._owner", lambda path: 0 if path == shared else 12345)
+        monkeypatch.setattr("springline.persistence.platform._owner_id", lambda path: 0 if path == shared else 12345)
     with pytest.raises(StorageUnavailableError, match=r"somebody else's.*SPRINGLINE_CACHE_URI"):
         open_platform(Settings(home=tmp_path / "home", cache_uri="", under_uri=""), runner=NoRunner())
 
 
 def test_two_homes_have_two_caches(tmp_path: Path) -> None:
     """None is another's."""
-    assert default_cache(tmp_path / "a") != default_cache(tmp_path / "b")
+    assert default_cache_folder(tmp_path / "a") != default_cache_folder(tmp_path / "b")
 
 
 # ---- code

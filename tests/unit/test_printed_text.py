@@ -16,11 +16,11 @@ from rich.text import Text
 
 from springline import cli
 from springline.persistence.model.dataset import Strategy
-from springline.persistence.monitoring.logs import JsonLines, TextLines
+from springline.persistence.monitoring.logs import JsonFormatter, TextFormatter
 from springline.persistence.platform import Platform
 from springline.persistence.text.terminal import Terminal, console, print_json
 from springline.persistence.text.terminal import print as shown
-from springline.persistence.text.visible_text import visible
+from springline.persistence.text.visible_text import escape_unprintable
 from springline.testing.lines import make_dataset as make
 from tests.support.commands import invoke
 
@@ -56,7 +56,7 @@ def test_what_would_steer_a_terminal_is_spelled_out(
     without_bells = SPELLED.replace(r"\x07", "").replace(r"\r\x08", "")  # which Rich drops from a text of its own
     assert {SPELLED, without_bells} & {line.strip("│ ") for line in (out + err).replace("x: ", "").splitlines()}
     assert all(letter.isprintable() or letter == "\n" for letter in out + err)
-    assert visible("a\tb\nc") == "a\tb\nc" and visible(visible(STEERING)) == SPELLED
+    assert escape_unprintable("a\tb\nc") == "a\tb\nc" and escape_unprintable(escape_unprintable(STEERING)) == SPELLED
 
 
 def test_colours_of_our_own_stay() -> None:
@@ -74,7 +74,7 @@ def test_json_is_the_same_value_without_letters_that_steer(capsys: pytest.Captur
     assert all(letter.isprintable() or letter == "\n" for letter in told)
 
 
-@pytest.mark.parametrize("form", [TextLines(), JsonLines()])
+@pytest.mark.parametrize("form", [TextFormatter(), JsonFormatter()])
 def test_a_line_of_a_log_steers_no_terminal(form: logging.Formatter) -> None:
     """Text or JSON, the traceback too."""
     try:
@@ -101,7 +101,7 @@ def test_a_traceback_steers_no_terminal(capsys: pytest.CaptureFixture[str], monk
 def test_explain_spells_out_an_error_of_a_store(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the catalog keeps it, in its words and its history."""
     made = make(platform, "etl/a", lines=["x"], strategy=Strategy.ASYNC_STORE)
-    platform.catalog.amend(made.ref, event="failed", why=f"the store said: {STEERING}", error=STEERING)
+    platform.catalog.amend(made.ref, event="failed", reason=f"the store said: {STEERING}", error=STEERING)
     monkeypatch.setenv("SPRINGLINE_HOME", str(platform.settings.home))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", platform.settings.cache_uri)
     for asked in (["explain", "etl/a"], ["explain", "etl/a", "--json"], ["list", "--json"]):

@@ -12,7 +12,7 @@ from pydantic_settings import SettingsError
 from springline.persistence.profile import project_folder
 from springline.persistence.project import ProjectError, project_file
 from springline.persistence.settings import Settings
-from springline.project.commands import template
+from springline.project.commands import render_template
 from springline.spark_jobs.settings import JobSettings
 from tests.support.commands import invoke
 
@@ -25,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(variable)
     (tmp_path / "a" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "a" / "b")
-    (tmp_path / "springline.toml").write_text('policy = "lrc"\noperations = ["mine"]\nlanding = "in"\n')
+    (tmp_path / "springline.toml").write_text('policy = "lrc"\noperations = ["mine"]\nlanding_dir = "in"\n')
     return tmp_path
 
 
@@ -73,10 +73,12 @@ def test_what_is_wrong_in_the_file_is_told_with_its_name(project: Path, caplog: 
 def test_init_makes_a_project_and_says_what(tmp_path: Path) -> None:
     """Each file is that of the template, with the name in it."""
     told = json.loads(invoke("init", str(tmp_path / "bikes"), "--json").stdout)
-    assert told["name"] == "bikes" and told["files"] == sorted(template("bikes"))
+    assert told["name"] == "bikes" and told["files"] == sorted(render_template("bikes"))
     assert {"README.md", ".gitignore", "pipeline.py", "dags/pipeline_dag.py"} <= set(told["files"])
     made = {path: (tmp_path / "bikes" / path).read_text() for path in told["files"]}
-    assert made == template("bikes") and not any("{{" in text.replace("{{name}}", "{{") for text in made.values())
+    assert made == render_template("bikes") and not any(
+        "{{" in text.replace("{{name}}", "{{") for text in made.values()
+    )
     assert '"bikes",' in made["dags/pipeline_dag.py"]
 
 

@@ -17,7 +17,7 @@ import springline
 import springline.errors
 import springline.stream_kinds
 import springline.testing
-from docs.python_page import PUBLIC, described_apart, python_page
+from docs.python_page import PUBLIC, describe_in_process, python_page
 from springline.persistence.profile import project_folder
 
 ROOT = project_folder()
@@ -123,7 +123,7 @@ def test_every_error_that_a_public_name_tells_of_is_public() -> None:
 @pytest.mark.parametrize("module", ["springline.airflow", "springline.stream_kinds"])
 def test_names_and_values_say_what_they_are(module: str) -> None:
     """Those for DAG files need Airflow, so a process of its own tells."""
-    told = described_apart(module)["names"]
+    told = describe_in_process(module)["names"]
     assert told
     assert [each["name"] for each in told if not each["doc"]] == []
 
@@ -144,7 +144,7 @@ def test_what_is_private_says_so() -> None:
     for module in PUBLIC[1:]:
         assert f"`{module}`" in (springline.__doc__ or "")
     for package in ("persistence", "spark_jobs", "services"):
-        assert "Private, as all below" in (import_module(f"springline.{package}").__doc__ or "")
+        assert "Private, like all subpackages" in (import_module(f"springline.{package}").__doc__ or "")
 
 
 def test_the_page_of_public_names_has_each_of_them() -> None:

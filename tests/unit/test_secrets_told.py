@@ -24,17 +24,17 @@ from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
 from springline.persistence.profile import ProfiledSettings
 from springline.persistence.settings import Settings
-from springline.persistence.text.redaction import redacted
+from springline.persistence.text.redaction import redact_secrets
 from springline.services.errors import ServiceError
 from springline.services.packages.jars import Jars
-from springline.services.packages.java import Java
-from springline.services.process.ports import free_ports, holder, told
+from springline.services.packages.java import ServerJava
+from springline.services.process.ports import describe_process, free_ports, holder
 from springline.services.registry import SERVERS, make_servers
 from springline.services.settings import ServiceSettings
 from springline.spark_jobs.errors import JobError, SparkUnavailableError
 from springline.spark_jobs.session import Address
 from springline.spark_jobs.settings import JobSettings
-from springline.spark_jobs.streaming.application.application import Beats
+from springline.spark_jobs.streaming.application.application import HeartbeatWriter
 from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
@@ -71,7 +71,7 @@ SECRET = "hunter2"
 )
 def test_a_secret_is_left_out(text: str) -> None:
     """However it is written."""
-    assert SECRET not in redacted(text)
+    assert SECRET not in redact_secrets(text)
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_a_secret_is_left_out(text: str) -> None:
         "http://127.0.0.1:4318, a@1",
         "postgresql://springline@127.0.0.1:5432/springline?passfile=/home/.pgpass",
         "tokens: many; a key of 64 bits; 12:30 a@1",
-        "SPRINGLINE_KAFKA=127.0.0.1:9092",
+        "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:9092",
         "key=flights, round=3",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
     """Places of copies look nearly like a login."""
-    assert redacted(text) == text
+    assert redact_secrets(text) == text
 
 
 # ---- addresses with secrets in them
@@ -139,7 +139,7 @@ def test_the_token_of_webhdfs_is_in_no_log_and_no_error(
     monkeypatch.setattr(urllib3.Retry, "sleep", lambda *_: None)
     web = WebHdfs(f"http://127.0.0.1:{free_ports()}", server="hdfs://host:8020", token=SECRET)
     with caplog.at_level(logging.DEBUG), pytest.raises(StorageUnavailableError, match="does not answer") as refused:
-        web.is_there("/a")
+        web.exists("/a")
     assert SECRET not in str(refused.value)
     assert any(record.name.startswith("urllib3") for record in caplog.records), "nothing was logged that could tell it"
     assert SECRET not in caplog.text
@@ -155,7 +155,7 @@ def test_the_token_of_webhdfs_stays_in_its_address(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(web._session, "request", broken)
     told = io.StringIO()
     try:
-        web.is_there("/a")
+        web.exists("/a")
     except StorageUnavailableError as error:
         told.write(str(error))
     assert "hdfs://host:8020/a" in told.getvalue() and SECRET not in told.getvalue()
@@ -165,9 +165,9 @@ def test_kafkas_password_is_in_no_error_and_no_name() -> None:
     """Neither where the broker is away nor where an option is wrong."""
     options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "ann"}
     cluster = Cluster(f"127.0.0.1:{free_ports()}", {**options, "sasl.password": SECRET})
-    log = Kafka(cluster, patience=0.2)
+    log = Kafka(cluster, timeout=0.2)
     with pytest.raises(LogUnavailableError) as refused:
-        log.extents("topic")
+        log.offset_bounds("topic")
     log.close()
     assert SECRET not in str(refused.value) + repr(cluster)
 
@@ -179,14 +179,17 @@ def test_kafkas_password_is_in_no_error_and_no_name() -> None:
     ("kind", "wrong"),
     [
         (Settings, {"SPRINGLINE_POLICY": "none", "SPRINGLINE_CATALOG_URL": f"postgresql://a:{SECRET}@b/c"}),
-        (Settings, {"SPRINGLINE_WEIGHTS": SECRET}),
-        (Settings, {"SPRINGLINE_REPLACEMENT": SECRET}),
+        (Settings, {"SPRINGLINE_POLICY_WEIGHTS": SECRET}),
+        (Settings, {"SPRINGLINE_CACHE_REPLACEMENT": SECRET}),
         (ServiceSettings, {"SPRINGLINE_HDFS_DATANODES": "1", "SPRINGLINE_AIRFLOW_DATABASE": f"p://a:{SECRET}@b/c"}),
         (ServiceSettings, {"SPRINGLINE_KAFKA_PORT": f"http://a:{SECRET}@b"}),
         (JobSettings, {"SPRINGLINE_SPARK_CONF": f'{{"spark.ssl.keyPassword": "{SECRET}"'}),
         (StreamSettings, {"SPRINGLINE_KAFKA_OPTIONS": f'{{"sasl.password": ["{SECRET}"]}}'}),
-        (StreamSettings, {"SPRINGLINE_STREAM_TASKS": "0", "SPRINGLINE_KAFKA_OPTIONS": f'{{"password": "{SECRET}"}}'}),
-        (MonitoringSettings, {"SPRINGLINE_METRICS": f"ftp://a:{SECRET}@b"}),
+        (
+            StreamSettings,
+            {"SPRINGLINE_STREAM_TASKS_PER_STAGE": "0", "SPRINGLINE_KAFKA_OPTIONS": f'{{"password": "{SECRET}"}}'},
+        ),
+        (MonitoringSettings, {"SPRINGLINE_OTLP_ENDPOINT": f"ftp://a:{SECRET}@b"}),
     ],
 )
 def test_a_wrong_setting_is_named_and_not_repeated(
@@ -240,7 +243,7 @@ def test_the_catalog_keeps_no_secret_of_an_error(platform: Platform) -> None:
     with pytest.raises(RuntimeError), platform.store.write("a", strategy=Strategy.CACHE_ONLY) as writing:
         raise RuntimeError("s3a://ann:hunter2@bucket is away")
     made = make(platform, "b", lines=["x"], strategy=Strategy.ASYNC_STORE)
-    (choice,) = platform.persister.choices()
+    (choice,) = platform.persister.candidates()
     lease = platform.claims.claim(made.ref, "somebody", choice.plan.method, None)
     assert lease is not None
     platform.claims.release(lease, "delegation=hunter2 has expired")
@@ -253,7 +256,7 @@ def test_a_heartbeat_tells_no_secret(tmp_path: Path) -> None:
     """The API and the pages show its error."""
     folder = JobFolder(tmp_path)
     folder.path.mkdir(exist_ok=True)
-    Beats("job", folder).beat("failed", "sasl.password=hunter2 was refused")
+    HeartbeatWriter("job", folder).write("failed", "sasl.password=hunter2 was refused")
     assert (folder.heartbeat() or {})["error"] == "sasl.password=*** was refused"
 
 
@@ -268,7 +271,7 @@ def test_no_secret_is_among_the_arguments_of_a_server(
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     database = f"postgresql+psycopg://ann:{SECRET}@db/airflow"
     (server,) = make_servers([name], ServiceSettings(home=tmp_path, airflow_database=database))
-    words = [server.address, *(word for each in (*server.processes, *server.once) for word in each.command)]
+    words = [server.address, *(word for each in (*server.processes, *server.init_steps) for word in each.command)]
     assert SECRET not in " ".join(words)
     assert not any(word.lower().startswith(("-dpassword", "--password")) for word in words)
 
@@ -285,7 +288,7 @@ def test_who_has_a_port_is_told_without_its_secrets() -> None:
         assert SECRET in " ".join(psutil.Process(stranger.pid).cmdline())
         pid = holder(port)
         assert pid == stranger.pid
-        words = told(pid)
+        words = describe_process(pid)
     finally:
         stranger.kill()
         stranger.wait()
@@ -297,7 +300,9 @@ def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
 ) -> None:
     """Ivy prints the address that it asks; its settings are their owner's alone, and gone with it."""
     address = f"https://ann:{SECRET}@repository/maven"
-    found = Jars(ServiceSettings(home=tmp_path, jars=str(tmp_path / "jars"), maven=address), say=lambda _: None)
+    found = Jars(
+        ServiceSettings(home=tmp_path, jars_dir=str(tmp_path / "jars"), maven_repository=address), say=lambda _: None
+    )
     settings = tmp_path / "jars" / "kafka.half" / "ivysettings.xml"
     ran: list[list[str]] = []
 
@@ -316,7 +321,7 @@ def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr("springline.services.packages.jars.find_java", lambda *_: Java(tmp_path, 17, "none"))
+    monkeypatch.setattr("springline.services.packages.jars.find_java", lambda *_: ServerJava(tmp_path, 17, "none"))
     monkeypatch.setattr("springline.services.packages.jars.subprocess.Popen", Ivy)
     with pytest.raises(ServiceError) as refused:
         found.folder("kafka")

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from springline.persistence.text.formatting import say_seconds
+from springline.persistence.text.formatting import format_seconds
 
 
 class Diary:
@@ -26,7 +26,7 @@ class Diary:
         """Tell something."""
         with self._lock:
             self._kinds.append(kind)
-            print(f"{say_seconds(self.now):>12}  {words}", file=sys.stderr, flush=True)
+            print(f"{format_seconds(self.now):>12}  {words}", file=sys.stderr, flush=True)
 
     def count(self, kind: str) -> int:
         """How many lines of this kind there are."""

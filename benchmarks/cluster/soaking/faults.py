@@ -14,7 +14,7 @@ import requests
 
 from benchmarks.cluster.soaking.streams import JOBS, seen
 from benchmarks.cluster.soaking.world import World
-from springline.services.demo.fault_injection import wipe
+from springline.services.demo.fault_injection import wipe_cache
 from springline.services.errors import ServiceError
 from springline.spark_jobs.streaming.spark import worker_daemon
 
@@ -36,7 +36,7 @@ Fault = Callable[[World, random.Random], Struck]
 def kill_server(world: World, drawn: random.Random) -> Struck:
     """kill -9 of a process of a server, with all that it started."""
     name = drawn.choice([server.name for server in world.servers])
-    alive = world.supervisor.state(name).processes
+    alive = world.supervisor.status(name).processes
     if not alive:
         return Struck(f"{name} was to be killed, and did not live")
     process = drawn.choice(sorted(alive))
@@ -65,14 +65,14 @@ def stop_stream(world: World, drawn: random.Random) -> Struck:
 def stop_server(world: World, drawn: random.Random) -> Struck:
     """A worker of a server, or the broker, stands still, and goes on."""
     name, process = drawn.choice([("kafka", "broker"), ("hdfs", "datanode-1"), ("alluxio", "worker-1")])
-    pid = world.supervisor.state(name).processes.get(process)
+    pid = world.supervisor.status(name).processes.get(process)
     return _held(f"{process} of {name}", psutil.Process(pid) if pid else None, drawn)
 
 
-def wipe_cache(world: World, drawn: random.Random) -> Struck:
+def delete_cached_copies(world: World, drawn: random.Random) -> Struck:
     """Delete every copy in the cache, past the catalog."""
     try:
-        return Struck(f"deleted all {wipe(world.platform.cache)} copies in the cache")
+        return Struck(f"deleted all {wipe_cache(world.platform.cache)} copies in the cache")
     except ServiceError as error:
         return Struck(f"the cache could not be deleted, being away: {str(error)[:80]}")
 
@@ -101,7 +101,7 @@ def fill_store(world: World, drawn: random.Random) -> Struck:
 
 
 FAULTS: Sequence[tuple[Fault, int]] = (  # with how often each is drawn
-    (kill_server, 5), (kill_stream, 3), (stop_server, 1), (stop_stream, 1), (wipe_cache, 1), (fill_store, 1),
+    (kill_server, 5), (kill_stream, 3), (stop_server, 1), (stop_stream, 1), (delete_cached_copies, 1), (fill_store, 1),
 )  # fmt: skip
 
 
@@ -141,4 +141,4 @@ def _part_of(world: World, job: str, drawn: random.Random) -> tuple[str, psutil.
 
 def _user(world: World) -> str:
     """Who started the NameNode: HDFS's superuser."""
-    return str(psutil.Process(world.supervisor.state("hdfs").processes["namenode"]).username())
+    return str(psutil.Process(world.supervisor.status("hdfs").processes["namenode"]).username())

@@ -15,14 +15,14 @@ import pandas as pd
 
 from benchmarks.cluster.soaking.world import World
 from springline.services.airflow_api import AirflowApiError
-from springline.services.demo.streams import caught_up, dag_of
-from springline.spark_jobs.streaming.application.status import Seen, look
+from springline.services.demo.streams import dag_of, has_caught_up
+from springline.spark_jobs.streaming.application.status import JobStatus, read_status
 from springline.spark_jobs.streaming.errors import StreamError
-from springline.spark_jobs.streaming.examples.datagen import Source, messages_of
+from springline.spark_jobs.streaming.examples.datagen import SampleSource, messages_of
 from springline.spark_jobs.streaming.examples.netflow import FIELDS
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
 
 FLOWS, WORDS, ORDERS = "flows", "words", "orders"
 JOBS = {FLOWS: "map", WORDS: "split", ORDERS: "route"}  # each with its first stage
@@ -34,11 +34,11 @@ _FAR = 86_400.0  # seconds of event time after the last row: every window closes
 DECLARED = f"""
 [{FLOWS}]
 topic = "flows"
-reducers = 2
+parallelism = 2
 [{FLOWS}.stream]
 time = "timestamp"
 lateness = 5.0
-idle = 1e9  # no unit is passed over: what is late would depend on the clock, and on the faults
+idle_timeout = 1e9  # no unit is passed over: what is late would depend on the clock, and on the faults
 fields = {json.dumps([[each.name, each.type] for each in FIELDS])}
 [{FLOWS}.queries]
 sums = "SELECT sip, type, count(*) AS rows, sum(bytes) AS bytes FROM flows GROUP BY sip, type WINDOWING 10 s"
@@ -53,8 +53,8 @@ timeout = 60.0
 kind = "join"
 on = "l.orderkey = r.orderkey AND l.priority = '1-URGENT' AND r.quantity > 45"
 select = ["l.orderkey", "l.customer", "r.quantity", "r.price"]
-units = 2
-room = 4
+parallelism = 2
+max_units = 4
 [{ORDERS}.left]
 topic = "orders"
 fields = [["orderkey", "int"], ["customer", "int"], ["priority", "text"]]
@@ -69,16 +69,16 @@ class Feed:
     """Rows of a source for a topic: so many a second, so many a message."""
 
     topic: str
-    source: Source
+    source: SampleSource
     speed: float
     size: int
 
 
 FEEDS = (
-    Feed("flows", Source.FLOWS, 500, 50),
-    Feed("lines", Source.LINES, 200, 20),
-    Feed("orders", Source.ORDERS, 50, 10),
-    Feed("items", Source.ITEMS, 100, 20),
+    Feed("flows", SampleSource.FLOWS, 500, 50),
+    Feed("lines", SampleSource.LINES, 200, 20),
+    Feed("orders", SampleSource.ORDERS, 50, 10),
+    Feed("items", SampleSource.ITEMS, 100, 20),
 )
 
 
@@ -97,9 +97,9 @@ def begin(world: World) -> None:
     threading.Thread(target=_keep, args=(world,), daemon=True).start()
 
 
-def seen(world: World, job: str) -> Seen:
+def seen(world: World, job: str) -> JobStatus:
     """How a stream is."""
-    return look(job, world.streams.folder(job), time.time())
+    return read_status(job, world.streams.folder(job), time.time())
 
 
 def rows_of(world: World, job: str) -> int:
@@ -112,7 +112,7 @@ def _keep(world: World) -> None:
     while not world.over.wait(_LOOK_SECONDS):
         for job in JOBS:
             try:
-                if not world.api.living(dag_of(job)):
+                if not world.api.active_runs(dag_of(job)):
                     world.diary.note(f"the run of {dag_of(job)} has ended: triggered again by hand", "by hand")
                     world.api.trigger(dag_of(job), {})
             except AirflowApiError:
@@ -139,7 +139,7 @@ class Feeding:
         end = f"{_time(last) + _FAR},{last.partition(',')[2]}\n".encode()
         with closing(_Patient(self._cluster)) as log:
             for unit in range(_UNITS):
-                log.send(Letter(FLOWS, unit, end))
+                log.send(OutgoingRecord(FLOWS, unit, end))
 
     def _feed(self, feed: Feed, seconds: float) -> None:
         messages = messages_of(feed.source, rows=int(seconds * feed.speed), size=feed.size, speed=feed.speed)
@@ -148,7 +148,7 @@ class Feeding:
             for number, due in enumerate(messages):
                 if self._over.wait(max(0.0, due.seconds - (time.monotonic() - begun))):
                     return
-                log.send(Letter(feed.topic, number % _UNITS, due.value))
+                log.send(OutgoingRecord(feed.topic, number % _UNITS, due.value))
 
 
 class _Patient:
@@ -158,11 +158,11 @@ class _Patient:
         self._cluster = cluster
         self._log = Kafka(cluster)
 
-    def send(self, letter: Letter) -> None:
+    def send(self, letter: OutgoingRecord) -> None:
         """Send one, and again while that fails."""
         while True:
             try:
-                with self._log.sending() as sending:
+                with self._log.record_sender() as sending:
                     sending.send(letter)
                 return
             except StreamError:
@@ -180,7 +180,7 @@ def await_through(world: World) -> None:
     until = time.monotonic() + _PATIENCE
     level = 0
     while level < 3:
-        late = [each for each in (seen(world, job) for job in JOBS) if not caught_up(each)]
+        late = [each for each in (seen(world, job) for job in JOBS) if not has_caught_up(each)]
         level = 0 if late else level + 1
         if time.monotonic() > until:
             raise StreamError(f"not through after {_PATIENCE:g} s: {late}")
@@ -196,7 +196,7 @@ def wrong(world: World) -> dict[str, int]:
     return {job: other for job, (_, _, other) in found.items()}
 
 
-def compared(log: Log) -> dict[str, tuple[int, int, int]]:
+def compared(log: MessageLog) -> dict[str, tuple[int, int, int]]:
     """By stream, how many results what was fed should give, how many were told, in how many they differ."""
     results = {
         FLOWS: (_sums_wanted(log), _told(log, FLOWS, ("window_start", "sip", "type", "rows", "bytes"))),
@@ -213,13 +213,13 @@ def _time(row: str) -> float:
     return float(row.partition(",")[0])
 
 
-def _rows(log: Log, topic: str) -> Iterator[str]:
-    for unit, extent in log.extents(topic).items():
+def _rows(log: MessageLog, topic: str) -> Iterator[str]:
+    for unit, extent in log.offset_bounds(topic).items():
         for message in log.fetch(topic, unit, extent.low, extent.high):
             yield from bytes(message.value).decode().splitlines()
 
 
-def _told(log: Log, job: str, names: Iterable[str]) -> Counter[tuple[str, ...]]:
+def _told(log: MessageLog, job: str, names: Iterable[str]) -> Counter[tuple[str, ...]]:
     rows = (json.loads(line) for line in _rows(log, f"{job}.results"))
     return Counter(tuple(_said(row[name]) for name in names) for row in rows)
 
@@ -228,7 +228,7 @@ def _said(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)[:19]
 
 
-def _sums_wanted(log: Log) -> Counter[tuple[str, ...]]:
+def _sums_wanted(log: MessageLog) -> Counter[tuple[str, ...]]:
     fed = pd.DataFrame(  # noqa: F841  (the query names it)
         [(float(row[0]), row[1], row[2], int(row[6])) for row in (line.split(",") for line in _rows(log, FLOWS))],
         columns=["seconds", "sip", "type", "bytes"],
@@ -241,11 +241,11 @@ def _sums_wanted(log: Log) -> Counter[tuple[str, ...]]:
     return Counter(tuple(str(value) for value in row) for row in found)
 
 
-def _words_wanted(log: Log) -> Counter[tuple[str, ...]]:
+def _words_wanted(log: MessageLog) -> Counter[tuple[str, ...]]:
     return Counter((word,) for line in _rows(log, "lines") for word in line.split())
 
 
-def _words_told(log: Log) -> Counter[tuple[str, ...]]:
+def _words_told(log: MessageLog) -> Counter[tuple[str, ...]]:
     found: Counter[tuple[str, ...]] = Counter()
     for line in _rows(log, f"{WORDS}.results"):
         told = json.loads(line)
@@ -253,7 +253,7 @@ def _words_told(log: Log) -> Counter[tuple[str, ...]]:
     return found
 
 
-def _pairs_wanted(log: Log) -> Counter[tuple[str, ...]]:
+def _pairs_wanted(log: MessageLog) -> Counter[tuple[str, ...]]:
     one = pd.DataFrame(  # noqa: F841
         (line.split(",") for line in _rows(log, "orders")), columns=["orderkey", "customer", "priority"]
     )

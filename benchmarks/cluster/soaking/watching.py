@@ -16,7 +16,7 @@ import psutil
 from benchmarks.cluster.soaking.streams import JOBS, seen
 from benchmarks.cluster.soaking.world import World
 from benchmarks.streams.running_job import held
-from springline.persistence.platform import default_cache
+from springline.persistence.platform import default_cache_folder
 from springline.services.servers.alluxio import ramdisk
 
 _SECONDS = 20.0  # between two looks
@@ -58,7 +58,7 @@ def sample(world: World) -> Sample:
     """Look now."""
     processes = world.processes()
     home = world.settings.home
-    folders = (default_cache(home), ramdisk(world.settings))
+    folders = (default_cache_folder(home), ramdisk(world.settings))
     memory: Counter[str] = Counter()
     owners = _owners(world)
     for process in processes:
@@ -71,7 +71,7 @@ def _owners(world: World) -> dict[int, str]:
     """By session, of which server or stream it is."""
     found = {}
     for server in world.servers:
-        for name, pid in world.supervisor.state(server.name).processes.items():
+        for name, pid in world.supervisor.status(server.name).processes.items():
             found[pid] = f"{server.name} ({name})"
     for job in JOBS:
         if application := seen(world, job).pid:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from benchmarks.cluster.soaking.world import World
 from springline.services.airflow_api import AirflowApiError
-from springline.services.demo.workflow import DAG_ID, DAYS, FILES, MAINTENANCE, PERSISTER, standing
+from springline.services.demo.workflow import DAG_ID, DAYS, FILES, MAINTENANCE, PERSISTER, newest_committed
 from springline.services.errors import ServiceError
 from springline.spark_jobs.landing import land
 from springline.spark_jobs.settings import JobSettings
@@ -51,7 +51,9 @@ class Workflow:
         until = time.monotonic() + patience
         while self._world.platform.claims.depth() and time.monotonic() < until:
             time.sleep(_LOOK_SECONDS)
-        return sum(not each.persisted for day in DAYS for each in standing(self._world.platform, f"{FILES}{day}/"))
+        return sum(
+            not each.persisted for day in DAYS for each in newest_committed(self._world.platform, f"{FILES}{day}/")
+        )
 
     def _go_on(self) -> None:
         try:
@@ -71,7 +73,7 @@ class Workflow:
 
     def _digests(self) -> Mapping[str, str]:
         """By path, what the newest generation holds, in whatever order and encoding."""
-        found = (each for day in DAYS for each in standing(self._world.platform, f"{FILES}{day}/"))
+        found = (each for day in DAYS for each in newest_committed(self._world.platform, f"{FILES}{day}/"))
         return {each.ref.path: each.digest for each in found if each.ref.path.rpartition("/")[2] not in _RANDOM}
 
     def _run(self) -> None:

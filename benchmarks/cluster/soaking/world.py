@@ -16,7 +16,7 @@ import psutil
 
 from benchmarks.cluster.soaking.diary import Diary
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.platform import Platform, default_cache, open_platform
+from springline.persistence.platform import Platform, default_cache_folder, open_platform
 from springline.persistence.profile import project_folder
 from springline.services.airflow_api import AirflowApi
 from springline.services.errors import ServiceError
@@ -26,8 +26,8 @@ from springline.services.servers.airflow import USER, password
 from springline.services.servers.alluxio import ramdisk
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
-from springline.spark_jobs.streaming.application.status import look
-from springline.spark_jobs.streaming.application.supervision import end
+from springline.spark_jobs.streaming.application.status import read_status
+from springline.spark_jobs.streaming.application.supervision import kill_application
 from springline.spark_jobs.streaming.job_folder import LOG, JobFolder
 from springline.spark_jobs.streaming.settings import StreamSettings
 
@@ -36,9 +36,9 @@ _NOTICED = 3.0  # seconds until a process that has ended is started again
 _LOOK_SECONDS = 1.0
 _OWN = {
     "SPRINGLINE_PROFILE": "cluster",
-    "SPRINGLINE_STREAM_SAVE": "15",  # seconds between two savings of states
-    "SPRINGLINE_STREAM_PACE": "0.2",  # seconds between two rounds
-    "SPRINGLINE_STREAM_TASKS": "1",  # three streams share few cores with all the rest
+    "SPRINGLINE_STREAM_CHECKPOINT_INTERVAL": "15",  # seconds between two savings of states
+    "SPRINGLINE_STREAM_TRIGGER_INTERVAL": "0.2",  # seconds between two rounds
+    "SPRINGLINE_STREAM_TASKS_PER_STAGE": "1",  # three streams share few cores with all the rest
 }
 
 
@@ -57,20 +57,20 @@ class World:
     @property
     def servers(self) -> Sequence[Server]:
         """All of them."""
-        return make_servers(self.settings.servers, self.settings)
+        return make_servers(self.settings.demo_servers, self.settings)
 
     def missing(self) -> str:
         """The first server that does not serve, and what is missing; empty if all do."""
         for server in self.servers:
-            if not self.supervisor.state(server.name).running:
-                return f"{server.name} is {self.supervisor.state(server.name).words}"
-            if words := server.ready():
+            if not self.supervisor.status(server.name).is_running:
+                return f"{server.name} is {self.supervisor.status(server.name).state}"
+            if words := server.readiness_problem():
                 return f"{server.name}: {words}"
         return ""
 
     def processes(self) -> list[psutil.Process]:
         """All that lives in this home: servers, tasks, streams and what they have started."""
-        states = [self.supervisor.state(server.name) for server in self.servers]
+        states = [self.supervisor.status(server.name) for server in self.servers]
         sessions = {pid for state in states for pid in state.processes.values()}
         found = []
         for process in psutil.process_iter():
@@ -88,9 +88,9 @@ class World:
 
     def _keep_up(self, server: Server) -> None:
         while not self.over.wait(_LOOK_SECONDS):
-            if self.supervisor.state(server.name).running:
+            if self.supervisor.status(server.name).is_running:
                 continue
-            words = self.supervisor.state(server.name).words
+            words = self.supervisor.status(server.name).state
             time.sleep(_NOTICED)
             begun = time.monotonic()
             try:
@@ -113,13 +113,13 @@ def world(declared: str, diary: Diary) -> Iterator[World]:
         leaving.callback(shutil.rmtree, home, ignore_errors=True)
         leaving.callback(_keep_logs, home, diary)
         (home / "streams.toml").write_text(declared)
-        os.environ.update(_OWN, SPRINGLINE_HOME=str(home), SPRINGLINE_STREAMS=str(home / "streams.toml"))
+        os.environ.update(_OWN, SPRINGLINE_HOME=str(home), SPRINGLINE_STREAMS_FILE=str(home / "streams.toml"))
         settings = ServiceSettings()
-        os.environ["SPRINGLINE_KAFKA"] = f"127.0.0.1:{settings.kafka_port}"
-        for folder in (default_cache(home), ramdisk(settings)):
+        os.environ["SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS"] = f"127.0.0.1:{settings.kafka_port}"
+        for folder in (default_cache_folder(home), ramdisk(settings)):
             leaving.callback(shutil.rmtree, folder, ignore_errors=True)
         supervisor = Supervisor(home, say=diary.note)
-        servers = make_servers(settings.servers, settings)
+        servers = make_servers(settings.demo_servers, settings)
         leaving.callback(_end, supervisor)
         leaving.callback(_end_streams, StreamSettings())
         supervisor.up(servers, _PATIENCE)
@@ -148,9 +148,9 @@ def _keep_logs(home: Path, diary: Diary) -> None:
 def _end_streams(settings: StreamSettings) -> None:
     for folder in settings.jobs_folder.glob("*/"):
         job = JobFolder(folder)
-        end(look(folder.name, job, time.time()), job)
+        kill_application(read_status(folder.name, job, time.time()), job)
 
 
 def _end(supervisor: Supervisor) -> None:
-    for name in reversed(supervisor.recorded()):
+    for name in reversed(supervisor.started_servers()):
         supervisor.down(name, 10)

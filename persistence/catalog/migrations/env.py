@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that `springline.persistence.catalog.database` hands over."""
+"""Runs the migrations on the connection passed by `springline.persistence.catalog.database`."""
 
 from alembic import context
 

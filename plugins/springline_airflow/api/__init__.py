@@ -1,3 +1,3 @@
-"""The platform over HTTP: a FastAPI app inside Airflow's API server, for its users and by its rules."""
+"""The HTTP API of the platform: a FastAPI app inside Airflow's API server, with Airflow's users and permissions."""
 
-PREFIX = "/springline"  # of all its routes, below Airflow's own
+PREFIX = "/springline"  # prefix of all its routes, below Airflow's own

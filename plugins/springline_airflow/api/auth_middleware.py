@@ -1,6 +1,7 @@
-"""The gate before all routes: nobody passes without a user, nothing of another site, too large, or by a websocket.
+"""Middleware before all routes: refuses requests without a user, cross-site changes, large bodies and websockets.
 
-Who opens a page without a login is sent to Airflow's, and back from there, as Airflow's own pages do it.
+A browser that opens a page without a login is redirected to Airflow's login, and back from there, as for Airflow's own
+pages.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from springline.airflow.api import PREFIX
 from springline.airflow.api.problems import problem_of
 
-MOST = 256 << 10  # bytes of a request's body; the longest query is 20,000 letters
-_READING = ("GET", "HEAD", "OPTIONS")
+MAX_BODY_BYTES = 256 << 10  # of a request's body; the longest query is 20,000 characters
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-class Gate:
-    """Asks Airflow who it is before FastAPI reads a body, which it would do for anybody."""
+class AuthMiddleware:
+    """Authenticates the request with Airflow before FastAPI reads the body, which it would do for anybody."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it."""
+        """Pass a request to the app, or refuse it."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
             return
@@ -43,21 +44,21 @@ class Gate:
                     raise
                 await _to_login(request)(scope, receive, send)
                 return
-            if request.method not in _READING and _of_another_site(request):
+            if request.method not in _SAFE_METHODS and _is_cross_site(request):
                 raise HTTPException(HTTPStatus.FORBIDDEN, "a page of another site may change nothing here")
-            if int(request.headers.get("content-length") or 0) > MOST:
+            if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
                 raise _too_large()
         except HTTPException as error:
             await JSONResponse(problem_of(error).model_dump(), error.status_code, error.headers)(scope, receive, send)
             return
-        await self._app(scope, _limited(receive), send)
+        await self._app(scope, _limit_body(receive), send)
 
 
 def _opens_page(request: Request) -> bool:
-    """Whether a browser asks for something to show, rather than a page for what it is made of."""
+    """Whether a browser requests a page to show, rather than a resource of a page."""
     path = request.url.path.removeprefix(_root(request) + PREFIX)
-    wants = request.headers.get("accept", "")
-    return request.method in _READING and path.startswith("/pages/") and "text/html" in wants
+    accept = request.headers.get("accept", "")
+    return request.method in _SAFE_METHODS and path.startswith("/pages/") and "text/html" in accept
 
 
 def _to_login(request: Request) -> Response:
@@ -66,32 +67,32 @@ def _to_login(request: Request) -> Response:
 
 
 def _root(request: Request) -> str:
-    """Where Airflow is, below its host."""
+    """Return Airflow's root path, below its host."""
     return str(request.scope.get("root_path", "")).removesuffix(PREFIX)
 
 
-def _of_another_site(request: Request) -> bool:
-    """Whether a browser sends this for a page that is not Airflow's: it sends the login along, to other ports too."""
-    if told := request.headers.get("sec-fetch-site"):
-        return told not in ("same-origin", "none")
+def _is_cross_site(request: Request) -> bool:
+    """Whether a browser sends this from another site's page; it sends the login cookie along, to other ports too."""
+    if fetch_site := request.headers.get("sec-fetch-site"):
+        return fetch_site not in ("same-origin", "none")
     origin = request.headers.get("origin")
     return origin is not None and urlsplit(origin).netloc != request.headers.get("host")
 
 
-def _limited(receive: Receive) -> Receive:
-    """What is sent in pieces has no length beforehand."""
-    left = MOST
+def _limit_body(receive: Receive) -> Receive:
+    """Limit the bytes of a body that is sent in chunks, whose length is not known beforehand."""
+    remaining_bytes = MAX_BODY_BYTES
 
-    async def limited() -> Message:
-        nonlocal left
+    async def receive_limited() -> Message:
+        nonlocal remaining_bytes
         message = await receive()
-        left -= len(message.get("body", b""))
-        if left < 0:
+        remaining_bytes -= len(message.get("body", b""))
+        if remaining_bytes < 0:
             raise _too_large()
         return message
 
-    return limited
+    return receive_limited
 
 
 def _too_large() -> HTTPException:
-    return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has {MOST:,} bytes at most")
+    return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has {MAX_BODY_BYTES:,} bytes at most")

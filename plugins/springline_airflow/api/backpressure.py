@@ -1,4 +1,4 @@
-"""Back-pressure of jobs over HTTP: how full queues are, who throttles whom and why, and under which mode."""
+"""Back-pressure of jobs over HTTP: queue sizes, which stage throttles which and why, and the mode in use."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends
 
 from springline.airflow.api import access, schemas
-from springline.airflow.api.streams import Found, FoundDep
+from springline.airflow.api.streams import JobDep, JobHandle
 from springline.spark_jobs.streaming.backpressure.accounting import upstreams_of
 from springline.spark_jobs.streaming.backpressure.admission import MODES
-from springline.spark_jobs.streaming.backpressure.config import Choice, choice_of, choose
-from springline.spark_jobs.streaming.job import running_stages
+from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig, read_config, update_config
+from springline.spark_jobs.streaming.job import make_stages
 
 _log = logging.getLogger(__name__)
-_reading = APIRouter(prefix="/streams/{job}/backpressure", dependencies=[Depends(access.reads)])
-_changing = APIRouter(prefix="/streams/{job}/backpressure", dependencies=[Depends(access.changes)])
+_read_router = APIRouter(prefix="/streams/{job}/backpressure", dependencies=[Depends(access.require_job_read)])
+_change_router = APIRouter(prefix="/streams/{job}/backpressure", dependencies=[Depends(access.require_job_change)])
 
 
-@_reading.get("")
-def backpressure(job: FoundDep) -> schemas.BackPressure:
-    """Each stage's queue, what it may admit and what it can do, and who throttles whom; none before it ran."""
-    return _told(job, choice_of(job.folder, job.job.backpressure))
+@_read_router.get("")
+def backpressure(job: JobDep) -> schemas.BackPressure:
+    """Return each stage's queue, admission rate and capacity, and its throttles; no stages before the first run."""
+    return _backpressure_of(job, read_config(job.folder, job.job.backpressure))
 
 
-@_changing.put("")
-def set_backpressure(job: FoundDep, body: schemas.BackPressureChoice, user: GetUserDep) -> schemas.BackPressure:
-    """Go on under another mode, or with another channel of signals, or both; nothing stops for that."""
-    chosen = choose(job.folder, job.job.backpressure, body.mode, body.control, apart=_has_stages_apart(job))
-    by = f", signals by {chosen.control}" if _has_stages_apart(job) else ""
-    _log.info("%s: %s has set back-pressure %s%s", job.job.name, user.get_name(), chosen.mode, by)
-    return _told(job, chosen)
+@_change_router.put("")
+def set_backpressure(job: JobDep, body: schemas.BackPressureChoice, user: GetUserDep) -> schemas.BackPressure:
+    """Change the mode of back-pressure, or the channel of its signals, or both; the job keeps running."""
+    config = update_config(job.folder, job.job.backpressure, body.mode, body.control, apart=_has_stages_apart(job))
+    by = f", signals by {config.signal_channel}" if _has_stages_apart(job) else ""
+    _log.info("%s: %s has set back-pressure %s%s", job.job.name, user.get_name(), config.mode, by)
+    return _backpressure_of(job, config)
 
 
-def _has_stages_apart(job: Found) -> bool:
-    return any(stage.apart for stage in job.job.stages(1))
+def _has_stages_apart(job: JobHandle) -> bool:
+    return any(stage.in_second_application for stage in job.job.stages(1))
 
 
-def _told(job: Found, choice: Choice) -> schemas.BackPressure:
-    seen = job.look()
-    stages = running_stages(job.job, 1, job.settings)  # what they are called does not depend on units
+def _backpressure_of(job: JobHandle, config: BackpressureConfig) -> schemas.BackPressure:
+    job_status = job.read_status()
+    stages = make_stages(job.job, 1, job.settings)  # stage names do not depend on the number of units
     return schemas.BackPressure(
-        state=seen.state,
-        mode=choice.mode,
+        state=job_status.state,
+        mode=config.mode,
         modes=MODES.names,
         baselines=sorted(MODES.baselines),
-        control=choice.control if _has_stages_apart(job) else None,
+        control=config.signal_channel if _has_stages_apart(job) else None,
         upstreams=upstreams_of(stages),
-        reads={stage.name: stage.topic for stage in stages if not stage.inside},
+        reads={stage.name: stage.topic for stage in stages if not stage.reads_own_job},
         results={stage.name: stage.results for stage in stages if stage.results},
-        stages=seen.backpressure.get("stages", {}),
+        stages=job_status.backpressure.get("stages", {}),
     )
 
 
 router = APIRouter(tags=["streams"])
-for part in (_reading, _changing):
+for part in (_read_router, _change_router):
     router.include_router(part)

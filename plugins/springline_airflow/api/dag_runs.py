@@ -1,4 +1,4 @@
-"""Starts DAG runs from within Airflow's API server, by the function that its own routes for tasks call."""
+"""Starts DAG runs from within Airflow's API server, by the function that Airflow's own routes call."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from airflow.utils.types import DagRunTriggeredByType
 from sqlalchemy.orm import Session
 
 
-def why_none_would_run(dag_id: str, session: Session) -> str:
-    """Why a DAG run that is started now would not run; empty if it would."""
+def not_runnable_reason(dag_id: str, session: Session) -> str:
+    """Return why a DAG run that is started now would not run; empty if it would."""
     dag = session.get(DagModel, dag_id)
     if dag is None or dag.is_stale:
         return f"Airflow has not read the DAG {dag_id} yet"
@@ -24,7 +24,10 @@ def why_none_would_run(dag_id: str, session: Session) -> str:
 
 
 def start(dag_id: str, conf: Mapping[str, Any], user_name: str, session: Session, *, by_page: bool) -> str:
-    """Start a DAG run in the name of a user, who asked by a page or by the API alone; returns its id."""
+    """Start a DAG run on behalf of a user; return its id.
+
+    `by_page`: the user asked by a page, not by the API alone.
+    """
     run = trigger_dag(
         dag_id,
         triggered_by=DagRunTriggeredByType.UI if by_page else DagRunTriggeredByType.REST_API,

@@ -1,4 +1,4 @@
-"""Datasets over HTTP: their lineage as a picture, the queue, what is at risk, and everything about one."""
+"""Datasets over HTTP: the lineage graph, the queue, the data at risk, and the details of one dataset."""
 
 from __future__ import annotations
 
@@ -11,110 +11,112 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field, StringConstraints
 
-from springline.airflow.api.access import Reading, ReadingDep
-from springline.airflow.api.persister import why_none_claims
+from springline.airflow.api.access import ReadAccess, ReadAccessDep
+from springline.airflow.api.persister import no_claim_reason
 from springline.airflow.api.request_fields import RequestBody
 from springline.airflow.lineage.access_filter import (
-    mentioned,
+    drop_hidden_nodes,
+    mentioned_refs,
+    redact_hidden,
+    remove_names,
+    replace_texts,
     texts_of,
-    veiled,
-    with_texts,
-    without_hidden,
-    without_names,
 )
-from springline.airflow.lineage.dataset_detail import About, about
+from springline.airflow.lineage.dataset_detail import DatasetDetail, build_detail
 from springline.airflow.lineage.graph import Edge, Node, draw, with_operations
-from springline.airflow.lineage.grouping import Fold, folded, suitable
-from springline.airflow.lineage.layers import laid_out
-from springline.airflow.lineage.queue import Waiting, rows_of
-from springline.airflow.lineage.risks import Risks, risks_of, weigh
+from springline.airflow.lineage.grouping import Fold, fold_nodes, suitable_fold
+from springline.airflow.lineage.layers import lay_out
+from springline.airflow.lineage.queue import QueueEntry, queue_entries
+from springline.airflow.lineage.risks import Risks, risks_of, sum_risk
 from springline.airflow.operators.recover import DAG_ID as RECOVER
 from springline.airflow.runs import names_of
-from springline.persistence.actions import Wish, carry_out, decide
-from springline.persistence.catalog.risk_samples import Sample
-from springline.persistence.catalog.waits import say_waits, waits_of
+from springline.persistence.actions import DatasetAction, apply_decision, decide_action
+from springline.persistence.catalog.risk_samples import RiskSample
+from springline.persistence.catalog.waits import explain_waits, load_wait_report
 from springline.persistence.decisions import queue_plan
-from springline.persistence.explain import explanation_of, find
+from springline.persistence.explain import build_explanation, find_dataset
 from springline.persistence.extensions import POLICIES
 from springline.persistence.model.dataset import Dataset, Origin
 from springline.persistence.platform import Platform
-from springline.persistence.policies import policy_of
+from springline.persistence.policies import load_policy
 
 _MOST_DRAWN = 2000
-_DRAWN = 500  # unless more are asked for
+_DRAWN = 500  # unless more are requested
 _MOST_NAMED = 500
 
-_MOST_GENERATIONS = 999_999_999  # of a path; what the catalog counts in holds more
+_MOST_GENERATIONS = 999_999_999  # of a path; the catalog's integer column can store more
 
 router = APIRouter(tags=["datasets"])
-Name = Annotated[str, StringConstraints(pattern=r"^[^\x00]{0,1000}$")]  # no database takes a zero
+Name = Annotated[str, StringConstraints(pattern=r"^[^\x00]{0,1000}$")]  # no database accepts a NUL character
 
 
-def platform_now(request: Request) -> Platform:
-    """The platform that the app keeps open."""
+def current_platform(request: Request) -> Platform:
+    """Return the platform that the app keeps open."""
     platform: Platform = request.app.state.platforms.now()
     return platform
 
 
-PlatformDep = Annotated[Platform, Depends(platform_now)]
+PlatformDep = Annotated[Platform, Depends(current_platform)]
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture of the lineage; `whole`: nothing that fits the question was left out for its number."""
+class LineageGraph:
+    """A graph of the lineage; `is_complete`: no dataset that matches the filters was left out because of the limit."""
 
     fold: Fold
-    whole: bool
+    is_complete: bool
     nodes: Sequence[Node]
     edges: Sequence[Edge]
 
 
 @dataclass(frozen=True, slots=True)
-class Queued:
-    """The queue under a policy, and how many wait in all, those included that you may not read.
+class QueueListing:
+    """The queue under a policy; `depth` counts all queued datasets, including those that you may not read.
 
-    `under_store_away`: why nothing can be sent now; empty if the under-store answers.
-    `oldest_seconds` is how long the oldest has waited that could be persisted now, `because` why anything waits.
+    `under_store_away`: why nothing can be transferred now; empty if the under-store responds. `oldest_seconds`: how
+    long the oldest dataset that could be persisted now has waited. `wait_reason`: why datasets are waiting.
     """
 
     policy: str
     applied: bool  # the policy is the one in use, not a what-if
-    policies: Sequence[str]  # that are installed, by name
+    policies: Sequence[str]  # names of all installed policies
     depth: int
     under_store_away: str
     oldest_seconds: float | None
-    because: str
-    waiting: Sequence[Waiting]
+    wait_reason: str
+    entries: Sequence[QueueEntry]
 
 
-class Asked(RequestBody):
-    """Which generation is meant, the newest if none is given; `dry_run`: only tell what would be done."""
+class ActionRequest(RequestBody):
+    """The generation to act on, the newest if none is given; `dry_run`: only report what would be done."""
 
     generation: int | None = Field(None, ge=1, le=_MOST_GENERATIONS)
     dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
-    """What a wish came to: `allowed`, and if so `done`, unless it was a dry run."""
+class ActionResult:
+    """Result of an action: whether it was `allowed`, and whether it was `executed` (never in a dry run)."""
 
     path: str
     generation: int
-    wish: Wish
+    action: DatasetAction
     allowed: bool
-    done: bool
-    words: str
+    executed: bool
+    message: str
 
 
-def _unnaming(platform: Platform, reading: Reading, texts: Iterable[str]) -> Callable[[str], str]:
-    """What takes the names that may not be read out of one of `texts`."""
-    hidden = [each.ref for each in platform.catalog.known(mentioned(texts)) if not reading.may(each)]
-    return partial(without_names, hidden=hidden)
+def _name_redactor(platform: Platform, read_access: ReadAccess, texts: Iterable[str]) -> Callable[[str], str]:
+    """Return a function that removes the names of datasets that the user may not read from any of `texts`."""
+    hidden = [
+        each.ref for each in platform.catalog.find_existing(mentioned_refs(texts)) if not read_access.may_read(each)
+    ]
+    return partial(remove_names, hidden=hidden)
 
 
 @router.get("/lineage")
 def lineage(
-    reading: ReadingDep,
+    read_access: ReadAccessDep,
     platform: PlatformDep,
     prefix: Annotated[Name, Query(description="Only paths that begin so")] = "",
     dag_id: Name = "",
@@ -122,127 +124,177 @@ def lineage(
     task_id: Name = "",
     fold: Annotated[Fold | None, Query(description="What becomes one node; none given: what suits the number")] = None,
     most: Annotated[int, Query(ge=1, le=_MOST_DRAWN, description="So many datasets, the newest")] = _DRAWN,
-) -> Picture:
-    """The datasets that you may read, how each came from others, and what would bring it back."""
+) -> LineageGraph:
+    """Return the datasets that you may read, how each was made from others, and how it would be restored if lost."""
     catalog = platform.catalog
-    around, found = catalog.lineage_of(
+    raw_lineage, dataset_count = catalog.lineage_of(
         prefix=prefix,
         origin=Origin(dag_id, task_id=task_id),
         live=True,
         superseded=False,
-        dag_ids=reading.dags(catalog.dag_ids()),
+        dag_ids=read_access.readable_dags(catalog.dag_ids()),
         run_ids=names_of(run_id) if run_id else None,
         limit=most,
     )
-    graph = without_hidden(draw(veiled(around, reading.may)))
-    chosen = fold or suitable(graph)
-    drawn = with_operations(graph) if chosen is Fold.NONE else folded(graph, chosen)
-    placed = laid_out(drawn)
-    return Picture(chosen, found < most, placed.nodes, placed.edges)
+    graph = drop_hidden_nodes(draw(redact_hidden(raw_lineage, read_access.may_read)))
+    effective_fold = fold or suitable_fold(graph)
+    drawn_graph = with_operations(graph) if effective_fold is Fold.NONE else fold_nodes(graph, effective_fold)
+    layout = lay_out(drawn_graph)
+    return LineageGraph(effective_fold, dataset_count < most, layout.nodes, layout.edges)
 
 
 @router.get("/queue")
 def queue(
-    reading: ReadingDep,
+    read_access: ReadAccessDep,
     platform: PlatformDep,
     session: SessionDep,
     policy: Annotated[str | None, Query(description="What if this were the policy; none given: it is")] = None,
     most: Annotated[int, Query(ge=1, le=_MOST_NAMED, description="So many, of the first")] = 20,
-) -> Queued:
-    """What is persisted next and why, of what you may read; turns are counted over all that waits."""
+) -> QueueListing:
+    """Return what is persisted next and why, of the datasets that you may read; positions count the whole queue."""
     catalog = platform.catalog
-    refs = frozenset(platform.claims.waiting(10 * most))
-    true = catalog.lineage_around(refs)
-    seen = veiled(true, reading.may)
-    waiting = [as_seen for ref, as_seen in zip(true.datasets, seen.datasets, strict=True) if ref in refs]
-    chosen, now = policy_of(platform.settings, policy or ""), catalog.now()
-    planned = queue_plan.plan_queue(
-        waiting, seen, catalog.costs(true), chosen, small_bytes=platform.settings.small_bytes, now=now
+    refs = frozenset(platform.claims.list_claimable(10 * most))
+    full_lineage = catalog.lineage_around(refs)
+    readable_lineage = redact_hidden(full_lineage, read_access.may_read)
+    waiting = [
+        redacted_ref
+        for ref, redacted_ref in zip(full_lineage.datasets, readable_lineage.datasets, strict=True)
+        if ref in refs
+    ]
+    queue_policy, now = load_policy(platform.settings, policy or ""), catalog.now()
+    planned_transfers = queue_plan.plan_queue(
+        waiting,
+        readable_lineage,
+        catalog.load_cost_model(full_lineage),
+        queue_policy,
+        small_bytes=platform.settings.min_operation_bytes,
+        now=now,
     )[:most]
-    applied = chosen.name == platform.settings.policy
-    rows = rows_of(planned, seen, now)
-    waits = waits_of(catalog)
-    because = say_waits(waits, partial(why_none_claims, session))
-    unnamed = _unnaming(platform, reading, [because, *(row.last_error for row in rows)])
-    rows = [replace(row, last_error=unnamed(row.last_error)) for row in rows]
-    away = platform.watch.why_away()
+    applied = queue_policy.name == platform.settings.policy
+    rows = queue_entries(planned_transfers, readable_lineage, now)
+    waits = load_wait_report(catalog)
+    wait_reason = explain_waits(waits, partial(no_claim_reason, session))
+    redact_names = _name_redactor(platform, read_access, [wait_reason, *(row.last_error for row in rows)])
+    rows = [replace(row, last_error=redact_names(row.last_error)) for row in rows]
+    away = platform.watch.unavailable_reason()
     installed = POLICIES.names
     depth = platform.claims.depth()
-    return Queued(chosen.name, applied, installed, depth, away, waits.oldest, unnamed(because), rows)
+    return QueueListing(
+        queue_policy.name, applied, installed, depth, away, waits.oldest_wait_seconds, redact_names(wait_reason), rows
+    )
 
 
 @router.get("/at-risk")
 def at_risk(
-    reading: ReadingDep,
+    read_access: ReadAccessDep,
     platform: PlatformDep,
     most: Annotated[int, Query(ge=1, le=_MOST_NAMED, description="So many by name: the worst")] = 100,
 ) -> Risks:
-    """What you may read and would have to do without, or make again, if the cache were lost now."""
+    """Return what you may read and would be lost, or have to be recomputed, if the cache were lost now."""
     catalog = platform.catalog
-    away = platform.watch.why_away()
-    loss = catalog.loss_of_cache(away=bool(away))
-    costs = catalog.costs_of(loss.unmeasured)
-    weighed = weigh(loss, costs, reading.may_dag, most=most)
-    return risks_of(weighed, loss, costs, veiled(catalog.alone(weighed.named(loss)), reading.may), away)
+    away = platform.watch.unavailable_reason()
+    loss = catalog.cache_loss(ignore_under_store=bool(away))
+    costs = catalog.load_cost_model_of(loss.unmeasured_operations)
+    risk_totals = sum_risk(loss, costs, read_access.may_read_dag, most=most)
+    return risks_of(
+        risk_totals,
+        loss,
+        costs,
+        redact_hidden(catalog.lineage_without_sources(risk_totals.named_keys(loss)), read_access.may_read),
+        away,
+    )
 
 
 @router.get("/at-risk/history")
 def at_risk_history(
-    reading: ReadingDep,
+    read_access: ReadAccessDep,
     platform: PlatformDep,
     since: Annotated[float, Query(ge=0, le=1e11, description="Seconds since 1970; nothing older is told")] = 0.0,
-) -> list[Sample]:
-    """What a loss of the cache would have cost, over time, the newest last: a sample a minute at most.
+) -> list[RiskSample]:
+    """Return what a loss of the cache would have cost, over time: at most one sample per minute, the newest last.
 
-    Whoever may read a DAG is told the share of what it made; the shares are added up, so that no name is told. Only who
-    may read every DAG sees all, and what no DAG made.
+    Users get the shares of the DAGs that they may read, summed up, so that no dataset is named. Only users who may
+    read every DAG get the whole, including data that no DAG wrote.
     """
     catalog = platform.catalog
-    return catalog.risk_since(since, dag_ids=reading.dags(catalog.risk_dag_ids()))
+    return catalog.risk_since(since, dag_ids=read_access.readable_dags(catalog.risk_dag_ids()))
 
 
 @router.get("/datasets/{path:path}")
 def dataset(
     path: str,
-    reading: ReadingDep,
+    read_access: ReadAccessDep,
     platform: PlatformDep,
     generation: Annotated[int | None, Query(ge=1, le=_MOST_GENERATIONS, description="None given: the newest")] = None,
-) -> About:
-    """Everything about one generation of a dataset."""
+) -> DatasetDetail:
+    """Return all details of one generation of a dataset."""
     catalog = platform.catalog
-    chosen = find(platform, path, generation)
-    reading.require(chosen)
-    away = platform.watch.why_away()
-    seen = veiled(catalog.lineage_around([chosen.ref]), reading.may)
-    bare = veiled(catalog.lineage_around([chosen.ref], down=False, away=True), reading.may) if away else seen
-    told = explanation_of(platform, seen.datasets[chosen.ref], seen, bare=bare, away=away)
-    return about(
-        with_texts(told, _unnaming(platform, reading, texts_of(told))),
+    target_dataset = find_dataset(platform, path, generation)
+    read_access.require_read(target_dataset)
+    away = platform.watch.unavailable_reason()
+    readable_lineage = redact_hidden(catalog.lineage_around([target_dataset.ref]), read_access.may_read)
+    bare = (
+        redact_hidden(
+            catalog.lineage_around([target_dataset.ref], down=False, ignore_under_store=True), read_access.may_read
+        )
+        if away
+        else readable_lineage
+    )
+    explanation = build_explanation(
+        platform,
+        readable_lineage.datasets[target_dataset.ref],
+        readable_lineage,
+        reachable_lineage=bare,
+        unavailable_reason=away,
+    )
+    return build_detail(
+        replace_texts(explanation, _name_redactor(platform, read_access, texts_of(explanation))),
         generations=catalog.find(path=path),
-        sources=catalog.get_all(chosen.sources),
-        dependents=catalog.made_from(chosen.ref),
-        reads=reading.may,
-        refused=_refused(reading, chosen),
+        sources=catalog.get_all(target_dataset.sources),
+        dependents=catalog.find_children(target_dataset.ref),
+        may_read=read_access.may_read,
+        refused=_refusals(read_access, target_dataset),
     )
 
 
-def _refused(reading: Reading, dataset: Dataset) -> dict[str, str]:
-    """The wishes that the user may not have, each with the reason."""
-    change = reading.why_no_change(dataset)
-    reasons = {**dict.fromkeys(map(str, Wish), change), "recover": change or reading.why_no_trigger(RECOVER)}
-    return {wish: reason for wish, reason in reasons.items() if reason}
+def _refusals(read_access: ReadAccess, dataset: Dataset) -> dict[str, str]:
+    """Return the actions that the user may not perform, each with the reason."""
+    change_refusal = read_access.change_refusal(dataset)
+    reasons = {
+        **dict.fromkeys(map(str, DatasetAction), change_refusal),
+        "recover": change_refusal or read_access.trigger_refusal(RECOVER),
+    }
+    return {action: reason for action, reason in reasons.items() if reason}
 
 
-@router.post("/datasets/{path:path}/{wish}")
-def wish(path: str, wish: Wish, asked: Asked, reading: ReadingDep, platform: PlatformDep) -> Granted:
-    """Persist a dataset before all else, pin or unpin it, let it go from the cache, mark or unmark it as checkpoint."""
-    chosen = find(platform, path, asked.generation)
-    reading.require_change(chosen)
-    around = veiled(platform.catalog.lineage_around([chosen.ref], down=False), reading.may)
-    why_gone = around.why_not_recomputable(chosen.ref) if reading.may(chosen) else ()
-    held = chosen.ref in platform.catalog.held_refs()
-    why_stays = platform.replacement.why_it_stays(chosen) if wish is Wish.EVICT and chosen.persisted else ""
-    decision = decide(chosen, wish, held=held, why_gone=why_gone, why_stays=why_stays)
-    if not asked.dry_run:
-        carry_out(platform, decision, reading.user.get_name())
-    return Granted(path, chosen.ref.generation, wish, decision.allowed, not asked.dry_run, decision.words)
+@router.post("/datasets/{path:path}/{action}")
+def run_action(
+    path: str, action: DatasetAction, body: ActionRequest, read_access: ReadAccessDep, platform: PlatformDep
+) -> ActionResult:
+    """Persist a dataset first, pin or unpin it, evict it from the cache, or mark or unmark it as checkpoint."""
+    target_dataset = find_dataset(platform, path, body.generation)
+    read_access.require_change(target_dataset)
+    readable_lineage = redact_hidden(
+        platform.catalog.lineage_around([target_dataset.ref], down=False), read_access.may_read
+    )
+    irrecoverable_reasons = (
+        readable_lineage.recompute_obstacles(target_dataset.ref) if read_access.may_read(target_dataset) else ()
+    )
+    is_locked = target_dataset.ref in platform.catalog.refs_being_read()
+    retention_reason = (
+        platform.replacement.retention_reason(target_dataset)
+        if action is DatasetAction.EVICT and target_dataset.persisted
+        else ""
+    )
+    decision = decide_action(
+        target_dataset,
+        action,
+        has_readers=is_locked,
+        recompute_obstacles=irrecoverable_reasons,
+        eviction_blocker=retention_reason,
+    )
+    if not body.dry_run:
+        apply_decision(platform, decision, read_access.user.get_name())
+    return ActionResult(
+        path, target_dataset.ref.generation, action, decision.allowed, not body.dry_run, decision.message
+    )

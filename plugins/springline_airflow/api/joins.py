@@ -1,4 +1,4 @@
-"""Joins over HTTP: what each unit holds, which keys are heavy, what moves and why, what would be done now."""
+"""Joins over HTTP: the load of each unit, heavy keys, migrations and their reasons, and what would be done now."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, BeforeValidator
 
 from springline.airflow.api import access
-from springline.airflow.api.streams import FoundDep
+from springline.airflow.api.streams import JobDep
 
-Side = Literal["left", "right"]
-Key = Annotated[str, BeforeValidator(str)]  # of 64 bits, which are more than a number has in JavaScript
+SideName = Literal["left", "right"]
+Key = Annotated[str, BeforeValidator(str)]  # has 64 bits, more than an integer in JavaScript can represent
 
 
-class Load(BaseModel):
-    """A unit that there can be, whether it is in use, and how many tuples it holds: of each side, and of both."""
+class UnitLoad(BaseModel):
+    """A possible unit of a join: whether it is in use, and how many tuples it stores of each side and in total."""
 
     unit: int
     used: bool
@@ -27,104 +27,113 @@ class Load(BaseModel):
 
 
 class HeavyKey(BaseModel):
-    """A key that comes often: how many of its tuples are stored, and by unit; how often it was probed for."""
+    """A frequent key: how many of its tuples are stored, in all and by unit (`parts`), and how often it was probed."""
 
-    side: Side
+    side: SideName
     key: Key
     tuples: int
     probes: int
     parts: Mapping[int, int]
 
 
-class Entry(BaseModel):
-    """A key with a place of its own: the share of new tuples that each unit stores, and the units that are probed."""
+class PinnedKey(BaseModel):
+    """An explicitly routed key: the share of new tuples that each unit stores, and the units probed (`holds`)."""
 
-    side: Side
+    side: SideName
     key: Key
     stores: Mapping[int, float]
     holds: Sequence[int]
 
 
 class Routing(BaseModel):
-    """The routing table: its epoch, how many keys have a place of their own on each side, and some of them."""
+    """The routing table: its epoch, the number of explicitly routed keys of each side, and some of them (`entries`)."""
 
     epoch: int
-    keys: Mapping[Side, int]
-    entries: Sequence[Entry]
+    keys: Mapping[SideName, int]
+    entries: Sequence[PinnedKey]
 
 
-class Move(BaseModel):
-    """Tuples that are to go to another unit: about how many, at what cost, what and why in words."""
+class PlannedMove(BaseModel):
+    """A planned migration of tuples to another unit: about how many, at what cost, and what and why in words."""
 
     kind: str
     tuples: int
     cost: float
-    words: str
+    description: str
 
 
-class UnderWay(Move):
-    """A piece that is moved: it is being copied, or it waits for others."""
+class Migration(PlannedMove):
+    """A migration in progress: a piece that is being copied (`copying`), or that waits for others."""
 
     piece: int
     copying: bool
 
 
-class Epoch(BaseModel):
-    """A routing table that came to be: when (seconds since 1970), and why."""
+class RoutingEpoch(BaseModel):
+    """A past routing table: when it was created (seconds since 1970), and why."""
 
-    at: float
+    created_at: float
     epoch: int
     reasons: Sequence[str]
 
 
-class Join(BaseModel):
-    """A join as its last look saw it, at `at` (seconds since 1970), and the job's `state`.
+class JoinStatus(BaseModel):
+    """State of a join at its last inspection, at `observed_at` (seconds since 1970), and the job's `state`.
 
-    `imbalance` is the greatest distance of a unit's load from the mean of those in use, as a share of the mean; `bound`
-    is how much of it is borne. `messages` that a tuple took are null while there are no tuples. `reasons` tell what was
-    decided then, `would` and `moves` what would be done next.
+    `imbalance` is the greatest distance of a unit's load from the mean of the units in use, as a share of the mean;
+    `bound` is the limit above which keys are moved. `messages` is the number of messages sent per tuple; null while
+    there are no tuples. `reasons` explain what was decided then; `would` and `moves` are what would be done next.
     """
 
     state: str
-    at: float
+    observed_at: float
     strategy: str
     units: int
-    wanted: int
-    loads: Sequence[Load]
+    requested_units: int
+    loads: Sequence[UnitLoad]
     imbalance: float
     bound: float
     heavy: Sequence[HeavyKey]
     routing: Routing
-    under_way: Sequence[UnderWay]
+    under_way: Sequence[Migration]
     messages: float | None
     reasons: Sequence[str]
     would: Sequence[str]
-    moves: Sequence[Move]
-    history: Sequence[Epoch]
+    moves: Sequence[PlannedMove]
+    history: Sequence[RoutingEpoch]
 
 
-router = APIRouter(tags=["streams"], prefix="/streams/{job}/join", dependencies=[Depends(access.reads)])
+router = APIRouter(tags=["streams"], prefix="/streams/{job}/join", dependencies=[Depends(access.require_job_read)])
 
 
 @router.get("")
 def join(
-    job: FoundDep,
+    job: JobDep,
     most: Annotated[int, Query(ge=0, le=10_000, description="So many keys with places of their own")] = 20,
-) -> Join:
-    """What each unit holds, which keys are heavy, where they are, what moves and why, and what would be done now."""
-    told = job.explanation
-    return Join(**{**told, "state": job.look().state, "loads": _loads(told), "routing": _routing(told, most)})
+) -> JoinStatus:
+    """Return each unit's load, the heavy keys and their units, migrations with reasons, and what would be done now."""
+    explanation = job.explanation
+    return JoinStatus(
+        **{
+            **explanation,
+            "state": job.read_status().state,
+            "loads": _loads(explanation),
+            "routing": _routing(explanation, most),
+        }
+    )
 
 
-def _loads(told: Mapping[str, Any]) -> list[Load]:
-    used = told["used"]
+def _loads(explanation: Mapping[str, Any]) -> list[UnitLoad]:
+    used = explanation["used"]
     return [
-        Load(unit=int(unit), used=int(unit) in used, left=left, right=right, stored=left + right)
-        for unit, (left, right) in told["loads"].items()
+        UnitLoad(unit=int(unit), used=int(unit) in used, left=left, right=right, stored=left + right)
+        for unit, (left, right) in explanation["loads"].items()
     ]
 
 
-def _routing(told: Mapping[str, Any], most: int) -> Routing:
-    entries = told["entries"]
+def _routing(explanation: Mapping[str, Any], most: int) -> Routing:
+    entries = explanation["entries"]
     counts = Counter(entry["side"] for entry in entries)
-    return Routing(epoch=told["epoch"], keys={side: counts[side] for side in ("left", "right")}, entries=entries[:most])
+    return Routing(
+        epoch=explanation["epoch"], keys={side: counts[side] for side in ("left", "right")}, entries=entries[:most]
+    )

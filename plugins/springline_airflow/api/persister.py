@@ -1,4 +1,4 @@
-"""What Airflow knows of the DAG `persister`: why nobody persists what could be persisted now."""
+"""State of the DAG `persister` in Airflow: why datasets that could be persisted now are not claimed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ _STATES = {
 }
 
 
-def why_none_claims(session: Session) -> str:
-    """The first thing that keeps the persister from it, else how far its task is."""
-    if against := dag_runs.why_none_would_run(DAG_ID, session):
-        return against
+def no_claim_reason(session: Session) -> str:
+    """Return the first obstacle to the persister's run, otherwise the state of its task."""
+    if obstacle := dag_runs.not_runnable_reason(DAG_ID, session):
+        return obstacle
     if session.scalar(select(Pool.id).where(Pool.pool == PERSISTER.name)) is None:
         return f"Airflow has no pool {PERSISTER.name}: restart its scheduler, or {PERSISTER.command}"
-    living = select(TaskInstance.state).join(DagRun, TaskInstance.run_id == DagRun.run_id)
+    state_query = select(TaskInstance.state).join(DagRun, TaskInstance.run_id == DagRun.run_id)
     states = session.execute(
-        living.where(TaskInstance.dag_id == DAG_ID, DagRun.dag_id == DAG_ID, DagRun.state.in_(("queued", "running")))
+        state_query.where(
+            TaskInstance.dag_id == DAG_ID, DagRun.dag_id == DAG_ID, DagRun.state.in_(("queued", "running"))
+        )
     ).all()
     if not states:
         return "the DAG persister has no run yet: Airflow's scheduler begins one, if it is running"

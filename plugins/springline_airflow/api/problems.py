@@ -1,4 +1,4 @@
-"""What the API answers when something is wrong: one shape for all, with the words of the error."""
+"""Error responses of the API: one shape for all, with the message of the error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from springline.persistence.errors import (
     TransitionError,
     UnknownDatasetError,
 )
-from springline.persistence.text.redaction import redacted
+from springline.persistence.text.redaction import redact_secrets
 from springline.spark_jobs.streaming.errors import (
     InvalidChannelError,
     LogUnavailableError,
@@ -35,13 +35,13 @@ from springline.spark_jobs.streaming.tracking.completeness import NotTrackedErro
 from springline.spark_jobs.streaming.tracking.errors import InvalidRingError, RetryRefusedError, UnknownFailureError
 from springline.spark_jobs.streaming.windows.errors import UnknownQueryError
 
-_Known = StreamError | PersistenceError
-_STATUS: dict[type[_Known], HTTPStatus] = {
+_KnownError = StreamError | PersistenceError
+_STATUS: dict[type[_KnownError], HTTPStatus] = {
     UnknownJobError: HTTPStatus.NOT_FOUND,
     UnknownQueryError: HTTPStatus.NOT_FOUND,
-    UnknownTopicError: HTTPStatus.NOT_FOUND,  # of results, of dead letters: the job never ran
+    UnknownTopicError: HTTPStatus.NOT_FOUND,  # topic of results or dead letters: the job never ran
     MissingStateError: HTTPStatus.CONFLICT,  # the job has not run a round
-    NotTrackedError: HTTPStatus.CONFLICT,  # nor this one
+    NotTrackedError: HTTPStatus.CONFLICT,  # the same
     NeverBalancedError: HTTPStatus.CONFLICT,
     InvalidRingError: HTTPStatus.CONFLICT,
     UnknownFailureError: HTTPStatus.NOT_FOUND,
@@ -59,7 +59,7 @@ _STATUS: dict[type[_Known], HTTPStatus] = {
 
 
 class Problem(BaseModel):
-    """What is wrong: the name of the error, its words, and for SQL its place, counted from 1, if that can be told."""
+    """An error: its name, its message, and for SQL the position, counted from 1, if it is known."""
 
     error: str = Field(examples=["InvalidQueryError"])
     detail: str
@@ -73,17 +73,19 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def status_of(error: _Known) -> HTTPStatus:
-    """The status that an error is answered with; what is nobody's fault out there is the server's."""
+def status_of(error: _KnownError) -> HTTPStatus:
+    """Return the HTTP status of an error; an error that is not the client's fault is a server error (500)."""
     return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), HTTPStatus(500))
 
 
 def problem_of(error: Exception) -> Problem:
-    """What is told of an error: of one that nobody foresaw, no more than that."""
+    """Return the response to an error; for an unexpected one, no details."""
     if isinstance(error, InvalidQueryError):
-        return Problem(error="InvalidQueryError", detail=redacted(str(error)), line=error.line, column=error.column)
-    if isinstance(error, _Known):
-        return Problem(error=type(error).__name__, detail=redacted(str(error)))
+        return Problem(
+            error="InvalidQueryError", detail=redact_secrets(str(error)), line=error.line, column=error.column
+        )
+    if isinstance(error, _KnownError):
+        return Problem(error=type(error).__name__, detail=redact_secrets(str(error)))
     if isinstance(error, HTTPException):
         return Problem(error=HTTPStatus(error.status_code).phrase.replace(" ", ""), detail=str(error.detail))
     if isinstance(error, RequestValidationError):
@@ -92,12 +94,12 @@ def problem_of(error: Exception) -> Problem:
     return Problem(error="InternalServerError", detail="something went wrong; the log of the API server tells what")
 
 
-def tell_problems(app: FastAPI) -> None:
-    """Let the app answer every error in this shape."""
+def add_problem_handlers(app: FastAPI) -> None:
+    """Make the app respond to every error with a `Problem`."""
 
-    async def refused(request: Request, error: Exception) -> JSONResponse:
+    async def answer_problem(request: Request, error: Exception) -> JSONResponse:
         status, headers = 500, None
-        if isinstance(error, _Known):
+        if isinstance(error, _KnownError):
             status = int(status_of(error))
         elif isinstance(error, HTTPException):
             status, headers = error.status_code, error.headers
@@ -106,4 +108,4 @@ def tell_problems(app: FastAPI) -> None:
         return JSONResponse(problem_of(error).model_dump(), status, headers)
 
     for kind in (StreamError, PersistenceError, HTTPException, RequestValidationError, Exception):
-        app.add_exception_handler(kind, refused)
+        app.add_exception_handler(kind, answer_problem)

@@ -1,4 +1,4 @@
-"""Bringing a dataset back over HTTP: told at once what it takes, and done by a DAG run, since it may take Spark."""
+"""Recovery of a dataset over HTTP: the plan is returned at once; a DAG run carries it out, since it may need Spark."""
 
 from __future__ import annotations
 
@@ -9,52 +9,61 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, Request
 
 from springline.airflow.api import dag_runs
-from springline.airflow.api.access import ReadingDep
-from springline.airflow.api.datasets import Asked, PlatformDep
-from springline.airflow.lineage.access_filter import veiled
+from springline.airflow.api.access import ReadAccessDep
+from springline.airflow.api.datasets import ActionRequest, PlatformDep
+from springline.airflow.lineage.access_filter import redact_hidden
 from springline.airflow.operators.recover import DAG_ID
-from springline.persistence.actions import decide_return
+from springline.persistence.actions import decide_recovery
 from springline.persistence.errors import TransitionError
-from springline.persistence.explain import find
+from springline.persistence.explain import find_dataset
 
 router = APIRouter(tags=["datasets"])
 
 
 @dataclass(frozen=True, slots=True)
-class Recovering:
-    """What the wish to have a dataset back came to; `done`: the DAG run is started, unless it was a dry run."""
+class RecoveryResult:
+    """Result of a request to recover a dataset; `executed`: the DAG run was started (never in a dry run)."""
 
     path: str
     generation: int
-    wish: Literal["recover"]
+    action: Literal["recover"]
     allowed: bool
-    done: bool
-    words: str
+    executed: bool
+    message: str
     dag_id: str = ""
     run_id: str = ""
 
 
 @router.post("/datasets/{path:path}/recover")
 def recover(
-    path: str, asked: Asked, reading: ReadingDep, platform: PlatformDep, session: SessionDep, request: Request
-) -> Recovering:
-    """Bring a dataset back to the cache, for those who may change its DAG and trigger the DAG `recover`."""
+    path: str,
+    body: ActionRequest,
+    read_access: ReadAccessDep,
+    platform: PlatformDep,
+    session: SessionDep,
+    request: Request,
+) -> RecoveryResult:
+    """Recover a dataset into the cache; requires permission to change its DAG and to trigger the DAG `recover`."""
     catalog = platform.catalog
-    chosen = find(platform, path, asked.generation)
-    reading.require(chosen)
-    reading.require_change(chosen)
-    reading.require_trigger(DAG_ID)
-    true = catalog.lineage_around([chosen.ref], down=False)
-    decision = decide_return(chosen.ref, veiled(true, reading.may), catalog.costs(true))
-    against = "" if decision.allowed else decision.words
-    against = against or dag_runs.why_none_would_run(DAG_ID, session)
-    number = chosen.ref.generation
-    if asked.dry_run:
-        return Recovering(path, number, "recover", not against, False, against or decision.words)
-    if against:
-        raise TransitionError(against)
-    who = reading.user.get_name()
-    conf = {"path": path, "generation": number, "asked_by": who}
-    run_id = dag_runs.start(DAG_ID, conf, who, session, by_page="referer" in request.headers)
-    catalog.acting_as(who).amend(chosen.ref, event="recovery asked for", why=f"the DAG run {run_id} does it")
-    return Recovering(path, number, "recover", True, True, decision.words, DAG_ID, run_id)
+    target_dataset = find_dataset(platform, path, body.generation)
+    read_access.require_read(target_dataset)
+    read_access.require_change(target_dataset)
+    read_access.require_trigger(DAG_ID)
+    full_lineage = catalog.lineage_around([target_dataset.ref], down=False)
+    decision = decide_recovery(
+        target_dataset.ref, redact_hidden(full_lineage, read_access.may_read), catalog.load_cost_model(full_lineage)
+    )
+    refusal = "" if decision.allowed else decision.message
+    refusal = refusal or dag_runs.not_runnable_reason(DAG_ID, session)
+    number = target_dataset.ref.generation
+    if body.dry_run:
+        return RecoveryResult(path, number, "recover", not refusal, False, refusal or decision.message)
+    if refusal:
+        raise TransitionError(refusal)
+    user_name = read_access.user.get_name()
+    conf = {"path": path, "generation": number, "requested_by": user_name}
+    run_id = dag_runs.start(DAG_ID, conf, user_name, session, by_page="referer" in request.headers)
+    catalog.acting_as(user_name).amend(
+        target_dataset.ref, event="recovery requested", reason=f"the DAG run {run_id} does it"
+    )
+    return RecoveryResult(path, number, "recover", True, True, decision.message, DAG_ID, run_id)

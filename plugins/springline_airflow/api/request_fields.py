@@ -1,6 +1,6 @@
-"""What a request may hold: nothing that its route does not know is passed over, since it may be what was meant most.
+"""Strict requests: parameters and fields that a route does not know are refused, not ignored.
 
-A misspelt `dry_run` that is passed over has done what should only have been told.
+If a misspelt `dry_run` were ignored, the action would be executed instead of only reported.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from springline.airflow.pages import static_files
 
 
 class RequestBody(BaseModel):
-    """What every route that takes a body takes as one."""
+    """Base class of all request bodies."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-async def no_unknown_fields(request: Request) -> None:
-    """Refuse parameters that the route does not have, and a body where it has none; the models of bodies do the rest.
+async def refuse_unknown_fields(request: Request) -> None:
+    """Refuse unknown query parameters, and a body where the route takes none.
 
-    Pages read their own parameters in the browser.
+    The models of bodies refuse unknown fields. Pages read their own parameters in the browser, so they are exempt.
     """
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
     if route.path.startswith(f"{static_files.router.prefix}/"):
         return
-    known = [str(field.alias) for field in get_flat_dependant(route.dependant).query_params]
-    if unknown := [name for name in dict.fromkeys(request.query_params) if name not in known]:
+    allowed_names = [str(field.alias) for field in get_flat_dependant(route.dependant).query_params]
+    if unknown := [name for name in dict.fromkeys(request.query_params) if name not in allowed_names]:
         wrong = "; ".join(f"query.{name}: not known here" for name in unknown)
-        raise _refusal(f"{wrong}; known: {', '.join(known) or 'none'}")
+        raise _refusal(f"{wrong}; known: {', '.join(allowed_names) or 'none'}")
     if route.body_field is None and (await request.body()).strip() not in (b"", b"{}"):
         raise _refusal("body: not known here; nothing needs to be sent")
 
 
-def _refusal(words: str) -> HTTPException:
-    return HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, words)
+def _refusal(message: str) -> HTTPException:
+    return HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, message)

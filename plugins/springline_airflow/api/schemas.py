@@ -1,4 +1,4 @@
-"""What the API takes and gives, as JSON."""
+"""Requests and responses of the API, as JSON."""
 
 from __future__ import annotations
 
@@ -12,87 +12,87 @@ import polars as pl
 from pydantic import BaseModel, Field
 
 from springline.airflow.api.request_fields import RequestBody
-from springline.spark_jobs.streaming.application.status import Seen
-from springline.spark_jobs.streaming.backpressure.config import Control
+from springline.spark_jobs.streaming.application.status import JobStatus
+from springline.spark_jobs.streaming.backpressure.config import ChannelKind
 from springline.spark_jobs.streaming.sql.expressions import ARROW
 from springline.spark_jobs.streaming.tracking.completeness import Completeness
 from springline.spark_jobs.streaming.tracking.replay.failures import Failure
-from springline.spark_jobs.streaming.tracking.ring import Epochs
+from springline.spark_jobs.streaming.tracking.ring import RingHistory
 from springline.spark_jobs.streaming.windows.adhoc import Answer
-from springline.spark_jobs.streaming.windows.registry import Registered
+from springline.spark_jobs.streaming.windows.registry import RegisteredQuery
 
-Answers = Literal["queries", "tracking", "join"]
+Capability = Literal["queries", "tracking", "join"]
 _TYPES = {kind: name for name, kind in ARROW.items()}
 
 
 class Sql(RequestBody):
-    """A query's text."""
+    """The text of a query."""
 
     sql: str = Field(min_length=1, max_length=20_000)
 
 
 @dataclass(frozen=True)
-class Stream(Seen):
-    """A job at a moment, and its DAG; what else can be asked of it, below its own route; whether you may change it."""
+class StreamDetail(JobStatus):
+    """The status of a job, its DAG, the routes below its own (`capabilities`), and whether you may change the job."""
 
     dag_id: str = ""
-    answers: Sequence[Answers] = ()
+    capabilities: Sequence[Capability] = ()
     may_change: bool = False
 
 
-class Streams(BaseModel):
-    """Jobs at this moment."""
+class StreamList(BaseModel):
+    """The current status of jobs."""
 
-    streams: Sequence[Stream]
+    streams: Sequence[StreamDetail]
 
 
-class Query(BaseModel):
-    """A registered query; `since` is the version of the job's queries that gave it this text."""
+class QuerySummary(BaseModel):
+    """A registered query; `since` is the version of the job's queries that introduced this text."""
 
     name: str
     sql: str
     since: int
 
     @staticmethod
-    def of(query: Registered) -> Query:
-        """A query of a registry."""
-        return Query(name=query.name, sql=query.sql, since=query.since)
+    def of(query: RegisteredQuery) -> QuerySummary:
+        """Return the summary of a query of a registry."""
+        return QuerySummary(name=query.name, sql=query.sql, since=query.since)
 
 
-class Version(BaseModel):
-    """The version of a job's queries; every change makes the next one."""
+class RegistryVersion(BaseModel):
+    """The version of a job's queries; every change increments it."""
 
     version: int
 
 
-class Queries(Version):
+class QueryList(RegistryVersion):
     """All queries of a job."""
 
-    queries: Sequence[Query]
+    queries: Sequence[QuerySummary]
 
 
-class OneQuery(Version):
+class QueryDetail(RegistryVersion):
     """One query of a job."""
 
-    query: Query
+    query: QuerySummary
 
 
 class Results(BaseModel):
-    """Results of queries, as the job has told them; the newest is the last one."""
+    """Results of queries, as the job emitted them; the newest is the last one."""
 
     rows: Sequence[dict[str, Any]]
 
 
-class Seconds(BaseModel):
-    """Times from a record's reading to its completion, by share of the records; null where none was completed."""
+class CompletionLatency(BaseModel):
+    """Seconds from reading a record to its completion, as percentiles; null if none was completed."""
 
     p50: float | None
     p90: float | None
     p99: float | None
 
 
-class AckerTold(BaseModel):
-    """What an acker holds and has completed, and the epoch of the ring that it goes by."""
+class AckerStatus(BaseModel):
+    """The records in flight and completed of an acker, and the epoch of the ring that it uses."""
 
     acker: int
     in_flight: int
@@ -100,43 +100,47 @@ class AckerTold(BaseModel):
     epoch: int
 
 
-class Tracking(BaseModel):
-    """How the records of a job are, as it last told, and the job's `state`.
+class TrackingStatus(BaseModel):
+    """Tracking of a job's records at its last report, and the job's `state`.
 
-    `again` counts records that were sent again, `gone` those that were given up. `lows` has the low-water marks: by
-    partition, the offset below which every record is finished. `waits`: the source waits, since as many records are in
-    flight as there may be. `still` says why time-outs stand still; empty where time goes on.
+    `retried` counts records that were sent again, `failed` those that failed for good. `low_watermarks`: by partition,
+    the offset below which every record is finished. `waits`: the source admits no records, because the limit of records
+    in flight is reached. `pause_reason` says why timeouts are paused; empty if they are not.
     """
 
     state: str
     in_flight: int
     completed: int
-    again: int
-    gone: int
+    retried: int
+    failed: int
     bytes: int
-    seconds: Seconds
-    lows: Mapping[int, int]
-    ackers: Sequence[AckerTold]
+    seconds: CompletionLatency
+    low_watermarks: Mapping[int, int]
+    ackers: Sequence[AckerStatus]
     waits: bool
-    still: str
+    pause_reason: str
 
 
-class Throttle(BaseModel):
-    """Who throttles whom, to bytes a second for the downstream or by a level, since when (seconds since 1970), why."""
+class StageThrottle(BaseModel):
+    """A throttle from `downstream` to `upstream`: to `rate` bytes per second or by a level, why, and since when.
+
+    `since` is in seconds since 1970.
+    """
 
     downstream: str
     upstream: str
     since: float
-    why: str
-    level: int
+    reason: str
+    throttle_level: int
     rate: float | None
 
 
-class Pressed(BaseModel):
-    """A stage: bytes sent to it and not applied (`queue`) or not admitted (`waiting`), how long it would take for them.
+class StagePressure(BaseModel):
+    """A stage: bytes sent to it and not applied (`queue`) or not admitted (`waiting`), and seconds to drain them.
 
-    Bytes a second: `rate` that it may admit (null: all), `capacity` of it at work (null: not known), `arriving`,
-    `applied`. `state` is level, throttled (by a stage downstream), or overloaded (it throttles others).
+    In bytes per second: `rate` is what it may admit (null: no limit), `capacity` what it processes while busy (null:
+    not known), `arriving` and `applied` the measured rates. `state` is level, throttled (by a downstream stage), or
+    overloaded (it throttles others).
     """
 
     state: str
@@ -147,92 +151,101 @@ class Pressed(BaseModel):
     capacity: float | None
     arriving: float
     applied: float
-    throttled_by: Sequence[Throttle]
-    throttles: Sequence[Throttle]
+    throttled_by: Sequence[StageThrottle]
+    throttles: Sequence[StageThrottle]
 
 
 class BackPressureChoice(RequestBody):
-    """What is to hold from now on; null: as before. `control` is for jobs with stages apart."""
+    """The back-pressure settings to change; null: unchanged.
+
+    `control` applies to jobs with stages in a separate application.
+    """
 
     mode: str | None = None
-    control: Control | None = None
+    control: ChannelKind | None = None
 
 
 class BackPressure(BaseModel):
-    """The back-pressure that is chosen for a job, the job's `state`, and its stages as it last told.
+    """The back-pressure settings of a job, the job's `state`, and its stages at its last report.
 
-    `control` is how signals travel to and from stages that are apart; null where there are none. `modes` are all that
-    are installed, of which some are `baselines`, to compare with.
+    `control` is the channel of signals to and from stages in a separate application; null if there are none. `modes`
+    are all that are installed; those in `baselines` exist only for comparison.
 
-    By stage, whether the job ran or not: the direct `upstreams` that it may throttle, the topic that it `reads` where
-    that is not the job's own, and that of its `results`.
+    By stage, whether the job ran or not: the direct `upstreams` that it may throttle, the topic that it `reads` if that
+    is not the job's own, and the topic of its `results`.
     """
 
     state: str
     mode: str
     modes: Sequence[str]
     baselines: Sequence[str]
-    control: Control | None
+    control: ChannelKind | None
     upstreams: Mapping[str, Sequence[str]]
     reads: Mapping[str, str]
     results: Mapping[str, str]
-    stages: Mapping[str, Pressed]
+    stages: Mapping[str, StagePressure]
 
 
-class Failed(BaseModel):
-    """A record that was given up or could not be used: where it is in the source, why, when that was told, its text.
+class FailedRecord(BaseModel):
+    """A record that failed for good or could not be used: its position in the source, why and when, and its content.
 
-    `letter` is its place among the dead letters, `sent_again` when a person had it sent again.
+    `record` is its position in the dead-letter queue, `retried_at` when a user sent it again.
     """
 
-    letter: str = Field(examples=["0:17"])
+    record: str = Field(examples=["0:17"])
     partition: int
     offset: int
     reason: str
-    at: datetime
+    failed_at: datetime
     content: str
-    sent_again: datetime | None = None
-    may_be_sent: bool = Field(description="Whether it can be sent again, by those who may change the job")
+    retried_at: datetime | None = None
+    may_retry: bool = Field(description="Whether it can be sent again, by those who may change the job")
 
     @staticmethod
-    def of(failure: Failure, sent_again: float | None, may_be_sent: bool) -> Failed:
-        """A failure as it was read."""
-        return Failed(
-            **{**failure.as_json(), "at": datetime.fromtimestamp(failure.at, UTC)},
-            sent_again=None if sent_again is None else datetime.fromtimestamp(sent_again, UTC),
-            may_be_sent=may_be_sent,
+    def of(failure: Failure, retried_at: float | None, may_retry: bool) -> FailedRecord:
+        """Return the response for a dead letter."""
+        return FailedRecord(
+            **{**failure.as_json(), "failed_at": datetime.fromtimestamp(failure.failed_at, UTC)},
+            retried_at=None if retried_at is None else datetime.fromtimestamp(retried_at, UTC),
+            may_retry=may_retry,
         )
 
 
-class Wanted(RequestBody):
-    """Nothing but that it is wanted; JSON, since a form of another site cannot send that."""
+class EmptyBody(RequestBody):
+    """An empty body; it must be JSON, since a form of another site cannot send that."""
 
 
-class Failures(BaseModel):
+class FailedRecordList(BaseModel):
     """Records that were not used; the newest is the last one."""
 
-    failed: Sequence[Failed]
+    failed: Sequence[FailedRecord]
 
 
-class Through(BaseModel):
-    """Whether all records before the offsets `to` are through, by the `marks`; `missing` counts offsets that are not.
+class Completion(BaseModel):
+    """Whether all records before `target_offsets` are completed, according to `low_watermarks`.
 
-    All three are by partition; where nothing is missing, a partition is not named.
+    `missing` counts the offsets that are not. All three are by partition; a partition with nothing missing is not
+    listed in `missing`.
     """
 
-    through: bool
+    is_complete: bool
     missing: Mapping[int, int]
-    to: Mapping[int, int]
-    marks: Mapping[int, int]
+    target_offsets: Mapping[int, int]
+    low_watermarks: Mapping[int, int]
 
     @staticmethod
-    def of(found: Completeness) -> Through:
-        """How far a range is."""
-        return Through(through=found.through, missing=found.missing, to=found.wanted, marks=found.marks)
+    def of(completeness: Completeness) -> Completion:
+        """Return the response for the completeness of a range."""
+        return Completion(
+            is_complete=completeness.is_complete,
+            missing=completeness.missing,
+            target_offsets=completeness.target_offsets,
+            low_watermarks=completeness.low_watermarks,
+        )
 
 
 class AckerInRing(BaseModel):
-    """An acker that there can be; what it holds and has completed is null where it has told nothing yet."""
+    """A possible acker; its counts are null if it has not reported yet."""
 
     acker: int
     in_ring: bool
@@ -240,36 +253,37 @@ class AckerInRing(BaseModel):
     completed: int | None
 
 
-class Ring(BaseModel):
-    """The ring: its epoch, which every change counts up, and all ackers that it has `room` for."""
+class RingStatus(BaseModel):
+    """The ring: its epoch, which every change increments, and all `max_ackers` possible ackers."""
 
     epoch: int
-    room: int
+    max_ackers: int
     ackers: Sequence[AckerInRing]
 
     @staticmethod
-    def of(epochs: Epochs, told: Sequence[Mapping[str, int]]) -> Ring:
-        """The ring in force, with what ackers have told."""
-        known = {each["acker"]: each for each in told}
+    def of(epochs: RingHistory, acker_gauges: Sequence[Mapping[str, int]]) -> RingStatus:
+        """Return the ring in force, with the counts that ackers reported."""
+        gauges_by_acker = {each["acker"]: each for each in acker_gauges}
         ackers = [
             AckerInRing(
-                acker=acker, in_ring=acker in epochs.circle.ackers,
-                in_flight=known.get(acker, {}).get("in_flight"), completed=known.get(acker, {}).get("completed"),
+                acker=acker, in_ring=acker in epochs.ring.ackers,
+                in_flight=gauges_by_acker.get(acker, {}).get("in_flight"),
+                completed=gauges_by_acker.get(acker, {}).get("completed"),
             )
-            for acker in range(epochs.room)
+            for acker in range(epochs.max_ackers)
         ]  # fmt: skip
-        return Ring(epoch=epochs.number, room=epochs.room, ackers=ackers)
+        return RingStatus(epoch=epochs.epoch, max_ackers=epochs.max_ackers, ackers=ackers)
 
 
-class Column(BaseModel):
+class AnswerColumn(BaseModel):
     """A column of an answer; `type` is int, float, text, bool or time."""
 
     name: str
     type: str
 
 
-class Askable(BaseModel):
-    """Slices that ad hoc queries are answered from: by some of the keys, of the rows that `where` lets in."""
+class AdhocSlices(BaseModel):
+    """Slices that ad hoc queries are answered from: grouped by `keys`, of the rows that match `where`."""
 
     stream: str
     keys: Sequence[str]
@@ -279,30 +293,33 @@ class Askable(BaseModel):
     queries: Sequence[str]
 
 
-class Askables(BaseModel):
-    """What an ad hoc query can be asked now."""
+class AdhocSliceList(BaseModel):
+    """The slices from which ad hoc queries can be answered now."""
 
-    slices: Sequence[Askable]
+    slices: Sequence[AdhocSlices]
 
 
-class Answered(BaseModel):
-    """The answer to an ad hoc query, and the slices [begin, end) that it covers: null where nothing is held."""
+class AdhocAnswer(BaseModel):
+    """The answer to an ad hoc query, and the range [begin, end) of its slices: null if no slices are kept."""
 
-    columns: Sequence[Column]
+    columns: Sequence[AnswerColumn]
     rows: Sequence[dict[str, Any]]
     begin: datetime | None
     end: datetime | None
 
 
-def answered(found: Answer) -> dict[str, Any]:
-    """An answer as plain values in the shape of `Answered`; written as results are, numbers that JSON lacks as null."""
-    frame = pl.from_arrow(found.rows)
+def adhoc_answer_json(answer: Answer) -> dict[str, Any]:
+    """Return an answer as plain values in the shape of `AdhocAnswer`.
+
+    Values are encoded as in results; numbers that JSON lacks are null.
+    """
+    frame = pl.from_arrow(answer.rows)
     assert isinstance(frame, pl.DataFrame)
     return {
-        "columns": [{"name": f.name, "type": _TYPES.get(f.type, str(f.type))} for f in found.rows.schema],
+        "columns": [{"name": f.name, "type": _TYPES.get(f.type, str(f.type))} for f in answer.rows.schema],
         "rows": json.loads(frame.write_json()),
-        "begin": _time(found.begin),
-        "end": _time(found.end),
+        "begin": _time(answer.begin),
+        "end": _time(answer.end),
     }
 
 

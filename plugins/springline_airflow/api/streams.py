@@ -1,4 +1,4 @@
-"""Stream jobs over HTTP: how they are, their queries, ad hoc answers, their newest results, and to stop them."""
+"""Stream jobs over HTTP: their status, their queries, ad hoc queries, their newest results, and a request to stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 
 from springline.airflow.api import access, schemas
 from springline.airflow.dags.ids import dag_of
-from springline.spark_jobs.streaming.application.status import Seen, look
+from springline.spark_jobs.streaming.application.status import JobStatus, read_status
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import (
@@ -26,27 +26,27 @@ from springline.spark_jobs.streaming.jobs import (
     read_jobs,
     unknown_job,
 )
-from springline.spark_jobs.streaming.join.rebalance import explanation_of
+from springline.spark_jobs.streaming.join.rebalance import require_explanation
 from springline.spark_jobs.streaming.join.rebalanced import as_rebalanced, is_rebalanced
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.tail import newest
+from springline.spark_jobs.streaming.runtime.tail import newest_rows
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.adhoc_query import ask
 from springline.spark_jobs.streaming.windows.queryable import Queryable, as_queryable, is_queryable
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
 
-_KAFKA_SECONDS = 5.0  # without an answer of Kafka: who asks here does not wait as long as a job does
+_KAFKA_TIMEOUT_SECONDS = 5.0  # timeout of Kafka requests; shorter than a job's, because a user waits
 
 _log = logging.getLogger(__name__)
-_all = APIRouter(prefix="/streams")
-_reading = APIRouter(prefix="/streams/{job}", dependencies=[Depends(access.reads)])
-_changing = APIRouter(prefix="/streams/{job}", dependencies=[Depends(access.changes)])
+_list_router = APIRouter(prefix="/streams")
+_read_router = APIRouter(prefix="/streams/{job}", dependencies=[Depends(access.require_job_read)])
+_change_router = APIRouter(prefix="/streams/{job}", dependencies=[Depends(access.require_job_change)])
 
 
 @dataclass(frozen=True)
-class Found:
-    """A declared job, its folder, and the settings that tell where everything is."""
+class JobHandle:
+    """A declared job, its folder, and the settings with all locations."""
 
     job: Job
     folder: JobFolder
@@ -54,99 +54,103 @@ class Found:
 
     @property
     def queryable(self) -> Queryable:
-        """The job, where it has queries; raises `UnknownJobError`."""
+        """The job, if it has queries; raises `UnknownJobError`."""
         return as_queryable(self.job)
 
     @property
     def tracked(self) -> TrackedJob:
-        """The job, where its records are tracked; raises `UnknownJobError`."""
+        """The job, if its records are tracked; raises `UnknownJobError`."""
         return as_tracked(self.job)
 
     @property
     def explanation(self) -> Mapping[str, Any]:
-        """What the last look at a join told.
+        """The report of a join's last inspection.
 
-        Raises `UnknownJobError` where the job is none, and `NeverBalancedError`.
+        Raises `UnknownJobError` if the job is not a join, and `NeverBalancedError`.
         """
         as_rebalanced(self.job)
-        return explanation_of(self.folder)
+        return require_explanation(self.folder)
 
     @property
-    def answers(self) -> Sequence[schemas.Answers]:
-        """What else can be asked of the job than of any."""
-        capabilities: Mapping[schemas.Answers, bool] = {
+    def capabilities(self) -> Sequence[schemas.Capability]:
+        """The optional features of the job."""
+        support: Mapping[schemas.Capability, bool] = {
             "queries": is_queryable(self.job),
             "tracking": is_tracked(self.job),
             "join": is_rebalanced(self.job),
         }
-        return [name for name, given in capabilities.items() if given]
+        return [name for name, is_supported in support.items() if is_supported]
 
     @property
-    def registry(self) -> Registry:
+    def registry(self) -> QueryRegistry:
         """The job's queries as they are now."""
         return read_registry(self.folder) or self.queryable.registry()
 
-    def look(self) -> Seen:
-        """How the job is."""
-        return look(self.job.name, self.folder, time.time())
+    def read_status(self) -> JobStatus:
+        """Return the status of the job."""
+        return read_status(self.job.name, self.folder, time.time())
 
-    def told(self, user: BaseUser) -> schemas.Stream:
-        """The same for a user."""
+    def detail_for(self, user: BaseUser) -> schemas.StreamDetail:
+        """Return the status of the job with what a user may do."""
         name = self.job.name
-        may_change = access.may(user, "PUT", name)
-        return schemas.Stream(**vars(self.look()), dag_id=dag_of(name), answers=self.answers, may_change=may_change)
+        may_change = access.may_access_job(user, "PUT", name)
+        return schemas.StreamDetail(
+            **vars(self.read_status()), dag_id=dag_of(name), capabilities=self.capabilities, may_change=may_change
+        )
 
     def log(self) -> AbstractContextManager[Kafka]:
-        """Kafka, for as long as a request."""
-        return closing(Kafka(self.settings.cluster, patience=_KAFKA_SECONDS))
+        """Return a Kafka client that is closed after the request."""
+        return closing(Kafka(self.settings.cluster, timeout=_KAFKA_TIMEOUT_SECONDS))
 
 
-def found(job: access.JobName, user: GetUserDep) -> Found:
-    """The job that a path names; raises `UnknownJobError`, which names others only to those who may read them."""
+def find_job(job: access.JobName, user: GetUserDep) -> JobHandle:
+    """Return the job that a path names; raises `UnknownJobError`, which lists only jobs that the user may read."""
     settings = StreamSettings()
     jobs = read_jobs(settings.declarations)
     if job not in jobs:
-        raise unknown_job(settings.declarations, job, access.readable(user, jobs))
-    return Found(jobs[job], settings.folder(job), settings)
+        raise unknown_job(settings.declarations, job, access.readable_jobs(user, jobs))
+    return JobHandle(jobs[job], settings.folder(job), settings)
 
 
-FoundDep = Annotated[Found, Depends(found)]
+JobDep = Annotated[JobHandle, Depends(find_job)]
 
 
-@_all.get("")
-def streams(user: GetUserDep) -> schemas.Streams:
-    """How the jobs are that you may read."""
-    names = access.readable(user, read_jobs(StreamSettings().declarations))
-    return schemas.Streams(streams=[found(name, user).told(user) for name in names])
+@_list_router.get("")
+def streams(user: GetUserDep) -> schemas.StreamList:
+    """Return the status of the jobs that you may read."""
+    names = access.readable_jobs(user, read_jobs(StreamSettings().declarations))
+    return schemas.StreamList(streams=[find_job(name, user).detail_for(user) for name in names])
 
 
-@_reading.get("")
-def stream(job: FoundDep, user: GetUserDep) -> schemas.Stream:
-    """How a job is."""
-    return job.told(user)
+@_read_router.get("")
+def stream(job: JobDep, user: GetUserDep) -> schemas.StreamDetail:
+    """Return the status of a job."""
+    return job.detail_for(user)
 
 
-@_reading.get("/queries")
-def queries(job: FoundDep) -> schemas.Queries:
-    """The queries of a job."""
+@_read_router.get("/queries")
+def queries(job: JobDep) -> schemas.QueryList:
+    """Return the registered queries of a job."""
     registry = job.registry
-    return schemas.Queries(version=registry.version, queries=[schemas.Query.of(query) for query in registry.registered])
+    return schemas.QueryList(
+        version=registry.version, queries=[schemas.QuerySummary.of(query) for query in registry.registered]
+    )
 
 
-@_reading.get("/queries/{name}")
-def query(job: FoundDep, name: str) -> schemas.OneQuery:
-    """A query of a job."""
-    return _one(job.registry, name)
+@_read_router.get("/queries/{name}")
+def query(job: JobDep, name: str) -> schemas.QueryDetail:
+    """Return a registered query of a job."""
+    return _query_detail(job.registry, name)
 
 
-@_changing.put("/queries/{name}", responses={201: {"model": schemas.OneQuery, "description": "Registered"}})
-def put_query(job: FoundDep, name: str, body: schemas.Sql, user: GetUserDep, response: Response) -> schemas.OneQuery:
-    """Register a query, or give one another text; the job goes on."""
+@_change_router.put("/queries/{name}", responses={201: {"model": schemas.QueryDetail, "description": "Registered"}})
+def put_query(job: JobDep, name: str, body: schemas.Sql, user: GetUserDep, response: Response) -> schemas.QueryDetail:
+    """Register a query, or change the text of a registered one; the job keeps running."""
     before = job.registry
 
-    def put(known: Registry | None) -> Registry:
+    def put(stored_registry: QueryRegistry | None) -> QueryRegistry:
         nonlocal before
-        before = known or job.queryable.registry()
+        before = stored_registry or job.queryable.registry()
         return before.put(name, body.sql)
 
     after = change_registry(job.folder, put)
@@ -156,58 +160,60 @@ def put_query(job: FoundDep, name: str, body: schemas.Sql, user: GetUserDep, res
     if after.version != before.version:
         what = "registered" if new else "changed"
         _log.info("%s: %s has %s the query %s; version %d", job.job.name, user.get_name(), what, name, after.version)
-    return _one(after, name)
+    return _query_detail(after, name)
 
 
-@_changing.delete("/queries/{name}")
-def cancel_query(job: FoundDep, name: str, user: GetUserDep) -> schemas.Version:
+@_change_router.delete("/queries/{name}")
+def cancel_query(job: JobDep, name: str, user: GetUserDep) -> schemas.RegistryVersion:
     """Cancel a query."""
-    after = change_registry(job.folder, lambda known: (known or job.queryable.registry()).cancel(name))
+    after = change_registry(
+        job.folder, lambda stored_registry: (stored_registry or job.queryable.registry()).cancel(name)
+    )
     _log.info("%s: %s has cancelled the query %s; version %d", job.job.name, user.get_name(), name, after.version)
-    return schemas.Version(version=after.version)
+    return schemas.RegistryVersion(version=after.version)
 
 
-@_reading.get("/ask")
-def askable(job: FoundDep, request: Request) -> schemas.Askables:
-    """What an ad hoc query can be asked: the slices that registered queries keep."""
-    planner = request.app.state.planners.of(job.queryable.name, job.registry)
-    return schemas.Askables(slices=[schemas.Askable(**asdict(each)) for each in planner.askable()])
+@_read_router.get("/ask")
+def list_adhoc_slices(job: JobDep, request: Request) -> schemas.AdhocSliceList:
+    """Return the slices of registered queries, from which ad hoc queries can be answered."""
+    planner = request.app.state.planners.planner_of(job.queryable.name, job.registry)
+    return schemas.AdhocSliceList(slices=[schemas.AdhocSlices(**asdict(each)) for each in planner.askable()])
 
 
-@_reading.post("/ask", response_model=schemas.Answered)
-def ask_once(job: FoundDep, body: schemas.Sql, request: Request) -> JSONResponse:
-    """Answer an ad hoc query from the slices that the job holds at this moment."""
+@_read_router.post("/ask", response_model=schemas.AdhocAnswer)
+def run_adhoc_query(job: JobDep, body: schemas.Sql, request: Request) -> JSONResponse:
+    """Answer an ad hoc query from the slices that the job keeps at this moment."""
     answer = ask(job.queryable, job.registry, job.settings.state_folder, body.sql, request.app.state.planners)
-    return JSONResponse(schemas.answered(answer))
+    return JSONResponse(schemas.adhoc_answer_json(answer))
 
 
-@_reading.get("/results")
+@_read_router.get("/results")
 def results(
-    job: FoundDep,
+    job: JobDep,
     query: Annotated[str, Query(description="Only those of this query")] = "",
     last: Annotated[int, Query(ge=1, le=10_000, description="So many rows, over all units")] = 10,
 ) -> schemas.Results:
-    """The newest results of a job, the newest last."""
+    """Return the newest results of a job, the newest last."""
     with job.log() as log:
-        return schemas.Results(rows=newest(log, job.job.results, last, query))
+        return schemas.Results(rows=newest_rows(log, job.job.results, last, query))
 
 
-@_changing.post("/stop", status_code=status.HTTP_202_ACCEPTED)
-def stop(job: FoundDep, user: GetUserDep) -> schemas.Stream:
-    """Let a job's application end when the rounds that are planned are through; nothing happens if it does not run."""
-    if job.folder.runs():
-        job.folder.ask_to_stop()
+@_change_router.post("/stop", status_code=status.HTTP_202_ACCEPTED)
+def stop(job: JobDep, user: GetUserDep) -> schemas.StreamDetail:
+    """Stop a job's application after its planned rounds are completed; no effect if it is not running."""
+    if job.folder.is_running():
+        job.folder.request_stop()
         _log.info("%s: %s has asked it to stop", job.job.name, user.get_name())
-    return job.told(user)
+    return job.detail_for(user)
 
 
-def _one(registry: Registry, name: str) -> schemas.OneQuery:
-    """A query of a registry; raises `UnknownQueryError`."""
+def _query_detail(registry: QueryRegistry, name: str) -> schemas.QueryDetail:
+    """Return a query of a registry; raises `UnknownQueryError`."""
     registry.text(name)
-    (chosen,) = (query for query in registry.registered if query.name == name)
-    return schemas.OneQuery(version=registry.version, query=schemas.Query.of(chosen))
+    (matching_query,) = (query for query in registry.registered if query.name == name)
+    return schemas.QueryDetail(version=registry.version, query=schemas.QuerySummary.of(matching_query))
 
 
 router = APIRouter(tags=["streams"])
-for part in (_all, _reading, _changing):
+for part in (_list_router, _read_router, _change_router):
     router.include_router(part)

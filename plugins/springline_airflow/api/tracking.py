@@ -1,4 +1,4 @@
-"""Tracked jobs over HTTP: what is in flight, what failed and is sent again, whether a range is through, the ring."""
+"""Tracked jobs over HTTP: records in flight, failed records and their retry, completeness of a range, and the ring."""
 
 from __future__ import annotations
 
@@ -12,108 +12,116 @@ from fastapi import APIRouter, Depends, Path, Query, status
 from pydantic import StringConstraints
 
 from springline.airflow.api import access, schemas
-from springline.airflow.api.streams import Found, FoundDep
+from springline.airflow.api.streams import JobDep, JobHandle
 from springline.spark_jobs.streaming.jobs import TrackedJob
 from springline.spark_jobs.streaming.tracking.completeness import NotTrackedError, completeness_of
 from springline.spark_jobs.streaming.tracking.replay.failures import Failure, newest_failures
-from springline.spark_jobs.streaming.tracking.replay.manual_replay import resent, send_again, trouble_with
-from springline.spark_jobs.streaming.tracking.ring import Epochs
-from springline.spark_jobs.streaming.tracking.ring_file import change_ring, ring_of
+from springline.spark_jobs.streaming.tracking.replay.manual_replay import (
+    refusal_reason,
+    replay_times,
+    retry_dead_letter,
+)
+from springline.spark_jobs.streaming.tracking.ring import RingHistory
+from springline.spark_jobs.streaming.tracking.ring_file import change_ring, read_ring_history
 
 _log = logging.getLogger(__name__)
-_reading = APIRouter(prefix="/streams/{job}/tracking", dependencies=[Depends(access.reads)])
-_changing = APIRouter(prefix="/streams/{job}/tracking", dependencies=[Depends(access.changes)])
+_read_router = APIRouter(prefix="/streams/{job}/tracking", dependencies=[Depends(access.require_job_read)])
+_change_router = APIRouter(prefix="/streams/{job}/tracking", dependencies=[Depends(access.require_job_change)])
 
-Place = Annotated[str, StringConstraints(pattern="^[0-9]{1,9}:[0-9]{1,19}$")]
+RecordPosition = Annotated[str, StringConstraints(pattern="^[0-9]{1,9}:[0-9]{1,19}$")]
 AckerNumber = Annotated[int, Path(ge=0, description="The acker's number, from 0")]
 
 
-@_reading.get("")
-def tracking(job: FoundDep) -> schemas.Tracking:
-    """What is in flight, completed, sent again and given up, as the job last told."""
+@_read_router.get("")
+def tracking(job: JobDep) -> schemas.TrackingStatus:
+    """Return how many records are in flight, completed, retried and failed, at the job's last report."""
     name = job.tracked.name
-    seen = job.look()
-    if not seen.tracking:
+    job_status = job.read_status()
+    if not job_status.tracking:
         raise NotTrackedError(f"{name}: it has tracked nothing yet; start it first")
-    return schemas.Tracking(**{**seen.tracking, "state": seen.state})
+    return schemas.TrackingStatus(**{**job_status.tracking, "state": job_status.state})
 
 
-@_reading.get("/failed")
-def failed(
-    job: FoundDep, last: Annotated[int, Query(ge=1, le=10_000, description="So many, over all units")] = 10
-) -> schemas.Failures:
-    """The newest records that were given up or could not be used, the newest last."""
-    tracked, sent = job.tracked, resent(job.folder)
+@_read_router.get("/failed")
+def list_failed_records(
+    job: JobDep, last: Annotated[int, Query(ge=1, le=10_000, description="So many, over all units")] = 10
+) -> schemas.FailedRecordList:
+    """Return the newest records that failed for good or could not be used, the newest last."""
+    tracked, retry_times = job.tracked, replay_times(job.folder)
     with job.log() as log:
-        return schemas.Failures(
-            failed=[_failed(tracked, each, sent) for each in newest_failures(log, tracked.dead, last)]
+        return schemas.FailedRecordList(
+            failed=[
+                _failed_record(tracked, each, retry_times) for each in newest_failures(log, tracked.dead_letters, last)
+            ]
         )
 
 
-@_changing.post("/failed/{letter}/again")
-def send_failed_again(
-    job: FoundDep,
-    letter: Annotated[Place, Path(description="Its place among the dead letters: UNIT:OFFSET")],
-    body: schemas.Wanted,
+@_change_router.post("/failed/{record}/retry")
+def retry_failed_record(
+    job: JobDep,
+    record: Annotated[RecordPosition, Path(description="Its place among the dead letters: UNIT:OFFSET")],
+    body: schemas.EmptyBody,
     user: GetUserDep,
-) -> schemas.Failed:
-    """Send a record that failed again, as a new one at the end of the job's topic; each is sent once."""
+) -> schemas.FailedRecord:
+    """Send a failed record again, as a new one at the end of the job's topic; each can be sent only once."""
     tracked = job.tracked
     with job.log() as log:
-        failure = send_again(log, tracked, job.folder, letter, time.time())
-    _log.info("%s: %s has had the letter %s sent again", tracked.name, user.get_name(), letter)
-    return _failed(tracked, failure, resent(job.folder))
+        failure = retry_dead_letter(log, tracked, job.folder, record, time.time())
+    _log.info("%s: %s has had the letter %s sent again", tracked.name, user.get_name(), record)
+    return _failed_record(tracked, failure, replay_times(job.folder))
 
 
-@_reading.get("/through")
-def through(
-    job: FoundDep,
+@_read_router.get("/completion")
+def read_completion(
+    job: JobDep,
     to: Annotated[
-        Sequence[Place],
+        Sequence[RecordPosition],
         Query(description="PARTITION:OFFSET, may be repeated; none: all that is in the topic now"),
     ] = (),
-) -> schemas.Through:
-    """Whether all records before some offsets are through."""
+) -> schemas.Completion:
+    """Return whether all records before the given offsets are completed."""
     topic = job.tracked.topic
-    wanted = {int(partition): int(offset) for partition, offset in (place.split(":") for place in to)}
-    if not wanted:
+    target_offsets = {int(partition): int(offset) for partition, offset in (position.split(":") for position in to)}
+    if not target_offsets:
         with job.log() as log:
-            wanted = {unit: extent.high for unit, extent in log.extents(topic).items()}
-    return schemas.Through.of(completeness_of(job.folder, wanted))
+            target_offsets = {unit: extent.high for unit, extent in log.offset_bounds(topic).items()}
+    return schemas.Completion.of(completeness_of(job.folder, target_offsets))
 
 
-@_reading.get("/ackers")
-def ackers(job: FoundDep) -> schemas.Ring:
-    """The ring: which ackers hold records, and how many."""
-    return _ring(job, ring_of(job.folder, job.tracked.tracked))
+@_read_router.get("/ackers")
+def ackers(job: JobDep) -> schemas.RingStatus:
+    """Return the ring: the possible ackers, and how many records each tracks."""
+    return _ring_status(job, read_ring_history(job.folder, job.tracked.tracking))
 
 
-@_changing.put("/ackers/{acker}", status_code=status.HTTP_201_CREATED)
-def add_acker(job: FoundDep, acker: AckerNumber, user: GetUserDep) -> schemas.Ring:
-    """Add an acker to the ring, while the job runs or not."""
-    changed = change_ring(job.folder, job.tracked.tracked, lambda epochs: epochs.with_acker(acker))
-    _log.info("%s: %s has added acker %d to the ring; epoch %d", job.job.name, user.get_name(), acker, changed.number)
-    return _ring(job, changed)
+@_change_router.put("/ackers/{acker}", status_code=status.HTTP_201_CREATED)
+def add_acker(job: JobDep, acker: AckerNumber, user: GetUserDep) -> schemas.RingStatus:
+    """Add an acker to the ring, whether the job runs or not."""
+    new_ring = change_ring(job.folder, job.tracked.tracking, lambda epochs: epochs.with_acker(acker))
+    _log.info("%s: %s has added acker %d to the ring; epoch %d", job.job.name, user.get_name(), acker, new_ring.epoch)
+    return _ring_status(job, new_ring)
 
 
-@_changing.delete("/ackers/{acker}")
-def remove_acker(job: FoundDep, acker: AckerNumber, user: GetUserDep) -> schemas.Ring:
-    """Take an acker out of the ring, while the job runs or not; it hands over what it holds."""
-    changed = change_ring(job.folder, job.tracked.tracked, lambda epochs: epochs.without_acker(acker))
+@_change_router.delete("/ackers/{acker}")
+def remove_acker(job: JobDep, acker: AckerNumber, user: GetUserDep) -> schemas.RingStatus:
+    """Remove an acker from the ring, whether the job runs or not; it hands its records over to the others."""
+    new_ring = change_ring(job.folder, job.tracked.tracking, lambda epochs: epochs.without_acker(acker))
     _log.info(
-        "%s: %s has removed acker %d from the ring; epoch %d", job.job.name, user.get_name(), acker, changed.number
+        "%s: %s has removed acker %d from the ring; epoch %d", job.job.name, user.get_name(), acker, new_ring.epoch
     )
-    return _ring(job, changed)
+    return _ring_status(job, new_ring)
 
 
-def _failed(job: TrackedJob, failure: Failure, sent: Mapping[str, float]) -> schemas.Failed:
-    return schemas.Failed.of(failure, sent.get(failure.letter), not trouble_with(job, failure, sent))
+def _failed_record(job: TrackedJob, failure: Failure, retry_times: Mapping[str, float]) -> schemas.FailedRecord:
+    return schemas.FailedRecord.of(
+        failure, retry_times.get(failure.record), not refusal_reason(job, failure, retry_times)
+    )
 
 
-def _ring(job: Found, epochs: Epochs) -> schemas.Ring:
-    return schemas.Ring.of(epochs, job.look().tracking.get("ackers", ()))
+def _ring_status(job: JobHandle, epochs: RingHistory) -> schemas.RingStatus:
+    return schemas.RingStatus.of(epochs, job.read_status().tracking.get("ackers", ()))
 
 
 router = APIRouter(tags=["streams"])
-for part in (_reading, _changing):
+for part in (_read_router, _change_router):
     router.include_router(part)

@@ -1,4 +1,4 @@
-"""Whose file a DAG is, where a function made it."""
+"""Sets the file of a DAG that a function made."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from airflow.sdk import DAG
 
 
 def as_of_caller(dag: DAG) -> DAG:
-    """`dag`, as one of the file that called the function which calls this one.
+    """Return `dag`, with the file that called the caller of this function as its `fileloc`.
 
-    Airflow takes the file in which `DAG(…)` stands: it would show the code of this package, and look for it there.
+    Airflow uses the file in which `DAG(…)` is written: it would show the code of this package, and look for the DAG
+    there.
     """
     dag.fileloc = sys._getframe(2).f_code.co_filename
     return dag

@@ -1,8 +1,8 @@
-"""The ids of the platform's DAGs, which need nothing of what the DAGs need."""
+"""The ids of the platform's DAGs, without the imports that the DAGs need."""
 
 from __future__ import annotations
 
 
 def dag_of(job: str) -> str:
-    """The id of the DAG that supervises a job."""
+    """Return the id of the DAG that supervises a job."""
     return f"stream_{job}"

@@ -1,4 +1,4 @@
-"""The DAGs of stream jobs, for each that `streams.toml` declares: one that supervises it, one that answers anew."""
+"""The DAGs of the stream jobs of `streams.toml`: one supervises the job, one recomputes ranges of its results."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from springline.airflow.dags.calling_file import as_of_caller
 from springline.airflow.dags.ids import dag_of
 from springline.airflow.operators.reprocess import StreamRangeOperator
 from springline.airflow.operators.stream import StreamOperator
-from springline.airflow.pools import FIRST, UPKEEP
-from springline.airflow.retry_args import PATIENT
+from springline.airflow.pools import TOP_PRIORITY, UPKEEP
+from springline.airflow.retry_args import RETRY_ARGS
 from springline.persistence.model.dataset import Strategy
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -21,7 +21,7 @@ _START = datetime(2013, 1, 1)
 
 
 def stream_dags() -> dict[str, DAG]:
-    """A DAG `stream_JOB` for each job of `streams.toml`, by its id: a run lives as long as the stream.
+    """Return a DAG `stream_JOB` for each job of `streams.toml`, by its id; a DAG run lasts as long as the stream.
 
     Ending the run stops the stream.
 
@@ -29,7 +29,7 @@ def stream_dags() -> dict[str, DAG]:
         >>> from springline.airflow import stream_dags
         >>> streams = stream_dags()
     """
-    made = {}
+    dags = {}
     for name, job in read_jobs(StreamSettings().declarations).items():
         has_queries = is_queryable(job)
         with DAG(
@@ -37,8 +37,8 @@ def stream_dags() -> dict[str, DAG]:
             schedule=None,
             start_date=_START,
             max_active_runs=1,
-            # A stream that has to be started again is not to wait for a slot behind a backfill.
-            default_args={"retries": 3, "retry_delay": timedelta(seconds=10), "pool": UPKEEP.name, **FIRST},
+            # A stream that must be restarted shall not wait for a slot that a backfill occupies.
+            default_args={"retries": 3, "retry_delay": timedelta(seconds=10), "pool": UPKEEP.name, **TOP_PRIORITY},
             params={"queries": Param({}, type="object", description="Queries to register or to change, SQL by name")}
             if has_queries
             else {},
@@ -48,21 +48,22 @@ def stream_dags() -> dict[str, DAG]:
             tags=["springline", "stream"],
         ) as dag:
             StreamOperator(task_id="supervise", job=name, queries="{{ params.queries }}" if has_queries else {})
-        made[dag.dag_id] = as_of_caller(dag)
-    return made
+        dags[dag.dag_id] = as_of_caller(dag)
+    return dags
 
 
 def stream_range_dags() -> dict[str, DAG]:
-    """A DAG `stream_range_JOB` for each job of `streams.toml` that has queries, by its id.
+    """Return a DAG `stream_range_JOB` for each job of `streams.toml` that has queries, by its id.
 
-    Its runs answer the queries anew over a range of the stream: backfill it over days, or trigger it with `begin` and
-    `end`. It reads the topic beside the stream, which may be running or not, and changes nothing of it.
+    Its runs recompute the results of the queries for a range of event time: backfill it over days, or trigger it with
+    `begin` and `end`. It reads the topic independently of the stream, which may be running or not, and changes none of
+    its state.
 
     Example:
         >>> from springline.airflow import stream_range_dags
         >>> ranges = stream_range_dags()
     """
-    made = {}
+    dags = {}
     for name, job in queryable_jobs(StreamSettings().declarations).items():
         with DAG(
             f"stream_range_{name}",
@@ -70,7 +71,7 @@ def stream_range_dags() -> dict[str, DAG]:
             start_date=_START,
             catchup=False,
             max_active_runs=1,
-            default_args=PATIENT,
+            default_args=RETRY_ARGS,
             params={
                 "queries": Param(
                     {}, type="object", description="Queries to answer, SQL by name; none: those that the job has"
@@ -97,5 +98,5 @@ def stream_range_dags() -> dict[str, DAG]:
                 end="{{ params.end }}",
                 strategy="{{ params.strategy }}",
             )
-        made[dag.dag_id] = as_of_caller(dag)
-    return made
+        dags[dag.dag_id] = as_of_caller(dag)
+    return dags

@@ -1,6 +1,6 @@
-"""The DAGs that look after datasets: the persister, recovery by hand, maintenance.
+"""The DAGs that manage datasets: the persister, manual recovery, and maintenance.
 
-A file in Airflow's folder of DAGs calls them; each gives one DAG, which Airflow shows as that file's:
+A file in Airflow's DAG folder calls them; each returns one DAG, which Airflow shows as that file's:
 
     from springline.airflow import maintenance_dag, persister_dag, recover_dag
 
@@ -17,17 +17,17 @@ from springline.airflow.dags.calling_file import as_of_caller
 from springline.airflow.operators.persister import MaintenanceOperator, PersisterOperator
 from springline.airflow.operators.recover import DAG_ID as RECOVER
 from springline.airflow.operators.recover import RecoverOperator
-from springline.airflow.pools import FIRST, PERSISTER, UPKEEP
-from springline.airflow.retry_args import PATIENT
+from springline.airflow.pools import PERSISTER, TOP_PRIORITY, UPKEEP
+from springline.airflow.retry_args import RETRY_ARGS
 
 _START = datetime(2013, 1, 1)
 
 
 def persister_dag() -> DAG:
-    """The DAG `persister`, without which nothing is persisted behind the job's back; it runs from the start.
+    """Return the DAG `persister`, which persists datasets in the background; it is active from the start.
 
-    Its task has a pool of its own and goes before all others: it never waits behind the tasks whose datasets it
-    protects.
+    Its task has a separate pool and top priority: it never waits for a slot that the tasks whose datasets it protects
+    occupy.
 
     Example:
         >>> from springline.airflow import persister_dag
@@ -37,9 +37,9 @@ def persister_dag() -> DAG:
         "persister",
         schedule="@continuous",
         start_date=_START,
-        is_paused_upon_creation=False,  # what is made before somebody unpaused it would be in the cache alone
+        is_paused_upon_creation=False,  # data written before somebody unpauses it would be only in the cache
         max_active_runs=1,
-        default_args={"retries": 10, "retry_delay": timedelta(seconds=5), "pool": PERSISTER.name, **FIRST},
+        default_args={"retries": 10, "retry_delay": timedelta(seconds=5), "pool": PERSISTER.name, **TOP_PRIORITY},
         doc_md="Persists what the workflows made, most valuable first; waits without a process while there is nothing "
         "to do.",
         tags=["springline"],
@@ -49,9 +49,10 @@ def persister_dag() -> DAG:
 
 
 def maintenance_dag() -> DAG:
-    """The DAG `maintenance`: every five minutes it recovers what was lost, keeps room in the cache, retires the old.
+    """Return the DAG `maintenance`: every five minutes it recovers lost data, frees cache space, and retires.
 
-    Its task `alert` judges the rules of alerts; it fails where their file is wrong.
+    Retiring deletes superseded generations. The task `alert` evaluates the alert rules; it fails if their file is
+    invalid.
 
     Example:
         >>> from springline.airflow import maintenance_dag
@@ -62,9 +63,9 @@ def maintenance_dag() -> DAG:
         schedule="*/5 * * * *",
         start_date=_START,
         catchup=False,
-        is_paused_upon_creation=False,  # nobody else notices a loss before it is read
+        is_paused_upon_creation=False,  # nothing else detects a loss before the data is read
         max_active_runs=1,
-        default_args={"retries": 1, "retry_delay": timedelta(seconds=10), "pool": UPKEEP.name, **FIRST},
+        default_args={"retries": 1, "retry_delay": timedelta(seconds=10), "pool": UPKEEP.name, **TOP_PRIORITY},
         doc_md="Keeps catalog and stores true to each other: recovers what was lost, keeps room in the cache, retires "
         "the old. The task `alert` judges the rules of alerts; it fails where their file is wrong.",
         tags=["springline"],
@@ -78,9 +79,9 @@ def maintenance_dag() -> DAG:
 
 
 def recover_dag() -> DAG:
-    """The DAG `recover`, which brings one dataset back to the cache when a person asks for it.
+    """Return the DAG `recover`, which restores one dataset to the cache on a user's request.
 
-    The dataset's page triggers it, and it may be triggered by hand, with `path` and perhaps `generation`.
+    The dataset's page triggers it; it can also be triggered manually, with `path` and optionally `generation`.
 
     Example:
         >>> from springline.airflow import recover_dag
@@ -90,9 +91,9 @@ def recover_dag() -> DAG:
         RECOVER,
         schedule=None,
         start_date=_START,
-        is_paused_upon_creation=False,  # it does nothing until somebody asks
+        is_paused_upon_creation=False,  # it does nothing until somebody triggers it
         max_active_runs=4,
-        default_args={**PATIENT, "pool": UPKEEP.name, **FIRST},
+        default_args={**RETRY_ARGS, "pool": UPKEEP.name, **TOP_PRIORITY},
         params={
             "path": Param(
                 type="string", minLength=1, maxLength=1000, description="The dataset, such as etl/2013-01-05/clean"

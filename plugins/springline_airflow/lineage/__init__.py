@@ -1,1 +1,1 @@
-"""What the API tells of datasets: the lineage as a picture, the queue, what is at risk; values in, values out."""
+"""View models of datasets for the API: the lineage graph, the queue, the data at risk; pure functions on values."""

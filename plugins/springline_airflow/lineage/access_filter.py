@@ -1,4 +1,4 @@
-"""Takes the names that somebody may not read out of a lineage, so that nothing said of it tells them, and of texts."""
+"""Removes the names of datasets that a user may not read from a lineage and from texts."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from springline.persistence.explain import Explanation
 from springline.persistence.model.dataset import Dataset, Ref
 from springline.persistence.model.lineage import Lineage
 
-_HIDDEN = "hidden:"  # no dataset's path holds a colon
-# What ends the name of a generation (`a/b@3`), and of the place of a copy (`a/b/@3-1`, `a/b/.@3-1`), in any text.
+_HIDDEN = "hidden:"  # no dataset path contains a colon
+# The suffix of the name of a generation (`a/b@3`) or of a copy's location (`a/b/@3-1`, `a/b/.@3-1`), in any text.
 _NUMBER = re.compile(r"(?:/\.?)?@(\d{1,9})(?!\d)")
 _NO_PATH = re.compile(r"[\x00-\x1f\\@:*?\[\]{}]")
-_BEGINNING = re.compile(r"(?<!\w)(?=[^\s/])")  # of a path, in what stands before its number
+_BEGINNING = re.compile(r"(?<!\w)(?=[^\s/])")  # of a path, in the text before its number
 _LONGEST = 1000
 
 
-def veiled(lineage: Lineage, reads: Callable[[Dataset], bool]) -> Lineage:
-    """The same lineage with another name for each dataset that `reads` refuses; what follows from it is the same.
+def redact_hidden(lineage: Lineage, may_read: Callable[[Dataset], bool]) -> Lineage:
+    """Return the lineage with an alias for each dataset that `may_read` refuses; its structure is unchanged.
 
-    A source that is not in the lineage is not known to be readable, and is hidden too. Operations keep their names:
+    A source that is not in the lineage is not known to be readable, so it is hidden too. Operations keep their names:
     they are the platform's code, not a DAG's.
     """
-    known = lineage.datasets
-    named = {source for dataset in known.values() for source in dataset.sources} | set(known)
-    hidden = [ref for ref in named if ref not in known or not reads(known[ref])]
+    by_ref = lineage.datasets
+    named_refs = {source for dataset in by_ref.values() for source in dataset.sources} | set(by_ref)
+    hidden = [ref for ref in named_refs if ref not in by_ref or not may_read(by_ref[ref])]
     if not hidden:
         return lineage
     number = {path: i for i, path in enumerate(sorted({ref.path for ref in hidden}), start=1)}
-    instead = {ref: Ref(f"{_HIDDEN}{number[ref.path]}", ref.generation) for ref in hidden}
+    aliases = {ref: Ref(f"{_HIDDEN}{number[ref.path]}", ref.generation) for ref in hidden}
     datasets = (
         replace(
             dataset,
-            ref=instead.get(dataset.ref, dataset.ref),
-            sources=tuple(instead.get(source, source) for source in dataset.sources),
+            ref=aliases.get(dataset.ref, dataset.ref),
+            sources=tuple(aliases.get(source, source) for source in dataset.sources),
         )
-        for dataset in known.values()
+        for dataset in by_ref.values()
     )
     return replace(lineage, datasets={dataset.ref: dataset for dataset in datasets})
 
 
 def is_hidden(path: str) -> bool:
-    """Whether a path is one that stands for another."""
+    """Whether a path is an alias of a hidden one."""
     return path.startswith(_HIDDEN)
 
 
-def mentioned(texts: Iterable[str]) -> set[Ref]:
-    """Every generation that one of `texts` may name: a path may hold blanks, so it may begin at any word before."""
+def mentioned_refs(texts: Iterable[str]) -> set[Ref]:
+    """Return every generation that `texts` may name: a path may contain blanks, so it may begin at any earlier word."""
     refs = set()
     for text in texts:
         for number in _NUMBER.finditer(text):
@@ -58,26 +58,28 @@ def mentioned(texts: Iterable[str]) -> set[Ref]:
     return refs
 
 
-def without_names(text: str, hidden: Iterable[Ref]) -> str:
-    """`text` without the paths of the generations in `hidden`."""
-    for ref in sorted(hidden, key=lambda ref: len(ref.path), reverse=True):  # one path may end as another
+def remove_names(text: str, hidden: Iterable[Ref]) -> str:
+    """Return `text` without the paths of the generations in `hidden`."""
+    for ref in sorted(hidden, key=lambda ref: len(ref.path), reverse=True):  # one path may be the end of another
         text = re.sub(rf"(?<!\w){re.escape(ref.path)}(?=(/\.?)?@{ref.generation}(?!\d))", "hidden", text)
     return text
 
 
-def texts_of(told: Explanation) -> list[str]:
-    """What was noted of a generation in free words: its last error, and why it changed."""
-    return [told.dataset.error, *(moment.why for moment in told.moments)]
+def texts_of(explanation: Explanation) -> list[str]:
+    """Return the free texts of an explanation: its last error, and the reasons of its changes."""
+    return [explanation.dataset.error, *(moment.reason for moment in explanation.moments)]
 
 
-def with_texts(told: Explanation, changed: Callable[[str], str]) -> Explanation:
-    """The same explanation, what `texts_of` gives being changed."""
-    moments = tuple(replace(moment, why=changed(moment.why)) for moment in told.moments)
-    return replace(told, dataset=replace(told.dataset, error=changed(told.dataset.error)), moments=moments)
+def replace_texts(explanation: Explanation, change_text: Callable[[str], str]) -> Explanation:
+    """Return the explanation with `change_text` applied to the texts that `texts_of` returns."""
+    moments = tuple(replace(moment, reason=change_text(moment.reason)) for moment in explanation.moments)
+    return replace(
+        explanation, dataset=replace(explanation.dataset, error=change_text(explanation.dataset.error)), moments=moments
+    )
 
 
-def without_hidden(graph: Graph) -> Graph:
-    """The picture without what has no name of its own."""
+def drop_hidden_nodes(graph: Graph) -> Graph:
+    """Return the graph without the nodes of hidden datasets."""
     if not any(is_hidden(node.key) for node in graph.nodes):
         return graph
     nodes = tuple(

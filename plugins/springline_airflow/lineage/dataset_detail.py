@@ -1,4 +1,4 @@
-"""Everything about one generation of a dataset, as a page shows it."""
+"""All details of one generation of a dataset, as a page shows them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from springline.persistence.model.dataset import Dataset
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A generation by name, and where it is; its status leaves open whether it could be made again."""
+class DatasetSummary:
+    """A generation by name and status; the status does not say whether it could be recomputed."""
 
     path: str
     generation: int
@@ -22,13 +22,13 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
-    """One change of state: when (seconds since 1970), what, by whom, why, and the state after it."""
+class DatasetEvent:
+    """A change of state: when (seconds since 1970), what, by whom, why, and the state after it."""
 
-    at: float
+    timestamp: float
     event: str
-    who: str
-    why: str
+    actor: str
+    reason: str
     phase: str
     cache: str
     under_store: str
@@ -36,30 +36,30 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What would be done, in order, to have it again without the cache; why it could not be."""
+    """The steps to restore the generation without the cache, in order, or why that is impossible."""
 
     steps: Sequence[str]
     seconds: float
-    why_gone: Sequence[str]
+    irrecoverable_reasons: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """A generation: what it is, where it is, why; others around it, of which some may be hidden."""
+class DatasetDetail:
+    """A generation: its content, location and history, and its related generations, of which some may be hidden."""
 
     path: str
     generation: int
     status: str
     cache: str
     under_store: str
-    under_store_away: str  # why it does not answer; empty if it does
+    under_store_away: str  # why it does not respond; empty if it does
     bytes: int
     rows: int | None
     checksum: str
     under_checksum: str
     digest: str
     strategy: str
-    wanted: bool
+    persist_requested: bool
     checkpoint: bool
     pinned: bool
     superseded: bool
@@ -81,45 +81,45 @@ class About:
     attempts: int
     error: str
     report: Mapping[str, Any] | None
-    words: Mapping[str, str]  # by title
+    paragraphs: Mapping[str, str]  # by title
     chain: Chain
-    generations: Sequence[Named]
-    sources: Sequence[Named]
-    dependents: Sequence[Named]
-    refused: Mapping[str, str]  # wishes that you may not have, and why
+    generations: Sequence[DatasetSummary]
+    sources: Sequence[DatasetSummary]
+    dependents: Sequence[DatasetSummary]
+    refused: Mapping[str, str]  # actions that you may not perform, and why
     hidden: int  # sources and dependents that you may not read
-    history: Sequence[Happened]
+    history: Sequence[DatasetEvent]
 
 
-def about(
-    told: Explanation,
+def build_detail(
+    explanation: Explanation,
     *,
     generations: Iterable[Dataset],
     sources: Iterable[Dataset],
     dependents: Iterable[Dataset],
-    reads: Callable[[Dataset], bool],
+    may_read: Callable[[Dataset], bool],
     refused: Mapping[str, str],
-) -> About:
-    """Put together what is known of one generation; of the others only those that `reads` lets through.
+) -> DatasetDetail:
+    """Collect the details of one generation; of related generations only those that `may_read` accepts.
 
-    `refused`: the wishes that whoever asks may not have, each with the reason.
+    `refused`: the actions that the user may not perform, each with the reason.
     """
-    dataset = told.dataset
+    dataset = explanation.dataset
     sources, dependents = list(sources), list(dependents)
-    return About(
+    return DatasetDetail(
         path=dataset.ref.path,
         generation=dataset.ref.generation,
-        status=told.status.value,
+        status=explanation.status.value,
         cache=dataset.cache.value,
         under_store=dataset.under.value,
-        under_store_away=told.away,
+        under_store_away=explanation.unavailable_reason,
         bytes=dataset.bytes,
         rows=dataset.rows,
         checksum=dataset.checksum,
         under_checksum=dataset.under_checksum,
         digest=dataset.digest,
         strategy=dataset.strategy.value,
-        wanted=dataset.wanted,
+        persist_requested=dataset.persist_requested,
         checkpoint=dataset.checkpoint,
         pinned=dataset.pinned,
         superseded=dataset.superseded,
@@ -141,23 +141,24 @@ def about(
         attempts=dataset.attempts,
         error=dataset.error,
         report=dataset.report,
-        words=dict(told.paragraphs()),
+        paragraphs=dict(explanation.paragraphs()),
         chain=Chain(
-            [step.words for step in told.recovery.steps],
-            told.recovery.seconds,
-            list(told.recovery.irrecoverable.get(dataset.ref, ())),
+            [step.summary for step in explanation.recovery.steps],
+            explanation.recovery.seconds,
+            list(explanation.recovery.irrecoverable.get(dataset.ref, ())),
         ),
-        generations=[_named(each) for each in generations if reads(each)],
-        sources=[_named(each) for each in sources if reads(each)],
-        dependents=[_named(each) for each in dependents if reads(each)],
+        generations=[_summary_of(each) for each in generations if may_read(each)],
+        sources=[_summary_of(each) for each in sources if may_read(each)],
+        dependents=[_summary_of(each) for each in dependents if may_read(each)],
         refused=refused,
-        hidden=sum(not reads(each) for each in (*sources, *dependents)),
+        hidden=sum(not may_read(each) for each in (*sources, *dependents)),
         history=[
-            Happened(m.at, m.event, m.who, m.why, m.phase.value, m.cache.value, m.under.value) for m in told.moments
+            DatasetEvent(m.timestamp, m.event, m.actor, m.reason, m.phase.value, m.cache.value, m.under.value)
+            for m in explanation.moments
         ],
     )
 
 
-def _named(dataset: Dataset) -> Named:
+def _summary_of(dataset: Dataset) -> DatasetSummary:
     ref = dataset.ref
-    return Named(ref.path, ref.generation, dataset.status().value, dataset.bytes, dataset.created_at)
+    return DatasetSummary(ref.path, ref.generation, dataset.status().value, dataset.bytes, dataset.created_at)

@@ -1,4 +1,4 @@
-"""What a picture of the lineage consists of: nodes, edges, and what would bring each dataset back."""
+"""The lineage graph: nodes, edges, and how each dataset would be restored."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from springline.persistence.model.lineage import Lineage
 _LIVE = (Phase.OPEN, Phase.COMMITTED)
 
 
-class Kind(StrEnum):
-    """What a node stands for."""
+class NodeKind(StrEnum):
+    """What a node represents."""
 
     DATASET = "dataset"  # the newest generation of a path, older ones folded into it
-    OPERATION = "operation"  # one application of an operation
+    OPERATION = "operation"  # one call of an operation
     FOLD = "fold"  # several datasets
 
 
-class Return(StrEnum):
-    """What would bring a dataset back if the whole cache were lost now."""
+class RecoveryKind(StrEnum):
+    """How a dataset would be restored if the whole cache were lost now."""
 
-    KEPT = "kept"  # nothing has to: it is in the under-store
-    RUN = "run"  # its operation, run again
-    UNPROVEN = "unproven"  # the same, if it keeps its word: it, or one before it, was never seen to repeat
-    GONE = "gone"  # nothing can
+    PERSISTED = "persisted"  # not needed: it is in the under-store
+    RECOMPUTABLE = "recomputable"  # by running its operation again
+    UNPROVEN = "unproven"  # the same, but an operation of the chain is only declared idempotent, not proven
+    IRRECOVERABLE = "irrecoverable"  # impossible
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """A dataset, an operation, or a fold of datasets.
 
-    `states`, `methods` and `returns` count the datasets in it. `needs` are the nodes whose datasets would have to
-    be made again before it, directly: who follows them has the chain. `layer` and `place` count from 0.
+    `states`, `methods` and `recovery_kinds` count the datasets in it. `needs` are the nodes whose datasets would have
+    to be recomputed directly before it; following them gives the whole chain. `layer` and `place` count from 0.
     """
 
     key: str
-    kind: Kind
+    kind: NodeKind
     label: str
     states: Mapping[str, int] = field(default_factory=dict)
     methods: Mapping[str, int] = field(default_factory=dict)  # how persisted: data or operation
-    returns: Mapping[str, int] = field(default_factory=dict)
-    why_gone: tuple[str, ...] = ()
+    recovery_kinds: Mapping[str, int] = field(default_factory=dict)
+    irrecoverable_reasons: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     datasets: int = 0
     bytes: int = 0
@@ -63,7 +63,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From a source to what was made of it; `stale`: from a generation that is superseded now."""
+    """From a source to what was made from it; `stale`: from a generation that is superseded now."""
 
     source: str
     target: str
@@ -72,54 +72,71 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A picture: nodes by key, edges between them."""
+    """A graph: nodes, and the edges between their keys."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
 
 
 def draw(lineage: Lineage) -> Graph:
-    """The newest live generation of every path, and an edge from each path that it was made from.
+    """Return the newest live generation of every path, with an edge from each path that it was made from.
 
-    `lineage` holds the sources of what is not persisted, up to the nearest persisted ones.
+    `lineage` contains the sources of what is not persisted, up to the nearest persisted ones.
     """
-    faces = _newest(lineage.datasets.values())
+    newest_by_path = _newest(lineage.datasets.values())
     older: dict[str, list[int]] = {}
     for dataset in lineage.datasets.values():
-        if dataset.phase in _LIVE and dataset.ref != faces[dataset.ref.path].ref:
+        if dataset.phase in _LIVE and dataset.ref != newest_by_path[dataset.ref.path].ref:
             older.setdefault(dataset.ref.path, []).append(dataset.ref.generation)
-    gone = lineage.why_each_not_recomputable(face.ref for face in faces.values() if not face.persisted)
+    reasons_by_ref = lineage.recompute_obstacles_by_ref(
+        newest.ref for newest in newest_by_path.values() if not newest.persisted
+    )
     nodes, edges = [], []
-    for path in sorted(faces):
-        dataset = faces[path]
-        why = () if dataset.persisted else gone[dataset.ref]
-        returns = Return.KEPT if dataset.persisted else Return.GONE if why else Return.RUN
-        if returns is Return.RUN and lineage.doubts(dataset.ref):
-            returns = Return.UNPROVEN
-        nodes.append(_node(dataset, returns, why, lineage, faces, sorted(older.get(path, ()), reverse=True)))
-        stale = {s.path: s != faces[s.path].ref for s in dataset.sources if s.path in faces and s.path != path}
+    for path in sorted(newest_by_path):
+        dataset = newest_by_path[path]
+        reasons = () if dataset.persisted else reasons_by_ref[dataset.ref]
+        recovery_kind = (
+            RecoveryKind.PERSISTED
+            if dataset.persisted
+            else RecoveryKind.IRRECOVERABLE
+            if reasons
+            else RecoveryKind.RECOMPUTABLE
+        )
+        if recovery_kind is RecoveryKind.RECOMPUTABLE and lineage.unproven_reasons(dataset.ref):
+            recovery_kind = RecoveryKind.UNPROVEN
+        nodes.append(
+            _node(dataset, recovery_kind, reasons, lineage, newest_by_path, sorted(older.get(path, ()), reverse=True))
+        )
+        stale = {
+            s.path: s != newest_by_path[s.path].ref
+            for s in dataset.sources
+            if s.path in newest_by_path and s.path != path
+        }
         edges += [Edge(source, path, outdated) for source, outdated in stale.items()]
     return Graph(tuple(nodes), tuple(edges))
 
 
 def with_operations(graph: Graph) -> Graph:
-    """The same picture with a node between each dataset and its sources: the operation that made it."""
-    made = {node.key: _application(node) for node in graph.nodes if node.operation}
-    edges = [Edge(e.source, made[e.target].key if e.target in made else e.target, e.stale) for e in graph.edges]
-    edges += [Edge(application.key, key) for key, application in made.items()]
-    return Graph((*graph.nodes, *made.values()), tuple(edges))
+    """Return the graph with a node between each dataset and its sources: the operation that made it."""
+    applications = {node.key: _application(node) for node in graph.nodes if node.operation}
+    edges = [
+        Edge(e.source, applications[e.target].key if e.target in applications else e.target, e.stale)
+        for e in graph.edges
+    ]
+    edges += [Edge(application.key, key) for key, application in applications.items()]
+    return Graph((*graph.nodes, *applications.values()), tuple(edges))
 
 
 def _newest(datasets: Iterable[Dataset]) -> dict[str, Dataset]:
-    """By path, the generation that readers see; where none is committed, the newest that is being written."""
-    faces: dict[str, Dataset] = {}
+    """By path, the generation that readers see; if none is committed, the newest that is being written."""
+    newest_by_path: dict[str, Dataset] = {}
     for dataset in datasets:
         if dataset.phase not in _LIVE:
             continue
-        known = faces.get(dataset.ref.path)
-        if known is None or _rank(dataset) > _rank(known):
-            faces[dataset.ref.path] = dataset
-    return faces
+        previous = newest_by_path.get(dataset.ref.path)
+        if previous is None or _rank(dataset) > _rank(previous):
+            newest_by_path[dataset.ref.path] = dataset
+    return newest_by_path
 
 
 def _rank(dataset: Dataset) -> tuple[bool, bool, int]:
@@ -128,30 +145,32 @@ def _rank(dataset: Dataset) -> tuple[bool, bool, int]:
 
 def _node(
     dataset: Dataset,
-    returns: Return,
-    why: tuple[str, ...],
+    recovery_kind: RecoveryKind,
+    reasons: tuple[str, ...],
     lineage: Lineage,
-    faces: Mapping[str, Dataset],
+    newest_by_path: Mapping[str, Dataset],
     older: list[int],
 ) -> Node:
     ref = dataset.ref
     needs: Iterable[str] = ()
-    if returns in (Return.RUN, Return.UNPROVEN):
-        needs = dict.fromkeys(s.path for s in dataset.sources if s.path in faces and not lineage.kept(s))
+    if recovery_kind in (RecoveryKind.RECOMPUTABLE, RecoveryKind.UNPROVEN):
+        needs = dict.fromkeys(
+            s.path for s in dataset.sources if s.path in newest_by_path and not lineage.has_persisted_copy(s)
+        )
     return Node(
         key=ref.path,
-        kind=Kind.DATASET,
+        kind=NodeKind.DATASET,
         label=ref.path,
-        states={dataset.status(recomputable=not why).value: 1},
+        states={dataset.status(recomputable=not reasons).value: 1},
         methods={dataset.method.value: 1} if dataset.method and dataset.persisted else {},
-        returns={returns.value: 1},
-        why_gone=why,
+        recovery_kinds={recovery_kind.value: 1},
+        irrecoverable_reasons=reasons,
         needs=tuple(needs),
         datasets=1,
         bytes=dataset.bytes,
         generation=ref.generation,
         older=tuple(older),
-        stale=int(any(_superseded(source.path, source.generation, faces) for source in dataset.sources)),
+        stale=int(any(_is_superseded(source.path, source.generation, newest_by_path) for source in dataset.sources)),
         checkpoints=int(dataset.checkpoint),
         pinned=int(dataset.pinned),
         operation=dataset.call.name if dataset.call else "",
@@ -161,20 +180,20 @@ def _node(
     )
 
 
-def _superseded(path: str, generation: int, faces: Mapping[str, Dataset]) -> bool:
-    return path in faces and faces[path].ref.generation > generation
+def _is_superseded(path: str, generation: int, newest_by_path: Mapping[str, Dataset]) -> bool:
+    return path in newest_by_path and newest_by_path[path].ref.generation > generation
 
 
 def _application(node: Node) -> Node:
-    """The operation that made what a node stands for; its key is no dataset's: paths hold no colon."""
+    """Return the operation node of a dataset node; its key differs from all datasets': paths contain no colon."""
     return Node(
-        key=f"operation:{node.key}", kind=Kind.OPERATION, label=node.operation, operation=node.operation,
+        key=f"operation:{node.key}", kind=NodeKind.OPERATION, label=node.operation, operation=node.operation,
         dag_id=node.dag_id, run_id=node.run_id, task_id=node.task_id,
     )  # fmt: skip
 
 
-def total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Counts added up, by name."""
+def sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums of counts, by name."""
     summed: Counter[str] = Counter()
     for each in counts:
         summed.update(each)

@@ -1,4 +1,4 @@
-"""The queue as a person reads it: what is persisted next, why, how, and how long it has waited."""
+"""The queue as a page shows it: what is persisted next, why, how, and how long it has waited."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from springline.airflow.lineage.access_filter import is_hidden
-from springline.persistence.decisions.queue_plan import Planned
+from springline.persistence.decisions.queue_plan import PlannedTransfer
 from springline.persistence.model.lineage import Lineage
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """One transfer to come. `terms`: what its score is made of; `through_in`: in so many seconds it is done."""
+class QueueEntry:
+    """A planned transfer. `terms`: the components of its score; `completes_in`: seconds until it is completed."""
 
     turn: int
     path: str
@@ -20,12 +20,12 @@ class Waiting:
     bytes: int
     score: float
     terms: Mapping[str, float]
-    why: str
-    head: bool
+    reason: str
+    expedited: bool
     method: str
-    how: str
+    method_reason: str
     predicted_seconds: float | None
-    through_in: float | None
+    completes_in: float | None
     waited_seconds: float
     waits_for: Sequence[str]
     last_error: str
@@ -34,27 +34,27 @@ class Waiting:
     task_id: str
 
 
-def rows_of(planned: Sequence[Planned], lineage: Lineage, now: float) -> list[Waiting]:
-    """Those transfers that have a name, in their turn; `lineage` is the one that they were planned by."""
+def queue_entries(transfers: Sequence[PlannedTransfer], lineage: Lineage, now: float) -> list[QueueEntry]:
+    """Return the transfers that are not hidden, in queue order; `lineage` is the one that they were planned with."""
     rows = []
-    for each in planned:
+    for each in transfers:
         dataset = lineage.datasets[each.ref]
         if is_hidden(each.ref.path):
             continue
         rows.append(
-            Waiting(
+            QueueEntry(
                 turn=each.turn,
                 path=each.ref.path,
                 generation=each.ref.generation,
                 bytes=dataset.bytes,
                 score=each.score.value,
                 terms=dict(each.score.terms),
-                why=each.score.words,
-                head=dataset.head,
+                reason=each.score.reason,
+                expedited=dataset.expedited,
                 method=each.plan.method.value,
-                how=each.plan.words,
+                method_reason=each.plan.reason,
                 predicted_seconds=each.plan.predicted.seconds if each.plan.predicted else None,
-                through_in=each.through_in,
+                completes_in=each.completes_in,
                 waited_seconds=max(now - (dataset.committed_at or dataset.created_at), 0.0),
                 waits_for=[str(ref) for ref in each.plan.waits_for],
                 last_error=dataset.error,

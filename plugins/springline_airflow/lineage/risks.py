@@ -1,4 +1,4 @@
-"""What a loss of the cache would cost, dataset by dataset, what is gone for good first."""
+"""Cost of a loss of the cache, dataset by dataset, irrecoverable ones first."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from heapq import nsmallest
 
 from springline.persistence.catalog.cache_loss import CacheLoss
-from springline.persistence.model.cost_model import Costs
+from springline.persistence.model.cost_model import CostModel
 from springline.persistence.model.lineage import Lineage
 
 
 @dataclass(frozen=True, slots=True)
-class Exposed:
+class ExposedDataset:
     """A generation whose only bytes are in the cache.
 
-    `why_gone` is empty if it could be made again, `why_unproven` if the operations that would are seen to repeat.
-    `believed`: the catalog says that it has a copy in the under-store, which does not answer.
+    `irrecoverable_reasons` is empty if it could be recomputed, `unproven_reasons` if the operations for that are
+    proven. `is_unreachable_copy`: according to the catalog it has a copy in the under-store, which does not respond.
     """
 
     path: str
     generation: int
     bytes: int
-    seconds: float | None  # to run its operation again; None: gone for good, or never measured
-    why_gone: Sequence[str]
-    why_unproven: Sequence[str]
-    waits: bool  # in the queue
-    believed: bool
+    seconds: float | None  # to run its operation again; None: irrecoverable, or never measured
+    irrecoverable_reasons: Sequence[str]
+    unproven_reasons: Sequence[str]
+    is_queued: bool  # in the queue
+    is_unreachable_copy: bool
     dag_id: str
     run_id: str
     task_id: str
@@ -34,11 +34,11 @@ class Exposed:
 
 @dataclass(frozen=True, slots=True)
 class Risks:
-    """What a loss of the whole cache now would cost; the seconds are those of all recomputing, one after another.
+    """Cost of a loss of the whole cache now; the seconds are the sum of all recomputations, run one after another.
 
-    Recomputable bytes come back by operations that were seen to repeat; unproven ones only if one keeps its word.
+    Recomputable bytes are restored by proven operations; unproven ones only if an operation is idempotent as declared.
 
-    `under_store_away`: why the copies in the under-store count for nothing; empty if it answers.
+    `under_store_away`: why the copies in the under-store do not count; empty if it responds.
     """
 
     under_store_away: str
@@ -48,62 +48,72 @@ class Risks:
     recompute_seconds: float
     irrecoverable_bytes: int
     datasets: int
-    exposed: Sequence[Exposed]
+    exposed_datasets: Sequence[ExposedDataset]
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """The risk of what one may read, added up; `worst`: by key, the irrecoverable, the unproven, then the largest."""
+class RiskTotals:
+    """Total risk of the datasets that a user may read.
+
+    `worst_keys`: catalog keys, first the irrecoverable, then the unproven, then the largest.
+    """
 
     bytes: int
     unproven_bytes: int
     irrecoverable_bytes: int
     recompute_seconds: float
     datasets: int
-    worst: Sequence[int]
+    worst_keys: Sequence[int]
 
-    def named(self, loss: CacheLoss) -> list[int]:
-        """What has to be looked up to tell of the worst by name: they, and what stands in their way; each once."""
+    def named_keys(self, loss: CacheLoss) -> list[int]:
+        """Return the keys to look up by name: the worst, and the causes of their reasons; each once."""
         return list(
             dict.fromkeys(
-                (*self.worst, *(first for key in self.worst for first in (*loss.causes[key], *loss.doubts[key])))
+                (
+                    *self.worst_keys,
+                    *(first for key in self.worst_keys for first in (*loss.causes[key], *loss.unproven_causes[key])),
+                )
             )
         )
 
 
-def weigh(loss: CacheLoss, costs: Costs, reads: Callable[[str], bool], *, most: int) -> Weighed:
-    """Add up what was made by those DAGs that `reads` lets through, and choose the worst, so many at most."""
-    rows, causes, doubts = loss.rows, loss.causes, loss.doubts
-    mine = [key for key in loss.exposed if reads(rows[key].dag_id)]
-    again = (loss.seconds(key, costs) for key in loss.again(mine))
-    return Weighed(
-        bytes=sum(rows[key].bytes for key in mine),
-        unproven_bytes=sum(rows[key].bytes for key in mine if doubts[key]),
-        irrecoverable_bytes=sum(rows[key].bytes for key in mine if causes[key]),
-        recompute_seconds=sum(seconds for seconds in again if seconds),
-        datasets=len(mine),
-        worst=nsmallest(most, mine, key=lambda key: (not causes[key], not doubts[key], -rows[key].bytes, key)),
+def sum_risk(loss: CacheLoss, costs: CostModel, may_read_dag: Callable[[str], bool], *, most: int) -> RiskTotals:
+    """Sum up the outputs of the DAGs that `may_read_dag` accepts, and select the worst, at most `most`."""
+    rows, causes, doubts = loss.rows, loss.causes, loss.unproven_causes
+    readable_keys = [key for key in loss.exposed if may_read_dag(rows[key].dag_id)]
+    recompute_seconds = (loss.predict_seconds(key, costs) for key in loss.rerun_order(readable_keys))
+    return RiskTotals(
+        bytes=sum(rows[key].bytes for key in readable_keys),
+        unproven_bytes=sum(rows[key].bytes for key in readable_keys if doubts[key]),
+        irrecoverable_bytes=sum(rows[key].bytes for key in readable_keys if causes[key]),
+        recompute_seconds=sum(seconds for seconds in recompute_seconds if seconds),
+        datasets=len(readable_keys),
+        worst_keys=nsmallest(
+            most, readable_keys, key=lambda key: (not causes[key], not doubts[key], -rows[key].bytes, key)
+        ),
     )
 
 
-def risks_of(weighed: Weighed, loss: CacheLoss, costs: Costs, lineage: Lineage, away: str) -> Risks:
-    """The risk in words; `lineage` holds what `weighed` names, in that order."""
-    refs = dict(zip(weighed.named(loss), lineage.datasets, strict=True))
-    exposed = []
-    for key in weighed.worst:
+def risks_of(totals: RiskTotals, loss: CacheLoss, costs: CostModel, lineage: Lineage, away: str) -> Risks:
+    """Return the risk with names and reasons; `lineage` contains the keys that `totals` names, in that order."""
+    refs = dict(zip(totals.named_keys(loss), lineage.datasets, strict=True))
+    exposed_datasets = []
+    for key in totals.worst_keys:
         dataset = lineage.datasets[refs[key]]
-        why = [lineage.why_not_repeatable(refs[cause]) for cause in loss.causes[key]]
-        doubts = [lineage.why_not_proven(refs[doubt]) for doubt in loss.doubts[key]]
-        exposed.append(
-            Exposed(
+        irrecoverable_reasons = [lineage.repeat_obstacle(refs[cause]) for cause in loss.causes[key]]
+        unproven_reasons = [lineage.unproven_reason(refs[doubt]) for doubt in loss.unproven_causes[key]]
+        exposed_datasets.append(
+            ExposedDataset(
                 path=dataset.ref.path,
                 generation=dataset.ref.generation,
                 bytes=dataset.bytes,
-                seconds=None if why else loss.seconds(key, costs),
-                why_gone=[reason for reason in why if reason],  # empty: it was made repeatable meanwhile
-                why_unproven=[reason for reason in doubts if reason],
-                waits=dataset.wanted,
-                believed=dataset.persisted,
+                seconds=None if irrecoverable_reasons else loss.predict_seconds(key, costs),
+                irrecoverable_reasons=[
+                    reason for reason in irrecoverable_reasons if reason
+                ],  # empty: it was made repeatable meanwhile
+                unproven_reasons=[reason for reason in unproven_reasons if reason],
+                is_queued=dataset.persist_requested,
+                is_unreachable_copy=dataset.persisted,
                 dag_id=dataset.origin.dag_id,
                 run_id=dataset.origin.run_id,
                 task_id=dataset.origin.task_id,
@@ -111,11 +121,11 @@ def risks_of(weighed: Weighed, loss: CacheLoss, costs: Costs, lineage: Lineage, 
         )
     return Risks(
         under_store_away=away,
-        bytes=weighed.bytes,
-        recomputable_bytes=weighed.bytes - weighed.irrecoverable_bytes - weighed.unproven_bytes,
-        unproven_bytes=weighed.unproven_bytes,
-        recompute_seconds=weighed.recompute_seconds,
-        irrecoverable_bytes=weighed.irrecoverable_bytes,
-        datasets=weighed.datasets,
-        exposed=exposed,
+        bytes=totals.bytes,
+        recomputable_bytes=totals.bytes - totals.irrecoverable_bytes - totals.unproven_bytes,
+        unproven_bytes=totals.unproven_bytes,
+        recompute_seconds=totals.recompute_seconds,
+        irrecoverable_bytes=totals.irrecoverable_bytes,
+        datasets=totals.datasets,
+        exposed_datasets=exposed_datasets,
     )

@@ -1,4 +1,4 @@
-"""One Airflow task = one registered operation on generations of datasets."""
+"""Airflow operator for datasets: one task runs one registered operation on generations of datasets."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from springline.airflow.openlineage import operator_lineage
-from springline.airflow.platform_context import opened
+from springline.airflow.platform_context import platform_session
 from springline.airflow.runs import origin_of
 from springline.persistence.errors import IrrecoverableError
 from springline.persistence.model.dataset import Dataset, Strategy
 from springline.spark_jobs.errors import FaultyOperationError, ParameterError, QualityError
 from springline.spark_jobs.operations import RegisteredOperation
 
-Produce = Callable[..., Dataset]
+Materialize = Callable[..., Dataset]
 OpenPlatform = Callable[[str], AbstractContextManager[Any]]
 
-# A run may be given its day as a parameter. Else it is the one that its data interval begins on, so that a daily run
-# reads a day that is over; where the interval has no length, as under `@daily`, that is the logical date's.
+# A run may get its day as a parameter. Otherwise it is the day on which its data interval begins, so that a daily run
+# reads a day that is over; if the interval is empty, as with `@daily`, that is the day of the logical date.
 _INTERVAL = "data_interval_start.strftime('%Y-%m-%d') if data_interval_start is defined and data_interval_start"
 _DAY = f"{{{{ params.get('ds') or ({_INTERVAL} else '') }}}}"
 _STRATEGY = f"{{{{ params.get('strategy') or '{Strategy.ASYNC_AND_SYNC}' }}}}"
 
 
-def _produce(*args: Any, **kwargs: Any) -> Dataset:
-    from springline.spark_jobs.materialize import produce  # takes Spark with it: only when a task runs
+def _materialize(*args: Any, **kwargs: Any) -> Dataset:
+    from springline.spark_jobs.materialize import materialize  # imports Spark: only when a task runs
 
-    made: Dataset = produce(*args, **kwargs)
-    return made
+    dataset: Dataset = materialize(*args, **kwargs)
+    return dataset
 
 
 class DatasetOperator(BaseOperator):
-    """Makes the next generation of an operation's output; a retry adopts what its failed try committed.
+    """Writes the next generation of an operation's output; a retry adopts what its failed attempt committed.
 
-    The DAG need not have any parameters: the day is that of the run's data interval, the strategy Async&Sync, and
-    options are those of the settings, else of their declaration. Its inlets and outlets are the path templates of the
-    operation, as Airflow assets. What it returns (and thus its XCom) tells which generation was made, and the report
-    of the quality gate if there is one.
+    The DAG needs no parameters: the day is that of the run's data interval, the strategy is Async&Sync, and options
+    have the values of the settings, otherwise of their declaration. Its inlets and outlets are the path templates of
+    the operation, as Airflow assets. Its return value (XCom) names the generation, and contains the report of the
+    quality gate if there is one.
     """
 
     template_fields: Sequence[str] = ("parameters", "strategy")
@@ -55,8 +55,8 @@ class DatasetOperator(BaseOperator):
         parameters: Mapping[str, str],
         options: Collection[str] = (),
         strategy: str = _STRATEGY,
-        open_platform: OpenPlatform = opened,
-        produce: Produce = _produce,
+        open_platform: OpenPlatform = platform_session,
+        materialize: Materialize = _materialize,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("inlets", [asset_of(source) for source in sources])
@@ -67,12 +67,12 @@ class DatasetOperator(BaseOperator):
         self.parameters = dict(parameters)
         self.options = tuple(options)
         self._open_platform = open_platform
-        self._produce = produce
-        self._made: Dataset | None = None
+        self._materialize = materialize
+        self._dataset: Dataset | None = None
 
     @classmethod
     def of(cls, operation: RegisteredOperation, **kwargs: Any) -> DatasetOperator:
-        """The task of a registered operation; its parameters are the DAG run's of the same names, if it has them."""
+        """Return the task of a registered operation; its parameters come from the DAG run's of the same names."""
         kwargs.setdefault("doc_md", f"{operation.doc}\n\nMakes `{operation.output}`.")
         return cls(
             operation=operation.name,
@@ -84,34 +84,34 @@ class DatasetOperator(BaseOperator):
         )
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Make the generation, or find that a failed try made it."""
-        given = {name: value for name, value in self.parameters.items() if value or name not in self.options}
-        if empty := [name for name, value in given.items() if not value]:
+        """Write the generation, or adopt it if a failed attempt committed it."""
+        arguments = {name: value for name, value in self.parameters.items() if value or name not in self.options}
+        if empty := [name for name, value in arguments.items() if not value]:
             raise AirflowFailException(f"{self.operation}: no value for {', '.join(empty)}. {_remedy(empty)}")
-        strategy = _strategy(self.strategy)
+        strategy = _parse_strategy(self.strategy)
         origin = origin_of(context["dag_run"], self.task_id)
         with self._open_platform(f"task {origin.dag_id}.{self.task_id}") as platform:
             try:
-                dataset = self._produce(platform, self.operation, given, origin=origin, strategy=strategy)
+                dataset = self._materialize(platform, self.operation, arguments, origin=origin, strategy=strategy)
             except QualityError as stop:
                 context["ti"].xcom_push("quality_report", dict(stop.report))
                 raise AirflowFailException(str(stop)) from stop
             except (ParameterError, FaultyOperationError, IrrecoverableError) as hopeless:
                 raise AirflowFailException(str(hopeless)) from hopeless
-        self._made = dataset
-        told = describe(dataset)
+        self._dataset = dataset
+        summary = describe(dataset)
         for asset in self.outlets:
-            context["outlet_events"][asset].extra = told
-        self.log.info("Made %(dataset)s: %(rows)s rows, %(bytes)s bytes, %(status)s.", told)
-        return told
+            context["outlet_events"][asset].extra = summary
+        self.log.info("Made %(dataset)s: %(rows)s rows, %(bytes)s bytes, %(status)s.", summary)
+        return summary
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """What Airflow's provider for OpenLineage tells of the task: the generations that it read and made."""
-        return operator_lineage(self._made)
+        """Return the lineage for Airflow's OpenLineage provider: the generations that the task read and wrote."""
+        return operator_lineage(self._dataset)
 
 
 def asset_of(template: str) -> Asset:
-    """The Airflow asset that stands for the datasets of a path template."""
+    """Return the Airflow asset for the datasets of a path template."""
     return Asset(name=template, uri=f"springline://{template}")
 
 
@@ -125,18 +125,18 @@ def _remedy(empty: Sequence[str]) -> str:
     return "Give it when the DAG run is triggered, or as `params` of the DAG."
 
 
-def _strategy(named: str) -> Strategy:
-    """The strategy of this name; one that there is not is wrong at every try."""
+def _parse_strategy(name: str) -> Strategy:
+    """Return the strategy of this name; raises `AirflowFailException`, since retries cannot help."""
     try:
-        return Strategy(named)
+        return Strategy(name)
     except ValueError:
-        known = ", ".join(Strategy)
-        raise AirflowFailException(f"no strategy is called {named!r}: give one of {known}") from None
+        strategy_names = ", ".join(Strategy)
+        raise AirflowFailException(f"no strategy is called {name!r}: give one of {strategy_names}") from None
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
-    """What a person wants to know of a generation from the page of its DAG run, in plain values."""
-    told: dict[str, Any] = {
+    """Return a summary of a generation for the page of its DAG run, in plain values."""
+    summary: dict[str, Any] = {
         "dataset": str(dataset.ref),
         "status": str(dataset.status()),
         "rows": dataset.rows,
@@ -147,5 +147,5 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "sources": [str(ref) for ref in dataset.sources],
     }
     if dataset.report:
-        told["quality_report"] = dict(dataset.report)
-    return told
+        summary["quality_report"] = dict(dataset.report)
+    return summary

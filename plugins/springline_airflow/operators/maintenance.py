@@ -1,4 +1,4 @@
-"""What the maintenance DAG does, one function a task; each returns what it did, in plain values."""
+"""The actions of the maintenance DAG, one function per task; each returns a report in plain values."""
 
 from __future__ import annotations
 
@@ -7,75 +7,75 @@ from types import MappingProxyType
 from typing import Any
 
 from springline.persistence.errors import StorageUnavailableError, UnderStoreUnavailableError
-from springline.persistence.metrics_collector import readings
-from springline.persistence.monitoring.alerts import Alerts
+from springline.persistence.metrics_collector import read_gauges
+from springline.persistence.monitoring.alerts import AlertEvaluator
 from springline.persistence.monitoring.metric import by_name
 from springline.persistence.monitoring.metrics import METRICS
 from springline.persistence.monitoring.rules import read_rules
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
-from springline.persistence.rendering import say_away
+from springline.persistence.rendering import format_unavailability
 
-Report = dict[str, Any]
+ActionReport = dict[str, Any]
 
 
-def recover(platform: Platform) -> Report:
-    """Find what a fault took and bring it back.
+def recover(platform: Platform) -> ActionReport:
+    """Detect data lost by a fault and recover it.
 
-    Once all is done that can be, raises `IrrecoverableError`, naming what stays lost, else what failed first, else
-    `StorageUnavailableError` if something could not even be looked at, or the under-store does not answer.
+    After recovering what is possible, raises `IrrecoverableError`, naming what stays lost, otherwise the first failure,
+    otherwise `StorageUnavailableError` if something could not be checked, or the under-store does not respond.
     """
     scan = platform.maintenance.scan()
-    lost = [dataset.ref for dataset in platform.maintenance.lost()]
-    done = platform.restorer.bring_back(lost) if lost else None
-    if done:
-        done.require_all()
-    if scan.unreached:
-        told = "; ".join(f"{ref} ({why})" for ref, why in sorted(scan.unreached.items()))
-        raise StorageUnavailableError(f"all else is there or back; these could not be looked at: {told}")
-    if scan.away:
-        raise UnderStoreUnavailableError(say_away(platform, scan.away))
+    lost = [dataset.ref for dataset in platform.maintenance.find_lost()]
+    recovery = platform.restorer.restore(lost) if lost else None
+    if recovery:
+        recovery.require_all()
+    if scan.unreachable:
+        unreached = "; ".join(f"{ref} ({reason})" for ref, reason in sorted(scan.unreachable.items()))
+        raise StorageUnavailableError(f"all else is there or back; these could not be looked at: {unreached}")
+    if scan.unavailable_reason:
+        raise UnderStoreUnavailableError(format_unavailability(platform, scan.unavailable_reason))
     return {
-        "looked_at": scan.looked_at,
+        "checked": scan.checked_count,
         "lost": [str(ref) for ref in lost],
-        "steps": [step.words for step in done.steps] if done else [],
+        "steps": [step.summary for step in recovery.steps] if recovery else [],
     }
 
 
-def evict(platform: Platform) -> Report:
-    """Keep a tenth of the cache free, so that jobs need not wait for room."""
+def evict(platform: Platform) -> ActionReport:
+    """Keep a tenth of the cache free, so that jobs need not wait for space."""
     capacity = platform.settings.cache_capacity
     before = platform.catalog.cache_used()
-    missing = platform.replacement.make_room(capacity // 10)
-    away = platform.under.why_away() if missing else ""
+    missing = platform.replacement.ensure_free_bytes(capacity // 10)
+    away = platform.under.unavailable_reason() if missing else ""
     freed = before - platform.catalog.cache_used()
     return {"capacity": capacity, "freed": freed, "missing": missing, "under_store_away": away}
 
 
-def retire(platform: Platform) -> Report:
-    """Remove superseded generations that nobody needs, and what dead writers left."""
+def retire(platform: Platform) -> ActionReport:
+    """Remove superseded generations without readers, and the remains of dead writers."""
     return {
         "retired": [str(ref) for ref in platform.maintenance.retire()],
         "abandoned": [str(ref) for ref in platform.maintenance.sweep()],
     }
 
 
-def alert(platform: Platform) -> Report:
-    """Read the gauges, and judge the rules of alerts over them; raises `AlertRulesError`."""
+def alert(platform: Platform) -> ActionReport:
+    """Read the gauges, and evaluate the alert rules on them; raises `AlertRulesError`."""
     settings = MonitoringSettings(home=platform.settings.home)
     rules = read_rules(settings.rules, by_name(METRICS))
-    found = readings(platform)
-    platform.meter.read_out(found)
-    alerts = Alerts(settings.alerts_folder, "persistence", actor="task alert of the DAG maintenance")
-    judgement = alerts.judge(rules, found, platform.meter, platform.catalog.now())
+    samples = read_gauges(platform)
+    platform.metrics_reporter.report_all(samples)
+    alerts = AlertEvaluator(settings.alerts_folder, "persistence", actor="task alert of the DAG maintenance")
+    evaluation = alerts.evaluate(rules, samples, platform.metrics_reporter, platform.catalog.now())
     return {
         "rules": len(rules),
-        "begun": [each.key for each in judgement.begun],
-        "ended": [each.key for each in judgement.ended],
-        "standing": [each.key for each in judgement.standing if each.told],
+        "new_alerts": [each.key for each in evaluation.new_alerts],
+        "resolved_alerts": [each.key for each in evaluation.resolved_alerts],
+        "active_alerts": [each.key for each in evaluation.active_alerts if each.is_firing],
     }
 
 
-ACTIONS: Mapping[str, Callable[[Platform], Report]] = MappingProxyType(
+ACTIONS: Mapping[str, Callable[[Platform], ActionReport]] = MappingProxyType(
     {"recover": recover, "evict": evict, "retire": retire, "alert": alert}
 )

@@ -1,4 +1,4 @@
-"""The persister as an Airflow task: one start for each batch of work, and no process while there is none."""
+"""The persister as an Airflow task: started once per batch of work, deferred without a process while there is none."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from springline.airflow.platform_context import opened
+from springline.airflow.platform_context import platform_session
 from springline.airflow.triggers.queue import QueueTrigger
-from springline.persistence.metrics_collector import Gauges
+from springline.persistence.metrics_collector import GaugeCollector
+from springline.persistence.platform import Platform
 
-OpenPlatform = Callable[[str], AbstractContextManager[Any]]
+OpenPlatform = Callable[[str], AbstractContextManager[Platform]]
 
-_SAMPLING_SECONDS = 10.0  # between two looks whether this minute has its sample of the risk
+_SAMPLING_SECONDS = 10.0  # between two checks whether this minute has its risk sample
 
 
 class PersisterOperator(BaseOperator):
-    """Persists until the queue is empty, lingers for more, then waits as a trigger; ends after `lifetime` seconds.
+    """Persists until the queue is empty, waits `linger` seconds for more, then defers; ends after `lifetime` seconds.
 
-    While it lingers it proves operations that are only declared idempotent; what comes to be persisted ends a proof.
-    A DAG that is scheduled continuously begins it again, so that its log stays of a readable size. It runs
-    at the low priority `niceness`, so that it does not slow the tasks whose datasets it persists.
+    While it lingers it proves operations that are only declared idempotent; new work in the queue ends a proof. A
+    continuously scheduled DAG restarts it, so that its log stays readable in size. It runs at the low priority
+    `niceness`, so that it does not slow the tasks whose datasets it persists.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class PersisterOperator(BaseOperator):
         linger: float = 10,
         poll: float = 2,
         niceness: int = 10,
-        open_platform: OpenPlatform = opened,
+        open_platform: OpenPlatform = platform_session,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -45,12 +46,12 @@ class PersisterOperator(BaseOperator):
         self._open_platform = open_platform
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Persist what waits now."""
+        """Persist what is queued now."""
         return self._persist(time.time() + self.lifetime, 0)
 
     def resume(self, context: Any, event: dict[str, Any], until: float, so_far: int) -> dict[str, Any]:
-        """Go on once the trigger has fired."""
-        self.log.info("Begun again: %s (%s want persisting).", event["why"], event["depth"])
+        """Continue after the trigger has fired."""
+        self.log.info("Begun again: %s (%s want persisting).", event["reason"], event["depth"])
         return self._persist(until, so_far)
 
     def _persist(self, until: float, so_far: int) -> dict[str, Any]:
@@ -59,7 +60,7 @@ class PersisterOperator(BaseOperator):
             persisted = so_far + self._drain(platform, until)
             left = platform.claims.depth()
         if time.time() >= until:
-            return {"persisted": persisted, "left": left}
+            return {"persisted": persisted, "remaining": left}
         self.defer(
             trigger=QueueTrigger(until=until, poll=self.poll),
             method_name=self.resume.__name__,
@@ -67,17 +68,17 @@ class PersisterOperator(BaseOperator):
         )
         raise AssertionError("deferring does not return")
 
-    def _drain(self, platform: Any, until: float) -> int:
-        """Persist until nothing has come for `linger` seconds."""
+    def _drain(self, platform: Platform, until: float) -> int:
+        """Persist until nothing has been queued for `linger` seconds."""
         persisted = 0
         idle_since = time.monotonic()
-        looked_at = -_SAMPLING_SECONDS
-        gauges = Gauges(platform)
+        sampled_at = -_SAMPLING_SECONDS
+        gauges = GaugeCollector(platform)
         while time.time() < until and time.monotonic() - idle_since < self.linger:
-            if time.monotonic() - looked_at >= _SAMPLING_SECONDS:
-                looked_at = time.monotonic()
-                platform.catalog.sample_risk(why_away=platform.watch.why_away)
-            gauges.tell()
+            if time.monotonic() - sampled_at >= _SAMPLING_SECONDS:
+                sampled_at = time.monotonic()
+                platform.catalog.sample_risk(find_unavailable_reason=platform.watch.unavailable_reason)
+            gauges.collect()
             outcome = platform.persister.step()
             if outcome is None:
                 if platform.prover.step() is None:
@@ -101,19 +102,19 @@ class PersisterOperator(BaseOperator):
 
 
 class MaintenanceOperator(BaseOperator):
-    """One of the things that keep catalog and stores true to each other, or alert: see `upkeep`."""
+    """Runs one action that keeps catalog and stores consistent, or evaluates alerts: see `maintenance`."""
 
-    def __init__(self, *, action: str, open_platform: OpenPlatform = opened, **kwargs: Any) -> None:
+    def __init__(self, *, action: str, open_platform: OpenPlatform = platform_session, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.action = action
         self._open_platform = open_platform
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Do it, and say what was done."""
+        """Run the action, and return its report."""
         from springline.airflow.operators.maintenance import ACTIONS
 
         with self._open_platform(f"maintenance task, {self.action}") as platform:
             report = ACTIONS[self.action](platform)
-            platform.catalog.sample_risk(why_away=platform.watch.why_away)
+            platform.catalog.sample_risk(find_unavailable_reason=platform.watch.unavailable_reason)
         self.log.info("%s: %s", self.action, report)
         return report

@@ -1,4 +1,4 @@
-"""Bringing one dataset back as an Airflow task, for whoever asked for it by hand."""
+"""Recovery of one dataset as an Airflow task, at a user's request."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from springline.airflow.platform_context import opened
+from springline.airflow.platform_context import platform_session
 from springline.persistence.errors import InvalidPathError, IrrecoverableError, UnknownDatasetError
-from springline.persistence.explain import find
+from springline.persistence.explain import find_dataset
 from springline.persistence.model.dataset import Phase
 from springline.persistence.platform import Platform
 
 DAG_ID = "recover"
 
-OpenPlatform = Callable[[str], AbstractContextManager[Any]]
+OpenPlatform = Callable[[str], AbstractContextManager[Platform]]
 
 
 class RecoverOperator(BaseOperator):
-    """Brings the generation back that the DAG run's parameters `path` and `generation` name.
+    """Recovers the generation that the DAG run's parameters `path` and `generation` name.
 
-    Each change is noted as asked for by the user who triggered the DAG run. What no retry can mend fails at once.
+    Each change is recorded with the user who triggered the DAG run. Errors that no retry can fix fail the task at once.
     """
 
-    def __init__(self, *, open_platform: OpenPlatform = opened, **kwargs: Any) -> None:
+    def __init__(self, *, open_platform: OpenPlatform = platform_session, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._open_platform = open_platform
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Bring it back, and tell how."""
+        """Recover the generation, and return a report."""
         params = context["params"]
-        who = context["dag_run"].triggering_user_name or "nobody known"
-        with self._open_platform(f"recover task, asked for by {who}") as platform:
+        user_name = context["dag_run"].triggering_user_name or "nobody known"
+        with self._open_platform(f"recover task, asked for by {user_name}") as platform:
             try:
-                told = bring_back(platform, params["path"], params["generation"])
+                report = restore(platform, params["path"], params["generation"])
             except (UnknownDatasetError, InvalidPathError, IrrecoverableError) as hopeless:
                 raise AirflowFailException(str(hopeless)) from hopeless
-        self.log.info("%(dataset)s is in the cache: %(words)s.", told)
-        return told
+        self.log.info("%(dataset)s is in the cache: %(summary)s.", report)
+        return report
 
 
-def bring_back(platform: Platform, path: str, generation: int | None) -> dict[str, Any]:
-    """Have a generation whole in the cache, whatever the catalog knew, and tell what was done for it.
+def restore(platform: Platform, path: str, generation: int | None) -> dict[str, Any]:
+    """Ensure that a generation is complete in the cache, whatever the catalog states, and return what was done.
 
-    Raises `UnknownDatasetError`, and `IrrecoverableError`, naming what is gone for good and why.
+    Raises `UnknownDatasetError`, and `IrrecoverableError`, naming what is irrecoverable and why.
     """
-    dataset = find(platform, path, generation)
+    dataset = find_dataset(platform, path, generation)
     if dataset.phase is not Phase.COMMITTED:
         raise IrrecoverableError(f"{dataset.ref} is {dataset.phase.value}, not committed")
     if dataset.in_cache:
         dataset = platform.restorer.verifier.verify(dataset, deep=True)
-    done = platform.restorer.demand([dataset.ref])
-    steps = [step.words for step in done.steps]
+    recovery = platform.restorer.ensure_cached([dataset.ref])
+    steps = [step.summary for step in recovery.steps]
     return {
         "dataset": str(dataset.ref),
         "steps": steps,
-        "seconds": round(done.seconds, 3),
-        "words": "; then ".join(steps) or "it was whole",
+        "seconds": round(recovery.seconds, 3),
+        "summary": "; then ".join(steps) or "it was complete",
     }

@@ -1,4 +1,4 @@
-"""A range of a stream as an Airflow task: its queries answered anew over the DAG run's data interval."""
+"""A backfill of a stream as an Airflow task: its queries are recomputed over the DAG run's data interval."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from springline.airflow.platform_context import opened_log, without_runner
+from springline.airflow.platform_context import log_session, without_runner
 from springline.airflow.runs import origin_of
 from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.errors import InvalidRangeError, MessagesLostError
-from springline.spark_jobs.streaming.runtime.message_log import Log
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
@@ -22,11 +22,11 @@ from springline.spark_jobs.streaming.windows.registry_file import read_registry
 
 
 class StreamRangeOperator(BaseOperator):
-    """Answers a job's queries over a range of event time, and commits the results as one generation.
+    """Computes a job's queries over a range of event time, and commits the results as one generation.
 
-    The range is [begin, end) where they are given, else the data interval of the DAG run; the queries are those given,
-    else all that the job has. A retry adopts what its failed try committed. What it returns (and thus its XCom) tells
-    which generation was made, what was read for it, and what could not be used.
+    The range is [begin, end) if they are given, otherwise the data interval of the DAG run; the queries are those
+    given, otherwise all that the job has. A retry adopts what its failed attempt committed. Its return value (XCom)
+    names the generation, what was read for it, and what could not be used.
     """
 
     template_fields: Sequence[str] = ("queries", "begin", "end", "strategy")
@@ -41,7 +41,7 @@ class StreamRangeOperator(BaseOperator):
         end: str = "",
         strategy: str = Strategy.ASYNC_AND_SYNC.value,
         open_platform: Callable[[str], AbstractContextManager[Platform]] = without_runner,
-        open_log: Callable[[], AbstractContextManager[Log]] = opened_log,
+        open_log: Callable[[], AbstractContextManager[MessageLog]] = log_session,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -54,10 +54,10 @@ class StreamRangeOperator(BaseOperator):
         self._open_log = open_log
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Make the generation, or find that a failed try made it."""
-        from springline.spark_jobs.streaming.windows.sink.reprocess import (  # takes numba with it
-            Span,
-            asked_of,
+        """Write the generation, or adopt it if a failed attempt committed it."""
+        from springline.spark_jobs.streaming.windows.sink.reprocess import (  # imports numba
+            EventTimeRange,
+            registry_for_range,
             write_range,
         )
 
@@ -72,25 +72,25 @@ class StreamRangeOperator(BaseOperator):
             )
         with self._open_platform(f"task {origin.dag_id}.{self.task_id}") as platform, self._open_log() as log:
             try:
-                asked = asked_of(job, read_registry(settings.folder(job.name)), queries)
-                made = write_range(
+                range_queries = registry_for_range(job, read_registry(settings.folder(job.name)), queries)
+                dataset = write_range(
                     platform,
                     job,
-                    asked,
+                    range_queries,
                     log,
-                    Span.of(str(begin), str(end)),
+                    EventTimeRange.of(str(begin), str(end)),
                     origin=origin,
                     strategy=Strategy(self.strategy),
                 )
             except (InvalidQueryError, InvalidRangeError, MessagesLostError) as hopeless:
                 raise AirflowFailException(str(hopeless)) from hopeless
-        told = _described(made)
-        self.log.info("Made %(dataset)s: %(rows)s rows, %(bytes)s bytes, %(status)s.", told)
-        return told
+        summary = _summarize(dataset)
+        self.log.info("Made %(dataset)s: %(rows)s rows, %(bytes)s bytes, %(status)s.", summary)
+        return summary
 
 
-def _described(dataset: Dataset) -> dict[str, Any]:
-    """What a person wants to know of it from the page of its DAG run, in plain values."""
+def _summarize(dataset: Dataset) -> dict[str, Any]:
+    """Return a summary for the page of the DAG run, in plain values."""
     return {
         "dataset": str(dataset.ref),
         "status": str(dataset.status()),

@@ -1,4 +1,4 @@
-"""A stream job as an Airflow task: started or found running, watched by a trigger, restarted within limits."""
+"""A stream job as an Airflow task: started or found running, monitored by a trigger, restarted within limits."""
 
 from __future__ import annotations
 
@@ -17,40 +17,41 @@ from springline.airflow.metrics import task_meter, trigger_meter
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.spark_jobs.streaming.application.metrics import RESTARTS
 from springline.spark_jobs.streaming.application.monitor import Monitor
-from springline.spark_jobs.streaming.application.status import look
+from springline.spark_jobs.streaming.application.status import read_status
 from springline.spark_jobs.streaming.application.supervision import (
     Limits,
-    Verdict,
-    decide,
-    end,
+    SupervisorAction,
+    SupervisorDecision,
+    decide_action,
+    kill_application,
     launch,
-    note_start,
-    renew,
-    starts_of,
+    read_starts,
+    record_start,
+    renew_lease,
 )
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.jobs import read_job
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.queryable import as_queryable
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from springline.spark_jobs.streaming.windows.registry_file import change_registry
 
-LEASE_SECONDS = 900.0  # an application ends by itself when no trigger has looked for so long
+LEASE_SECONDS = 900.0  # an application ends if no trigger has renewed its lease for this long
 
 Launch = Callable[[str, JobFolder], None]
 
 
 def launch_supervised(job: str, folder: JobFolder) -> None:
-    """Start the application, which ends by itself when nobody watches it any more."""
+    """Start the application with a lease: it ends if nothing supervises it any more."""
     launch(job, folder, lease=LEASE_SECONDS)
 
 
 class HeartbeatTrigger(BaseTrigger):
-    """Fires when something has to be done about a job; renews its lease meanwhile.
+    """Fires when the supervisor must act on a job; renews the job's lease meanwhile.
 
-    When a user ends the task (marks it, or clears it), the stream is stopped at a round's boundary; a restart of the
-    triggerer does not touch it.
+    When a user ends the task (marks or clears it), the stream is stopped at the end of a round; a restart of the
+    triggerer does not affect it.
     """
 
     def __init__(self, job: str, run: str, limits: dict[str, Any], poll: float = 2.0, settle: float = 10.0) -> None:
@@ -62,7 +63,7 @@ class HeartbeatTrigger(BaseTrigger):
         self.settle = settle
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How Airflow makes this trigger again."""
+        """Return the class path and arguments from which Airflow recreates this trigger."""
         kwargs = {
             "job": self.job,
             "run": self.run_name,
@@ -73,34 +74,34 @@ class HeartbeatTrigger(BaseTrigger):
         return f"{HeartbeatTrigger.__module__}.{HeartbeatTrigger.__qualname__}", kwargs
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until there is something to do."""
+        """Check the job until an action is required."""
         await asyncio.sleep(self.settle)  # see QueueTrigger
         folder, meter = _folder(self.job), trigger_meter()
         monitor = Monitor(MonitoringSettings(), meter)
         try:
-            while (decision := await asyncio.to_thread(self._look, folder, monitor)).verdict is Verdict.WAIT:
+            while (decision := await asyncio.to_thread(self._decide, folder, monitor)).action is SupervisorAction.WAIT:
                 await asyncio.sleep(self.poll)
-            yield TriggerEvent({"verdict": str(decision.verdict), "why": decision.why})  # type: ignore[no-untyped-call]
+            yield TriggerEvent({"action": str(decision.action), "reason": decision.reason})  # type: ignore[no-untyped-call]
         finally:
             await asyncio.to_thread(meter.close)
 
     async def on_kill(self) -> None:
         """Stop the stream: a user has ended its task."""
-        await asyncio.to_thread(_folder(self.job).ask_to_stop)
+        await asyncio.to_thread(_folder(self.job).request_stop)
 
-    def _look(self, folder: JobFolder, monitor: Monitor) -> Any:
-        renew(folder)
+    def _decide(self, folder: JobFolder, monitor: Monitor) -> SupervisorDecision:
+        renew_lease(folder)
         now = time.time()
-        seen = look(self.job, folder, now)
-        monitor.note(seen, now)
-        return decide(seen, starts_of(folder, self.run_name), now, Limits(**self.limits))
+        job_status = read_status(self.job, folder, now)
+        monitor.evaluate(job_status, now)
+        return decide_action(job_status, read_starts(folder, self.run_name), now, Limits(**self.limits))
 
 
 class StreamOperator(BaseOperator):
-    """Runs a job of streams.toml as long as its DAG run lives, with one application whatever Airflow retries.
+    """Runs a job of streams.toml while its DAG run lasts, with one application even if Airflow retries the task.
 
-    `queries` are registered, or changed, when the task starts. It fails when the job was restarted more often than
-    `limits` allow, and succeeds when the job was stopped.
+    `queries` are registered, or changed, when the task starts. It fails if the job was restarted more often than
+    `limits` allow, and succeeds when the job is stopped.
     """
 
     template_fields = ("queries",)
@@ -121,46 +122,48 @@ class StreamOperator(BaseOperator):
         self._launch = start_application
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Start the application, unless it runs."""
+        """Start the application, unless it is running."""
         run = str(context["run_id"])
-        declared, folder = _job(self.job)
+        declared_job, folder = _job(self.job)
         queries = self.queries if isinstance(self.queries, dict) else {}
         if queries:
-            asked = as_queryable(declared)
-            changed = change_registry(folder, lambda known: _with(known or asked.registry(), queries))
-            self.log.info("Queries of %s: version %s.", self.job, changed.version)
-        return self._go_on(folder, run)
+            queryable_job = as_queryable(declared_job)
+            new_registry = change_registry(
+                folder, lambda stored_registry: _with_queries(stored_registry or queryable_job.registry(), queries)
+            )
+            self.log.info("Queries of %s: version %s.", self.job, new_registry.version)
+        return self._supervise(folder, run)
 
     def resume(self, context: Any, event: dict[str, Any], run: str) -> dict[str, Any]:
-        """Go on once the trigger has fired."""
-        self.log.info("%s: %s, because %s.", self.job, event["verdict"], event["why"])
-        return self._go_on(_folder(self.job), run)
+        """Continue after the trigger has fired."""
+        self.log.info("%s: %s, because %s.", self.job, event["action"], event["reason"])
+        return self._supervise(_folder(self.job), run)
 
     def on_kill(self) -> None:
-        """Stop the stream at a round's boundary."""
-        _folder(self.job).ask_to_stop()
+        """Stop the stream at the end of a round."""
+        _folder(self.job).request_stop()
 
-    def _go_on(self, folder: JobFolder, run: str) -> dict[str, Any]:
+    def _supervise(self, folder: JobFolder, run: str) -> dict[str, Any]:
         now = time.time()
-        seen = look(self.job, folder, now)
-        decision = decide(seen, starts_of(folder, run), now, self.limits)
-        if decision.verdict is Verdict.GIVE_UP:
+        job_status = read_status(self.job, folder, now)
+        decision = decide_action(job_status, read_starts(folder, run), now, self.limits)
+        if decision.action is SupervisorAction.GIVE_UP:
             with closing(task_meter()) as meter:
-                Monitor(MonitoringSettings(), meter).note(seen, now, given_up=True)
-            raise AirflowException(f"{self.job} is given up: {decision.why}; its log: {folder.log_file}")
-        if decision.verdict is Verdict.DONE:
-            return {"job": self.job, "stages": dict(seen.stages)}
-        if decision.verdict is Verdict.RESTART:
-            end(seen, folder)
-        if decision.verdict in (Verdict.START, Verdict.RESTART):
-            if starts_of(folder, run):
+                Monitor(MonitoringSettings(), meter).evaluate(job_status, now, given_up=True)
+            raise AirflowException(f"{self.job} is given up: {decision.reason}; its log: {folder.log_file}")
+        if decision.action is SupervisorAction.FINISHED:
+            return {"job": self.job, "stages": dict(job_status.stages)}
+        if decision.action is SupervisorAction.RESTART:
+            kill_application(job_status, folder)
+        if decision.action in (SupervisorAction.START, SupervisorAction.RESTART):
+            if read_starts(folder, run):
                 with closing(task_meter()) as meter:
-                    meter.tell(RESTARTS, job=self.job)
-            note_start(folder, run, now)
+                    meter.report(RESTARTS, job=self.job)
+            record_start(folder, run, now)
             self._launch(self.job, folder)
-        elif not starts_of(folder, run):
-            note_start(folder, run, now)  # it ran already
-        self.log.info("%s: %s (%s).", self.job, decision.verdict, decision.why)
+        elif not read_starts(folder, run):
+            record_start(folder, run, now)  # it was already running
+        self.log.info("%s: %s (%s).", self.job, decision.action, decision.reason)
         self.defer(
             trigger=HeartbeatTrigger(self.job, run, asdict(self.limits)),
             method_name=self.resume.__name__,
@@ -170,15 +173,15 @@ class StreamOperator(BaseOperator):
 
 
 def _job(name: str) -> tuple[Job, JobFolder]:
-    return job_of(StreamSettings().declarations, name), _folder(name)
+    return read_job(StreamSettings().declarations, name), _folder(name)
 
 
 def _folder(name: str) -> JobFolder:
     return JobFolder(StreamSettings().jobs_folder / name)
 
 
-def _with(registry: Registry, queries: dict[str, str]) -> Registry:
-    """The registry with those queries, new ones or others of the same name."""
+def _with_queries(registry: QueryRegistry, queries: dict[str, str]) -> QueryRegistry:
+    """Return the registry with these queries added, or changed if their names exist."""
     for name, sql in queries.items():
         registry = registry.put(name, sql)
     return registry

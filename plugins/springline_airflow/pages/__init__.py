@@ -1,1 +1,1 @@
-"""Pages in Airflow's UI: plain HTML, one style sheet and small modules of script, served as they lie here."""
+"""Pages in Airflow's UI: plain HTML, one style sheet and small JavaScript modules, served as they are."""

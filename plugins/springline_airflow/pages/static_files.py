@@ -1,4 +1,4 @@
-"""Serves the pages and what they are made of, to users only, with headers that keep other sites out."""
+"""Serves the pages and their files, to logged-in users only, with headers that block other sites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=ut
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'self'",
-    "X-Frame-Options": "SAMEORIGIN",  # Airflow's own pages hold ours in a frame
+    "X-Frame-Options": "SAMEORIGIN",  # Airflow's own pages show ours in a frame
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
@@ -26,17 +26,17 @@ router = APIRouter(prefix="/pages", include_in_schema=False)
 
 @router.get("/static/{file}")
 def static(file: str) -> Response:
-    """A style sheet or a module."""
-    return _served(file, _files().get(file), _TYPES.get(Path(file).suffix, ""))
+    """Return a style sheet or a JavaScript module."""
+    return _file_response(file, _files().get(file), _TYPES.get(Path(file).suffix, ""))
 
 
 @router.get("/{page}")
 def page(page: str) -> Response:
-    """A page: nothing of the data is in it, it asks the API for that."""
-    return _served(page, _pages().get(page), "text/html; charset=utf-8")
+    """Return a page; it contains no data, but requests it from the API."""
+    return _file_response(page, _pages().get(page), "text/html; charset=utf-8")
 
 
-def _served(name: str, content: str | bytes | None, kind: str) -> Response:
+def _file_response(name: str, content: str | bytes | None, kind: str) -> Response:
     if content is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no page or file {name!r}")
     return Response(content, media_type=kind, headers=HEADERS)
@@ -44,12 +44,12 @@ def _served(name: str, content: str | bytes | None, kind: str) -> Response:
 
 @cache
 def _files() -> dict[str, bytes]:
-    """All files that can be asked for, by name; whatever else a name says, it leads nowhere."""
+    """Return all files that can be requested, by name; other names, such as paths, match nothing."""
     return {path.name: path.read_bytes() for path in (_HERE / "static").iterdir() if path.suffix in _TYPES}
 
 
 @cache
 def _pages() -> dict[str, str]:
-    """The pages by name: each differs from the others in its title and its module."""
+    """Return the pages by name; they differ in title and module only."""
     template = Template((_HERE / "page.html").read_text(encoding="utf-8"))
     return {name: template.substitute(name=name, title=title) for name, title in PAGES.items()}

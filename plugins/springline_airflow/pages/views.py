@@ -1,4 +1,4 @@
-"""Where Airflow shows the pages: in its navigation, and as tabs of a DAG, a DAG run and a task."""
+"""Defines where Airflow shows the pages: in its navigation, and as tabs of a DAG, a DAG run and a task."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PAGES = {"lineage": "Lineage", "queue": "Queue", "risk": "At risk", "dataset": "
 
 
 def views(prefix: str) -> list[dict[str, str]]:
-    """The external views of the plugin, whose app is mounted at `prefix`.
+    """Return the external views of the plugin, whose app is mounted at `prefix`.
 
-    Airflow drops the whole plugin without a word if a destination is none that it knows, and a view whose route
-    another one has. Links are relative: Airflow's page names the base that they are relative to.
+    Airflow silently drops the whole plugin if a destination is unknown, and a view whose route is already used. Links
+    are relative to the base that Airflow's page defines.
     """
     pages = f"{prefix.strip('/')}/pages"
-    found = [
+    external_views = [
         {
             "name": title,
             "href": f"{pages}/{page}",
@@ -29,5 +29,7 @@ def views(prefix: str) -> list[dict[str, str]]:
     ]
     for place, query in _LINEAGE.items():
         route = f"springline-lineage-{place.replace('_', '-')}"
-        found.append({"name": "Lineage", "href": f"{pages}/lineage?{query}", "destination": place, "url_route": route})
-    return found
+        external_views.append(
+            {"name": "Lineage", "href": f"{pages}/lineage?{query}", "destination": place, "url_route": route}
+        )
+    return external_views

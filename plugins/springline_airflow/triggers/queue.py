@@ -1,4 +1,4 @@
-"""Waits, in the triggerer, until something wants persisting, so that no task runs while the queue is empty."""
+"""Waits in the triggerer until a generation is queued for persisting, so that no task runs while the queue is empty."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from springline.airflow.platform_context import Queue, open_queue
 class QueueTrigger(BaseTrigger):
     """Fires once a generation can be persisted now, or at `until` (seconds since 1970).
 
-    It looks every `poll` seconds, first after `settle` seconds: a task that goes on before Airflow's scheduler has
-    heard that its process ended is taken for a failed one (apache/airflow issues 66374, 67287, 72716). What wants
-    persisting but cannot be claimed for `overdue` seconds (its worker died, say) fires it too: a persister takes
-    such claims back.
+    It checks every `poll` seconds, first after `settle` seconds: a task that resumes before Airflow's scheduler has
+    noticed that its process ended is taken for a failed one (apache/airflow issues 66374, 67287, 72716). It also fires
+    if queued generations cannot be claimed for `overdue` seconds (for example because their worker died): a persister
+    takes back such claims.
     """
 
     def __init__(
@@ -37,12 +37,12 @@ class QueueTrigger(BaseTrigger):
         self._open = open_queue
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How Airflow makes this trigger again."""
+        """Return the class path and arguments from which Airflow recreates this trigger."""
         kwargs = {"until": self.until, "poll": self.poll, "settle": self.settle, "overdue": self.overdue}
         return f"{QueueTrigger.__module__}.{QueueTrigger.__qualname__}", kwargs
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until there is something to do."""
+        """Check the queue until there is something to do."""
         await asyncio.sleep(self.settle)
         queue = await asyncio.to_thread(self._open)
         try:
@@ -53,12 +53,12 @@ class QueueTrigger(BaseTrigger):
     async def _wait(self, queue: Queue) -> dict[str, Any]:
         stuck_since: float | None = None
         while time.time() < self.until:
-            look = await asyncio.to_thread(queue.look)
-            if look.claimable:
-                return {"depth": look.depth, "why": "something can be persisted"}
+            status = await asyncio.to_thread(queue.read_status)
+            if status.claimable:
+                return {"depth": status.depth, "reason": "something can be persisted"}
             now = time.monotonic()
-            stuck_since = None if not look.depth else stuck_since or now
+            stuck_since = None if not status.depth else stuck_since or now
             if stuck_since is not None and now - stuck_since >= self.overdue:
-                return {"depth": look.depth, "why": f"nothing moved for {self.overdue:.0f} s"}
+                return {"depth": status.depth, "reason": f"nothing moved for {self.overdue:.0f} s"}
             await asyncio.sleep(self.poll)
-        return {"depth": 0, "why": "the time is up"}
+        return {"depth": 0, "reason": "the time is up"}

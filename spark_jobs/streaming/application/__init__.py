@@ -1,1 +1,1 @@
-"""A job as an application on Spark: started, watched, supervised, measured, ended."""
+"""A job as an application on Spark: start, supervision, monitoring, metrics, stop."""

@@ -1,4 +1,4 @@
-"""The application of a job: brings back lost states, starts a query a stage, beats, and ends at a round's boundary."""
+"""The application of a job: recovers lost states, starts a query per stage, and writes the heartbeat until it stops."""
 
 from __future__ import annotations
 
@@ -12,267 +12,289 @@ from functools import partial
 from typing import Any
 
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.monitoring.logs import about
+from springline.persistence.monitoring.logs import log_context
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
-from springline.persistence.text.redaction import redacted
+from springline.persistence.text.redaction import redact_secrets
 from springline.spark_jobs.streaming.application.deadline import Deadline
 from springline.spark_jobs.streaming.application.monitor import Monitor
 from springline.spark_jobs.streaming.application.partition_watch import PartitionWatch
-from springline.spark_jobs.streaming.application.second_application import Apart
-from springline.spark_jobs.streaming.application.status import look
-from springline.spark_jobs.streaming.application.supervision import abandoned
+from springline.spark_jobs.streaming.application.second_application import SecondApplication
+from springline.spark_jobs.streaming.application.status import read_status
+from springline.spark_jobs.streaming.application.supervision import is_abandoned
 from springline.spark_jobs.streaming.backpressure.channel import Channel
-from springline.spark_jobs.streaming.backpressure.config import Control
+from springline.spark_jobs.streaming.backpressure.config import ChannelKind
 from springline.spark_jobs.streaming.backpressure.control_topic import ControlTopic
-from springline.spark_jobs.streaming.backpressure.regulator import Regulation, Regulator
-from springline.spark_jobs.streaming.checkpoints.checkpointer import Upkeep
-from springline.spark_jobs.streaming.checkpoints.store import SavedStates
+from springline.spark_jobs.streaming.backpressure.regulator import BackpressureService, Regulator
+from springline.spark_jobs.streaming.checkpoints.checkpointer import Checkpointer
+from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
 from springline.spark_jobs.streaming.errors import StreamError, TopicGrownError
-from springline.spark_jobs.streaming.job import Job, ServiceContext, check_sizes, running_stages, topics_of_stages
+from springline.spark_jobs.streaming.job import Job, ServiceContext, check_parallelism, make_stages, topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
-from springline.spark_jobs.streaming.runtime.driver.recovery import check_known, recover
-from springline.spark_jobs.streaming.runtime.driver.shifts import SECONDS
-from springline.spark_jobs.streaming.runtime.report import counted
+from springline.spark_jobs.streaming.runtime.driver.recovery import check_states_planned, recover
+from springline.spark_jobs.streaming.runtime.driver.shifts import TASK_LOOP_SECONDS
+from springline.spark_jobs.streaming.runtime.report import sum_counts
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.spark.data_source import start
-from springline.spark_jobs.streaming.spark.session import has_slots, session_of
-from springline.spark_jobs.streaming.spark.stage_planner import Watched
+from springline.spark_jobs.streaming.spark.data_source import start_query
+from springline.spark_jobs.streaming.spark.session import has_slots, open_session
+from springline.spark_jobs.streaming.spark.stage_planner import WatchedFiles
 from springline.spark_jobs.streaming.spark.stage_query import StageQuery
 
 logger = logging.getLogger("springline.stream")
 
-_PATIENCE = 30.0  # seconds that a saving goes on trying
-_BEAT_SECONDS = 0.5  # between two heartbeats
-_RESTING_SECONDS = 60.0  # for its rounds to end, once nobody wants it any more
-_ENDING_SECONDS = 120.0  # for what it has open to be closed, once it ends
+_SYNC_TIMEOUT_SECONDS = 30.0  # seconds after which a synchronous save stops retrying
+_HEARTBEAT_SECONDS = 0.5  # between two heartbeats
+_DRAIN_SECONDS = 60.0  # for its rounds to end, once its lease has expired
+_CLOSE_SECONDS = 120.0  # for its resources to be closed, once it ends
 
 
 @dataclass
-class Beats:
-    """Writes the heartbeat, from what the units have told; `lapsed` is why it ends though nobody has asked for that.
+class HeartbeatWriter:
+    """Writes the heartbeat, from the reports of the units.
 
-    `phase` is what the application does or waits for until it runs.
+    `lapse_reason` is why the application ends without a request to stop; `phase` is what it does or waits for until it
+    runs.
     """
 
     job: str
     folder: JobFolder
     stages: Sequence[Stage] = ()
-    rebuilt: list[str] = field(default_factory=list)
-    began: float = field(default_factory=time.time)
-    lapsed: str = ""
+    recovered: list[str] = field(default_factory=list)
+    started_at: float = field(default_factory=time.time)
+    lapse_reason: str = ""
     services: Sequence[BackgroundService] = ()
     phase: str = ""
 
-    def begin(self, phase: str) -> None:
-        """Tell what is done next on the way to run."""
+    def begin_phase(self, phase: str) -> None:
+        """Report the next phase of the start."""
         self.phase = phase
-        self.beat("starting")
+        self.write("starting")
 
-    def beat(self, state: str, error: str = "") -> None:
-        """Tell how the job is."""
-        told = {stage.name: _told(stage, self.folder) for stage in self.stages}
-        self.folder.beat(
+    def write(self, state: str, error: str = "") -> None:
+        """Write the heartbeat with this state of the job."""
+        stages = {stage.name: _stage_heartbeat(stage, self.folder) for stage in self.stages}
+        self.folder.write_heartbeat(
             {
                 "job": self.job,
                 "state": state,
-                "error": redacted(error),
+                "error": redact_secrets(error),
                 "pid": os.getpid(),
-                "began": self.began,
+                "started_at": self.started_at,
                 "at": time.time(),
                 "phase": self.phase if state == "starting" else "",
-                "stages": told,
-                "rebuilt": self.rebuilt,
+                "stages": stages,
+                "recovered": self.recovered,
                 **{service.section: service.status() for service in self.services if service.section},
             }
         )
 
 
-def _told(stage: Stage, folder: JobFolder) -> dict[str, Any]:
-    """A stage, from the reports of its units; all is 0 before its first round."""
+def _stage_heartbeat(stage: Stage, folder: JobFolder) -> dict[str, Any]:
+    """Return the status of a stage from the reports of its units; all values are 0 before its first round."""
     reports = stage.reports().values()
     return {
         "units": stage.units,
-        "held": any((folder.path / hold).exists() for hold in stage.holds),
+        "paused": any((folder.path / hold).exists() for hold in stage.hold_files),
         "round": max((report.round for report in reports), default=0),
-        "at": max((report.at for report in reports), default=0),
-        "counts": dict(sorted(counted(reports).items())),
+        "at": max((report.ended_at for report in reports), default=0),
+        "counts": dict(sorted(sum_counts(reports).items())),
         "state_bytes": sum(report.state_bytes for report in reports),
         "seconds": max((sum(report.seconds.values()) for report in reports), default=0),
-        "newest": max((report.newest for report in reports), default=0),
-        "behind": max((report.behind for report in reports), default=0),
+        "newest": max((report.newest_timestamp for report in reports), default=0),
+        "lag": max((report.lag for report in reports), default=0),
     }
 
 
 def run_job(job: Job, settings: StreamSettings) -> None:
-    """Run a job until it is asked to stop; raises what stops it otherwise, and `AlreadyRunningError`."""
+    """Run a job until it is stopped; raises any other reason for its end, and `AlreadyRunningError`."""
     folder = settings.folder(job.name)
-    with folder.held():
-        folder.begin()
-        beats = Beats(job.name, folder)
-        beats.begin(f"Kafka at {settings.cluster.servers} is asked for its topics")
+    with folder.application_lock():
+        folder.discard_leftovers()
+        heartbeat = HeartbeatWriter(job.name, folder)
+        heartbeat.begin_phase(f"Kafka at {settings.cluster.servers} is asked for its topics")
         try:
-            while not _runs_to_its_end(job, settings, folder, beats):
-                beats.begin("its topic has got more partitions")
+            while not _run_until_grown(job, settings, folder, heartbeat):
+                heartbeat.begin_phase("its topic has got more partitions")
         except BaseException as error:
-            beats.beat("failed", str(error).partition("\n")[0] or type(error).__name__)
+            heartbeat.write("failed", str(error).partition("\n")[0] or type(error).__name__)
             raise
-        beats.beat("stopped", beats.lapsed)
+        heartbeat.write("stopped", heartbeat.lapse_reason)
         logger.info("%s: stopped", job.name)
 
 
-def _runs_to_its_end(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) -> bool:
-    """Run a job as long as its topic has as many partitions as it began with; False if there are more by now."""
+def _run_until_grown(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: HeartbeatWriter) -> bool:
+    """Run a job while its topic has as many partitions as at the start; returns False if it has more now."""
     try:
-        _run(job, settings, folder, beats)
-    except TopicGrownError as grown:
-        logger.info("%s: %s: it goes on with all of them", job.name, grown)
+        _run(job, settings, folder, heartbeat)
+    except TopicGrownError as growth:
+        logger.info("%s: %s: it goes on with all of them", job.name, growth)
         return False
     return True
 
 
-def _run(job: Job, settings: StreamSettings, folder: JobFolder, beats: Beats) -> None:
-    with ExitStack() as leaving:
-        deadline = leaving.enter_context(Deadline(_ENDING_SECONDS))
-        log = leaving.enter_context(closing(Kafka(settings.cluster)))
-        log.create(job.opens, dated_here=True)
+def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: HeartbeatWriter) -> None:
+    with ExitStack() as exit_stack:
+        deadline = exit_stack.enter_context(Deadline(_CLOSE_SECONDS))
+        log = exit_stack.enter_context(closing(Kafka(settings.cluster)))
+        log.create(job.client_topics, log_append_time=True)
         units = log.units(job.topic)
-        beats.begin("topics of its own are created")
+        heartbeat.begin_phase("topics of its own are created")
         topics = topics_of_stages(job, units)
         log.create(topics)
-        if job.dead in topics:
-            log.grow(job.dead, topics[job.dead])
-        check_sizes(job, units, log)
+        if job.dead_letters in topics:
+            log.grow(job.dead_letters, topics[job.dead_letters])
+        check_parallelism(job, units, log)
         job.prepare(folder)
         settings.make_folders()
-        stages = running_stages(job, units, settings)
-        chosen = Settings(sync_patience=_PATIENCE)  # a stop does not wait for ever for the under-store
-        platform = open_platform(chosen, runner=NoRunner(), who=f"stream {job.name}")
-        leaving.callback(platform.close)
-        states = SavedStates(platform)
+        stages = make_stages(job, units, settings)
+        platform_settings = Settings(
+            sync_timeout=_SYNC_TIMEOUT_SECONDS
+        )  # a stop does not wait forever for the under-store
+        platform = open_platform(platform_settings, runner=NoRunner(), actor=f"stream {job.name}")
+        exit_stack.callback(platform.close)
+        checkpoints = CheckpointStore(platform)
         for stage in stages:
-            beats.begin(f"states of {stage.name} are looked for")
+            heartbeat.begin_phase(f"states of {stage.name} are looked for")
             for unit in range(stage.units):
-                stage.versions(unit).tidy()
-            check_known(stage, stage.units, log, states.newest)
+                stage.state_store(unit).vacuum()
+            check_states_planned(stage, stage.units, log, checkpoints.newest)
         for stage in stages:
-            beats.begin(f"states of {stage.name} are made complete")
-            for found in recover(stage, log, states.fetch):
-                beats.rebuilt.append(f"{found.stage}[{found.unit}]: {found.rounds} rounds after {found.base[1]}")
-                beats.begin(f"state rebuilt: {beats.rebuilt[-1]}")
-                with about(stage=stage.name, unit=found.unit, round=found.base[1] + found.rounds):
-                    logger.info("state rebuilt: %s", beats.rebuilt[-1])
-        beats.stages = stages
-        here = [stage for stage in stages if not stage.apart]
-        queries = leaving.enter_context(_queries(job, here, folder, settings, beats.begin))
-        beats.begin("all else beside its stages is started")
-        upkeep = Upkeep(folder, stages, platform, settings.cluster, settings.stream_save)
+            heartbeat.begin_phase(f"states of {stage.name} are made complete")
+            for recovered in recover(stage, log, checkpoints.fetch):
+                heartbeat.recovered.append(
+                    f"{recovered.stage}[{recovered.unit}]: {recovered.rounds} rounds after {recovered.base[1]}"
+                )
+                heartbeat.begin_phase(f"state rebuilt: {heartbeat.recovered[-1]}")
+                with log_context(stage=stage.name, unit=recovered.unit, round=recovered.base[1] + recovered.rounds):
+                    logger.info("state rebuilt: %s", heartbeat.recovered[-1])
+        heartbeat.stages = stages
+        own_stages = [stage for stage in stages if not stage.in_second_application]
+        queries = exit_stack.enter_context(_queries(job, own_stages, folder, settings, heartbeat.begin_phase))
+        heartbeat.begin_phase("all else beside its stages is started")
+        checkpointer = Checkpointer(folder, stages, platform, settings.cluster, settings.stream_checkpoint_interval)
         regulation = _regulation(job, folder, stages, settings)
         partitions = PartitionWatch(job.topic, units, settings.cluster)
-        own = job.services(ServiceContext(folder, stages, settings))
-        services = [leaving.enter_context(service) for service in (upkeep, regulation, partitions, *own)]
-        beats.services = services
-        monitor = Monitor(MonitoringSettings(), platform.meter)
-        apart = leaving.enter_context(Apart(job.name)) if any(stage.apart for stage in stages) else None
+        job_services = job.services(ServiceContext(folder, stages, settings))
+        services = [
+            exit_stack.enter_context(service) for service in (checkpointer, regulation, partitions, *job_services)
+        ]
+        heartbeat.services = services
+        monitor = Monitor(MonitoringSettings(), platform.metrics_reporter)
+        second_application = (
+            exit_stack.enter_context(SecondApplication(job.name))
+            if any(stage.in_second_application for stage in stages)
+            else None
+        )
 
-        def beat() -> None:
-            if apart is not None:
-                apart.check()
+        def tick() -> None:
+            if second_application is not None:
+                second_application.check()
             for service in services:
                 service.check()
-            beats.beat("running", next((service.trouble for service in services if service.trouble), ""))
-            if platform.meter.listens:
+            heartbeat.write("running", next((service.last_error for service in services if service.last_error), ""))
+            if platform.metrics_reporter.is_enabled:
                 now = time.time()
-                monitor.tell(look(job.name, folder, now), now)
-            end_if_abandoned(beats, time.time())
+                monitor.export(read_status(job.name, folder, now), now)
+            stop_if_abandoned(heartbeat, time.time())
 
         with deadline.after():
-            _watch(queries, folder, beat)
+            _watch(queries, folder, tick)
 
 
-def end_if_abandoned(beats: Beats, now: float) -> None:
-    """Let an application come to rest, whose lease has run out; raises `StreamError` where its rounds do not."""
-    if abandoned(beats.folder, now) and not beats.folder.stop_file.exists():
-        beats.lapsed = "nobody has renewed its lease"
-        beats.folder.ask_to_stop()
-    if abandoned(beats.folder, now - _RESTING_SECONDS):
-        raise StreamError(f"{beats.job}: nobody has renewed its lease, and its rounds do not come to rest")
+def stop_if_abandoned(heartbeat: HeartbeatWriter, now: float) -> None:
+    """Stop an application whose lease has expired; raises `StreamError` if its rounds do not end."""
+    if is_abandoned(heartbeat.folder, now) and not heartbeat.folder.stop_file.exists():
+        heartbeat.lapse_reason = "nobody has renewed its lease"
+        heartbeat.folder.request_stop()
+    if is_abandoned(heartbeat.folder, now - _DRAIN_SECONDS):
+        raise StreamError(f"{heartbeat.job}: nobody has renewed its lease, and its rounds do not come to rest")
 
 
 def _regulation(
-    job: Job, folder: JobFolder, stages: Sequence[Stage], settings: StreamSettings, *, apart: bool = False
-) -> Regulation:
-    """The back-pressure of the stages that run in this application, of all `stages` of the job."""
+    job: Job,
+    folder: JobFolder,
+    stages: Sequence[Stage],
+    settings: StreamSettings,
+    *,
+    in_second_application: bool = False,
+) -> BackpressureService:
+    """Return the back-pressure service for the stages that run in this application, given all `stages` of the job."""
 
-    def open_channel(control: Control, stages: Collection[str]) -> Channel:
-        if control is Control.KAFKA:
+    def open_channel(control: ChannelKind, stages: Collection[str]) -> Channel:
+        if control is ChannelKind.KAFKA:
             return ControlTopic(settings.cluster, job.name, stages)
-        from springline.spark_jobs.streaming.backpressure.zookeeper import ZooKeeper  # few jobs need its client
+        from springline.spark_jobs.streaming.backpressure.zookeeper import ZooKeeperChannel  # few jobs need its client
 
-        return ZooKeeper(settings.zookeeper, job.name, stages)
+        return ZooKeeperChannel(settings.zookeeper, job.name, stages)
 
-    return Regulation(Regulator(job.backpressure, folder, stages, settings.stream_tasks, open_channel, apart=apart))
+    return BackpressureService(
+        Regulator(
+            job.backpressure, folder, stages, settings.stream_tasks_per_stage, open_channel, apart=in_second_application
+        )
+    )
 
 
-def run_apart(job: Job, settings: StreamSettings) -> None:
-    """Run the stages of a job that are apart, beside its application that has started this process, until that ends."""
+def run_second_application(job: Job, settings: StreamSettings) -> None:
+    """Run the stages of a job's second application, until the application that started this process ends."""
     folder, parent = settings.folder(job.name), os.getppid()
     with closing(Kafka(settings.cluster)) as log:
-        stages = running_stages(job, log.units(job.topic), settings)
+        stages = make_stages(job, log.units(job.topic), settings)
 
-    def beat() -> None:
+    def tick() -> None:
         if os.getppid() != parent:
             raise StreamError(f"{job.name}: its application has ended")
         regulation.check()
 
     with (
-        Deadline(_ENDING_SECONDS) as deadline,
-        _queries(job, [stage for stage in stages if stage.apart], folder, settings, logger.info) as queries,
-        _regulation(job, folder, stages, settings, apart=True) as regulation,
+        Deadline(_CLOSE_SECONDS) as deadline,
+        _queries(
+            job, [stage for stage in stages if stage.in_second_application], folder, settings, logger.info
+        ) as queries,
+        _regulation(job, folder, stages, settings, in_second_application=True) as regulation,
         deadline.after(),
     ):
-        _watch(queries, folder, beat)
+        _watch(queries, folder, tick)
 
 
 @contextmanager
 def _queries(
     job: Job, stages: Sequence[Stage], folder: JobFolder, settings: StreamSettings, begin_phase: Callable[[str], None]
 ) -> Iterator[Sequence[StageQuery]]:
-    """A query a stage, in a session of their own."""
+    """Start a query per stage, in one Spark session."""
     begin_phase(f"Spark is being started on {settings.stream_master}")
-    session = session_of(job.name, settings, {stage.module for stage in stages})
+    session = open_session(job.name, settings, {stage.module for stage in stages})
     try:
-        tasks = [min(settings.stream_tasks, stage.units) for stage in stages]
-        seconds = SECONDS if has_slots(session, sum(tasks), begin_phase) else 0
+        tasks = [min(settings.stream_tasks_per_stage, stage.units) for stage in stages]
+        seconds = TASK_LOOP_SECONDS if has_slots(session, sum(tasks), begin_phase) else 0
         begin_phase("its stages are being started")
         queries = []
         for stage in stages:
-            contents = {name: str(folder.path / file) for name, file in stage.contents.items()}
-            watched = Watched(contents, [str(folder.path / hold) for hold in stage.holds])
-            begin = partial(
-                start, session, stage, settings.cluster, watched,
-                units=stage.units, tasks=settings.stream_tasks, seconds=seconds,
-                latest=job.latest and not stage.inside,
+            broadcast_files = {name: str(folder.path / file) for name, file in stage.broadcast_files.items()}
+            watched_files = WatchedFiles(broadcast_files, [str(folder.path / hold) for hold in stage.hold_files])
+            start_stage = partial(
+                start_query, session, stage, settings.cluster, watched_files,
+                units=stage.units, tasks=settings.stream_tasks_per_stage, seconds=seconds,
+                latest=job.latest and not stage.reads_own_job,
             )  # fmt: skip
-            queries.append(StageQuery(begin))
+            queries.append(StageQuery(start_stage))
         yield queries
     finally:
         session.stop()
 
 
-def _watch(queries: Sequence[StageQuery], folder: JobFolder, beat: Callable[[], None]) -> None:
-    """Beat until a query ends, or until all have come to rest after the job was asked to stop."""
-    resting = 0
-    while resting < 2:
+def _watch(queries: Sequence[StageQuery], folder: JobFolder, on_tick: Callable[[], None]) -> None:
+    """Write heartbeats until a query fails, or until all queries are idle after the job was asked to stop."""
+    resting_polls = 0
+    while resting_polls < 2:
         for query in queries:
             query.check()
-        beat()
-        time.sleep(_BEAT_SECONDS)
+        on_tick()
+        time.sleep(_HEARTBEAT_SECONDS)
         moving = not folder.stop_file.exists() or any(query.is_busy for query in queries)
-        resting = 0 if moving else resting + 1
+        resting_polls = 0 if moving else resting_polls + 1
     for query in queries:
         query.stop()

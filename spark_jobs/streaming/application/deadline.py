@@ -1,4 +1,4 @@
-"""A bound on how long an application takes to end: what it closes may wait for servers that are gone."""
+"""A time limit for the end of an application, since closing its resources may block on servers that do not answer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from springline.spark_jobs.streaming.runtime.thread_dump import ask_for_stacks
+from springline.spark_jobs.streaming.runtime.thread_dump import request_thread_dump
 
 logger = logging.getLogger("springline.stream")
 
 
 class Deadline:
-    """Kills this process, and all that it has started, where its context is still open so many seconds later."""
+    """Kills this process, and all that it has started, if its context is still open after `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self._timer = threading.Timer(seconds, _kill, (seconds,))
@@ -30,7 +30,7 @@ class Deadline:
 
     @contextmanager
     def after(self) -> Iterator[None]:
-        """The seconds count from the end of this context, however it ends."""
+        """Start the timer at the end of this context, however it ends."""
         try:
             yield
         finally:
@@ -39,7 +39,7 @@ class Deadline:
 
 def _kill(seconds: float) -> None:
     logger.error("it has not ended within %g s, and is killed; where each thread is:", seconds)
-    ask_for_stacks(os.getpid())
+    request_thread_dump(os.getpid())
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Monitors a job from its folder: tells its gauges, and judges the rules of alerts over them."""
+"""Monitors a job from its folder: exports its gauges, and evaluates the alert rules."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from springline.persistence.errors import AlertRulesError
-from springline.persistence.monitoring.alerts import Alerts
-from springline.persistence.monitoring.metric import Meter, Reading, by_name
+from springline.persistence.monitoring.alerts import AlertEvaluator
+from springline.persistence.monitoring.metric import MetricSample, MetricsReporter, by_name
 from springline.persistence.monitoring.rules import read_rules
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.spark_jobs.streaming.application.metrics import GIVEN_UP, METRICS, readings
-from springline.spark_jobs.streaming.application.status import Seen
+from springline.spark_jobs.streaming.application.status import JobStatus
 
 _JUDGE_SECONDS = 10.0
 
@@ -20,48 +20,50 @@ logger = logging.getLogger("springline.alerts")
 
 
 class Monitor:
-    """For who supervises a job.
+    """Monitors a job on behalf of its supervisor.
 
-    Where the settings name a collector, an application that lives tells its gauges itself. Nothing that goes wrong here
-    stops anybody.
+    If the settings name a collector, a running application exports its own gauges. Errors here stop neither the
+    supervisor nor the job.
     """
 
-    def __init__(self, settings: MonitoringSettings, meter: Meter) -> None:
+    def __init__(self, settings: MonitoringSettings, meter: MetricsReporter) -> None:
         self._settings = settings
         self._meter = meter
         self._judged_at = float("-inf")
-        self._trouble = ""
+        self._last_error = ""
 
-    def tell(self, seen: Seen, now: float) -> None:
-        """Tell the gauges; for the application itself."""
-        with self._going_on(seen):
-            self._meter.read_out(readings(seen, now))
+    def export(self, status: JobStatus, now: float) -> None:
+        """Export the gauges; called by the application itself."""
+        with self._logging_errors(status):
+            self._meter.report_all(readings(status, now))
 
-    def note(self, seen: Seen, now: float, *, given_up: bool = False) -> None:
-        """Tell and judge, every ten seconds at most."""
-        lives = seen.state in ("starting", "running")
-        if lives and now - self._judged_at < _JUDGE_SECONDS:
+    def evaluate(self, status: JobStatus, now: float, *, given_up: bool = False) -> None:
+        """Export metrics and evaluate the alert rules, at most every ten seconds."""
+        is_alive = status.state in ("starting", "running")
+        if is_alive and now - self._judged_at < _JUDGE_SECONDS:
             return
         self._judged_at = now
-        with self._going_on(seen):
-            gauges = readings(seen, now)
-            found = [*gauges, Reading(GIVEN_UP, float(given_up), {"job": seen.job})]
-            if not lives or not self._settings.metrics:
-                self._meter.read_out(found)
+        with self._logging_errors(status):
+            gauges = readings(status, now)
+            samples = [*gauges, MetricSample(GIVEN_UP, float(given_up), {"job": status.job})]
+            if not is_alive or not self._settings.otlp_endpoint:
+                self._meter.report_all(samples)
             rules = read_rules(self._settings.rules, by_name(METRICS))
-            alerts = Alerts(self._settings.alerts_folder, f"stream-{seen.job}", actor=f"DAG of the stream {seen.job}")
-            alerts.judge(rules, found, self._meter, now)
+            alerts = AlertEvaluator(
+                self._settings.alerts_folder, f"stream-{status.job}", actor=f"DAG of the stream {status.job}"
+            )
+            alerts.evaluate(rules, samples, self._meter, now)
 
     @contextmanager
-    def _going_on(self, seen: Seen) -> Iterator[None]:
-        """What goes wrong inside, such as wrong rules or a full disk, is logged, once; the stream goes on."""
-        trouble = ""
+    def _logging_errors(self, status: JobStatus) -> Iterator[None]:
+        """Log errors inside the context, such as invalid rules or a full disk, once each; the stream continues."""
+        message = ""
         try:
             yield
         except (AlertRulesError, OSError) as error:
-            trouble = str(error)
+            message = str(error)
         except Exception as error:
-            trouble = f"{type(error).__name__}: {error}"
-        if trouble and trouble != self._trouble:
-            logger.error("%s is not monitored: %s", seen.job, trouble)
-        self._trouble = trouble
+            message = f"{type(error).__name__}: {error}"
+        if message and message != self._last_error:
+            logger.error("%s is not monitored: %s", status.job, message)
+        self._last_error = message

@@ -1,4 +1,4 @@
-"""An application of a job with all the processes that it has started: found, and sent signals, and nobody else."""
+"""Finds the application of a job with all processes that it has started, and sends signals to exactly these."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from contextlib import suppress
 
 import psutil
 
-from springline.spark_jobs.streaming.application.status import Seen
+from springline.spark_jobs.streaming.application.status import JobStatus
 
-_TOLERANCE = 1.0  # seconds; the clock's rounding
+_TOLERANCE = 1.0  # seconds, for rounding of the clock
 
 
-def application_of(seen: Seen) -> psutil.Process | None:
-    """The process that a job's application is; None where it has ended, though another one may have its id by now."""
+def application_of(status: JobStatus) -> psutil.Process | None:
+    """Return the process of a job's application; None if it has ended, even if another process has its id now."""
     with suppress(psutil.Error):
-        if seen.pid is not None and seen.began is not None:
-            process = psutil.Process(seen.pid)
-            return process if process.create_time() <= seen.began + _TOLERANCE and is_alive(process) else None
+        if status.pid is not None and status.started_at is not None:
+            process = psutil.Process(status.pid)
+            return process if process.create_time() <= status.started_at + _TOLERANCE and is_alive(process) else None
     return None
 
 
 def family_of(application: psutil.Process) -> set[psutil.Process]:
-    """The application and all that it has started: its children, and whatever is in the session that it opened.
+    """Return the application and all that it has started: its descendants, and all processes of its session.
 
-    Spark's Python workers have a process group of their own, and lose their parent with the JVM.
+    Spark's Python workers have their own process group, and lose their parent with the JVM.
     """
     family = {application}
     with suppress(psutil.Error):
@@ -39,7 +39,7 @@ def family_of(application: psutil.Process) -> set[psutil.Process]:
 
 
 def send(number: signal.Signals, family: Collection[psutil.Process]) -> None:
-    """Send a signal to each of these processes, to a group as a whole where one of them leads it; to no other one."""
+    """Send a signal to each of these processes, and to a process group as a whole if its leader is one of them."""
     ids = {process.pid for process in family}
     signalled: set[int] = set()
     for process in family:
@@ -53,7 +53,7 @@ def send(number: signal.Signals, family: Collection[psutil.Process]) -> None:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether it has not ended; one that waits only to be reaped has."""
+    """Return whether a process has not ended; a zombie has ended."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:

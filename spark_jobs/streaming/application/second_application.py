@@ -1,7 +1,7 @@
-"""Stages of a job in a second Spark application: a topology may cross several.
+"""Runs stages of a job in a second Spark application, since a topology may span several.
 
-The job's application starts the other one and looks after it. Where either ends, so does the other, and whoever keeps
-the job running starts both again.
+The job's application starts and supervises the other one. If either ends, so does the other, and the supervisor of the
+job restarts both.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Self
 
 from springline.spark_jobs.streaming.errors import StreamError
 
-_PATIENCE = 60.0  # seconds until it has ended by itself
+_TIMEOUT_SECONDS = 60.0  # seconds to wait for its end before it is killed
 
 
-class Apart:
-    """The other application of a job, in the same process group: whoever ends the one with all it started ends both."""
+class SecondApplication:
+    """The second application of a job, in the same process group: killing one with its family kills both."""
 
     def __init__(self, job: str) -> None:
         self._job = job
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        command = [sys.executable, *sys.orig_argv[1:], "--apart"]  # as this one was started
+        command = [sys.executable, *sys.orig_argv[1:], "--apart"]  # with the command line of this one
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         return self
 
     def check(self) -> None:
-        """Raises `StreamError` where it has failed; it ends without when the job is asked to stop."""
+        """Raise `StreamError` if it has failed; ending after the job was asked to stop is no failure."""
         assert self._process is not None
         if self._process.poll():
             raise StreamError(f"{self._job}: the application of its stages apart has failed; the log tells why")
@@ -37,12 +37,12 @@ class Apart:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait until it has ended; where the job has failed, it does not wait."""
+        """Wait until it has ended; if the job has failed, kill it."""
         assert self._process is not None
         if kind is not None:
             self._process.kill()
         try:
-            self._process.wait(_PATIENCE)
+            self._process.wait(_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -1,4 +1,4 @@
-"""The way of an application until it works: what it waits for, whether it gets on, and when that is given up."""
+"""Waits for the start of an application: detects progress, and decides when to give up."""
 
 from __future__ import annotations
 
@@ -6,95 +6,100 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from springline.spark_jobs.streaming.application.status import Seen, look
-from springline.spark_jobs.streaming.application.stop import living
+from springline.spark_jobs.streaming.application.status import JobStatus, read_status
+from springline.spark_jobs.streaming.application.stop import running_folders
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 
-_LOOK_SECONDS = 0.2
-_SAY_SECONDS = 10.0  # between two lines
+_POLL_SECONDS = 0.2
+_SAY_SECONDS = 10.0  # between two status lines
 _TAIL_BYTES = 4096
 
 
 @dataclass
 class Startup:
-    """What was seen of a start, and since when nothing has changed; times in seconds of any one clock."""
+    """Observed progress of a start, and the time of the last progress, in seconds of any one clock."""
 
-    patience: float
+    timeout: float
     progress: object = None
     progress_at: float = 0.0
-    ended_looks: int = 0  # in a row: between two of its files an application may seem to have ended once
+    ended_polls: int = 0  # in a row: between writing two of its files, an application may appear ended once
 
-    def wait_for(self, seen: Seen, now: float) -> str:
-        """What is still waited for, in words; empty once it works. Raises `StreamError` where waiting is in vain.
+    def wait_for(self, status: JobStatus, now: float) -> str:
+        """Return what is still waited for, as text; empty once the job runs. Raises `StreamError` if the start has
+        failed.
 
-        The patience is for silence: it begins anew with each phase, each state that is rebuilt, each round.
+        The timeout is for lack of progress: it restarts with each phase, each rebuilt state, each round.
         """
-        if seen.works:
+        if status.is_ready:
             return ""
-        rounds = tuple((stage, told["round"], told["at"]) for stage, told in sorted(seen.stages.items()))
-        progress = (seen.state in ("running", "silent"), seen.pid, seen.phase, rounds)
+        rounds = tuple((stage, fields["round"], fields["at"]) for stage, fields in sorted(status.stages.items()))
+        progress = (status.state in ("running", "silent"), status.pid, status.phase, rounds)
         if progress != self.progress:
             self.progress, self.progress_at = progress, now
-        lives = seen.pid is not None or seen.state == "starting"
-        self.ended_looks = 0 if lives else self.ended_looks + 1
-        if self.ended_looks > 1:
-            raise StreamError(f"it has ended: {seen.error or f'it is {seen.state}'}")
-        waits = _say_wait(seen)
-        if (silent := now - self.progress_at) > self.patience:
+        is_alive = status.pid is not None or status.state == "starting"
+        self.ended_polls = 0 if is_alive else self.ended_polls + 1
+        if self.ended_polls > 1:
+            raise StreamError(f"it has ended: {status.error or f'it is {status.state}'}")
+        waits = _describe_wait(status)
+        if (silent := now - self.progress_at) > self.timeout:
             raise StreamError(f"{waits}, and nothing has changed for {silent:.0f} s")
         return waits
 
 
 def start_and_wait(
-    job: str, folder: JobFolder, patience: float, say: Callable[[str], None], launch: Callable[[str, JobFolder], object]
-) -> Seen:
-    """Start a job that does not live, wait until it works, and say now and then what for.
+    job: str, folder: JobFolder, timeout: float, say: Callable[[str], None], launch: Callable[[str, JobFolder], object]
+) -> JobStatus:
+    """Start a job that is not running and wait until it runs, reporting through `say` now and then what it waits for.
 
-    Raises `StreamError`, with the job's log, where that is in vain.
+    Raises `StreamError`, with the job's log file, if the start has failed.
     """
     logged = folder.log_file.stat().st_size if folder.log_file.exists() else 0
-    before = None
-    if not living([folder]):
-        before = (folder.heartbeat() or {}).get("began")
+    earlier_start = None
+    if not running_folders([folder]):
+        earlier_start = (folder.heartbeat() or {}).get("started_at")
         launch(job, folder)
-    startup = Startup(patience)
+    startup = Startup(timeout)
     said, said_at = "", time.monotonic()
     try:
-        while waits := startup.wait_for(seen := _look(job, folder, before), time.monotonic()):
+        while waits := startup.wait_for(status := _read_new_status(job, folder, earlier_start), time.monotonic()):
             if waits != said and time.monotonic() - said_at > _SAY_SECONDS:
                 say(f"{job}: {waits} …")
                 said, said_at = waits, time.monotonic()
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
     except StreamError as error:
         last = _last_line(folder, logged)
         raise StreamError(
             f"{job}: {error}; its log: {folder.log_file}{f', which ends: {last}' if last else ''}"
         ) from None
-    return seen
+    return status
 
 
-def _look(job: str, folder: JobFolder, before: float | None) -> Seen:
-    """Look at the job; of one that has ended and told nothing, what the one before has told says nothing."""
-    seen = look(job, folder, time.time())
-    if seen.pid is None and before is not None and (folder.heartbeat() or {}).get("began") == before:
-        return Seen(job, "dead", "before it told anything")
-    return seen
+def _read_new_status(job: str, folder: JobFolder, earlier_start: float | None) -> JobStatus:
+    """Return the status of the job, ignoring the heartbeat of the application before the one that was just started."""
+    status = read_status(job, folder, time.time())
+    if (
+        status.pid is None
+        and earlier_start is not None
+        and (folder.heartbeat() or {}).get("started_at") == earlier_start
+    ):
+        return JobStatus(job, "dead", "before it told anything")
+    return status
 
 
-def _say_wait(seen: Seen) -> str:
-    """What an application waits for that lives, or what its stages do."""
-    if seen.phase:
-        return f"starting: {seen.phase}"
-    if seen.state in ("starting", "silent", "running") and not seen.stages:
-        return f"it is {seen.state}"
-    began = seen.began or 0.0
-    first = [stage for stage, told in seen.stages.items() if told["at"] <= began]
-    return f"it runs, and the first round of {', '.join(first)} has not ended" if first else f"it is {seen.state}"
+def _describe_wait(status: JobStatus) -> str:
+    """Describe what a running application waits for, or what its stages do."""
+    if status.phase:
+        return f"starting: {status.phase}"
+    if status.state in ("starting", "silent", "running") and not status.stages:
+        return f"it is {status.state}"
+    began = status.started_at or 0.0
+    first = [stage for stage, fields in status.stages.items() if fields["at"] <= began]
+    return f"it runs, and the first round of {', '.join(first)} has not ended" if first else f"it is {status.state}"
 
 
 def _last_line(folder: JobFolder, offset: int) -> str:
-    """The last line that was logged since the log had so many bytes; empty where there is none."""
+    """Return the last line logged after byte `offset` of the log; empty if there is none."""
     try:
         with folder.log_file.open("rb") as log:
             log.seek(max(offset, log.seek(0, 2) - _TAIL_BYTES))

@@ -1,4 +1,4 @@
-"""How a job is, as anybody can see it: its heartbeat, and whether its application lives."""
+"""The status of a job: its heartbeat, and whether its application is alive."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ SILENT_SECONDS = 15.0  # without a heartbeat
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A job at a moment.
+class JobStatus:
+    """The status of a job at a moment.
 
-    `state` is starting, running, silent (it lives, and has not beaten for `SILENT_SECONDS`), stopped, failed, dead (it
-    lives no more, and did not say why) or never started; of one that is stopped, `error` is why, where nobody has
-    asked for it. `began` is when it was started, and `beaten` when it told how it is, in seconds since 1970; a stage is
-    held where it is to plan nothing for now.
-    `phase` is what it does or waits for while it is starting.
-    `tracking` is how its records are, where they are tracked (`tracking/monitor.py`), `backpressure` how full its
-    queues are, and who throttles whom (`backpressure/regulator.py`), `routing` how even the loads of a join's units are
-    (`join/rebalance.py`).
+    `state` is starting, running, silent (alive, but without a heartbeat for `SILENT_SECONDS`), stopped, failed, dead
+    (it has ended without reporting why) or never started; for a stopped job, `error` is the reason if nobody asked it
+    to stop. `started_at` is when it was started, and `heartbeat_at` the time of its last heartbeat, in seconds since
+    1970. `phase` is what it does or waits for while it is starting. A stage is paused while no rounds are planned.
+    `tracking` is the status of record tracking, if enabled (`tracking/monitor.py`), `backpressure` the queue sizes and
+    throttles (`backpressure/regulator.py`), `routing` the load balance of a join's units (`join/rebalance.py`).
     """
 
     job: str
     state: str
     error: str = ""
-    began: float | None = None
-    beaten: float = 0.0
+    started_at: float | None = None
+    heartbeat_at: float = 0.0
     stages: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     pid: int | None = None
     tracking: Mapping[str, Any] = field(default_factory=dict)
@@ -38,32 +36,53 @@ class Seen:
     routing: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def works(self) -> bool:
-        """Whether it runs, and every stage has ended a round since it was started."""
-        began = self.began or 0.0
+    def is_ready(self) -> bool:
+        """Whether it runs, and every stage has completed a round since it was started."""
+        began = self.started_at or 0.0
         return self.state == "running" and bool(self.stages) and all(s["at"] > began for s in self.stages.values())
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return asdict(self)
 
 
-def look(job: str, folder: JobFolder, now: float) -> Seen:
-    """Look at a job; `now` in seconds since 1970."""
-    beat = folder.heartbeat()
-    lives = folder.runs()
-    if not lives and (coming := folder.coming()) is not None:
-        stages = beat["stages"] if beat else {}
-        return Seen(job, "starting", began=coming.at, stages=stages, pid=coming.pid, phase="its code is being loaded")
-    if beat is None:
-        return Seen(job, "starting" if lives else "never started")
-    state = beat["state"]
+def read_status(job: str, folder: JobFolder, now: float) -> JobStatus:
+    """Return the status of a job; `now` in seconds since 1970."""
+    heartbeat = folder.heartbeat()
+    is_alive = folder.is_running()
+    if not is_alive and (starting := folder.starting_process()) is not None:
+        stages = heartbeat["stages"] if heartbeat else {}
+        return JobStatus(
+            job,
+            "starting",
+            started_at=starting.started_at,
+            stages=stages,
+            pid=starting.pid,
+            phase="its code is being loaded",
+        )
+    if heartbeat is None:
+        return JobStatus(job, "starting" if is_alive else "never started")
+    state = heartbeat["state"]
     if state in ("starting", "running"):
-        if not lives:
+        if not is_alive:
             state = "dead"
-        elif now - beat["at"] > SILENT_SECONDS:
+        elif now - heartbeat["at"] > SILENT_SECONDS:
             state = "silent"
-    began, pid, at = (beat["began"], beat["pid"], beat["at"]) if lives else (None, None, 0.0)
-    tracking, backpressure, routing = (beat.get(name, {}) for name in ("tracking", "backpressure", "routing"))
-    phase = beat.get("phase", "") if lives else ""
-    return Seen(job, state, beat["error"], began, at, beat["stages"], pid, tracking, backpressure, phase, routing)
+    started_at, pid, heartbeat_at = (
+        (heartbeat["started_at"], heartbeat["pid"], heartbeat["at"]) if is_alive else (None, None, 0.0)
+    )
+    tracking, backpressure, routing = (heartbeat.get(name, {}) for name in ("tracking", "backpressure", "routing"))
+    phase = heartbeat.get("phase", "") if is_alive else ""
+    return JobStatus(
+        job,
+        state,
+        heartbeat["error"],
+        started_at,
+        heartbeat_at,
+        heartbeat["stages"],
+        pid,
+        tracking,
+        backpressure,
+        phase,
+        routing,
+    )

@@ -1,8 +1,8 @@
-"""Keeps a job's application running within limits: decides from what is seen, then starts it or ends it.
+"""Keeps a job's application running within limits: decides from its status, then starts or kills it.
 
-There is one application a job: whoever starts a second one is refused by the lock in the job's folder, and one on
-another machine is fenced off by Kafka. An application that is supervised ends by itself at a round's boundary when
-nobody has renewed its lease for long: then its DAG run is gone, or comes back late and starts it again.
+A job has one application: the lock in the job's folder refuses a second one, and Kafka fences one on another machine. A
+supervised application ends by itself after a round if its lease has expired: its DAG run has ended, or comes back late
+and starts it again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from enum import StrEnum
 
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.application.process_family import application_of, family_of, send
-from springline.spark_jobs.streaming.application.status import Seen
+from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
-from springline.spark_jobs.streaming.runtime.thread_dump import ask_for_stacks
+from springline.spark_jobs.streaming.runtime.thread_dump import request_thread_dump
 
 LEASE = "SPRINGLINE_STREAM_LEASE"  # seconds; in the environment of an application that is supervised
 _DOUBLINGS = 2
@@ -28,25 +28,25 @@ _DOUBLINGS = 2
 
 @dataclass(frozen=True)
 class Limits:
-    """When a job is given up: more than `restarts` within `within` seconds; and when it is thought stuck.
+    """When to give up a job: after more than `restarts` starts within `window_seconds`; and when to consider it stuck.
 
-    An application that has not beaten, or of which a stage has ended no round though nothing holds it, for `silent`
-    seconds is ended and started again: a stage without messages ends one every second. One that was started again
-    lately gets twice as long, then four times: where a machine is too busy, starting only adds to that.
+    An application without a heartbeat, or with a stage that is not paused and has not completed a round, for
+    `silence_seconds` seconds is killed and restarted: a stage without messages completes a round every second. After
+    recent restarts the timeout is doubled, then quadrupled: on an overloaded machine, restarts only add load.
     """
 
     restarts: int = 5
-    within: float = 600.0
-    silent: float = 120.0
+    window_seconds: float = 600.0
+    silence_seconds: float = 120.0
 
-    def lately(self, starts: Sequence[float], now: float) -> int:
-        """How many of the starts count still."""
-        return sum(start > now - self.within for start in starts)
+    def recent_starts(self, starts: Sequence[float], now: float) -> int:
+        """Return how many of the starts are within the window."""
+        return sum(start > now - self.window_seconds for start in starts)
 
-    def patience(self, starts: Sequence[float], now: float) -> float:
-        """Seconds after which a job that was started then is thought stuck."""
-        again = max(0, self.lately(starts, now) - 1)
-        return self.silent * (1 << min(again, _DOUBLINGS))
+    def silence_timeout(self, starts: Sequence[float], now: float) -> float:
+        """Return the seconds without progress after which a job with these starts is considered stuck."""
+        recent_restarts = max(0, self.recent_starts(starts, now) - 1)
+        return self.silence_seconds * (1 << min(recent_restarts, _DOUBLINGS))
 
 
 @dataclass(frozen=True)
@@ -60,58 +60,64 @@ class _Starts:
 _STARTS: Codec[_Starts] = Codec(_Starts, 1, "the starts of a job", "remove the file, and they are counted anew")
 
 
-class Verdict(StrEnum):
-    """What is to be done with a job."""
+class SupervisorAction(StrEnum):
+    """What the supervisor does with a job."""
 
     WAIT = "wait"
     START = "start"
-    RESTART = "restart"  # end what hangs first
-    DONE = "done"
+    RESTART = "restart"  # kill the hanging application first
+    FINISHED = "done"
     GIVE_UP = "give up"
 
 
 @dataclass(frozen=True)
-class Decision:
-    """What is to be done with a job, and why, in words."""
+class SupervisorDecision:
+    """What the supervisor does with a job, and why, as text."""
 
-    verdict: Verdict
-    why: str
-
-
-def decide(seen: Seen, starts: Sequence[float], now: float, limits: Limits) -> Decision:
-    """What is to be done with a job that is wanted; `starts` are the times at which it was started for this run."""
-    if seen.state == "stopped" and not seen.error and starts:
-        return Decision(Verdict.DONE, "it was asked to stop")
-    if seen.state in ("starting", "running", "silent"):
-        still, what = _longest(seen, now)
-        if still > limits.patience(starts, now):
-            return _again(Verdict.RESTART, f"{what} for {still:.0f} s", starts, now, limits)
-        return Decision(Verdict.WAIT, f"it is {seen.state}{f': {seen.phase}' if seen.phase else ''}")
-    return _again(Verdict.START, seen.error or f"it is {seen.state}", starts, now, limits)
+    action: SupervisorAction
+    reason: str
 
 
-def _longest(seen: Seen, now: float) -> tuple[float, str]:
-    """For how many seconds the application, or the stage that has waited longest, has done nothing, and what."""
-    began = now if seen.began is None else seen.began
-    idle = [(now - max(began, seen.beaten), f"it has not beaten{f' ({seen.phase})' if seen.phase else ''}")]
-    if seen.state != "starting":
-        moved = {stage: max(began, told["at"]) for stage, told in seen.stages.items() if not told.get("held")}
-        idle += [(now - at, f"{stage} has ended no round") for stage, at in moved.items()]
+def decide_action(status: JobStatus, starts: Sequence[float], now: float, limits: Limits) -> SupervisorDecision:
+    """Decide what to do with a job that should run; `starts` are the times at which it was started for this DAG run."""
+    if status.state == "stopped" and not status.error and starts:
+        return SupervisorDecision(SupervisorAction.FINISHED, "it was asked to stop")
+    if status.state in ("starting", "running", "silent"):
+        idle_seconds, what = _longest_idle(status, now)
+        if idle_seconds > limits.silence_timeout(starts, now):
+            return _start_or_give_up(SupervisorAction.RESTART, f"{what} for {idle_seconds:.0f} s", starts, now, limits)
+        return SupervisorDecision(
+            SupervisorAction.WAIT, f"it is {status.state}{f': {status.phase}' if status.phase else ''}"
+        )
+    return _start_or_give_up(SupervisorAction.START, status.error or f"it is {status.state}", starts, now, limits)
+
+
+def _longest_idle(status: JobStatus, now: float) -> tuple[float, str]:
+    """Return the longest time in seconds without a heartbeat or a completed round, and of what."""
+    began = now if status.started_at is None else status.started_at
+    idle = [(now - max(began, status.heartbeat_at), f"it has not beaten{f' ({status.phase})' if status.phase else ''}")]
+    if status.state != "starting":
+        moved = {stage: max(began, fields["at"]) for stage, fields in status.stages.items() if not fields.get("paused")}
+        idle += [(now - moved_at, f"{stage} has ended no round") for stage, moved_at in moved.items()]
     return max(idle)
 
 
-def _again(verdict: Verdict, why: str, starts: Sequence[float], now: float, limits: Limits) -> Decision:
-    if (lately := limits.lately(starts, now)) > limits.restarts:
-        return Decision(Verdict.GIVE_UP, f"{why}; started {lately} times within {limits.within:g} s")
-    return Decision(verdict, why)
+def _start_or_give_up(
+    action: SupervisorAction, reason: str, starts: Sequence[float], now: float, limits: Limits
+) -> SupervisorDecision:
+    if (recent_starts := limits.recent_starts(starts, now)) > limits.restarts:
+        return SupervisorDecision(
+            SupervisorAction.GIVE_UP, f"{reason}; started {recent_starts} times within {limits.window_seconds:g} s"
+        )
+    return SupervisorDecision(action, reason)
 
 
 def launch(
     job: str, folder: JobFolder, *, lease: float = 0.0, environment: Mapping[str, str] = os.environ
 ) -> subprocess.Popen[bytes]:
-    """Start a job's application as a process of its own, that outlives the caller; `lease` seconds: supervised."""
+    """Start a job's application as a process that outlives the caller; with `lease` seconds, it is supervised."""
     folder.make()
-    renew(folder)
+    renew_lease(folder)
     with folder.log_file.open("ab") as log:
         application = subprocess.Popen(
             [sys.executable, "-m", "springline", "stream", "run", job],
@@ -121,27 +127,27 @@ def launch(
             stderr=log,
             start_new_session=True,
         )
-    folder.note_launch(application.pid)
+    folder.record_launch(application.pid)
     return application
 
 
-def end(seen: Seen, folder: JobFolder, *, patience: float = 20.0) -> None:
-    """Kill an application that hangs, with all that it started; where it hangs is in its log."""
-    application = application_of(seen)
-    if application is not None and (folder.runs() or folder.coming() is not None):
+def kill_application(status: JobStatus, folder: JobFolder, *, timeout: float = 20.0) -> None:
+    """Kill a hanging application and all that it has started, after dumping its stacks to its log."""
+    application = application_of(status)
+    if application is not None and (folder.is_running() or folder.starting_process() is not None):
         family = family_of(application)
-        ask_for_stacks(application.pid)
+        request_thread_dump(application.pid)
         send(signal.SIGKILL, family)
-    folder.await_end(patience)
+    folder.await_end(timeout)
 
 
-def renew(folder: JobFolder) -> None:
-    """Tell a supervised application that it is still wanted."""
+def renew_lease(folder: JobFolder) -> None:
+    """Renew the lease of a supervised application."""
     folder.lease_file.touch()
 
 
-def abandoned(folder: JobFolder, now: float) -> bool:
-    """Whether this process is a supervised application whose lease has run out, or is gone with its home."""
+def is_abandoned(folder: JobFolder, now: float) -> bool:
+    """Return whether this process is a supervised application whose lease has expired, or whose home was deleted."""
     lease = float(os.environ.get(LEASE, "0"))
     try:
         return bool(lease) and now - folder.lease_file.stat().st_mtime > lease
@@ -149,13 +155,13 @@ def abandoned(folder: JobFolder, now: float) -> bool:
         return True
 
 
-def starts_of(folder: JobFolder, run: str) -> list[float]:
-    """When the job was started for a run."""
-    told = read_value(folder.starts_file, _STARTS)
-    return list(told.starts) if told is not None and told.run == run else []
+def read_starts(folder: JobFolder, run: str) -> list[float]:
+    """Return when the job was started for a DAG run."""
+    stored = read_value(folder.starts_file, _STARTS)
+    return list(stored.starts) if stored is not None and stored.run == run else []
 
 
-def note_start(folder: JobFolder, run: str, at: float) -> None:
-    """Note that the job is started for a run."""
+def record_start(folder: JobFolder, run: str, started_at: float) -> None:
+    """Record a start of the job for a DAG run."""
     folder.make()
-    write_value(folder.starts_file, _STARTS, _Starts(run, (*starts_of(folder, run), at)))
+    write_value(folder.starts_file, _STARTS, _Starts(run, (*read_starts(folder, run), started_at)))

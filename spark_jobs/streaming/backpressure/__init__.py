@@ -1,1 +1,1 @@
-"""Back-pressure: how full and how quick the stages of a job are, and how much each may admit; free of Spark."""
+"""Back-pressure: queues and service rates of a job's stages, and how much each stage may admit; free of Spark."""

@@ -1,7 +1,8 @@
-"""What the stages of a job have counted, from what their units report after each round.
+"""Counters of a job's stages, computed from the reports of their units after each round.
 
-All units of a stage run the same rounds, so a stage is level with the last round that every one of them has ended; of
-units that are a round ahead, what they had counted before counts. `applied` and `busy` therefore go on by whole rounds.
+All units of a stage run the same rounds, so the counters of a stage refer to the last round that every unit has
+completed; for units that are one round ahead, the counters of the previous round are used. `applied` and `busy`
+therefore advance by whole rounds.
 """
 
 from __future__ import annotations
@@ -10,169 +11,182 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from springline.spark_jobs.streaming.backpressure.admission import forward
-from springline.spark_jobs.streaming.backpressure.queue import Counted
-from springline.spark_jobs.streaming.backpressure.rate_limit import Planned
-from springline.spark_jobs.streaming.runtime.report import Flow, Report
+from springline.spark_jobs.streaming.backpressure.admission import forward_upstreams
+from springline.spark_jobs.streaming.backpressure.queue import StageCounts
+from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound
+from springline.spark_jobs.streaming.runtime.report import Flow, UnitReport
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
-_SIZE_SECONDS, _SIZE_BYTES = 2.0, 1 << 16  # over which the mean bytes of an offset are taken, at least
-_WARM_ROUNDS = 4  # of a stage, in which it does what it does only once: loading code, compiling it
-_LEAST_BYTES = 1 << 14  # of a round: one of less takes as long as any
-_COURSE = 256  # looks that are remembered for that
+_SIZE_SECONDS, _SIZE_BYTES = 2.0, 1 << 16  # minimum span for the mean bytes of an offset
+_WARMUP_ROUNDS = 4  # first rounds of a stage, with one-time work: loading code, compiling it
+_MIN_ROUND_BYTES = 1 << 14  # a smaller round takes no less time, so it is not sampled
+_MAX_SAMPLES = 256  # maximum samples kept for the mean bytes
 
 
 def upstreams_of(stages: Sequence[Stage]) -> dict[str, tuple[str, ...]]:
-    """The direct upstreams of each stage that it may throttle, in the order in which records pass."""
+    """Return the direct upstreams that each stage may throttle; stages in the order in which records pass."""
     by_topic = {stage.topic: stage.name for stage in stages}
     sends = {stage.name: [by_topic[topic] for topic in stage.outlets if topic in by_topic] for stage in stages}
-    return forward([stage.name for stage in stages], sends)
+    return forward_upstreams([stage.name for stage in stages], sends)
 
 
 @dataclass(frozen=True)
-class Level:
-    """A stage after the last round that all of its units have ended: that round, and what each unit had counted."""
+class StageProgress:
+    """A stage after the last round that all of its units have completed: that round, and each unit's counters."""
 
     round: int
     flows: Mapping[int, Flow]
 
     @staticmethod
-    def of(reports: Mapping[int, Report], units: int) -> Level:
-        """A unit that has told nothing has counted nothing."""
+    def of(reports: Mapping[int, UnitReport], units: int) -> StageProgress:
+        """Compute the progress from the latest reports; a unit without a report has counted nothing."""
         rounds = [reports[unit].round if unit in reports else 0 for unit in range(units)]
-        level = min(rounds, default=0)
-        flows = {unit: report.flow if report.round == level else report.before for unit, report in reports.items()}
-        return Level(level, flows)
+        last_round = min(rounds, default=0)
+        flows = {
+            unit: report.flow if report.round == last_round else report.previous_flow
+            for unit, report in reports.items()
+        }
+        return StageProgress(last_round, flows)
 
     @property
     def read(self) -> int:
-        """Bytes taken by all units."""
-        return sum(flow.read for flow in self.flows.values())
+        """Bytes read by all units."""
+        return sum(flow.read_bytes for flow in self.flows.values())
 
     def sent(self, topic: str) -> int:
-        """Bytes sent to a topic by all units."""
+        """Return the bytes sent to a topic by all units."""
         return sum(
-            many
+            size
             for flow in self.flows.values()
-            for place, many in flow.sent.items()
-            if place.rpartition("[")[0] == topic
+            for destination, size in flow.sent_bytes.items()
+            if destination.rpartition("[")[0] == topic
         )
 
 
 @dataclass
-class _Known:
-    """What is remembered of a stage: its work so far, its last level, and how its offsets went on."""
+class _StageHistory:
+    """History of a stage: its work so far, its last progress, and the samples of its offsets."""
 
-    rounds: int = 0  # with something to do, that were seen
-    level: Level | None = None  # at the last look
+    rounds: int = 0  # observed rounds with enough input
+    progress: StageProgress | None = None  # at the last count
     busy: float = 0.0
-    worked: int = 0
-    course: deque[tuple[float, int, int]] = field(default_factory=lambda: deque(maxlen=_COURSE))  # bytes, offsets
+    sampled_bytes: int = 0
+    samples: deque[tuple[float, int, int]] = field(default_factory=lambda: deque(maxlen=_MAX_SAMPLES))  # bytes, offsets
     units: frozenset[int] = frozenset()
-    size: float = 0.0
+    bytes_per_offset: float = 0.0
 
-    def noted(self, at: float, read: int, offset: int) -> None:
-        """All that is read by now, and how many offsets that is."""
-        course = self.course
-        if course and course[-1][1:] == (read, offset):
+    def add_sample(self, now: float, read: int, offset: int) -> None:
+        """Add a sample: total bytes read, and the sum of offsets."""
+        samples = self.samples
+        if samples and samples[-1][1:] == (read, offset):
             return
-        course.append((at, read, offset))
-        while len(course) > 2 and course[1][0] <= at - _SIZE_SECONDS and read - course[1][1] >= _SIZE_BYTES:
-            course.popleft()
-        _, first_read, first_offset = course[0]
-        if offset < first_offset or read < first_read:  # it has gone back
-            course.clear()
+        samples.append((now, read, offset))
+        while len(samples) > 2 and samples[1][0] <= now - _SIZE_SECONDS and read - samples[1][1] >= _SIZE_BYTES:
+            samples.popleft()
+        _, first_read, first_offset = samples[0]
+        if offset < first_offset or read < first_read:  # the counts went back
+            samples.clear()
         elif offset > first_offset:
-            self.size = (read - first_read) / (offset - first_offset)
+            self.bytes_per_offset = (read - first_read) / (offset - first_offset)
 
 
-class Counting:
-    """Counts for the stages of a job, which have so many `tasks` at most.
+class StageAccounting:
+    """Counts bytes and busy seconds of a job's stages, each of which runs on at most `tasks` tasks.
 
-    A round takes as long as the task with the most work. The first rounds, and those with next to nothing to do, tell
-    nothing of what a stage can do. What waits in the topic of a first stage is reckoned from its
-    offsets, by the mean bytes of those that it has read lately.
+    A round takes as long as the task with the most work. The first rounds, and rounds with almost no input, are not
+    sampled, since they do not show the capacity of a stage. The backlog in the topic of a first stage is estimated from
+    its offsets, by the mean bytes of recently read ones.
     """
 
     def __init__(self, stages: Sequence[Stage], tasks: int) -> None:
         self._stages = {stage.name: stage for stage in stages}
         self._tasks = tasks
         self.upstreams = upstreams_of(stages)
-        self._known = {name: _Known() for name in self._stages}
-        self._began: float | None = None
+        self._histories = {name: _StageHistory() for name in self._stages}
+        self._started_at: float | None = None
 
-    def size(self, stage: str) -> float:
-        """The mean bytes of an offset of a stage's log, lately; 0 while it is not known."""
-        return self._known[stage].size
+    def bytes_per_offset(self, stage: str) -> float:
+        """Return the recent mean bytes of an offset of a stage's log; 0 while it is unknown."""
+        return self._histories[stage].bytes_per_offset
 
-    def count(self, at: float) -> dict[str, Counted]:
-        """What each stage has counted until now, in their order."""
-        self._began = at if self._began is None else self._began
-        # Those downstream first: what was sent, which is looked at later, is then never less than what was taken.
+    def count(self, now: float) -> dict[str, StageCounts]:
+        """Return the counters of each stage at `now`, in the order of the stages."""
+        self._started_at = now if self._started_at is None else self._started_at
+        # Downstream stages first: the bytes sent, read later, are then never less than the bytes read.
         reports = {name: self._stages[name].reports() for name in reversed(self._stages)}
-        levels = {name: Level.of(found, self._stages[name].units) for name, found in reports.items()}
-        for name, found in reports.items():
-            self._learn(self._known[name], found, levels[name], at)
-        return {name: self._counted(stage, reports, levels, at) for name, stage in self._stages.items()}
+        progress = {
+            name: StageProgress.of(stage_reports, self._stages[name].units) for name, stage_reports in reports.items()
+        }
+        for name, stage_reports in reports.items():
+            self._update_history(self._histories[name], stage_reports, progress[name], now)
+        return {name: self._stage_counts(stage, reports, progress, now) for name, stage in self._stages.items()}
 
-    def _counted(
-        self, stage: Stage, reports: Mapping[str, Mapping[int, Report]], levels: Mapping[str, Level], at: float
-    ) -> Counted:
-        own, known = levels[stage.name], self._known[stage.name]
-        planned = Planned.read(stage)
-        taken, began = own.read, None
-        if planned is not None and planned.number > own.round and planned.at >= (self._began or at):
-            taken += round(planned.messages * known.size)
-            began = planned.at if known.rounds >= _WARM_ROUNDS else None
+    def _stage_counts(
+        self,
+        stage: Stage,
+        reports: Mapping[str, Mapping[int, UnitReport]],
+        progress: Mapping[str, StageProgress],
+        now: float,
+    ) -> StageCounts:
+        own, history = progress[stage.name], self._histories[stage.name]
+        planned = PlannedRound.read(stage)
+        admitted, round_started_at = own.read, None
+        if planned is not None and planned.number > own.round and planned.planned_at >= (self._started_at or now):
+            admitted += round(planned.messages * history.bytes_per_offset)
+            round_started_at = planned.planned_at if history.rounds >= _WARMUP_ROUNDS else None
         sent: dict[str, int] = {}
         units: Counter[int] = Counter()
         for upstream in self.upstreams[stage.name]:
             sent[upstream] = 0
-            for unit, many in _sent_to(stage, stage.units, reports[upstream].values()):
-                sent[upstream] += many
-                units[unit] += many
+            for unit, size in _bytes_sent_to(stage, stage.units, reports[upstream].values()):
+                sent[upstream] += size
+                units[unit] += size
         if not sent:
-            behind = max((report.behind for report in reports[stage.name].values()), default=0)
-            sent = {stage.topic: taken + round(behind * known.size)}
+            lag = max((report.lag for report in reports[stage.name].values()), default=0)
+            sent = {stage.topic: admitted + round(lag * history.bytes_per_offset)}
         else:
-            units.subtract({unit: flow.read for unit, flow in own.flows.items()})
-        made = {
+            units.subtract({unit: flow.read_bytes for unit, flow in own.flows.items()})
+        produced = {
             name: own.sent(self._stages[name].topic)
             for name, upstreams in self.upstreams.items()
             if stage.name in upstreams
         }
-        waits = {unit: max(many, 0) for unit, many in sorted(units.items())}
-        taken = min(taken, sum(sent.values()))
-        return Counted(at, sent, taken, own.read, known.busy, began, made, waits, known.worked)
+        unit_queues = {unit: max(many, 0) for unit, many in sorted(units.items())}
+        admitted = min(admitted, sum(sent.values()))
+        return StageCounts(
+            now, sent, admitted, own.read, history.busy, round_started_at, produced, unit_queues, history.sampled_bytes
+        )
 
-    def _learn(self, known: _Known, reports: Mapping[int, Report], level: Level, at: float) -> None:
-        """Note the work since the last look, and how many bytes offsets have."""
-        if known.level is not None and level.round > known.level.round:
-            busy, read = self._between(known.level, level)
-            known.rounds += read >= _LEAST_BYTES
-            if known.rounds > _WARM_ROUNDS and read >= _LEAST_BYTES:
-                known.busy += busy
-                known.worked += read
-        known.level = level
-        if set(reports) != set(known.units):
-            known.course.clear()
-        known.units = frozenset(reports)
-        known.noted(at, sum(report.flow.read for report in reports.values()),
+    def _update_history(
+        self, history: _StageHistory, reports: Mapping[int, UnitReport], progress: StageProgress, now: float
+    ) -> None:
+        """Record the work since the last call, and sample the bytes of offsets."""
+        if history.progress is not None and progress.round > history.progress.round:
+            busy, read = self._work_between(history.progress, progress)
+            history.rounds += read >= _MIN_ROUND_BYTES
+            if history.rounds > _WARMUP_ROUNDS and read >= _MIN_ROUND_BYTES:
+                history.busy += busy
+                history.sampled_bytes += read
+        history.progress = progress
+        if set(reports) != set(history.units):
+            history.samples.clear()
+        history.units = frozenset(reports)
+        history.add_sample(now, sum(report.flow.read_bytes for report in reports.values()),
                     sum(report.offset for report in reports.values()))  # fmt: skip
 
-    def _between(self, before: Level, after: Level) -> tuple[float, int]:
-        """Seconds of the task with the most work, and bytes of all."""
-        gone = {
-            unit: max(flow.busy - (before.flows[unit].busy if unit in before.flows else 0.0), 0.0)
+    def _work_between(self, before: StageProgress, after: StageProgress) -> tuple[float, int]:
+        """Return the busy seconds of the task with the most work, and the bytes of all units."""
+        busy_seconds = {
+            unit: max(flow.busy_seconds - (before.flows[unit].busy_seconds if unit in before.flows else 0.0), 0.0)
             for unit, flow in sorted(after.flows.items())
         }
-        tasks = (list(gone.values())[task :: self._tasks] for task in range(self._tasks))
+        tasks = (list(busy_seconds.values())[task :: self._tasks] for task in range(self._tasks))
         return max(map(sum, tasks)), after.read - before.read
 
 
-def _sent_to(stage: Stage, units: int, reports: Iterable[Report]) -> Iterator[tuple[int, int]]:
-    """The bytes that units upstream have sent to each unit of a stage, the newest round's too."""
+def _bytes_sent_to(stage: Stage, units: int, reports: Iterable[UnitReport]) -> Iterator[tuple[int, int]]:
+    """Yield the bytes that each upstream unit has sent to each unit of a stage, including the newest round."""
     for report in reports:
         for unit in range(units):
-            if many := report.flow.sent.get(f"{stage.topic}[{unit}]"):
-                yield unit, many
+            if size := report.flow.sent_bytes.get(f"{stage.topic}[{unit}]"):
+                yield unit, size

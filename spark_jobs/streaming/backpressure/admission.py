@@ -1,11 +1,11 @@
-"""How much a stage may admit: one interface for all modes, and the halves that they share.
+"""Admission control of a stage: the interface of all modes, and their common parts.
 
-A stage has two parts in it. Downstream, it looks at its own queue and asks its direct upstreams to slow down, by
-signals. Upstream, it obeys what its own downstreams ask: the least of it. Edges that lead back (an acker's to the
-spring) are left out: they are never throttled.
+A stage acts in two roles. As a downstream, it measures its own queue and asks its direct upstreams to slow down, by
+signals. As an upstream, it obeys the signals of its downstreams: the lowest requested rate applies. Feedback edges (an
+acker's to the spring) are left out: they are never throttled.
 
-A mode is an entry point of the group `springline.backpressure_modes`. It leads to `make(stage, state) -> Admission`:
-`state` is what `as_json` of one of the same mode has told before it ended, or None.
+A mode is an entry point of the group `springline.backpressure_modes`. It refers to `make(stage, state) -> Admission`:
+`state` is the last `as_json` of an admission of the same mode, or None.
 """
 
 from __future__ import annotations
@@ -15,137 +15,144 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from springline.persistence.extensions import Extensions
-from springline.spark_jobs.streaming.backpressure.queue import Counted, Measured
-from springline.spark_jobs.streaming.backpressure.signals import Asking, Signal
+from springline.spark_jobs.streaming.backpressure.queue import StageCounts, StageMeasurement
+from springline.spark_jobs.streaming.backpressure.signals import Signal, SignalSender
 
 MODES = Extensions("springline.backpressure_modes", "mode of back-pressure")
-USUAL_MODE, OFF = "predictive", "off"
-MINIMUM = 10_000.0  # bytes a second that a stage may always admit: so it goes on being measured
+DEFAULT_MODE, OFF = "predictive", "off"
+MINIMUM_RATE = 10_000.0  # bytes/s that a stage may always admit, so that its rate can still be measured
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What an admission looks at: how its stage is, the signals that came for it, its direct upstreams.
+class StageObservation:
+    """The input of an admission: the stage's measurement, the signals sent to it, and its direct upstreams.
 
-    `original` is what the stage admits without back-pressure, in bytes a second of its own input; `counted` is what
-    `measured` was measured from.
+    `unthrottled_rate` is what the stage admits without back-pressure, in bytes/s of its own input; `counts` are the
+    counters that `measurement` was computed from.
     """
 
-    measured: Measured
-    original: float
+    measurement: StageMeasurement
+    unthrottled_rate: float
     upstreams: Sequence[str] = ()
     signals: Sequence[Signal] = ()
-    counted: Counted | None = None
+    counts: StageCounts | None = None
 
     @property
-    def at(self) -> float:
-        """Seconds since 1970."""
-        return self.measured.at
+    def observed_at(self) -> float:
+        """Time of the measurement in seconds since 1970."""
+        return self.measurement.observed_at
 
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """Who throttles whom, since when, and why; `rate` in bytes a second of what the downstream gets, or a level."""
+    """A throttle that `downstream` imposes on `upstream`: a level, or a `rate` in bytes/s of the downstream's input.
+
+    It applies since `since` (seconds since 1970), for `reason`.
+    """
 
     downstream: str
     upstream: str
     since: float
-    why: str
-    level: int = 0
+    reason: str
+    throttle_level: int = 0
     rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """What comes of a look: bytes a second that the stage may admit, and the signals that are to be sent.
+class AdmissionDecision:
+    """A decision: the bytes/s that the stage may admit, and the signals to send.
 
-    `rate` None: as much as without back-pressure. `bytes`, where it is given, bounds the next round instead.
-    `throttled_by` and `throttles` explain both halves.
+    If `rate` is None, the stage is not throttled. `max_bytes`, if given, limits the next round instead.
+    `throttled_by` and `throttles` explain the stage's two roles.
     """
 
     rate: float | None
     signals: tuple[Signal, ...] = ()
     throttled_by: tuple[Throttle, ...] = ()
     throttles: tuple[Throttle, ...] = ()
-    bytes: float | None = None
+    max_bytes: float | None = None
 
 
 class Admission(Protocol):
-    """Decides for one stage; a look every 50 to 100 ms."""
+    """Decides for one stage; called every 50 to 100 ms."""
 
-    def look(self, seen: Seen) -> Admitted:
-        """Decide once; the rate is at least `MINIMUM`, or the original where that is less, and at most the original."""
+    def decide(self, observation: StageObservation) -> AdmissionDecision:
+        """Decide once.
+
+        The rate is at least `MINIMUM_RATE`, or the unthrottled rate if that is less, and at most the unthrottled rate.
+        """
 
     def as_json(self) -> dict[str, Any]:
-        """The state, from which another one goes on."""
+        """Return the state, from which another instance continues."""
 
 
-class Off:
+class UnlimitedAdmission:
     """The mode `off`: no back-pressure."""
 
     def __init__(self, stage: str, state: Mapping[str, Any] | None = None) -> None:
-        """Made as every admission is."""
+        """Take the arguments of every admission."""
 
-    def look(self, seen: Seen) -> Admitted:
-        """As much as the stage can."""
-        return Admitted(None)
+    def decide(self, observation: StageObservation) -> AdmissionDecision:
+        """Return a decision without a limit."""
+        return AdmissionDecision(None)
 
     def as_json(self) -> dict[str, Any]:
-        """Nothing to remember."""
+        """Return an empty state."""
         return {}
 
 
 def make_admission(mode: str, stage: str, state: Mapping[str, Any] | None = None) -> Admission:
-    """The admission of a stage; `state` is what one of the same mode told before it ended. Raises `ExtensionError`."""
+    """Make the admission of a stage; `state` is the last `as_json` of one of the same mode. Raises `ExtensionError`."""
     admission: Admission = MODES.load(mode)(stage, state)
     return admission
 
 
-def bounded(rate: float, original: float) -> float | None:
-    """A rate within its limits; None where it is the original."""
-    return None if rate >= original else max(rate, min(MINIMUM, original))
+def clamp_rate(rate: float, unthrottled_rate: float) -> float | None:
+    """Return a rate within its limits; None if it is not below the unthrottled rate."""
+    return None if rate >= unthrottled_rate else max(rate, min(MINIMUM_RATE, unthrottled_rate))
 
 
-def throttles(asking: Asking) -> tuple[Throttle, ...]:
-    """Whom a stage throttles."""
+def throttles_of(sender: SignalSender) -> tuple[Throttle, ...]:
+    """Return the throttles that a stage imposes."""
     return tuple(
-        Throttle(signal.downstream, signal.upstream, since, signal.why, signal.level, signal.rate)
-        for signal, since in asking.asked()
+        Throttle(signal.downstream, signal.upstream, since, signal.reason, signal.throttle_level, signal.rate)
+        for signal, since in sender.active_signals()
     )
 
 
 @dataclass
-class Allowance:
-    """Turns a rate into the bytes of rounds: what was not used is kept for `burst` seconds, what was too much is owed.
+class TokenBucket:
+    """Token bucket that converts a rate to bytes of rounds.
 
-    Messages are whole, so a round may take a little more than it is given.
+    Unused tokens are kept for `burst` seconds; bytes beyond the tokens are subtracted from the next ones. Messages are
+    not split, so a round may take a little more than it is given.
     """
 
     burst: float = 0.15
-    left: float = 0.0
-    at: float | None = field(default=None)
+    tokens: float = 0.0
+    refilled_at: float | None = field(default=None)
 
-    def bytes(self, rate: float, at: float) -> float:
-        """What the next round may admit now."""
-        elapsed = 0.0 if self.at is None else max(at - self.at, 0.0)
-        self.left = min(self.left + rate * elapsed, rate * self.burst)
-        self.at = at
-        return max(self.left, 0.0)
+    def available_bytes(self, rate: float, now: float) -> float:
+        """Refill the bucket and return the bytes that the next round may admit."""
+        elapsed = 0.0 if self.refilled_at is None else max(now - self.refilled_at, 0.0)
+        self.tokens = min(self.tokens + rate * elapsed, rate * self.burst)
+        self.refilled_at = now
+        return max(self.tokens, 0.0)
 
-    def spend(self, admitted: float) -> None:
-        """A round has admitted so many bytes."""
-        self.left -= admitted
+    def spend(self, spent: float) -> None:
+        """Subtract the bytes that a round has admitted."""
+        self.tokens -= spent
 
 
-def forward(stages: Sequence[str], sends: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """The direct upstreams of each stage that it may throttle; `stages` in the order in which records pass them.
+def forward_upstreams(stages: Sequence[str], sends: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the direct upstreams that each stage may throttle; `stages` in the order in which records pass them.
 
     An edge that leads to an earlier stage, or to the stage itself, is a feedback edge and is left out.
     """
-    place = {stage: number for number, stage in enumerate(stages)}
-    found: dict[str, list[str]] = {stage: [] for stage in stages}
+    position = {stage: number for number, stage in enumerate(stages)}
+    by_stage: dict[str, list[str]] = {stage: [] for stage in stages}
     for upstream in stages:
         for downstream in sends.get(upstream, ()):
-            if place[upstream] < place[downstream]:
-                found[downstream].append(upstream)
-    return {stage: tuple(upstreams) for stage, upstreams in found.items()}
+            if position[upstream] < position[downstream]:
+                by_stage[downstream].append(upstream)
+    return {stage: tuple(upstreams) for stage, upstreams in by_stage.items()}

@@ -1,9 +1,9 @@
-"""How signals travel between the applications of a job: the contract of all channels, and what they have in common.
+"""Signal channels between the applications of a job: the interface of all channels, and their common parts.
 
-Within one application signals are values, and no channel is opened (`regulator`).
+Within one application signals are passed as values, and no channel is opened (`regulator`).
 
-Signals may be lost, doubled, late or overtaken on any channel: who obeys them is made for that (`signals`). So sending
-never waits for an outage to end, and of what could not be sent only the newest signal of each pair is kept.
+Signals may be lost, duplicated, late or reordered on any channel; receivers handle that (`signals`). So sending never
+blocks on an outage, and of the unsent signals only the newest of each pair is kept.
 """
 
 from __future__ import annotations
@@ -12,73 +12,73 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from springline.spark_jobs.streaming.backpressure.signals import Signal, newer
+from springline.spark_jobs.streaming.backpressure.signals import Signal, newest_by_pair
 
 
 class Channel(Protocol):
-    """One end of a channel, for the stages of one application; may be used by several threads."""
+    """One end of a channel, for the stages of one application; thread-safe."""
 
     @property
-    def trouble(self) -> str:
-        """What is wrong now, in words; empty where nothing is."""
+    def last_error(self) -> str:
+        """Description of the current error; empty if there is none."""
 
     def send(self, signals: Sequence[Signal]) -> None:
-        """Put signals under way; returns at once, whether they can be sent now or later."""
+        """Queue signals to be sent; returns immediately, whether or not they can be sent now."""
 
     def receive(self, upstream: str) -> list[Signal]:
-        """The signals for a stage of this application that have come since this was asked last."""
+        """Return the signals for a stage of this application that arrived since the last call."""
 
     def close(self) -> None:
-        """Let go of all connections; what is not sent by then is not sent."""
+        """Close all connections; unsent signals are dropped."""
 
 
-class Inbox:
-    """Signals that have come and nobody has asked for yet: of each pair the newest."""
+class SignalBuffer:
+    """Buffer of signals that were not taken yet: the newest of each pair."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._come: dict[tuple[str, str], Signal] = {}
+        self._newest: dict[tuple[str, str], Signal] = {}
 
     def put(self, signals: Sequence[Signal]) -> None:
-        """Keep signals until they are taken."""
+        """Add signals until they are taken."""
         with self._lock:
-            self._come = newer([*self._come.values(), *signals])
+            self._newest = newest_by_pair([*self._newest.values(), *signals])
 
     def take(self, upstream: str | None = None) -> list[Signal]:
-        """The signals for a stage, or all; they are not kept any longer."""
+        """Remove and return the signals for a stage, or all signals."""
         with self._lock:
-            found = [each for each in self._come.values() if upstream in (None, each.upstream)]
-            for signal in found:
-                del self._come[signal.pair]
-            return found
+            signals = [each for each in self._newest.values() if upstream in (None, each.upstream)]
+            for signal in signals:
+                del self._newest[signal.pair]
+            return signals
 
 
-class Threaded:
-    """What channels to a server have in common: a thread for each piece of work, and what signals wait in.
+class ThreadedChannel:
+    """Common part of channels to a server: one thread per activity, and signal buffers.
 
-    They lie in `_out` until they are sent, which `_wake` tells of, and in `_in` until they are asked for. All threads
-    end when `_over` is set; `_troubles` has what is wrong with each piece of work.
+    Signals wait in `_outgoing` until they are sent, which `_wake` triggers, and in `_incoming` until they are received.
+    All threads end when `_over` is set; `_errors` has the current error of each activity.
     """
 
     def __init__(self) -> None:
-        self._out, self._in = Inbox(), Inbox()
+        self._outgoing, self._incoming = SignalBuffer(), SignalBuffer()
         self._wake, self._over = threading.Event(), threading.Event()
-        self._troubles: dict[str, str] = {}
+        self._errors: dict[str, str] = {}
         self._threads: list[threading.Thread] = []
 
     @property
-    def trouble(self) -> str:
-        """What is wrong now, in words; see `Channel`."""
-        return "; ".join(each for each in self._troubles.values() if each)
+    def last_error(self) -> str:
+        """Description of the current errors; see `Channel`."""
+        return "; ".join(each for each in self._errors.values() if each)
 
     def send(self, signals: Sequence[Signal]) -> None:
         """See `Channel`."""
-        self._out.put(signals)
+        self._outgoing.put(signals)
         self._wake.set()
 
     def receive(self, upstream: str) -> list[Signal]:
         """See `Channel`."""
-        return self._in.take(upstream)
+        return self._incoming.take(upstream)
 
     def close(self) -> None:
         """See `Channel`."""
@@ -87,8 +87,8 @@ class Threaded:
         for thread in self._threads:
             thread.join()
 
-    def _start(self, work: Mapping[str, Callable[[], None]]) -> None:
-        """Do each piece of work in a thread of its own, which runs until the end."""
-        for name, each in work.items():
-            self._threads.append(threading.Thread(target=each, name=f"signals-{name}", daemon=True))
+    def _start(self, targets: Mapping[str, Callable[[], None]]) -> None:
+        """Run each target in its own thread until the channel is closed."""
+        for name, target in targets.items():
+            self._threads.append(threading.Thread(target=target, name=f"signals-{name}", daemon=True))
             self._threads[-1].start()

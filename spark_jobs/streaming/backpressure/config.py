@@ -1,8 +1,8 @@
-"""How a job has its back-pressure: as its table says, or as was chosen since, while it ran or not.
+"""A job's back-pressure configuration: as declared in its table, or as changed later, while the job runs or not.
 
 [words]
-backpressure = "predictive"    # or "stepwise", "off", or another one installed: docs/backpressure.md
-control = "kafka"              # or "zookeeper": how signals travel to and from stages that are apart
+backpressure = "predictive"    # or "stepwise", "off", or an installed one: docs/backpressure.md
+signal_channel = "kafka"              # or "zookeeper": channel to and from stages in a separate application
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from springline.persistence.model.codec import Codec
-from springline.spark_jobs.streaming.backpressure.admission import MODES, USUAL_MODE
-from springline.spark_jobs.streaming.config import Declared
+from springline.spark_jobs.streaming.backpressure.admission import DEFAULT_MODE, MODES
+from springline.spark_jobs.streaming.config import JobTable
 from springline.spark_jobs.streaming.errors import InvalidChannelError, InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
@@ -21,65 +21,73 @@ _FILE, _LOCK = "backpressure.json", "backpressure.lock"
 FILES = (_FILE, _LOCK)  # in the job's folder
 
 
-class Control(StrEnum):
-    """Ways for signals to travel between the applications of a job."""
+class ChannelKind(StrEnum):
+    """Kinds of signal channels between the applications of a job."""
 
     KAFKA = "kafka"
     ZOOKEEPER = "zookeeper"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """How a job has its back-pressure.
+class BackpressureConfig:
+    """Back-pressure configuration of a job.
 
     Args:
-        mode: how it is decided what each stage may admit.
-        control: how signals travel between the applications of a job; within one they are values.
+        mode: the algorithm that decides how much each stage may admit.
+        signal_channel: the channel for signals between the applications of a job; within one they are values.
 
     Example:
-        >>> Choice().mode, Choice().control.value
+        >>> BackpressureConfig().mode, BackpressureConfig().signal_channel.value
         ('predictive', 'kafka')
     """
 
-    mode: str = USUAL_MODE
-    control: Control = Control.KAFKA
+    mode: str = DEFAULT_MODE
+    signal_channel: ChannelKind = ChannelKind.KAFKA
 
     @staticmethod
-    def declared(told: Declared, *, apart: bool = False) -> Choice:
-        """What a job's table says, of which stages are `apart` or not; raises `InvalidJobError`."""
-        if "control" in told.table and not apart:
+    def from_table(job_table: JobTable, *, apart: bool = False) -> BackpressureConfig:
+        """Read a job's table; `apart` says whether the job has a separate application. Raises `InvalidJobError`."""
+        if "signal_channel" in job_table.table and not apart:
             raise InvalidJobError(
-                f"{told.where}: control is how signals travel to and from stages that are apart, and none of this job "
-                "is: leave it out; of a word count, apart = true puts stages apart"
+                f"{job_table.where}: signal_channel is how signals travel to and from "
+                f"stages that are apart, and none of this job "
+                "is: leave it out; of a word count, second_application = true puts stages apart"
             )
-        mode = told.extension("backpressure", MODES, USUAL_MODE)
-        return Choice(mode, Control(told.choice("control", [str(control) for control in Control])))
+        mode = job_table.extension("backpressure", MODES, DEFAULT_MODE)
+        return BackpressureConfig(
+            mode, ChannelKind(job_table.choice("signal_channel", [str(control) for control in ChannelKind]))
+        )
 
 
-USUAL: Choice = Choice()
+DEFAULT_CONFIG: BackpressureConfig = BackpressureConfig()
 """What holds where a table says nothing."""
 
 
-_CHOICES: Codec[Choice] = Codec(
-    Choice,
+_CONFIG_CODEC: Codec[BackpressureConfig] = Codec(
+    BackpressureConfig,
     1,
     "the back-pressure that was chosen",
     "remove the file, and choose again: `springline stream backpressure`",
 )
 
 
-def choice_of(folder: JobFolder, declared: Choice) -> Choice:
-    """What holds for a job now; raises `DecodeError`."""
-    chosen = read_value(folder.path / _FILE, _CHOICES)
-    return declared if chosen is None else chosen
+def read_config(folder: JobFolder, declared: BackpressureConfig) -> BackpressureConfig:
+    """Return the current configuration of a job, by default `declared`; raises `DecodeError`."""
+    stored = read_value(folder.path / _FILE, _CONFIG_CODEC)
+    return declared if stored is None else stored
 
 
-def choose(
-    folder: JobFolder, declared: Choice, mode: str | None = None, control: Control | None = None, *, apart: bool = True
-) -> Choice:
-    """Let another mode or channel hold from now on, or both; the job goes on.
+def update_config(
+    folder: JobFolder,
+    declared: BackpressureConfig,
+    mode: str | None = None,
+    control: ChannelKind | None = None,
+    *,
+    apart: bool = True,
+) -> BackpressureConfig:
+    """Change the mode, the channel, or both from now on; the job keeps running.
 
-    Raises `ExtensionError`, and `InvalidChannelError` where a channel is chosen and no stage of the job is `apart`.
+    Raises `ExtensionError`, and `InvalidChannelError` if a channel is chosen and no stage of the job is `apart`.
     """
     if control is not None and not apart:
         raise InvalidChannelError(
@@ -88,8 +96,8 @@ def choose(
         )
     if mode is not None:
         MODES.check(mode)
-    with folder.locked(_LOCK):
-        before = choice_of(folder, declared)
-        after = replace(before, mode=mode or before.mode, control=control or before.control)
-        write_value(folder.path / _FILE, _CHOICES, after)
+    with folder.lock(_LOCK):
+        before = read_config(folder, declared)
+        after = replace(before, mode=mode or before.mode, signal_channel=control or before.signal_channel)
+        write_value(folder.path / _FILE, _CONFIG_CODEC, after)
         return after

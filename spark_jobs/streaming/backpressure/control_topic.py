@@ -1,9 +1,9 @@
-"""Signals over a topic of Kafka: the default channel.
+"""Signals over a Kafka topic: the default channel.
 
-A job with stages apart has one control topic of one unit. Applications with stages that ask write to it, those with
-stages that are asked read all of it.
-Messages are kept for a minute: longer than any lease. Two threads do the work, one a direction, each with connections
-of its own, so that neither an admission nor the other direction waits for a broker that is away.
+A job with a separate application has one control topic with one partition. Applications whose stages send signals
+write to it, those whose stages receive signals read all of it. Messages are kept for a minute, longer than any lease.
+Two threads, one per direction, each have their own connections, so that neither an admission nor the other direction
+waits for an unavailable broker.
 """
 
 from __future__ import annotations
@@ -13,73 +13,73 @@ from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from functools import partial
 
-from springline.spark_jobs.streaming.backpressure.channel import Threaded
+from springline.spark_jobs.streaming.backpressure.channel import ThreadedChannel
 from springline.spark_jobs.streaming.backpressure.signals import LONGEST_LEASE, InvalidSignalError, Signal
 from springline.spark_jobs.streaming.errors import MessagesLostError, StreamError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 
-KEPT_SECONDS = 60.0
-_PATIENCE = 2.0  # seconds that one attempt waits for the broker
-_PAUSE = 0.2  # seconds before the next attempt
-_FOLLOW = 0.5  # seconds that a look for new messages lasts, at most
+RETENTION_SECONDS = 60.0
+_BROKER_TIMEOUT = 2.0  # seconds that one attempt waits for the broker
+_RETRY_SECONDS = 0.2  # seconds before the next attempt
+_POLL_SECONDS = 0.5  # maximum seconds of one poll for new messages
 
 
 def control_topic(job: str) -> str:
-    """The name of a job's control topic."""
+    """Return the name of a job's control topic."""
     return f"{job}.control"
 
 
-class ControlTopic(Threaded):
-    """One end of a channel over a control topic, for the stages `stages` of this application that are asked."""
+class ControlTopic(ThreadedChannel):
+    """One end of a channel over a control topic, for the receiving stages `stages` of this application."""
 
     def __init__(self, cluster: Cluster, job: str, stages: Collection[str]) -> None:
         super().__init__()
         self._cluster = cluster
         self._topic = control_topic(job)
         self._stages = frozenset(stages)
-        work = {"send": self._sending, **({"receive": self._receiving} if self._stages else {})}
-        self._start({name: partial(self._again, name, each) for name, each in work.items()})
+        work = {"send": self._send_signals, **({"receive": self._receive_signals} if self._stages else {})}
+        self._start({name: partial(self._retry_until_closed, name, each) for name, each in work.items()})
 
-    def _again(self, name: str, work: Callable[[Kafka], None]) -> None:
-        """Do it with connections of its own until the end, anew after each failure."""
+    def _retry_until_closed(self, name: str, work: Callable[[Kafka], None]) -> None:
+        """Run `work` with its own connections until the channel is closed, and retry after each failure."""
         while not self._over.is_set():
-            with closing(Kafka(self._cluster, patience=_PATIENCE)) as log:
+            with closing(Kafka(self._cluster, timeout=_BROKER_TIMEOUT)) as log:
                 try:
-                    log.create({self._topic: 1}, kept_seconds=KEPT_SECONDS)
-                    self._troubles[name] = ""
+                    log.create({self._topic: 1}, retention_seconds=RETENTION_SECONDS)
+                    self._errors[name] = ""
                     work(log)
                 except StreamError as error:
-                    self._troubles[name] = f"signals: {error}"
-            self._over.wait(_PAUSE)
+                    self._errors[name] = f"signals: {error}"
+            self._over.wait(_RETRY_SECONDS)
 
-    def _sending(self, log: Kafka) -> None:
+    def _send_signals(self, log: Kafka) -> None:
         while not self._over.is_set():
             self._wake.wait()
             self._wake.clear()
-            signals = self._out.take()
+            signals = self._outgoing.take()
             try:
-                with log.sending() as sending:
+                with log.record_sender() as producer:
                     for signal in signals:
-                        sending.send(Letter(self._topic, 0, signal.encode()))
+                        producer.send(OutgoingRecord(self._topic, 0, signal.encode()))
             except StreamError:
-                self._out.put(signals)  # unless newer ones wait by now
+                self._outgoing.put(signals)  # unless newer ones are queued
                 self._wake.set()
                 raise
 
-    def _receiving(self, log: Kafka) -> None:
-        """From what may still be under a lease on."""
-        at = log.offsets_at(self._topic, time.time() - LONGEST_LEASE)[0]
+    def _receive_signals(self, log: Kafka) -> None:
+        """Read from the oldest message whose lease may not have ended."""
+        next_offset = log.offsets_for_time(self._topic, time.time() - LONGEST_LEASE)[0]
         while not self._over.is_set():
             try:
-                messages = log.follow(self._topic, 0, at, _FOLLOW)
+                messages = log.follow(self._topic, 0, next_offset, _POLL_SECONDS)
             except MessagesLostError:
-                at = log.extents(self._topic)[0].low
+                next_offset = log.offset_bounds(self._topic)[0].low
                 continue
             for message in messages:
-                at = message.offset + 1
-                with suppress(InvalidSignalError):  # somebody else's message binds nobody
+                next_offset = message.offset + 1
+                with suppress(InvalidSignalError):  # ignore messages of other programs
                     signal = Signal.decode(bytes(message.value))
                     if signal.upstream in self._stages:
-                        self._in.put([signal])
+                        self._incoming.put([signal])

@@ -1,9 +1,9 @@
-"""The mode `predictive`: the true service rate fed forward, and a PI term on the queue.
+"""The mode `predictive`: feed-forward of the true service rate, and a PI term on the queue.
 
-What a stage wants to receive is what it can do, min(true capacity, what it may admit itself), corrected so that its
-mean queue stays at a small target: then it never waits for input, and nothing waits long for it. The upstream
-divides by its amplification (95th percentile); the integral takes up what that and the percentile of the rate are off.
-Feed-forward follows a change of the load in the time of one round; the queue alone would need several.
+A stage requests the rate that it can process, min(true capacity, what it may admit itself), corrected so that its mean
+queue stays at a small target: then it is never starved, and its input never waits long. The upstream divides the rate
+by its amplification (95th percentile); the integral compensates for the bias of that percentile and the one of the
+rate. Feed-forward follows a load change within one round; control by the queue alone would need several.
 """
 
 from __future__ import annotations
@@ -12,30 +12,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from springline.persistence.model.codec import from_plain, plain
-from springline.persistence.text.formatting import say_bytes
-from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded, throttles
-from springline.spark_jobs.streaming.backpressure.queue import Measured
-from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS, Ask, Asking, Received
+from springline.persistence.model.codec import from_json_value, to_json_value
+from springline.persistence.text.formatting import format_bytes
+from springline.spark_jobs.streaming.backpressure.admission import (
+    MINIMUM_RATE,
+    AdmissionDecision,
+    StageObservation,
+    Throttle,
+    clamp_rate,
+    throttles_of,
+)
+from springline.spark_jobs.streaming.backpressure.queue import StageMeasurement
+from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS, Demand, SignalReceiver, SignalSender
 
-_LEAST_AMPLIFICATION = 1e-6  # of a stage that sends next to nothing downstream
-_TRIM = 0.1  # the integral at first: the percentiles of rate and amplification are about that much too careful
-_LEAST = 0.8  # of its rate, by which a stage asks for less while its queue is too long, at most
-_NOISE = 0.1  # of a capacity: what it differs by from one moment to the next
-_CALM_SECONDS = 1.0  # in which a smaller change is believed
-_UNKNOWN = 8e6  # bytes that may wait before a stage of which nothing is known yet
-_BOUND = 0.95  # of what it may: an upstream that sends less is not held back
+_MIN_AMPLIFICATION = 1e-6  # lower bound for a stage that sends almost nothing downstream
+_INITIAL_TRIM = 0.1  # initial integral: the percentiles of rate and amplification underestimate by about this share
+_MAX_REDUCTION = 0.8  # maximum share of its rate by which a stage requests less while its queue is too long
+_NOISE = 0.1  # share by which a measured capacity fluctuates
+_CALM_SECONDS = 1.0  # seconds over which a smaller change is smoothed
+_UNKNOWN_QUEUE_BYTES = 8e6  # maximum queue in bytes of a stage whose rate is unknown
+_UTILISATION = 0.95  # share of its limit; an upstream that sends less is not limited by it
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """The controller's parameters.
 
-    `target`: the mean queue that is wanted, in seconds of the stage's rate, `passing`: of a stage that is throttled
-    itself; at least `buffer` bytes (a wider buffer keeps siblings going for longer). `proportional` and `integral`: a
-    second, and a second squared, of the queue that is missing; the former only beyond a share `calm` of the target.
-    `widest`: the bound of the correction, as a share of the rate. Upstreams are asked from `engage` times the target
-    on, and are freed once they have sent less than the most that they may for `release` seconds.
+    `target`: the wanted mean queue, in seconds of the stage's rate; `passing`: the same for a stage that is throttled
+    itself; at least `buffer` bytes (a larger buffer keeps sibling stages busy for longer). `proportional` and
+    `integral`: gains, per second and per second squared of missing queue; the former only beyond a share `calm` of the
+    target. `widest`: the bound of the correction, as a share of the rate. Throttling of upstreams starts at `engage`
+    times the target, and ends once they have sent less than their maximum for `release` seconds.
     """
 
     target: float = 0.22
@@ -50,125 +57,146 @@ class Tuning:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """What the controller remembers: whether it asks, the integral (a share of the rate), since when it need not."""
+class LoopState:
+    """State of the controller: whether it throttles, its integral (a share of the rate), and its last request.
 
-    engaged: bool = False
-    trim: float = _TRIM
-    idle: float | None = None
-    at: float | None = None
-    wanted: float = 0.0
+    `idle_since`: since when the upstreams send less than they may.
+    """
+
+    is_engaged: bool = False
+    trim: float = _INITIAL_TRIM
+    idle_since: float | None = None
+    updated_at: float | None = None
+    requested_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What an admission goes on from, beside its signals: `able` is what its stage could do, `at` when that was."""
+class _PredictiveState:
+    """State of an admission, without its signals: `capacity` is the capacity of its stage at `measured_at`."""
 
-    loop: Loop = field(default_factory=Loop)
-    able: float | None = None
-    at: float = 0.0
+    loop: LoopState = field(default_factory=LoopState)
+    capacity: float | None = None
+    measured_at: float = 0.0
 
 
-def believed(before: float | None, measured: float, seconds: float) -> float:
-    """The capacity that is reckoned with: what is measured where it differs much, else on the way to it."""
-    if before is None or abs(measured - before) > _NOISE * before:
+def smoothed_capacity(previous: float | None, measured: float, seconds: float) -> float:
+    """Return the capacity to use: the measured one if it differs by more than noise, else a step towards it."""
+    if previous is None or abs(measured - previous) > _NOISE * previous:
         return measured
-    return before + (measured - before) * min(seconds / _CALM_SECONDS, 1.0)
+    return previous + (measured - previous) * min(seconds / _CALM_SECONDS, 1.0)
 
 
-def steered(loop: Loop, measured: Measured, able: float, own: bool, tuning: Tuning) -> Loop:
-    """One step of the loop; `able` is what the stage can do now, in bytes a second, `own` whether by itself.
+def next_loop_state(
+    loop: LoopState, measurement: StageMeasurement, capacity: float, is_unthrottled: bool, tuning: Tuning
+) -> LoopState:
+    """Return the next state of the loop.
 
-    A stage that is throttled itself needs no queue to be busy, so its target is smaller.
+    `capacity` is what the stage can process now, in bytes/s; `is_unthrottled` says whether only its own speed limits
+    it. A stage that is throttled itself needs no queue to stay busy, so its target is smaller.
     """
-    target = max((tuning.target if own else tuning.passing) * able, tuning.buffer)
-    missing = target - measured.mean
-    if not loop.engaged:
-        too_much = measured.mean > tuning.engage * target + MINIMUM
-        coming = measured.arriving > able and missing < 0
-        if not (too_much or coming):
-            return Loop()
-        loop = Loop(engaged=True)
-    seconds = 0.0 if loop.at is None else min(max(measured.at - loop.at, 0.0), 1.0)
+    target = max((tuning.target if is_unthrottled else tuning.passing) * capacity, tuning.buffer)
+    shortfall = target - measurement.mean
+    if not loop.is_engaged:
+        is_overloaded = measurement.mean > tuning.engage * target + MINIMUM_RATE
+        is_filling = measurement.arrival_rate > capacity and shortfall < 0
+        if not (is_overloaded or is_filling):
+            return LoopState()
+        loop = LoopState(is_engaged=True)
+    seconds = 0.0 if loop.updated_at is None else min(max(measurement.observed_at - loop.updated_at, 0.0), 1.0)
     calm = tuning.calm * target
-    straight = tuning.proportional * (missing - min(max(missing, -calm), calm)) / able
+    proportional_term = tuning.proportional * (shortfall - min(max(shortfall, -calm), calm)) / capacity
     trim = loop.trim
-    if abs(straight) < tuning.widest:  # what is far off is a change of the load, and no matter of the trim
-        trim = min(max(trim + tuning.integral * missing / able * seconds, -tuning.widest), tuning.widest)
-    correction = min(max(straight + trim, -_LEAST), tuning.widest)
-    wanted = max(able * (1 + correction), MINIMUM)
-    if missing < 0 or max(straight, trim) < tuning.widest or measured.arriving >= _BOUND * wanted:
-        return Loop(True, trim, None, measured.at, wanted)
-    idle = measured.at if loop.idle is None else loop.idle
-    if measured.at - idle >= tuning.release:
-        return Loop()
-    return Loop(True, trim, idle, measured.at, wanted)
+    if (
+        abs(proportional_term) < tuning.widest
+    ):  # a large deviation is a change of the load, which must not wind up the integral
+        trim = min(max(trim + tuning.integral * shortfall / capacity * seconds, -tuning.widest), tuning.widest)
+    correction = min(max(proportional_term + trim, -_MAX_REDUCTION), tuning.widest)
+    requested_rate = max(capacity * (1 + correction), MINIMUM_RATE)
+    if (
+        shortfall < 0
+        or max(proportional_term, trim) < tuning.widest
+        or measurement.arrival_rate >= _UTILISATION * requested_rate
+    ):
+        return LoopState(True, trim, None, measurement.observed_at, requested_rate)
+    idle = measurement.observed_at if loop.idle_since is None else loop.idle_since
+    if measurement.observed_at - idle >= tuning.release:
+        return LoopState()
+    return LoopState(True, trim, idle, measurement.observed_at, requested_rate)
 
 
-class Predictive:
+class PredictiveAdmission:
     """The mode `predictive` for one stage."""
 
     def __init__(self, stage: str, state: Mapping[str, Any] | None = None, tuning: Tuning | None = None) -> None:
-        known = from_plain(_Known, state or {}, f"the state of back-pressure of stage {stage}")
+        restored = from_json_value(_PredictiveState, state or {}, f"the state of back-pressure of stage {stage}")
         self._stage = stage
         self._tuning = tuning or Tuning()
-        self._loop, self._able, self._at = known.loop, known.able, known.at
-        self._asking = Asking(stage, state)
-        self._received = Received(state)
+        self._loop, self._capacity, self._measured_at = restored.loop, restored.capacity, restored.measured_at
+        self._sender = SignalSender(stage, state)
+        self._receiver = SignalReceiver(state)
 
-    def look(self, seen: Seen) -> Admitted:
+    def decide(self, observation: StageObservation) -> AdmissionDecision:
         """Decide once; see `Admission`."""
-        rate, by = self._obeyed(seen)
-        signals = self._asking.signals(self._wanted(seen, rate), seen.at)
-        return Admitted(rate, signals, by, throttles(self._asking))
+        rate, throttled_by = self._obey(observation)
+        signals = self._sender.signals_to_send(self._demands(observation, rate), observation.observed_at)
+        return AdmissionDecision(rate, signals, throttled_by, throttles_of(self._sender))
 
     def as_json(self) -> dict[str, Any]:
-        """The state, from which another one goes on."""
-        known = plain(_Known(self._loop, self._able, self._at))
-        return {**known, **self._asking.as_json(), **self._received.as_json()}
+        """Return the state, from which another instance continues."""
+        own_state = to_json_value(_PredictiveState(self._loop, self._capacity, self._measured_at))
+        return {**own_state, **self._sender.as_json(), **self._receiver.as_json()}
 
-    def _wanted(self, seen: Seen, admitted: float | None) -> dict[str, Ask]:
-        """What each upstream may send, in proportion to what it sends now."""
-        measured = seen.measured
-        if measured.rate is None:
-            many = measured.queue > _UNKNOWN
-            why = f"what it can do is not known yet, and {say_bytes(measured.queue)} wait"
-            return dict.fromkeys(seen.upstreams, Ask(0, MINIMUM, why) if many else Ask())
-        if not seen.upstreams:
+    def _demands(self, observation: StageObservation, admitted_rate: float | None) -> dict[str, Demand]:
+        """Return the demand on each upstream, in proportion to what it sends now."""
+        measurement = observation.measurement
+        if measurement.rate is None:
+            is_too_long = measurement.queue > _UNKNOWN_QUEUE_BYTES
+            reason = f"what it can do is not known yet, and {format_bytes(measurement.queue)} wait"
+            return dict.fromkeys(observation.upstreams, Demand(0, MINIMUM_RATE, reason) if is_too_long else Demand())
+        if not observation.upstreams:
             return {}
-        self._able = believed(self._able, measured.rate, seen.at - self._at)
-        self._at = seen.at
-        own = admitted is None or self._able <= admitted
-        able = self._able if admitted is None else min(self._able, admitted)
-        self._loop = steered(self._loop, measured, able, own, self._tuning)
-        if not self._loop.engaged:
-            return dict.fromkeys(seen.upstreams, Ask())
-        why = f"it can do {say_bytes(able)}/s, and {say_bytes(measured.queue)} wait"
-        shares = _shares(seen)
-        return {each: Ask(0, max(self._loop.wanted * shares[each], MINIMUM), why) for each in seen.upstreams}
+        self._capacity = smoothed_capacity(
+            self._capacity, measurement.rate, observation.observed_at - self._measured_at
+        )
+        self._measured_at = observation.observed_at
+        is_unthrottled = admitted_rate is None or self._capacity <= admitted_rate
+        capacity = self._capacity if admitted_rate is None else min(self._capacity, admitted_rate)
+        self._loop = next_loop_state(self._loop, measurement, capacity, is_unthrottled, self._tuning)
+        if not self._loop.is_engaged:
+            return dict.fromkeys(observation.upstreams, Demand())
+        reason = f"it can do {format_bytes(capacity)}/s, and {format_bytes(measurement.queue)} wait"
+        shares = _inflow_shares(observation)
+        return {
+            each: Demand(0, max(self._loop.requested_rate * shares[each], MINIMUM_RATE), reason)
+            for each in observation.upstreams
+        }
 
-    def _obeyed(self, seen: Seen) -> tuple[float | None, tuple[Throttle, ...]]:
-        self._received.take(seen.signals, seen.at)
-        least, by = seen.original, []
-        for held in self._received.held():
-            signal, overdue = held.signal, held.overdue(seen.at)
+    def _obey(self, observation: StageObservation) -> tuple[float | None, tuple[Throttle, ...]]:
+        self._receiver.accept(observation.signals, observation.observed_at)
+        lowest_rate, throttled_by = observation.unthrottled_rate, []
+        for active in self._receiver.active_signals():
+            signal, overdue = active.signal, active.seconds_overdue(observation.observed_at)
             if signal.rate is None:
-                rate = seen.original
+                rate = observation.unthrottled_rate
             else:
-                many = max(seen.measured.amplification.get(signal.downstream, 1.0), _LEAST_AMPLIFICATION)
-                rate = signal.rate / many * 2 ** min(overdue / RECOVERY_SECONDS, 60)
-            if rate < seen.original:
-                by.append(Throttle(signal.downstream, self._stage, held.since, signal.why, 0, signal.rate))
+                amplification = max(
+                    observation.measurement.amplification.get(signal.downstream, 1.0), _MIN_AMPLIFICATION
+                )
+                rate = signal.rate / amplification * 2 ** min(overdue / RECOVERY_SECONDS, 60)
+            if rate < observation.unthrottled_rate:
+                throttled_by.append(
+                    Throttle(signal.downstream, self._stage, active.since, signal.reason, 0, signal.rate)
+                )
             elif overdue:
-                self._received.forget(signal.downstream)
-            least = min(least, rate)
-        return bounded(least, seen.original), tuple(by)
+                self._receiver.forget(signal.downstream)
+            lowest_rate = min(lowest_rate, rate)
+        return clamp_rate(lowest_rate, observation.unthrottled_rate), tuple(throttled_by)
 
 
-def _shares(seen: Seen) -> dict[str, float]:
-    """What part of the bytes comes from each upstream; nobody's is less than a quarter of an even one."""
-    even = 1 / len(seen.upstreams)
-    found = {each: max(seen.measured.inflow.get(each, 0.0), 0.0) for each in seen.upstreams}
-    total = sum(found.values())
-    parts = {each: max(flow / total if total else even, even / 4) for each, flow in found.items()}
+def _inflow_shares(observation: StageObservation) -> dict[str, float]:
+    """Return each upstream's share of the input bytes, before normalization at least a quarter of an even share."""
+    even = 1 / len(observation.upstreams)
+    inflows = {each: max(observation.measurement.inflow.get(each, 0.0), 0.0) for each in observation.upstreams}
+    total = sum(inflows.values())
+    parts = {each: max(flow / total if total else even, even / 4) for each, flow in inflows.items()}
     return {each: part / sum(parts.values()) for each, part in parts.items()}

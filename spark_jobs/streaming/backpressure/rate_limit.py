@@ -1,9 +1,9 @@
-"""Admission as the planner of a stage carries it out: rates that hold for a lease, turned into messages of rounds.
+"""Admission limits in the planner of a stage: leased rates, converted to messages of rounds.
 
-STATE/STAGE/rate.json       bytes a second that a stage may admit, and until when; no file: as without back-pressure
-STATE/STAGE/planned.json    the newest round of a stage, since when it is under way, how much it admits
+STATE/STAGE/rate.json       bytes/s that a stage may admit, and the end of the lease; no file: no back-pressure
+STATE/STAGE/planned.json    the newest round of a stage, its start time, and how much it admits
 
-Both lie where the states of units do: each application of a job writes those of its own stages.
+Both are beside the units' states: each application of a job writes those of its own stages.
 """
 
 from __future__ import annotations
@@ -14,149 +14,152 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from springline.persistence.model.codec import Codec
-from springline.spark_jobs.streaming.backpressure.admission import Allowance
+from springline.spark_jobs.streaming.backpressure.admission import TokenBucket
 from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
-from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
-FASTEST = 1e10  # bytes a second: as good as without bound
-_LEAST_SECONDS = 0.04  # of its rate, less than which is not worth a round
-_BURST, _LONGEST_BURST = 0.15, 1.0  # seconds of its rate that a round may admit: what passed in the one before, too
+UNLIMITED_RATE = 1e10  # bytes/s: practically unlimited
+_LEAST_SECONDS = 0.04  # minimum size of a round, in seconds of the rate
+_BURST, _LONGEST_BURST = (
+    0.15,
+    1.0,
+)  # seconds of the rate that a round may admit, including the duration of the previous one
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """Bytes a second that a stage may admit, and the mean bytes of an offset of its log."""
+class RateLimit:
+    """Bytes/s that a stage may admit, and the mean bytes of an offset of its log."""
 
     rate: float
-    size: float
+    bytes_per_offset: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Grant:
-    """A rate with the end of its lease, as it lies in its file."""
+    """A rate with the end of its lease, as stored in its file."""
 
     until: float
     rate: float
-    size: float
+    bytes_per_offset: float
 
 
 _GRANTS: Codec[_Grant] = Codec(_Grant, 1, "what a stage may admit", "remove the file: it is written anew where needed")
 
 
-def grant(stage: Stage, rate: Rate | None, until: float) -> None:
-    """Let a stage admit so much until then, seconds since 1970, and ever more after; None: it is free."""
+def write_grant(stage: Stage, rate: RateLimit | None, until: float) -> None:
+    """Limit a stage to a rate until `until`, in seconds since 1970; then the limit rises. None removes the limit."""
     path = _rate_file(stage)
     if rate is None:
         path.unlink(missing_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_value(path, _GRANTS, _Grant(until, rate.rate, rate.size))
+    write_value(path, _GRANTS, _Grant(until, rate.rate, rate.bytes_per_offset))
 
 
-class Grants:
-    """Looks at what a stage is granted, and reads it again when it was replaced."""
+class GrantReader:
+    """Reads the grant of a stage, and rereads it when the file was replaced."""
 
     def __init__(self, stage: Stage) -> None:
         self._path = _rate_file(stage)
-        self._known: tuple[int, int] | None = None
-        self._told: _Grant | None = None
+        self._file_version: tuple[int, int] | None = None
+        self._grant: _Grant | None = None
 
-    def rate(self, now: float) -> Rate | None:
-        """What the stage may admit; None where it is not throttled.
+    def rate(self, now: float) -> RateLimit | None:
+        """Return the limit of the stage; None if it is not throttled.
 
-        Once the lease has ended the rate doubles every second: whoever granted it may be dead, or late for a moment.
+        After the end of the lease the rate doubles every second, since the granting process may be dead or only late.
         """
         try:
             status = self._path.stat()
         except FileNotFoundError:
             return None
-        known = (status.st_ino, status.st_mtime_ns)
-        if known != self._known:
-            if (told := read_value(self._path, _GRANTS)) is None:
+        file_version = (status.st_ino, status.st_mtime_ns)
+        if file_version != self._file_version:
+            if (grant := read_value(self._path, _GRANTS)) is None:
                 return None
-            self._told, self._known = told, known
-        if self._told is None:
+            self._grant, self._file_version = grant, file_version
+        if self._grant is None:
             return None
-        overdue = max(now - self._told.until, 0.0)
-        rate = self._told.rate * 2 ** min(overdue / RECOVERY_SECONDS, 60)
-        return Rate(rate, self._told.size) if rate < FASTEST else None
+        overdue = max(now - self._grant.until, 0.0)
+        rate = self._grant.rate * 2 ** min(overdue / RECOVERY_SECONDS, 60)
+        return RateLimit(rate, self._grant.bytes_per_offset) if rate < UNLIMITED_RATE else None
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedRound:
     """The newest round of a stage with messages: its number, when it was planned, how many offsets it admits."""
 
     number: int
-    at: float
+    planned_at: float
     messages: int
 
     @staticmethod
-    def read(stage: Stage) -> Planned | None:
-        """None before the first one; raises `DecodeError`."""
-        return read_value(_planned_file(stage), _PLANNED)
+    def read(stage: Stage) -> PlannedRound | None:
+        """Return the stored round; None before the first one. Raises `DecodeError`."""
+        return read_value(_planned_file(stage), _PLANNED_ROUNDS)
 
     def write(self, stage: Stage) -> None:
-        """In place of the one before."""
+        """Replace the stored round."""
         path = _planned_file(stage)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_value(path, _PLANNED, self)
+        write_value(path, _PLANNED_ROUNDS, self)
 
 
-_PLANNED: Codec[Planned] = Codec(
-    Planned, 1, "the newest round of a stage", "remove the file: the next round writes it anew"
+_PLANNED_ROUNDS: Codec[PlannedRound] = Codec(
+    PlannedRound, 1, "the newest round of a stage", "remove the file: the next round writes it anew"
 )
 
 
-def spread(messages: float, waiting: Mapping[int, int]) -> dict[int, int]:
-    """About so many messages, at least one, over units in proportion to what waits for them."""
-    total = sum(waiting.values())
+def spread(messages: float, lag: Mapping[int, int]) -> dict[int, int]:
+    """Distribute about `messages` messages, at least one, over units in proportion to their lag."""
+    total = sum(lag.values())
     if messages >= total:
-        return dict(waiting)
-    shares = {unit: messages * many / total for unit, many in waiting.items()}
-    found = {unit: int(share) for unit, share in shares.items()}
-    missing = max(int(messages), 1) - sum(found.values())
-    for unit in sorted(shares, key=lambda unit: (found[unit] - shares[unit], unit))[:missing]:
-        found[unit] += 1
-    return found
+        return dict(lag)
+    shares = {unit: messages * size / total for unit, size in lag.items()}
+    counts = {unit: int(share) for unit, share in shares.items()}
+    remaining = max(int(messages), 1) - sum(counts.values())
+    for unit in sorted(shares, key=lambda unit: (counts[unit] - shares[unit], unit))[:remaining]:
+        counts[unit] += 1
+    return counts
 
 
-class Pacing:
-    """Bounds the rounds of a stage by its rate; without one, by the stage's `admitted` messages of each unit."""
+class RateLimiter:
+    """Limits the rounds of a stage by its rate, or, without one, by `max_messages_per_round` messages of each unit."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._grants = Grants(stage)
-        self._allowance: Allowance | None = None
-        self._size = 0.0
+        self._grants = GrantReader(stage)
+        self._bucket: TokenBucket | None = None
+        self._bytes_per_offset = 0.0
 
-    def admitted(self, waiting: Mapping[int, int], now: float) -> dict[int, int]:
-        """See `Admitting`."""
-        most = dict.fromkeys(waiting, self._stage.admitted)
+    def max_messages(self, lag: Mapping[int, int], now: float) -> dict[int, int]:
+        """See `AdmissionLimit`."""
+        limits = dict.fromkeys(lag, self._stage.max_messages_per_round)
         rate = self._grants.rate(now)
-        if rate is None or rate.size <= 0:
-            self._allowance = None
-            return most
-        self._size = rate.size
-        if self._allowance is None:
-            self._allowance = Allowance(at=now - _BURST)
-        elapsed = now - (self._allowance.at or now)
-        self._allowance.burst = min(max(elapsed, _BURST), _LONGEST_BURST)
-        allowed = self._allowance.bytes(rate.rate, now)
-        wanted = {unit: min(many, most[unit]) for unit, many in waiting.items()}
-        if allowed < min(rate.rate * _LEAST_SECONDS, sum(wanted.values()) * rate.size) or allowed <= 0:
-            return dict.fromkeys(waiting, 0)
-        return spread(allowed / rate.size, wanted)
+        if rate is None or rate.bytes_per_offset <= 0:
+            self._bucket = None
+            return limits
+        self._bytes_per_offset = rate.bytes_per_offset
+        if self._bucket is None:
+            self._bucket = TokenBucket(refilled_at=now - _BURST)
+        elapsed = now - (self._bucket.refilled_at or now)
+        self._bucket.burst = min(max(elapsed, _BURST), _LONGEST_BURST)
+        allowed = self._bucket.available_bytes(rate.rate, now)
+        requested = {unit: min(many, limits[unit]) for unit, many in lag.items()}
+        if allowed < min(rate.rate * _LEAST_SECONDS, sum(requested.values()) * rate.bytes_per_offset) or allowed <= 0:
+            return dict.fromkeys(lag, 0)
+        return spread(allowed / rate.bytes_per_offset, requested)
 
-    def planned(self, plan: Plan, now: float) -> None:
-        """See `Admitting`."""
+    def on_round_planned(self, plan: RoundPlan, now: float) -> None:
+        """See `AdmissionLimit`."""
         if not plan.messages:
             return
-        if self._allowance is not None:
-            self._allowance.spend(plan.messages * self._size)
-        with suppress(OSError):  # what is told is for measuring alone: a round goes on without
-            Planned(plan.number, now, plan.messages).write(self._stage)
+        if self._bucket is not None:
+            self._bucket.spend(plan.messages * self._bytes_per_offset)
+        with suppress(OSError):  # the file is only used for measurements, and the round does not depend on it
+            PlannedRound(plan.number, now, plan.messages).write(self._stage)
 
 
 def _rate_file(stage: Stage) -> Path:

@@ -1,12 +1,12 @@
 """Regulates the stages of an application while it runs: measures them, obeys signals, grants rates to the planners.
 
-Signals between its own stages are values: a look goes from the last stage to the first, so that what a stage asks is
-obeyed within the look in which it is asked. Only signals to and from stages of the job's other application travel over
-a channel, which is opened where there are such stages.
+Signals between stages of the same application are values. A pass goes from the last stage to the first, so that a
+request is obeyed in the pass in which it is made. Only signals to and from stages of the job's other application are
+sent over a channel, which is opened only if there are such stages.
 
-backpressure.json          the mode and the channel, where another than the declared one was chosen
-backpressure.state.json    what meters and admissions know, from which an application that is started again goes on
-backpressure.apart.json    the same of the application of the stages apart, and how its stages are
+backpressure.json          the mode and the channel, if they differ from the declared ones
+backpressure.state.json    the state of meters and admissions, from which a restarted application continues
+backpressure.apart.json    the same for the separate application, and the status of its stages
 """
 
 from __future__ import annotations
@@ -18,227 +18,252 @@ from typing import Any
 
 from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import Codec
-from springline.spark_jobs.streaming.backpressure.accounting import Counting
-from springline.spark_jobs.streaming.backpressure.admission import OFF, Admission, Admitted, Seen, make_admission
+from springline.spark_jobs.streaming.backpressure.accounting import StageAccounting
+from springline.spark_jobs.streaming.backpressure.admission import (
+    OFF,
+    Admission,
+    AdmissionDecision,
+    StageObservation,
+    make_admission,
+)
 from springline.spark_jobs.streaming.backpressure.channel import Channel
-from springline.spark_jobs.streaming.backpressure.config import Choice, Control, choice_of
-from springline.spark_jobs.streaming.backpressure.queue import Measured, Meter
-from springline.spark_jobs.streaming.backpressure.rate_limit import FASTEST, Rate, grant
+from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig, ChannelKind, read_config
+from springline.spark_jobs.streaming.backpressure.queue import StageMeasurement, StageMeter
+from springline.spark_jobs.streaming.backpressure.rate_limit import UNLIMITED_RATE, RateLimit, write_grant
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS, Signal
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
-LOOK_SECONDS = 0.05
-_OFF_SECONDS = 0.5  # between two looks that only measure
-_SHARE = 0.1  # of one core, at most, for looking
-_KEPT_SECONDS = 1.0  # between two writings of the state
-_CHANGED = 0.01  # of a rate, less than which is told with the next lease
-_MOST = 2.0  # times its capacity: what a stage admits without back-pressure, at most
+INTERVAL_SECONDS = 0.05
+_IDLE_INTERVAL_SECONDS = 0.5  # between two passes that only measure
+_MAX_CPU_SHARE = 0.1  # maximum share of one core for the passes
+_WRITE_SECONDS = 1.0  # between two writes of the state
+_RATE_TOLERANCE = 0.01  # smaller relative changes of a rate are written with the next renewal
+_MAX_CAPACITY_FACTOR = 2.0  # limit of a stage's unthrottled rate, as a multiple of its capacity
 _STATE, _APART = "backpressure.state.json", "backpressure.apart.json"
-_SILENT_SECONDS = 5.0  # after which what the other application has told is not true any more
+_STALE_SECONDS = 5.0  # age from which the other application's state is ignored
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What lies in the file of an application: what its meters and admissions of `mode` know, and how its stages are.
+class _RegulatorState:
+    """The content of an application's file: the states of its meters and admissions of `mode`, and its stages' status.
 
-    What an admission knows is the matter of its mode, which may be another package's.
+    The state of an admission is defined by its mode, which may be in another package.
     """
 
     mode: str = ""
     meters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     admissions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    at: float = 0.0
+    written_at: float = 0.0
     stages: Mapping[str, Any] = field(default_factory=dict)
-    trouble: str = ""
+    last_error: str = ""
 
 
-_STATES: Codec[_Known] = Codec(_Known, 1, "the state of back-pressure", "remove the file, and rates are measured anew")
+_STATES: Codec[_RegulatorState] = Codec(
+    _RegulatorState, 1, "the state of back-pressure", "remove the file, and rates are measured anew"
+)
 
 
 class Regulator:
-    """Looks once when it is asked to.
+    """Performs one measurement and decision per call.
 
-    `stages` are all of the job, of which it regulates those that are `apart`, or those that are not. `open_channel`
-    opens one of the chosen kind, for those of its stages that are asked by stages of the other application.
+    `stages` are all stages of the job; it regulates those in the separate application if `apart`, else the others.
+    `open_channel` opens a channel of the chosen kind, for those of its stages that are throttled by stages of the other
+    application.
     """
 
     def __init__(
         self,
-        declared: Choice,
+        declared: BackpressureConfig,
         folder: JobFolder,
         stages: Sequence[Stage],
         tasks: int,
-        open_channel: Callable[[Control, Collection[str]], Channel],
+        open_channel: Callable[[ChannelKind, Collection[str]], Channel],
         *,
         apart: bool = False,
     ) -> None:
         self._declared = declared
         self._folder = folder
-        self._stages = {stage.name: stage for stage in stages if stage.apart == apart}
+        self._stages = {stage.name: stage for stage in stages if stage.in_second_application == apart}
         self._open_channel = open_channel
-        self._counting = Counting(stages, tasks)
-        self._asked, self._crossed = _across(self._counting.upstreams, self._stages)
+        self._accounting = StageAccounting(stages, tasks)
+        self._receiving_stages, self._has_remote_edges = _remote_edges(self._accounting.upstreams, self._stages)
         self._file = folder.path / (_APART if apart else _STATE)
-        self._other = None if apart or len(self._stages) == len(stages) else folder.path / _APART
-        self._before = read_value(self._file, _STATES) or _Known()
-        self._meters = {name: Meter(self._before.meters.get(name)) for name in self._stages}
-        self.choice: Choice | None = None
+        self._other_file = None if apart or len(self._stages) == len(stages) else folder.path / _APART
+        self._restored = read_value(self._file, _STATES) or _RegulatorState()
+        self._meters = {name: StageMeter(self._restored.meters.get(name)) for name in self._stages}
+        self.config: BackpressureConfig | None = None
         self._channel: Channel | None = None
         self._admissions: dict[str, Admission] = {}
-        self._granted: tuple[float, Mapping[str, Rate]] = (0.0, {})
-        self._kept = self._at = 0.0
+        self._current_grants: tuple[float, Mapping[str, RateLimit]] = (0.0, {})
+        self._written_at = self._observed_at = 0.0
 
     @property
-    def trouble(self) -> str:
-        """What is wrong with the channel, in words; at either end of it."""
-        own = "" if self._channel is None else self._channel.trouble
-        return own or self._elsewhere().trouble
+    def last_error(self) -> str:
+        """Description of the current error of the channel, at either end."""
+        own = "" if self._channel is None else self._channel.last_error
+        return own or self._other_state().last_error
 
-    def look(self, at: float) -> dict[str, Any]:
-        """Measure and decide once, at a time in seconds since 1970; what there is to tell. Raises OSError."""
-        choice, self._at = self._choose(), at
-        counted = self._counting.count(at)
-        asked: dict[str, list[Signal]] = {}
-        told: dict[str, Any] = {}
-        rates: dict[str, Rate] = {}
-        for name, stage in reversed(self._stages.items()):  # whoever asks looks before whoever is asked
-            signals = asked.get(name, [])
+    def regulate(self, now: float) -> dict[str, Any]:
+        """Measure and decide once, at `now` in seconds since 1970; returns the status. Raises OSError."""
+        config, self._observed_at = self._apply_config(), now
+        counts = self._accounting.count(now)
+        signals_by_upstream: dict[str, list[Signal]] = {}
+        summaries: dict[str, Any] = {}
+        rates: dict[str, RateLimit] = {}
+        for name, stage in reversed(self._stages.items()):  # downstream stages before their upstreams
+            signals = signals_by_upstream.get(name, [])
             if self._channel is not None:
                 signals = [*signals, *self._channel.receive(name)]
-            measured = self._meters[name].note(counted[name])
-            upstreams = self._counting.upstreams[name]
-            seen = Seen(measured, self._original(stage, measured), upstreams, signals, counted[name])
-            admitted = self._admissions[name].look(seen)
-            for signal in admitted.signals:
-                asked.setdefault(signal.upstream, []).append(signal)
-            if admitted.rate is not None:
-                rates[name] = Rate(admitted.rate, self._counting.size(name))
-            told[name] = _told(measured, admitted)
+            measurement = self._meters[name].measure(counts[name])
+            upstreams = self._accounting.upstreams[name]
+            observation = StageObservation(
+                measurement, self._unthrottled_rate(stage, measurement), upstreams, signals, counts[name]
+            )
+            decision = self._admissions[name].decide(observation)
+            for signal in decision.signals:
+                signals_by_upstream.setdefault(signal.upstream, []).append(signal)
+            if decision.rate is not None:
+                rates[name] = RateLimit(decision.rate, self._accounting.bytes_per_offset(name))
+            summaries[name] = _stage_summary(measurement, decision)
         if self._channel is not None:
-            self._channel.send([each for name, some in asked.items() if name not in self._stages for each in some])
-        self._grant(rates, at)
-        stages = {name: told[name] for name in self._stages}
-        self._keep(at, stages)
-        return {"at": at, "mode": choice.mode, "control": choice.control if self._crossed else None, "stages": stages}
+            self._channel.send(
+                [each for name, some in signals_by_upstream.items() if name not in self._stages for each in some]
+            )
+        self._write_grants(rates, now)
+        stages = {name: summaries[name] for name in self._stages}
+        self._write_state(now, stages)
+        return {
+            "at": now,
+            "mode": config.mode,
+            "control": config.signal_channel if self._has_remote_edges else None,
+            "stages": stages,
+        }
 
-    def with_other_stages(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """What a look has told, with the stages of the other application as that one has told them."""
-        stages = {**told.get("stages", {}), **self._elsewhere().stages}
-        return {**told, "stages": {name: stages[name] for name in self._counting.upstreams if name in stages}}
+    def with_other_stages(self, status: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the status of a pass, with the stages of the other application added from that one's reports."""
+        stages = {**status.get("stages", {}), **self._other_state().stages}
+        return {**status, "stages": {name: stages[name] for name in self._accounting.upstreams if name in stages}}
 
     def close(self) -> None:
-        """Let go of the channel; rates end with their leases."""
+        """Close the channel; rates expire with their leases."""
         if self._channel is not None:
             self._channel.close()
 
-    def _choose(self) -> Choice:
-        """Go on with what is chosen now; another mode begins anew. Raises `ExtensionError`."""
-        chosen, before = choice_of(self._folder, self._declared), self.choice
-        if chosen == before:
-            return chosen
-        if before is None or before.mode != chosen.mode:
-            known = self._before.admissions if self._before.mode == chosen.mode else {}
-            self._admissions = {name: make_admission(chosen.mode, name, known.get(name)) for name in self._stages}
-            self._before = _Known()
+    def _apply_config(self) -> BackpressureConfig:
+        """Apply the current configuration; another mode starts without state. Raises `ExtensionError`."""
+        selected, previous = read_config(self._folder, self._declared), self.config
+        if selected == previous:
+            return selected
+        if previous is None or previous.mode != selected.mode:
+            states = self._restored.admissions if self._restored.mode == selected.mode else {}
+            self._admissions = {name: make_admission(selected.mode, name, states.get(name)) for name in self._stages}
+            self._restored = _RegulatorState()
         self.close()
-        needed = self._crossed and chosen.mode != OFF
-        self._channel = self._open_channel(chosen.control, self._asked) if needed else None
-        self.choice = chosen
-        return chosen
+        needed = self._has_remote_edges and selected.mode != OFF
+        self._channel = self._open_channel(selected.signal_channel, self._receiving_stages) if needed else None
+        self.config = selected
+        return selected
 
-    def _elsewhere(self) -> _Known:
-        """What the other application has told, while it tells anything; what cannot be read of it is its trouble."""
+    def _other_state(self) -> _RegulatorState:
+        """Return the state of the other application, empty if it is stale; a file that cannot be read is its error."""
         try:
-            told = read_value(self._other, _STATES) if self._other is not None else None
+            state = read_value(self._other_file, _STATES) if self._other_file is not None else None
         except DecodeError as error:  # it runs another version
-            return _Known(trouble=str(error))
-        return told if told is not None and self._at - told.at < _SILENT_SECONDS else _Known()
+            return _RegulatorState(last_error=str(error))
+        return (
+            state if state is not None and self._observed_at - state.written_at < _STALE_SECONDS else _RegulatorState()
+        )
 
-    def _original(self, stage: Stage, measured: Measured) -> float:
-        """What its `admitted` messages come to; what is far above its capacity is none."""
-        most = stage.admitted * stage.units * self._counting.size(stage.name) / max(stage.pace, 0.02)
-        able = FASTEST if measured.rate is None else _MOST * measured.rate
-        return min(most or FASTEST, able)
+    def _unthrottled_rate(self, stage: Stage, measurement: StageMeasurement) -> float:
+        """Return the rate of rounds of `max_messages_per_round` messages, limited to a multiple of the capacity."""
+        most = (
+            stage.max_messages_per_round
+            * stage.units
+            * self._accounting.bytes_per_offset(stage.name)
+            / max(stage.min_round_interval, 0.02)
+        )
+        ceiling = UNLIMITED_RATE if measurement.rate is None else _MAX_CAPACITY_FACTOR * measurement.rate
+        return min(most or UNLIMITED_RATE, ceiling)
 
-    def _grant(self, rates: Mapping[str, Rate], at: float) -> None:
-        until, before = self._granted
-        due = bool(rates) and until - at <= LEASE_SECONDS - RENEW_SECONDS
-        if due or _differ(before, rates):
+    def _write_grants(self, rates: Mapping[str, RateLimit], now: float) -> None:
+        until, previous = self._current_grants
+        needs_renewal = bool(rates) and until - now <= LEASE_SECONDS - RENEW_SECONDS
+        if needs_renewal or _rates_differ(previous, rates):
             for name, stage in self._stages.items():
-                grant(stage, rates.get(name), at + LEASE_SECONDS)
-            self._granted = (at + LEASE_SECONDS, rates)
+                write_grant(stage, rates.get(name), now + LEASE_SECONDS)
+            self._current_grants = (now + LEASE_SECONDS, rates)
 
-    def _keep(self, at: float, stages: Mapping[str, Any]) -> None:
-        if at - self._kept < _KEPT_SECONDS or self.choice is None:
+    def _write_state(self, now: float, stages: Mapping[str, Any]) -> None:
+        if now - self._written_at < _WRITE_SECONDS or self.config is None:
             return
         meters = {name: meter.as_json() for name, meter in self._meters.items()}
         admissions = {name: admission.as_json() for name, admission in self._admissions.items()}
-        trouble = "" if self._channel is None else self._channel.trouble
-        known = _Known(self.choice.mode, meters, admissions, at, stages, trouble)
-        write_value(self._file, _STATES, known)
-        self._kept = at
+        last_error = "" if self._channel is None else self._channel.last_error
+        state = _RegulatorState(self.config.mode, meters, admissions, now, stages, last_error)
+        write_value(self._file, _STATES, state)
+        self._written_at = now
 
 
-class Regulation(BackgroundService):
-    """Does it for the stages of a job, every 50 ms."""
+class BackpressureService(BackgroundService):
+    """Runs a regulator for the stages of a job, every 50 ms."""
 
     section = "backpressure"
 
     def __init__(self, regulator: Regulator) -> None:
         super().__init__("back-pressure")
         self._regulator = regulator
-        self._seen: dict[str, Any] = {}
+        self._last_status: dict[str, Any] = {}
 
     @property
-    def trouble(self) -> str:
-        """What went wrong last, also with signals."""
-        return super().trouble or self._regulator.trouble
+    def last_error(self) -> str:
+        """The last error, including errors of signals."""
+        return super().last_error or self._regulator.last_error
 
     def status(self) -> dict[str, Any]:
-        """How back-pressure is, for the heartbeat; nothing before the first look."""
-        return self._regulator.with_other_stages(self._seen) if self._seen else {}
+        """Return the back-pressure status for the heartbeat; empty before the first pass."""
+        return self._regulator.with_other_stages(self._last_status) if self._last_status else {}
 
     def _work(self) -> None:
         pause = 0.0
-        while not self._over.wait(pause):
-            begun = time.monotonic()
+        while not self._stopping.wait(pause):
+            started_at = time.monotonic()
             with self._trying("back-pressure"):
-                self._seen = self._regulator.look(time.time())
-            choice = self._regulator.choice
-            usual = _OFF_SECONDS if choice is not None and choice.mode == OFF else LOOK_SECONDS
-            pause = max(usual, (time.monotonic() - begun) / _SHARE)
+                self._last_status = self._regulator.regulate(time.time())
+            config = self._regulator.config
+            interval = _IDLE_INTERVAL_SECONDS if config is not None and config.mode == OFF else INTERVAL_SECONDS
+            pause = max(interval, (time.monotonic() - started_at) / _MAX_CPU_SHARE)
         self._regulator.close()
 
 
-def _across(upstreams: Mapping[str, Collection[str]], own: Collection[str]) -> tuple[tuple[str, ...], bool]:
-    """Which of its `own` stages others ask, and whether any signal crosses between its own and others."""
+def _remote_edges(upstreams: Mapping[str, Collection[str]], own: Collection[str]) -> tuple[tuple[str, ...], bool]:
+    """Return which of the `own` stages are throttled by others, and whether any signal crosses between the two."""
     edges = [(downstream, upstream) for downstream, some in upstreams.items() for upstream in some]
-    asked = {upstream for downstream, upstream in edges if upstream in own and downstream not in own}
-    return tuple(sorted(asked)), any((upstream in own) != (downstream in own) for downstream, upstream in edges)
+    receiving = {upstream for downstream, upstream in edges if upstream in own and downstream not in own}
+    return tuple(sorted(receiving)), any((upstream in own) != (downstream in own) for downstream, upstream in edges)
 
 
-def _differ(before: Mapping[str, Rate], after: Mapping[str, Rate]) -> bool:
-    """Whether the planners are to know at once."""
+def _rates_differ(before: Mapping[str, RateLimit], after: Mapping[str, RateLimit]) -> bool:
+    """Whether the planners need the new rates before the next renewal."""
     if before.keys() != after.keys():
         return True
-    return any(abs(rate.rate - before[name].rate) > _CHANGED * before[name].rate for name, rate in after.items())
+    return any(abs(rate.rate - before[name].rate) > _RATE_TOLERANCE * before[name].rate for name, rate in after.items())
 
 
-def _told(measured: Measured, admitted: Admitted) -> dict[str, Any]:
-    """A stage as it is shown: bytes, bytes a second, seconds."""
-    state = "throttled" if admitted.throttled_by else "overloaded" if admitted.throttles else "level"
+def _stage_summary(measurement: StageMeasurement, decision: AdmissionDecision) -> dict[str, Any]:
+    """Return the status of a stage for display: bytes, bytes/s, seconds."""
+    state = "throttled" if decision.throttled_by else "overloaded" if decision.throttles else "level"
     return {
         "state": state,
-        "queue": round(measured.queue),
-        "waiting": round(measured.waiting),
-        "seconds": measured.seconds,
-        "rate": admitted.rate,
-        "capacity": measured.rate,
-        "arriving": measured.arriving,
-        "applied": measured.outflow,
-        "throttled_by": [asdict(each) for each in admitted.throttled_by],
-        "throttles": [asdict(each) for each in admitted.throttles],
+        "queue": round(measurement.queue),
+        "waiting": round(measurement.waiting),
+        "seconds": measurement.queue_seconds,
+        "rate": decision.rate,
+        "capacity": measurement.rate,
+        "arriving": measurement.arrival_rate,
+        "applied": measurement.outflow,
+        "throttled_by": [asdict(each) for each in decision.throttled_by],
+        "throttles": [asdict(each) for each in decision.throttles],
     }

@@ -1,7 +1,7 @@
-"""What a stage asks of a stage upstream, and what that one obeys, whatever becomes of the messages on their way.
+"""Signals by which a stage throttles an upstream stage, robust against loss, duplication and reordering.
 
-A signal says all that is asked of a pair of stages, never a change, so one that is lost, doubled, late or overtaken
-does no lasting harm: of a pair the greatest sequence counts, and it counts until its lease ends.
+A signal holds the complete request of a pair of stages, never a change, so a lost, duplicated, late or reordered signal
+has no lasting effect: the signal of a pair with the greatest sequence applies, until its lease ends.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from dataclasses import dataclass
 from typing import Any
 
 from springline.persistence.errors import DecodeError
-from springline.persistence.model.codec import Codec, from_plain, plain
+from springline.persistence.model.codec import Codec, from_json_value, to_json_value
 from springline.spark_jobs.streaming.errors import StreamError
 
-LEASE_SECONDS = 2.0  # that a signal is obeyed for
-RENEW_SECONDS = 0.5  # after which the same is asked again
-RECOVERY_SECONDS = 1.0  # in which a rate doubles once its lease has ended
-LONGEST_LEASE = 10.0  # seconds: clocks may differ, and a signal of a fast one must not bind for ever
+LEASE_SECONDS = 2.0  # for which a signal is obeyed
+RENEW_SECONDS = 0.5  # after which an unchanged signal is renewed
+RECOVERY_SECONDS = 1.0  # in which a rate doubles after the end of its lease
+LONGEST_LEASE = 10.0  # limit, since clocks may differ and a signal from a fast clock must not apply forever
 
 
 class InvalidSignalError(StreamError):
-    """Something else than a signal came through a channel of signals."""
+    """A message on a signal channel is not a signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What `downstream` asks of `upstream`: a `level` of throttling (stepwise) or a `rate` (bytes a second to itself).
+    """A request of `downstream` to `upstream`: a `throttle_level` (stepwise), or a `rate` in bytes/s of its input.
 
-    Level 0 without a rate frees. `until` is the end of its lease, in seconds since 1970; None: it has none, as the
-    patent's signals. `why` is for people.
+    Level 0 without a rate is a release. `until` is the end of its lease, in seconds since 1970; None: no lease, as in
+    the patent's signals. `reason` is for people.
     """
 
     downstream: str
     upstream: str
     sequence: int
     until: float | None
-    level: int = 0
+    throttle_level: int = 0
     rate: float | None = None
-    why: str = ""
+    reason: str = ""
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -47,12 +47,12 @@ class Signal:
         return (self.downstream, self.upstream)
 
     @property
-    def frees(self) -> bool:
-        """Whether nothing is asked any more."""
-        return self.level == 0 and self.rate is None
+    def is_release(self) -> bool:
+        """Whether it ends the throttling."""
+        return self.throttle_level == 0 and self.rate is None
 
     def encode(self) -> bytes:
-        """One line of JSON."""
+        """Encode as one line of JSON."""
         return _SIGNALS.encode(self)
 
     @staticmethod
@@ -70,129 +70,137 @@ class Signal:
 _SIGNALS: Codec[Signal] = Codec(
     Signal, 1, "a signal", "run all applications of the job with the same version; until then it binds nobody"
 )
-_WHERE = "the state of an admission"
+_STATE_NAME = "the state of an admission"
 
 
-def newer(signals: Iterable[Signal]) -> dict[tuple[str, str], Signal]:
-    """Of each pair the signal with the greatest sequence: all that has to be sent or kept."""
-    found: dict[tuple[str, str], Signal] = {}
+def newest_by_pair(signals: Iterable[Signal]) -> dict[tuple[str, str], Signal]:
+    """Return the signal with the greatest sequence of each pair: only these need to be sent or kept."""
+    newest: dict[tuple[str, str], Signal] = {}
     for signal in signals:
-        if signal.pair not in found or found[signal.pair].sequence < signal.sequence:
-            found[signal.pair] = signal
-    return found
+        if signal.pair not in newest or newest[signal.pair].sequence < signal.sequence:
+            newest[signal.pair] = signal
+    return newest
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A signal that is obeyed until `ends`; `since`: when the pair was throttled first."""
+class ActiveSignal:
+    """A signal that is obeyed until `ends`; `since`: when the throttling of the pair began."""
 
     signal: Signal
     ends: float
     since: float
 
-    def overdue(self, at: float) -> float:
-        """Seconds since its lease ended; 0 while it has not."""
-        return max(at - self.ends, 0.0)
+    def seconds_overdue(self, now: float) -> float:
+        """Return the seconds since its lease ended; 0 before that."""
+        return max(now - self.ends, 0.0)
 
 
-class Received:
-    """The signals that a stage obeys, one a stage downstream; `state` is what another one's `as_json` told."""
+class SignalReceiver:
+    """The signals that a stage obeys, one per downstream stage; `state` is the `as_json` of an earlier receiver."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        told = from_plain(tuple[Held, ...], (state or {}).get("held", ()), _WHERE)
-        self._held = {each.signal.downstream: each for each in told}
+        active = from_json_value(tuple[ActiveSignal, ...], (state or {}).get("held", ()), _STATE_NAME)
+        self._active = {each.signal.downstream: each for each in active}
 
-    def take(self, signals: Iterable[Signal], at: float) -> None:
-        """Obey what has come: nothing whose lease is over, nothing older than what is obeyed.
+    def accept(self, signals: Iterable[Signal], now: float) -> None:
+        """Accept received signals, except those whose lease has ended or that are not newer than the active one.
 
-        One that frees is kept for its lease too, so that what it has overtaken does not throttle again.
+        A release is kept for its lease too, so that an older signal that arrives after it does not throttle again.
         """
         for signal in signals:
-            ends = at + LONGEST_LEASE if signal.until is None else min(signal.until, at + LONGEST_LEASE)
-            before = self._held.get(signal.downstream)
-            if ends <= at or (before is not None and signal.sequence <= before.signal.sequence):
+            ends = now + LONGEST_LEASE if signal.until is None else min(signal.until, now + LONGEST_LEASE)
+            previous = self._active.get(signal.downstream)
+            if ends <= now or (previous is not None and signal.sequence <= previous.signal.sequence):
                 continue
-            going_on = before is not None and not before.signal.frees and not signal.frees
-            self._held[signal.downstream] = Held(signal, ends, before.since if before and going_on else at)
+            is_renewal = previous is not None and not previous.signal.is_release and not signal.is_release
+            self._active[signal.downstream] = ActiveSignal(
+                signal, ends, previous.since if previous and is_renewal else now
+            )
 
-    def held(self) -> list[Held]:
-        """All that is known, by stage downstream; those whose lease has ended too, until they are forgotten."""
-        return [self._held[name] for name in sorted(self._held)]
+    def active_signals(self) -> list[ActiveSignal]:
+        """Return all signals, by downstream stage; also those whose lease has ended, until they are forgotten."""
+        return [self._active[name] for name in sorted(self._active)]
 
     def forget(self, downstream: str) -> None:
-        """Nothing is asked by a stage any more."""
-        self._held.pop(downstream, None)
+        """Remove the signal of a downstream stage."""
+        self._active.pop(downstream, None)
 
     def as_json(self) -> dict[str, Any]:
-        """For one that goes on."""
-        return {"held": plain(self.held())}
+        """Return the state, from which another instance continues."""
+        return {"held": to_json_value(self.active_signals())}
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What a stage wants of one upstream now; level 0 without a rate: nothing."""
+class Demand:
+    """The current demand of a stage on one upstream; level 0 without a rate: no throttling."""
 
-    level: int = 0
+    throttle_level: int = 0
     rate: float | None = None
-    why: str = ""
+    reason: str = ""
 
     @property
-    def frees(self) -> bool:
-        """Whether nothing is asked."""
-        return self.level == 0 and self.rate is None
+    def is_release(self) -> bool:
+        """Whether it asks for no throttling."""
+        return self.throttle_level == 0 and self.rate is None
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A signal that was sent; `since`: when the pair was throttled first."""
+class _SentSignal:
+    """A signal that was sent; `since`: when the throttling of the pair began."""
 
     signal: Signal
     since: float
 
 
-class Asking:
-    """Turns what a stage wants into signals: at once where it changes, else again before their leases end.
+class SignalSender:
+    """Turns the demands of a stage into signals: immediately on a change, otherwise renewed before their leases end.
 
-    Sequences are at least the clock's milliseconds, so they ascend also for one that was started anew without a state.
-    A rate counts as changed from 2 % on.
+    Sequences are at least the clock's milliseconds, so they also increase across a restart without a state. A rate
+    counts as changed if it differs by more than 2 %.
     """
 
     def __init__(self, stage: str, state: Mapping[str, Any] | None = None) -> None:
         self._stage = stage
-        told = from_plain(tuple[_Asked, ...], (state or {}).get("asked", ()), _WHERE)
-        self._asked = {each.signal.upstream: (each.signal, each.since) for each in told}
+        sent = from_json_value(tuple[_SentSignal, ...], (state or {}).get("asked", ()), _STATE_NAME)
+        self._sent = {each.signal.upstream: (each.signal, each.since) for each in sent}
 
-    def signals(self, wanted: Mapping[str, Ask], at: float) -> tuple[Signal, ...]:
-        """What is to be sent now; nothing where nothing was asked and nothing is."""
-        found = []
-        for upstream, ask in wanted.items():
-            before, since = self._asked.get(upstream, (None, at))
-            if before is None and ask.frees:
+    def signals_to_send(self, demands: Mapping[str, Demand], now: float) -> tuple[Signal, ...]:
+        """Return the signals to send now; none for an upstream that neither was nor is throttled."""
+        outgoing = []
+        for upstream, demand in demands.items():
+            previous, since = self._sent.get(upstream, (None, now))
+            if previous is None and demand.is_release:
                 continue
-            if before is not None and not self._due(before, ask, at):
-                if before.frees and (before.until or at) < at:
-                    del self._asked[upstream]
+            if previous is not None and not self._must_send(previous, demand, now):
+                if previous.is_release and (previous.until or now) < now:
+                    del self._sent[upstream]
                 continue
-            sequence = max(int(at * 1000), before.sequence + 1 if before else 0)
-            signal = Signal(self._stage, upstream, sequence, at + LEASE_SECONDS, ask.level, ask.rate, ask.why)
-            self._asked[upstream] = (signal, at if before is None or before.frees else since)
-            found.append(signal)
-        return tuple(found)
+            sequence = max(int(now * 1000), previous.sequence + 1 if previous else 0)
+            signal = Signal(
+                self._stage, upstream, sequence, now + LEASE_SECONDS, demand.throttle_level, demand.rate, demand.reason
+            )
+            self._sent[upstream] = (signal, now if previous is None or previous.is_release else since)
+            outgoing.append(signal)
+        return tuple(outgoing)
 
-    def asked(self) -> list[tuple[Signal, float]]:
-        """What is asked of whom, and since when; freed ones left out."""
-        return [each for _, each in sorted(self._asked.items()) if not each[0].frees]
+    def active_signals(self) -> list[tuple[Signal, float]]:
+        """Return the active signals, with the time since which each pair is throttled; releases are left out."""
+        return [each for _, each in sorted(self._sent.items()) if not each[0].is_release]
 
     def as_json(self) -> dict[str, Any]:
-        """For one that goes on."""
-        return {"asked": plain([_Asked(signal, since) for signal, since in self._asked.values()])}
+        """Return the state, from which another instance continues."""
+        return {"asked": to_json_value([_SentSignal(signal, since) for signal, since in self._sent.values()])}
 
     @staticmethod
-    def _due(before: Signal, ask: Ask, at: float) -> bool:
-        if before.frees and ask.frees:
+    def _must_send(previous: Signal, demand: Demand, now: float) -> bool:
+        if previous.is_release and demand.is_release:
             return False
-        if (before.level, before.rate is None) != (ask.level, ask.rate is None):
+        if (previous.throttle_level, previous.rate is None) != (demand.throttle_level, demand.rate is None):
             return True
-        if before.rate is not None and ask.rate is not None and abs(ask.rate - before.rate) > 0.02 * before.rate:
+        if (
+            previous.rate is not None
+            and demand.rate is not None
+            and abs(demand.rate - previous.rate) > 0.02 * previous.rate
+        ):
             return True
-        return (before.until or at) - at <= LEASE_SECONDS - RENEW_SECONDS
+        return (previous.until or now) - now <= LEASE_SECONDS - RENEW_SECONDS

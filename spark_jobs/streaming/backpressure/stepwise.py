@@ -1,21 +1,22 @@
-"""The patent's stepwise back-pressure with its holes closed: the mode `stepwise`.
+"""The mode `stepwise`: the patent's stepwise back-pressure, with its gaps closed.
 
-What the text leaves open, and how it is closed here:
+The gaps of the patent's text, and the solutions here:
 
-- *One overload lowers a rate by one step only* (its step 6 passes over an upstream that is throttled already): while
-  the queue is above the high mark and does not shrink, a further step is taken every `patience` seconds.
-- *Rates drift*: v'·(1/v') is not 1 in floating point, and a doubled message counts twice. A level is an integer, the
-  rate is the original times v' to the level, and a signal says the level, not the change.
-- *Two downstreams share an upstream*: each pair has a level of its own, the greatest (the least rate) wins, and the
-  release of one does not free another's.
-- *A dead task chokes its upstream for ever*: signals carry leases; when one has ended, the level falls by a whole step
-  a second.
-- *It oscillates for ever* where the right rate lies between two levels: a level is a sixteenth of v', a step is sixteen
-  levels at first and at most, half as many after each reversal and twice as many from the third one in the same
-  direction on. A level from which an overload came is not tried again for a time that doubles, up to a minute, unless
-  the stage has been quicker for some seconds.
-- *The queue of a stage in rounds is a saw*: marks are compared with the standing queue.
-- *The original rate* is what the upstream admitted when it was first throttled, kept by itself, until it is free.
+- *One overload lowers a rate by one step only* (its step 6 skips an upstream that is throttled already): while the
+  queue is above the high mark and does not shrink, a further step is taken every `patience` seconds.
+- *Rates drift*: v'·(1/v') is not 1 in floating point, and a duplicated message counts twice. A level is an integer,
+  the rate is the original times v' to the level, and a signal holds the level, not the change.
+- *Two downstreams share an upstream*: each pair has its own level, the greatest (the lowest rate) applies, and a
+  release of one pair does not release another.
+- *A dead task throttles its upstream forever*: signals carry leases; after the end of a lease, the level falls by a
+  whole step per second.
+- *It oscillates forever* if the right rate lies between two levels: a level is a sixteenth of v'; a step is sixteen
+  levels initially and at most, is halved after each reversal, and doubled from the third step in the same direction
+  on. A level that led to an overload is not tried again for a time that doubles, up to a minute, unless the stage has
+  been faster for some seconds.
+- *The queue of a stage with rounds is a sawtooth*: thresholds are compared with the standing queue.
+- *The original rate* is what the upstream admitted when it was first throttled; the upstream keeps it until it is
+  released.
 """
 
 from __future__ import annotations
@@ -24,24 +25,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from springline.persistence.model.codec import from_plain, plain
-from springline.persistence.text.formatting import say_bytes
-from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admitted, Seen, Throttle, bounded, throttles
-from springline.spark_jobs.streaming.backpressure.queue import Measured
-from springline.spark_jobs.streaming.backpressure.signals import Ask, Asking, Received
+from springline.persistence.model.codec import from_json_value, to_json_value
+from springline.persistence.text.formatting import format_bytes
+from springline.spark_jobs.streaming.backpressure.admission import (
+    MINIMUM_RATE,
+    AdmissionDecision,
+    StageObservation,
+    Throttle,
+    clamp_rate,
+    throttles_of,
+)
+from springline.spark_jobs.streaming.backpressure.queue import StageMeasurement
+from springline.spark_jobs.streaming.backpressure.signals import Demand, SignalReceiver, SignalSender
 
-PARTS = 16  # levels of a step of v'
-_DEEPEST = 40 * PARTS  # the greatest level: at v' = 0.85 a sixth of a per cent of the original
-_LONGEST_HOLD = 60.0  # seconds
-_QUICKER = 1.1  # times the rate at an overload, for as long as this: what was learnt then is void
-_QUICKER_SECONDS = 5.0  # longer than a burst that a stage takes when the one behind it lets it go for a moment
+LEVELS_PER_STEP = 16  # levels per step of v'
+_MAX_THROTTLE_LEVEL = 40 * LEVELS_PER_STEP  # at v' = 0.85, a sixth of a per cent of the original rate
+_MAX_HOLD_SECONDS = 60.0  # limit of the time before a failed level is tried again
+_RECOVERY_FACTOR = 1.1  # a rate of this times the rate at an overload, for _RECOVERY_SECONDS, clears the failed level
+_RECOVERY_SECONDS = 5.0  # longer than a burst of a stage whose downstream releases it for a moment
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """When a stage is overloaded and underloaded: bytes of its standing queue, and the seconds that the latter lasts.
+class Thresholds:
+    """Thresholds of overload and underload: bytes of the standing queue, and `sensitivity`, the seconds of underload.
 
-    `ratio` is the patent's v', `patience` the seconds between two steps down. The patent's own marks are 50 MB, 500 KB
+    `ratio` is the patent's v', `patience` the seconds between two steps down. The patent's own values are 50 MB, 500 KB
     and 2 s; those here are for rounds of a tenth of a second.
     """
 
@@ -57,135 +65,195 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """What a stage remembers of one upstream.
+class UpstreamThrottle:
+    """State of a stage's throttling of one upstream.
 
-    `level` as asked; `step` levels at a time, `down` the direction of the last `same` ones, of which the newest was
-    taken at `changed` (None: there is none) with a queue of `queue`. Underloaded since `under`. `failed`: a level from
-    which an overload came, at a rate of `rate`; it is tried again after `hold` seconds. The stage is `quicker` than
-    that since then.
+    `throttle_level` is the requested level. `step` is the step size in levels, `is_down` the direction of the last
+    `same_direction_steps` steps, of which the newest was taken at `changed_at` (None: there is none) with a queue of
+    `queue`. The stage is underloaded since `underloaded_since`. `failed_throttle_level` is a level that led to an
+    overload, at a rate of `failed_rate`; it is tried again after `hold_seconds` seconds. Since `quicker_since` the
+    stage is faster than that rate.
     """
 
-    level: int = 0
-    step: int = PARTS
-    same: int = 0
-    down: bool = True
-    changed: float | None = None
+    throttle_level: int = 0
+    step: int = LEVELS_PER_STEP
+    same_direction_steps: int = 0
+    is_down: bool = True
+    changed_at: float | None = None
     queue: float = 0.0
-    under: float | None = None
-    failed: int | None = None
-    rate: float = 0.0
-    hold: float = 0.0
-    quicker: float | None = None
+    underloaded_since: float | None = None
+    failed_throttle_level: int | None = None
+    failed_rate: float = 0.0
+    hold_seconds: float = 0.0
+    quicker_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What an admission goes on from, beside its signals; `origin` is what it admitted before it was throttled."""
+class _StepwiseState:
+    """State of an admission, without its signals.
 
-    pairs: dict[str, Pair] = field(default_factory=dict)
-    origin: float | None = None
+    `unthrottled_rate` is what it admitted before it was throttled.
+    """
 
-
-def stepped(pair: Pair, measured: Measured, marks: Marks) -> Pair:
-    """What is asked of a pair after a look."""
-    at, queue = measured.at, measured.standing
-    quicker = pair.failed is not None and measured.rate is not None and measured.rate > _QUICKER * pair.rate
-    since = (at if pair.quicker is None else pair.quicker) if quicker else None
-    pair = replace(pair, quicker=since)
-    if since is not None and at - since >= _QUICKER_SECONDS:
-        pair = replace(pair, failed=None, hold=0.0, quicker=None)
-    if queue >= marks.high:
-        pair = replace(pair, under=None)
-        return _down(pair, measured, marks) if pair.changed is None or at - pair.changed >= marks.patience else pair
-    if queue > marks.low:
-        return replace(pair, under=None)
-    if pair.level == 0:
-        return Pair()
-    if pair.under is None:
-        return replace(pair, under=at)
-    return _up(pair, pair.under, measured, marks)
+    pairs: dict[str, UpstreamThrottle] = field(default_factory=dict)
+    unthrottled_rate: float | None = None
 
 
-def _down(pair: Pair, measured: Measured, marks: Marks) -> Pair:
-    at, queue = measured.at, measured.standing
-    if pair.down and pair.level and queue < pair.queue:
-        return replace(pair, queue=queue, changed=at)  # it shrinks already
-    if pair.down:
-        step = _grown(pair) if pair.level else PARTS
-        known = replace(pair, same=pair.same + 1)
+def next_throttle(pair: UpstreamThrottle, measurement: StageMeasurement, thresholds: Thresholds) -> UpstreamThrottle:
+    """Return the throttling of a pair after a measurement."""
+    now, queue = measurement.observed_at, measurement.standing
+    is_quicker = (
+        pair.failed_throttle_level is not None
+        and measurement.rate is not None
+        and measurement.rate > _RECOVERY_FACTOR * pair.failed_rate
+    )
+    since = (now if pair.quicker_since is None else pair.quicker_since) if is_quicker else None
+    pair = replace(pair, quicker_since=since)
+    if since is not None and now - since >= _RECOVERY_SECONDS:
+        pair = replace(pair, failed_throttle_level=None, hold_seconds=0.0, quicker_since=None)
+    if queue >= thresholds.high:
+        pair = replace(pair, underloaded_since=None)
+        return (
+            _throttle_more(pair, measurement, thresholds)
+            if pair.changed_at is None or now - pair.changed_at >= thresholds.patience
+            else pair
+        )
+    if queue > thresholds.low:
+        return replace(pair, underloaded_since=None)
+    if pair.throttle_level == 0:
+        return UpstreamThrottle()
+    if pair.underloaded_since is None:
+        return replace(pair, underloaded_since=now)
+    return _throttle_less(pair, pair.underloaded_since, measurement, thresholds)
+
+
+def _throttle_more(pair: UpstreamThrottle, measurement: StageMeasurement, thresholds: Thresholds) -> UpstreamThrottle:
+    now, queue = measurement.observed_at, measurement.standing
+    if pair.is_down and pair.throttle_level and queue < pair.queue:
+        return replace(pair, queue=queue, changed_at=now)  # it already shrinks
+    if pair.is_down:
+        step = _next_step(pair) if pair.throttle_level else LEVELS_PER_STEP
+        updated = replace(pair, same_direction_steps=pair.same_direction_steps + 1)
     else:  # the last step up was one too many
         step = max(pair.step // 2, 1)
-        hold = min(max(pair.hold * 2, marks.sensitivity * 2), _LONGEST_HOLD)
-        known = replace(pair, same=1, failed=pair.level, rate=measured.rate or 0.0, hold=hold)
-    return replace(known, level=min(pair.level + step, _DEEPEST), step=step, down=True, changed=at, queue=queue)
-
-
-def _up(pair: Pair, under: float, measured: Measured, marks: Marks) -> Pair:
-    step, same = (max(pair.step // 2, 1), 1) if pair.down else (_grown(pair), pair.same + 1)
-    level = max(pair.level - step, 0)
-    wait, failed = marks.sensitivity, pair.failed
-    if failed is not None and level <= failed:
-        if pair.level - failed > 1:
-            level, step = failed + 1, pair.level - failed - 1  # as far as is known to be well
-        else:
-            level, step, wait, failed = pair.level - 1, 1, pair.hold, None
-    if measured.at - (under if pair.changed is None else max(under, pair.changed)) < wait:
-        return pair
+        hold_seconds = min(max(pair.hold_seconds * 2, thresholds.sensitivity * 2), _MAX_HOLD_SECONDS)
+        updated = replace(
+            pair,
+            same_direction_steps=1,
+            failed_throttle_level=pair.throttle_level,
+            failed_rate=measurement.rate or 0.0,
+            hold_seconds=hold_seconds,
+        )
     return replace(
-        pair, level=level, step=step, same=same, down=False, changed=measured.at, under=measured.at, failed=failed
+        updated,
+        throttle_level=min(pair.throttle_level + step, _MAX_THROTTLE_LEVEL),
+        step=step,
+        is_down=True,
+        changed_at=now,
+        queue=queue,
     )
 
 
-def _grown(pair: Pair) -> int:
-    return min(pair.step * (2 if pair.same > 1 else 1), PARTS)
+def _throttle_less(
+    pair: UpstreamThrottle, underloaded_since: float, measurement: StageMeasurement, thresholds: Thresholds
+) -> UpstreamThrottle:
+    step, same_direction_steps = (
+        (max(pair.step // 2, 1), 1) if pair.is_down else (_next_step(pair), pair.same_direction_steps + 1)
+    )
+    throttle_level = max(pair.throttle_level - step, 0)
+    wait_seconds, failed_throttle_level = thresholds.sensitivity, pair.failed_throttle_level
+    if failed_throttle_level is not None and throttle_level <= failed_throttle_level:
+        if pair.throttle_level - failed_throttle_level > 1:
+            throttle_level, step = (
+                failed_throttle_level + 1,
+                pair.throttle_level - failed_throttle_level - 1,
+            )  # down to the lowest level that did not fail
+        else:
+            throttle_level, step, wait_seconds, failed_throttle_level = (
+                pair.throttle_level - 1,
+                1,
+                pair.hold_seconds,
+                None,
+            )
+    if (
+        measurement.observed_at
+        - (underloaded_since if pair.changed_at is None else max(underloaded_since, pair.changed_at))
+        < wait_seconds
+    ):
+        return pair
+    return replace(
+        pair,
+        throttle_level=throttle_level,
+        step=step,
+        same_direction_steps=same_direction_steps,
+        is_down=False,
+        changed_at=measurement.observed_at,
+        underloaded_since=measurement.observed_at,
+        failed_throttle_level=failed_throttle_level,
+    )
 
 
-class Stepwise:
+def _next_step(pair: UpstreamThrottle) -> int:
+    return min(pair.step * (2 if pair.same_direction_steps > 1 else 1), LEVELS_PER_STEP)
+
+
+class StepwiseAdmission:
     """The mode `stepwise` for one stage."""
 
-    def __init__(self, stage: str, state: Mapping[str, Any] | None = None, marks: Marks | None = None) -> None:
-        known = from_plain(_Known, state or {}, f"the state of back-pressure of stage {stage}")
+    def __init__(
+        self, stage: str, state: Mapping[str, Any] | None = None, thresholds: Thresholds | None = None
+    ) -> None:
+        restored = from_json_value(_StepwiseState, state or {}, f"the state of back-pressure of stage {stage}")
         self._stage = stage
-        self._marks = marks or Marks()
-        self._pairs, self._origin = known.pairs, known.origin
-        self._asking = Asking(stage, state)
-        self._received = Received(state)
+        self._thresholds = thresholds or Thresholds()
+        self._throttles, self._unthrottled_rate = restored.pairs, restored.unthrottled_rate
+        self._sender = SignalSender(stage, state)
+        self._receiver = SignalReceiver(state)
 
-    def look(self, seen: Seen) -> Admitted:
+    def decide(self, observation: StageObservation) -> AdmissionDecision:
         """Decide once; see `Admission`."""
-        rate, by = self._obeyed(seen)
-        able = min((each for each in (seen.measured.rate, rate) if each is not None), default=None)
-        measured = replace(seen.measured, rate=able)  # one that is throttled is no quicker than that
-        self._pairs = {
-            upstream: stepped(self._pairs.get(upstream, Pair()), measured, self._marks) for upstream in seen.upstreams
+        rate, throttled_by = self._obey(observation)
+        capacity = min((each for each in (observation.measurement.rate, rate) if each is not None), default=None)
+        measurement = replace(observation.measurement, rate=capacity)  # a throttled stage is no faster than its limit
+        self._throttles = {
+            upstream: next_throttle(self._throttles.get(upstream, UpstreamThrottle()), measurement, self._thresholds)
+            for upstream in observation.upstreams
         }
-        why = f"{say_bytes(seen.measured.standing)} wait, and {say_bytes(self._marks.high)} are too much"
-        wanted = {upstream: Ask(pair.level, None, why) for upstream, pair in self._pairs.items()}
-        signals = self._asking.signals(wanted, seen.at)
-        return Admitted(rate, signals, by, throttles(self._asking))
+        reason = (
+            f"{format_bytes(observation.measurement.standing)} wait, and "
+            f"{format_bytes(self._thresholds.high)} are too much"
+        )
+        demands = {upstream: Demand(pair.throttle_level, None, reason) for upstream, pair in self._throttles.items()}
+        signals = self._sender.signals_to_send(demands, observation.observed_at)
+        return AdmissionDecision(rate, signals, throttled_by, throttles_of(self._sender))
 
     def as_json(self) -> dict[str, Any]:
-        """The state, from which another one goes on."""
-        known = plain(_Known(self._pairs, self._origin))
-        return {**known, **self._asking.as_json(), **self._received.as_json()}
+        """Return the state, from which another instance continues."""
+        own_state = to_json_value(_StepwiseState(self._throttles, self._unthrottled_rate))
+        return {**own_state, **self._sender.as_json(), **self._receiver.as_json()}
 
-    def _obeyed(self, seen: Seen) -> tuple[float | None, tuple[Throttle, ...]]:
-        self._received.take(seen.signals, seen.at)
-        by = []
-        for held in self._received.held():
-            signal, overdue = held.signal, held.overdue(seen.at)
-            level = signal.level - (PARTS * (1 + int(overdue)) if overdue else 0)
-            if level > 0:
-                by.append(Throttle(signal.downstream, self._stage, held.since, signal.why, level))
+    def _obey(self, observation: StageObservation) -> tuple[float | None, tuple[Throttle, ...]]:
+        self._receiver.accept(observation.signals, observation.observed_at)
+        throttled_by = []
+        for active in self._receiver.active_signals():
+            signal, overdue = active.signal, active.seconds_overdue(observation.observed_at)
+            throttle_level = signal.throttle_level - (LEVELS_PER_STEP * (1 + int(overdue)) if overdue else 0)
+            if throttle_level > 0:
+                throttled_by.append(
+                    Throttle(signal.downstream, self._stage, active.since, signal.reason, throttle_level)
+                )
             elif overdue:
-                self._received.forget(signal.downstream)
-        if not by:
-            self._origin = None
+                self._receiver.forget(signal.downstream)
+        if not throttled_by:
+            self._unthrottled_rate = None
             return None, ()
-        if self._origin is None:
-            self._origin = min(max(seen.measured.outflow, MINIMUM), seen.original)
-        deepest = max(throttle.level for throttle in by)
-        return bounded(min(self._origin, seen.original) * self._marks.ratio ** (deepest / PARTS), seen.original), tuple(
-            by
-        )
+        if self._unthrottled_rate is None:
+            self._unthrottled_rate = min(
+                max(observation.measurement.outflow, MINIMUM_RATE), observation.unthrottled_rate
+            )
+        deepest = max(throttle.throttle_level for throttle in throttled_by)
+        return clamp_rate(
+            min(self._unthrottled_rate, observation.unthrottled_rate)
+            * self._thresholds.ratio ** (deepest / LEVELS_PER_STEP),
+            observation.unthrottled_rate,
+        ), tuple(throttled_by)

@@ -1,1 +1,1 @@
-"""States of units as datasets: saved, brought back, gone back to."""
+"""States of units as datasets: checkpoints, recovery and savepoints."""

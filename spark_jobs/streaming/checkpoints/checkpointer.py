@@ -1,4 +1,4 @@
-"""Saves the states of a job as datasets, makes savepoints, and cuts the logs that no persisted state needs."""
+"""Saves the states of a job as datasets, makes savepoints, and truncates logs that no persisted state needs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Sequence
 
 from springline.persistence.errors import PersistenceError
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.checkpoints.savepoints import Savepoints, make_asked
-from springline.spark_jobs.streaming.checkpoints.store import SavedStates, told_needed_from
+from springline.spark_jobs.streaming.checkpoints.savepoints import Savepoints, make_requested
+from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore, feedback_needed_by
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
-from springline.spark_jobs.streaming.runtime.history import cut_before
+from springline.spark_jobs.streaming.runtime.history import truncation_point
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
-_LOOK_SECONDS = 0.2  # between two looks whether a savepoint is asked for
+_POLL_SECONDS = 0.2  # between two checks for a requested savepoint
 
 
-class Upkeep(BackgroundService):
-    """Does it for the stages of a job.
+class Checkpointer(BackgroundService):
+    """Checkpoints the stages of a job in a background thread.
 
-    States are saved every so many seconds and at the end, with 0 seconds never; savepoints when `folder` says that
-    one is asked for. A thread of its own, so that an under-store that is away holds nobody up.
+    States are saved every `seconds` seconds and at the end, never with 0 seconds; savepoints when `folder` has a
+    request. It has its own thread, so that an unavailable under-store blocks nothing else.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Upkeep(BackgroundService):
         super().__init__("upkeep")
         self._folder = folder
         self._stages = stages
-        self._states = SavedStates(platform)
+        self._checkpoints = CheckpointStore(platform)
         self._savepoints = Savepoints(platform, stages[0].job)
         self._log = Kafka(cluster)
         self._seconds = seconds
@@ -48,44 +48,44 @@ class Upkeep(BackgroundService):
         self._log.close()
 
     def _work(self) -> None:
-        due = time.monotonic() + self._seconds
-        over = False
-        while not over:
-            over = self._over.wait(_LOOK_SECONDS)
+        next_save = time.monotonic() + self._seconds
+        is_stopping = False
+        while not is_stopping:
+            is_stopping = self._stopping.wait(_POLL_SECONDS)
             with self._trying("a savepoint could not be made"):
-                self._answer()
-            if self._seconds and (over or time.monotonic() > due):
+                self._make_savepoint()
+            if self._seconds and (is_stopping or time.monotonic() > next_save):
                 with self._trying("the states could not be saved"):
                     self._save()
-                due = time.monotonic() + self._seconds
+                next_save = time.monotonic() + self._seconds
 
-    def _answer(self) -> None:
-        """Make a savepoint, if one is asked for; raises what nobody foresaw."""
+    def _make_savepoint(self) -> None:
+        """Make a savepoint if one is requested; unexpected errors are recorded in the request and raised."""
         try:
-            make_asked(self._folder, self._stages, self._log, self._savepoints)
+            make_requested(self._folder, self._stages, self._log, self._savepoints)
         except (PersistenceError, StreamError) as error:
-            self._folder.answer_savepoint(self._folder.asked_savepoint() or "", str(error))
+            self._folder.finish_savepoint(self._folder.requested_savepoint() or "", str(error))
         except Exception as error:
-            self._folder.answer_savepoint(self._folder.asked_savepoint() or "", f"{type(error).__name__}: {error}")
+            self._folder.finish_savepoint(self._folder.requested_savepoint() or "", f"{type(error).__name__}: {error}")
             raise
 
     def _save(self) -> None:
-        """Do it now; raises `PersistenceError`, `StreamError`."""
+        """Save all states now; raises `PersistenceError`, `StreamError`."""
         for stage in self._stages:
             for unit in range(stage.units):
-                self._states.save(stage, unit)
-            self._cut(stage, stage.units)
+                self._checkpoints.save(stage, unit)
+            self._truncate_logs(stage, stage.units)
 
-    def _cut(self, stage: Stage, units: int) -> None:
-        """Delete what no persisted state needs: of a log that is the job's own, of what is told, of the rounds log."""
-        persisted = self._states.needed_from(stage, range(units))
+    def _truncate_logs(self, stage: Stage, units: int) -> None:
+        """Delete what no persisted state needs from the job's own topics, its feedback topics, and the rounds log."""
+        persisted = self._checkpoints.needed_from(stage, range(units))
         if len(persisted) < units:
             return
-        if stage.inside or stage.asked:
-            self._log.delete(stage.topic, {unit: saved.offset for unit, saved in persisted.items()})
-        if told := told_needed_from(persisted.values()):
-            self._log.delete(stage.told, told)
-        extent = self._log.extents(stage.rounds)[0]
-        rounds = self._log.fetch(stage.rounds, 0, extent.low, extent.high)
-        if offset := cut_before(rounds, min(saved.order for saved in persisted.values())):
+        if stage.reads_own_job or stage.written_by_clients:
+            self._log.delete(stage.topic, {unit: checkpoint.offset for unit, checkpoint in persisted.items()})
+        if feedback_offsets := feedback_needed_by(persisted.values()):
+            self._log.delete(stage.feedback, feedback_offsets)
+        bounds = self._log.offset_bounds(stage.rounds)[0]
+        rounds = self._log.fetch(stage.rounds, 0, bounds.low, bounds.high)
+        if offset := truncation_point(rounds, min(saved.round_id for saved in persisted.values())):
             self._log.delete(stage.rounds, {0: offset})

@@ -1,29 +1,34 @@
-"""Files of bytes as a generation of a dataset: written as a whole, and read back from where it is."""
+"""Stores files as a generation of a dataset: written atomically, and read back from where they are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from springline.persistence.backends.spec import Backend
-from springline.persistence.model.dataset import Dataset, Origin, Strategy, Written
+from springline.persistence.model.dataset import Dataset, OperationResult, Origin, Strategy
 from springline.persistence.platform import Platform
 
 
 def write_files(
-    platform: Platform, path: str, files: Mapping[str, bytes], written: Written, origin: Origin, strategy: Strategy
+    platform: Platform,
+    path: str,
+    files: Mapping[str, bytes],
+    written: OperationResult,
+    origin: Origin,
+    strategy: Strategy,
 ) -> Dataset:
-    """Commit files as the next generation of `path`; raises `PersistenceError`, and then nothing is there."""
+    """Commit files as the next generation of `path`; raises `PersistenceError`, and then nothing is stored."""
     with platform.store.write(path, strategy=strategy, origin=origin) as writing:
-        backend = platform.under if writing.straight_down else platform.cache
+        backend = platform.under if writing.bypasses_cache else platform.cache
         for name, content in files.items():
             with backend.create(writing.location, name, len(content)) as file:
                 file.write(content)
-        writing.done(written)
+        writing.mark_complete(written)
     return platform.catalog.get(writing.ref)
 
 
 def read_files(platform: Platform, dataset: Dataset) -> dict[str, bytes]:
-    """All files of a generation, by name; raises `PersistenceError`."""
+    """Return all files of a generation, by name; raises `PersistenceError`."""
     with platform.store.read(dataset.ref.path, generation=dataset.ref.generation) as reading:
         in_cache = reading.dataset.in_cache
         backend: Backend = platform.cache if in_cache else platform.under

@@ -1,1 +1,1 @@
-"""The commands of streams, of tracking, of joins and of back-pressure."""
+"""The commands of streams, tracking, joins and back-pressure."""

@@ -1,4 +1,4 @@
-"""What commands of streams are given, and what it stands for."""
+"""Common arguments of stream commands, and the objects that they refer to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from springline.persistence.commands.arguments import Json
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.jobs import read_job
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.kafka.probe import require_answer
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -25,7 +25,7 @@ JobName = Annotated[str, typer.Argument(help="A job of streams.toml")]
 
 @contextmanager
 def opened_log() -> Iterator[Kafka]:
-    """The Kafka that the settings name; raises `LogUnavailableError` within seconds where it does not answer."""
+    """Open the Kafka cluster of the settings; raises `LogUnavailableError` within seconds if it does not answer."""
     cluster = StreamSettings().cluster
     require_answer(cluster)
     with closing(Kafka(cluster)) as log:
@@ -33,12 +33,12 @@ def opened_log() -> Iterator[Kafka]:
 
 
 def job_named(name: str) -> tuple[Job, JobFolder]:
-    """A declared job and its folder; raises `UnknownJobError`."""
+    """Return a declared job and its folder; raises `UnknownJobError`."""
     settings = StreamSettings()
-    return job_of(settings.declarations, name), settings.folder(name)
+    return read_job(settings.declarations, name), settings.folder(name)
 
 
 def queryable_job_named(name: str) -> tuple[Queryable, JobFolder]:
-    """A job that has queries, and its folder; raises `UnknownJobError`."""
+    """Return a job with queries, and its folder; raises `UnknownJobError`."""
     job, folder = job_named(name)
     return as_queryable(job), folder

@@ -1,4 +1,4 @@
-"""The commands that send rows to a topic: some to try things on, or the lines of a file."""
+"""The commands that send rows to a topic: sample data, or the lines of a file."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from springline.persistence.text.formatting import counted
+from springline.persistence.text.formatting import format_count
 from springline.persistence.text.terminal import print_result, progress
 from springline.spark_jobs.streaming.commands.arguments import Json, opened_log
-from springline.spark_jobs.streaming.examples.datagen import Source, lines_of, messages_of
+from springline.spark_jobs.streaming.examples.datagen import SampleSource, lines_of, messages_of
 from springline.spark_jobs.streaming.examples.datagen import send as send_when_due
-from springline.spark_jobs.streaming.examples.flights import Due
+from springline.spark_jobs.streaming.examples.flights import TimedMessage
 
-_SAY_EVERY = 100  # messages
+_REPORT_EVERY = 100  # messages
 
 Size = Annotated[int, typer.Option(min=1, help="Rows in a message")]
 Units = Annotated[int, typer.Option(min=1, help="Units of the topic, where it is made now")]
@@ -23,7 +23,7 @@ Units = Annotated[int, typer.Option(min=1, help="Units of the topic, where it is
 
 def generate(
     source: Annotated[
-        Source,
+        SampleSource,
         typer.Argument(help="flights: those of 2013; drawn at random: flows, net-flow rows; lines; orders, items"),
     ],
     topic: Annotated[str, typer.Option(help="Where to; default: the source's name")] = "",
@@ -35,7 +35,7 @@ def generate(
     ] = 0,
     as_json: Json = False,
 ) -> None:
-    """Send rows to a topic, to try things on."""
+    """Generate sample rows and send them to a topic."""
     _send(topic or source.value, units, messages_of(source, rows=rows, size=size, speed=speed), as_json)
 
 
@@ -50,15 +50,15 @@ def send(
     _send(topic, units, lines_of(file, size=size), as_json)
 
 
-def _send(topic: str, units: int, messages: Iterable[Due], as_json: bool) -> None:
+def _send(topic: str, units: int, messages: Iterable[TimedMessage], as_json: bool) -> None:
     with progress(f"sending to {topic}", quiet=as_json) as say, opened_log() as log:
         log.create({topic: units})
 
-        def counting() -> Iterator[Due]:
+        def counted_messages() -> Iterator[TimedMessage]:
             for number, message in enumerate(messages):
-                if number % _SAY_EVERY == 0:
-                    say(f"sending to {topic}: {counted(number, 'message')}")
+                if number % _REPORT_EVERY == 0:
+                    say(f"sending to {topic}: {format_count(number, 'message')}")
                 yield message
 
-        sent = send_when_due(log, topic, counting())
-    print_result(as_json, {"topic": topic, "messages": sent}, f"{counted(sent, 'message')} sent to {topic}")
+        sent = send_when_due(log, topic, counted_messages())
+    print_result(as_json, {"topic": topic, "messages": sent}, f"{format_count(sent, 'message')} sent to {topic}")

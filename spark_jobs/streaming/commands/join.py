@@ -1,4 +1,4 @@
-"""The command line of joins: how tuples are placed and why, and how many units there are."""
+"""The commands of joins: how tuples are distributed and why, and the number of units."""
 
 from __future__ import annotations
 
@@ -13,63 +13,69 @@ from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import console, print_json, print_result
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.join.rebalance import explanation_of, want_units
-from springline.spark_jobs.streaming.join.rebalanced import Rebalanced, as_rebalanced
+from springline.spark_jobs.streaming.join.rebalance import request_units, require_explanation
+from springline.spark_jobs.streaming.join.rebalanced import RebalancedJob, as_rebalanced
 
 _REASONS = 3
-_SHOWN = 10  # lines of a table
+_SHOWN = 10  # rows of a table
 
 
 def explain(job: JobName, as_json: Json = False) -> None:
-    """Tell loads, heavy keys, the routing table, what is under way, and what would be done now, and why."""
-    _, folder = _named(job)
-    told = explanation_of(folder)
+    """Show loads, heavy keys, the routing table, migrations in progress, and the next decision with its reasons."""
+    _, folder = _rebalanced_job_named(job)
+    explanation = require_explanation(folder)
     if as_json:
-        print_json(told)
+        print_json(explanation)
         return
     out = console()
-    messages = f"{told['messages']:.2f} messages a tuple" if told["messages"] else "no tuples yet"
-    wanted = f", {told['wanted']} are wanted" if told["wanted"] != told["units"] else ""
-    out.print(
-        f"{job}: epoch {told['epoch']}, {told['strategy']}, {told['units']} units{wanted}, {messages}, "
-        f"imbalance in tuples {told['imbalance']:.1%} "
-        f"(bound of what is made level: {told['bound']:.1%}), {time.time() - told['at']:.0f} s ago\n"
+    messages = f"{explanation['messages']:.2f} messages a tuple" if explanation["messages"] else "no tuples yet"
+    requested = (
+        f", {explanation['requested_units']} requested"
+        if explanation["requested_units"] != explanation["units"]
+        else ""
     )
-    _loads(out, told["loads"])
-    _heavy(out, told["heavy"])
-    _entries(out, told["entries"])
-    _pieces(out, told["under_way"])
-    out.print("now: " + _some(told["reasons"]))
-    out.print("next: " + _some(told["would"]))
-    for each in told["history"][-_SHOWN:]:
-        at = time.strftime("%H:%M:%S", time.localtime(each["at"]))
-        out.print(f"{at}  epoch {each['epoch']}: {_some(each['reasons'])}", highlight=False)
+    out.print(
+        f"{job}: epoch {explanation['epoch']}, {explanation['strategy']}, "
+        f"{explanation['units']} units{requested}, {messages}, "
+        f"imbalance in tuples {explanation['imbalance']:.1%} "
+        f"(bound of what is made level: {explanation['bound']:.1%}), "
+        f"{time.time() - explanation['observed_at']:.0f} s ago\n"
+    )
+    _print_loads(out, explanation["loads"])
+    _print_heavy_keys(out, explanation["heavy"])
+    _print_entries(out, explanation["entries"])
+    _print_migrations(out, explanation["under_way"])
+    out.print("now: " + _first_reasons(explanation["reasons"]))
+    out.print("next: " + _first_reasons(explanation["would"]))
+    for each in explanation["history"][-_SHOWN:]:
+        decided_at = time.strftime("%H:%M:%S", time.localtime(each["created_at"]))
+        out.print(f"{decided_at}  epoch {each['epoch']}: {_first_reasons(each['reasons'])}", highlight=False)
 
 
-def _some(reasons: Sequence[str]) -> str:
-    """The first reasons, and how many more there are."""
+def _first_reasons(reasons: Sequence[str]) -> str:
+    """Return the first reasons, and the number of the others."""
     more = len(reasons) - _REASONS
     return "; ".join(reasons[:_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
 
 def rescale(
     job: JobName,
-    wanted: Annotated[int, typer.Argument(metavar="UNITS", min=1, help="How many there are to be")],
+    units: Annotated[int, typer.Argument(metavar="UNITS", min=1, help="How many there are to be")],
     as_json: Json = False,
 ) -> None:
-    """Go on with another number of units, while the job runs or not; nothing stops for that."""
-    declared, folder = _named(job)
-    want_units(folder, wanted, declared.room)
-    sentence = f"{job}: {wanted} units are wanted; `springline stream explain {job}` tells how far it is"
-    print_result(as_json, {"job": job, "units": wanted}, sentence)
+    """Change the number of units of a running or stopped job without interrupting it."""
+    declared, folder = _rebalanced_job_named(job)
+    request_units(folder, units, declared.max_units)
+    sentence = f"{job}: {units} units are requested; `springline stream explain {job}` tells how far it is"
+    print_result(as_json, {"job": job, "units": units}, sentence)
 
 
-def _named(name: str) -> tuple[Rebalanced, JobFolder]:
+def _rebalanced_job_named(name: str) -> tuple[RebalancedJob, JobFolder]:
     job, folder = job_named(name)
     return as_rebalanced(job), folder
 
 
-def _loads(out: Console, loads: Mapping[str, Sequence[int]]) -> None:
+def _print_loads(out: Console, loads: Mapping[str, Sequence[int]]) -> None:
     most = max((sum(two) for two in loads.values()), default=0)
     table = plain_table("unit", "left", "right", "stored", "")
     for unit, (left, right) in loads.items():
@@ -78,7 +84,7 @@ def _loads(out: Console, loads: Mapping[str, Sequence[int]]) -> None:
     out.print(table)
 
 
-def _heavy(out: Console, heavy: Sequence[Mapping[str, Any]]) -> None:
+def _print_heavy_keys(out: Console, heavy: Sequence[Mapping[str, Any]]) -> None:
     if not heavy:
         return
     table = plain_table("heavy key", "side", "tuples", "probes", "on units")
@@ -88,7 +94,7 @@ def _heavy(out: Console, heavy: Sequence[Mapping[str, Any]]) -> None:
     out.print(table)
 
 
-def _entries(out: Console, entries: Sequence[Mapping[str, Any]]) -> None:
+def _print_entries(out: Console, entries: Sequence[Mapping[str, Any]]) -> None:
     if not entries:
         return
     table = plain_table("key with a place of its own", "side", "stored on", "probed on")
@@ -100,11 +106,11 @@ def _entries(out: Console, entries: Sequence[Mapping[str, Any]]) -> None:
         out.print(f"and {len(entries) - _SHOWN} more\n")
 
 
-def _pieces(out: Console, pieces: Sequence[Mapping[str, Any]]) -> None:
-    if not pieces:
+def _print_migrations(out: Console, migrations: Sequence[Mapping[str, Any]]) -> None:
+    if not migrations:
         return
     table = plain_table("piece", "", "tuples", "cost", "what and why")
-    for each in pieces[:_SHOWN]:
+    for each in migrations[:_SHOWN]:
         state = "being copied" if each["copying"] else "waits"
-        table.add_row(str(each["piece"]), state, f"{each['tuples']:,}", f"{each['cost']:.4f}", each["words"])
+        table.add_row(str(each["piece"]), state, f"{each['tuples']:,}", f"{each['cost']:.4f}", each["description"])
     out.print(table)

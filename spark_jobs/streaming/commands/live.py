@@ -1,4 +1,4 @@
-"""A table that is drawn anew while it is watched."""
+"""A table that is redrawn while it is watched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REFRESH_SECONDS = 1.0
 
 
 def show_live(table: Callable[[], Table], watch: bool) -> None:
-    """Print a table, and again every second until Ctrl-C; only once where asked to, or where nobody watches."""
+    """Print a table, and with `watch` on a terminal redraw it every second until Ctrl-C."""
     out = console()
     if not watch or not out.is_terminal:
         out.print(table())

@@ -1,4 +1,4 @@
-"""Commands about the queries of a job, while it runs or not."""
+"""Commands for the queries of a running or stopped job."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from springline.persistence.model.codec import plain
+from springline.persistence.model.codec import to_json_value
 from springline.persistence.text.terminal import print, print_json, print_result, progress
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, queryable_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer, print_rows
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.windows.adhoc import AdHoc
+from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner
 from springline.spark_jobs.streaming.windows.adhoc_query import ask
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
 
 QueryName = Annotated[str, typer.Argument(help="The query's name")]
@@ -27,7 +27,7 @@ def queries(job: JobName, as_json: Json = False) -> None:
     declared, folder = queryable_job_named(job)
     registry = read_registry(folder) or declared.registry()
     if as_json:
-        print_json(plain(registry.registered))
+        print_json(to_json_value(registry.registered))
         return
     print_rows(
         ("query", "since version", "SQL"), ((query.name, query.since, query.sql) for query in registry.registered)
@@ -35,17 +35,17 @@ def queries(job: JobName, as_json: Json = False) -> None:
 
 
 def register(job: JobName, name: QueryName, sql: Sql, as_json: Json = False) -> None:
-    """Register a query; it is answered from the first window on that begins after now."""
+    """Register a query; its first result is for the first window that begins after now."""
     _change(job, lambda registry: registry.register(name, sql), name, "registered", as_json)
 
 
 def alter(job: JobName, name: QueryName, sql: Sql, as_json: Json = False) -> None:
-    """Give a query another text."""
+    """Replace the SQL of a query."""
     _change(job, lambda registry: registry.change(name, sql), name, "changed", as_json)
 
 
 def cancel(job: JobName, name: QueryName, as_json: Json = False) -> None:
-    """End a query."""
+    """Cancel a query."""
     _change(job, lambda registry: registry.cancel(name), name, "cancelled", as_json)
 
 
@@ -54,7 +54,7 @@ def query(
     sql: Annotated[str, typer.Argument(help="SELECT … GROUP BY …; none: list what can be asked")] = "",
     as_json: Json = False,
 ) -> None:
-    """Ask once, of the slices that the job's queries keep at this moment; without SQL, list what they can be asked."""
+    """Run an ad hoc query on the slices that the job's queries keep now; without SQL, list what can be queried."""
     settings = StreamSettings()
     declared, folder = queryable_job_named(job)
     registry = read_registry(folder) or declared.registry()
@@ -63,7 +63,7 @@ def query(
             answer = ask(declared, registry, settings.state_folder, sql).rows
         print_answer(answer, as_json)
         return
-    askable = AdHoc(registry).askable()
+    askable = AdHocPlanner(registry).askable()
     if as_json:
         print_json([asdict(each) for each in askable])
         return
@@ -81,8 +81,8 @@ def query(
         print("No slices are kept: register a query first.")
 
 
-def _change(job: str, make: Callable[[Registry], Registry], name: str, change: str, as_json: bool) -> None:
+def _change(job: str, make: Callable[[QueryRegistry], QueryRegistry], name: str, change: str, as_json: bool) -> None:
     declared, folder = queryable_job_named(job)
-    changed = change_registry(folder, lambda known: make(declared.registry() if known is None else known))
+    changed = change_registry(folder, lambda current: make(declared.registry() if current is None else current))
     result = {"job": job, "query": name, "change": change, "version": changed.version}
     print_result(as_json, result, f"{job}: {name} is {change}; version {changed.version} of its queries")

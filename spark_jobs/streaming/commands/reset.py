@@ -1,4 +1,4 @@
-"""The command that lets a stopped job begin anew, as if it had never run."""
+"""The command that resets a stopped job, so that it starts from scratch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from springline.persistence.text.terminal import print, print_result, progress
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log
 from springline.spark_jobs.streaming.errors import AlreadyRunningError, StreamError
 from springline.spark_jobs.streaming.jobs import read_jobs
-from springline.spark_jobs.streaming.reset import forget, kept_by, readers_of
+from springline.spark_jobs.streaming.reset import find_footprint, readers_of, reset_job
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 
@@ -27,34 +27,36 @@ def reset(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask first")] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete all that a stopped job keeps, its results too, so that it begins anew; what it reads stays."""
+    """Delete everything that a stopped job keeps, including its results, but not its source topic."""
     settings = StreamSettings()
     declared, folder = job_named(job)
-    if folder.runs() or folder.coming() is not None:
+    if folder.is_running() or folder.starting_process() is not None:
         raise AlreadyRunningError(f"{job}: it runs; stop it first: springline stream stop {job}")
     with (
-        closing(open_platform(Settings(), runner=NoRunner(), who="command line")) as platform,
+        closing(open_platform(Settings(), runner=NoRunner(), actor="command line")) as platform,
         opened_log() as log,
     ):
-        kept = kept_by(declared, folder, settings, platform, log, chosen=queries)
-        lines = kept.say()
-        readers = readers_of(kept.topics, iter(read_jobs(settings.declarations).values())) if lines else ()
+        footprint = find_footprint(declared, folder, settings, platform, log, include_user_files=queries)
+        lines = footprint.describe()
+        readers = readers_of(footprint.topics, iter(read_jobs(settings.declarations).values())) if lines else ()
         result = {"job": job, "deleted": lines, "readers": list(readers)}
         if not lines:
             print_result(as_json, result, f"{job}: it keeps nothing")
             return
-        said = sys.stderr if as_json else sys.stdout
-        print(f"{job} keeps:", *lines, sep="\n  ", file=said)
+        stream = sys.stderr if as_json else sys.stdout
+        print(f"{job} keeps:", *lines, sep="\n  ", file=stream)
         for reader in result["readers"]:
-            print(f"The job {reader} reads what {job} tells: reset it too, or rewind it", file=said)
+            print(f"The job {reader} reads what {job} tells: reset it too, or rewind it", file=stream)
         _confirm(job, yes)
-        with progress(f"deleting what {job} keeps", quiet=as_json), folder.held():
-            forget(kept_by(declared, folder, settings, platform, log, chosen=queries), platform, log)
+        with progress(f"deleting what {job} keeps", quiet=as_json), folder.application_lock():
+            reset_job(
+                find_footprint(declared, folder, settings, platform, log, include_user_files=queries), platform, log
+            )
     print_result(as_json, result, f"{job}: all this is deleted; it begins anew when it is started")
 
 
 def _confirm(job: str, yes: bool) -> None:
-    """Ask, where somebody is there who can answer."""
+    """Ask for confirmation, on a terminal only."""
     if yes:
         return
     if not _on_terminal():

@@ -1,4 +1,4 @@
-"""Commands that show the results of a job: the newest in Kafka, and by SQL those that are kept."""
+"""Commands that show the results of a job: the newest in Kafka, and by SQL the stored ones."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.platform import open_platform
 from springline.persistence.text.terminal import print, print_json, progress
-from springline.persistence.text.visible_text import json_text
+from springline.persistence.text.visible_text import dump_json
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log, queryable_job_named
 from springline.spark_jobs.streaming.commands.tables import print_answer
-from springline.spark_jobs.streaming.runtime.tail import newest
-from springline.spark_jobs.streaming.windows.sink.query import ask_kept
+from springline.spark_jobs.streaming.runtime.tail import newest_rows
+from springline.spark_jobs.streaming.windows.sink.query import query_results
 
 
 def results(
@@ -23,15 +23,15 @@ def results(
     last: Annotated[int, typer.Option("-n", min=1, help="So many rows, over all units")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Print the newest results, the newest last: each as a line of JSON, or with --json all as one array."""
+    """Print the newest results, newest last: each as a line of JSON, or with --json all as one array."""
     declared, _ = job_named(job)
     with opened_log() as log:
-        rows = list(newest(log, declared.results, last, query))
+        rows = list(newest_rows(log, declared.results, last, query))
     if as_json:
         print_json(rows)
         return
     for row in rows:
-        print(json_text(row))
+        print(dump_json(row))
 
 
 def sql(
@@ -39,11 +39,11 @@ def sql(
     query: Annotated[str, typer.Argument(metavar="SQL", help="SELECT … FROM a query's name")],
     as_json: Json = False,
 ) -> None:
-    """Ask the results that were kept as parquet, by DuckDB's SQL: each query of the job is a table."""
+    """Query the results stored as Parquet with DuckDB SQL; each query of the job is a table."""
     declared, _ = queryable_job_named(job)
     with (
         progress(f"asking the results of {job}", quiet=as_json),
-        closing(open_platform(runner=NoRunner(), who="command line")) as platform,
+        closing(open_platform(runner=NoRunner(), actor="command line")) as platform,
     ):
-        found = ask_kept(platform, declared, query)
-    print_answer(found, as_json)
+        answer = query_results(platform, declared, query)
+    print_answer(answer, as_json)

@@ -8,17 +8,17 @@ from typing import Annotated
 
 import typer
 
-from springline.persistence.monitoring.logs import about, start_logging
+from springline.persistence.monitoring.logs import configure_logging, log_context
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.persistence.text.terminal import print, print_json, print_nothing, print_result, progress
+from springline.persistence.text.terminal import discard_text, print, print_json, print_result, progress
 from springline.spark_jobs.streaming.application.startup import start_and_wait
-from springline.spark_jobs.streaming.application.stop import end_by_force, living, stop_all
+from springline.spark_jobs.streaming.application.stop import end_by_force, running_folders, stop_all
 from springline.spark_jobs.streaming.application.supervision import launch
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from springline.spark_jobs.streaming.errors import StreamError
-from springline.spark_jobs.streaming.jobs import job_of, read_jobs
+from springline.spark_jobs.streaming.jobs import read_job, read_jobs
 from springline.spark_jobs.streaming.kafka.probe import require_answer
-from springline.spark_jobs.streaming.runtime.thread_dump import tell_stacks_when_asked
+from springline.spark_jobs.streaming.runtime.thread_dump import dump_stacks_on_signal
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 logger = logging.getLogger("springline.stream")
@@ -28,19 +28,22 @@ def run(
     job: JobName,
     apart: Annotated[bool, typer.Option("--apart", hidden=True, help="Be the one of the stages apart")] = False,
 ) -> None:
-    """Be a job's application until it is asked to stop; its DAG does this for you."""
-    from springline.spark_jobs.streaming.application.application import run_apart, run_job  # starts with Spark
+    """Run a job in the foreground until it is stopped (used by its DAG)."""
+    from springline.spark_jobs.streaming.application.application import (
+        run_job,
+        run_second_application,
+    )  # which imports Spark
 
     settings, monitoring = StreamSettings(), MonitoringSettings()
-    start_logging(monitoring, sys.stdout)
-    tell_stacks_when_asked()
+    configure_logging(monitoring, sys.stdout)
+    dump_stacks_on_signal()
     try:
-        with about(job=job):
-            (run_apart if apart else run_job)(job_of(settings.declarations, job), settings)
+        with log_context(job=job):
+            (run_second_application if apart else run_job)(read_job(settings.declarations, job), settings)
     except Exception as error:
-        if monitoring.log == "text":
+        if monitoring.log_format == "text":
             raise
-        with about(job=job):
+        with log_context(job=job):
             logger.exception("%s", error)
         raise typer.Exit(1) from None
 
@@ -50,13 +53,15 @@ def start(
     timeout: Annotated[float, typer.Option(help="Seconds to wait while nothing gets on, until it runs")] = 120.0,
     as_json: Json = False,
 ) -> None:
-    """Start a job's application in the background, without a DAG; returns when every stage has ended a round."""
+    """Start a job's application in the background, without a DAG, and wait until every stage has completed a round."""
     _, folder = job_named(job)
     require_answer(StreamSettings().cluster)
-    say = print_nothing if as_json else lambda line: print(line, file=sys.stderr, flush=True)
+    say = discard_text if as_json else lambda line: print(line, file=sys.stderr, flush=True)
     with progress(f"starting {job}", quiet=as_json):
-        seen = start_and_wait(job, folder, timeout, say, launch)
-    print_result(as_json, {"job": job, "state": seen.state, "pid": seen.pid}, f"{job}: running, process {seen.pid}")
+        status = start_and_wait(job, folder, timeout, say, launch)
+    print_result(
+        as_json, {"job": job, "state": status.state, "pid": status.pid}, f"{job}: running, process {status.pid}"
+    )
 
 
 def stop(
@@ -66,13 +71,13 @@ def stop(
     kill: Annotated[bool, typer.Option("--kill", help="End by force those that have not ended by then")] = False,
     as_json: Json = False,
 ) -> None:
-    """End jobs' applications, all at once, when the rounds that are planned are through."""
+    """Stop the applications of jobs, all in parallel, once their planned rounds are completed."""
     settings = StreamSettings()
     folders = [job_named(job)[1] for job in jobs] if jobs else settings.folders()
-    lives = living(folders)
-    say = print_nothing if as_json else print
-    with progress("ending stream jobs", quiet=as_json or not lives):
-        left = stop_all(lives, timeout, say)
+    running = running_folders(folders)
+    say = discard_text if as_json else print
+    with progress("ending stream jobs", quiet=as_json or not running):
+        left = stop_all(running, timeout, say)
         if kill:
             left = end_by_force(left, say)
     if left:
@@ -80,7 +85,7 @@ def stop(
         logs = ", ".join(str(folder.log_file) for folder in left)
         how = "it lives even when killed" if kill else "give it longer (--timeout), or end it by force (--kill)"
         raise StreamError(f"{names}: asked to stop, and still running after {timeout:g} s: {how}; its log: {logs}")
-    ran = {folder.path.name for folder in lives}
+    ran = {folder.path.name for folder in running}
     asked = jobs or ([] if quiet else sorted(read_jobs(settings.declarations)))
     if as_json:
         print_json([{"job": job, "ended": job in ran} for job in sorted({*asked, *ran})])

@@ -1,4 +1,4 @@
-"""Commands that make savepoints, list them, and go back to one."""
+"""Commands that make savepoints, list them, and rewind to one."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from springline.persistence.engine.runner import NoRunner
 from springline.persistence.model.dataset import Dataset
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
-from springline.persistence.text.formatting import say_bytes
+from springline.persistence.text.formatting import format_bytes
 from springline.persistence.text.terminal import print_json, print_result, progress
-from springline.spark_jobs.streaming.checkpoints.savepoints import Savepoints, orders_of
-from springline.spark_jobs.streaming.checkpoints.store import SavedStates
+from springline.spark_jobs.streaming.checkpoints.savepoints import Savepoints, round_ids_of
+from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log
 from springline.spark_jobs.streaming.commands.tables import print_rows
 from springline.spark_jobs.streaming.errors import UnknownSavepointError
-from springline.spark_jobs.streaming.job import Job, running_stages
+from springline.spark_jobs.streaming.job import Job, make_stages
 from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING
 from springline.spark_jobs.streaming.runtime.driver.savepoints import rewind as go_back
 from springline.spark_jobs.streaming.settings import StreamSettings
 
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 def savepoint(
@@ -33,22 +33,22 @@ def savepoint(
     timeout: Annotated[float, typer.Option(help="Seconds to wait until it is made")] = 60.0,
     as_json: Json = False,
 ) -> None:
-    """Make a savepoint of a job that runs: the states of all its stages, to go back to later."""
+    """Make a savepoint of a running job: a snapshot of the states of all its stages."""
     declared, folder = job_named(job)
     _check(declared)
-    if not folder.runs():
+    if not folder.is_running():
         raise UnknownSavepointError(f"{job}: it does not run; a savepoint is made while it does")
-    folder.ask_savepoint(name)
+    folder.request_savepoint(name)
     until = time.monotonic() + timeout
     with progress(f"making the savepoint {name} of {job}", quiet=as_json):
-        while folder.asked_savepoint() is not None:
-            if time.monotonic() > until or not folder.runs():
+        while folder.requested_savepoint() is not None:
+            if time.monotonic() > until or not folder.is_running():
                 raise UnknownSavepointError(
                     f"{job}: {name!r} was not made within {timeout:g} s; its log: {folder.log_file}"
                 )
-            time.sleep(_LOOK_SECONDS)
-    if why := folder.savepoint_trouble():
-        raise UnknownSavepointError(f"{job}: {name!r} was not made: {why}")
+            time.sleep(_POLL_SECONDS)
+    if reason := folder.savepoint_error():
+        raise UnknownSavepointError(f"{job}: {name!r} was not made: {reason}")
     print_result(as_json, {"job": job, "savepoint": name}, f"{job}: savepoint {name} is made")
 
 
@@ -56,19 +56,19 @@ def savepoints(job: JobName, as_json: Json = False) -> None:
     """List a job's savepoints."""
     declared, _ = job_named(job)
     with closing(open_platform(Settings(), runner=NoRunner())) as platform:
-        found = Savepoints(platform, declared.name).all()
+        datasets = Savepoints(platform, declared.name).all()
     if as_json:
         rows = [
-            {"name": name, "made_at": dataset.committed_at, "bytes": dataset.bytes, "orders": orders_of(dataset)}
-            for name, dataset in found.items()
+            {"name": name, "made_at": dataset.committed_at, "bytes": dataset.bytes, "orders": round_ids_of(dataset)}
+            for name, dataset in datasets.items()
         ]
         print_json(rows)
         return
     print_rows(
         ("savepoint", "made", "after round", "size"),
         (
-            (name, _when(dataset.committed_at), _rounds(dataset), say_bytes(dataset.bytes))
-            for name, dataset in found.items()
+            (name, _when(dataset.committed_at), _rounds(dataset), format_bytes(dataset.bytes))
+            for name, dataset in datasets.items()
         ),
     )
 
@@ -78,22 +78,22 @@ def rewind(
     to: Annotated[str, typer.Option(help="A savepoint; none: the beginning of the topic")] = "",
     as_json: Json = False,
 ) -> None:
-    """Let a job that is stopped go on from a savepoint; its results since then are told again."""
+    """Rewind a stopped job to a savepoint or to the beginning of its topic; later results are emitted again."""
     settings = StreamSettings()
     declared, folder = job_named(job)
     if to:
         _check(declared)
     with (
         progress(f"going back to {to or 'the beginning'} of {job}", quiet=as_json),
-        folder.held(),
+        folder.application_lock(),
         closing(open_platform(Settings(), runner=NoRunner())) as platform,
         opened_log() as log,
     ):
-        stages = running_stages(declared, len(log.extents(declared.topic)), settings)
+        stages = make_stages(declared, len(log.offset_bounds(declared.topic)), settings)
         point = Savepoints(platform, declared.name).load(to) if to else BEGINNING
         incarnation = go_back(stages, log, point, time.time())
         declared.on_rewind(folder)
-        states = SavedStates(platform)
+        states = CheckpointStore(platform)
         for stage in stages:
             for unit in point[stage.name].units if to else ():
                 states.save(stage, unit)
@@ -102,12 +102,12 @@ def rewind(
 
 
 def _check(job: Job) -> None:
-    if job.only_from_the_beginning:
-        raise UnknownSavepointError(f"{job.name}: {job.only_from_the_beginning}")
+    if job.no_savepoint_reason:
+        raise UnknownSavepointError(f"{job.name}: {job.no_savepoint_reason}")
 
 
 def _rounds(savepoint: Dataset) -> str:
-    return ", ".join(f"{stage} {number:,}" for stage, (_, number) in orders_of(savepoint).items())
+    return ", ".join(f"{stage} {number:,}" for stage, (_, number) in round_ids_of(savepoint).items())
 
 
 def _when(seconds: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The live view of jobs: what runs, how far it is, how far behind."""
+"""The live view of jobs: state, progress and lag."""
 
 from __future__ import annotations
 
@@ -8,68 +8,68 @@ from typing import Any
 
 from rich.table import Table
 
-from springline.persistence.text.formatting import say_bytes
+from springline.persistence.text.formatting import format_bytes
 from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import print_json
-from springline.spark_jobs.streaming.application.status import Seen, look
+from springline.spark_jobs.streaming.application.status import JobStatus, read_status
 from springline.spark_jobs.streaming.commands.arguments import Json, Watch
 from springline.spark_jobs.streaming.commands.live import show_live
-from springline.spark_jobs.streaming.commands.tables import as_it_stands
+from springline.spark_jobs.streaming.commands.tables import literal_text
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 
 def list_jobs(watch: Watch = False, as_json: Json = False) -> None:
-    """List the jobs: what runs, how far it is, how far behind."""
+    """List the jobs with their state, progress and lag."""
     settings = StreamSettings()
     if as_json:
-        print_json([seen.as_json() for seen in _seen(settings)])
+        print_json([status.as_json() for status in _job_statuses(settings)])
         return
-    show_live(lambda: _table(_seen(settings), settings), watch)
+    show_live(lambda: _table(_job_statuses(settings), settings), watch)
 
 
-def _seen(settings: StreamSettings) -> list[Seen]:
+def _job_statuses(settings: StreamSettings) -> list[JobStatus]:
     jobs = read_jobs(settings.declarations)
-    return [look(name, settings.folder(name), time.time()) for name in jobs]
+    return [read_status(name, settings.folder(name), time.time()) for name in jobs]
 
 
-def _table(jobs: list[Seen], settings: StreamSettings) -> Table:
+def _table(jobs: list[JobStatus], settings: StreamSettings) -> Table:
     table = plain_table("job", "state", "for", "stage")
     table.caption_justify = "left"
-    for name in ("round", "rows", "behind", "round takes", "state size", "late", "dead"):
+    for name in ("round", "rows", "lag", "round takes", "state size", "late", "dead"):
         table.add_column(name, justify="right")
-    for seen in jobs:
-        first = [seen.job, seen.state, _span(seen.began)]
-        for stage, told in seen.stages.items():
-            table.add_row(*first, stage, *_progress(told))
+    for status in jobs:
+        first = [status.job, status.state, _elapsed(status.started_at)]
+        for stage, stage_status in status.stages.items():
+            table.add_row(*first, stage, *_progress(stage_status))
             first = ["", "", ""]
-        if not seen.stages:
+        if not status.stages:
             table.add_row(*first)
-        if seen.phase:
-            table.add_row("", as_it_stands(seen.phase))
-        if seen.error:
-            table.add_row("", as_it_stands(seen.error, style="red"))
+        if status.phase:
+            table.add_row("", literal_text(status.phase))
+        if status.error:
+            table.add_row("", literal_text(status.error, style="red"))
     if not jobs:
         table.caption = f"no jobs are declared in {settings.declarations}"
     return table
 
 
-def _progress(told: Mapping[str, Any]) -> list[str]:
-    """What a stage has done, as fields of the table."""
-    counts = told["counts"]
+def _progress(stage_status: Mapping[str, Any]) -> list[str]:
+    """Return the progress of a stage as fields of the table."""
+    counts = stage_status["counts"]
     return [
-        f"{told['round']:,}",
+        f"{stage_status['round']:,}",
         f"{counts.get('rows', counts.get('results', 0)):,}",
-        f"{told['behind']:,}",
-        f"{told['seconds'] * 1000:,.0f} ms",
-        say_bytes(told["state_bytes"]),
+        f"{stage_status['lag']:,}",
+        f"{stage_status['seconds'] * 1000:,.0f} ms",
+        format_bytes(stage_status["state_bytes"]),
         *(f"{counts[key]:,}" if key in counts else "" for key in ("late", "dead")),
     ]
 
 
-def _span(began: float | None) -> str:
-    """The time since then, as hours, minutes and seconds."""
+def _elapsed(began: float | None) -> str:
+    """Format the time since `began` as hours, minutes and seconds."""
     if began is None:
         return ""
-    whole = int(time.time() - began)
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+    seconds = int(time.time() - began)
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"

@@ -1,1 +1,1 @@
-"""Streams to try things on: the flights of 2013, and seeded net-flow rows, lines of text, orders and items."""
+"""Sample streams: the flights of 2013, and seeded net-flow rows, lines of text, orders and items."""

@@ -1,4 +1,4 @@
-"""Sends rows to a topic: flights of 2013 at a chosen speed, what is drawn at a chosen rate, the lines of a file."""
+"""Sends sample rows to a topic: flights of 2013 at a given speed, random rows at a given rate, the lines of a file."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from itertools import islice
 from pathlib import Path
 
 from springline.spark_jobs.streaming.examples import flights, lines, orders
-from springline.spark_jobs.streaming.examples.flights import Due
+from springline.spark_jobs.streaming.examples.flights import TimedMessage
 from springline.spark_jobs.streaming.examples.netflow import Flows
-from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
 
-_ROWS = 1_000_000  # of what is drawn
-_AT_ONCE = 500  # messages that are waited for together
+_ROWS = 1_000_000  # of a random source
+_AT_ONCE = 500  # messages per flush
 
 
-class Source(StrEnum):
-    """What there is to send."""
+class SampleSource(StrEnum):
+    """The sample sources."""
 
     FLIGHTS = "flights"
     FLOWS = "flows"
@@ -27,14 +27,18 @@ class Source(StrEnum):
     ITEMS = "items"
 
 
-_DRAWN = {Source.LINES: lines.messages, Source.ORDERS: orders.order_messages, Source.ITEMS: orders.item_messages}
+_DRAWN = {
+    SampleSource.LINES: lines.messages,
+    SampleSource.ORDERS: orders.order_messages,
+    SampleSource.ITEMS: orders.item_messages,
+}
 
 
-def messages_of(source: Source, *, rows: int | None, size: int, speed: float) -> Iterator[Due]:
-    """Messages of `size` rows of a source, and when each is due; with a speed of 0, all at once."""
-    if source is Source.FLIGHTS:
-        for due in flights.messages(size=size, speed=speed or 1.0, rows=rows):
-            yield Due(due.seconds if speed else 0.0, due.value)
+def messages_of(source: SampleSource, *, rows: int | None, size: int, speed: float) -> Iterator[TimedMessage]:
+    """Yield messages of `size` rows of a source, with the time at which each is due; with a speed of 0, all at once."""
+    if source is SampleSource.FLIGHTS:
+        for message in flights.messages(size=size, speed=speed or 1.0, rows=rows):
+            yield TimedMessage(message.seconds if speed else 0.0, message.value)
         return
     if source in _DRAWN:
         values = _DRAWN[source](rows=rows or _ROWS, size=size)
@@ -42,42 +46,42 @@ def messages_of(source: Source, *, rows: int | None, size: int, speed: float) ->
         start = time.time() if speed else Flows(0).start
         values = Flows(rows or _ROWS, rate=speed or Flows(0).rate, start=start).messages(size=size)
     for number, value in enumerate(values):
-        yield Due((number + 1) * size / speed if speed else 0.0, value)
+        yield TimedMessage((number + 1) * size / speed if speed else 0.0, value)
 
 
-def lines_of(file: Path, *, size: int) -> Iterator[Due]:
-    """Messages of `size` lines of a file, all due at once; raises `OSError`."""
-    with file.open("rb") as lines:
-        while batch := list(islice(lines, size)):
-            yield Due(0.0, b"".join(batch))
+def lines_of(file: Path, *, size: int) -> Iterator[TimedMessage]:
+    """Yield messages of `size` lines of a file, all due at once; raises `OSError`."""
+    with file.open("rb") as file_lines:
+        while batch := list(islice(file_lines, size)):
+            yield TimedMessage(0.0, b"".join(batch))
 
 
 def send(
-    log: Log,
+    log: MessageLog,
     topic: str,
-    messages: Iterable[Due],
+    messages: Iterable[TimedMessage],
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Send messages when they are due, to the units in turn; how many there were."""
-    units = sorted(log.extents(topic))
-    begun, sent = clock(), 0
-    held: list[Letter] = []
+    """Send messages when they are due, to the partitions in turn; return their number."""
+    units = sorted(log.offset_bounds(topic))
+    started_at, sent = clock(), 0
+    batch: list[OutgoingRecord] = []
 
     def flush() -> None:
-        with log.sending() as sending:
-            for letter in held:
-                sending.send(letter)
-        held.clear()
+        with log.record_sender() as sending:
+            for record in batch:
+                sending.send(record)
+        batch.clear()
 
-    for due in messages:
-        ahead = due.seconds - (clock() - begun)
-        if held and (ahead > 0 or len(held) >= _AT_ONCE):
+    for message in messages:
+        ahead = message.seconds - (clock() - started_at)
+        if batch and (ahead > 0 or len(batch) >= _AT_ONCE):
             flush()
         if ahead > 0:
             sleep(ahead)
-        held.append(Letter(topic, units[sent % len(units)], due.value))
+        batch.append(OutgoingRecord(topic, units[sent % len(units)], message.value))
         sent += 1
     flush()
     return sent

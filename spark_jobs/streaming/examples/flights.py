@@ -1,4 +1,4 @@
-"""The flights of 2013 as a stream: every departure at its scheduled time, replayed at a chosen speed."""
+"""The flights of 2013 as a stream: every departure at its scheduled time, replayed at a given speed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
-from springline.spark_jobs.nycflights import opened
+from springline.spark_jobs.nycflights import open_text
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 
 _TEXTS = ("carrier", "tailnum", "origin", "dest")
@@ -22,43 +22,43 @@ FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    """A message, and how many seconds after the first one it is to be sent."""
+class TimedMessage:
+    """A message, and the time at which it is due, in seconds after the first one."""
 
     seconds: float
     value: bytes
 
 
-def declared(**settings: object) -> Stream:
-    """The stream `flights`, as CSV; its times are those of the airports' clocks, taken as they are."""
+def flights_stream(**settings: object) -> Stream:
+    """Return the stream `flights`, as CSV; its times are local times of the airports, taken as UTC."""
     return Stream("flights", FIELDS, "time", "iso", **settings)  # type: ignore[arg-type]
 
 
-def messages(*, size: int = 1, speed: float = 3600.0, rows: int | None = None) -> Iterator[Due]:
-    """Messages of `size` flights in the order of their times, `speed` seconds of 2013 a second.
+def messages(*, size: int = 1, speed: float = 3600.0, rows: int | None = None) -> Iterator[TimedMessage]:
+    """Yield messages of `size` flights in the order of their times; `speed` is seconds of event time per second.
 
-    `rows` ends the stream after so many flights.
+    `rows` limits the number of flights.
     """
     lines = _lines()[:rows]
     first = _seconds(lines[0]) if lines else 0.0
     left = iter(lines)
     while batch := list(islice(left, size)):
-        yield Due((_seconds(batch[-1]) - first) / speed, ("\n".join(batch) + "\n").encode())
+        yield TimedMessage((_seconds(batch[-1]) - first) / speed, ("\n".join(batch) + "\n").encode())
 
 
 def _lines() -> list[str]:
-    """All flights as CSV, by time; those of one time in the order of the file."""
-    found = []
-    with opened("flights.csv") as file:
+    """Return all flights as CSV, by time; flights of the same time in the order of the file."""
+    lines = []
+    with open_text("flights.csv") as file:
         for row in csv.DictReader(file):
             scheduled = int(row["sched_dep_time"])
             time = (
                 f"{row['year']}-{int(row['month']):02}-{int(row['day']):02} {scheduled // 100:02}:{scheduled % 100:02}"
             )
             values = [row[name] if row[name] != "NA" else "" for name in (*_TEXTS, *_NUMBERS)]
-            found.append(",".join([time, *values]))
-    found.sort(key=lambda line: line[:16])
-    return found
+            lines.append(",".join([time, *values]))
+    lines.sort(key=lambda line: line[:16])
+    return lines
 
 
 def _seconds(line: str) -> float:

@@ -1,4 +1,4 @@
-"""Lines of text drawn at random: a few words a line, some words far more often than others."""
+"""Random lines of text: a few words per line, with word frequencies by Zipf's law."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _SYLLABLES = ("ka", "lo", "mi", "ter", "sa", "no", "rin", "du")
 
 
 def word(number: int) -> str:
-    """The word of a number: the same for the same, another for another."""
-    found = ""
-    while number or not found:
+    """Return the word of a number; different numbers have different words."""
+    text = ""
+    while number or not text:
         number, digit = divmod(number, len(_SYLLABLES))
-        found += _SYLLABLES[digit]
-    return found
+        text += _SYLLABLES[digit]
+    return text
 
 
 def messages(*, rows: int, size: int, seed: int = 20130101) -> Iterator[bytes]:
-    """So many lines, `size` a message; the same for the same seed."""
-    drawn = np.random.default_rng(seed)
-    words = [word(number) for number in range(_VOCABULARY)]
+    """Yield `rows` random lines, `size` per message; deterministic for a seed."""
+    generator = np.random.default_rng(seed)
+    vocabulary = [word(number) for number in range(_VOCABULARY)]
     chances = 1 / np.arange(1, _VOCABULARY + 1) ** _SKEW
     chances /= chances.sum()
     for begin in range(0, rows, size):
-        lengths = drawn.integers(1, _MOST_WORDS + 1, min(size, rows - begin))
-        numbers = iter(drawn.choice(_VOCABULARY, int(lengths.sum()), p=chances).tolist())
-        yield "\n".join(" ".join(words[next(numbers)] for _ in range(length)) for length in lengths).encode()
+        lengths = generator.integers(1, _MOST_WORDS + 1, min(size, rows - begin))
+        numbers = iter(generator.choice(_VOCABULARY, int(lengths.sum()), p=chances).tolist())
+        yield "\n".join(" ".join(vocabulary[next(numbers)] for _ in range(length)) for length in lengths).encode()

@@ -1,6 +1,6 @@
-"""Net-flow rows as in the paper: 25 fields, some 150 bytes of CSV or 90 of Arrow, the same for the same seed.
+"""Net-flow rows as in the paper: 25 fields, about 150 bytes of CSV or 90 of Arrow, deterministic for a seed.
 
-Rows come in blocks that are drawn by themselves, so any part of a long stream can be made without the rest.
+Rows are generated in independent blocks, so any part of a long stream can be generated without the rest.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import pyarrow.csv
 from springline.spark_jobs.streaming.sources.layout import Form
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 
-BLOCK = 50_000  # rows that are drawn together
-_BY_LINE = 100  # rows in a message, below which lines are written together and cut apart
-_NUMBERS = {  # values up to, not including
+BLOCK = 50_000  # rows that are generated together
+_BY_LINE = 100  # messages with fewer rows are cut from lines that are encoded together
+_NUMBERS = {  # exclusive upper limits of the values
     "sport": 65_535, "dport": 1_024, "bytes": 1_500, "packets": 50, "protocol": 256, "flags": 64, "tos": 256,
     "in_port": 10_000, "out_port": 10_000, "source_as": 65_536, "destination_as": 65_536, "source_mask": 33,
     "destination_mask": 33, "next_hop": 1_000_000_000, "duration": 10_000_000, "vlan": 4_096, "label": 1_048_576,
@@ -38,10 +38,10 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class Flows:
-    """A stream of `rows` rows, `rate` of them a second of event time from `start` on.
+    """A stream of `rows` rows, `rate` per second of event time, beginning at `start`.
 
-    Keys are drawn from `sips` × `types` values, evenly or by Zipf's law with the exponent `skew`. A source is an
-    address, or, where `general`, a text of any length. A share of `disorder` rows is up to `delay` seconds behind.
+    Keys are drawn from `sips` × `types` values, uniformly or by Zipf's law with the exponent `skew`. A source is an
+    address or, with `general`, a text of varying length. A share of `disorder` rows is up to `delay` seconds late.
     """
 
     rows: int
@@ -56,50 +56,50 @@ class Flows:
     delay: float = 5.0
 
     def table(self, first: int, last: int) -> pa.Table:
-        """The rows from `first` to before `last`."""
+        """Return the rows [first, last)."""
         blocks = range(first // BLOCK, -(-last // BLOCK)) if last > first else range(0)
         drawn = [self._block(block) for block in blocks]
         if not drawn:
             return self._block(0).slice(0, 0)
         return pa.concat_tables(drawn).slice(first - blocks[0] * BLOCK, last - first).combine_chunks()
 
-    def messages(self, form: Form = "csv", *, size: int = 5_000, of: int = 1, mine: int = 0) -> Iterator[bytes]:
-        """All rows as messages of `size` rows; with `of` units, those of unit `mine`, in turn."""
-        begin, held, lines = 0, self.table(0, 0), list[bytes]()
+    def messages(self, form: Form = "csv", *, size: int = 5_000, units: int = 1, unit: int = 0) -> Iterator[bytes]:
+        """Yield all rows as messages of `size` rows; with `units` > 1, every `units`-th message, those of `unit`."""
+        begin, block_rows, lines = 0, self.table(0, 0), list[bytes]()
         by_line = form != "arrow" and size < _BY_LINE
         for number, first in enumerate(range(0, self.rows, size)):
             last = min(first + size, self.rows)
-            if number % of != mine:
+            if number % units != unit:
                 continue
-            if last > begin + held.num_rows:
-                begin, held = first, self.table(first, max(last, (first // BLOCK + 1) * BLOCK))
-                lines = encoded(held, form).splitlines(keepends=True) if by_line else []
+            if last > begin + block_rows.num_rows:
+                begin, block_rows = first, self.table(first, max(last, (first // BLOCK + 1) * BLOCK))
+                lines = encode_table(block_rows, form).splitlines(keepends=True) if by_line else []
             if by_line:
                 yield b"".join(lines[first - begin : last - begin])
             else:
-                yield encoded(held.slice(first - begin, last - first), form)
+                yield encode_table(block_rows.slice(first - begin, last - first), form)
 
     def _block(self, block: int) -> pa.Table:
-        drawn = np.random.default_rng([self.seed, block])
+        generator = np.random.default_rng([self.seed, block])
         times = self.start + (block * BLOCK + np.arange(BLOCK)) / self.rate
-        behind = drawn.random(BLOCK) < self.disorder
-        times = np.round(times - behind * drawn.random(BLOCK) * self.delay, 3)
+        is_late = generator.random(BLOCK) < self.disorder
+        times = np.round(times - is_late * generator.random(BLOCK) * self.delay, 3)
         columns: dict[str, Any] = {
             "timestamp": times,
-            "sip": self._sources.take(pa.array(self._ranks(drawn, self.sips))),
-            "type": pa.array([f"t{i}" for i in range(self.types)]).take(pa.array(self._ranks(drawn, self.types))),
-            "dip": self._destinations.take(pa.array(drawn.integers(0, 65_536, BLOCK))),
+            "sip": self._sources.take(pa.array(self._ranks(generator, self.sips))),
+            "type": pa.array([f"t{i}" for i in range(self.types)]).take(pa.array(self._ranks(generator, self.types))),
+            "dip": self._destinations.take(pa.array(generator.integers(0, 65_536, BLOCK))),
         }
         for name, limit in _NUMBERS.items():
-            columns[name] = drawn.integers(0, limit, BLOCK).astype(np.min_scalar_type(limit - 1))
+            columns[name] = generator.integers(0, limit, BLOCK).astype(np.min_scalar_type(limit - 1))
         return pa.table(columns)
 
-    def _ranks(self, drawn: np.random.Generator, values: int) -> npt.NDArray[np.int64]:
+    def _ranks(self, generator: np.random.Generator, values: int) -> npt.NDArray[np.int64]:
         if not self.skew:
-            found: npt.NDArray[np.int64] = drawn.integers(0, values, BLOCK)
-            return found
+            ranks: npt.NDArray[np.int64] = generator.integers(0, values, BLOCK)
+            return ranks
         weights = np.cumsum(1.0 / np.arange(1, values + 1) ** self.skew)
-        return np.asarray(np.searchsorted(weights, drawn.random(BLOCK) * weights[-1]))
+        return np.asarray(np.searchsorted(weights, generator.random(BLOCK) * weights[-1]))
 
     @cached_property
     def _destinations(self) -> pa.Array:
@@ -113,13 +113,13 @@ class Flows:
         return pa.array([(f"{i:x}." + "host-" * 6)[: max(int(length), 9)] for i, length in enumerate(lengths)])
 
 
-def declared(form: Form = "csv", **settings: Any) -> Stream:
-    """The stream `flows`, with other settings than the default ones where given."""
+def flows_stream(form: Form = "csv", **settings: Any) -> Stream:
+    """Return the stream `flows`; `settings` override its defaults."""
     return Stream("flows", FIELDS, "timestamp", "s", form, **settings)
 
 
-def encoded(table: pa.Table, form: Form) -> bytes:
-    """A table as one message."""
+def encode_table(table: pa.Table, form: Form) -> bytes:
+    """Encode a table as one message."""
     sink = pa.BufferOutputStream()
     if form == "csv":
         options = pa.csv.WriteOptions(include_header=False, quoting_style="none")

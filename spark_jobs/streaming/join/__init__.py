@@ -1,1 +1,1 @@
-"""Full-history join of two streams with any predicate, level under skew (design of D-JB and of our own)."""
+"""Full-history join of two streams with any predicate; loads stay balanced under skew (after D-JB, and extended)."""

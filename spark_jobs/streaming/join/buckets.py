@@ -1,6 +1,6 @@
-"""Which bucket a key is in, and which part of a key's tuples a seq is in: hashes that routers and units agree on.
+"""Hashes that routers and units share: the bucket of a key, and the part of a key's tuples that a seq belongs to.
 
-Keys are hashed into 4,096 buckets, whole blocks of 2^block neighbours into one, so that a band of keys is in few.
+Keys are hashed into 4,096 buckets. Blocks of 2^block neighbouring keys share a bucket, so a band of keys covers few.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ _32, _52 = np.uint64(32), np.uint64(52)
 
 @njit(cache=True, nogil=True, inline="always")
 def bucket_in(key, block):  # type: ignore[no-untyped-def]
-    """The bucket of an int64 key, for kernels."""
+    """Return the bucket of an int64 key; for kernels."""
     return np.int64(mix(np.uint64(key >> block) + _STEP) >> _52)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def part_in(seq, salt):  # type: ignore[no-untyped-def]
-    """The part of a seq, from 0 to 2^32 - 1, for kernels; `salt` is a uint64, and 0 where tuples are stored."""
+    """Return the part of a seq, from 0 to 2^32 - 1; for kernels. `salt` is a uint64, and 0 where tuples are stored."""
     return np.int64(mix(np.uint64(seq) * _STEP + mix(salt + _STEP)) >> _32)
 
 
 @njit(cache=True, nogil=True)
-def _buckets(keys, block, found):  # type: ignore[no-untyped-def]
+def _fill_buckets(keys, block, buckets):  # type: ignore[no-untyped-def]
     for i in range(keys.size):
-        found[i] = bucket_in(keys[i], block)
+        buckets[i] = bucket_in(keys[i], block)
 
 
 @njit(cache=True, nogil=True)
-def _parts(seqs, salt, found):  # type: ignore[no-untyped-def]
+def _fill_parts(seqs, salt, parts):  # type: ignore[no-untyped-def]
     for i in range(seqs.size):
-        found[i] = part_in(seqs[i], salt)
+        parts[i] = part_in(seqs[i], salt)
 
 
 def bucket_of(keys: npt.ArrayLike, block: int = 0) -> Ints:
-    """The bucket of each key."""
-    given = np.atleast_1d(np.asarray(keys, np.int64))
-    found = np.empty(given.size, np.int64)
-    _buckets(given, np.int64(block), found)
-    return found
+    """Return the bucket of each key."""
+    key_array = np.atleast_1d(np.asarray(keys, np.int64))
+    buckets = np.empty(key_array.size, np.int64)
+    _fill_buckets(key_array, np.int64(block), buckets)
+    return buckets
 
 
 def part_of(seqs: npt.ArrayLike, salt: int = 0) -> Ints:
-    """The part of each seq."""
-    given = np.atleast_1d(np.asarray(seqs, np.int64))
-    found = np.empty(given.size, np.int64)
-    _parts(given, np.uint64(salt), found)
-    return found
+    """Return the part of each seq."""
+    seq_array = np.atleast_1d(np.asarray(seqs, np.int64))
+    parts = np.empty(seq_array.size, np.int64)
+    _fill_parts(seq_array, np.uint64(salt), parts)
+    return parts

@@ -1,4 +1,4 @@
-"""What can go wrong with joins: each error names the predicate, the column, the unit or the piece, and what to do."""
+"""Errors of joins: each names the predicate, the column, the unit or the migration, and what to do."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class JoinError(StreamError):
 
 
 class InvalidRelationError(JobUsageError, JoinError):
-    """A side of a join whose declaration contradicts itself."""
+    """The declaration of a side of a join contradicts itself."""
 
 
 class InvalidConditionError(JobUsageError, JoinError):
-    """A predicate, or what is selected, that cannot be answered: `line` and `column` (from 1) where that is known."""
+    """A predicate or a select list is not supported; `line` and `column` (from 1) where they are known."""
 
     def __init__(self, text: str, message: str, *, line: int | None = None, column: int | None = None) -> None:
         where = f", line {line}, column {column}" if line is not None else ""
@@ -25,24 +25,24 @@ class InvalidConditionError(JobUsageError, JoinError):
 
 
 class InvalidBatchError(JoinError):
-    """A message that no router sent, or one of a round that is over."""
+    """A message was not sent by a router, or belongs to a round that is already complete."""
 
 
 class InvalidCommandsError(JoinError):
-    """Orders of an epoch that contradict each other, or what a unit holds."""
+    """Commands of an epoch contradict each other or the tuples that a unit stores."""
 
 
 class NeverBalancedError(JoinError):
-    """A join whose loads nobody has looked at yet."""
+    """The loads of a join were never observed."""
 
 
 class MigrationCopyError(JoinError):
-    """A copy of a piece that is not whole where its switch says that it lies."""
+    """A migration's copy is incomplete at the offsets that its cutover names."""
 
 
 class ValueTooLongError(JoinError):
-    """More text in a round of a router unit than a column can hold."""
+    """A router unit's round has more text than a column can hold."""
 
 
 class InvalidRoutingError(JoinError):
-    """A routing table, a strategy or a number of units that cannot be."""
+    """A routing table, a strategy or a number of units is invalid."""

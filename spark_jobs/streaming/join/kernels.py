@@ -1,6 +1,6 @@
-"""Loops over keys and tuples, compiled by numba: hashes, the order of keys, merging, and the search for candidates.
+"""Loops over keys and tuples, compiled by numba: hashing, sorting and merging by key, and the search for candidates.
 
-Keys are int64 over their whole range, so differences of keys are taken as uint64 and never overflow.
+Keys are int64 over their whole range, so differences of keys are computed as uint64 and never overflow.
 """
 
 from __future__ import annotations
@@ -15,64 +15,64 @@ from springline.spark_jobs.streaming.kernels.hashing import hash_bytes, mix
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 _LEAST: Any = np.int64(-(1 << 63))
 _GREATEST: Any = np.int64((1 << 63) - 1)
-BLOCK = 64  # keys between two entries of an index
-_DIGIT = 11  # bits of a key that one pass sorts by
+BLOCK = 64  # keys per entry of an index
+_DIGIT = 11  # bits of a key that one pass of the radix sort uses
 _LOW_DIGIT = np.uint64((1 << _DIGIT) - 1)
 
 
 @njit(cache=True, nogil=True)
 def mix_in(hashes, numbers):  # type: ignore[no-untyped-def]
-    """Take whole numbers into hashes, row by row."""
+    """Mix integers into hashes, row by row."""
     for i in range(hashes.size):
         hashes[i] = mix((hashes[i] + _SEED) ^ mix(np.uint64(numbers[i])))
 
 
 @njit(cache=True, nogil=True)
 def mix_in_texts(hashes, offsets, text):  # type: ignore[no-untyped-def]
-    """Take texts into hashes, row by row; text i lies from offsets[i] to offsets[i + 1]."""
+    """Mix texts into hashes, row by row; text i is at offsets[i] to offsets[i + 1]."""
     for i in range(hashes.size):
         start = np.int64(offsets[i])
         hashes[i] = mix((hashes[i] + _SEED) ^ hash_bytes(text, start, np.int64(offsets[i + 1]) - start))
 
 
 @njit(cache=True, nogil=True)
-def order_of(keys):  # type: ignore[no-untyped-def]
-    """The order that sorts keys, those that are equal as they come; by digits, skipping what all have in common."""
+def sort_order(keys):  # type: ignore[no-untyped-def]
+    """Return the stable order that sorts keys: a radix sort on the differences to the least key, over their span."""
     count = keys.size
-    order, other = np.empty(count, np.int32), np.empty(count, np.int32)
-    now, then = np.empty(count, np.uint64), np.empty(count, np.uint64)
-    least, greatest = _GREATEST, _LEAST  # of no keys
+    order, next_order = np.empty(count, np.int32), np.empty(count, np.int32)
+    digits, next_digits = np.empty(count, np.uint64), np.empty(count, np.uint64)
+    least, greatest = _GREATEST, _LEAST  # the values for no keys
     for i in range(count):
         least = min(least, keys[i])
         greatest = max(greatest, keys[i])
     for i in range(count):
         order[i] = i
-        now[i] = np.uint64(keys[i]) - np.uint64(least)
+        digits[i] = np.uint64(keys[i]) - np.uint64(least)
     span = np.uint64(greatest) - np.uint64(least)
     starts = np.empty((1 << _DIGIT) + 1, np.int64)
-    for place in range(0, 64, _DIGIT):
-        by = np.uint64(place)
-        if span >> by == 0:
+    for shift in range(0, 64, _DIGIT):
+        shift_bits = np.uint64(shift)
+        if span >> shift_bits == 0:
             break
         starts[:] = 0
         for i in range(count):
-            starts[np.int64((now[i] >> by) & _LOW_DIGIT) + 1] += 1
+            starts[np.int64((digits[i] >> shift_bits) & _LOW_DIGIT) + 1] += 1
         for before in range(1 << _DIGIT):
             starts[before + 1] += starts[before]
         for i in range(count):
-            digit = np.int64((now[i] >> by) & _LOW_DIGIT)
+            digit = np.int64((digits[i] >> shift_bits) & _LOW_DIGIT)
             at = starts[digit]
             starts[digit] = at + 1
-            other[at] = order[i]
-            then[at] = now[i]
-        order, other = other, order
-        now, then = then, now
+            next_order[at] = order[i]
+            next_digits[at] = digits[i]
+        order, next_order = next_order, order
+        digits, next_digits = next_digits, digits
     return order
 
 
 @njit(cache=True, nogil=True)
 def merge_order(keys, seqs, other_keys, other_seqs, second):  # type: ignore[no-untyped-def]
-    """Merge two sorted runs by (key, seq): whether each place of the merged run is of the second one."""
+    """Merge two sorted runs by (key, seq): set `second` to whether each place of the result is from the second run."""
     i = j = at = 0
     while i < keys.size and j < other_keys.size:
         equal = other_keys[j] == keys[i]
@@ -86,23 +86,23 @@ def merge_order(keys, seqs, other_keys, other_seqs, second):  # type: ignore[no-
 
 @njit(cache=True, nogil=True)
 def interleave(first, other, second, merged):  # type: ignore[no-untyped-def]
-    """The values of two runs, neither of them empty, in the order that `merge_order` found.
+    """Merge the values of two non-empty runs in the order that `merge_order` found.
 
-    Without a branch on what comes next, which no processor can foretell: both are read, and one is taken.
+    The loop reads both values and selects one, without a branch on the order, which no processor could predict.
     """
     i = j = 0
     first_last, other_last = first.size - 1, other.size - 1
     for at in range(second.size):
         take = second[at]
-        here, there = first[min(i, first_last)], other[min(j, other_last)]
-        merged[at] = there if take else here
+        first_value, other_value = first[min(i, first_last)], other[min(j, other_last)]
+        merged[at] = other_value if take else first_value
         j += take
         i += not take
 
 
 @njit(cache=True, nogil=True)
-def rows_of(second, first_rows, rows):  # type: ignore[no-untyped-def]
-    """The same order as row numbers of the two runs, one after the other."""
+def merged_rows(second, first_rows, rows):  # type: ignore[no-untyped-def]
+    """Write the order of `merge_order` as row numbers into the concatenation of the two runs."""
     i, j = 0, first_rows
     for at in range(second.size):
         if second[at]:
@@ -114,34 +114,34 @@ def rows_of(second, first_rows, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def search(keys, index, probes, low, high, has_low, has_high, first, end):  # type: ignore[no-untyped-def]
-    """For each of the sorted probes, which of the sorted keys are in [probe + low, probe + high]: [first, end).
+def search_ranges(keys, index, probes, low, high, has_low, has_high, first, end):  # type: ignore[no-untyped-def]
+    """Find for each sorted probe the range [first, end) of sorted keys in [probe + low, probe + high].
 
-    `index` is every `BLOCK`-th key. What is beyond int64 is beyond all keys.
+    `index` is every `BLOCK`-th key. A bound beyond int64 is beyond all keys.
     """
     if has_low:
-        _passed(keys, index, probes, low, False, first)
+        _first_beyond(keys, index, probes, low, False, first)
     else:
         first[:] = 0
     if not has_high:
         end[:] = keys.size
     elif has_low and low == 0 and high == 0:
         for i in range(probes.size):
-            found = first[i] < keys.size and keys[first[i]] == probes[i]
-            end[i] = _end_of(keys, first[i]) if found else first[i]
+            is_match = first[i] < keys.size and keys[first[i]] == probes[i]
+            end[i] = _end_of_key(keys, first[i]) if is_match else first[i]
     else:
-        _passed(keys, index, probes, high, True, end)
+        _first_beyond(keys, index, probes, high, True, end)
         for i in range(probes.size):
             end[i] = max(end[i], first[i])
 
 
 @njit(cache=True, nogil=True)
-def _passed(keys, index, probes, shift, equal, found):  # type: ignore[no-untyped-def]
-    """For each probe the first place whose key is greater than probe + shift, or with `equal` false, not less.
+def _first_beyond(keys, index, probes, shift, equal, positions):  # type: ignore[no-untyped-def]
+    """Find for each probe the first place whose key is greater than probe + shift, or, if not `equal`, not less.
 
-    First the blocks, galloping over the index: each search goes on from where the last one ended, in steps that
-    double. Then the places within blocks, in a loop without branches on keys, so that the processor waits for the
-    memory of several probes at a time.
+    First the blocks are found by galloping over the index: each search starts where the previous one ended, in steps
+    that double. Then the places within blocks are found in a loop without branches on keys, so that the memory accesses
+    of several probes overlap.
     """
     least, greatest = _LEAST - min(shift, 0), _GREATEST - max(shift, 0)
     at = 0
@@ -160,25 +160,25 @@ def _passed(keys, index, probes, shift, equal, found):  # type: ignore[no-untype
                 low = middle + 1
             else:
                 high = middle
-        found[i] = at = low
+        positions[i] = at = low
     for i in range(probes.size):
         if probes[i] < least or probes[i] > greatest:
-            found[i] = 0 if probes[i] < least else keys.size
+            positions[i] = 0 if probes[i] < least else keys.size
             continue
         bound = probes[i] + shift
-        place = max(found[i] - 1, 0) * BLOCK
+        place = max(positions[i] - 1, 0) * BLOCK
         left = min(BLOCK, keys.size - place)
         while left > 0:
             half = (left + 1) >> 1
             key = keys[place + half - 1]
             place += half * ((key < bound) | (equal & (key == bound)))
             left -= half
-        found[i] = place
+        positions[i] = place
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _end_of(keys, begin):  # type: ignore[no-untyped-def]
-    """The first place behind `begin` that has another key than that."""
+def _end_of_key(keys, begin):  # type: ignore[no-untyped-def]
+    """Return the first place after `begin` with a different key."""
     key = keys[begin]
     low, high, step = begin, begin + 1, 1
     while high < keys.size and keys[high] == key:
@@ -197,15 +197,15 @@ def _end_of(keys, begin):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def expand(first, end, probe, skip, of_probe, of_store):  # type: ignore[no-untyped-def]
-    """Write candidate pairs out, from the `skip`-th of a probe on, until there is no room: where it stopped, how many.
+def expand_pairs(first, end, probe, skip, of_probe, of_store):  # type: ignore[no-untyped-def]
+    """Write candidate pairs from the `skip`-th candidate of `probe` on, until the output is full.
 
-    What it returns is (probe, skip, pairs): where to go on.
+    Returns (probe, skip, pairs): the position to continue from, and the number of pairs written.
     """
-    pairs, room = 0, of_probe.size
+    pairs, capacity = 0, of_probe.size
     while probe < first.size:
         at = first[probe] + skip
-        upto = min(end[probe], at + room - pairs)
+        upto = min(end[probe], at + capacity - pairs)
         for place in range(at, upto):
             of_probe[pairs] = probe
             of_store[pairs] = place

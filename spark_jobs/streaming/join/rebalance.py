@@ -1,9 +1,9 @@
-"""Steers a join while it runs: looks at loads, decides, writes the next epoch where the planner finds it.
+"""Rebalances a join while it runs: observes loads, decides, and writes the next epoch for the planner.
 
-course.json    the table in force and what is under way; written first, so that it knows of every epoch that is out
-routing.json   the table as rounds name it
-wanted.json    how many units are asked for
-explain.json   what is known and why what was done was done, for people
+controller.json    the current table and the migrations in progress; written first, so it covers every published epoch
+routing.json   the table that rounds use
+units.json     the requested number of units
+explain.json   the observed loads and the reasons for decisions, for people
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.errors import NeverBalancedError
-from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
+from springline.spark_jobs.streaming.join.routing.controller import (
+    ControllerState,
+    JoinObservation,
+    RebalanceConfig,
+    decide,
+    initial_state,
+)
 from springline.spark_jobs.streaming.join.routing.explain import explain
 from springline.spark_jobs.streaming.join.routing.table import block_for
-from springline.spark_jobs.streaming.join.unit.migration import part_of
-from springline.spark_jobs.streaming.join.wire import Reach
+from springline.spark_jobs.streaming.join.unit.migration import decode_copy_part
+from springline.spark_jobs.streaming.join.wire import KeyBand
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.atomic_files import (
@@ -33,206 +39,217 @@ from springline.spark_jobs.streaming.runtime.atomic_files import (
     write_value,
 )
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
-from springline.spark_jobs.streaming.runtime.message_log import Log
-from springline.spark_jobs.streaming.runtime.report import counted
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog
+from springline.spark_jobs.streaming.runtime.report import sum_counts
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
 ROUTING = "routing.json"
-_COURSE, _WANTED, _EXPLAIN, _LOCK = "course.json", "wanted.json", "explain.json", "routing.lock"
-_LOOK_SECONDS = 0.25  # between two looks while pieces are under way
-_KEPT = 50  # epochs of which explain.json tells why they are
+_STATE_FILE, _UNITS_FILE, _EXPLANATION_FILE, _LOCK = "controller.json", "units.json", "explain.json", "routing.lock"
+_MIGRATING_SECONDS = 0.25  # between two checks while migrations are in progress
+_MAX_HISTORY = 50  # epochs whose reasons explain.json lists
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """How many units are asked for."""
+class _RequestedUnits:
+    """The requested number of units."""
 
     units: int
 
 
-_WANTS: Codec[_Wanted] = Codec(
-    _Wanted, 1, "the number of units that is wanted", "say it again: `springline stream rescale`"
+_REQUESTED_UNITS: Codec[_RequestedUnits] = Codec(
+    _RequestedUnits, 1, "the number of units that is wanted", "say it again: `springline stream rescale`"
 )
 
 
-def prepare_routing(folder: JobFolder, control: Control, room: int, reach: Reach) -> None:
-    """Make the first epoch, where there is none; what rounds name is what the course says. Raises `InvalidJobError`."""
-    with folder.locked(_LOCK):
-        course = course_of(folder)
-        if course is not None and course.table.room != room:
+def prepare_routing(folder: JobFolder, config: RebalanceConfig, max_units: int, key_band: KeyBand) -> None:
+    """Create the first epoch if there is none, and publish the controller's table. Raises `InvalidJobError`."""
+    with folder.lock(_LOCK):
+        state = read_controller_state(folder)
+        if state is not None and state.table.max_units != max_units:
             raise InvalidJobError(
-                f"{folder.path.name}: room = {room}, and it began with room for {course.table.room} units, which "
-                f"cannot be changed: write room = {course.table.room}, or give a new job another name"
+                f"{folder.path.name}: max_units = {max_units}, and it began with room "
+                f"for {state.table.max_units} units, which "
+                f"cannot be changed: write max_units = {state.table.max_units}, or give a new job another name"
             )
-        if course is None:
-            course = begun(control, room, block_for(reach))
-            _write_course(folder, course)
-        write_json(folder.path / ROUTING, course.table.as_json())
+        if state is None:
+            state = initial_state(config, max_units, block_for(key_band))
+            _write_controller_state(folder, state)
+        write_json(folder.path / ROUTING, state.table.as_json())
 
 
-def begin_routing_anew(folder: JobFolder, control: Control, room: int, reach: Reach) -> None:
-    """Go on with an empty table, as nothing is stored any more; epochs and pieces go on being counted."""
-    with folder.locked(_LOCK):
-        before = course_of(folder)
-        if before is not None:
-            first = begun(control, room, block_for(reach))
-            table = replace(first.table, epoch=before.table.epoch + 1)
-            _write_course(folder, replace(first, table=table, next_id=before.next_id))
+def reset_routing(folder: JobFolder, config: RebalanceConfig, max_units: int, key_band: KeyBand) -> None:
+    """Continue with an empty table, since nothing is stored any more; numbering of epochs and migrations continues."""
+    with folder.lock(_LOCK):
+        previous = read_controller_state(folder)
+        if previous is not None:
+            first = initial_state(config, max_units, block_for(key_band))
+            table = replace(first.table, epoch=previous.table.epoch + 1)
+            _write_controller_state(folder, replace(first, table=table, next_id=previous.next_id))
             write_json(folder.path / ROUTING, table.as_json())
 
 
-def course_of(folder: JobFolder) -> Course | None:
-    """What is under way, and the table; None before the job first started. Raises `DecodeError`."""
-    path = folder.path / _COURSE
+def read_controller_state(folder: JobFolder) -> ControllerState | None:
+    """Return the table and the migrations in progress; None before the first start of the job. Raises `DecodeError`."""
+    path = folder.path / _STATE_FILE
     try:
-        return Course.decode(path.read_bytes(), str(path))
+        return ControllerState.decode(path.read_bytes(), str(path))
     except FileNotFoundError:
         return None
 
 
-def explained(folder: JobFolder) -> dict[str, Any] | None:
-    """What the last look told; None before the first one."""
-    told: dict[str, Any] | None = read_json(folder.path / _EXPLAIN)
-    return told
+def read_explanation(folder: JobFolder) -> dict[str, Any] | None:
+    """Return the explanation that the last rebalance wrote; None before the first one."""
+    explanation: dict[str, Any] | None = read_json(folder.path / _EXPLANATION_FILE)
+    return explanation
 
 
-def explanation_of(folder: JobFolder) -> dict[str, Any]:
-    """The same; raises `NeverBalancedError` before the first look."""
-    told = explained(folder)
-    if told is None:
+def require_explanation(folder: JobFolder) -> dict[str, Any]:
+    """Return the explanation of the last rebalance; raises `NeverBalancedError` before the first one."""
+    explanation = read_explanation(folder)
+    if explanation is None:
         raise NeverBalancedError(f"{folder.path.name}: nothing is known of it yet: start it first")
-    return told
+    return explanation
 
 
-def want_units(folder: JobFolder, units: int, room: int) -> None:
-    """Ask for another number of units, while the job runs or not; raises `InvalidJobError`."""
-    if not 1 <= units <= room:
-        raise InvalidJobError(f"{folder.path.name}: {units} units; there is room for 1 to {room}")
+def request_units(folder: JobFolder, units: int, max_units: int) -> None:
+    """Request another number of units, whether or not the job runs; raises `InvalidJobError`."""
+    if not 1 <= units <= max_units:
+        raise InvalidJobError(f"{folder.path.name}: {units} units; there is room for 1 to {max_units}")
     folder.make()
-    write_value(folder.path / _WANTED, _WANTS, _Wanted(units))
+    write_value(folder.path / _UNITS_FILE, _REQUESTED_UNITS, _RequestedUnits(units))
 
 
-def wanted_units(folder: JobFolder, declared: int) -> int:
-    """How many units are wanted; raises `DecodeError`."""
-    requested = read_value(folder.path / _WANTED, _WANTS)
+def requested_units(folder: JobFolder, declared: int) -> int:
+    """Return the requested number of units, or `declared` if none was requested; raises `DecodeError`."""
+    requested = read_value(folder.path / _UNITS_FILE, _REQUESTED_UNITS)
     return declared if requested is None else requested.units
 
 
-def _write_course(folder: JobFolder, course: Course) -> None:
-    replace_file(folder.path / _COURSE, course.encode())
+def _write_controller_state(folder: JobFolder, state: ControllerState) -> None:
+    replace_file(folder.path / _STATE_FILE, state.encode())
 
 
 @dataclass
-class _Copy:
-    """A piece as it lies in the topic of copies: from offset `start` to `to`, so far."""
+class _CopyExtent:
+    """The extent of a migration's copy in the topic of copies: from offset `start` to `end`, as far as it was read."""
 
     start: int
-    to: int
+    end: int
     parts: int
-    seen: set[int] = field(default_factory=set)
+    parts_read: set[int] = field(default_factory=set)
     tuples: int = 0
 
 
-class Copies:
-    """Which pieces lie whole in the topic of copies, and where; every message is looked at once."""
+class CopyTopicIndex:
+    """Index of the complete copies in the topic of copies and their offsets; it reads every message once."""
 
-    def __init__(self, log: Log, topic: str) -> None:
+    def __init__(self, log: MessageLog, topic: str) -> None:
         self._log, self._topic = log, topic
-        self._at: dict[int, int] = {}
-        self._found: dict[int, _Copy] = {}
+        self._next_offsets: dict[int, int] = {}
+        self._extents: dict[int, _CopyExtent] = {}
 
-    def whole(self, units: Iterable[int]) -> dict[int, tuple[int, int, int]]:
-        """Where (offsets [start, to)) each piece lies, and its tuples; looks for new ones of these units."""
-        extents = self._log.extents(self._topic)
+    def complete_copies(self, units: Iterable[int]) -> dict[int, tuple[int, int, int]]:
+        """Read new messages of `units`; return the offsets [start, end) and the tuple count of each complete copy."""
+        extents = self._log.offset_bounds(self._topic)
         for unit in sorted(set(units)):
-            low, to = extents[unit].low, extents[unit].high
-            start = max(self._at.get(unit, low), low)
-            for message in self._log.fetch(self._topic, unit, start, to):
-                piece, part, parts, batch = part_of(message.value)
-                copy = self._found.setdefault(piece, _Copy(message.offset, 0, parts))
-                copy.to = message.offset + 1
-                if part not in copy.seen:
-                    copy.seen.add(part)
-                    copy.tuples += batch.num_rows
-            self._at[unit] = to
+            low, end = extents[unit].low, extents[unit].high
+            start = max(self._next_offsets.get(unit, low), low)
+            for message in self._log.fetch(self._topic, unit, start, end):
+                migration, part, parts, batch = decode_copy_part(message.value)
+                extent = self._extents.setdefault(migration, _CopyExtent(message.offset, 0, parts))
+                extent.end = message.offset + 1
+                if part not in extent.parts_read:
+                    extent.parts_read.add(part)
+                    extent.tuples += batch.num_rows
+            self._next_offsets[unit] = end
         return {
-            piece: (copy.start, copy.to, copy.tuples)
-            for piece, copy in self._found.items()
-            if len(copy.seen) == copy.parts
+            piece: (copy.start, copy.end, copy.tuples)
+            for piece, copy in self._extents.items()
+            if len(copy.parts_read) == copy.parts
         }
 
 
-class Helm:
-    """Looks once when it is asked to: at what units tell and where copies lie; decides, and writes what comes of it."""
+class Rebalancer:
+    """Performs one rebalance per call: observes the units' reports and the copies, decides, and writes the result."""
 
-    def __init__(self, control: Control, folder: JobFolder, stages: Sequence[Stage], log: Log) -> None:
-        self._control = control
+    def __init__(self, config: RebalanceConfig, folder: JobFolder, stages: Sequence[Stage], log: MessageLog) -> None:
+        self._control = config
         self._folder = folder
         self._route, self._join = stages
-        self._copies = Copies(log, self._join.told)
-        self._history: list[Any] = (explained(folder) or {}).get("history", [])
-        self._out = 0  # the epoch that routing.json is known to have
+        self._copies = CopyTopicIndex(log, self._join.feedback)
+        self._history: list[Any] = (read_explanation(folder) or {}).get("history", [])
+        self._written_epoch = 0  # the last epoch written to routing.json
 
-    def look(self) -> bool:
-        """Decide once; whether pieces are under way. Raises `InvalidRoutingError`, OSError, and what the log raises."""
+    def rebalance(self) -> bool:
+        """Decide once; returns whether migrations are in progress.
+
+        Raises `InvalidRoutingError`, OSError, and the errors of the log.
+        """
         routers, units = self._route.reports(), self._join.reports()
         if len(routers) < self._route.units or len(units) < self._join.units:
-            return True  # the first rounds are not through
-        course = course_of(self._folder)
-        assert course is not None
-        seen = Seen.of_gauges(
+            return True  # the first rounds are not completed
+        state = read_controller_state(self._folder)
+        assert state is not None
+        observation = JoinObservation.of_gauges(
             {unit: report.gauges for unit, report in routers.items()},
             {unit: report.gauges for unit, report in units.items()},
-            self._copies.whole(one.piece.giver for one in course.copying) if course.copying else {},
-            counted(units.values())["pairs"],
+            self._copies.complete_copies(one.migration.giver for one in state.copying) if state.copying else {},
+            sum_counts(units.values())["pairs"],
             min(report.round for report in routers.values()),
         )
-        control = replace(self._control, units=wanted_units(self._folder, self._control.units))
-        decision = decide(course, seen, control, self._route.units)
-        after = decision.course
-        if after != course:
-            _write_course(self._folder, after)
-        if after.table.epoch != self._out:  # also one that a look before could not write
-            write_json(self._folder.path / ROUTING, after.table.as_json())
-            self._out = after.table.epoch
+        config = replace(self._control, units=requested_units(self._folder, self._control.units))
+        decision = decide(state, observation, config, self._route.units)
+        next_state = decision.state
+        if next_state != state:
+            _write_controller_state(self._folder, next_state)
+        if next_state.table.epoch != self._written_epoch:  # also an epoch that an earlier call failed to write
+            write_json(self._folder.path / ROUTING, next_state.table.as_json())
+            self._written_epoch = next_state.table.epoch
         if decision.table is not None:
-            self._history.append({"at": time.time(), "epoch": decision.table.epoch, "reasons": list(decision.reasons)})
-            del self._history[:-_KEPT]
-        told = explain(after, seen, control, counted(routers.values())).as_json()
+            self._history.append(
+                {"created_at": time.time(), "epoch": decision.table.epoch, "reasons": list(decision.reasons)}
+            )
+            del self._history[:-_MAX_HISTORY]
+        explanation = explain(next_state, observation, config, sum_counts(routers.values())).as_json()
         reasons = list(decision.reasons)
         write_json(
-            self._folder.path / _EXPLAIN, {**told, "at": time.time(), "reasons": reasons, "history": self._history}
+            self._folder.path / _EXPLANATION_FILE,
+            {**explanation, "observed_at": time.time(), "reasons": reasons, "history": self._history},
         )
-        return bool(after.copying or after.waiting or decision.table)
+        return bool(next_state.copying or next_state.pending or decision.table)
 
 
-class Steering(BackgroundService):
-    """Does it for the stages of a join, every so many seconds."""
+class RebalanceService(BackgroundService):
+    """Rebalances the stages of a join periodically, every `every` seconds."""
 
     section = "routing"
 
     def __init__(
-        self, control: Control, every: float, folder: JobFolder, stages: Sequence[Stage], cluster: Cluster
+        self, config: RebalanceConfig, every: float, folder: JobFolder, stages: Sequence[Stage], cluster: Cluster
     ) -> None:
         super().__init__("steering")
-        self._control = control
+        self._control = config
         self._every = every
         self._folder = folder
         self._stages = stages
         self._cluster = cluster
 
     def status(self) -> dict[str, Any]:
-        """How uneven the loads are, how many pieces move, and the epoch; nothing before the first look."""
-        last = explained(self._folder)
-        if last is None:
+        """Return the imbalance, the number of migrations in progress and the epoch; empty before the first one."""
+        explanation = read_explanation(self._folder)
+        if explanation is None:
             return {}
-        return {"imbalance": last["imbalance"], "moves": len(last["under_way"]), "epoch": last["epoch"]}
+        return {
+            "imbalance": explanation["imbalance"],
+            "moves": len(explanation["under_way"]),
+            "epoch": explanation["epoch"],
+        }
 
     def _work(self) -> None:
         with closing(Kafka(self._cluster)) as log:
-            helm, pause = Helm(self._control, self._folder, self._stages, log), 0.0
-            while not self._over.wait(pause):
-                moving = False
+            rebalancer, pause = Rebalancer(self._control, self._folder, self._stages, log), 0.0
+            while not self._stopping.wait(pause):
+                is_migrating = False
                 with self._trying("loads are not looked after"):
-                    moving = helm.look()
-                pause = min(_LOOK_SECONDS, self._every) if moving else self._every
+                    is_migrating = rebalancer.rebalance()
+                pause = min(_MIGRATING_SECONDS, self._every) if is_migrating else self._every

@@ -1,4 +1,4 @@
-"""Jobs whose tuples are placed by a routing table, as commands and routes ask for them: what every join is."""
+"""Jobs whose tuples are placed by a routing table, as used by commands and routes: every join is one."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 from springline.spark_jobs.streaming.errors import UnknownJobError
 from springline.spark_jobs.streaming.job import Job
-from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 
 
 @runtime_checkable
-class Rebalanced(Job, Protocol):
-    """A job that places stored tuples on some of `room` units, and moves them as `control` says."""
+class RebalancedJob(Job, Protocol):
+    """A job that places stored tuples on up to `max_units` units and migrates them as `rebalance_config` says."""
 
     @property
-    def control(self) -> Control: ...
+    def rebalance_config(self) -> RebalanceConfig: ...
 
     @property
-    def room(self) -> int: ...
+    def max_units(self) -> int: ...
 
 
-def is_rebalanced(job: Job) -> TypeGuard[Rebalanced]:
-    """Whether loads, heavy keys and the number of units can be asked of a job."""
-    return isinstance(job, Rebalanced)
+def is_rebalanced(job: Job) -> TypeGuard[RebalancedJob]:
+    """Whether a job has loads, heavy keys and a number of units that can be queried."""
+    return isinstance(job, RebalancedJob)
 
 
-def as_rebalanced(job: Job) -> Rebalanced:
-    """A job that joins two streams; raises `UnknownJobError` where it joins nothing."""
+def as_rebalanced(job: Job) -> RebalancedJob:
+    """Return the job as a join of two streams; raises `UnknownJobError` if it is not a join."""
     if not is_rebalanced(job):
         raise UnknownJobError(f"{job.name}: it joins nothing")
     return job

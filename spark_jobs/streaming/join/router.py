@@ -1,7 +1,7 @@
-"""The router's step: tuples of both streams to the units that store them and to those that may hold partners.
+"""The router's step: sends tuples of both streams to the units that store them and to those that may hold partners.
 
-Even router units read partitions of the left topic, odd ones those of the right topic. Of a join of a topic with
-itself, every row is a tuple of both sides: row i is the left tuple 2i and the right tuple 2i + 1.
+Even router units read partitions of the left topic, odd ones those of the right topic. In a self-join of a topic,
+every row is a tuple of both sides: row i is the left tuple 2i and the right tuple 2i + 1.
 """
 
 from __future__ import annotations
@@ -15,22 +15,31 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.join.condition.condition import Condition
-from springline.spark_jobs.streaming.join.condition.predicate import Relation, RelationTold
+from springline.spark_jobs.streaming.join.condition.predicate import Relation, RelationSpec
 from springline.spark_jobs.streaming.join.errors import ValueTooLongError
-from springline.spark_jobs.streaming.join.routing.routes import ACTS, Grouped, Routes
+from springline.spark_jobs.streaming.join.routing.routes import ACTIONS, Routes, RowsByTarget
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch
-from springline.spark_jobs.streaming.join.routing.table import SIDES, Table
-from springline.spark_jobs.streaming.join.wire import KEY, ROWS, SEQ, Orders, Reach, Sent, Side, first_seq
+from springline.spark_jobs.streaming.join.routing.table import SIDES, RoutingTable
+from springline.spark_jobs.streaming.join.wire import (
+    KEY,
+    ROWS,
+    SEQ,
+    EpochCommands,
+    JoinSide,
+    KeyBand,
+    RoutedBatch,
+    first_seq,
+)
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 from springline.spark_jobs.streaming.sources.layout import Layout
 
-TABLE = "routing"  # the name that rounds give the table
-BATCH = 32_768  # rows of a batch that is sent, at most
+TABLE = "routing"  # the name of the table's version in rounds
+BATCH_ROWS = 32_768  # maximum rows of a batch that is sent
 
-_HELD = "held"  # the run of rows that did not fit into their round
+_BUFFERED = "held"  # the run of rows that did not fit into their round
 _TUPLES = pa.schema([pa.field(KEY, pa.int64()), pa.field(SEQ, pa.int64())])
 
 Ints = npt.NDArray[np.int64]
@@ -38,8 +47,8 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where a relation's rows come from: a topic, and the form of its messages; CSV has the fields in their order."""
+class RelationSource:
+    """The source of a relation's rows: a topic and the format of its messages; CSV depends on the fields' order."""
 
     topic: str
     relation: Relation
@@ -48,126 +57,136 @@ class Source:
 
     @property
     def layout(self) -> Layout:
-        """How its rows are written."""
+        """The layout of the rows in messages."""
         return Layout(self.form, self.relation.fields, self.delimiter)
 
     def as_json(self) -> dict[str, Any]:
-        """For the arguments of a step."""
-        told: dict[str, Any] = plain(_SourceTold(self.topic, self.relation.told, self.form, self.delimiter))
-        return told
+        """Return the source as JSON, for the arguments of a step."""
+        raw: dict[str, Any] = to_json_value(_SourceSpec(self.topic, self.relation.spec, self.form, self.delimiter))
+        return raw
 
     @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Source:
+    def from_json(raw: Mapping[str, Any]) -> RelationSource:
         """The inverse of `as_json`; raises `InvalidRelationError` and `DecodeError`."""
-        found = from_plain(_SourceTold, told, "a side of a join")
-        return Source(found.topic, found.relation.relation, found.form, found.delimiter)
+        spec = from_json_value(_SourceSpec, raw, "a side of a join")
+        return RelationSource(spec.topic, spec.relation.relation, spec.form, spec.delimiter)
 
 
 @dataclass(frozen=True, slots=True)
-class _SourceTold:
-    """A source as JSON has it."""
+class _SourceSpec:
+    """The JSON form of a source."""
 
     topic: str
-    relation: RelationTold
+    relation: RelationSpec
     form: str
     delimiter: str
 
 
-class Keyed(Protocol):
-    """What a router needs of a join's condition; rows are batches whose columns are called as the relation's fields."""
+class RoutingCondition(Protocol):
+    """The part of a join's condition that a router uses; columns of row batches are named as the relation's fields."""
 
     @property
-    def reach(self) -> Reach:
-        """Which right keys may match a left one."""
+    def key_band(self) -> KeyBand:
+        """Which right keys may match a left key."""
 
-    def fields(self, side: Side) -> Sequence[str]:
-        """The fields of a side that must be read."""
+    def fields(self, side: JoinSide) -> Sequence[str]:
+        """Return the fields of a side that must be read."""
 
-    def filter(self, side: Side, rows: pa.RecordBatch) -> Flags:
-        """Which rows can have partners at all, by what is asked of one side alone."""
+    def filter(self, side: JoinSide, rows: pa.RecordBatch) -> Flags:
+        """Return a flag per row: whether it passes the conjuncts on this side alone, so that it can have partners."""
 
-    def keys(self, side: Side, rows: pa.RecordBatch) -> tuple[Ints, Flags]:
-        """The key of each row, and which rows have one."""
+    def keys(self, side: JoinSide, rows: pa.RecordBatch) -> tuple[Ints, Flags]:
+        """Return the key of each row, and a flag per row: whether it has a key."""
 
-    def tuples(self, side: Side, keys: Ints, seqs: Ints, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows as units get them: key, seq, and the columns that the side carries."""
+    def tuples(self, side: JoinSide, keys: Ints, seqs: Ints, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows as they are sent to units: key, seq, and the columns that the side carries."""
 
 
 class Router:
-    """The step; `units` are all that there is room for.
+    """The router's step; `units` is the maximum number of units.
 
-    If it is `clocked`, its watermark is the round's clock, by which units know what has expired.
+    If it is `clocked`, its watermark is the round's clock, from which units determine which tuples have expired.
     """
 
-    def __init__(self, left: Source, right: Source, units: int, condition: Keyed, *, clocked: bool = False) -> None:
+    def __init__(
+        self,
+        left: RelationSource,
+        right: RelationSource,
+        units: int,
+        condition: RoutingCondition,
+        *,
+        clocked: bool = False,
+    ) -> None:
         self._sources = (left, right)
-        self._itself = left.topic == right.topic
+        self._is_self_join = left.topic == right.topic
         self._units = units
         self._condition = condition
-        self._clocked = clocked
-        self._told: Any = None
-        self._table: Table | None = None
+        self._is_clocked = clocked
+        self._table_json: Any = None
+        self._table: RoutingTable | None = None
         self._routes: tuple[Routes, ...] = ()
 
-    def __call__(self, state: State, given: Input) -> Output:
-        """One round."""
-        table = self._look(given.round.versions[TABLE])
-        sides = SIDES if self._itself else (SIDES[given.unit % len(SIDES)],)
+    def __call__(self, state: State, step_input: Input) -> Output:
+        """Process one round."""
+        table = self._read_table(step_input.round.versions[TABLE])
+        sides = SIDES if self._is_self_join else (SIDES[step_input.unit % len(SIDES)],)
         source = self._sources[sides[0]]
         needed = {name for side in sides for name in self._condition.fields(side)}
-        found = rows_of(source.layout, needed, given.messages)
-        rows, held = _within(found.table, state, ROWS // len(sides))
+        decoded = rows_of(source.layout, needed, step_input.messages)
+        rows, buffered = _split_rows(decoded.table, state, ROWS // len(sides))
         counts = Counter(
-            rows=found.table.num_rows, dead=len(found.dead), filtered=0, unjoinable=0, tuples=0, messages=0
+            rows=decoded.table.num_rows, dead=len(decoded.dead), filtered=0, unjoinable=0, tuples=0, messages=0
         )
-        sketches = _sketches(state)
+        sketches = _read_sketches(state)
         sent = np.array(state.scalars.get("sent", np.zeros((len(SIDES), self._units), np.int64)))
-        anew = state.scalars.get("epoch") != table.epoch
-        begun = [one.as_json() for one in sketches] if anew else state.scalars["begun"]
-        parts: list[list[Sent]] = [[] for _ in range(self._units)]
-        for place, side in enumerate(sides):
-            kept, keys = self._keyed(side, rows, counts)
-            seqs = first_seq(given.round.number, given.unit) + kept * len(sides) + place
-            sketches[side] = sketches[side].counted(keys)
-            grouped = self._routes[side].grouped(keys, seqs)
+        is_new_epoch = state.scalars.get("epoch") != table.epoch
+        epoch_sketches = [one.as_json() for one in sketches] if is_new_epoch else state.scalars["begun"]
+        batches: list[list[RoutedBatch]] = [[] for _ in range(self._units)]
+        for index, side in enumerate(sides):
+            joinable, keys = self._joinable_keys(side, rows, counts)
+            seqs = first_seq(step_input.round.number, step_input.unit) + joinable * len(sides) + index
+            sketches[side] = sketches[side].with_keys(keys)
+            grouped = self._routes[side].group_rows(keys, seqs)
             counts.update(tuples=keys.size, messages=grouped.messages)
             sent[side] += grouped.stored
-            tuples = self._condition.tuples(side, keys, seqs, _taken(rows, kept))
-            _send(parts, grouped, Sent(given.round.number, tuples, side))
-        if anew:
-            parts = [_ordered(sent, given.round.number, table.orders) for sent in parts]
+            tuples = self._condition.tuples(side, keys, seqs, _take_rows(rows, joinable))
+            _add_batches(batches, grouped, RoutedBatch(step_input.round.number, tuples, side))
+        if is_new_epoch:
+            batches = [_with_commands(sent, step_input.round.number, table.commands) for sent in batches]
         return Output(
-            _after(state, {"epoch": table.epoch, "begun": begun, "sent": sent.tolist()}, sketches, held),
-            {unit: [one.batch() for one in sent] for unit, sent in enumerate(parts) if sent},
-            watermark=given.round.clock if self._clocked else None,
-            dead=[self._placed(letter, source.topic, given.unit) for letter in found.dead],
+            _next_state(
+                state, {"epoch": table.epoch, "begun": epoch_sketches, "sent": sent.tolist()}, sketches, buffered
+            ),
+            {unit: [one.to_batch() for one in sent] for unit, sent in enumerate(batches) if sent},
+            watermark=step_input.round.clock if self._is_clocked else None,
+            dead_letters=[self._with_position(letter, source.topic, step_input.unit) for letter in decoded.dead],
             counts=counts,
             gauges={
                 "epoch": table.epoch,
-                "held": held.num_rows,
+                "held": buffered.num_rows,
                 "sketch": [one.as_json() for one in sketches],
-                "begun": begun,
+                "begun": epoch_sketches,
                 "sent": sent.tolist(),
             },
         )
 
-    def _keyed(self, side: Side, rows: pa.RecordBatch, counts: Counter[str]) -> tuple[Ints, Ints]:
-        """The rows that take part, and their keys."""
+    def _joinable_keys(self, side: JoinSide, rows: pa.RecordBatch, counts: Counter[str]) -> tuple[Ints, Ints]:
+        """Return the rows that can have partners, and their keys."""
         passed = np.asarray(self._condition.filter(side, rows), np.bool_)
         keys, valid = self._condition.keys(side, rows)
-        kept = np.flatnonzero(passed & valid)
-        counts.update(filtered=passed.size - int(passed.sum()), unjoinable=int(passed.sum()) - kept.size)
-        return kept, keys if kept.size == keys.size else keys[kept]
+        joinable = np.flatnonzero(passed & valid)
+        counts.update(filtered=passed.size - int(passed.sum()), unjoinable=int(passed.sum()) - joinable.size)
+        return joinable, keys if joinable.size == keys.size else keys[joinable]
 
-    def _placed(self, letter: DeadLetter, topic: str, unit: int) -> DeadLetter:
-        """With the topic and the partition there of the message that it was in: the two topics are read as one."""
-        return replace(letter, topic=topic, partition=unit if self._itself else unit // len(SIDES))
+    def _with_position(self, letter: DeadLetter, topic: str, unit: int) -> DeadLetter:
+        """Return the letter with its message's own topic and partition, since the two topics are read as one."""
+        return replace(letter, topic=topic, partition=unit if self._is_self_join else unit // len(SIDES))
 
-    def _look(self, told: Any) -> Table:
-        """The table of a round; it is the same for many."""
-        if self._table is None or (told is not self._told and told != self._told):
-            self._table, self._told = Table.from_json(told), told
-            self._routes = tuple(Routes.of(self._table, side, self._condition.reach) for side in SIDES)
+    def _read_table(self, table_json: Any) -> RoutingTable:
+        """Return the routing table of a round, decoded only when it changes."""
+        if self._table is None or (table_json is not self._table_json and table_json != self._table_json):
+            self._table, self._table_json = RoutingTable.from_json(table_json), table_json
+            self._routes = tuple(Routes.of(self._table, side, self._condition.key_band) for side in SIDES)
         return self._table
 
 
@@ -179,63 +198,68 @@ def make_router(
     *,
     clocked: bool = False,
 ) -> Router:
-    """The step from plain values, as a stage names it."""
-    sides = (Source.from_json(left), Source.from_json(right))
+    """Build the step from the plain values of a stage's arguments."""
+    sides = (RelationSource.from_json(left), RelationSource.from_json(right))
     return Router(*sides, units, Condition.from_json(condition), clocked=clocked)
 
 
-def _send(parts: list[list[Sent]], grouped: Grouped, whole: Sent) -> None:
-    """Add the tuples of a side to what is sent each unit, by act and in their order."""
+def _add_batches(batches: list[list[RoutedBatch]], grouped: RowsByTarget, template: RoutedBatch) -> None:
+    """Append the tuples of a side to the batches for each unit, by action and in order."""
     for target in np.flatnonzero(np.diff(grouped.bounds)).tolist():
         own = grouped.rows[grouped.bounds[target] : grouped.bounds[target + 1]]
-        for first in range(0, own.size, BATCH):
-            tuples = whole.tuples.take(pa.array(own[first : first + BATCH]))
-            parts[target // len(ACTS)].append(replace(whole, tuples=tuples, act=ACTS[target % len(ACTS)]))
+        for first in range(0, own.size, BATCH_ROWS):
+            tuples = template.tuples.take(pa.array(own[first : first + BATCH_ROWS]))
+            batches[target // len(ACTIONS)].append(
+                replace(template, tuples=tuples, action=ACTIONS[target % len(ACTIONS)])
+            )
 
 
-def _ordered(sent: Sequence[Sent], round_: int, orders: Orders) -> list[Sent]:
-    """With orders in the first batch, which is an empty one where there is none."""
-    first, *rest = sent or [Sent(round_, pa.RecordBatch.from_pylist([], schema=_TUPLES))]
-    return [replace(first, orders=orders), *rest]
+def _with_commands(sent: Sequence[RoutedBatch], round_: int, commands: EpochCommands) -> list[RoutedBatch]:
+    """Return the batches with commands in the first one; an empty batch carries them if there is none."""
+    first, *rest = sent or [RoutedBatch(round_, pa.RecordBatch.from_pylist([], schema=_TUPLES))]
+    return [replace(first, commands=commands), *rest]
 
 
-def _within(table: pa.Table, state: State, most: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """The rows of this round, those that are left from earlier ones first, and those that are left now."""
-    left = state.runs.get(_HELD, ())
-    whole = _whole(pa.concat_tables([pa.Table.from_batches(left), table]) if left else table)
-    return whole.slice(0, most), whole.slice(most)
+def _split_rows(table: pa.Table, state: State, most: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return the rows of this round, leftovers of earlier rounds first, and the rows that do not fit into it."""
+    leftover = state.runs.get(_BUFFERED, ())
+    batch = _single_batch(pa.concat_tables([pa.Table.from_batches(leftover), table]) if leftover else table)
+    return batch.slice(0, most), batch.slice(most)
 
 
-def _whole(table: pa.Table) -> pa.RecordBatch:
+def _single_batch(table: pa.Table) -> pa.RecordBatch:
     if table.num_columns == 0 or table.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=table.schema)
-    whole, *more = table.combine_chunks().to_batches()
+    batch, *more = table.combine_chunks().to_batches()
     if more:
         raise ValueTooLongError(
             f"{table.num_rows:,} rows of {table.nbytes:,} bytes in a round, and a column of texts holds 2 GB: "
-            "declare a smaller `admitted`, and let the job begin anew"
+            "declare a smaller `max_messages_per_round`, and let the job begin anew"
         )
-    return whole
+    return batch
 
 
-def _taken(rows: pa.RecordBatch, kept: Ints) -> pa.RecordBatch:
-    return rows if kept.size == rows.num_rows else rows.take(pa.array(kept))
+def _take_rows(rows: pa.RecordBatch, joinable: Ints) -> pa.RecordBatch:
+    return rows if joinable.size == rows.num_rows else rows.take(pa.array(joinable))
 
 
-def _sketches(state: State) -> list[Sketch]:
-    told = state.scalars.get("sketch")
-    if told is None:
+def _read_sketches(state: State) -> list[Sketch]:
+    summary = state.scalars.get("sketch")
+    if summary is None:
         return [Sketch.empty(), Sketch.empty()]
-    return [Sketch.of_batch(state.runs[side.name][0], *told[side]) for side in SIDES]
+    return [Sketch.from_batch(state.runs[side.name][0], *summary[side]) for side in SIDES]
 
 
-def _after(state: State, scalars: Mapping[str, Any], sketches: Sequence[Sketch], held: pa.RecordBatch) -> State:
-    """The state after a round; runs that say the same are the same objects."""
-    told = [[one.total, one.missed] for one in sketches]
-    before = state.scalars.get("sketch", [None, None])
+def _next_state(
+    state: State, scalars: Mapping[str, Any], sketches: Sequence[Sketch], buffered: pa.RecordBatch
+) -> State:
+    """Return the state after a round; unchanged runs stay the same objects."""
+    summary = [[one.total, one.missed] for one in sketches]
+    previous = state.scalars.get("sketch", [None, None])
     runs = {
-        side.name: state.runs[side.name] if told[side] == before[side] else (sketches[side].batch(),) for side in SIDES
+        side.name: state.runs[side.name] if summary[side] == previous[side] else (sketches[side].to_batch(),)
+        for side in SIDES
     }
-    if held.num_rows:
-        runs[_HELD] = (held,)
-    return State({**scalars, "sketch": told}, runs)
+    if buffered.num_rows:
+        runs[_BUFFERED] = (buffered,)
+    return State({**scalars, "sketch": summary}, runs)

@@ -1,8 +1,8 @@
-"""What routers send units, and what a routing epoch asks of units: names, orders and batches that both sides know.
+"""Messages from routers to units: names, epoch commands and batches that both share.
 
-A tuple's place in the order of all tuples is its `seq`: router round, router unit, row, packed into 63 bits. A stored
-tuple answers a probe only if its seq is smaller, and a unit takes a router round as a whole, stores before probes, so
-that each pair is found once: where the earlier tuple is stored, by the later one's probe.
+The position of a tuple in the order of all tuples is its `seq`: router round, router unit and row, packed into
+63 bits. A stored tuple answers a probe only if its seq is smaller. A unit processes a router round as a whole, stores
+before probes. So each pair is found exactly once: where the earlier tuple is stored, by the later one's probe.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import pyarrow as pa
 
 from springline.persistence.model.codec import Codec
 
-UNIT_BITS, ROW_BITS = 10, 21  # for the router units, and the rows of one in a round
-ROWS = 1 << ROW_BITS  # rows of a router unit in a round, at most
+UNIT_BITS, ROW_BITS = 10, 21  # bits for the router unit, and for the row within its round
+ROWS = 1 << ROW_BITS  # maximum rows of a router unit in a round
 KEY, SEQ = "key", "seq"
 LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
-PARTS = 1 << 32  # hashes of seqs: a share of tuples is a range of these
+SEQ_HASHES = 1 << 32  # number of seq hashes; a share of tuples is a range of them
 
-_HEAD = b"join"
+_HEADER_KEY = b"join"
 
 
-class Side(IntEnum):
-    """The stream that a tuple is of."""
+class JoinSide(IntEnum):
+    """The stream that a tuple belongs to."""
 
     LEFT = 0
     RIGHT = 1
 
     @property
-    def other(self) -> Side:
+    def other(self) -> JoinSide:
         """The stream that it is joined with."""
-        return Side(1 - self)
+        return JoinSide(1 - self)
 
 
-class Act(StrEnum):
-    """What a unit is to do with tuples."""
+class Action(StrEnum):
+    """What a unit does with tuples."""
 
     STORE = "store"
     PROBE = "probe"
@@ -45,15 +45,15 @@ class Act(StrEnum):
 
 
 def first_seq(router_round: int, unit: int = 0) -> int:
-    """The seq of the first row of a router unit in a round; that of the round's first row at all, without a unit."""
+    """Return the seq of the first row of a router unit in a round; without `unit`, of the first row of the round."""
     return ((router_round << UNIT_BITS) | unit) << ROW_BITS
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """Which right keys may match a left key: those with `low <= right - left <= high`; None: no bound.
+class KeyBand:
+    """Which right keys may match a left key: those with `low <= right - left <= high`; None means no bound.
 
-    Equality is (0, 0), a band of e (-e, e), left < right (1, None).
+    Equality is (0, 0), a band of width e is (-e, e), left < right is (1, None).
     """
 
     low: int | None
@@ -66,97 +66,98 @@ class Reach:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether a key can match a bounded range of keys alone."""
+        """Whether a key matches only keys in a bounded range."""
         return self.low is not None and self.high is not None
 
-    def seen_from(self, side: Side) -> Reach:
-        """Which keys of the other side may match a key of this one, by `other - this`."""
-        if side is Side.LEFT:
+    def from_side(self, side: JoinSide) -> KeyBand:
+        """Return which keys of the other side may match a key of this side, as bounds of `other - this`."""
+        if side is JoinSide.LEFT:
             return self
-        return Reach(None if self.high is None else -self.high, None if self.low is None else -self.low)
+        return KeyBand(None if self.high is None else -self.high, None if self.low is None else -self.low)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Stored tuples that are to go from one unit to another: of a side, by keys [low, high] and seqs [first, last].
+class StateMigration:
+    """Stored tuples of a side to move from one unit to another, selected by keys [low, high] and seqs [first, last].
 
-    Of what the giver holds at the cut at which it copies. Where `buckets` names some, only keys of these buckets (of
-    blocks of 2^block keys), but not the keys `without`, which have entries of their own; `part` is a range of 2^32
-    hashes of seqs under a `salt`, which parts a heavy key evenly. `selecting` finds the tuples that are meant.
+    It covers the tuples that `giver` stores at the cut at which it copies them. If `buckets` is not empty, only keys of
+    these buckets (of blocks of 2^block keys) are selected, except `excluded_keys`, which have their own entries in the
+    table. `part` is a range of the 2^32 hashes of seqs under `salt`, which splits a heavy key evenly.
+    `migration_select` finds the selected tuples.
     """
 
     id: int
-    side: Side
+    side: JoinSide
     giver: int
     receiver: int
     keys: tuple[int, int]
     seqs: tuple[int, int] = (0, GREATEST)
     buckets: tuple[int, ...] = ()
     block: int = 0
-    without: tuple[int, ...] = ()
-    part: tuple[int, int] = (0, PARTS)
+    excluded_keys: tuple[int, ...] = ()
+    part: tuple[int, int] = (0, SEQ_HASHES)
     salt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
-    """A piece whose copy lies at offsets [start, to) of the giver's partition of the topic of copies.
+class Cutover:
+    """A migration whose copy is at offsets [start, end) of the giver's partition of the topic of copies.
 
-    At one cut the receiver takes the copy in and the giver drops exactly what it copied.
+    At one cut the receiver loads the copy and the giver drops exactly the tuples that it copied.
     """
 
-    piece: Piece
+    migration: StateMigration
     start: int
-    to: int
+    end: int
 
 
 @dataclass(frozen=True)
-class Orders:
-    """What an epoch asks of units at the cut before its first router round: pieces to copy, copies to switch to.
+class EpochCommands:
+    """Commands of an epoch to units at the cut before its first router round: migrations to copy, and cutovers.
 
-    Tuples of router rounds before `since` answer nothing from there on.
+    From there on, tuples of router rounds before `retained_since` answer no probes.
     """
 
     epoch: int
-    copies: tuple[Piece, ...] = ()
-    switches: tuple[Switch, ...] = ()
-    since: int = 0
+    copies: tuple[StateMigration, ...] = ()
+    cutovers: tuple[Cutover, ...] = ()
+    retained_since: int = 0
 
 
-class _Head(msgspec.Struct, omit_defaults=True):
-    """What a batch of `Sent` says of itself in its schema."""
+class _BatchHeader(msgspec.Struct, omit_defaults=True):
+    """The header of a `RoutedBatch`, stored in its schema's metadata."""
 
     round: int
-    side: Side
-    act: Act
-    orders: Orders | None = None
+    side: JoinSide
+    action: Action
+    commands: EpochCommands | None = None
 
 
-_HEADS: Codec[_Head] = Codec(_Head, 1, "a router's batch", "reset the job, which then begins anew")
+_HEADERS: Codec[_BatchHeader] = Codec(_BatchHeader, 1, "a router's batch", "reset the job, which then begins anew")
 
 
 @dataclass(frozen=True)
-class Sent:
-    """A batch that a router sends a unit: tuples of a side with what is to be done; or, without tuples, orders.
+class RoutedBatch:
+    """A batch that a router sends to a unit: tuples of a side with an action; or commands, with or without tuples.
 
-    `tuples` has `key` and `seq` (int64), then the columns that the side carries. Every router unit sends an epoch's
-    orders to every unit in the first round of that epoch, the same ones.
+    `tuples` has `key` and `seq` (int64), then the columns that the side carries. In the first round of an epoch, every
+    router unit sends the same commands of the epoch to every unit.
     """
 
     round: int
     tuples: pa.RecordBatch
-    side: Side = Side.LEFT
-    act: Act = Act.STORE
-    orders: Orders | None = None
+    side: JoinSide = JoinSide.LEFT
+    action: Action = Action.STORE
+    commands: EpochCommands | None = None
 
-    def batch(self) -> pa.RecordBatch:
-        """For the wire."""
-        head = _HEADS.encode(_Head(self.round, self.side, self.act, self.orders))
-        return self.tuples.replace_schema_metadata({_HEAD: head})
+    def to_batch(self) -> pa.RecordBatch:
+        """Encode the batch with its header, to be sent."""
+        header = _HEADERS.encode(_BatchHeader(self.round, self.side, self.action, self.commands))
+        return self.tuples.replace_schema_metadata({_HEADER_KEY: header})
 
     @staticmethod
-    def read(value: bytes | memoryview) -> Sent:
-        """From the bytes of a message, which it may lie in; raises `DecodeError`."""
+    def read(value: bytes | memoryview) -> RoutedBatch:
+        """Decode the bytes of a message; the result may reference them. Raises `DecodeError`."""
         batch = pa.ipc.open_stream(value).read_next_batch()
-        head = _HEADS.decode(batch.schema.metadata[_HEAD], "a message to a unit of a join")
-        return Sent(head.round, batch, head.side, head.act, head.orders)
+        header = _HEADERS.decode(batch.schema.metadata[_HEADER_KEY], "a message to a unit of a join")
+        return RoutedBatch(header.round, batch, header.side, header.action, header.commands)

@@ -1,1 +1,1 @@
-"""Topics of Kafka as logs of units."""
+"""Kafka topics as logs of units."""

@@ -1,4 +1,4 @@
-"""Where a Kafka cluster is, and how its clients are configured."""
+"""The address of a Kafka cluster, and the configuration of its clients."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from springline.persistence.model.codec import Codec
 
-MAX_BYTES = 16 << 20  # of a message
+MAX_BYTES = 16 << 20  # maximum size of a message
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where a Kafka cluster is; `options` are librdkafka's, for TLS and SASL among others."""
+    """The address of a Kafka cluster; `options` are librdkafka's, for example for TLS and SASL."""
 
     servers: str
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords are among them
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # not shown, since they include passwords
 
     def config(self, **options: Any) -> dict[str, Any]:
-        """A client's configuration; the dots of names are written as underscores."""
+        """Return a client's configuration; dots in the names of options are written as underscores."""
         own = {name.replace("_", "."): value for name, value in options.items()}
         return {
             "bootstrap.servers": self.servers,
@@ -32,12 +32,12 @@ class Cluster:
         }
 
     def encode(self) -> str:
-        """As an option of a Spark query: one line, the same for the same cluster."""
+        """Encode the cluster as an option of a Spark query: one line, the same for the same cluster."""
         return _CLUSTERS.encode(replace(self, options=dict(sorted(self.options.items())))).decode()
 
     @staticmethod
     def decode(text: str) -> Cluster:
-        """The inverse of `encode`; raises `DecodeError`."""
+        """Decode an option, the inverse of `encode`; raises `DecodeError`."""
         return _CLUSTERS.decode(text.encode(), "the option of a Spark query")
 
 

@@ -1,4 +1,4 @@
-"""The unit log on Kafka: its topics, and who reads (`reading.py`) and writes (`writing.py`) them."""
+"""The unit log on Kafka: its topics, and their readers (`consumer.py`) and writers (`producer.py`)."""
 
 from __future__ import annotations
 
@@ -22,88 +22,91 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 
 from springline.spark_jobs.streaming.errors import LogUnavailableError, UnknownTopicError
 from springline.spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
-from springline.spark_jobs.streaming.kafka.reading import NOT_THERE, Readers
-from springline.spark_jobs.streaming.kafka.topic_union import place_of, together, topics_of, units_in
-from springline.spark_jobs.streaming.kafka.writing import (
-    FENCED,
-    WRITING,
+from springline.spark_jobs.streaming.kafka.consumer import UNKNOWN_TOPIC_ERRORS, ConsumerPool
+from springline.spark_jobs.streaming.kafka.producer import (
+    FENCED_ERRORS,
+    PRODUCER_CONFIG,
     KafkaAppender,
-    Sending,
-    retried,
+    KafkaSender,
+    call_with_retries,
     write_transaction,
 )
-from springline.spark_jobs.streaming.runtime.message_log import Letter, Order, Place
-from springline.spark_jobs.streaming.runtime.rounds import Extent
+from springline.spark_jobs.streaming.kafka.topic_union import partition_of, topics_of, union_partitions, union_units
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, RoundId, WriterPosition
+from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
 from springline.spark_jobs.streaming.runtime.step import Message
 
-PATIENCE = 100.0  # seconds without an answer: a broker that was killed is back by then, on a busy machine too
-_TRANSACTION_SECONDS = 120  # after which a broker ends one by itself: after the patience of who writes it
-_DESCRIBED_SECONDS = 10.0  # for one answer about a topic
-_TOPIC_SECONDS = 1.0  # after which a topic's id and the number of its partitions are asked again
-_LOWS_SECONDS = 1.0  # after which the first offsets are asked again: they move by deletion alone
-_MOMENT_SECONDS = 0.02  # until brokers are asked again whether they know a topic
-_EMPTY = Extent(0, 0)  # of a partition that is not there yet
-_TAIL = 64  # offsets from the end in which the last message of a writer is looked for first
+TIMEOUT_SECONDS = 100.0  # without an answer: a killed broker has restarted by then, also on a busy machine
+_TRANSACTION_SECONDS = 120  # after which a broker aborts a transaction: longer than the timeout of its writer
+_DESCRIBED_SECONDS = 10.0  # for one description of a topic
+_TOPIC_SECONDS = 1.0  # for which a topic's id and its number of partitions are cached
+_LOW_WATERMARK_SECONDS = 1.0  # for which the first offsets are cached: they move only by deletion
+_MOMENT_SECONDS = 0.02  # between two checks whether brokers know a topic
+_EMPTY = OffsetBounds(0, 0)  # of a partition that does not exist yet
+_TAIL = 64  # offsets from the end in the first search for the last message of a writer
 
 
 @dataclass
-class _Writer:
-    """A transactional producer, and the last round that was written in its name."""
+class _TransactionalWriter:
+    """A transactional producer, and the last round that it has written."""
 
     producer: Producer
-    last: Order
+    last_round_id: RoundId
 
 
 @dataclass(frozen=True)
-class _Topic:
-    """A topic as it was at a moment: its id, and its partitions."""
+class _TopicDescription:
+    """A topic at a moment: its id, and its partitions."""
 
-    asked_at: float
+    described_at: float
     id: str
     units: list[int]
 
 
 class Kafka:
-    """The unit log on Kafka; clients are made when first needed, and kept. Not to be shared by threads.
+    """The unit log on Kafka; clients are created on first use, and cached. Not thread-safe.
 
-    What is read may be the sum of several topics (`sums.py`).
+    A topic that is read may be a union of several (`topic_union.py`).
     """
 
-    def __init__(self, cluster: Cluster, *, patience: float = PATIENCE) -> None:
+    def __init__(self, cluster: Cluster, *, timeout: float = TIMEOUT_SECONDS) -> None:
         self._cluster = cluster
-        self._patience = patience
-        self._readers = Readers(cluster, patience, self.extents)
-        self._writers: dict[str, _Writer] = {}
-        self._topics: dict[str, _Topic] = {}
-        self._lows: dict[str, tuple[float, dict[int, int]]] = {}
+        self._timeout = timeout
+        self._readers = ConsumerPool(cluster, timeout, self.offset_bounds)
+        self._writers: dict[str, _TransactionalWriter] = {}
+        self._topics: dict[str, _TopicDescription] = {}
+        self._low_watermarks: dict[str, tuple[float, dict[int, int]]] = {}
 
     def connect(self) -> None:
-        """Make what sends, which takes half a second until it can, while something else is done."""
+        """Create the producer in advance, since it takes half a second until it is ready."""
         _ = self._producer
 
     # ---- what is there
 
-    def create(self, topics: Mapping[str, int], *, dated_here: bool = False, kept_seconds: float | None = None) -> None:
-        """Create those topics that are missing, each with so many units; their messages stay until they are deleted.
+    def create(
+        self, topics: Mapping[str, int], *, log_append_time: bool = False, retention_seconds: float | None = None
+    ) -> None:
+        """Create missing topics, each with its number of units; messages are retained until they are deleted.
 
-        When it returns, a broker knows them. With `kept_seconds`, messages are let go after about twice that. With
-        `dated_here`, a message has the broker's time, whatever clock its writer has. Raises `LogUnavailableError`.
+        When it returns, brokers know the topics. With `retention_seconds`, messages are deleted after about twice that
+        time. With `log_append_time`, messages are timestamped by the broker instead of the writer. Raises
+        `LogUnavailableError`.
         """
         if not topics:
             return
-        chosen = {"max.message.bytes": str(MAX_BYTES), "retention.ms": "-1"}
-        if kept_seconds is not None:
-            milliseconds = str(round(kept_seconds * 1000))
-            chosen |= {"retention.ms": milliseconds, "segment.ms": milliseconds}
-        if dated_here:
-            chosen["message.timestamp.type"] = "LogAppendTime"
-        wanted = [NewTopic(name, units, 1, config=chosen) for name, units in topics.items()]
-        for name, made in self._admin.create_topics(
-            wanted, operation_timeout=30, request_timeout=self._patience
+        topic_config = {"max.message.bytes": str(MAX_BYTES), "retention.ms": "-1"}
+        if retention_seconds is not None:
+            milliseconds = str(round(retention_seconds * 1000))
+            topic_config |= {"retention.ms": milliseconds, "segment.ms": milliseconds}
+        if log_append_time:
+            topic_config["message.timestamp.type"] = "LogAppendTime"
+        new_topics = [NewTopic(name, units, 1, config=topic_config) for name, units in topics.items()]
+        for name, future in self._admin.create_topics(
+            new_topics, operation_timeout=30, request_timeout=self._timeout
         ).items():
             try:
-                made.result()
+                future.result()
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise LogUnavailableError(
@@ -112,73 +115,73 @@ class Kafka:
         self._await_topics(topics, there=True)
 
     def grow(self, topic: str, units: int) -> None:
-        """Let a topic have so many units, where it has fewer; raises `UnknownTopicError`, `LogUnavailableError`."""
+        """Increase the number of units of a topic to `units`; raises `UnknownTopicError`, `LogUnavailableError`."""
         if len(self._topic(topic).units) >= units:
             return
         self._topics.pop(topic)
-        for done in self._admin.create_partitions(
-            [NewPartitions(topic, units)], operation_timeout=30, request_timeout=self._patience
+        for future in self._admin.create_partitions(
+            [NewPartitions(topic, units)], operation_timeout=30, request_timeout=self._timeout
         ).values():
             try:
-                done.result()
+                future.result()
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.INVALID_PARTITIONS:  # somebody else has done it
+                if error.args[0].code() != KafkaError.INVALID_PARTITIONS:  # another client has done it
                     raise self._unavailable(topic, error) from error
 
     def all_topics(self) -> frozenset[str]:
-        """The names of all topics; raises `LogUnavailableError`."""
+        """Return the names of all topics; raises `LogUnavailableError`."""
         try:
-            return frozenset(retried(lambda: self._admin.list_topics(timeout=10).topics, self._patience))
+            return frozenset(call_with_retries(lambda: self._admin.list_topics(timeout=10).topics, self._timeout))
         except KafkaException as error:
             raise self._unavailable("its topics", error) from error
 
     def remove(self, topics: Iterable[str]) -> None:
-        """Delete topics with all that is in them; does nothing where one is not there. Raises `LogUnavailableError`."""
+        """Delete topics with all their messages; ignores those that do not exist. Raises `LogUnavailableError`."""
         if not (names := sorted(topics)):
             return
-        for name, done in self._admin.delete_topics(
-            names, operation_timeout=30, request_timeout=self._patience
+        for name, future in self._admin.delete_topics(
+            names, operation_timeout=30, request_timeout=self._timeout
         ).items():
             self._topics.pop(name, None)
-            self._lows.pop(name, None)
+            self._low_watermarks.pop(name, None)
             try:
-                done.result()
+                future.result()
             except KafkaException as error:
-                if error.args[0].code() not in NOT_THERE:
+                if error.args[0].code() not in UNKNOWN_TOPIC_ERRORS:
                     raise self._unavailable(name, error) from error
         self._await_topics(names, there=False)
 
     def _await_topics(self, topics: Iterable[str], *, there: bool) -> None:
-        """Wait until a broker knows these topics, or no longer does: it hears of it a moment after the controller."""
-        left, until = set(topics), time.monotonic() + self._patience
-        while left := left - self._known_to_be(there, left):
+        """Wait until a broker knows these topics, or no longer does: its metadata lags behind the controller's."""
+        remaining, until = set(topics), time.monotonic() + self._timeout
+        while remaining := remaining - self._confirmed_topics(there, remaining):
             if time.monotonic() > until:
                 raise LogUnavailableError(
-                    f"{', '.join(sorted(left))}: after {self._patience:g} s, Kafka at {self._cluster.servers} "
+                    f"{', '.join(sorted(remaining))}: after {self._timeout:g} s, Kafka at {self._cluster.servers} "
                     f"{'does not know of it' if there else 'still knows of it'}"
                 )
             time.sleep(_MOMENT_SECONDS)
 
-    def _known_to_be(self, there: bool, topics: Iterable[str]) -> set[str]:
-        """Those of the topics about which a broker answers just now that they are there, or are not."""
-        asked = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_DESCRIBED_SECONDS)
-        known = set()
-        for name, told in asked.items():
+    def _confirmed_topics(self, there: bool, topics: Iterable[str]) -> set[str]:
+        """Return those of the topics whose existence, or absence, a broker confirms now."""
+        futures = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_DESCRIBED_SECONDS)
+        confirmed = set()
+        for name, future in futures.items():
             try:
-                told.result()
-                answer = True
+                future.result()
+                exists = True
             except KafkaException as error:
-                if error.args[0].code() not in NOT_THERE:
+                if error.args[0].code() not in UNKNOWN_TOPIC_ERRORS:
                     continue
-                answer = False
-            if answer == there:
-                known.add(name)
-        return known
+                exists = False
+            if exists == there:
+                confirmed.add(name)
+        return confirmed
 
-    def extents(self, topic: str) -> Mapping[int, Extent]:
+    def offset_bounds(self, topic: str) -> Mapping[int, OffsetBounds]:
         try:
-            parts = [retried(partial(self._extents, part), self._patience) for part in topics_of(topic)]
-            return together(parts, _EMPTY)
+            parts = [call_with_retries(partial(self._offset_bounds, part), self._timeout) for part in topics_of(topic)]
+            return union_partitions(parts, _EMPTY)
         except KafkaException as error:
             raise self._unavailable(topic, error) from error
 
@@ -186,52 +189,55 @@ class Kafka:
         return {part: self._topic(part).id for topic in topics for part in topics_of(topic)}
 
     def units(self, topic: str) -> int:
-        """How many units a topic has, or a sum of some; raises as `extents` does."""
-        return units_in([len(self._topic(part).units) for part in topics_of(topic)])
+        """Return the number of units of a topic, or of a topic union; raises as `offset_bounds` does."""
+        return union_units([len(self._topic(part).units) for part in topics_of(topic)])
 
-    def offsets_at(self, topic: str, seconds: float) -> Mapping[int, int]:
+    def offsets_for_time(self, topic: str, seconds: float) -> Mapping[int, int]:
         try:
-            parts = [retried(partial(self._offsets_at, part, seconds), self._patience) for part in topics_of(topic)]
-            return together(parts, 0)
+            parts = [
+                call_with_retries(partial(self._offsets_for_time, part, seconds), self._timeout)
+                for part in topics_of(topic)
+            ]
+            return union_partitions(parts, 0)
         except KafkaException as error:
             raise self._unavailable(topic, error) from error
 
-    def _offsets_at(self, topic: str, seconds: float) -> dict[int, int]:
-        highs = {unit: extent.high for unit, extent in self._extents(topic).items()}
-        places = [TopicPartition(topic, unit) for unit in highs]
-        found = self._offsets(places, OffsetSpec.for_timestamp(ceil(seconds * 1000)))
-        return {unit: found[unit] if found[unit] >= 0 else high for unit, high in highs.items()}
+    def _offsets_for_time(self, topic: str, seconds: float) -> dict[int, int]:
+        highs = {unit: bounds.high for unit, bounds in self._offset_bounds(topic).items()}
+        partitions = [TopicPartition(topic, unit) for unit in highs]
+        offsets = self._offsets(partitions, OffsetSpec.for_timestamp(ceil(seconds * 1000)))
+        return {unit: offsets[unit] if offsets[unit] >= 0 else high for unit, high in highs.items()}
 
-    def _extents(self, topic: str) -> dict[int, Extent]:
-        places = [TopicPartition(topic, unit) for unit in self._topic(topic).units]
-        asked_at, lows = self._lows.get(topic, (float("-inf"), {}))
-        if time.monotonic() - asked_at > _LOWS_SECONDS or len(lows) < len(places):
-            lows = self._ends(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-            self._lows[topic] = (time.monotonic(), lows)
-        highs = self._ends(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        return {unit: Extent(lows[unit], highs[unit]) for unit in sorted(highs)}
+    def _offset_bounds(self, topic: str) -> dict[int, OffsetBounds]:
+        partitions = [TopicPartition(topic, unit) for unit in self._topic(topic).units]
+        asked_at, low_watermarks = self._low_watermarks.get(topic, (float("-inf"), {}))
+        if time.monotonic() - asked_at > _LOW_WATERMARK_SECONDS or len(low_watermarks) < len(partitions):
+            low_watermarks = self._end_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+            self._low_watermarks[topic] = (time.monotonic(), low_watermarks)
+        highs = self._end_offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return {unit: OffsetBounds(low_watermarks[unit], highs[unit]) for unit in sorted(highs)}
 
-    def _ends(self, places: Sequence[TopicPartition], spec: Any) -> dict[int, int]:
-        found = self._offsets(places, spec)
-        if min(found.values(), default=0) < 0:  # of a broker that has just been started
-            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"no offsets yet: {found}"))
-        return found
+    def _end_offsets(self, partitions: Sequence[TopicPartition], spec: Any) -> dict[int, int]:
+        offsets = self._offsets(partitions, spec)
+        if min(offsets.values(), default=0) < 0:  # from a broker that has just started
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"no offsets yet: {offsets}"))
+        return offsets
 
-    def _offsets(self, places: Sequence[TopicPartition], spec: Any) -> dict[int, int]:
-        asked = self._admin.list_offsets(
-            dict.fromkeys(places, spec),
+    def _offsets(self, partitions: Sequence[TopicPartition], spec: Any) -> dict[int, int]:
+        futures = self._admin.list_offsets(
+            dict.fromkeys(partitions, spec),
             isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=self._patience,
+            request_timeout=self._timeout,
         )
-        return {place.partition: told.result().offset for place, told in asked.items()}
+        return {partition.partition: future.result().offset for partition, future in futures.items()}
 
     def delete(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete the messages of each unit before an offset."""
-        self._lows.pop(topic, None)
-        wanted = [TopicPartition(topic, unit, offset) for unit, offset in before.items()]
-        for done in self._admin.delete_records(wanted, request_timeout=self._patience).values():
+        self._low_watermarks.pop(topic, None)
+        positions = [TopicPartition(topic, unit, offset) for unit, offset in before.items()]
+        for future in self._admin.delete_records(positions, request_timeout=self._timeout).values():
             try:
-                done.result()
+                future.result()
             except KafkaException as error:
                 raise self._unavailable(topic, error) from error
 
@@ -239,46 +245,48 @@ class Kafka:
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         if start < to:
-            yield from self._readers.fetch(*place_of(topic, unit), start, to)
+            yield from self._readers.fetch(*partition_of(topic, unit), start, to)
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
-        return self._readers.follow(*place_of(topic, unit), start, seconds)
+        return self._readers.follow(*partition_of(topic, unit), start, seconds)
 
     # ---- sending
 
     @contextmanager
-    def sending(self) -> Iterator[Sending]:
-        sending = Sending(self._producer, self._patience)
+    def record_sender(self) -> Iterator[KafkaSender]:
+        sender = KafkaSender(self._producer, self._timeout)
         try:
-            yield sending
-            sending.finish()
+            yield sender
+            sender.finish()
         except BaseException:
-            self.__dict__.pop("_producer", None)  # what is still queued in it belongs to no round any more
+            self.__dict__.pop("_producer", None)  # messages queued in it no longer belong to any round
             raise
 
-    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[Place]) -> None:
-        chosen = list(letters)
+    def publish(
+        self, writer: str, round_id: RoundId, records: Iterable[OutgoingRecord], positions: Sequence[WriterPosition]
+    ) -> None:
+        pending = list(records)
         for last_try in (False, True):
-            kept = self._writers.get(writer)
-            if kept is None:
-                kept = self._writers[writer] = self._opened(writer, places)
-            if order <= kept.last:
+            cached = self._writers.get(writer)
+            if cached is None:
+                cached = self._writers[writer] = self._open_writer(writer, positions)
+            if round_id <= cached.last_round_id:
                 return
             try:
-                write_transaction(kept.producer, chosen, self._patience)
-                kept.last = order
+                write_transaction(cached.producer, pending, self._timeout)
+                cached.last_round_id = round_id
                 return
             except KafkaException as error:
-                del self._writers[writer]  # whoever opens it anew looks what was written meanwhile
-                if last_try or error.args[0].code() not in FENCED:
+                del self._writers[writer]  # reopening it reads what was written meanwhile
+                if last_try or error.args[0].code() not in FENCED_ERRORS:
                     raise self._unavailable(writer, error) from error
 
     def appender(self, writer: str, topic: str) -> KafkaAppender:
-        """Open a log of one unit for writing; see `Log`."""
-        return KafkaAppender(self._transactional(writer), writer, topic, self._patience)
+        """Open a log of one unit for writing; see `MessageLog`."""
+        return KafkaAppender(self._transactional(writer), writer, topic, self._timeout)
 
     def close(self) -> None:
-        """Let go of all clients."""
+        """Close all clients."""
         self._readers.close()
         self._writers.clear()
 
@@ -292,67 +300,75 @@ class Kafka:
     def _producer(self) -> Producer:
         return Producer(
             self._cluster.config(
-                enable_idempotence=True, message_max_bytes=MAX_BYTES, delivery_timeout_ms=int(self._patience * 1000),
-                **WRITING,
+                enable_idempotence=True, message_max_bytes=MAX_BYTES, delivery_timeout_ms=int(self._timeout * 1000),
+                **PRODUCER_CONFIG,
             )
         )  # fmt: skip
 
     def _transactional(self, writer: str) -> Producer:
-        """A producer of a transactional id; who had it before is fenced off, what it left open is aborted."""
+        """Create a producer with a transactional id; its previous owner is fenced, its open transaction aborted."""
         producer = Producer(
             self._cluster.config(
                 transactional_id=writer,
                 message_max_bytes=MAX_BYTES,
                 transaction_timeout_ms=_TRANSACTION_SECONDS * 1000,
-                **WRITING,
+                **PRODUCER_CONFIG,
             )
         )
         try:
-            retried(lambda: producer.init_transactions(self._patience), self._patience)
+            call_with_retries(lambda: producer.init_transactions(self._timeout), self._timeout)
         except KafkaException as error:
             raise self._unavailable(writer, error) from error
         return producer
 
-    def _opened(self, writer: str, places: Sequence[Place]) -> _Writer:
+    def _open_writer(self, writer: str, positions: Sequence[WriterPosition]) -> _TransactionalWriter:
         producer = self._transactional(writer)
-        return _Writer(producer, max((self._last_order(*place) for place in places), default=(0, 0)))
+        return _TransactionalWriter(
+            producer, max((self._last_round_id(*position) for position in positions), default=(0, 0))
+        )
 
-    def _last_order(self, topic: str, unit: int, sender: int) -> Order:
-        """The order of the last message in a unit that has a stamp of that sender; (0, 0) if there is none."""
-        extent = self.extents(topic)[unit]
-        at, step = extent.high, _TAIL
-        while at > extent.low:
-            at, to = max(extent.low, at - step), at
-            orders = [order for message in self.fetch(topic, unit, at, to) if (order := _order_of(message, sender))]
-            if orders:
-                return max(orders)
+    def _last_round_id(self, topic: str, unit: int, sender: int) -> RoundId:
+        """Return the round id of the last message of that sender in a unit; (0, 0) if there is none."""
+        bounds = self.offset_bounds(topic)[unit]
+        start, step = bounds.high, _TAIL
+        while start > bounds.low:
+            start, end = max(bounds.low, start - step), start
+            round_ids = [
+                round_id
+                for message in self.fetch(topic, unit, start, end)
+                if (round_id := _round_id_of(message, sender))
+            ]
+            if round_ids:
+                return max(round_ids)
             step *= 8
         return (0, 0)
 
-    def _topic(self, name: str) -> _Topic:
-        known = self._topics.get(name)
-        if known is not None and time.monotonic() - known.asked_at < _TOPIC_SECONDS:
-            return known
+    def _topic(self, name: str) -> _TopicDescription:
+        cached = self._topics.get(name)
+        if cached is not None and time.monotonic() - cached.described_at < _TOPIC_SECONDS:
+            return cached
         try:
-            found: _Topic = retried(partial(self._described, name), self._patience)
+            topic: _TopicDescription = call_with_retries(partial(self._describe, name), self._timeout)
         except KafkaException as error:
-            if error.args[0].code() in NOT_THERE:
+            if error.args[0].code() in UNKNOWN_TOPIC_ERRORS:
                 raise UnknownTopicError(
                     f"{name} is not there at {self._cluster.servers}: {error.args[0].str()}"
                 ) from error
             raise self._unavailable(name, error) from error
-        self._topics[name] = found
-        return found
+        self._topics[name] = topic
+        return topic
 
-    def _described(self, name: str) -> _Topic:
-        asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=_DESCRIBED_SECONDS)
-        told = asked[name].result()
-        return _Topic(time.monotonic(), str(told.topic_id), sorted(each.id for each in told.partitions))
+    def _describe(self, name: str) -> _TopicDescription:
+        futures = self._admin.describe_topics(TopicCollection([name]), request_timeout=_DESCRIBED_SECONDS)
+        description = futures[name].result()
+        return _TopicDescription(
+            time.monotonic(), str(description.topic_id), sorted(each.id for each in description.partitions)
+        )
 
     def _unavailable(self, what: str, error: KafkaException) -> LogUnavailableError:
         return LogUnavailableError(f"{what}, Kafka at {self._cluster.servers}: {error.args[0]}")
 
 
-def _order_of(message: Message, sender: int) -> Order | None:
+def _round_id_of(message: Message, sender: int) -> RoundId | None:
     stamp = stamp_of(message)
     return (stamp.incarnation, stamp.round) if stamp is not None and stamp.unit == sender else None

@@ -1,7 +1,7 @@
-"""Several topics read as one: of `orders+items`, the even units are those of `orders`, the odd ones those of `items`.
+"""Several topics read as one: in `orders+items`, even units are partitions of `orders`, odd ones of `items`.
 
-So a unit keeps its number when a topic gets more partitions. Where a topic has fewer than another one, it has units
-without messages, until it gets those partitions.
+So a unit keeps its number when a topic gets more partitions. If a topic has fewer partitions than another one, the
+missing ones are units without messages.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-_BETWEEN = "+"  # no topic has it in its name
+_SEPARATOR = "+"  # not allowed in the name of a topic
 
 T = TypeVar("T")
 
 
-def sum_of(topics: Sequence[str]) -> str:
-    """The name of all of them as one."""
-    return _BETWEEN.join(topics)
+def union_name(topics: Sequence[str]) -> str:
+    """Return the name of the union of topics."""
+    return _SEPARATOR.join(topics)
 
 
 def topics_of(name: str) -> list[str]:
-    """The topics that a name stands for: most stand for themselves."""
-    return name.split(_BETWEEN)
+    """Return the topics in the name of a union; a plain topic name gives only itself."""
+    return name.split(_SEPARATOR)
 
 
-def units_in(partitions: Sequence[int]) -> int:
-    """How many units the sum of topics with so many partitions has."""
+def union_units(partitions: Sequence[int]) -> int:
+    """Return the number of units of a union of topics with these numbers of partitions."""
     return len(partitions) * max(partitions)
 
 
-def together(parts: Sequence[Mapping[int, T]], missing: T) -> dict[int, T]:
-    """What is known of the partitions of each topic, by the units of their sum; `missing` of those that are not."""
+def union_partitions(parts: Sequence[Mapping[int, T]], missing: T) -> dict[int, T]:
+    """Merge values by partition of each topic into values by unit of the union; `missing` for absent partitions."""
     size = max(max(part, default=-1) + 1 for part in parts)
     return {unit: parts[unit % len(parts)].get(unit // len(parts), missing) for unit in range(size * len(parts))}
 
 
-def place_of(name: str, unit: int) -> tuple[str, int]:
-    """The topic that a unit of a sum is of, and which partition it is there."""
+def partition_of(name: str, unit: int) -> tuple[str, int]:
+    """Return the topic and the partition of a unit of a union."""
     topics = topics_of(name)
     return topics[unit % len(topics)], unit // len(topics)

@@ -1,1 +1,1 @@
-"""Compiled kernels that several kinds of jobs share: hash tables, sums, bit operations."""
+"""Compiled kernels shared by several kinds of jobs: hash tables, sums, bit operations."""

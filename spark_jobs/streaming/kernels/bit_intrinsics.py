@@ -1,4 +1,4 @@
-"""Instructions on words of eight bytes that numba does not offer by itself."""
+"""CPU instructions on 8-byte words that numba does not provide."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 
 def _load_8(typing_context: Any, data: Any, start: Any) -> Any:
-    """The eight bytes of `data` from `start` as one number, wherever they lie."""
+    """Load eight bytes of `data` at `start` as one integer; the address need not be aligned."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -23,7 +23,7 @@ def _load_8(typing_context: Any, data: Any, start: Any) -> Any:
 
 
 def _count_ones(typing_context: Any, word: Any) -> Any:
-    """How many bits are set."""
+    """Return the number of set bits."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -32,7 +32,7 @@ def _count_ones(typing_context: Any, word: Any) -> Any:
 
 
 def _count_zeros(typing_context: Any, word: Any) -> Any:
-    """How many bits are clear below the lowest that is set; 64 if none is."""
+    """Return the number of zero bits below the lowest set bit; 64 if none is set."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))

@@ -1,8 +1,9 @@
-"""Loops over rows, compiled by numba: the first call of a process takes them from the cache beside this file.
+"""Loops over rows, compiled by numba; the first call of a process loads them from the cache folder beside this file.
 
-Every loop goes through the rows in their order and keeps its sums from call to call, so it does not matter how rows
-are cut into calls. Tables are open addressing in powers of two; a loop that finds its table full returns the row that
-it stopped at, and goes on there when the table has grown. Codes begin at 1; 0 stands for null.
+Every loop processes the rows in order and keeps its sums between calls, so results do not depend on how rows are
+divided into calls. Hash tables use open addressing, with sizes that are powers of two; a loop that finds its table full
+returns the row where it stopped, and is called again from there after the table has grown. Codes begin at 1; 0 is
+null.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ _29 = np.uint64(29)
 
 @njit(cache=True, nogil=True, inline="always")
 def _tail(data, start, length):  # type: ignore[no-untyped-def]
-    """Fewer than eight bytes as one number, reading no byte beyond the array."""
+    """Load fewer than eight bytes as one integer, without reading beyond the array."""
     if start + 8 <= data.size:
         return load_8(data, start) & ((np.uint64(1) << np.uint64(8 * length)) - np.uint64(1))
-    found = np.uint64(0)
+    value = np.uint64(0)
     for i in range(length):
-        found |= np.uint64(data[start + i]) << np.uint64(8 * i)
-    return found
+        value |= np.uint64(data[start + i]) << np.uint64(8 * i)
+    return value
 
 
 @njit(cache=True, nogil=True, inline="always")
 def mix(value):  # type: ignore[no-untyped-def]
-    """Spread 64 bits; different numbers stay different."""
+    """Mix 64 bits; different inputs give different outputs."""
     value ^= value >> _32
     value *= _MIX_2
     value ^= value >> _29
@@ -44,34 +45,34 @@ def mix(value):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def hash_bytes(data, start, length):  # type: ignore[no-untyped-def]
-    """A hash of bytes that is the same on every machine."""
-    found = np.uint64(length) * _MIX_1
+    """Return a hash of bytes that is the same on every machine."""
+    hash_value = np.uint64(length) * _MIX_1
     end = start + length
     while start + 8 <= end:
-        found = (found ^ load_8(data, start)) * _MIX_2
-        found ^= found >> _29
+        hash_value = (hash_value ^ load_8(data, start)) * _MIX_2
+        hash_value ^= hash_value >> _29
         start += 8
     if start < end:
-        found = (found ^ _tail(data, start, end - start)) * _MIX_2
-    return mix(found)
+        hash_value = (hash_value ^ _tail(data, start, end - start)) * _MIX_2
+    return mix(hash_value)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _same(data, start, pool, at, length):  # type: ignore[no-untyped-def]
+def _same_bytes(data, start, pool, pool_position, length):  # type: ignore[no-untyped-def]
     while length >= 8:
-        if load_8(data, start) != load_8(pool, at):
+        if load_8(data, start) != load_8(pool, pool_position):
             return False
         start += 8
-        at += 8
+        pool_position += 8
         length -= 8
-    return length == 0 or _tail(data, start, length) == _tail(pool, at, length)
+    return length == 0 or _tail(data, start, length) == _tail(pool, pool_position, length)
 
 
 @njit(cache=True, nogil=True)
 def code_texts(data, starts, lengths, first, codes, slots, hashes, ends, pool, count):  # type: ignore[no-untyped-def]
-    """Give each text from row `first` on its code; a length below 0 is null. Returns the row that it stopped at.
+    """Assign a code to each text from row `first` on; a length below 0 is null. Returns the row where it stopped.
 
-    `slots` hold the upper half of a hash above a code; the text of code c lies in `pool` from ends[c - 1] to ends[c].
+    A slot holds the upper half of a hash and a code; the text of code c lies in `pool` from ends[c - 1] to ends[c].
     """
     mask = np.uint64(slots.size - 1)
     for i in range(first, starts.size):
@@ -83,8 +84,8 @@ def code_texts(data, starts, lengths, first, codes, slots, hashes, ends, pool, c
         hashed = hash_bytes(data, start, np.int64(length))
         slot = hashed & mask
         while True:
-            held = slots[slot]
-            code = np.int64(held & _LOW)
+            entry = slots[slot]
+            code = np.int64(entry & _LOW)
             if code == 0:
                 code = np.int64(count[0]) + 1
                 end = ends[code - 1] + length
@@ -97,9 +98,9 @@ def code_texts(data, starts, lengths, first, codes, slots, hashes, ends, pool, c
                 ends[code] = end
                 count[0] = code
                 break
-            if (held ^ hashed) & _HIGH == 0:
-                at = ends[code - 1]
-                if ends[code] - at == length and _same(data, start, pool, at, np.int64(length)):
+            if (entry ^ hashed) & _HIGH == 0:
+                pool_start = ends[code - 1]
+                if ends[code] - pool_start == length and _same_bytes(data, start, pool, pool_start, np.int64(length)):
                     break
             slot = (slot + np.uint64(1)) & mask
         codes[i] = code
@@ -107,7 +108,7 @@ def code_texts(data, starts, lengths, first, codes, slots, hashes, ends, pool, c
 
 
 @njit(cache=True, nogil=True)
-def place_texts(hashes, count, slots):  # type: ignore[no-untyped-def]
+def rehash_texts(hashes, count, slots):  # type: ignore[no-untyped-def]
     """Fill the empty `slots` of a table that has grown."""
     mask = np.uint64(slots.size - 1)
     for code in range(1, count + 1):
@@ -119,7 +120,7 @@ def place_texts(hashes, count, slots):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _code_of(key, slot_keys, slot_codes, keys, count):  # type: ignore[no-untyped-def]
-    """The code of one number, a new one if it has none; 0 if the table is full."""
+    """Return the code of one number, a new code if it has none; 0 if the table is full."""
     mask = np.uint64(slot_codes.size - 1)
     slot = mix(key) & mask
     while True:
@@ -140,7 +141,7 @@ def _code_of(key, slot_keys, slot_codes, keys, count):  # type: ignore[no-untype
 
 @njit(cache=True, nogil=True)
 def code_numbers(values, valid, first, codes, slot_keys, slot_codes, keys, count):  # type: ignore[no-untyped-def]
-    """Give each number from row `first` on its code; where `valid` (empty: everywhere) is false it is null."""
+    """Assign a code to each number from row `first` on; it is null where `valid` (empty: all true) is false."""
     for i in range(first, values.size):
         if valid.size and not valid[i]:
             codes[i] = 0
@@ -154,7 +155,7 @@ def code_numbers(values, valid, first, codes, slot_keys, slot_codes, keys, count
 
 @njit(cache=True, nogil=True)
 def code_pairs(left, right, first, codes, slot_keys, slot_codes, keys, count):  # type: ignore[no-untyped-def]
-    """Give each pair of codes a code of its own; a row whose left is negative is left out, and gets -1."""
+    """Assign a code to each distinct pair of codes; a row with a negative left gets -1."""
     for i in range(first, left.size):
         if left[i] < 0:
             codes[i] = -1
@@ -169,7 +170,7 @@ def code_pairs(left, right, first, codes, slot_keys, slot_codes, keys, count):  
 
 @njit(cache=True, nogil=True)
 def code_pairs_densely(left, right, codes, dense, stride, keys, count):  # type: ignore[no-untyped-def]
-    """The same with a table that has a place for every pair; there is room for all codes."""
+    """Assign codes to pairs with a table that has an entry for every pair; `keys` must have room for all codes."""
     for i in range(left.size):
         if left[i] < 0:
             codes[i] = -1
@@ -185,15 +186,15 @@ def code_pairs_densely(left, right, codes, dense, stride, keys, count):  # type:
 
 
 @njit(cache=True, nogil=True)
-def place_pairs(keys, count, dense, stride):  # type: ignore[no-untyped-def]
-    """Fill the empty places of a table of another shape."""
+def rehash_pairs(keys, count, dense, stride):  # type: ignore[no-untyped-def]
+    """Fill the empty entries of a table with another shape."""
     for code in range(1, count + 1):
         dense[np.int64(keys[code] >> _32) * stride + np.int64(keys[code] & _LOW)] = code
 
 
 @njit(cache=True, nogil=True)
 def code_slices(times, width, phase, keep, first, codes, slot_keys, slot_codes, keys, count):  # type: ignore[no-untyped-def]
-    """Give each row the code of its slice's beginning; -1 where `keep` (empty: everywhere) is false."""
+    """Assign to each row the code of its slice's start; -1 where `keep` (empty: all true) is false."""
     begin = np.int64(1)
     end = np.int64(0)
     code = np.int64(0)
@@ -213,7 +214,7 @@ def code_slices(times, width, phase, keep, first, codes, slot_keys, slot_codes, 
 
 
 @njit(cache=True, nogil=True)
-def place_numbers(keys, count, slot_keys, slot_codes):  # type: ignore[no-untyped-def]
+def rehash_numbers(keys, count, slot_keys, slot_codes):  # type: ignore[no-untyped-def]
     """Fill the empty slots of a table that has grown."""
     mask = np.uint64(slot_codes.size - 1)
     for code in range(1, count + 1):
@@ -226,20 +227,20 @@ def place_numbers(keys, count, slot_keys, slot_codes):  # type: ignore[no-untype
 
 @njit(cache=True, nogil=True)
 def same_texts(data, ends, rows, others):  # type: ignore[no-untyped-def]
-    """Whether each text is the same as another; text i lies in `data` from ends[i] to ends[i + 1]."""
+    """Return whether each text equals its counterpart; text i lies in `data` from ends[i] to ends[i + 1]."""
     for i in range(rows.size):
         row, other = rows[i], others[i]
         length = np.int64(ends[row + 1]) - np.int64(ends[row])
         if length != np.int64(ends[other + 1]) - np.int64(ends[other]):
             return False
-        if not _same(data, np.int64(ends[row]), data, np.int64(ends[other]), length):
+        if not _same_bytes(data, np.int64(ends[row]), data, np.int64(ends[other]), length):
             return False
     return True
 
 
 @njit(cache=True, nogil=True)
 def hash_numbers(keys):  # type: ignore[no-untyped-def]
-    """A hash of each number."""
+    """Return a hash of each number."""
     hashes = np.empty_like(keys)
     for i in range(keys.size):
         hashes[i] = mix(keys[i])
@@ -248,23 +249,24 @@ def hash_numbers(keys):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def hash_parts(hashes, parts):  # type: ignore[no-untyped-def]
-    """Mix the hash of one more key into those of the keys before it."""
+    """Mix the hash of another key into the hashes of the preceding keys, in place."""
     for i in range(hashes.size):
         hashes[i] = mix((hashes[i] ^ parts[i]) * _MIX_1)
 
 
 @njit(cache=True, nogil=True)
-def late(times, width, phase, lateness, high, found):  # type: ignore[no-untyped-def]
-    """Mark the rows whose slice was closed by an earlier row of this unit; returns the greatest time so far.
+def mark_late_rows(times, width, phase, lateness, high, is_late):  # type: ignore[no-untyped-def]
+    """Mark the rows whose slice an earlier row of this unit has closed; returns the greatest time so far.
 
-    A slice is closed when a row `lateness` after its end has been seen; `high` is the greatest time before the first.
+    A slice is closed when a row `lateness` after its end has been read; `high` is the greatest time before the first
+    row.
     """
     for i in range(times.size):
         time = times[i]
         if time < high:
             end = (time - phase) // width * width + phase + width
-            found[i] = end + lateness <= high
+            is_late[i] = end + lateness <= high
         else:
-            found[i] = False
+            is_late[i] = False
             high = time
     return high

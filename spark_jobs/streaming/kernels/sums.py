@@ -1,4 +1,4 @@
-"""Loops that add values to groups, in the order of the rows; a group below 0 is left out."""
+"""Loops that add values to groups, in the order of the rows; rows with a negative group are skipped."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def add_counts(groups, valid, into):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def add_sums(groups, values, valid, into):  # type: ignore[no-untyped-def]
-    """Add whole numbers; `valid` is empty where all are."""
+    """Add values to each group; `valid` is empty if all are valid."""
     for i in range(groups.size):
         if groups[i] >= 0 and (valid.size == 0 or valid[i]):
             into[groups[i]] += values[i]
 
 
 @njit(cache=True, nogil=True)
-def add_wholes_in_pairs(groups, values, valid, into, rests):  # type: ignore[no-untyped-def]
-    """Add whole numbers, and count how often each sum went beyond 64 bits: up counts 1, down -1."""
+def add_integers_in_pairs(groups, values, valid, into, remainders):  # type: ignore[no-untyped-def]
+    """Add integers, and count the overflows of each 64-bit sum: +1 above, -1 below."""
     for i in range(groups.size):
         if groups[i] >= 0 and (valid.size == 0 or valid[i]):
             group = groups[i]
             value = values[i]
             before = into[group]
-            after = np.int64(np.uint64(before) + np.uint64(value))  # the compiler takes it that signed ones fit
+            after = np.int64(np.uint64(before) + np.uint64(value))  # unsigned: signed sums are assumed not to overflow
             into[group] = after
-            rests[group] += np.int64(after < before) - np.int64(value < 0)
+            remainders[group] += np.int64(after < before) - np.int64(value < 0)
 
 
 @njit(cache=True, nogil=True)
-def add_sums_in_pairs(groups, values, valid, into, rests):  # type: ignore[no-untyped-def]
-    """Add doubles, and what rounding leaves of each sum (Knuth's two-sum)."""
+def add_sums_in_pairs(groups, values, valid, into, remainders):  # type: ignore[no-untyped-def]
+    """Add doubles, and sum the rounding errors of each sum (Knuth's two-sum)."""
     for i in range(groups.size):
         if groups[i] >= 0 and (valid.size == 0 or valid[i]):
             group = groups[i]
@@ -54,20 +54,20 @@ def add_sums_in_pairs(groups, values, valid, into, rests):  # type: ignore[no-un
             after = before + value
             part = after - before
             into[group] = after
-            rests[group] += (before - (after - part)) + (value - part)
+            remainders[group] += (before - (after - part)) + (value - part)
 
 
 @njit(cache=True, nogil=True)
-def keep_least(groups, values, valid, into):  # type: ignore[no-untyped-def]
-    """Keep the least value."""
+def keep_min(groups, values, valid, into):  # type: ignore[no-untyped-def]
+    """Keep the minimum of each group."""
     for i in range(groups.size):
         if groups[i] >= 0 and (valid.size == 0 or valid[i]) and values[i] < into[groups[i]]:
             into[groups[i]] = values[i]
 
 
 @njit(cache=True, nogil=True)
-def keep_greatest(groups, values, valid, into):  # type: ignore[no-untyped-def]
-    """Keep the greatest value."""
+def keep_max(groups, values, valid, into):  # type: ignore[no-untyped-def]
+    """Keep the maximum of each group."""
     for i in range(groups.size):
         if groups[i] >= 0 and (valid.size == 0 or valid[i]) and values[i] > into[groups[i]]:
             into[groups[i]] = values[i]

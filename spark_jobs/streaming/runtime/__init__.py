@@ -1,1 +1,1 @@
-"""The unit log: a unit's state is a pure function of the rounds that came before."""
+"""The unit log: a unit's state is a pure function of its previous rounds."""

@@ -1,7 +1,7 @@
-"""Files that appear as a whole, among them small ones of JSON: written under another name, and renamed.
+"""Atomic replacement of files: each is written to a temporary name, and renamed.
 
-A value that lies alone in its file is encoded by a `Codec`. What rounds name lies plain: a round that names it has a
-number already, and takes it as it lies there.
+A value that has its own file is encoded by a `Codec`. Values that are broadcast with rounds are plain JSON: they are
+logged as they are in the file.
 """
 
 from __future__ import annotations
@@ -22,48 +22,48 @@ from springline.spark_jobs.streaming.errors import DiskFullError
 
 T = TypeVar("T")
 
-_HALF = re.compile(r"\.[0-9a-f]{32}")
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{32}")
+_DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
-def half_in(folder: Path) -> Iterator[Path]:
-    """A name for a file that is written, and renamed, while inside; else nothing is left of it.
+def atomic_file(folder: Path) -> Iterator[Path]:
+    """Provide a temporary name for a file that is written, and renamed, while inside; it is removed otherwise.
 
     Raises `DiskFullError`.
     """
-    half = folder / f".{uuid.uuid4().hex}"
+    temporary = folder / f".{uuid.uuid4().hex}"
     try:
-        yield half
+        yield temporary
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in _DISK_FULL_ERRORS:
             raise DiskFullError(f"{folder}: {os.strerror(error.errno)}") from error
         raise
     finally:
-        half.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def remove_halves(folder: Path) -> None:
-    """Remove what was being written in a folder, or below it, by a process that was killed; nobody may write there."""
+def remove_temporary_files(folder: Path) -> None:
+    """Remove the temporary files of killed processes in a folder and below; no process may be writing there."""
     for path in folder.rglob(".*"):
-        if _HALF.fullmatch(path.name):
+        if _TEMPORARY_NAME.fullmatch(path.name):
             path.unlink(missing_ok=True)
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file as a whole, so that nobody reads half of it; raises `DiskFullError`."""
-    with half_in(path.parent) as half:
-        half.write_bytes(content)
-        half.replace(path)
+    """Replace a file atomically; raises `DiskFullError`."""
+    with atomic_file(path.parent) as temporary:
+        temporary.write_bytes(content)
+        temporary.replace(path)
 
 
-def write_json(path: Path, told: Any) -> None:
-    """Replace a file as a whole with a JSON value; raises `DiskFullError`."""
-    replace_file(path, json.dumps(told).encode())
+def write_json(path: Path, value: Any) -> None:
+    """Replace a file atomically with a JSON value; raises `DiskFullError`."""
+    replace_file(path, json.dumps(value).encode())
 
 
 def read_json(path: Path) -> Any:
-    """What a file of a JSON value says; None if there is none. Raises `DecodeError`."""
+    """Return the JSON value in a file; None if the file does not exist. Raises `DecodeError`."""
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -73,12 +73,12 @@ def read_json(path: Path) -> Any:
 
 
 def write_value(path: Path, codec: Codec[T], value: T) -> None:
-    """Replace a file as a whole with a value; raises `DiskFullError`."""
+    """Replace a file atomically with an encoded value; raises `DiskFullError`."""
     replace_file(path, codec.encode(value))
 
 
 def read_value(path: Path, codec: Codec[T]) -> T | None:
-    """The value in a file; None if there is none. Raises `DecodeError`."""
+    """Return the decoded value in a file; None if the file does not exist. Raises `DecodeError`."""
     try:
         return codec.decode(path.read_bytes(), str(path))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What works beside the stages of a job, each in a thread of its own."""
+"""Background services of a job, each in its own thread."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ logger = logging.getLogger("springline.stream")
 
 
 class BackgroundService(threading.Thread):
-    """Works while its context is open: `_work` goes on until `_over` is set, and does each turn in `_trying`.
+    """Runs while its context is open: `_work` loops until `_stopping` is set, with each iteration in `_trying`.
 
-    `section` is the part of the job's heartbeat that `status` fills; empty: it has none. A turn that fails with an
-    error that may pass is tried again; what ends the work ends the application, by `check`.
+    `section` is the part of the job's heartbeat that `status` fills; empty: none. An iteration that fails is retried by
+    the next one; an error that ends the loop ends the application, through `check`.
 
     Args:
         name: of the thread, for logs and errors.
@@ -29,7 +29,7 @@ class BackgroundService(threading.Thread):
         ...     section, ticks = "ticker", 0
         ...
         ...     def _work(self) -> None:
-        ...         while not self._over.wait(0.01):
+        ...         while not self._stopping.wait(0.01):
         ...             with self._trying("a tick"):
         ...                 self.ticks += 1
         ...
@@ -37,7 +37,7 @@ class BackgroundService(threading.Thread):
         ...         return {"ticks": self.ticks}
         >>> with Ticker("ticker") as ticker:
         ...     ticker.check()
-        >>> ticker.trouble
+        >>> ticker.last_error
         ''
     """
 
@@ -45,22 +45,22 @@ class BackgroundService(threading.Thread):
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
-        self._over = threading.Event()
-        self._troubles: dict[str, str] = {}  # by what was tried
-        self._ended: Exception | None = None
+        self._stopping = threading.Event()
+        self._last_errors: dict[str, str] = {}  # by the description of the attempt
+        self._failure: Exception | None = None
 
     @property
-    def trouble(self) -> str:
-        """What went wrong last, in words; empty where nothing is wrong."""
-        return next((words for words in self._troubles.values() if words), "")
+    def last_error(self) -> str:
+        """The current error, as text; empty if the last attempts succeeded."""
+        return next((message for message in self._last_errors.values() if message), "")
 
     def status(self) -> dict[str, Any]:
-        """How what it looks after is, for the heartbeat; plain values."""
+        """Return the status for the heartbeat; plain values."""
         return {}
 
     def check(self) -> None:
-        """Raise `StreamError` if the work has ended of an error."""
-        if (error := self._ended) is not None:
+        """Raise `StreamError` if the loop has ended with an error."""
+        if (error := self._failure) is not None:
             raise StreamError(f"{self.name} has ended: {type(error).__name__}: {error}") from error
 
     def __enter__(self) -> Self:
@@ -68,34 +68,34 @@ class BackgroundService(threading.Thread):
         return self
 
     def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
-        self._over.set()
+        self._stopping.set()
         self.join()
 
     def run(self) -> None:
-        """Work; what ends it is logged, and kept for `check`."""
+        """Run the loop; an error that ends it is logged, and stored for `check`."""
         try:
             self._work()
         except Exception as error:
             logger.exception("%s has ended", self.name)
-            self._ended = error
+            self._failure = error
 
     @abstractmethod
     def _work(self) -> None:
-        """What is done."""
+        """Loop until `_stopping` is set."""
 
     @contextmanager
     def _trying(self, what: str) -> Iterator[None]:
-        """A turn: what goes wrong in it is told as `what`, logged where it is new, and the next turn comes.
+        """Run an iteration: an error in it is reported as `what`, logged if it is new, and does not end the loop.
 
-        The log says of what nobody foresaw where it was, too.
+        Unexpected errors are logged with their traceback.
         """
-        words, unforeseen = "", None
+        message, unexpected = "", None
         try:
             yield
-        except (OSError, ValueError, PersistenceError, StreamError) as error:  # a full disk, a broker: they come back
-            words = f"{what}: {error}"
+        except (OSError, ValueError, PersistenceError, StreamError) as error:  # transient, as a full disk
+            message = f"{what}: {error}"
         except Exception as error:
-            words, unforeseen = f"{what}: {type(error).__name__}: {error}", error
-        if words and words != self._troubles.get(what):
-            logger.log(logging.ERROR if unforeseen else logging.WARNING, "%s", words, exc_info=unforeseen)
-        self._troubles[what] = words
+            message, unexpected = f"{what}: {type(error).__name__}: {error}", error
+        if message and message != self._last_errors.get(what):
+            logger.log(logging.ERROR if unexpected else logging.WARNING, "%s", message, exc_info=unexpected)
+        self._last_errors[what] = message

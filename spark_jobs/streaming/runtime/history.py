@@ -1,4 +1,4 @@
-"""The rounds log of a stage as it is read: its lines, the rounds and contents that they tell, what of it can be cut."""
+"""Reads the rounds log of a stage: lines, rounds and broadcast values, and how far it can be truncated."""
 
 from __future__ import annotations
 
@@ -13,75 +13,75 @@ import xxhash
 from springline.persistence.errors import DecodeError, FormatVersionError
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import MissingStateError
-from springline.spark_jobs.streaming.runtime.message_log import Log
-from springline.spark_jobs.streaming.runtime.rounds import Aside, Plan
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog
+from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Message
 
-CONTENTS_EVERY = 256  # rounds after which the log holds all contents again, so that what is before can be cut
+BROADCAST_INTERVAL = 256  # rounds after which all broadcast values are logged again, to truncate earlier lines
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """Something that rounds name by its hash: the registry of queries, the ring, the routing table, settings."""
+class BroadcastValue:
+    """A value that rounds reference by its hash: the registry of queries, the ring, the routing table, settings."""
 
     hash: str
     value: Any
 
     @staticmethod
-    def of(value: Any) -> Content:
-        """A JSON value with its hash."""
-        return Content(xxhash.xxh3_128_hexdigest(json.dumps(value, sort_keys=True).encode()), value)
+    def of(value: Any) -> BroadcastValue:
+        """Return a JSON value with its hash."""
+        return BroadcastValue(xxhash.xxh3_128_hexdigest(json.dumps(value, sort_keys=True).encode()), value)
 
 
 @dataclass(frozen=True, slots=True)
-class ShiftEnd:
-    """The line that says that a shift ends."""
+class TaskLoopEnd:
+    """The line that marks the end of a shift."""
 
 
-Line: TypeAlias = Plan | Content | Aside | ShiftEnd
+Line: TypeAlias = RoundPlan | BroadcastValue | PoisonMessages | TaskLoopEnd
 
 
 class _Line(msgspec.Struct, tag_field="line"):
-    """A line of a rounds log; its tag says what it holds."""
+    """A line of a rounds log; its tag is its type."""
 
 
-class _Round(_Line, tag="round"):
-    plan: Plan
+class _RoundLine(_Line, tag="round"):
+    plan: RoundPlan
 
 
-class _Content(_Line, tag="content"):
+class _BroadcastLine(_Line, tag="content"):
     hash: str
     content: Any
 
 
-class _Aside(_Line, tag="aside"):
-    aside: Aside
+class _PoisonLine(_Line, tag="aside"):
+    poison: PoisonMessages
 
 
-class _ShiftEnds(_Line, tag="shift ends"):
+class _TaskLoopEndLine(_Line, tag="shift ends"):
     pass
 
 
-_LINES: Codec[_Round | _Content | _Aside | _ShiftEnds] = Codec(
-    _Round | _Content | _Aside | _ShiftEnds, 1, "a line of the rounds log",
+_LINES: Codec[_RoundLine | _BroadcastLine | _PoisonLine | _TaskLoopEndLine] = Codec(
+    _RoundLine | _BroadcastLine | _PoisonLine | _TaskLoopEndLine, 1, "a line of the rounds log",
     "run the job with the version that wrote it, or reset the job, which then begins anew",
 )  # fmt: skip
 
 
 def write_line(line: Line) -> bytes:
-    """A line of a rounds log as its message."""
-    if isinstance(line, Plan):
-        return _LINES.encode(_Round(line))
-    if isinstance(line, Content):
-        return _LINES.encode(_Content(line.hash, line.value))
-    return _LINES.encode(_Aside(line) if isinstance(line, Aside) else _ShiftEnds())
+    """Encode a line of a rounds log as a message value."""
+    if isinstance(line, RoundPlan):
+        return _LINES.encode(_RoundLine(line))
+    if isinstance(line, BroadcastValue):
+        return _LINES.encode(_BroadcastLine(line.hash, line.value))
+    return _LINES.encode(_PoisonLine(line) if isinstance(line, PoisonMessages) else _TaskLoopEndLine())
 
 
 def read_line(message: Message) -> Line | None:
-    """The inverse of `write_line`; None of a message that no driver of ours has written.
+    """Decode a message of a rounds log, the inverse of `write_line`; None for a message in another format.
 
-    Raises `FormatVersionError` of one that another version of ours has written.
+    Raises `FormatVersionError` for one written by another version of Springline.
     """
     try:
         line = _LINES.decode(message.value, f"the rounds log at offset {message.offset}")
@@ -89,94 +89,96 @@ def read_line(message: Message) -> Line | None:
         raise
     except DecodeError:
         return None
-    if isinstance(line, _Round):
+    if isinstance(line, _RoundLine):
         return line.plan
-    if isinstance(line, _Content):
-        return Content(line.hash, line.content)
-    return line.aside if isinstance(line, _Aside) else ShiftEnd()
+    if isinstance(line, _BroadcastLine):
+        return BroadcastValue(line.hash, line.content)
+    return line.poison if isinstance(line, _PoisonLine) else TaskLoopEnd()
 
 
 @dataclass
 class History:
-    """What a rounds log holds: the rounds by order, and contents by their hash."""
+    """The contents of a rounds log: plans by round id, and broadcast values by hash."""
 
-    plans: dict[tuple[int, int], Plan] = field(default_factory=dict)
-    contents: dict[str, Any] = field(default_factory=dict)
+    plans: dict[tuple[int, int], RoundPlan] = field(default_factory=dict)
+    broadcast_values: dict[str, Any] = field(default_factory=dict)
 
     @staticmethod
     def read(messages: Iterable[Message]) -> History:
-        """The rounds log from its first message that is there."""
-        found = History()
+        """Read the rounds log from its first available message."""
+        history = History()
         for message in messages:
             line = read_line(message)
-            if isinstance(line, Content):
-                found.contents[line.hash] = line.value
-            elif isinstance(line, Aside):
-                if (plan := found.plans.get(line.order)) is not None:
-                    found.plans[line.order] = replace(plan, aside={line.unit: line.messages, **plan.aside})
-            elif isinstance(line, Plan):
-                found.plans[line.order] = line
-        return found
+            if isinstance(line, BroadcastValue):
+                history.broadcast_values[line.hash] = line.value
+            elif isinstance(line, PoisonMessages):
+                if (plan := history.plans.get(line.round_id)) is not None:
+                    history.plans[line.round_id] = replace(plan, poison={line.unit: line.messages, **plan.poison})
+            elif isinstance(line, RoundPlan):
+                history.plans[line.round_id] = line
+        return history
 
     @property
-    def last(self) -> Plan | None:
+    def last(self) -> RoundPlan | None:
         """The newest round."""
         return self.plans[max(self.plans)] if self.plans else None
 
-    def keep(self, *plans: Plan) -> None:
-        """Forget all but some rounds and what they name: a driver lives for long."""
-        named = {digest for plan in plans for digest in plan.versions.values()}
-        self.plans = {plan.order: plan for plan in plans}
-        self.contents = {digest: value for digest, value in self.contents.items() if digest in named}
+    def retain(self, *plans: RoundPlan) -> None:
+        """Keep only these plans and the values that they reference, since a driver runs for a long time."""
+        referenced = {digest for plan in plans for digest in plan.versions.values()}
+        self.plans = {plan.round_id: plan for plan in plans}
+        self.broadcast_values = {
+            digest: value for digest, value in self.broadcast_values.items() if digest in referenced
+        }
 
-    def after(self, plan: Plan) -> Plan | None:
-        """The round that was planned after `plan`."""
-        following = [order for order, other in self.plans.items() if other.before == plan.order]
-        return self.plans[max(following)] if following else None
+    def after(self, plan: RoundPlan) -> RoundPlan | None:
+        """Return the round that was planned after `plan`."""
+        later = [round_id for round_id, other in self.plans.items() if other.previous_round_id == plan.round_id]
+        return self.plans[max(later)] if later else None
 
-    def contents_of(self, plan: Plan) -> dict[str, Any]:
-        """What the versions that a round names stand for; raises `MissingStateError`."""
+    def broadcast_values_of(self, plan: RoundPlan) -> dict[str, Any]:
+        """Return the values of a round's versions, by name; raises `MissingStateError`."""
         try:
-            return {name: self.contents[digest] for name, digest in plan.versions.items()}
+            return {name: self.broadcast_values[digest] for name, digest in plan.versions.items()}
         except KeyError as missing:
             raise MissingStateError(
                 f"round {plan.number} names {missing}, and the rounds log does not hold it"
             ) from None
 
 
-def read_history(stage: Stage, log: Log) -> History:
-    """All that is in the rounds log of a stage."""
-    extent = log.extents(stage.rounds)[0]
-    return History.read(log.fetch(stage.rounds, 0, extent.low, extent.high))
+def read_history(stage: Stage, log: MessageLog) -> History:
+    """Return the whole rounds log of a stage."""
+    bounds = log.offset_bounds(stage.rounds)[0]
+    return History.read(log.fetch(stage.rounds, 0, bounds.low, bounds.high))
 
 
-def cut_before(messages: Iterable[Message], order: tuple[int, int]) -> int | None:
-    """The offset before which a rounds log is not needed for the rounds after `order`; None if nothing can be cut.
+def truncation_point(messages: Iterable[Message], round_id: tuple[int, int]) -> int | None:
+    """Return the offset before which a rounds log is not needed for rounds after `round_id`; None if there is none.
 
-    It is where all contents were written again, before a round that is not after `order`.
+    It is where all broadcast values were logged again, before a round that is not after `round_id`.
     """
-    found: int | None = None
-    begun: int | None = None  # where the lines began that belong to the next round
+    truncation_offset: int | None = None
+    line_start: int | None = None  # offset of the first line that belongs to the next round
     for message in messages:
-        begun = message.offset if begun is None else begun
+        line_start = message.offset if line_start is None else line_start
         line = read_line(message)
-        if not isinstance(line, Plan):
+        if not isinstance(line, RoundPlan):
             continue
-        if line.order > order:
+        if line.round_id > round_id:
             break
-        if line.number and line.number % CONTENTS_EVERY == 0:
-            found = begun
-        begun = None
-    return found
+        if line.number and line.number % BROADCAST_INTERVAL == 0:
+            truncation_offset = line_start
+        line_start = None
+    return truncation_offset
 
 
-def newest_complete(stage: Stage, history: History) -> Plan | None:
-    """The newest round after which every unit's state is there, of the newest incarnation."""
+def newest_complete(stage: Stage, history: History) -> RoundPlan | None:
+    """Return the newest round of the newest incarnation after which every unit's state exists."""
     last = history.last
-    for order in sorted(history.plans, reverse=True):
-        plan = history.plans[order]
+    for round_id in sorted(history.plans, reverse=True):
+        plan = history.plans[round_id]
         if last is None or plan.incarnation < last.incarnation:
             break
-        if all(stage.versions(unit).whole(*order) for unit in plan.ranges):
+        if all(stage.state_store(unit).is_complete(*round_id) for unit in plan.ranges):
             return plan
     return None

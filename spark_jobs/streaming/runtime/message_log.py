@@ -1,4 +1,4 @@
-"""What the unit log asks of the log that lies below it: Kafka, or in tests a few lists."""
+"""The interface of the log that the runtime reads and writes: Kafka, or in-memory lists in tests."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from springline.spark_jobs.streaming.runtime.rounds import Extent
+from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.step import Message
 
-Order = tuple[int, int]  # incarnation and round: what comes later is greater
-Place = tuple[str, int, int]  # where somebody publishes: a topic, a unit of it, and the sender's number in stamps there
+RoundId = tuple[int, int]  # incarnation and round; later rounds compare greater
+WriterPosition = tuple[
+    str, int, int
+]  # where a writer publishes: a topic, its unit, and the sender's number in stamps there
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """A message to be sent: the unit of a topic that it is for, its bytes, its headers."""
+class OutgoingRecord:
+    """A message to be sent: topic and unit, its bytes, its headers."""
 
     topic: str
     unit: int
@@ -25,58 +27,62 @@ class Letter:
 
 
 class Appender(Protocol):
-    """The one writer of a log of one unit; whoever opens it later fences this one off."""
+    """The single writer of a log of one unit; opening the log again fences this one."""
 
     def append(self, values: Sequence[bytes]) -> int:
-        """Append all or none; the offset of the last.
+        """Append all values or none, and return the offset of the last.
 
-        Raises `FencedError` where somebody else has opened the log since.
+        Raises `FencedError` if another writer has opened the log since.
         """
 
 
-class Sending(Protocol):
-    """Messages on their way to units."""
+class RecordSender(Protocol):
+    """Sends messages to units."""
 
-    def send(self, letter: Letter) -> None:
-        """Send a message; it has arrived when the context that gave this ends."""
+    def send(self, record: OutgoingRecord) -> None:
+        """Send a message; its delivery is guaranteed once the context of `MessageLog.record_sender` ends."""
 
 
-class Log(Protocol):
-    """Topics of units; offsets ascend and may have gaps."""
+class MessageLog(Protocol):
+    """Topics with one log per unit; offsets ascend and may have gaps."""
 
-    def extents(self, topic: str) -> Mapping[int, Extent]:
-        """What each unit of a topic holds; raises `UnknownTopicError`, `LogUnavailableError`."""
+    def offset_bounds(self, topic: str) -> Mapping[int, OffsetBounds]:
+        """Return the offsets that each unit of a topic holds; raises `UnknownTopicError`, `LogUnavailableError`."""
 
     def ids(self, *topics: str) -> Mapping[str, str]:
-        """The ids of topics by their names, of a sum those of all of its topics: one that is made anew has another.
+        """Return the ids of topics by name; of a topic union, those of all its topics. A recreated topic has a new id.
 
-        Raises as `extents` does.
+        Raises as `offset_bounds` does.
         """
 
-    def offsets_at(self, topic: str, seconds: float) -> Mapping[int, int]:
-        """In each unit, the first message that was appended then (in seconds since 1970) or later, or behind the last.
+    def offsets_for_time(self, topic: str, seconds: float) -> Mapping[int, int]:
+        """Return per unit the offset of the first message appended at `seconds` (since 1970) or later, else the end
+        offset.
 
-        Raises as `extents` does.
+        Raises as `offset_bounds` does.
         """
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
-        """The messages at offsets [start, to); raises `MessagesLostError`, `LogUnavailableError`."""
+        """Yield the messages at offsets [start, to); raises `MessagesLostError`, `LogUnavailableError`."""
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
-        """The messages from offset `start` on that are there, or the first that come within so many seconds.
+        """Return the available messages from offset `start` on, or wait up to `seconds` for the first.
 
-        Raises as `fetch` does, except that messages may be long in coming.
+        Raises as `fetch` does, except that a long wait for messages is no error.
         """
 
-    def sending(self) -> AbstractContextManager[Sending]:
-        """Send messages in order; its end returns when all have arrived, or raises `LogUnavailableError`."""
+    def record_sender(self) -> AbstractContextManager[RecordSender]:
+        """Send messages in order; its end returns once all are delivered, or raises `LogUnavailableError`."""
 
-    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[Place]) -> None:
-        """Write what others read: all of a round or nothing, once, by whichever attempt comes first.
+    def publish(
+        self, writer: str, round_id: RoundId, records: Iterable[OutgoingRecord], positions: Sequence[WriterPosition]
+    ) -> None:
+        """Write the output of a round atomically and exactly once, from whichever attempt is first.
 
-        A round that is not later than the last one that `writer` has written to one of `places` is dropped. Each
-        letter's header tells the round and the sender, as `stamps.HEADER`: other senders may write to the same place.
+        A round that is not later than the last one that `writer` wrote to one of `positions` is dropped. The header
+        `stamps.HEADER` of each record contains the round and the sender, since other senders may write to the same
+        unit.
         """
 
     def appender(self, writer: str, topic: str) -> Appender:
-        """Open a log of one unit for writing, and fence off whoever had it open as `writer`."""
+        """Open a log of one unit for writing, and fence the previous writer with the same name `writer`."""

@@ -1,4 +1,4 @@
-"""What a unit tells of itself after a round: a small file beside its state, for whoever watches."""
+"""The report of a unit after a round: a small file beside its state, for the heartbeat and monitoring."""
 
 from __future__ import annotations
 
@@ -16,59 +16,60 @@ _FILE = "report.json"
 
 @dataclass(frozen=True)
 class Flow:
-    """What a unit has counted of its messages since the job began, for back-pressure.
+    """What a unit has counted of its messages since the first start of the job, for back-pressure.
 
-    `read`: bytes of those that it has taken; `sent`: bytes that it has sent, by topic and unit as `topic[unit]`;
-    `busy`: seconds that its rounds with messages took.
+    `read_bytes`: bytes of the messages that it has accepted; `sent_bytes`: bytes that it has sent, by receiver as
+    `topic[unit]`; `busy_seconds`: duration of its rounds with messages.
     """
 
-    read: int = 0
-    sent: Mapping[str, int] = field(default_factory=dict)
-    busy: float = 0.0
+    read_bytes: int = 0
+    sent_bytes: Mapping[str, int] = field(default_factory=dict)
+    busy_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
-class Report:
-    """How a unit is: its newest round, all that it has counted since the job began, bytes of its state.
+class UnitReport:
+    """Status of a unit: its newest round, its counts since the first start of the job, the size of its state.
 
-    `behind` is how many messages the stage had not admitted yet, `newest` when the newest message that it has read was
-    appended (0: the round had none), `seconds` what the parts of the round took, `at` when it ended (both since 1970),
-    `gauges` what the step told, `cpu` the seconds of CPU that rounds of the unit took, with those of earlier reports.
-    `offset` is how far it has read, `flow` what it has taken and sent, `before` the same after the round before.
+    `lag` is how many messages the stage had not admitted yet, `newest_timestamp` when the newest message that it has
+    read was appended (0: the round had none), `seconds` the durations of the parts of the round, `ended_at` when it
+    ended (both times since 1970), `gauges` those of the step's output, `cpu` the cumulated CPU seconds of the unit's
+    rounds. `offset` is the next offset to read, `flow` what it has accepted and sent, `previous_flow` the same after
+    the previous round.
     """
 
     unit: int
     round: int
     counts: Mapping[str, int]
     state_bytes: int
-    behind: int
-    newest: float
+    lag: int
+    newest_timestamp: float
     seconds: Mapping[str, float] = field(default_factory=dict)
-    at: float = 0.0
+    ended_at: float = 0.0
     gauges: Mapping[str, Any] = field(default_factory=dict)
     cpu: float = 0.0
     offset: int = 0
     flow: Flow = field(default_factory=Flow)
-    before: Flow = field(default_factory=Flow)
+    previous_flow: Flow = field(default_factory=Flow)
 
     def write(self, folder: Path) -> None:
-        """Leave it in a unit's folder, in place of the one before."""
+        """Write the report to a unit's folder, replacing the previous one."""
         write_value(folder / _FILE, _REPORTS, self)
 
     @staticmethod
-    def read(folder: Path) -> Report | None:
-        """The newest one in a unit's folder; None before its first round here. Raises `DecodeError`."""
+    def read(folder: Path) -> UnitReport | None:
+        """Return the newest report in a unit's folder; None before its first round here. Raises `DecodeError`."""
         return read_value(folder / _FILE, _REPORTS)
 
 
-_REPORTS: Codec[Report] = Codec(
-    Report, 1, "the report of a unit", "remove the file, and what the unit has counted begins anew"
+_REPORTS: Codec[UnitReport] = Codec(
+    UnitReport, 1, "the report of a unit", "remove the file, and what the unit has counted begins anew"
 )
 
 
-def counted(reports: Iterable[Report]) -> Counter[str]:
-    """All that these units have counted since the job began."""
-    found: Counter[str] = Counter()
+def sum_counts(reports: Iterable[UnitReport]) -> Counter[str]:
+    """Return the summed counts of these units since the first start of the job."""
+    counts: Counter[str] = Counter()
     for report in reports:
-        found.update(report.counts)
-    return found
+        counts.update(report.counts)
+    return counts

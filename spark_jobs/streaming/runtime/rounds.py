@@ -1,4 +1,4 @@
-"""Rounds: what the planner decides once, for all units of a stage; Spark's offset, and a line of the rounds log."""
+"""Rounds: the planner's decision for all units of a stage; Spark's offset, and a line of the rounds log."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 from springline.spark_jobs.streaming.errors import MessagesLostError, TopicReplacedError
 
-TICK_SECONDS = 1.0  # between two rounds of a stage that gets no messages: time passes all the same
+TICK_SECONDS = 1.0  # interval of rounds in a stage without messages, so that their clock advances
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A round of a stage: the offsets [from, to) of every unit, empty ones too, the clock, and what versions hold.
+class RoundPlan:
+    """A round of a stage: the offset range [from, to) of every unit, including empty ones, the clock, and versions.
 
-    `versions` maps a name (queries, ring, table, settings, code) to the hash of its content. With `begins` it is where
-    an incarnation begins: each unit at the offset that it starts from, with the state of that number, which is empty
-    for number 0 and a savepoint's else. `behind` is how many offsets were there and not admitted,
-    `left` the units that they are of. Units that are `new` begin with this round, and have no state before it. `topics`
-    are the ids of the topics that the offsets are of, by name. `busy` is the clock of the newest round in which any
-    unit had messages, and `quiet`, of such a round, how many seconds the one before was earlier. `aside` are the
-    messages that a unit leaves out, by their offset with the reason: planned with none, it is what a unit decided.
+    `versions` maps a name (queries, ring, table, settings, code) to the hash of its content. With `starts_incarnation`,
+    it is the start of an incarnation: each unit begins at its start offset, with the state of that number, which is
+    empty for number 0 and a savepoint's otherwise. `lag` is the number of offsets that were available and not admitted,
+    `lagging_units` the units with such offsets. `new_units` begin with this round and have no state before it. `topics`
+    are the ids of the topics of the offsets, by name. `last_busy_clock` is the clock of the newest round in which any
+    unit had messages; `quiet_seconds` of such a round is the number of seconds since the one before. `poison` has, by
+    unit, the offsets of the messages that it skips, with the reason: empty when planned, and later decided by a unit.
     """
 
     incarnation: int
@@ -28,125 +28,132 @@ class Plan:
     clock: float
     ranges: Mapping[int, tuple[int, int]]
     versions: Mapping[str, str] = field(default_factory=dict)
-    begins: bool = False
-    behind: int = 0
-    left: tuple[int, ...] = ()
-    new: tuple[int, ...] = ()
+    starts_incarnation: bool = False
+    lag: int = 0
+    lagging_units: tuple[int, ...] = ()
+    new_units: tuple[int, ...] = ()
     topics: Mapping[str, str] = field(default_factory=dict)
-    busy: float = 0.0
-    quiet: float = 0.0
-    aside: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    last_busy_clock: float = 0.0
+    quiet_seconds: float = 0.0
+    poison: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
 
     @property
-    def order(self) -> tuple[int, int]:
-        """Incarnation and number: what comes later is greater."""
+    def round_id(self) -> tuple[int, int]:
+        """Incarnation and number; later rounds compare greater."""
         return (self.incarnation, self.number)
 
     @property
-    def before(self) -> tuple[int, int]:
-        """The order of the round before."""
+    def previous_round_id(self) -> tuple[int, int]:
+        """Incarnation and number of the previous round."""
         return (self.incarnation, self.number - 1)
 
     @property
     def messages(self) -> int:
-        """Offsets in all ranges; there may be fewer messages, since offsets have gaps."""
+        """Total length of all ranges; there may be fewer messages, since offsets have gaps."""
         return sum(to - start for start, to in self.ranges.values())
 
 
 @dataclass(frozen=True)
-class Aside:
-    """A line of the rounds log: which messages a unit leaves out in a round, by their offset with the reason.
+class PoisonMessages:
+    """A line of the rounds log: the messages that a unit skips in a round, as offsets with the reason.
 
-    The unit decides that once, when the round has failed too often: whoever runs the round again leaves out the same.
+    The unit decides it once, after the round has failed too often: every later attempt skips the same messages.
     """
 
-    order: tuple[int, int]
+    round_id: tuple[int, int]
     unit: int
     messages: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
-    """What a unit's log holds: offsets [low, high)."""
+class OffsetBounds:
+    """The offsets [low, high) that a unit's log holds."""
 
     low: int
     high: int
 
 
-def beginning(
+def initial_plan(
     starts: Mapping[int, int],
-    order: tuple[int, int] = (1, 0),
+    round_id: tuple[int, int] = (1, 0),
     clock: float = 0.0,
     topics: Mapping[str, str] | None = None,
-) -> Plan:
-    """Where an incarnation begins: each unit at an offset of these topics, with the state of that order."""
-    return Plan(*order, clock, {unit: (at, at) for unit, at in starts.items()}, begins=True, topics=topics or {})
+) -> RoundPlan:
+    """Return the start of an incarnation: each unit at an offset of these topics, with the state of that round id."""
+    return RoundPlan(
+        *round_id,
+        clock,
+        {unit: (offset, offset) for unit, offset in starts.items()},
+        starts_incarnation=True,
+        topics=topics or {},
+    )
 
 
-def check_topics(last: Plan, topics: Mapping[str, str]) -> None:
-    """Make sure that the offsets of `last` are of these topics, as they are now; raises `TopicReplacedError`."""
+def check_topics(last: RoundPlan, topics: Mapping[str, str]) -> None:
+    """Check that the offsets of `last` belong to the current topics; raises `TopicReplacedError`."""
     if last.topics and sorted(last.topics) != sorted(topics):
         before, now = (" and ".join(sorted(names)) for names in (last.topics, topics))
         raise TopicReplacedError(f"round {last.number} read the topic {before}, and {now} is to be read now")
-    for name, known in last.topics.items():
-        if topics[name] != known:
+    for name, topic_id in last.topics.items():
+        if topics[name] != topic_id:
             raise TopicReplacedError(
                 f"{name} was deleted and made anew after round {last.number}: the offsets of before are not offsets of "
                 "this topic"
             )
 
 
-def starts_of(extents: Mapping[int, Extent], *, latest: bool = False) -> dict[int, int]:
-    """The first message that each unit has, or behind the last."""
-    return {unit: (extent.high if latest else extent.low) for unit, extent in extents.items()}
+def start_offsets(offset_bounds: Mapping[int, OffsetBounds], *, latest: bool = False) -> dict[int, int]:
+    """Return for each unit the offset of its first message, or with `latest` its end offset."""
+    return {unit: (bounds.high if latest else bounds.low) for unit, bounds in offset_bounds.items()}
 
 
-def waiting(last: Plan, extents: Mapping[int, Extent]) -> dict[int, int]:
-    """How many offsets of each unit are there and not admitted yet."""
+def consumer_lag(last: RoundPlan, offset_bounds: Mapping[int, OffsetBounds]) -> dict[int, int]:
+    """Return for each unit the number of available offsets that are not admitted yet."""
     return {
-        unit: extent.high - (last.ranges[unit][1] if unit in last.ranges else extent.low)
-        for unit, extent in extents.items()
+        unit: bounds.high - (last.ranges[unit][1] if unit in last.ranges else bounds.low)
+        for unit, bounds in offset_bounds.items()
     }
 
 
 def next_round(
-    last: Plan,
-    extents: Mapping[int, Extent],
-    admitted: Mapping[int, int],
+    last: RoundPlan,
+    offset_bounds: Mapping[int, OffsetBounds],
+    max_messages: Mapping[int, int],
     now: float,
     versions: Mapping[str, str],
     *,
     log: str,
     topics: Mapping[str, str] | None = None,
-) -> Plan | None:
-    """The round after `last`, or None while there is nothing to do and the clock has not moved on by a tick.
+) -> RoundPlan | None:
+    """Return the round after `last`, or None while there is nothing to process and less than a tick has passed.
 
-    `admitted` bounds the messages of each unit; one that is not in it takes all. A unit that is new begins with the
-    first message that it has. Raises `MessagesLostError`, naming `log`, where a unit would have to read what has been
-    deleted, or was truncated; `TopicReplacedError` where `topics` tells of another one than the last round read.
+    `max_messages` limits the messages of each unit; a unit that is not in it takes all. A new unit begins with its
+    first available message. Raises `MessagesLostError`, naming `log`, if the next offset of a unit was deleted or
+    truncated; `TopicReplacedError` if `topics` differ from those that the last round read.
     """
     check_topics(last, topics or {})
     ranges: dict[int, tuple[int, int]] = {}
-    for unit in sorted(extents):
-        extent = extents[unit]
-        start = last.ranges[unit][1] if unit in last.ranges else extent.low
-        if not extent.low <= start <= extent.high:
+    for unit in sorted(offset_bounds):
+        bounds = offset_bounds[unit]
+        start = last.ranges[unit][1] if unit in last.ranges else bounds.low
+        if not bounds.low <= start <= bounds.high:
             raise MessagesLostError(
                 f"{log}[{unit}]: round {last.number + 1} goes on at offset {start}, and the log holds "
-                f"{extent.low} to {extent.high}"
+                f"{bounds.low} to {bounds.high}"
             )
-        ranges[unit] = (start, min(extent.high, start + max(admitted.get(unit, extent.high), 0)))
-    if gone := sorted(set(last.ranges) - set(extents)):
-        raise MessagesLostError(f"{log}: the units {gone} are not there any more")
+        ranges[unit] = (start, min(bounds.high, start + max(max_messages.get(unit, bounds.high), 0)))
+    if missing := sorted(set(last.ranges) - set(offset_bounds)):
+        raise MessagesLostError(f"{log}: the units {missing} are not there any more")
     clock = max(last.clock, now)
-    left = {unit: extent.high - ranges[unit][1] for unit, extent in sorted(extents.items())}
-    behind = sum(left.values())
-    units = tuple(unit for unit, many in left.items() if many)
-    comes = any(to > start for start, to in ranges.values())
-    plan = Plan(
-        last.incarnation, last.number + 1, clock, ranges, dict(versions), behind=behind, left=units,
-        new=tuple(sorted(set(ranges) - set(last.ranges))), topics=topics or {},
-        busy=clock if comes else last.busy, quiet=clock - last.busy if comes else 0.0,
+    lag_by_unit = {unit: extent.high - ranges[unit][1] for unit, extent in sorted(offset_bounds.items())}
+    lag = sum(lag_by_unit.values())
+    lagging_units = tuple(unit for unit, count in lag_by_unit.items() if count)
+    has_messages = any(to > start for start, to in ranges.values())
+    plan = RoundPlan(
+        last.incarnation, last.number + 1, clock, ranges, dict(versions), lag=lag, lagging_units=lagging_units,
+        new_units=tuple(sorted(set(ranges) - set(last.ranges))), topics=topics or {},
+        last_busy_clock=clock if has_messages else last.last_busy_clock,
+        quiet_seconds=clock - last.last_busy_clock if has_messages else 0.0,
     )  # fmt: skip
-    idle = not plan.messages and dict(versions) == dict(last.versions) and clock < last.clock + TICK_SECONDS
-    return None if idle else plan
+    is_idle = not plan.messages and dict(versions) == dict(last.versions) and clock < last.clock + TICK_SECONDS
+    return None if is_idle else plan

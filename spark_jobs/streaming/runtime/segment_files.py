@@ -1,9 +1,9 @@
-"""The files of a unit's runs: in memory beside its versions, or on disk and linked to from there.
+"""The files of a unit's runs: in memory beside its versions, or on disk and linked from there.
 
     FOLDER/<round>-<name>-<hash>.arrow    one run, or a link to it; the hash (xxh3, 128 bits) is of its content
 
-Whoever reads need not know where a run lies. Large runs are written to disk, and all of them while memory is scarce; a
-place that is full sends them to the other one.
+Readers need not know where a run is stored. Large runs are written to disk, and all runs while memory is scarce; if one
+place is full, the other is used.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import pyarrow as pa
 import xxhash
 
 from springline.spark_jobs.streaming.errors import CorruptStateError, DiskFullError, MissingStateError
-from springline.spark_jobs.streaming.runtime.atomic_files import half_in, remove_halves
+from springline.spark_jobs.streaming.runtime.atomic_files import atomic_file, remove_temporary_files
 
-_SPARE = 1 / 16  # of the file system that memory is: left for small files, which have no other place
-_MAPPED_BYTES = 1 << 20  # of a run that is looked at in its file from then on, so that it is in memory once
+_RESERVED_SHARE = 1 / 16  # of the memory file system: reserved for small files, which cannot be spilled
+_MAPPED_BYTES = 1 << 20  # of a run that is memory-mapped after writing, so that it is in memory once
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SegmentFile:
     """One run of a version: its file, its rows, the bytes of the file."""
 
     file: str
@@ -34,22 +34,22 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Spill:
-    """The folder on disk for runs of one unit, and of how many bytes a run is that lies there in any case."""
+class SpillFolder:
+    """The folder on disk for runs of one unit, and the size in bytes from which runs are always stored there."""
 
     folder: Path
-    bytes: int
+    min_bytes: int
 
 
-class RunFiles:
-    """The runs in `folder`, in memory, and where `spill` says, on disk."""
+class SegmentFiles:
+    """The runs in `folder`, in memory, or on disk according to `spill`."""
 
-    def __init__(self, folder: Path, spill: Spill | None = None) -> None:
+    def __init__(self, folder: Path, spill: SpillFolder | None = None) -> None:
         self.folder = folder
         self._spill = spill
 
-    def open(self, run: Run) -> pa.RecordBatch:
-        """A run, mapped and not read; raises `MissingStateError`, or `CorruptStateError` where it is not whole."""
+    def open(self, run: SegmentFile) -> pa.RecordBatch:
+        """Memory-map a run; raises `MissingStateError`, or `CorruptStateError` if it is incomplete."""
         path = self.folder / run.file
         try:
             if path.stat().st_size != run.bytes:
@@ -61,92 +61,92 @@ class RunFiles:
         except pa.ArrowInvalid as error:
             raise CorruptStateError(f"{path}: not an Arrow file: {error}") from error
 
-    def has(self, run: Run) -> bool:
-        """Whether it is there in its whole length."""
+    def has(self, run: SegmentFile) -> bool:
+        """Return whether the file of a run exists with its full length."""
         try:
             return (self.folder / run.file).stat().st_size == run.bytes
         except FileNotFoundError:
             return False
 
     def read(self, file: str) -> bytes:
-        """All bytes of a run; raises FileNotFoundError."""
+        """Return all bytes of a run; raises FileNotFoundError."""
         return (self.folder / file).read_bytes()
 
-    def write(self, number: int, name: str, batch: pa.RecordBatch) -> tuple[Run, pa.RecordBatch]:
-        """Write a run of round `number`: it, and the batch to go on with.
+    def write(self, number: int, name: str, batch: pa.RecordBatch) -> tuple[SegmentFile, pa.RecordBatch]:
+        """Write a run of round `number`; returns it, and the batch to use from now on, memory-mapped if it is large.
 
-        Raises `DiskFullError` where no place has any.
+        Raises `DiskFullError` if no place has enough space.
         """
 
-        def write(half: Path) -> str:
-            with pa.OSFile(str(half), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        def write(temporary: Path) -> str:
+            with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
                 writer.write_batch(batch)
-            with pa.memory_map(str(half)) as written:
+            with pa.memory_map(str(temporary)) as written:
                 return f"{number}-{name}-{xxhash.xxh3_128_hexdigest(written.read_buffer())}.arrow"
 
-        file = self._placed(batch.nbytes, write)
-        run = Run(file, batch.num_rows, (self.folder / file).stat().st_size)
+        file = self._write_file(batch.nbytes, write)
+        run = SegmentFile(file, batch.num_rows, (self.folder / file).stat().st_size)
         return run, self.open(run) if run.bytes >= _MAPPED_BYTES else batch
 
     def put(self, file: str, content: bytes) -> None:
-        """Write the bytes of a run that is not there; raises as `write` does."""
+        """Write the bytes of a run if it does not exist; raises as `write` does."""
 
-        def write(half: Path) -> str:
-            half.write_bytes(content)
+        def write(temporary: Path) -> str:
+            temporary.write_bytes(content)
             return file
 
         if not (self.folder / file).exists():
-            self._placed(len(content), write)
+            self._write_file(len(content), write)
 
-    def prune(self, named: Collection[str], before: float) -> None:
-        """Remove the runs of rounds before `before` that are not named; one that is being written has no name yet."""
+    def prune(self, referenced: Collection[str], before: float) -> None:
+        """Remove the runs of rounds before `before` that are not in `referenced`, except temporary files."""
         for folder in self._folders:
             for path in folder.glob("*.arrow"):
-                if path.name not in named and int(path.name.partition("-")[0]) < before:
+                if path.name not in referenced and int(path.name.partition("-")[0]) < before:
                     if path.is_symlink():
                         path.readlink().unlink(missing_ok=True)
                     path.unlink(missing_ok=True)
 
-    def tidy(self, named: Collection[str]) -> None:
-        """Remove all that is not named, half files too; nobody may write here."""
+    def vacuum(self, referenced: Collection[str]) -> None:
+        """Remove all files that are not in `referenced`, and temporary files; no process may be writing here."""
         for folder in self._folders:
-            remove_halves(folder)
-        self.prune(named, math.inf)
+            remove_temporary_files(folder)
+        self.prune(referenced, math.inf)
 
     @property
     def _folders(self) -> tuple[Path, ...]:
         return (self.folder, *([self._spill.folder] if self._spill else ()))
 
-    def _placed(self, size: int, write: Callable[[Path], str]) -> str:
-        """The name of a file of about so many bytes, which `write` writes and names, in the first place with room."""
-        full = []
-        for folder in self._places(size):
+    def _write_file(self, size: int, write: Callable[[Path], str]) -> str:
+        """Write a file of about `size` bytes with `write`, in the first folder with enough space; returns its name."""
+        errors = []
+        for folder in self._candidate_folders(size):
             folder.mkdir(parents=True, exist_ok=True)
             try:
-                with half_in(folder) as half:
-                    file = write(half)
+                with atomic_file(folder) as temporary:
+                    file = write(temporary)
                     if not (self.folder / file).exists():
-                        half.replace(folder / file)
+                        temporary.replace(folder / file)
                         self._link(folder / file)
                     return file
             except DiskFullError as error:
-                full.append(str(error))
-        raise DiskFullError(f"no room for a run of {size:,} bytes of a unit's state: {'; '.join(full)}")
+                errors.append(str(error))
+        raise DiskFullError(f"no room for a run of {size:,} bytes of a unit's state: {'; '.join(errors)}")
 
-    def _places(self, size: int) -> tuple[Path, ...]:
-        """Where to try, the better place first."""
+    def _candidate_folders(self, size: int) -> tuple[Path, ...]:
+        """Return the folders to try, the preferred one first."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._spill is None:
             return (self.folder,)
         memory = os.statvfs(self.folder)
-        left = memory.f_bavail * memory.f_frsize - size
-        if size >= self._spill.bytes or left < memory.f_blocks * memory.f_frsize * _SPARE:
+        free_bytes = memory.f_bavail * memory.f_frsize - size
+        if size >= self._spill.min_bytes or free_bytes < memory.f_blocks * memory.f_frsize * _RESERVED_SHARE:
             return (self._spill.folder, self.folder)
         return (self.folder, self._spill.folder)
 
     def _link(self, path: Path) -> None:
-        """Let a file that lies elsewhere be found."""
+        """Link to a file that is stored in another folder."""
         if path.parent != self.folder:
-            with half_in(self.folder) as half:
-                half.symlink_to(path.absolute())
-                half.replace(self.folder / path.name)
+            with atomic_file(self.folder) as temporary:
+                temporary.symlink_to(path.absolute())
+                temporary.replace(self.folder / path.name)

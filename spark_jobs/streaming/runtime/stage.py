@@ -1,7 +1,7 @@
-"""A stage: which step runs on the units of which topic, where its output goes, where its state lies.
+"""A stage: the step that it runs, the topic that it reads, the topics that it writes, and the folder of its state.
 
-`StageSpec` is what a job declares of one. `place_stages` makes of it a `Stage`, which a planner and workers run: the
-job's id, the folders of its states and the units of the topics that it sends to follow from the job and the settings.
+A job declares a `StageSpec`. `place_stages` turns it into a `Stage`, which the planner and workers run: it adds the
+job's name, the state folders and the units of downstream topics, from the job and the settings.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import InvalidJobError, MessagesLostError, UnknownStepError
-from springline.spark_jobs.streaming.runtime.report import Report
-from springline.spark_jobs.streaming.runtime.segment_files import Spill
-from springline.spark_jobs.streaming.runtime.stamps import PLACE
-from springline.spark_jobs.streaming.runtime.state_store import Versions
+from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.segment_files import SpillFolder
+from springline.spark_jobs.streaming.runtime.stamps import MAX_STAGE_UNITS
+from springline.spark_jobs.streaming.runtime.state_store import StateStore
 from springline.spark_jobs.streaming.runtime.step import Step
 
 COMMAND = "springline stream"
@@ -29,29 +29,30 @@ class StageSpec:
     """A stage as a job declares it.
 
     Args:
-        name: What it is called within its job, such as `map`.
-        step: What makes its step, by import path: `package.module:factory`, called with `arguments`. Executors of
-            Spark import it, so it has to be installed there.
-        topic: What it reads.
-        units: How many units that topic has; each has a state of its own.
-        arguments: Of the step's factory; plain values, as JSON has them.
-        stamped: The topic is written by stages upstream in the same job.
-        own: The topic is written by what a stage of the same job tells.
-        asked: The topic is written by clients, for this job alone.
+        name: Name within its job, such as `map`.
+        step: Import path of the step's factory, `package.module:factory`; it is called with `arguments`. Spark's
+            executors import it, so it must be installed there.
+        topic: The topic that it reads.
+        units: Number of units of that topic; each has its own state.
+        arguments: Arguments of the step's factory; JSON values.
+        stamped: The topic is written by upstream stages of the same job.
+        reads_feedback: The topic is the feedback of a stage of the same job.
+        written_by_clients: The topic is written by clients, for this job alone.
         downstream: The topic of the next stage, which reads it `stamped`; empty: none.
         acks: The topic of the ackers, which read it `stamped`; empty: none.
-        told: The topic in which it tells what it has to tell; empty: none.
-        results: The topic of results, which others read; empty: none.
-        dead: The topic of messages that could not be used; empty: none.
-        admitted: Messages of a unit in a round, at most.
-        place: Another number for each of the stages that write to the same topic.
-        pace: Seconds between the beginnings of two rounds, at least.
-        contents: Files in the job's folder that its rounds name, by the name that its step knows them by.
-        holds: Files in the job's folder; while one of them is there, nothing is planned.
-        apart: Whether it runs in a second Spark application.
+        feedback: The topic of its feedback within the job; empty: none.
+        results: The topic of results, for external readers; empty: none.
+        dead_letters: The dead-letter topic; empty: none.
+        max_messages_per_round: Maximum number of messages of a unit in a round.
+        sender_index: A number that differs among the stages that write to the same topic.
+        min_round_interval: Minimum seconds between the starts of two rounds.
+        broadcast_files: Files in the job's folder whose contents are broadcast with rounds, by the name that the step
+            uses for them.
+        hold_files: Files in the job's folder; while one of them exists, no round is planned.
+        in_second_application: Whether it runs in a second Spark application.
 
     Example:
-        >>> StageSpec("count", "package.module:Count", "words", units=2, stamped=True, results="counts").inside
+        >>> StageSpec("count", "package.module:Count", "words", units=2, stamped=True, results="counts").reads_own_job
         True
     """
 
@@ -61,48 +62,48 @@ class StageSpec:
     units: int = 1
     arguments: Mapping[str, Any] = field(default_factory=dict)
     stamped: bool = False
-    own: bool = False
-    asked: bool = False
+    reads_feedback: bool = False
+    written_by_clients: bool = False
     downstream: str = ""
     acks: str = ""
-    told: str = ""
+    feedback: str = ""
     results: str = ""
-    dead: str = ""
-    admitted: int = 1_000
-    place: int = 0
-    pace: float = 0.0
-    contents: Mapping[str, str] = field(default_factory=dict)
-    holds: Sequence[str] = ()
-    apart: bool = False
+    dead_letters: str = ""
+    max_messages_per_round: int = 1_000
+    sender_index: int = 0
+    min_round_interval: float = 0.0
+    broadcast_files: Mapping[str, str] = field(default_factory=dict)
+    hold_files: Sequence[str] = ()
+    in_second_application: bool = False
 
     @property
-    def inside(self) -> bool:
-        """Whether what it reads is written by stages of the same job."""
-        return self.stamped or self.own
+    def reads_own_job(self) -> bool:
+        """Whether its topic is written by stages of the same job."""
+        return self.stamped or self.reads_feedback
 
     @property
     def module(self) -> str:
-        """The module that makes its step; executors import it before they fork their workers."""
+        """The module of its step; executors import it before they fork their workers."""
         return self.step.partition(":")[0]
 
     @property
-    def offsets_of(self) -> tuple[str, ...]:
-        """The topics whose offsets it remembers: what it reads, and what it tells and reads again."""
-        return (self.topic, *([self.told] if self.told else []))
+    def consumed_topics(self) -> tuple[str, ...]:
+        """The topics whose offsets it records: the topic that it reads, and its feedback topic."""
+        return (self.topic, *([self.feedback] if self.feedback else []))
 
     def sender(self, unit: int) -> int:
-        """The number that a unit has in stamps: another one than any unit of any stage that writes to its topics."""
-        return self.place * PLACE + unit
+        """Return the sender number of a unit in stamps, unique among all units that write to the same topics."""
+        return self.sender_index * MAX_STAGE_UNITS + unit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage(StageSpec):
-    """A stage of a job where it runs: what the job declares of it, and what follows.
+    """A stage of a job ready to run: its declaration, and what follows from the job and the settings.
 
     `state` is the folder of the job's states, `spill` the one on disk (empty: none) for runs of at least `spill_bytes`.
-    `outlets` are the topics of the stages downstream, with their units. A round that has failed `tries` times for the
-    same cause in a unit goes on without the messages that it fails with, if there is a topic for `dead` ones; 0: it is
-    tried for ever.
+    `outlets` are the topics of the stages downstream, with their number of units. After a round has failed
+    `max_attempts` times for the same cause in a unit, it continues without the messages that make it fail, if there is
+    a topic for `dead_letters`; 0: it is retried forever.
     """
 
     job: str
@@ -110,56 +111,58 @@ class Stage(StageSpec):
     outlets: Mapping[str, int] = field(default_factory=dict)
     spill: str = ""
     spill_bytes: int = 0
-    tries: int = 3
+    max_attempts: int = 3
 
     @property
     def id(self) -> str:
-        """The stage's name among all jobs'."""
+        """The stage's name, unique among all jobs."""
         return f"{self.job}.{self.name}"
 
     @property
     def rounds(self) -> str:
-        """The topic of its rounds."""
+        """The topic of its rounds log."""
         return rounds_topic(self.job, self.name)
 
     def folder(self, unit: int) -> Path:
-        """Where the versions of a unit's state lie."""
+        """Return the folder of the versions of a unit's state."""
         return Path(self.state) / self.name / str(unit)
 
-    def versions(self, unit: int) -> Versions:
-        """The versions of a unit's state."""
-        spill = Spill(Path(self.spill) / self.job / self.name / str(unit), self.spill_bytes) if self.spill else None
-        return Versions(self.folder(unit), spill)
+    def state_store(self, unit: int) -> StateStore:
+        """Return the store of the versions of a unit's state."""
+        spill = (
+            SpillFolder(Path(self.spill) / self.job / self.name / str(unit), self.spill_bytes) if self.spill else None
+        )
+        return StateStore(self.folder(unit), spill)
 
     @property
     def checkpoint(self) -> Path:
-        """Where Spark keeps its own log of rounds: in memory too, since the rounds log tells what is lost with it."""
+        """Folder of Spark's own log of rounds, in memory too, since the rounds log makes up for its loss."""
         return Path(self.state) / "checkpoints" / self.name
 
     @contextmanager
-    def telling_what_helps(self) -> Iterator[None]:
-        """While inside, an error of messages that are gone tells also what can be done about it."""
+    def with_remedy(self) -> Iterator[None]:
+        """While inside, add possible remedies to the message of a `MessagesLostError`."""
         try:
             yield
-        except MessagesLostError as gone:
-            raise type(gone)(
-                f"{gone}; `{COMMAND} rewind {self.job}` lets the job go on with what is there, "
+        except MessagesLostError as error:
+            raise type(error)(
+                f"{error}; `{COMMAND} rewind {self.job}` lets the job go on with what is there, "
                 f"`{COMMAND} reset {self.job}` lets it begin anew without what it has told"
-            ) from gone
+            ) from error
 
     def make_step(self) -> Step:
-        """The step, ready to run; raises `UnknownStepError` where its import path leads nowhere."""
+        """Return the step, ready to run; raises `UnknownStepError` if its import path cannot be resolved."""
         module, separator, factory = self.step.partition(":")
         if not (module and separator and factory):
             raise UnknownStepError(f"{self.id}: its step is {self.step!r}; write package.module:factory")
         try:
-            found = importlib.import_module(module)
+            imported = importlib.import_module(module)
         except ImportError as error:
             raise UnknownStepError(
                 f"{self.id}: its step {self.step!r} cannot be imported: {error}; install what brings it where Spark's "
                 "executors run"
             ) from error
-        make = getattr(found, factory, None)
+        make = getattr(imported, factory, None)
         if not callable(make):
             raise UnknownStepError(
                 f"{self.id}: its step is {self.step!r}, and the module {module} has no {factory} to call"
@@ -167,18 +170,18 @@ class Stage(StageSpec):
         step: Step = make(**self.arguments)
         return step
 
-    def reports(self) -> dict[int, Report]:
-        """The last report of each unit that has one."""
-        found = {unit: Report.read(self.folder(unit)) for unit in range(self.units)}
-        return {unit: report for unit, report in found.items() if report is not None}
+    def reports(self) -> dict[int, UnitReport]:
+        """Return the last report of each unit that has one."""
+        reports = {unit: UnitReport.read(self.folder(unit)) for unit in range(self.units)}
+        return {unit: report for unit, report in reports.items() if report is not None}
 
     def encode(self) -> str:
-        """As an option of a Spark query: one line, the same for the same stage."""
+        """Encode the stage as an option of a Spark query: one line, the same for the same stage."""
         return _STAGES.encode(self).decode()
 
     @staticmethod
     def decode(text: str) -> Stage:
-        """The inverse of `encode`; raises `DecodeError`."""
+        """Decode an option, the inverse of `encode`; raises `DecodeError`."""
         return _STAGES.decode(text.encode(), "the option of a Spark query")
 
 
@@ -188,7 +191,7 @@ _STAGES: Codec[Stage] = Codec(
 
 
 def rounds_topic(job: str, stage: str) -> str:
-    """The topic of the rounds of a stage."""
+    """Return the topic of the rounds log of a stage."""
     return f"{job}.{stage}.rounds"
 
 
@@ -197,27 +200,28 @@ def place_stages(
     specs: Sequence[StageSpec],
     state: Path,
     *,
-    pace: float = 0.0,
+    min_round_interval: float = 0.0,
     spill: str = "",
     spill_bytes: int = 0,
-    tries: int = 3,
+    max_attempts: int = 3,
 ) -> tuple[Stage, ...]:
-    """The stages of a job where they run, from what it declares; states lie below `state`.
+    """Return the stages of a job, ready to run, from their declarations; states are stored below `state`.
 
-    Between two rounds of any stage are at least `pace` seconds; for the others see `Stage`. Raises `InvalidJobError`
-    where a stage sends to a topic that none of them reads.
+    `min_round_interval` is the minimum of seconds between two rounds of any stage; for the other arguments see `Stage`.
+    Raises `InvalidJobError` if a stage sends to a topic that none of them reads.
     """
     units = {spec.topic: spec.units for spec in specs}
     placed = []
     for spec in specs:
         sends_to = [topic for topic in (spec.downstream, spec.acks) if topic]
-        if odd := [topic for topic in sends_to if topic not in units]:
+        if unread := [topic for topic in sends_to if topic not in units]:
             raise InvalidJobError(
-                f"job {job!r}: its stage {spec.name!r} sends to {odd[0]!r}, which none of its stages reads"
+                f"job {job!r}: its stage {spec.name!r} sends to {unread[0]!r}, which none of its stages reads"
             )
         declared = {each.name: getattr(spec, each.name) for each in fields(StageSpec)}
         placed.append(Stage(
-            **{**declared, "pace": max(spec.pace, pace)}, job=job, state=str(state / job),
-            outlets={topic: units[topic] for topic in sends_to}, spill=spill, spill_bytes=spill_bytes, tries=tries,
+            **{**declared, "min_round_interval": max(spec.min_round_interval, min_round_interval)}, job=job,
+            state=str(state / job), outlets={topic: units[topic] for topic in sends_to},
+            spill=spill, spill_bytes=spill_bytes, max_attempts=max_attempts,
         ))  # fmt: skip
     return tuple(placed)

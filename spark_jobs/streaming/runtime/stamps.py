@@ -1,8 +1,8 @@
-"""Stamps: who sent a message, in which round, and which of that round's messages it is; and what a unit accepts.
+"""Stamps: the sender, round and sequence number of each message between stages, and the check of what a unit accepts.
 
-A round of a unit upstream is a sequence of buffers, numbered from 0, closed by an end marker in every unit
-downstream. Every attempt of a round sends the same messages again, from 0. A unit takes only the successor of what
-it took last from each unit upstream, so retries, zombies and replays change nothing.
+A round of a unit upstream is a sequence of buffers, numbered from 0, closed by an end marker in every unit downstream.
+Every attempt of a round sends the same messages again, from 0. A unit accepts from each unit upstream only the
+successor of the last accepted message, so duplicates from retries, zombies and replays are dropped.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import Any
 
 import msgspec
 
-from springline.persistence.model.codec import from_plain
+from springline.persistence.model.codec import from_json_value
 from springline.spark_jobs.streaming.errors import MissingStampError, StampGapError
-from springline.spark_jobs.streaming.runtime.step import Ended, Message
+from springline.spark_jobs.streaming.runtime.step import EndedRound, Message
 
 HEADER = "springline-stamp"
-PLACE = 4_096  # units of a stage, at most: the numbers of units of different stages in stamps are so far apart
-_FORM = struct.Struct("<BIIQIBQdQQQdI")
+MAX_STAGE_UNITS = 4_096  # units of a stage, at most: the sender numbers of different stages are this far apart
+_FORMAT = struct.Struct("<BIIQIBQdQQQdI")
 _VERSION = 5
-_END, _IDLE, _BEGINS = 1, 2, 4  # in its kind
+_END, _IDLE, _BEGINS = 1, 2, 4  # bits of the field `kind`
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """The end marker of a round: its buffers in this downstream unit, the watermark, all bytes sent so far.
+class EndMarker:
+    """The end marker of a round: its number of buffers in this downstream unit, the watermark, all bytes sent so far.
 
-    A unit that is `idle` holds nobody back, however far its watermark is. [start, to) are the offsets of its own log
-    that the round has read, `clock` is the round's, in seconds since 1970, `units` how many units of its stage had it.
+    An `idle` unit does not hold back the watermark downstream. [start, to) are the offsets of its own log that the
+    round has read, `clock` is the round's, in seconds since 1970, `units` how many units of its stage had the round.
     """
 
     count: int
@@ -46,62 +46,63 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Incarnation, unit upstream, round and place in it; `end` closes the round.
+    """The incarnation, sender, round and sequence number of a message; `end` closes the round.
 
-    With `begins`, it is the first round of a unit that came later than the others.
+    `is_first_round` marks the first round of a unit that was added later than the others.
     """
 
     incarnation: int
     unit: int
     round: int
     sequence: int
-    end: End | None = None
-    begins: bool = False
+    end: EndMarker | None = None
+    is_first_round: bool = False
 
     def encode(self) -> bytes:
-        """74 bytes for a message's header."""
-        end = self.end or End(0, None, 0)
+        """Encode the stamp as 74 bytes for a message's header."""
+        end = self.end or EndMarker(0, None, 0)
         watermark = math.nan if end.watermark is None else end.watermark
-        kind = (self.end is not None) * _END | end.idle * _IDLE | self.begins * _BEGINS
-        return _FORM.pack(
+        kind = (self.end is not None) * _END | end.idle * _IDLE | self.is_first_round * _BEGINS
+        return _FORMAT.pack(
             _VERSION, self.incarnation, self.unit, self.round, self.sequence,
             kind, end.count, watermark, end.sent_bytes, end.start, end.to, end.clock, end.units,
         )  # fmt: skip
 
     def header(self) -> dict[str, bytes]:
-        """As the header of a message."""
+        """Return the stamp as the headers of a message."""
         return {HEADER: self.encode()}
 
     @staticmethod
     def decode(content: bytes) -> Stamp:
-        """Read a header; raises `MissingStampError`."""
-        if len(content) != _FORM.size or content[0] != _VERSION:
+        """Decode a header; raises `MissingStampError`."""
+        if len(content) != _FORMAT.size or content[0] != _VERSION:
             raise MissingStampError(f"not a stamp: {len(content)} bytes that begin with {content[:4]!r}")
-        _, incarnation, unit, number, sequence, kind, count, watermark, sent, *more = _FORM.unpack(content)
+        _, incarnation, unit, number, sequence, kind, count, watermark, sent, *more = _FORMAT.unpack(content)
         end = None
         if kind & _END:
-            end = End(count, None if math.isnan(watermark) else watermark, sent, bool(kind & _IDLE), *more)
+            end = EndMarker(count, None if math.isnan(watermark) else watermark, sent, bool(kind & _IDLE), *more)
         return Stamp(incarnation, unit, number, sequence, end, bool(kind & _BEGINS))
 
 
 def stamp_of(message: Message) -> Stamp | None:
-    """The stamp of a message; None if it has none of ours."""
+    """Return the stamp of a message; None if it has no valid one."""
     try:
         return Stamp.decode(message.headers[HEADER])
     except (KeyError, MissingStampError):
         return None
 
 
-class Taken(msgspec.Struct, frozen=True, array_like=True):
-    """What was taken last from one unit upstream: the round, the next place in it, whether its end was seen.
+class UpstreamPosition(msgspec.Struct, frozen=True, array_like=True):
+    """Position after the last message accepted from one unit upstream: round, next sequence number, whether the round
+    ended.
 
-    The others are of the last end that was seen; a clock of 0 is not known. In a state's notes it is a list: there is
-    one for each unit upstream, in every version.
+    The other fields are those of the last end marker; a clock of 0 is unknown. In a state's notes it is encoded as a
+    list, since every version has one for each unit upstream.
     """
 
     round: int = 0
-    next: int = 0
-    ended: bool = True
+    next_sequence: int = 0
+    round_ended: bool = True
     watermark: float | None = None
     sent_bytes: int = 0
     idle: bool = False
@@ -109,121 +110,126 @@ class Taken(msgspec.Struct, frozen=True, array_like=True):
     units: int = 0
 
     @staticmethod
-    def before(stamp: Stamp) -> Taken:
-        """What was taken of a unit before its first message, which is `stamp`."""
-        return Taken(stamp.round - 1) if stamp.begins else Taken()
+    def before_first(stamp: Stamp) -> UpstreamPosition:
+        """Return the position before the first message of a unit, which is `stamp`."""
+        return UpstreamPosition(stamp.round - 1) if stamp.is_first_round else UpstreamPosition()
 
-    def follows(self, stamp: Stamp) -> bool:
-        """Whether `stamp` is the successor of what was taken last."""
-        return (stamp.round, stamp.sequence) == self._following
+    def is_followed_by(self, stamp: Stamp) -> bool:
+        """Return whether `stamp` is the successor of the last accepted message."""
+        return (stamp.round, stamp.sequence) == self._next_place
 
-    def skips(self, stamp: Stamp) -> bool:
-        """Whether `stamp` is a later one of the same round: of an attempt that has lost what was before it."""
-        number, sequence = self._following
+    def has_gap_before(self, stamp: Stamp) -> bool:
+        """Return whether `stamp` is a later one of the same round, whose attempt has lost a message before it."""
+        number, sequence = self._next_place
         return stamp.round == number and stamp.sequence > sequence
 
     @property
-    def _following(self) -> tuple[int, int]:
-        """Round and place of what comes next."""
-        return (self.round + 1, 0) if self.ended else (self.round, self.next)
+    def _next_place(self) -> tuple[int, int]:
+        """Round and sequence number of the next message."""
+        return (self.round + 1, 0) if self.round_ended else (self.round, self.next_sequence)
 
-    def knows(self, stamp: Stamp) -> bool:
-        """Whether `stamp` was taken already, by this attempt or another."""
+    def has_accepted(self, stamp: Stamp) -> bool:
+        """Return whether `stamp` was accepted before, from this attempt or another."""
         if stamp.round == self.round:
-            return self.ended or stamp.sequence < self.next
+            return self.round_ended or stamp.sequence < self.next_sequence
         return stamp.round < self.round
 
-    def after(self, stamp: Stamp) -> Taken:
-        """With `stamp` taken."""
+    def advance(self, stamp: Stamp) -> UpstreamPosition:
+        """Return the position after accepting `stamp`."""
         if stamp.end is None:
-            return msgspec.structs.replace(self, round=stamp.round, next=stamp.sequence + 1, ended=False)
+            return msgspec.structs.replace(self, round=stamp.round, next_sequence=stamp.sequence + 1, round_ended=False)
         end = stamp.end
         watermark = self.watermark if end.watermark is None else end.watermark
-        return Taken(stamp.round, stamp.sequence + 1, True, watermark, end.sent_bytes, end.idle, end.clock, end.units)
+        return UpstreamPosition(
+            stamp.round, stamp.sequence + 1, True, watermark, end.sent_bytes, end.idle, end.clock, end.units
+        )
 
 
-def taken_in(notes: Mapping[str, Any], where: str) -> dict[int, Taken]:
-    """What was taken of each unit upstream, as a version's notes tell it; raises `DecodeError`."""
-    return from_plain(dict[int, Taken], notes.get("taken", {}), f"{where}: what was taken")
+def upstream_positions(notes: Mapping[str, Any], where: str) -> dict[int, UpstreamPosition]:
+    """Return the position for each unit upstream, from the notes of a version; raises `DecodeError`."""
+    return from_json_value(dict[int, UpstreamPosition], notes.get("taken", {}), f"{where}: what was taken")
 
 
 @dataclass(frozen=True)
-class Accepted:
-    """What a unit takes of a range of its log, and how far it is with each unit upstream afterwards.
+class AcceptedMessages:
+    """What a unit accepts from a range of its log, and its position for each unit upstream afterwards.
 
-    `foreign` are the offsets of messages that no stage of ours has sent.
+    `foreign_offsets` are the offsets of messages without a valid stamp.
     """
 
     messages: tuple[Message, ...]
-    taken: Mapping[int, Taken]
-    dropped: int
-    ended: tuple[Ended, ...] = ()
-    foreign: tuple[int, ...] = ()
+    positions: Mapping[int, UpstreamPosition]
+    dropped_count: int
+    ended_rounds: tuple[EndedRound, ...] = ()
+    foreign_offsets: tuple[int, ...] = ()
 
     @property
     def watermarks(self) -> dict[int, float]:
-        """The watermark of each unit upstream that has told one."""
-        return {unit: taken.watermark for unit, taken in self.taken.items() if taken.watermark is not None}
+        """The watermark of each unit upstream that has sent one."""
+        return {unit: position.watermark for unit, position in self.positions.items() if position.watermark is not None}
 
     @property
-    def idle(self) -> frozenset[int]:
+    def idle_units(self) -> frozenset[int]:
         """The units upstream that are idle."""
-        return frozenset(unit for unit, taken in self.taken.items() if taken.idle)
+        return frozenset(unit for unit, position in self.positions.items() if position.idle)
 
     @property
-    def upstream(self) -> frozenset[int]:
-        """All units upstream, as far as one of them has told how many its stage has."""
-        units = {unit // PLACE * PLACE: 0 for unit in self.taken}
-        for unit, taken in self.taken.items():
-            units[unit // PLACE * PLACE] = max(units[unit // PLACE * PLACE], taken.units)
-        return frozenset(first + unit for first, many in units.items() for unit in range(many))
+    def upstream_units(self) -> frozenset[int]:
+        """All units upstream, as far as an end marker has reported the number of units of their stage."""
+        units = {unit // MAX_STAGE_UNITS * MAX_STAGE_UNITS: 0 for unit in self.positions}
+        for unit, position in self.positions.items():
+            units[unit // MAX_STAGE_UNITS * MAX_STAGE_UNITS] = max(
+                units[unit // MAX_STAGE_UNITS * MAX_STAGE_UNITS], position.units
+            )
+        return frozenset(first + unit for first, count in units.items() for unit in range(count))
 
     @property
     def clocks(self) -> dict[int, float]:
-        """The clock of the last round of each unit upstream that was taken to its end."""
-        return {unit: taken.clock for unit, taken in self.taken.items() if taken.clock}
+        """The clock of the last completed round of each unit upstream."""
+        return {unit: position.clock for unit, position in self.positions.items() if position.clock}
 
 
-def accept(messages: Iterable[Message], taken: Mapping[int, Taken], incarnation: int, *, log: str) -> Accepted:
-    """Keep the successors and drop what was taken before, or was undone by going back in time.
+def accept(
+    messages: Iterable[Message], positions: Mapping[int, UpstreamPosition], incarnation: int, *, log: str
+) -> AcceptedMessages:
+    """Accept the successors of the last accepted messages, and drop duplicates and messages of earlier incarnations.
 
-    What an earlier incarnation sent is dropped: it was taken before the savepoint that this one went back to, or is
-    undone. So is what an attempt has sent after something that was lost on the way: it has failed then, and another one
-    sends all of the round again. So is what has no stamp of ours. A unit upstream that is not in `taken` begins with
-    its round 1, or with one that says so. Raises `StampGapError`, naming `log`, where a later round comes and a message
-    is
-    missing: it will not come any more, since a round begins when all that the one before sent has arrived.
+    Messages of an earlier incarnation were accepted before the savepoint of the current one, or are undone. Messages of
+    an attempt after a lost message are dropped too: that attempt has failed, and another one sends the whole round
+    again. So are messages without a valid stamp. A unit upstream that is not in `positions` begins with its round 1, or
+    with a round marked as first. Raises `StampGapError`, naming `log`, if a later round follows and a message is
+    missing: it will not arrive any more, since a round begins only after all messages of the previous one have arrived.
     """
-    now = dict(taken)
-    kept = []
-    ended = []
-    foreign = []
-    dropped = 0
+    new_positions = dict(positions)
+    accepted = []
+    ended_rounds = []
+    foreign_offsets = []
+    dropped_count = 0
     for message in messages:
         stamp = stamp_of(message)
         if stamp is None:
-            foreign.append(message.offset)
+            foreign_offsets.append(message.offset)
             continue
-        last = now.get(stamp.unit) or Taken.before(stamp)
+        last = new_positions.get(stamp.unit) or UpstreamPosition.before_first(stamp)
         undone = stamp.incarnation < incarnation
-        if undone or (stamp.incarnation == incarnation and (last.knows(stamp) or last.skips(stamp))):
-            dropped += 1
+        if undone or (stamp.incarnation == incarnation and (last.has_accepted(stamp) or last.has_gap_before(stamp))):
+            dropped_count += 1
             continue
-        if stamp.incarnation > incarnation or not last.follows(stamp):
+        if stamp.incarnation > incarnation or not last.is_followed_by(stamp):
             raise StampGapError(
                 f"{log}, offset {message.offset}: unit {stamp.unit} upstream goes on with round {stamp.round}, message"
                 f" {stamp.sequence} (incarnation {stamp.incarnation}); taken so far: round {last.round}, "
-                f"{last.next} messages{'' if last.ended else ' and no end'} (incarnation {incarnation})"
+                f"{last.next_sequence} messages{'' if last.round_ended else ' and no end'} (incarnation {incarnation})"
             )
         if stamp.end is not None and stamp.end.count != stamp.sequence:
             raise StampGapError(
                 f"{log}, offset {message.offset}: round {stamp.round} of unit {stamp.unit} upstream ends after "
                 f"{stamp.sequence} messages and should have {stamp.end.count}"
             )
-        now[stamp.unit] = last.after(stamp)
+        new_positions[stamp.unit] = last.advance(stamp)
         if stamp.end is None:
-            kept.append(message)
+            accepted.append(message)
         else:
             end = stamp.end
-            ended.append(Ended(stamp.unit, stamp.round, end.start, end.to, end.watermark, end.units))
-    return Accepted(tuple(kept), now, dropped, tuple(ended), tuple(foreign))
+            ended_rounds.append(EndedRound(stamp.unit, stamp.round, end.start, end.to, end.watermark, end.units))
+    return AcceptedMessages(tuple(accepted), new_positions, dropped_count, tuple(ended_rounds), tuple(foreign_offsets))

@@ -1,11 +1,12 @@
-"""Versions of a unit's state: a manifest a round, naming immutable Arrow runs; the first manifest of a round wins.
+"""Versions of a unit's state: one manifest per round, which names immutable Arrow runs; the first manifest of a round
+wins.
 
     FOLDER/<incarnation>/<round>.json          its manifest: scalars, notes, and by name its runs
-    FOLDER/runs/…                              the runs (`run_files`)
+    FOLDER/runs/…                              the runs (`segment_files`)
 
-Files are written to a temporary name and renamed. A step is deterministic, so whoever runs a round again writes the
-same bytes under the same names: attempts, zombies and replays disturb nobody. A version that is missing is an error,
-never an empty state.
+Files are written to a temporary name and renamed. A step is deterministic, so running a round again writes the same
+bytes under the same names: retries, zombies and replays do no harm. A missing version is an error, never an empty
+state.
 """
 
 from __future__ import annotations
@@ -21,58 +22,58 @@ import xxhash
 from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import CorruptStateError, MissingStateError, NondeterminismError
-from springline.spark_jobs.streaming.runtime.atomic_files import half_in, remove_halves
-from springline.spark_jobs.streaming.runtime.segment_files import Run, RunFiles, Spill
+from springline.spark_jobs.streaming.runtime.atomic_files import atomic_file, remove_temporary_files
+from springline.spark_jobs.streaming.runtime.segment_files import SegmentFile, SegmentFiles, SpillFolder
 from springline.spark_jobs.streaming.runtime.step import State
 
-MANIFEST = "manifest.json"  # of a version that is kept elsewhere
+MANIFEST = "manifest.json"  # of a version that is stored elsewhere
 _RUNS = "runs"
 
 
 @dataclass(frozen=True, slots=True)
-class _Manifest:
-    """What the manifest of a version says; runs by name."""
+class _SnapshotManifest:
+    """The manifest of a version; runs by name."""
 
     scalars: dict[str, Any]
     notes: dict[str, Any]
-    runs: dict[str, tuple[Run, ...]]
+    runs: dict[str, tuple[SegmentFile, ...]]
 
     @property
-    def listed(self) -> tuple[Run, ...]:
+    def all_runs(self) -> tuple[SegmentFile, ...]:
         """All runs."""
         return tuple(run for runs in self.runs.values() for run in runs)
 
     @staticmethod
-    def read(content: bytes, where: str) -> _Manifest:
-        """What a file says; raises `CorruptStateError`, naming `where` it is."""
+    def read(content: bytes, where: str) -> _SnapshotManifest:
+        """Decode a manifest; raises `CorruptStateError`, which names `where`."""
         try:
             return _MANIFESTS.decode(content, where)
         except DecodeError as error:
             raise CorruptStateError(str(error)) from error
 
 
-_MANIFESTS: Codec[_Manifest] = Codec(  # sorted: a round that is run again writes the same bytes
-    _Manifest, 1, "the manifest of a version of a unit's state",
-    "run the job with the version that wrote it, or reset the job, which then begins anew", sorts=True,
+_MANIFESTS: Codec[_SnapshotManifest] = Codec(  # sorted, so that repeating a round writes the same bytes
+    _SnapshotManifest, 1, "the manifest of a version of a unit's state",
+    "run the job with the version that wrote it, or reset the job, which then begins anew", sort_keys=True,
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Version:
-    """The state of a unit after a round, and the files that it lies in; round 0 is the beginning, without files.
+class StateSnapshot:
+    """The state of a unit after a round, and its files; round 0 is the initial state, without files.
 
-    `notes` are what the unit log itself remembers beside the step's state, as JSON values.
+    `notes` are what the runtime records in addition to the step's state, as JSON values.
     """
 
     incarnation: int
     round: int
     state: State = field(default_factory=State)
-    runs: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
+    runs: Mapping[str, tuple[SegmentFile, ...]] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def order(self) -> tuple[int, int]:
-        """Incarnation and round: what comes later is greater."""
+    def round_id(self) -> tuple[int, int]:
+        """Incarnation and round; later rounds compare greater."""
         return (self.incarnation, self.round)
 
     @property
@@ -87,8 +88,8 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Packed:
-    """A version as bytes, to be kept elsewhere: its manifest, and its runs by file name."""
+class PackedSnapshot:
+    """A version as bytes, for storage elsewhere: its manifest, and its runs by file name."""
 
     manifest: bytes
     runs: Mapping[str, bytes]
@@ -96,134 +97,138 @@ class Packed:
     rows: int
 
     @staticmethod
-    def of(files: Mapping[str, bytes]) -> Packed:
-        """The inverse of `files`; raises `CorruptStateError`."""
-        told = _Manifest.read(files[MANIFEST], MANIFEST)
-        rows = sum(run.rows for run in told.listed)
-        return Packed(files[MANIFEST], {n: c for n, c in files.items() if n != MANIFEST}, told.notes, rows)
+    def unpack_files(files: Mapping[str, bytes]) -> PackedSnapshot:
+        """Build a packed version from files, the inverse of `files`; raises `CorruptStateError`."""
+        manifest = _SnapshotManifest.read(files[MANIFEST], MANIFEST)
+        rows = sum(run.rows for run in manifest.all_runs)
+        return PackedSnapshot(files[MANIFEST], {n: c for n, c in files.items() if n != MANIFEST}, manifest.notes, rows)
 
     @property
     def files(self) -> dict[str, bytes]:
-        """All of it, by file name."""
+        """All files, by name."""
         return {**self.runs, MANIFEST: self.manifest}
 
     @property
     def digest(self) -> str:
-        """The same for the same state: the names of runs hold the hashes of their content."""
+        """Digest of the state, equal for equal states, since the names of runs contain the hashes of their contents."""
         return xxhash.xxh3_128_hexdigest(self.manifest)
 
 
-class Versions:
-    """The versions of one unit's state in `folder`; `spill` says which runs lie on disk."""
+class StateStore:
+    """The versions of one unit's state in `folder`; `spill` determines which runs are on disk."""
 
-    def __init__(self, folder: Path, spill: Spill | None = None) -> None:
+    def __init__(self, folder: Path, spill: SpillFolder | None = None) -> None:
         self.folder = folder
-        self._runs = RunFiles(folder / _RUNS, spill)
+        self._runs = SegmentFiles(folder / _RUNS, spill)
 
-    def load(self, incarnation: int, number: int) -> Version:
-        """The version after round `number`.
+    def load(self, incarnation: int, number: int) -> StateSnapshot:
+        """Return the version after round `number`.
 
-        Raises `MissingStateError`, or `CorruptStateError` where a file is not whole.
+        Raises `MissingStateError`, or `CorruptStateError` if a file is incomplete.
         """
         if number == 0:
-            return Version(incarnation, 0)
-        told = self._manifest(incarnation, number)
-        batches = {name: tuple(self._runs.open(run) for run in listed) for name, listed in told.runs.items()}
-        return Version(incarnation, number, State(told.scalars, batches), told.runs, told.notes)
+            return StateSnapshot(incarnation, 0)
+        manifest = self._manifest(incarnation, number)
+        batches = {name: tuple(self._runs.open(run) for run in runs) for name, runs in manifest.runs.items()}
+        return StateSnapshot(incarnation, number, State(manifest.scalars, batches), manifest.runs, manifest.notes)
 
     def notes(self, incarnation: int, number: int) -> Mapping[str, Any] | None:
-        """The notes of the version after a round; None if there is no such version."""
+        """Return the notes of the version after a round; None if there is no such version."""
         try:
             return self._manifest(incarnation, number).notes
         except MissingStateError:
             return None
 
-    def whole(self, incarnation: int, number: int) -> bool:
-        """Whether the version after a round is there with all its runs."""
+    def is_complete(self, incarnation: int, number: int) -> bool:
+        """Return whether the version after a round exists with all its runs."""
         if number == 0:
             return True
         try:
-            told = self._manifest(incarnation, number)
+            manifest = self._manifest(incarnation, number)
         except MissingStateError:
             return False
-        return all(self._runs.has(run) for run in told.listed)
+        return all(self._runs.has(run) for run in manifest.all_runs)
 
-    def written(self, incarnation: int, number: int) -> bool:
-        """Whether the version after a round was written; whether it is whole is another question."""
+    def is_written(self, incarnation: int, number: int) -> bool:
+        """Return whether the manifest of the version after a round exists, without checking its runs."""
         return number == 0 or self._path(incarnation, number).exists()
 
     def save(
-        self, before: Version, state: State, order: tuple[int, int], notes: Mapping[str, Any] | None = None
-    ) -> Version:
-        """Write the version after the round `order`, which follows `before`; runs that are kept are not written again.
+        self, previous: StateSnapshot, state: State, round_id: tuple[int, int], notes: Mapping[str, Any] | None = None
+    ) -> StateSnapshot:
+        """Write the version after the round `round_id`, which follows `previous`; unchanged runs are not written again.
 
-        The state of what it returns has large runs as they lie in their files. Raises `NondeterminismError` if this
-        round was written already and came out otherwise, `DiskFullError` where there is none.
+        The returned snapshot has large runs memory-mapped. Raises `NondeterminismError` if this round was already
+        written with a different result, `DiskFullError` if there is no space.
         """
-        incarnation, number = order
-        kept = {
+        incarnation, number = round_id
+        reusable = {
             id(batch): (run, batch)
-            for name, runs in before.runs.items()
-            for batch, run in zip(before.state.runs[name], runs, strict=True)
+            for name, runs in previous.runs.items()
+            for batch, run in zip(previous.state.runs[name], runs, strict=True)
         }
-        made = {
-            name: [kept.get(id(batch)) or self._runs.write(number, name, batch) for batch in batches]
+        segments = {
+            name: [reusable.get(id(batch)) or self._runs.write(number, name, batch) for batch in batches]
             for name, batches in sorted(state.runs.items())
         }
-        runs = {name: tuple(run for run, _ in each) for name, each in made.items()}
-        batches = {name: tuple(batch for _, batch in each) for name, each in made.items()}
-        content = _MANIFESTS.encode(_Manifest(dict(state.scalars), dict(notes or {}), runs))
+        runs = {name: tuple(run for run, _ in each) for name, each in segments.items()}
+        batches = {name: tuple(batch for _, batch in each) for name, each in segments.items()}
+        content = _MANIFESTS.encode(_SnapshotManifest(dict(state.scalars), dict(notes or {}), runs))
         self._publish(incarnation, number, content)
         as_loaded = _MANIFESTS.decode(content, str(self._path(incarnation, number)))
-        return Version(incarnation, number, State(as_loaded.scalars, batches), runs, as_loaded.notes)
+        return StateSnapshot(incarnation, number, State(as_loaded.scalars, batches), runs, as_loaded.notes)
 
     def rounds(self, incarnation: int) -> tuple[int, ...]:
-        """The rounds of which there is a version, ascending."""
+        """Return the rounds that have a version, ascending."""
         folder = self.folder / str(incarnation)
-        found = (path.stem for path in folder.glob("*.json")) if folder.is_dir() else ()
-        return tuple(sorted(int(stem) for stem in found))
+        stems = (path.stem for path in folder.glob("*.json")) if folder.is_dir() else ()
+        return tuple(sorted(int(stem) for stem in stems))
 
     def newest(self) -> tuple[int, int] | None:
-        """The incarnation and round of the newest version; None if there is none."""
+        """Return the incarnation and round of the newest version; None if there is none."""
         for folder in sorted(self._incarnations(), key=lambda folder: int(folder.name), reverse=True):
             if rounds := self.rounds(int(folder.name)):
                 return int(folder.name), rounds[-1]
         return None
 
-    def packed(self, incarnation: int, number: int) -> Packed:
-        """A version as bytes; raises `MissingStateError`, or FileNotFoundError where it is pruned meanwhile."""
-        told = self._manifest(incarnation, number)
-        runs = {run.file: self._runs.read(run.file) for run in told.listed}
+    def pack(self, incarnation: int, number: int) -> PackedSnapshot:
+        """Return a version as bytes; raises `MissingStateError`, or FileNotFoundError if it is pruned concurrently."""
+        manifest = self._manifest(incarnation, number)
+        runs = {run.file: self._runs.read(run.file) for run in manifest.all_runs}
         content = self._path(incarnation, number).read_bytes()
-        return Packed(content, runs, told.notes, sum(run.rows for run in told.listed))
+        return PackedSnapshot(content, runs, manifest.notes, sum(run.rows for run in manifest.all_runs))
 
-    def unpack(self, incarnation: int, number: int, packed: Packed) -> None:
-        """Put a packed version back; raises `NondeterminismError` if another one is there, and `DiskFullError`."""
+    def unpack(self, incarnation: int, number: int, packed: PackedSnapshot) -> None:
+        """Restore a packed version; raises `NondeterminismError` if a different one exists, and `DiskFullError`."""
         for name, content in packed.runs.items():
             self._runs.put(name, content)
         self._publish(incarnation, number, packed.manifest)
 
-    def prune(self, keep: Collection[tuple[int, int]], *, before: tuple[int, int]) -> int:
-        """Remove the versions before (incarnation, round) that are not in `keep`, and runs of no version; how many."""
+    def prune(self, retained: Collection[tuple[int, int]], *, before: tuple[int, int]) -> int:
+        """Remove the versions before (incarnation, round) that are not in `retained`, and runs that no version
+        references.
+
+        Returns the number of removed versions.
+        """
         removed = 0
-        named: set[str] = set()
+        referenced: set[str] = set()
         for folder in self._incarnations():
             for number in self.rounds(int(folder.name)):
-                this = (int(folder.name), number)
-                if this >= before or this in keep:
-                    named |= self._files_of(*this)
+                round_id = (int(folder.name), number)
+                if round_id >= before or round_id in retained:
+                    referenced |= self._files_of(*round_id)
                 else:
                     (folder / f"{number}.json").unlink(missing_ok=True)
                     removed += 1
-        self._runs.prune(named, before[1])
+        self._runs.prune(referenced, before[1])
         return removed
 
-    def tidy(self) -> None:
-        """Remove what a process that was killed has left: half files, and runs of no version; nobody may write here."""
-        remove_halves(self.folder)
+    def vacuum(self) -> None:
+        """Remove leftovers of a killed process: temporary files, unreferenced runs; no process may be writing here."""
+        remove_temporary_files(self.folder)
         incarnations = [int(folder.name) for folder in self._incarnations()]
-        versions = [(incarnation, number) for incarnation in incarnations for number in self.rounds(incarnation)]
-        self._runs.tidy({file for order in versions for file in self._files_of(*order)})
+        round_ids = [(incarnation, number) for incarnation in incarnations for number in self.rounds(incarnation)]
+        self._runs.vacuum({file for round_id in round_ids for file in self._files_of(*round_id)})
 
     def _incarnations(self) -> Iterable[Path]:
         if not self.folder.is_dir():
@@ -231,25 +236,25 @@ class Versions:
         return sorted(path for path in self.folder.iterdir() if path.name.isdigit())
 
     def _files_of(self, incarnation: int, number: int) -> set[str]:
-        return {run.file for run in self._manifest(incarnation, number).listed}
+        return {run.file for run in self._manifest(incarnation, number).all_runs}
 
     def _path(self, incarnation: int, number: int) -> Path:
         return self.folder / str(incarnation) / f"{number}.json"
 
-    def _manifest(self, incarnation: int, number: int) -> _Manifest:
+    def _manifest(self, incarnation: int, number: int) -> _SnapshotManifest:
         path = self._path(incarnation, number)
         try:
-            return _Manifest.read(path.read_bytes(), str(path))
+            return _SnapshotManifest.read(path.read_bytes(), str(path))
         except FileNotFoundError:
             raise MissingStateError(f"{path}: the state after round {number} is not there") from None
 
     def _publish(self, incarnation: int, number: int, content: bytes) -> None:
         target = self._path(incarnation, number)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with half_in(target.parent) as half:
-            half.write_bytes(content)
+        with atomic_file(target.parent) as temporary:
+            temporary.write_bytes(content)
             try:
-                os.link(half, target)  # unlike a rename, this fails where somebody was first
+                os.link(temporary, target)  # unlike a rename, this fails if the file exists
             except FileExistsError:
                 if target.read_bytes() != content:
                     raise NondeterminismError(

@@ -1,8 +1,9 @@
-"""What a step is: `state[n], output[n] = step(state[n-1], round n, the unit's messages in round n)`, and nothing else.
+"""The step of a stage: `state[n], output[n] = step(state[n-1], round n, the unit's messages in round n)`, a pure
+function.
 
-A step is free of Spark and Kafka, so that it runs in a plain test with lists of messages. It is deterministic to
-the byte: it reads no clock, no random source, and nothing that its input does not hold; what it emits does not
-depend on how its messages were cut.
+A step does not depend on Spark or Kafka, so that it runs in a plain test with lists of messages. It is deterministic to
+the byte: it reads no clock, no random source, and nothing outside its input; its output does not depend on how its
+messages were divided into rounds.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a unit's log: a buffer of rows, in the form that its topic has.
+    """One message of a unit's log: a buffer of rows, in the format of its topic.
 
     Attributes:
-        offset: its place in the partition; offsets ascend and may have gaps.
-        value: the bytes.
+        offset: its position in the partition; offsets ascend and may have gaps.
+        value: its bytes.
         timestamp: when it was appended, in seconds since 1970.
         headers: bytes by name.
 
@@ -37,12 +38,12 @@ class Message:
 
 @dataclass(frozen=True)
 class State:
-    """What a unit remembers from round to round; a step makes a new one and changes nothing in place.
+    """What a unit keeps from round to round; a step returns a new state and changes nothing in place.
 
     Args:
         scalars: JSON values by name.
-        runs: Arrow record batches by name, the oldest first; a run that is the same object as in the state before is
-            kept as it is and not written again.
+        runs: Arrow record batches by name, oldest first; a batch that is the same object as in the previous state is
+            reused and not written again.
 
     Example:
         >>> State({"total": 3}).scalars.get("total", 0)
@@ -55,14 +56,16 @@ class State:
 
 @dataclass(frozen=True)
 class Round:
-    """What the planner decided once for all units of a stage, as far as a step may look at it.
+    """What the planner decided once for all units of a stage, as far as a step may see it.
 
     Args:
-        incarnation: of the job; it grows when a savepoint is gone back to.
+        incarnation: of the job; each rewind starts the next one.
         number: of the round in its incarnation.
-        clock: seconds since 1970; it never goes back.
-        versions: what may change while the job runs, by name: the registry of queries, the ring, the routing table.
-        quiet: for how many seconds no unit of the stage had any messages before this round, if some has some in it.
+        clock: seconds since 1970; it never decreases.
+        versions: inputs that may change while the job runs, by name: the registry of queries, the ring, the routing
+            table.
+        quiet_seconds: if the round has messages, the number of seconds before it without messages in any unit of the
+            stage.
 
     Example:
         >>> Round(0, 7, clock=1_767_225_600.0).versions
@@ -73,14 +76,14 @@ class Round:
     number: int
     clock: float
     versions: Mapping[str, Any] = field(default_factory=dict)
-    quiet: float = 0.0
+    quiet_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """A round of a unit upstream that has come to its end: the offsets [start, to) that it had read of its own log.
+class EndedRound:
+    """A completed round of a unit upstream, which read the offsets [start, to) of its own log.
 
-    `watermark` is what it told with this round, if anything, `units` how many units of its stage had that round.
+    `watermark` is the one that it sent with this round, if any; `units` is how many units of its stage had that round.
     """
 
     unit: int
@@ -91,33 +94,33 @@ class Ended:
     units: int = 0
 
 
-Source = Callable[[str, int, int, int], Iterable[Message]]
+TopicReader = Callable[[str, int, int, int], Iterable[Message]]
 
 
-def no_source(topic: str, unit: int, start: int, to: int) -> Iterable[Message]:
-    """Of a step that reads no topic but its own."""
+def no_topic_reader(topic: str, unit: int, start: int, to: int) -> Iterable[Message]:
+    """Raise `LookupError`: the default for steps that read only their own topic."""
     raise LookupError(f"{topic}[{unit}] from {start} to {to}: this step was given no other topics")
 
 
 @dataclass(frozen=True)
 class Input:
-    """All that a step may look at besides its state.
+    """Everything that a step may read in addition to its state.
 
     Attributes:
         stage: the name of the stage.
         unit: the number of the unit: the partition that it reads.
-        round: the round's number, its clock (seconds since 1970), and the versions of what may change meanwhile.
-        messages: those at offsets [start, to) of the unit's log; they can be gone through once.
-        watermarks: of each unit upstream that has told one, in seconds of event time.
-        idle: the units upstream that hold nobody back now.
-        clocks: of the last round of each unit upstream that has ended one, in seconds since 1970.
-        ended: the rounds of units upstream that end here.
-        upstream: all units upstream that are known of, those too that have not ended a round yet.
+        round: the round's number, its clock (seconds since 1970), and the versions of inputs that may change.
+        messages: those at offsets [start, to) of the unit's log; they can be iterated once.
+        watermarks: of each unit upstream that has sent one, in seconds of event time.
+        idle_units: the units upstream that currently do not hold back the watermark.
+        clocks: of the last completed round of each unit upstream, in seconds since 1970.
+        ended_rounds: the rounds of units upstream whose end is in this range.
+        upstream_units: all known units upstream, including those that have not completed a round yet.
         start: the first offset of the round.
-        to: the offset behind the last.
-        source: reads another topic's messages at [start, to) again: of a topic that is only appended to, the same at
-            every attempt.
-        left: whether the log held more when the round was planned, for later rounds.
+        to: the offset after the last.
+        read_topic: reads messages of another topic at [start, to); the topic must be append-only, so that every attempt
+            reads the same.
+        has_lag: whether the log held more messages when the round was planned, for later rounds.
 
     Example:
         >>> given = Input("watch", 0, None, [Message(0, b"3"), Message(1, b"4")])
@@ -130,24 +133,24 @@ class Input:
     round: Round
     messages: Iterable[Message]
     watermarks: Mapping[int, float] = field(default_factory=dict)
-    idle: frozenset[int] = frozenset()
+    idle_units: frozenset[int] = frozenset()
     clocks: Mapping[int, float] = field(default_factory=dict)
-    ended: Sequence[Ended] = ()
-    upstream: frozenset[int] = frozenset()
+    ended_rounds: Sequence[EndedRound] = ()
+    upstream_units: frozenset[int] = frozenset()
     start: int = 0
     to: int = 0
-    source: Source = no_source
-    left: bool = False
+    read_topic: TopicReader = no_topic_reader
+    has_lag: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Something that could not be used: where it was, its bytes, and why, in words.
+    """Something that could not be processed: its position, its bytes, and the reason.
 
     Args:
-        offset: of the message that it was in.
+        offset: of its message.
         value: its bytes.
-        reason: why, in words.
+        reason: why, as text.
         partition: of the message; None: the one that the unit reads.
         topic: of the message; empty: the one that the stage reads.
 
@@ -165,21 +168,21 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class Output:
-    """What a step made of its input.
+    """The output of a step.
 
     Args:
-        state: what the unit remembers from now on.
-        buffers: batches for the units of the next stage, by unit, in their order.
-        results: batches for the topic of results, each row a line of JSON there.
+        state: the new state of the unit.
+        buffers: batches for the units of the next stage, by unit, in order.
+        results: batches for the topic of results, where each row becomes a line of JSON.
         watermark: the event time, in seconds, that later buffers of this unit will not go below.
-        idle: whether nobody is to wait for this unit.
-        dead: what could not be used.
-        counts: are added up in the heartbeat, by name.
+        idle: whether this unit does not hold back the watermark downstream.
+        dead_letters: what could not be processed.
+        counts: numbers by name, which the heartbeat sums up.
         acks: batches for the ackers, by unit.
-        tells: batches for a topic of the job's own, only in rounds that have some.
-        gauges: JSON values that the heartbeat tells as they are now, by name.
-        needs: from which offset on the step may still read what each unit has told, where it reads that again; of a
-            unit that is not named, all of it.
+        feedback: batches for the feedback topic within the job, only in rounds that have some.
+        gauges: JSON values by name, which the heartbeat shows as they are now.
+        feedback_needed_from: for a step that reads feedback again, the first offset per unit that it may still read; of
+            units that are not listed, all offsets are needed.
 
     Example:
         >>> Output(State({"total": 3}), counts={"rows": 2}).idle
@@ -191,12 +194,12 @@ class Output:
     results: Sequence[pa.RecordBatch] = ()
     watermark: float | None = None
     idle: bool = False
-    dead: Sequence[DeadLetter] = ()
+    dead_letters: Sequence[DeadLetter] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     acks: Mapping[int, Sequence[pa.RecordBatch]] = field(default_factory=dict)
-    tells: Sequence[pa.RecordBatch] = ()
+    feedback: Sequence[pa.RecordBatch] = ()
     gauges: Mapping[str, Any] = field(default_factory=dict)
-    needs: Mapping[int, int] = field(default_factory=dict)
+    feedback_needed_from: Mapping[int, int] = field(default_factory=dict)
 
 
 Step: TypeAlias = Callable[[State, Input], Output]

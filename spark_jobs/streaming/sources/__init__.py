@@ -1,1 +1,1 @@
-"""Decoders of what topics hold: CSV, JSON and Arrow, against a declared schema."""
+"""Decoders of topic messages: CSV, JSON and Arrow, with a declared schema."""

@@ -1,4 +1,4 @@
-"""Decoded rows: columns of a chunk of rows, as numpy has them and as Arrow does, and where each row came from."""
+"""Decoded rows: the columns of a chunk, convertible between numpy and Arrow, and the origin of each row."""
 
 from __future__ import annotations
 
@@ -19,59 +19,59 @@ _TIMELESS: Ints = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
-    """A column of int64 or float64; where `valid` is false it is null (empty: nowhere). NaN counts as null."""
+class NumberColumn:
+    """A column of int64 or float64; null where `valid` is false (empty: no nulls). NaN counts as null."""
 
     values: npt.NDArray[Any]
     valid: Flags = field(default_factory=lambda: EVERYWHERE)
 
-    def taken(self, rows: Any) -> Numbers:
-        """Only those rows, given by index or by a flag each."""
-        return Numbers(self.values[rows], self.valid[rows] if self.valid.size else self.valid)
+    def take(self, rows: Any) -> NumberColumn:
+        """Return only those rows, given as indices or as a mask."""
+        return NumberColumn(self.values[rows], self.valid[rows] if self.valid.size else self.valid)
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
-    """A column of UTF-8 texts that lie in `data`; a length below 0 is null."""
+class TextColumn:
+    """A column of UTF-8 texts stored in `data`; a length below 0 is null."""
 
     data: npt.NDArray[np.uint8]
     starts: Ints
     lengths: npt.NDArray[np.int32]
 
-    def taken(self, rows: Any) -> Texts:
-        """Only those rows, given by index or by a flag each."""
-        return Texts(self.data, self.starts[rows], self.lengths[rows])
+    def take(self, rows: Any) -> TextColumn:
+        """Return only those rows, given as indices or as a mask."""
+        return TextColumn(self.data, self.starts[rows], self.lengths[rows])
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
-    """A column of texts that came as a dictionary; an index below 0 is null."""
+class DictionaryColumn:
+    """A dictionary-encoded column of texts; an index below 0 is null."""
 
-    texts: Texts
+    texts: TextColumn
     indices: Ints
 
-    def taken(self, rows: Any) -> Indexed:
-        """Only those rows, given by index or by a flag each."""
-        return Indexed(self.texts, self.indices[rows])
+    def take(self, rows: Any) -> DictionaryColumn:
+        """Return only those rows, given as indices or as a mask."""
+        return DictionaryColumn(self.texts, self.indices[rows])
 
 
-Column = Numbers | Texts | Indexed
+Column = NumberColumn | TextColumn | DictionaryColumn
 
 
 @dataclass(frozen=True)
 class Source:
     """The messages that a chunk was decoded from.
 
-    `firsts` is the row that each message begins with, counted before any was refused. `original` gives the bytes of
-    such rows of one message.
+    `firsts` has the number of each message's first row, counted before rows were refused. `original` returns the bytes
+    of given rows of one message.
     """
 
     messages: Sequence[Message]
     firsts: Ints
     original: Callable[[Ints], bytes]
 
-    def letters(self, rows: Ints, reason: Callable[[int, int], str]) -> Iterable[DeadLetter]:
-        """One letter a message for the rows; `reason` is told the first of them, and its number in its message."""
+    def dead_letters(self, rows: Ints, reason: Callable[[int, int], str]) -> Iterable[DeadLetter]:
+        """Yield one dead letter per message of the rows; `reason` gets the first row, and its number in its message."""
         which = np.searchsorted(self.firsts, rows, side="right") - 1
         for index in np.unique(which):
             mine = rows[which == index]
@@ -83,57 +83,61 @@ class Source:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows in the order of their unit; `kept` is where they were in their source before some were refused.
+    """Rows in the order of their unit; `source_rows` has their numbers in the source, before rows were refused.
 
-    `times` are microseconds since 1970, where the rows are those of a stream with a time; else it is empty.
+    `times` are microseconds since 1970 for the rows of a stream with a time; otherwise it is empty.
     """
 
     columns: Mapping[str, Column]
     source: Source
-    kept: Ints
+    source_rows: Ints
     times: Ints = field(default_factory=lambda: _TIMELESS)
 
     @property
     def rows(self) -> int:
-        """How many."""
-        return int(self.kept.size)
+        """The number of rows."""
+        return int(self.source_rows.size)
 
-    def taken(self, flags: Flags) -> Chunk:
-        """Only those rows."""
-        columns = {name: column.taken(flags) for name, column in self.columns.items()}
+    def take(self, flags: Flags) -> Chunk:
+        """Return only those rows."""
+        columns = {name: column.take(flags) for name, column in self.columns.items()}
         times = self.times[flags] if self.times.size else self.times
-        return Chunk(columns, self.source, self.kept[flags], times)
+        return Chunk(columns, self.source, self.source_rows[flags], times)
 
 
-def column_of(given: pa.ChunkedArray | pa.Array) -> Column:
-    """The values of an Arrow array, without a copy where that can be."""
-    array = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
-    if isinstance(array, pa.ChunkedArray):  # of no chunk at all
+def column_of(source_array: pa.ChunkedArray | pa.Array) -> Column:
+    """Convert an Arrow array to a column, without a copy if possible."""
+    array = source_array.combine_chunks() if isinstance(source_array, pa.ChunkedArray) else source_array
+    if isinstance(array, pa.ChunkedArray):  # without any chunk
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if pa.types.is_dictionary(array.type):
         indices = pc.fill_null(array.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
         texts = column_of(array.dictionary)
-        assert isinstance(texts, Texts)
-        return Indexed(texts, indices)
+        assert isinstance(texts, TextColumn)
+        return DictionaryColumn(texts, indices)
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else np.empty(0, np.bool_)
     if pa.types.is_string(array.type):
         ends = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
-        held = array.buffers()[2]
-        data = np.frombuffer(held, np.uint8) if held is not None and held.size else np.frombuffer(b"\0", np.uint8)
+        value_buffer = array.buffers()[2]
+        data = (
+            np.frombuffer(value_buffer, np.uint8)
+            if value_buffer is not None and value_buffer.size
+            else np.frombuffer(b"\0", np.uint8)
+        )
         lengths = np.diff(ends).astype(np.int32, copy=False)
         starts = ends[:-1].astype(np.int64)
-        return Texts(data, starts, np.where(valid, lengths, np.int32(-1)) if valid.size else lengths)
+        return TextColumn(data, starts, np.where(valid, lengths, np.int32(-1)) if valid.size else lengths)
     values = (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False)
     if values.dtype == np.float64 and np.isnan(values).any():
         valid = ~np.isnan(values) & (valid if valid.size else True)
-    return Numbers(values, valid)
+    return NumberColumn(values, valid)
 
 
 def array_of(column: Column) -> pa.Array:
-    """The inverse: int64, double or string, of its own memory."""
-    if isinstance(column, Numbers):
+    """Convert a column to an Arrow array of int64, double or string, with a copy of the data."""
+    if isinstance(column, NumberColumn):
         return pa.array(column.values.copy(), mask=~column.valid if column.valid.size else None)
-    if isinstance(column, Indexed):
+    if isinstance(column, DictionaryColumn):
         indices = pa.array(column.indices, mask=column.indices < 0)
         return array_of(column.texts).take(indices)
     lengths = np.maximum(column.lengths, 0)
@@ -149,7 +153,7 @@ def array_of(column: Column) -> pa.Array:
 
 @njit(cache=True, nogil=True)
 def _gather(data, starts, lengths, offsets, packed):  # type: ignore[no-untyped-def]
-    """The bytes of texts one after the other."""
+    """Copy the bytes of texts one after the other into `packed`."""
     for i in range(lengths.size):
         start, to = starts[i], offsets[i]
         for j in range(lengths[i]):

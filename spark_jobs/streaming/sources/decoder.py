@@ -1,7 +1,7 @@
-"""From messages to chunks of rows, whatever their form, with what cannot be used as dead letters.
+"""Decoder of messages of any format to chunks of rows; unusable rows become dead letters.
 
-Only the columns that are wanted are read. Messages are taken a few at a time; neither that nor how they were cut shows
-in what comes out, except that a dead letter holds rows of one message.
+It reads only the projected columns, a few messages at a time. Neither that nor the division of rows into messages
+affects the rows, except that a dead letter holds rows of one message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from springline.spark_jobs.streaming.kernels.hash_tables import Flags, Ints
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
 from springline.spark_jobs.streaming.sources.arrow import arrow_chunks
-from springline.spark_jobs.streaming.sources.chunk import Chunk, Indexed, Numbers, array_of
+from springline.spark_jobs.streaming.sources.chunk import Chunk, DictionaryColumn, NumberColumn, array_of
 from springline.spark_jobs.streaming.sources.csv import csv_chunks
 from springline.spark_jobs.streaming.sources.digit_kernels import read_times
 from springline.spark_jobs.streaming.sources.json import json_chunks
@@ -27,98 +27,100 @@ _FORMS = {"csv": csv_chunks, "arrow": arrow_chunks, "json": json_chunks}
 
 
 def chunks_of(
-    layout: Layout, wanted: Collection[str], messages: Iterable[Message], dead: list[DeadLetter]
+    layout: Layout, projection: Collection[str], messages: Iterable[Message], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
-    """The good rows with the wanted columns, in order and without times; a chunk is good until the next.
+    """Yield the valid rows with the projected columns, in order and without times; a chunk is valid until the next.
 
-    Of several fields of a row that do not fit, the reason names the one that is declared first.
+    If several fields of a row are invalid, the reason names the one that is declared first.
     """
-    columns = tuple(name for name in layout.fields if name in wanted)
+    columns = tuple(name for name in layout.fields if name in projection)
     return _FORMS[layout.form](layout, columns, messages, dead)
 
 
-class Rows(NamedTuple):
-    """The good rows of some messages in their order, int64, double or string, and the dead letters of the others."""
+class DecodedRows(NamedTuple):
+    """The valid rows of some messages in order, as int64, double or string, and the dead letters of the other rows."""
 
     table: pa.Table
     dead: list[DeadLetter]
 
 
-def rows_of(layout: Layout, wanted: Collection[str], messages: Iterable[Message]) -> Rows:
-    """All rows of the messages with the wanted columns, in the order of the layout's fields: what a join reads."""
-    schema = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in layout.fields.items() if name in wanted])
+def rows_of(layout: Layout, projection: Collection[str], messages: Iterable[Message]) -> DecodedRows:
+    """Return all rows of the messages with the projected columns, in the order of the fields; used by joins."""
+    schema = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in layout.fields.items() if name in projection])
     dead: list[DeadLetter] = []
     tables = [schema.empty_table()]
-    for chunk in chunks_of(layout, wanted, messages, dead):
+    for chunk in chunks_of(layout, projection, messages, dead):
         tables.append(pa.table([array_of(chunk.columns[name]) for name in schema.names], schema=schema))
-    return Rows(pa.concat_tables(tables), dead)
+    return DecodedRows(pa.concat_tables(tables), dead)
 
 
 @dataclass
 class Decoder:
-    """Decodes messages of a stream in a round with a clock, as windows read them; `dead` grows as it goes."""
+    """Decodes messages of a stream for windows, in a round with the given clock; adds dead letters to `dead`."""
 
     stream: Stream
-    wanted: Collection[str]
+    projection: Collection[str]
     clock: float
     dead: list[DeadLetter] = field(default_factory=list)
 
     def chunks(self, messages: Iterable[Message]) -> Iterator[Chunk]:
-        """The good rows, in order."""
-        for raw in chunks_of(self.stream.layout, {*self.wanted, self.stream.time}, messages, self.dead):
-            chunk = self._timed(raw)
+        """Yield the valid rows, in order."""
+        for raw in chunks_of(self.stream.layout, {*self.projection, self.stream.time}, messages, self.dead):
+            chunk = self._with_times(raw)
             if chunk.rows:
                 yield chunk
 
-    def _timed(self, chunk: Chunk) -> Chunk:
-        """With the times of rows in microseconds, and without the rows that have none that can be."""
-        times, told = _micros(self.stream, chunk)
+    def _with_times(self, chunk: Chunk) -> Chunk:
+        """Add the times of rows in microseconds, and refuse the rows without a valid time."""
+        times, has_time = _micros(self.stream, chunk)
         timed = replace(chunk, times=times)
-        inside = (times >= to_micros(self.stream.earliest)) & (times < to_micros(self.stream.latest))
-        timed = self._refused(timed, told, f"{self.stream.time} is no time in the unit {self.stream.unit}")
-        timed = self._refused(timed, inside[told], f"{self.stream.time} is outside {_range(self.stream)}")
-        if self.stream.ahead is not None:
-            fits = timed.times <= (self.clock + self.stream.ahead) * MICROS
-            reason = f"{self.stream.time} is more than {self.stream.ahead:g} s ahead of the clock"
-            timed = self._refused(timed, fits, reason)
+        inside = (times >= to_micros(self.stream.min_event_time)) & (times < to_micros(self.stream.max_event_time))
+        timed = self._refuse_rows(
+            timed, has_time, f"{self.stream.time} is no time in the unit {self.stream.time_format}"
+        )
+        timed = self._refuse_rows(timed, inside[has_time], f"{self.stream.time} is outside {_range(self.stream)}")
+        if self.stream.max_future_skew is not None:
+            fits = timed.times <= (self.clock + self.stream.max_future_skew) * MICROS
+            reason = f"{self.stream.time} is more than {self.stream.max_future_skew:g} s ahead of the clock"
+            timed = self._refuse_rows(timed, fits, reason)
         return timed
 
-    def _refused(self, chunk: Chunk, fits: Flags, reason: str) -> Chunk:
+    def _refuse_rows(self, chunk: Chunk, fits: Flags, reason: str) -> Chunk:
         if fits.all():
             return chunk
-        self.dead.extend(chunk.source.letters(chunk.kept[~fits], lambda row, place: reason))
-        return chunk.taken(fits)
+        self.dead.extend(chunk.source.dead_letters(chunk.source_rows[~fits], lambda row, place: reason))
+        return chunk.take(fits)
 
 
 def _micros(stream: Stream, chunk: Chunk) -> tuple[Ints, Flags]:
-    """The time of each row, and whether it has one."""
+    """Return the time of each row, and whether it has one."""
     column = chunk.columns[stream.time]
-    if isinstance(column, Numbers):
-        told = column.valid if column.valid.size else np.ones(column.values.size, np.bool_)
+    if isinstance(column, NumberColumn):
+        has_time = column.valid if column.valid.size else np.ones(column.values.size, np.bool_)
         if column.values.dtype == np.int64:
-            return _scaled(column.values, stream.unit, told)
+            return _scaled(column.values, stream.time_format, has_time)
         with np.errstate(invalid="ignore", over="ignore"):
-            micros = np.rint(column.values * UNIT_MICROS[stream.unit])
-            told = told & (np.abs(micros) < 2.0**62)
-            return np.where(told, micros, 0).astype(np.int64), told
-    texts = column.texts if isinstance(column, Indexed) else column
+            micros = np.rint(column.values * UNIT_MICROS[stream.time_format])
+            has_time = has_time & (np.abs(micros) < 2.0**62)
+            return np.where(has_time, micros, 0).astype(np.int64), has_time
+    texts = column.texts if isinstance(column, DictionaryColumn) else column
     times, good = np.empty(texts.starts.size, np.int64), np.empty(texts.starts.size, np.bool_)
     read_times(texts.data, texts.starts, texts.lengths, times, good)
-    if isinstance(column, Indexed):
-        there = column.indices >= 0
-        return np.where(there, times[column.indices], 0), there & good[column.indices]
+    if isinstance(column, DictionaryColumn):
+        is_indexed = column.indices >= 0
+        return np.where(is_indexed, times[column.indices], 0), is_indexed & good[column.indices]
     return times, good
 
 
-def _scaled(values: Ints, unit: str, told: Flags) -> tuple[Ints, Flags]:
+def _scaled(values: Ints, unit: str, has_time: Flags) -> tuple[Ints, Flags]:
     if unit == "ns":
-        return values // 1000, told
+        return values // 1000, has_time
     scale = int(UNIT_MICROS[unit])
-    fits = told & (np.abs(values) < (1 << 62) // scale)
+    fits = has_time & (np.abs(values) < (1 << 62) // scale)
     return np.where(fits, values, 0) * scale, fits
 
 
 def _range(stream: Stream) -> str:
-    earliest = np.datetime64(int(stream.earliest), "s")
-    latest = np.datetime64(int(stream.latest), "s")
+    earliest = np.datetime64(int(stream.min_event_time), "s")
+    latest = np.datetime64(int(stream.max_event_time), "s")
     return f"{earliest} to {latest}"

@@ -1,4 +1,4 @@
-"""Numbers and times from their digits."""
+"""Parsers of numbers and times from digits."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _ZEROS = np.uint64(0x3030303030303030)
 _ABOVE_NINE = np.uint64(0x4646464646464646)
 _TOP_BITS = np.uint64(0x8080808080808080)
 _POWERS = 10.0 ** np.arange(17)  # each is exact
-_WHOLE_POWERS = 10 ** np.arange(17, dtype=np.int64)
-_LIMITS = 9_007_199_254_740_992 // _WHOLE_POWERS
+_INT_POWERS = 10 ** np.arange(17, dtype=np.int64)
+_LIMITS = 9_007_199_254_740_992 // _INT_POWERS
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _eight(data, start, end):  # type: ignore[no-untyped-def]
-    """A number of 1 to 8 digits that ends at 8 or later, and whether it is one; all digits at once."""
+def _parse_eight_digits(data, start, end):  # type: ignore[no-untyped-def]
+    """Parse an integer of 1 to 8 digits that ends at 8 or later, all digits at once; also return its validity."""
     padding = np.uint64(8 * (8 - (end - start)))
     low = (_ONE << padding) - _ONE
     word = (load_8(data, end - 8) & ~low) | (_ZEROS & low)
@@ -30,14 +30,14 @@ def _eight(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _digits(data, start, end):  # type: ignore[no-untyped-def]
-    """A number of up to 18 digits, and whether it is one."""
+def _parse_digits(data, start, end):  # type: ignore[no-untyped-def]
+    """Parse an integer of up to 18 digits; also return its validity."""
     length = end - start
     if start >= 8 and 1 <= length <= 16:
         if length <= 8:
-            return _eight(data, start, end)
-        upper, fits = _eight(data, start, end - 8)
-        lower, also = _eight(data, end - 8, end)
+            return _parse_eight_digits(data, start, end)
+        upper, fits = _parse_eight_digits(data, start, end - 8)
+        lower, also = _parse_eight_digits(data, end - 8, end)
         return upper * 100_000_000 + lower, fits and also
     value = np.int64(0)
     good = 1 <= length <= 18
@@ -51,16 +51,16 @@ def _digits(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def whole(data, start, end):  # type: ignore[no-untyped-def]
-    """A whole number with its sign, and whether it is one."""
+def parse_int(data, start, end):  # type: ignore[no-untyped-def]
+    """Parse an integer with a sign; also return its validity."""
     negative = data[start] == 45
-    value, good = _digits(data, start + (negative or data[start] == 43), end)
+    value, good = _parse_digits(data, start + (negative or data[start] == 43), end)
     return -value if negative else value, good
 
 
 @njit(cache=True, nogil=True)
-def whole_exactly(data, start, end):  # type: ignore[no-untyped-def]
-    """A whole number of 64 bits with its sign, and whether it is one; slower, and for any digits and blanks around."""
+def parse_int_exactly(data, start, end):  # type: ignore[no-untyped-def]
+    """Parse a 64-bit integer with sign, any digits and surrounding blanks, slower; also return its validity."""
     while start < end and (data[start] == 32 or data[start] == 9):
         start += 1
     while start < end and (data[end - 1] == 32 or data[end - 1] == 9):
@@ -82,31 +82,31 @@ def whole_exactly(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def decimal(data, start, end):  # type: ignore[no-untyped-def]
-    """A number with a point, and whether it is one that can be told exactly here: at most 2^53, at most 16 places."""
+def parse_decimal(data, start, end):  # type: ignore[no-untyped-def]
+    """Parse a decimal number; also return whether it is exact here: at most 2^53, and at most 16 decimal places."""
     negative = data[start] == 45
     begin = start + (negative or data[start] == 43)
     point = end - 1
     while point >= begin and data[point] != 46 and end - point <= 17:
         point -= 1
     if point < begin or data[point] != 46:
-        value, good = _digits(data, begin, end)
+        value, good = _parse_digits(data, begin, end)
         places = 0
     else:
         places = end - 1 - point
-        value, good = _digits(data, begin, point)
+        value, good = _parse_digits(data, begin, point)
         if places > 0 and good:
-            rest, good = _digits(data, point + 1, end)
+            rest, good = _parse_digits(data, point + 1, end)
             good = good and places <= 16 and value < _LIMITS[min(places, 16)]
-            value = value * _WHOLE_POWERS[min(places, 16)] + rest
+            value = value * _INT_POWERS[min(places, 16)] + rest
     good = good and value <= 9_007_199_254_740_992
     result = np.float64(value) / _POWERS[places] if good else np.nan
     return -result if negative else result, good
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _fixed(data, start, count):  # type: ignore[no-untyped-def]
-    """A number of exactly that many digits; negative if it is none."""
+def _parse_fixed_digits(data, start, count):  # type: ignore[no-untyped-def]
+    """Parse an integer of exactly `count` digits; negative if it is invalid."""
     value = np.int64(0)
     for i in range(start, start + count):
         digit = np.int64(data[i]) - 48
@@ -118,7 +118,7 @@ def _fixed(data, start, count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def read_times(data, starts, lengths, times, good):  # type: ignore[no-untyped-def]
-    """Microseconds since 1970 of `2013-01-31`, `2013-01-31 23:59`, `2013-01-31T23:59:59.123456Z`."""
+    """Parse `2013-01-31`, `2013-01-31 23:59`, `2013-01-31T23:59:59.123456Z` to microseconds since 1970."""
     for i in range(starts.size):
         good[i] = False
         times[i] = 0
@@ -128,17 +128,21 @@ def read_times(data, starts, lengths, times, good):  # type: ignore[no-untyped-d
             length -= 1
         if length < 10 or length in (11, 12, 13, 14, 15, 17, 18, 20) or length > 26:
             continue
-        year, month, day = _fixed(data, start, 4), _fixed(data, start + 5, 2), _fixed(data, start + 8, 2)
+        year, month, day = (
+            _parse_fixed_digits(data, start, 4),
+            _parse_fixed_digits(data, start + 5, 2),
+            _parse_fixed_digits(data, start + 8, 2),
+        )
         hour = minute = second = fraction = np.int64(0)
         fits = data[start + 4] == 45 and data[start + 7] == 45
         if length > 10:
-            hour, minute = _fixed(data, start + 11, 2), _fixed(data, start + 14, 2)
+            hour, minute = _parse_fixed_digits(data, start + 11, 2), _parse_fixed_digits(data, start + 14, 2)
             fits &= (data[start + 10] == 32 or data[start + 10] == 84) and data[start + 13] == 58
         if length > 16:
-            second = _fixed(data, start + 17, 2)
+            second = _parse_fixed_digits(data, start + 17, 2)
             fits &= data[start + 16] == 58
         if length > 19:
-            fraction = _fixed(data, start + 20, length - 20)
+            fraction = _parse_fixed_digits(data, start + 20, length - 20)
             fits &= data[start + 19] == 46 and fraction >= 0
             for _ in range(26 - length):
                 fraction *= 10
@@ -147,7 +151,7 @@ def read_times(data, starts, lengths, times, good):  # type: ignore[no-untyped-d
         fits &= year >= 1 and 1 <= month <= 12 and 1 <= day <= longest
         fits &= 0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= second <= 59
         if fits:
-            y = year - (month <= 2)  # days of the civil calendar since 1970, years beginning in March
+            y = year - (month <= 2)  # days of the civil calendar since 1970, with years that begin in March
             era = y // 400
             of_era = y - era * 400
             of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1

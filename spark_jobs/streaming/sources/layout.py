@@ -1,4 +1,4 @@
-"""How the rows of a topic are written: the form of its messages, and the fields with their types."""
+"""Layout of a topic's rows: the format of its messages, and the fields with their types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import pyarrow as pa
 
-from springline.persistence.model.names import unseen_in
+from springline.persistence.model.names import find_invisible
 
 FieldType = Literal["int", "float", "text"]
 TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
@@ -20,9 +20,9 @@ ARROW_TYPES: Mapping[str, pa.DataType] = {"int": pa.int64(), "float": pa.float64
 
 @dataclass(frozen=True)
 class Layout:
-    """A form of messages, and what their rows hold; CSV has the fields in their order.
+    """A message format and the fields of its rows; in CSV, the fields are in this order.
 
-    In Arrow the field `time`, if one is named, may be a timestamp: it becomes a number of the unit.
+    In Arrow the field `time`, if one is named, may be a timestamp: it is converted to a number of the unit.
     """
 
     form: str
@@ -33,12 +33,12 @@ class Layout:
 
 
 def fault_of_fields(fields: Iterable[tuple[str, str]]) -> str:
-    """Why fields of such names and types cannot be declared; empty if they can."""
+    """Return why fields with these names and types cannot be declared; empty if they can."""
     pairs = list(fields)
     if twice := sorted(name for name, times in Counter(name for name, _ in pairs).items() if times > 1):
         return f"{', '.join(twice)} declared twice"
     for name, kind in pairs:
-        if unseen_in(name):
+        if find_invisible(name):
             return f"the name {name!r} has a character that nobody sees"
         if kind not in get_args(FieldType):
             return f"{name} is {kind!r}; write int, float or text"
@@ -46,6 +46,6 @@ def fault_of_fields(fields: Iterable[tuple[str, str]]) -> str:
 
 
 def fault_of_delimiter(delimiter: object) -> str:
-    """Why it cannot stand between fields of CSV; empty if it can."""
+    """Return why a delimiter cannot separate CSV fields; empty if it can."""
     fits = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
     return "" if fits else f"{delimiter!r} cannot separate fields"

@@ -1,4 +1,4 @@
-"""A declared stream: the fields of its rows, which one is the time, and its rules for odd times."""
+"""A declared stream: the fields of its rows, its time field, and its rules for implausible times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from springline.persistence.model.names import unseen_in
+from springline.persistence.model.names import find_invisible
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.layout import (
     FieldType,
@@ -19,12 +19,12 @@ from springline.spark_jobs.streaming.sources.layout import (
     fault_of_fields,
 )
 
-MICROS = 1_000_000  # event times are whole microseconds since 1970, UTC
+MICROS = 1_000_000  # event times are integer microseconds since 1970, UTC
 UNIT_MICROS: Mapping[str, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 
 
 class Field(msgspec.Struct, frozen=True, array_like=True):
-    """One field of a row; int is 64 bits wide, float is a double. As JSON it is a list, as a declaration has it."""
+    """One field of a row; int is 64 bits wide, float is a double. In JSON it is a list, as in a declaration."""
 
     name: str
     type: FieldType
@@ -32,35 +32,35 @@ class Field(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class Stream:
-    """What the rows of a topic are, declared once.
+    """The declaration of a topic's rows.
 
-    `time` names the field that holds the time of the event; its unit counts from 1970, or is `iso` for text such as
-    `2013-01-31 23:59:59.5` (UTC unless it ends in an offset, which is refused). Rows outside [earliest, latest), or
-    more than `ahead` after the clock of the round that reads them, are dead letters: one row from the year 2099 would
-    otherwise close every window. None: however far ahead they are.
+    `time` names the field with the event time; `time_format` is its unit since 1970, or `iso` for text such as
+    `2013-01-31 23:59:59.5` (UTC; a text with an offset is refused). Rows outside [min_event_time, max_event_time), or
+    more than `max_future_skew` ahead of the clock of the round that reads them, become dead letters: otherwise one row
+    from the year 2099 would close every window. With `max_future_skew` None there is no such limit.
 
-    `lateness` is how long a slice stays open after it has ended, unless a query says otherwise (LATE). `idle` is
-    after how long without rows (by the clock of the rounds) a unit no longer holds the others back; None: never.
-    `retain` is how long slices are kept for ad hoc queries beyond what windows need. All in seconds.
+    `lateness` is how long a slice stays open after its end, unless a query overrides it (LATE). `idle_timeout` is the
+    time without rows (by the clock of the rounds) after which a unit no longer holds back the watermark; None: never.
+    `adhoc_retention` is how long slices are kept for ad hoc queries beyond what windows need. All are in seconds.
     """
 
     name: str
     fields: tuple[Field, ...]
     time: str
-    unit: TimeUnit = "s"
-    form: Form = "csv"
+    time_format: TimeUnit = "s"
+    format: Form = "csv"
     delimiter: str = ","
-    earliest: float = 946_684_800.0  # the year 2000
-    latest: float = 4_102_444_800.0  # the year 2100
-    ahead: float | None = 86_400.0
+    min_event_time: float = 946_684_800.0  # the year 2000
+    max_event_time: float = 4_102_444_800.0  # the year 2100
+    max_future_skew: float | None = 86_400.0
     lateness: float = 0.0
-    idle: float | None = 10.0
-    retain: float = 0.0
+    idle_timeout: float | None = 10.0
+    adhoc_retention: float = 0.0
 
     def __post_init__(self) -> None:
-        """Raises `InvalidStreamError`."""
+        """Validate the declaration; raises `InvalidStreamError`."""
         names = [field.name for field in self.fields]
-        if unseen_in(self.name):
+        if find_invisible(self.name):
             raise InvalidStreamError(f"stream {self.name!r}: the name {self.name!r} has a character that nobody sees")
         if fault := fault_of_fields((field.name, field.type) for field in self.fields):
             raise InvalidStreamError(f"stream {self.name!r}: {fault}")
@@ -68,19 +68,20 @@ class Stream:
             raise InvalidStreamError(
                 f"stream {self.name!r}: its time, {self.time!r}, is none of its fields {', '.join(names)}"
             )
-        if self.unit not in get_args(TimeUnit) or self.form not in get_args(Form):
+        if self.time_format not in get_args(TimeUnit) or self.format not in get_args(Form):
             raise InvalidStreamError(
-                f"stream {self.name!r}: a unit is one of {get_args(TimeUnit)}, a form of {get_args(Form)}"
+                f"stream {self.name!r}: time_format is one of {get_args(TimeUnit)}, format of {get_args(Form)}"
             )
-        if (self.unit == "iso") != (self.types[self.time] == "text"):
+        if (self.time_format == "iso") != (self.types[self.time] == "text"):
             raise InvalidStreamError(
-                f"stream {self.name!r}: {self.time} is {self.types[self.time]}, with the unit {self.unit}"
+                f"stream {self.name!r}: {self.time} is {self.types[self.time]}, with the time_format {self.time_format}"
             )
         if fault := fault_of_delimiter(self.delimiter):
             raise InvalidStreamError(f"stream {self.name!r}: {fault}")
-        if min(self.lateness, self.retain) < 0 or self.latest <= self.earliest:
+        if min(self.lateness, self.adhoc_retention) < 0 or self.max_event_time <= self.min_event_time:
             raise InvalidStreamError(
-                f"stream {self.name!r}: lateness and retain are not negative, and latest is after earliest"
+                f"stream {self.name!r}: lateness and adhoc_retention are not negative, "
+                "and max_event_time is after min_event_time"
             )
 
     @property
@@ -90,27 +91,27 @@ class Stream:
 
     @property
     def layout(self) -> Layout:
-        """How its rows are written."""
-        return Layout(self.form, self.types, self.delimiter, self.time, self.unit)
+        """The layout of its rows."""
+        return Layout(self.format, self.types, self.delimiter, self.time, self.time_format)
 
     @property
     def meaning(self) -> list[Any]:
-        """What slices of this stream depend on: where it changes, they start anew."""
-        return [self.name, [[field.name, field.type] for field in self.fields], self.time, self.unit]
+        """The parts of the declaration that slices depend on: if they change, slices start from scratch."""
+        return [self.name, [[field.name, field.type] for field in self.fields], self.time, self.time_format]
 
     @staticmethod
-    def from_table(told: Mapping[str, Any]) -> Stream:
-        """From a table of a declaration; what is not told has its default. Raises `InvalidStreamError`."""
-        known = {field.name for field in fields(Stream)}
-        if odd := sorted(set(told) - known):
+    def from_table(table: Mapping[str, Any]) -> Stream:
+        """Read a stream from a table of a declaration; missing entries have defaults. Raises `InvalidStreamError`."""
+        allowed = {field.name for field in fields(Stream)}
+        if odd := sorted(set(table) - allowed):
             raise InvalidStreamError(
-                f"stream {told.get('name')!r}: {', '.join(odd)} means nothing here; known: {sorted(known)}"
+                f"stream {table.get('name')!r}: {', '.join(odd)} means nothing here; known: {sorted(allowed)}"
             )
-        if missing := [name for name in ("name", "fields", "time") if name not in told]:
-            raise InvalidStreamError(f"stream {told.get('name')!r}: {', '.join(missing)} must be declared")
-        return Stream(**{**told, "fields": tuple(Field(name, kind) for name, kind in told["fields"])})
+        if missing := [name for name in ("name", "fields", "time") if name not in table]:
+            raise InvalidStreamError(f"stream {table.get('name')!r}: {', '.join(missing)} must be declared")
+        return Stream(**{**table, "fields": tuple(Field(name, kind) for name, kind in table["fields"])})
 
 
 def to_micros(seconds: float) -> int:
-    """Whole microseconds."""
+    """Convert seconds to integer microseconds."""
     return round(seconds * MICROS)

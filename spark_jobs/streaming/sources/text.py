@@ -1,7 +1,7 @@
-"""Messages of text, CSV or JSON, to chunks of rows: what is the same for both, with a reason for each row refused.
+"""Decoder of text messages, CSV or JSON, to chunks of rows: the shared part, with a reason for each refused row.
 
-Some messages at a time are read by a kernel, into arrays that are used again for the next ones. What a row is, and
-whether it can be used, follows from its message alone.
+A kernel reads some messages at a time into arrays that are reused for the next ones. The rows of a message, and whether
+they are valid, depend only on that message.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import numpy.typing as npt
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Ints
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
-from springline.spark_jobs.streaming.sources.chunk import Chunk, Column, Numbers, Source, Texts
+from springline.spark_jobs.streaming.sources.chunk import Chunk, Column, NumberColumn, Source, TextColumn
 from springline.spark_jobs.streaming.sources.layout import Layout
 
-CHUNK_BYTES = 512 * 1024  # what a core keeps in its cache
+CHUNK_BYTES = 512 * 1024  # fits a core's cache
 TEXT, INT, FLOAT = 0, 1, 2
 KINDS = {"text": TEXT, "int": INT, "float": FLOAT}
 
-# Why a row is refused, in place of the column that does not fit.
+# Codes of the reasons why a row is refused; a code of 0 or more is the index of the column that is invalid.
 WIDTH, QUOTE, NO_OBJECT, TOO_DEEP, SURROGATE, NO_UTF8, NUL = -1, -2, -3, -4, -5, -6, -7
-TWICE = -10  # and below: the column that is there twice, as TWICE - column
-LEVELS = 1_000  # of objects and lists in an object, at most
+TWICE = -10  # and below: the column that occurs twice, as TWICE - column
+MAX_LEVELS = 1_000  # maximum nesting of objects and lists in an object
 
-_SHOWN = 60  # characters of a value in a reason
+_MAX_SHOWN = 60  # characters of a value in a reason
 _REASONS = {
     QUOTE: "a quote is not closed, or its field goes on behind it",
     NO_OBJECT: "not a JSON object, at byte {0}",
-    TOO_DEEP: f"not a JSON object of at most {LEVELS:,} levels, at byte {{0}}",
+    TOO_DEEP: f"not a JSON object of at most {MAX_LEVELS:,} levels, at byte {{0}}",
     SURROGATE: "half of a surrogate pair, at byte {0}",
     NO_UTF8: "not UTF-8, at byte {0}",
     NUL: "a byte 0, at byte {0}",
@@ -39,13 +39,13 @@ _REASONS = {
 Bytes = npt.NDArray[np.uint8]
 
 
-class Room(NamedTuple):
-    """The arrays that rows are read into: a place for each wanted column and good row, or for each row.
+class RowBuffers(NamedTuple):
+    """The arrays that rows are read into, with one entry per projected column and good row, or per row.
 
-    Texts lie at `starts` in so many bytes (below 0: null); numbers are in `ints` or `floats`, and null where not
-    `valid`. `lines` are (row, begin, end) of the good rows; `faults` (row, begin, end, column or reason, and two
-    numbers: the place and length of the value, or what the reason tells) of the others; `slow` (column, good row) of
-    doubles that need a closer look, which lie at `starts`.
+    Texts have `lengths` bytes at `starts` (a negative length is null); numbers are in `ints` or `floats`, and null
+    where `valid` is false. `lines` has (row, begin, end) of the good rows. `faults` has (row, begin, end, column or
+    reason code, two numbers) of the others; the numbers are position and length of the value, or details of the reason.
+    `slow` has (column, good row) of doubles that need a slower parser; their texts are at `starts`.
     """
 
     starts: Ints
@@ -58,35 +58,35 @@ class Room(NamedTuple):
     slow: Ints
 
     @staticmethod
-    def of(columns: int, rows: int) -> Room:
-        """For so many wanted columns and rows."""
+    def of(columns: int, rows: int) -> RowBuffers:
+        """Allocate for a number of projected columns and rows."""
         shape = (columns, rows)
         kinds = (np.int64, np.int32, np.int64, np.float64, np.bool_)
         by_row = ((rows, 3), (rows, 6), (rows * columns, 2))
-        return Room(*(np.empty(shape, kind) for kind in kinds), *(np.empty(size, np.int64) for size in by_row))
+        return RowBuffers(*(np.empty(shape, kind) for kind in kinds), *(np.empty(size, np.int64) for size in by_row))
 
 
-class Read(NamedTuple):
-    """What a kernel has read: how many rows are good and bad, how many doubles need a closer look, where texts lie."""
+class ParseResult(NamedTuple):
+    """The output of a kernel: the numbers of good and bad rows and of slow doubles, and the bytes that texts lie in."""
 
     good: int
     bad: int
-    slowly: int
+    slow_count: int
     texts: Bytes
 
 
-# Messages joined, each with a line end behind it; where they end; the arrays to read them into.
-Kernel = Callable[[bytes, Ints, Room], Read]
+# Arguments: the messages joined, each with a line end; their ends; the arrays to read them into.
+Kernel = Callable[[bytes, Ints, RowBuffers], ParseResult]
 
 
 def text_chunks(
-    kernel: Kernel, layout: Layout, wanted: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
+    kernel: Kernel, layout: Layout, projection: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
-    """The good rows with the wanted columns, some messages at a time; a chunk is good until the next."""
-    reader = _Reader(kernel, layout, wanted, dead)
+    """Yield the good rows with the projected columns, in chunks; a chunk is valid until the next."""
+    reader = _TextReader(kernel, layout, projection, dead)
     batch: list[Message] = []
     size = 0
-    for message in messages:  # often of one row: nothing is done for each that can be done for the batch
+    for message in messages:  # often of one row: work is done per batch where possible
         batch.append(message)
         size += len(message.value) + 1
         if size >= CHUNK_BYTES:
@@ -96,55 +96,57 @@ def text_chunks(
         yield reader.chunk(batch)
 
 
-class _Reader:
-    """Reads batches of messages, into arrays that are used again for the next ones."""
+class _TextReader:
+    """Reads batches of messages into arrays that are reused for the next batch."""
 
-    def __init__(self, kernel: Kernel, layout: Layout, wanted: Sequence[str], dead: list[DeadLetter]) -> None:
+    def __init__(self, kernel: Kernel, layout: Layout, projection: Sequence[str], dead: list[DeadLetter]) -> None:
         self._kernel = kernel
         self._layout = layout
-        self._wanted = wanted
-        self._kinds = [KINDS[layout.fields[name]] for name in wanted]
+        self._projection = projection
+        self._kinds = [KINDS[layout.fields[name]] for name in projection]
         self._dead = dead
-        self._room: Room | None = None
+        self._buffers: RowBuffers | None = None
 
     def chunk(self, messages: list[Message]) -> Chunk:
-        """The rows of the messages; a line end is put behind each, which is no row where it had one."""
+        """Read the rows of the messages; a line end is appended to each message, which adds no row if it had one."""
         values = [message.value for message in messages]
-        if len(values) == 1 and values[0][-1:] == b"\n":  # a large one: it is not copied
+        if len(values) == 1 and values[0][-1:] == b"\n":  # a single, large message is not copied
             joined, ends = bytes(values[0]), np.array([len(values[0])], np.int64)
         else:
             joined = b"\n".join([*values, b""])
             ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(messages)) + 1)
         rows = joined.count(b"\n") + 1
-        if self._room is None or self._room.lines.shape[0] < rows:
-            self._room = Room.of(len(self._wanted), rows + rows // 4)
-        room = self._room
-        read = self._kernel(joined, ends, room)
-        lines, faults = room.lines[: read.good], room.faults[: read.bad]
+        if self._buffers is None or self._buffers.lines.shape[0] < rows:
+            self._buffers = RowBuffers.of(len(self._projection), rows + rows // 4)
+        buffers = self._buffers
+        result = self._kernel(joined, ends, buffers)
+        lines, faults = buffers.lines[: result.good], buffers.faults[: result.bad]
         source = _source(messages, joined, ends, lines, faults)
-        more = {fault[0]: fault for fault in _slow(room, read, joined)}
-        if not _is_text(joined):  # which says more than that a field does not fit
-            more |= {fault[0]: fault for fault in _unreadable(joined, lines, faults)}
+        more = {fault[0]: fault for fault in _read_slow_doubles(buffers, result, joined)}
+        if not _is_utf8(joined):  # a more specific reason than an invalid field
+            more |= {fault[0]: fault for fault in _text_faults(joined, lines, faults)}
         if more:
             faults = np.concatenate([faults, np.array(list(more.values()), np.int64)])
         if faults.size:
-            self._report(faults, joined, source)
-        chunk = Chunk(self._columns(room, read), source, lines[:, 0])
-        return chunk.taken(~np.isin(lines[:, 0], list(more))) if more else chunk
+            self._report_faults(faults, joined, source)
+        chunk = Chunk(self._columns(buffers, result), source, lines[:, 0])
+        return chunk.take(~np.isin(lines[:, 0], list(more))) if more else chunk
 
-    def _columns(self, room: Room, read: Read) -> dict[str, Column]:
+    def _columns(self, buffers: RowBuffers, result: ParseResult) -> dict[str, Column]:
         columns: dict[str, Column] = {}
-        for index, (name, kind) in enumerate(zip(self._wanted, self._kinds, strict=True)):
+        for index, (name, kind) in enumerate(zip(self._projection, self._kinds, strict=True)):
             if kind == TEXT:
-                columns[name] = Texts(read.texts, room.starts[index, : read.good], room.lengths[index, : read.good])
+                columns[name] = TextColumn(
+                    result.texts, buffers.starts[index, : result.good], buffers.lengths[index, : result.good]
+                )
             else:
-                numbers = (room.ints if kind == INT else room.floats)[index, : read.good]
-                flags = room.valid[index, : read.good]
-                columns[name] = Numbers(numbers, flags if not flags.all() else flags[:0])
+                numbers = (buffers.ints if kind == INT else buffers.floats)[index, : result.good]
+                flags = buffers.valid[index, : result.good]
+                columns[name] = NumberColumn(numbers, flags if not flags.all() else flags[:0])
         return columns
 
-    def _report(self, faults: Ints, joined: bytes, source: Source) -> None:
-        """A letter for each message and reason, in the order of messages."""
+    def _report_faults(self, faults: Ints, joined: bytes, source: Source) -> None:
+        """Add a dead letter for each message and reason, in the order of messages."""
         letters: list[DeadLetter] = []
         faults = faults[np.argsort(faults[:, 0], kind="stable")]
         for code in np.unique(faults[:, 3])[::-1].tolist():
@@ -154,24 +156,24 @@ class _Reader:
             def reason(row: int, place: int, code: int = code, by_row: dict[int, list[int]] = by_row) -> str:
                 return self._reason(code, by_row[row], joined)
 
-            letters.extend(source.letters(those[:, 0], reason))
+            letters.extend(source.dead_letters(those[:, 0], reason))
         self._dead.extend(sorted(letters, key=lambda letter: letter.offset))
 
-    def _reason(self, code: int, about: Sequence[int], joined: bytes) -> str:
-        first, length = about
+    def _reason(self, code: int, detail: Sequence[int], joined: bytes) -> str:
+        first, length = detail
         if code >= 0:
             cell = joined[first : first + length]
-            shown = cell[:_SHOWN].decode(errors="backslashreplace") + ("…" if len(cell) > _SHOWN else "")
-            return f"{self._wanted[code]} is no {self._layout.fields[self._wanted[code]]}: {shown}"
+            shown = cell[:_MAX_SHOWN].decode(errors="backslashreplace") + ("…" if len(cell) > _MAX_SHOWN else "")
+            return f"{self._projection[code]} is no {self._layout.fields[self._projection[code]]}: {shown}"
         if code <= TWICE:
-            return f"{self._wanted[TWICE - code]} is there twice"
+            return f"{self._projection[TWICE - code]} is there twice"
         if code == WIDTH:
             return f"{first} fields instead of {len(self._layout.fields)}"
         return _REASONS[code].format(first)
 
 
-def _is_text(value: bytes) -> bool:
-    """Whether it is UTF-8, without a byte 0."""
+def _is_utf8(value: bytes) -> bool:
+    """Return whether a value is UTF-8 without a byte 0."""
     if b"\0" in value:
         return False
     if value.isascii():
@@ -196,17 +198,17 @@ def _source(messages: list[Message], joined: bytes, ends: Ints, lines: Ints, fau
     return Source(messages, np.searchsorted(places[:, 1], limits), original)
 
 
-def _unreadable(joined: bytes, lines: Ints, faults: Ints) -> Iterator[tuple[int, ...]]:
-    """Faults of the rows that are not UTF-8 or hold a byte 0; for those that have a fault already, this one instead."""
+def _text_faults(joined: bytes, lines: Ints, faults: Ints) -> Iterator[tuple[int, ...]]:
+    """Find rows that are not UTF-8 or contain a byte 0; for rows with another fault, this fault replaces it."""
     for index, (begin, end) in enumerate(faults[:, 1:3].tolist()):
-        if (fault := _no_text(joined[begin:end])) is not None:
+        if (fault := _text_fault(joined[begin:end])) is not None:
             faults[index, 3:5] = fault
     for row, begin, end in lines.tolist():
-        if (fault := _no_text(joined[begin:end])) is not None:
+        if (fault := _text_fault(joined[begin:end])) is not None:
             yield (row, begin, end, *fault, 0)
 
 
-def _no_text(line: bytes) -> tuple[int, int] | None:
+def _text_fault(line: bytes) -> tuple[int, int] | None:
     try:
         line.decode()
     except UnicodeDecodeError as error:
@@ -214,25 +216,25 @@ def _no_text(line: bytes) -> tuple[int, int] | None:
     return (NUL, line.index(0)) if 0 in line else None
 
 
-def _slow(room: Room, read: Read, joined: bytes) -> Iterator[tuple[int, ...]]:
-    """Read doubles of many digits, with exponents, or none at all; gives the faults of those that are none.
+def _read_slow_doubles(buffers: RowBuffers, result: ParseResult, joined: bytes) -> Iterator[tuple[int, ...]]:
+    """Read doubles with many digits or exponents; yield the faults of invalid ones.
 
-    One fault a row: that of its first column.
+    There is one fault per row: that of its first invalid column.
     """
     bad: dict[int, tuple[int, ...]] = {}
-    for column, row in room.slow[: read.slowly].tolist():
-        start, length = int(room.starts[column, row]), int(room.lengths[column, row])
-        value = _double(joined[start : start + length])
+    for column, row in buffers.slow[: result.slow_count].tolist():
+        start, length = int(buffers.starts[column, row]), int(buffers.lengths[column, row])
+        value = _parse_double(joined[start : start + length])
         if value is None:
-            bad.setdefault(row, (*room.lines[row].tolist(), column, start, length))
+            bad.setdefault(row, (*buffers.lines[row].tolist(), column, start, length))
             continue
-        room.floats[column, row] = value
-        room.valid[column, row] = value == value
+        buffers.floats[column, row] = value
+        buffers.valid[column, row] = value == value
     yield from bad.values()
 
 
-def _double(text: bytes) -> float | None:
-    """A number as it is written, `inf` and `nan` too; None if it is none, or beyond what a double can tell."""
+def _parse_double(text: bytes) -> float | None:
+    """Parse a double, also `inf` and `nan`; None if it is invalid or exceeds the range of doubles."""
     text = text.strip(b" \t")
     if b"_" in text or text.strip() != text:
         return None

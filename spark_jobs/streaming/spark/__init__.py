@@ -1,1 +1,1 @@
-"""Stream jobs on Spark: the only modules that know its sessions, queries and workers."""
+"""Stream jobs on Spark: the only modules that use its sessions, queries and workers."""

@@ -1,4 +1,4 @@
-"""The Spark session of a streaming application: quick rounds, nothing that listens on the network."""
+"""The Spark session of a streaming application: short batches, no servers that listen on the network."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.spark_jobs.jvm.class_archive import sharing
+from springline.spark_jobs.jvm.class_archive import class_sharing_options
 from springline.spark_jobs.jvm.java import use_java
-from springline.spark_jobs.jvm.secret_conf import kept_from_arguments
+from springline.spark_jobs.jvm.secret_conf import hide_secret_conf
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.spark import worker_daemon
 
@@ -22,21 +22,23 @@ logger = logging.getLogger("springline.stream")
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-# Whoever starts an application may be a client of a Spark Connect server; it is none.
-_OF_A_CLIENT = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE")
+# The parent process may be a client of a Spark Connect server; an application is not.
+_CLIENT_VARIABLES = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE")
 _JSON_LINES = "-Dlog4j2.configurationFile=classpath:org/apache/spark/log4j2-json-layout.properties"
 WORKER_PYTHON = Path(__file__).with_name("worker-python")
-_EXECUTORS_SECONDS = 20.0  # until they have come
+_EXECUTORS_SECONDS = 20.0  # until all executors are registered
 
 
-def session_of(name: str, settings: StreamSettings, modules: Collection[str] = ()) -> SparkSession:
-    """The session of the application of the job `name`, whose steps are in `modules`; raises `NoJava`."""
+def open_session(name: str, settings: StreamSettings, modules: Collection[str] = ()) -> SparkSession:
+    """Create the session for the application of the job `name`, whose steps are in `modules`; raises `NoJava`."""
     java_home = use_java(settings.home)
-    for variable in _OF_A_CLIENT:
+    for variable in _CLIENT_VARIABLES:
         os.environ.pop(variable, None)
     monitoring = MonitoringSettings()
-    java = " ".join((*_JAVA, sharing(java_home), *((_JSON_LINES,) if monitoring.log == "json" else ())))
-    # What Spark keeps in files goes into the job's folder: in the machine's it would stay whenever Spark is killed.
+    java = " ".join(
+        (*_JAVA, class_sharing_options(java_home), *((_JSON_LINES,) if monitoring.log_format == "json" else ()))
+    )
+    # Spark's temporary files go to the job's folder: in the machine's they would remain whenever Spark is killed.
     scratch = settings.folder(name).scratch.resolve() / str(os.getpid())
     scratch.mkdir(parents=True, exist_ok=True)
     conf = {
@@ -44,7 +46,7 @@ def session_of(name: str, settings: StreamSettings, modules: Collection[str] = (
         "spark.driver.extraJavaOptions": f'{java} "-Djava.io.tmpdir={scratch}"',
         "spark.local.dir": str(scratch),
         "spark.executor.extraJavaOptions": java,
-        "spark.executorEnv.SPRINGLINE_LOG": monitoring.log,
+        "spark.executorEnv.SPRINGLINE_LOG_FORMAT": monitoring.log_format,
         "spark.executorEnv.SPRINGLINE_LOG_LEVEL": monitoring.log_level,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -56,7 +58,7 @@ def session_of(name: str, settings: StreamSettings, modules: Collection[str] = (
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "4",
         "spark.sql.streaming.minBatchesToRetain": "10",
-        # Quicker by 75 ms a round each. It tests before it renames: enough, since the rounds log fences drivers off.
+        # Save 75 ms per round each. The check before a rename is not atomic: enough, as the rounds log fences drivers.
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.python.worker.reuse": "true",
@@ -72,25 +74,25 @@ def session_of(name: str, settings: StreamSettings, modules: Collection[str] = (
         os.environ.setdefault(threads, "1")
         conf[f"spark.executorEnv.{threads}"] = "1"
     builder = SparkSession.builder.appName(f"Springline {name}").master(settings.stream_master)
-    with kept_from_arguments({**conf, **settings.stream_conf}) as shown:
+    with hide_secret_conf({**conf, **settings.stream_conf}) as shown:
         session = builder.config(map=shown).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def has_slots(session: SparkSession, wanted: int, say: Callable[[str], None]) -> bool:
-    """Whether the tasks of all stages can run at once; executors may still be on their way, then that is said."""
+def has_slots(session: SparkSession, required: int, say: Callable[[str], None]) -> bool:
+    """Return whether the tasks of all stages can run at once, after waiting for executors (said by `say`)."""
     until = time.monotonic() + _EXECUTORS_SECONDS
-    said = -1
-    while (slots := session.sparkContext.defaultParallelism) < wanted and time.monotonic() < until:
+    reported = -1
+    while (slots := session.sparkContext.defaultParallelism) < required and time.monotonic() < until:
         if str(session.sparkContext.master).startswith("local"):
             break
-        if slots != said:
-            say(f"executors are waited for: Spark runs {slots} tasks at once, and {wanted} are wanted")
-            said = slots
+        if slots != reported:
+            say(f"executors are waited for: Spark runs {slots} tasks at once, and {required} are wanted")
+            reported = slots
         time.sleep(0.2)
-    if slots < wanted:
+    if slots < required:
         logger.warning(
-            "Spark runs %s tasks at once, and %s are wanted: each round is a batch of its own", slots, wanted
+            "Spark runs %s tasks at once, and %s are wanted: each round is a batch of its own", slots, required
         )
-    return slots >= wanted
+    return slots >= required

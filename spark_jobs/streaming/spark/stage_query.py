@@ -1,4 +1,4 @@
-"""The query of a stage while it runs: begun again where Spark did not reach the Python worker that plans its rounds."""
+"""The Spark query of a stage, restarted if Spark could not connect to the Python worker that plans its rounds."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from springline.spark_jobs.streaming.errors import StreamError
 logger = logging.getLogger("springline.stream")
 
 # Spark gives the planning worker 10 s to start, which cannot be set; on a busy machine its imports take longer.
-_UNREACHED = "Python worker failed to connect back"
-_TRIES = 5
+_CONNECT_FAILURE = "Python worker failed to connect back"
+_MAX_ATTEMPTS = 5
 
 
 class StageQuery:
-    """What `begin` starts, at once and again; beginning it again is safe, since rounds are planned in our own log."""
+    """A query created by `start`; restarting it is safe, since rounds are planned in the rounds log."""
 
-    def __init__(self, begin: Callable[[], StreamingQuery]) -> None:
-        self._begin = begin
-        self._query = begin()
-        self._begun = 1
+    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
+        self._start = start
+        self._query = start()
+        self._attempts = 1
 
     @property
     def is_busy(self) -> bool:
-        """Whether a round is under way."""
+        """Whether a batch is in progress."""
         return bool(self._query.status["isTriggerActive"])
 
     def check(self) -> None:
-        """Raise `StreamError` if it has ended, with the reason; what Spark did not reach is begun again first."""
+        """Raise `StreamError` with the reason if the query has ended; after a connect failure, restart it first."""
         if self._query.isActive:
             return
         error = self._query.exception()
         if error is None:
             raise StreamError(f"{self._query.name} ended by itself")
-        if _UNREACHED not in str(error) or self._begun == _TRIES:
-            raise StreamError(_said(error))
-        self._begun += 1
-        logger.warning("%s: %s; try %d of %d", self._query.name, _UNREACHED, self._begun, _TRIES)
-        self._query = self._begin()
+        if _CONNECT_FAILURE not in str(error) or self._attempts == _MAX_ATTEMPTS:
+            raise StreamError(_failure_message(error))
+        self._attempts += 1
+        logger.warning("%s: %s; try %d of %d", self._query.name, _CONNECT_FAILURE, self._attempts, _MAX_ATTEMPTS)
+        self._query = self._start()
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the query."""
         self._query.stop()
 
 
-def _said(error: StreamingQueryException) -> str:
-    """The innermost words of what ended a query: the last line that names an error of ours, else its first line."""
+def _failure_message(error: StreamingQueryException) -> str:
+    """Return the message of the innermost error: the last line with an error of Springline, else the first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("springline.") and ": " in line]
     return ours[-1].partition(": ")[2] if ours else (lines[0] if lines else "a query failed")

@@ -1,7 +1,7 @@
-"""The units of a stage as a streaming data source of Spark's.
+"""The units of a stage as a streaming data source for Spark.
 
-Four processes of Python import this before a stage runs, of which two only want to know what it is called and which
-rows it has: what plans and what runs is imported where it does.
+Four Python processes import this module before a stage runs, of which two need only its name and schema: so the planner
+and the worker are imported where they are used.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
-from springline.spark_jobs.streaming.runtime.thread_dump import tell_stacks_when_asked
+from springline.spark_jobs.streaming.runtime.thread_dump import dump_stacks_on_signal
 
 if TYPE_CHECKING:
-    from springline.spark_jobs.streaming.runtime.worker.task_loop import Shift
+    from springline.spark_jobs.streaming.runtime.worker.task_loop import TaskLoop
     from springline.spark_jobs.streaming.spark.stage_planner import StagePlanner
 
 FORMAT = "springline-units"
-_SCHEMA = "unit int"  # of rows that there are none of
+_SCHEMA = "unit int"  # the stream has no rows
 
 
 class UnitSource(DataSource):
-    """The units of a stage as a stream without rows; see `spark.start` for its options."""
+    """The units of a stage as a stream without rows; see `data_source.start_query` for its options."""
 
     @classmethod
     def name(cls) -> str:
@@ -39,22 +39,23 @@ class UnitSource(DataSource):
 
 
 @dataclass
-class Share(InputPartition):
+class TaskAssignment(InputPartition):
     """The units that one task runs, one after another, in each round of a shift."""
 
-    shift: Shift
+    task_loop: TaskLoop
     units: tuple[int, ...]
 
 
 class UnitReader(DataSourceStreamReader):
-    """Plans rounds on the driver; runs them on executors, a shift in a batch. Spark's offset is a shift's first round.
+    """Plans rounds on the driver, and runs them on executors, one shift per batch; Spark's offset is a shift's first
+    round.
 
-    Where to go on is never read from that: the planner knows better.
+    The position to continue from is never read from that offset, but from the rounds log.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = options
-        tell_stacks_when_asked()
+        dump_stacks_on_signal()
 
     def initialOffset(self) -> dict[str, Any]:
         return self._planner.begin()
@@ -66,16 +67,16 @@ class UnitReader(DataSourceStreamReader):
         return self._planner.first() or start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        shift = self._planner.shift(end)
-        units = sorted(shift.first.ranges)
+        task_loop = self._planner.task_loop(end)
+        units = sorted(task_loop.first.ranges)
         tasks = min(int(self._options["tasks"]), len(units)) or 1
-        return [Share(shift, tuple(units[task::tasks])) for task in range(tasks)]
+        return [TaskAssignment(task_loop, tuple(units[task::tasks])) for task in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
         from springline.spark_jobs.streaming.spark.worker import run
 
-        assert isinstance(partition, Share)
-        run(self._options["stage"], self._options["cluster"], partition.shift, partition.units)
+        assert isinstance(partition, TaskAssignment)
+        run(self._options["stage"], self._options["cluster"], partition.task_loop, partition.units)
         return iter(())
 
     @cached_property

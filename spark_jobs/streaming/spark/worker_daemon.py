@@ -1,7 +1,8 @@
-"""Spark's daemon of Python workers, which imports what they all need once, before it forks them.
+"""Spark's daemon of Python workers, which imports the common modules once, before it forks the workers.
 
-Each worker of PySpark's own daemon imports that anew: some two seconds of a core, times the workers that an application
-begins with, and again whenever one has died. What is imported here may start no thread that a fork would miss.
+Each worker of PySpark's own daemon imports them separately: some two seconds of CPU per worker, at the start of an
+application and after every crash of a worker. The modules imported here must not start threads, which a fork would not
+copy.
 """
 
 from __future__ import annotations
@@ -13,24 +14,24 @@ import sys
 from contextlib import suppress
 
 MODULE = "springline.spark_jobs.streaming.spark.worker_daemon"
-STEP_MODULES = "SPRINGLINE_STEP_MODULES"  # separated by commas; in the environment of executors
+STEP_MODULES = "SPRINGLINE_STEP_MODULES"  # comma-separated, in the environment of executors
 _WORKER = "pyspark.worker"
-_NEEDED = (_WORKER, "pyarrow", "confluent_kafka", "springline.spark_jobs.streaming.spark.worker")
+_PRELOADED = (_WORKER, "pyarrow", "confluent_kafka", "springline.spark_jobs.streaming.spark.worker")
 
 
 def main() -> None:
-    """Be PySpark's daemon, of the kind of workers that its first argument names."""
+    """Run PySpark's daemon for the kind of workers that the first argument names."""
     from pyspark.daemon import manager
 
     if sys.argv[1:2] == [_WORKER]:
-        import_first([*_NEEDED, *filter(None, os.environ.get(STEP_MODULES, "").split(","))])
+        preload([*_PRELOADED, *filter(None, os.environ.get(STEP_MODULES, "").split(","))])
     manager()
 
 
-def import_first(modules: list[str]) -> None:
-    """Import these, and take all that there is by then out of garbage collection, which would copy the pages shared.
+def preload(modules: list[str]) -> None:
+    """Import these modules, and exclude all objects from garbage collection, which would copy the shared pages.
 
-    What cannot be imported is left to the worker that needs it, which tells so.
+    A module that cannot be imported is left to the worker that needs it, which reports the error.
     """
     for module in modules:
         with suppress(Exception):

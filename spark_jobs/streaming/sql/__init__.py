@@ -1,1 +1,1 @@
-"""The SQL of streams: expressions, the WINDOWING clause, how they are evaluated."""
+"""The SQL of streams: expressions, the WINDOWING clause, and their evaluation."""

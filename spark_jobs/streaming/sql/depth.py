@@ -1,7 +1,8 @@
-"""How deep SQL may be nested: what goes deeper is refused before a parser goes down into it.
+"""Limits on the nesting depth of SQL: deeper texts are refused before the parser recurses into them.
 
-Parser and evaluation go down some levels of Python's stack, up to twenty, with each level of the text. Where that ends
-depends on who calls, so what is let in when a query is registered must not fail in the application that runs it later.
+The parser and the evaluation use several levels of Python's stack, up to twenty, per level of nesting. The stack limit
+depends on the caller, so a text that is accepted when a query is registered must not fail in the application that runs
+it later.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Iterable
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-LEVELS = 20  # of brackets, of CASE, and of NOT or signs in a row
-CHAIN = 100  # operations below one another, as in a + b + …
+MAX_DEPTH = 20  # of brackets, of CASE, and of consecutive NOTs or signs
+MAX_CHAIN = 100  # nested operations, as in a + b + …
 
 _OPENING, _CLOSING = {"(", "[", "{", "CASE"}, {")", "]", "}", "END"}
 _PREFIXES = {"NOT", "-", "+", "~"}
@@ -20,30 +21,30 @@ _QUOTED = {TokenType.STRING, TokenType.IDENTIFIER}
 
 
 def word_of(token: Token) -> str:
-    """A word or a sign as SQL reads it; empty for what stands in quotes."""
+    """Return a keyword or sign as SQL reads it, in upper case; empty for quoted tokens."""
     return "" if token.token_type in _QUOTED else str(token.text).upper()
 
 
-def levels(words: Iterable[str]) -> int:
-    """The most levels that are open at once."""
-    most, level, around = 0, 0, [0]
-    for word in words:
-        if word in _OPENING:
-            level += 1
-            around.append(level)
-        elif word in _CLOSING and len(around) > 1:
-            around.pop()
-            level = around[-1]
-        elif word in _PREFIXES:
-            level += 1
+def nesting_depth(tokens: Iterable[str]) -> int:
+    """Return the maximum number of levels that are open at the same time."""
+    most, depth, enclosing_depths = 0, 0, [0]
+    for token in tokens:
+        if token in _OPENING:
+            depth += 1
+            enclosing_depths.append(depth)
+        elif token in _CLOSING and len(enclosing_depths) > 1:
+            enclosing_depths.pop()
+            depth = enclosing_depths[-1]
+        elif token in _PREFIXES:
+            depth += 1
         else:
-            level = around[-1]  # its operand ends what NOT and signs have opened
-        most = max(most, level)
+            depth = enclosing_depths[-1]  # an operand ends the levels that NOT and signs have opened
+        most = max(most, depth)
     return most
 
 
-def chain(node: exp.Expr) -> int:
-    """The most parts of an expression that lie below one another."""
+def chain_length(node: exp.Expr) -> int:
+    """Return the depth of an expression tree."""
     most, waiting = 0, [(node, 1)]
     while waiting:
         part, depth = waiting.pop()
@@ -52,13 +53,13 @@ def chain(node: exp.Expr) -> int:
     return most
 
 
-def too_deep(tokens: Iterable[Token]) -> str:
-    """Why a text cannot be read; empty if it can."""
-    found = levels(word_of(token) for token in tokens)
-    return f"it is nested {found} levels deep; {LEVELS} at most" if found > LEVELS else ""
+def fault_of_depth(tokens: Iterable[Token]) -> str:
+    """Return why a text is nested too deeply; empty if it is not."""
+    depth = nesting_depth(word_of(token) for token in tokens)
+    return f"it is nested {depth} levels deep; {MAX_DEPTH} at most" if depth > MAX_DEPTH else ""
 
 
-def too_long(node: exp.Expr) -> str:
-    """Why what was read cannot be worked out; empty if it can."""
-    found = chain(node)
-    return f"{found} operations follow from one another; {CHAIN} at most" if found > CHAIN else ""
+def fault_of_chain(node: exp.Expr) -> str:
+    """Return why a parsed expression is too long to evaluate; empty if it is not."""
+    length = chain_length(node)
+    return f"{length} operations follow from one another; {MAX_CHAIN} at most" if length > MAX_CHAIN else ""

@@ -1,4 +1,4 @@
-"""What can go wrong with the SQL of streams."""
+"""Errors of the SQL of streams."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from springline.spark_jobs.streaming.errors import StreamError
 
 
 class InvalidQueryError(JobUsageError, StreamError):
-    """A query that cannot be answered: `line` and `column` (from 1) say where in its text, if that can be told."""
+    """Raised for an invalid query; `line` and `column` (from 1) are its position in the text, if known."""
 
     def __init__(self, name: str, message: str, *, line: int | None = None, column: int | None = None) -> None:
         where = f", line {line}, column {column}" if line is not None else ""

@@ -1,4 +1,4 @@
-"""Expressions of SQL over columns, checked: equal if their texts are."""
+"""Checked SQL expressions over columns; two expressions are equal if their texts are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES
-from springline.spark_jobs.streaming.sql.evaluation import value
+from springline.spark_jobs.streaming.sql.evaluation import evaluate
 from springline.spark_jobs.streaming.sql.operations import Scope, Type, type_of
 
 ARROW: Mapping[str, pa.DataType] = {
@@ -20,7 +20,7 @@ ARROW: Mapping[str, pa.DataType] = {
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression that was checked; equal if their texts are."""
+    """A checked expression; equal to another if their texts are."""
 
     sql: str
     type: Type
@@ -28,54 +28,54 @@ class Expression:
     node: exp.Expr = field(compare=False, repr=False)
 
     def values(self, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
-        """Its value for each of the rows."""
-        found = value(self.node, columns)
-        if isinstance(found, pa.Scalar):
-            found = pa.repeat(found, rows)
-        return found.cast(ARROW[self.type]) if found.type != ARROW[self.type] else found
+        """Evaluate the expression for each of `rows` rows."""
+        result = evaluate(self.node, columns)
+        if isinstance(result, pa.Scalar):
+            result = pa.repeat(result, rows)
+        return result.cast(ARROW[self.type]) if result.type != ARROW[self.type] else result
 
 
-def checked(node: exp.Expr, scope: Scope) -> Expression:
-    """Check names and types; raises what the text of the scope is refused with."""
-    node = normal(node.copy())
+def check_expression(node: exp.Expr, scope: Scope) -> Expression:
+    """Check names and types of an expression; raises the refusal of the scope's text."""
+    node = normalize(node.copy())
     while isinstance(node, exp.Paren):
         node = node.this
     columns = tuple(sorted({column.name for column in node.find_all(exp.Column)}))
-    return Expression(plain_text(node), type_of(node, scope), columns, node)
+    return Expression(canonical_sql(node), type_of(node, scope), columns, node)
 
 
-def plain_text(node: exp.Expr) -> str:
-    """The text of an expression: the same, whether names are quoted or not where they need no quotes."""
-    return node.transform(_unquoted).sql(dialect="duckdb", comments=False)
+def canonical_sql(node: exp.Expr) -> str:
+    """Return the canonical text of an expression, without quotes on names that need none."""
+    return node.transform(_unquote).sql(dialect="duckdb", comments=False)
 
 
-def _unquoted(node: exp.Expr) -> exp.Expr:
+def _unquote(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Identifier) and node.args.get("quoted") and re.fullmatch(r"[A-Za-z_]\w*", node.name):
         node.set("quoted", False)
     return node
 
 
-def normal(node: exp.Expr) -> exp.Expr:
-    """What was parsed in one form of those that mean the same; it is changed.
+def normalize(node: exp.Expr) -> exp.Expr:
+    """Rewrite a parsed expression, in place, to one of several forms with the same meaning.
 
-    Comments go, which would be part of texts and names; `TIMESTAMP '2013-01-01'` and `DATE '…'` are the text alone,
-    which beside a time means the same; `NOT LIKE` is NOT of LIKE.
+    It removes comments, which would become part of texts and names. `TIMESTAMP '2013-01-01'` and `DATE '…'` become the
+    text alone, which has the same meaning when compared with a time; `NOT LIKE` becomes NOT of LIKE.
     """
     for part in reversed(list(node.walk())):
         part.pop_comments()
-        plain = _plain(part)
+        plain = _simplify(part)
         if plain is not part:
             node = plain if part is node else node
             part.replace(plain)
     return node
 
 
-def _plain(node: exp.Expr) -> exp.Expr:
+def _simplify(node: exp.Expr) -> exp.Expr:
     times = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ, exp.DataType.Type.DATE)
     if isinstance(node, exp.Cast) and node.to.this in times and isinstance(node.this, exp.Literal):
         return node.this
     if node.args.get("negate") and isinstance(node, exp.Is | exp.Like):
-        found = node.copy()
-        found.set("negate", None)
-        return exp.Not(this=found)
+        positive = node.copy()
+        positive.set("negate", None)
+        return exp.Not(this=positive)
     return node

@@ -1,4 +1,4 @@
-"""Operations of SQL: which are known, what types they take and give; `values` works them out."""
+"""Operations of SQL: which ones are supported, with their argument and result types; `evaluation` evaluates them."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from springline.spark_jobs.streaming.sql.evaluation import COMPARISONS, is_int, 
 from springline.spark_jobs.streaming.sql.text import SqlText
 from springline.spark_jobs.streaming.sql.windowing import instant
 
-_MOST = (1 << 63) - 1
-_DIGITS = len(str(_MOST))
-_ROUNDED = 18  # digits behind the point
-_PATTERN = 1_000  # characters of a pattern of LIKE
+_MAX_INT = (1 << 63) - 1
+_DIGITS = len(str(_MAX_INT))
+_MAX_ROUND_DIGITS = 18  # decimal places
+_MAX_PATTERN = 1_000  # characters of a LIKE pattern
 Type = Literal["int", "float", "text", "bool", "time", "null"]
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What an expression in a text may name: columns and their types, which are `of` something.
+    """The names that an expression in a text may use: columns and their types; error messages call the input `owner`.
 
-    `joined` columns are fields of two sides, called `l.key`, and no rows are aggregated.
+    With `is_join` the columns are fields of two sides, such as `l.key`, and there are no aggregates.
     """
 
     text: SqlText
     types: Mapping[str, Type]
-    of: str = "the stream"
-    joined: bool = False
+    owner: str = "the stream"
+    is_join: bool = False
 
-    def bad(self, node: exp.Expr, message: str) -> StreamError:
-        """An error at the place of `node`, or of the first part of it whose place is known."""
-        return self.text.bad_part(node, message)
+    def error_at(self, node: exp.Expr, message: str) -> StreamError:
+        """Return an error at the position of `node`, or of the first part of it whose position is known."""
+        return self.text.error_at_node(node, message)
 
-    def shown(self, node: exp.Expr) -> str:
-        """A part of the text as it may be written."""
-        shown = node.sql(dialect="duckdb")
-        for name in self.types if self.joined else ():
-            shown = shown.replace(f'"{name}"', name)
-        return shown
+    def sql_of(self, node: exp.Expr) -> str:
+        """Return the SQL of a node as a user would write it."""
+        sql = node.sql(dialect="duckdb")
+        for name in self.types if self.is_join else ():
+            sql = sql.replace(f'"{name}"', name)
+        return sql
 
     @property
-    def known(self) -> str:
-        """What may be written."""
-        return _KNOWN if self.joined else f"{_KNOWN}; {_AGGREGATES}"
+    def supported_syntax(self) -> str:
+        """The supported syntax, for error messages."""
+        return _SUPPORTED if self.is_join else f"{_SUPPORTED}; {_AGGREGATES}"
 
 
 def type_of(node: exp.Expr, scope: Scope) -> Type:
-    """The type of an expression in its normal form; raises what the text is refused with."""
+    """Return the type of a normalized expression; raises the refusal of the text."""
     if isinstance(node, exp.Column):
         if node.table or node.name not in scope.types:
-            known = ", ".join(sorted(name for name in scope.types if not name.startswith("$")))
-            raise scope.bad(node, f"{scope.of} has no column {node.sql()!r}; it has {known}")
+            columns = ", ".join(sorted(name for name in scope.types if not name.startswith("$")))
+            raise scope.error_at(node, f"{scope.owner} has no column {node.sql()!r}; it has {columns}")
         return scope.types[node.name]
     if isinstance(node, exp.Literal):
         return _type_of_literal(node, scope)
@@ -64,29 +64,29 @@ def type_of(node: exp.Expr, scope: Scope) -> Type:
     if is_least(node):
         return "int"
     if isinstance(node, exp.Case):
-        _all_of_it(node, scope)
+        _check_parts(node, scope)
         return _type_of_case(node, scope)
     if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
-        _all_of_it(node, scope)
+        _check_parts(node, scope)
         return _type_of_cast(node, scope)
     for kinds, rule in _RULES:
         if isinstance(node, kinds):
-            _all_of_it(node, scope)
+            _check_parts(node, scope)
             return rule(node, [type_of(part, scope) for part in parts_of(node)], scope)
-    raise scope.bad(node, f"{scope.shown(node)!r} is not known here; {scope.known}")
+    raise scope.error_at(node, f"{scope.sql_of(node)!r} is not known here; {scope.supported_syntax}")
 
 
-def _all_of_it(node: exp.Expr, scope: Scope) -> None:
-    """Refuse an operation of which a part is missing, as in `n IN`, and what one says besides what is worked out."""
+def _check_parts(node: exp.Expr, scope: Scope) -> None:
+    """Refuse an operation that lacks an operand, as in `n IN`, or has an option that is not evaluated."""
     needs = ("expressions",) if isinstance(node, exp.In) else (n for n, must in node.arg_types.items() if must)
     missing = any(not node.args.get(name) for name in needs)
     more = [name for name, content in node.args.items() if content and name not in _PARTS.get(type(node), _ALL)]
-    if (more or missing) and type(node) in _SAYS:
-        raise scope.bad(node, _SAYS[type(node)])
+    if (more or missing) and type(node) in _USAGES:
+        raise scope.error_at(node, _USAGES[type(node)])
     if missing:
-        raise scope.bad(node, f"{scope.shown(node)!r}: something is missing")
+        raise scope.error_at(node, f"{scope.sql_of(node)!r}: something is missing")
     if more:
-        raise scope.bad(node, f"{scope.shown(node)!r}: {more[0].upper()} is not known here")
+        raise scope.error_at(node, f"{scope.sql_of(node)!r}: {more[0].upper()} is not known here")
 
 
 def _type_of_literal(node: exp.Literal, scope: Scope) -> Type:
@@ -94,16 +94,18 @@ def _type_of_literal(node: exp.Literal, scope: Scope) -> Type:
         return "text"
     if not is_int(node.this):
         if math.isinf(float(node.this)):
-            raise scope.bad(node, f"{node.this[:40]} is larger than any double; the largest is 1.7976931348623157e308")
+            raise scope.error_at(
+                node, f"{node.this[:40]} is larger than any double; the largest is 1.7976931348623157e308"
+            )
         return "float"
-    if len(node.this) > _DIGITS or int(node.this) > _MOST:
-        raise scope.bad(node, f"{node.this[:40]} does not fit 64 bits; write it with a decimal point")
+    if len(node.this) > _DIGITS or int(node.this) > _MAX_INT:
+        raise scope.error_at(node, f"{node.this[:40]} does not fit 64 bits; write it with a decimal point")
     return "int"
 
 
 def _numbers(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if wrong := sorted({kind for kind in types if kind not in ("int", "float", "null")}):
-        raise scope.bad(node, f"{scope.shown(node)!r} needs numbers, and has {', '.join(wrong)}")
+        raise scope.error_at(node, f"{scope.sql_of(node)!r} needs numbers, and has {', '.join(wrong)}")
     return "float" if "float" in types else "int"
 
 
@@ -115,14 +117,14 @@ def _quotient(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
 def _rounded(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if len(types) > 1:
         digits = node.args.get("decimals")
-        if not (isinstance(digits, exp.Literal) and is_int(digits.this)) or int(digits.this) > _ROUNDED:
-            raise scope.bad(node, f"round() takes the number of digits as it is, {_ROUNDED} at most")
+        if not (isinstance(digits, exp.Literal) and is_int(digits.this)) or int(digits.this) > _MAX_ROUND_DIGITS:
+            raise scope.error_at(node, f"round() takes the number of digits as it is, {_MAX_ROUND_DIGITS} at most")
     return _numbers(node, types, scope)
 
 
 def _texts(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if wrong := sorted({kind for kind in types if kind not in ("text", "null")}):
-        raise scope.bad(node, f"{scope.shown(node)!r} needs texts, and has {', '.join(wrong)}")
+        raise scope.error_at(node, f"{scope.sql_of(node)!r} needs texts, and has {', '.join(wrong)}")
     return "text"
 
 
@@ -134,15 +136,15 @@ def _length(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
 def _pattern(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     _texts(node, types, scope)
     if not isinstance(node.expression, exp.Literal):
-        raise scope.bad(node, "LIKE takes its pattern as it is")
-    if len(node.expression.this) > _PATTERN:
-        raise scope.bad(node, f"LIKE: its pattern is too long; {_PATTERN:,} characters at most")
+        raise scope.error_at(node, "LIKE takes its pattern as it is")
+    if len(node.expression.this) > _MAX_PATTERN:
+        raise scope.error_at(node, f"LIKE: its pattern is too long; {_MAX_PATTERN:,} characters at most")
     return "bool"
 
 
 def _truth(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if wrong := sorted({kind for kind in types if kind not in ("bool", "null")}):
-        raise scope.bad(node, f"{scope.shown(node)!r} needs conditions, and has {', '.join(wrong)}")
+        raise scope.error_at(node, f"{scope.sql_of(node)!r} needs conditions, and has {', '.join(wrong)}")
     return "bool"
 
 
@@ -150,7 +152,7 @@ def _is(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if isinstance(node.expression, exp.Null):
         return "bool"
     if not isinstance(node.expression, exp.Boolean):
-        raise scope.bad(node, f"{scope.shown(node)!r}: IS takes NULL, TRUE or FALSE")
+        raise scope.error_at(node, f"{scope.sql_of(node)!r}: IS takes NULL, TRUE or FALSE")
     return _truth(node, types, scope)
 
 
@@ -160,7 +162,7 @@ def _comparable(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
 
 
 def _common(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
-    """The one type that all have: int widens to float; a text that is written out beside a time must be one."""
+    """Return the common type of the operands: int widens to float; a text literal beside a time must be a time."""
     kinds = {kind for kind in types if kind != "null"}
     if kinds == {"time", "text"}:
         for part, kind in zip(parts_of(node), types, strict=True):
@@ -170,7 +172,7 @@ def _common(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if kinds <= {"int", "float"}:
         return "float" if "float" in kinds else "int" if kinds else "null"
     if len(kinds) > 1:
-        raise scope.bad(node, f"{scope.shown(node)!r} compares {' with '.join(sorted(kinds))}")
+        raise scope.error_at(node, f"{scope.sql_of(node)!r} compares {' with '.join(sorted(kinds))}")
     return kinds.pop()
 
 
@@ -179,7 +181,7 @@ def _time_of(node: exp.Expr, scope: Scope) -> None:
     try:
         instant(text.this if isinstance(text, exp.Literal) else "")
     except ValueError:
-        raise scope.bad(node, f"{node.sql()} is no date and time, such as '2013-01-31 12:00:00'") from None
+        raise scope.error_at(node, f"{node.sql()} is no date and time, such as '2013-01-31 12:00:00'") from None
 
 
 def _type_of_case(node: exp.Case, scope: Scope) -> Type:
@@ -187,7 +189,7 @@ def _type_of_case(node: exp.Case, scope: Scope) -> Type:
     for branch in node.args["ifs"]:
         when = exp.EQ(this=subject.copy(), expression=branch.this.copy()) if subject is not None else branch.this
         if type_of(when, scope) not in ("bool", "null"):
-            raise scope.bad(when, f"{scope.shown(when)!r} is no condition")
+            raise scope.error_at(when, f"{scope.sql_of(when)!r} is no condition")
     results = [branch.args["true"] for branch in node.args["ifs"]]
     results += [node.args["default"]] if node.args.get("default") is not None else []
     return _common(node, [type_of(result, scope) for result in results], scope)
@@ -200,13 +202,13 @@ _CASTS: Mapping[Any, Type] = {
 
 
 def _type_of_cast(node: exp.Cast, scope: Scope) -> Type:
-    given, wanted = type_of(node.this, scope), _CASTS.get(node.to.this)
+    source_type, target_type = type_of(node.this, scope), _CASTS.get(node.to.this)
     fits = {("int", "int"), ("int", "float"), ("float", "int"), ("float", "float"), ("int", "text"), ("text", "text")}
-    if wanted is None or (given != "null" and (given, wanted) not in fits):
-        raise scope.bad(
-            node, f"{scope.shown(node)!r}: {given} cannot be cast so; declare the field with the type it has"
+    if target_type is None or (source_type != "null" and (source_type, target_type) not in fits):
+        raise scope.error_at(
+            node, f"{scope.sql_of(node)!r}: {source_type} cannot be cast so; declare the field with the type it has"
         )
-    return wanted
+    return target_type
 
 
 _Rule = Callable[[exp.Expr, Sequence[Type], Scope], Type]
@@ -229,8 +231,8 @@ _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Between: frozenset({"this", "low", "high"}),
     exp.Round: frozenset({"this", "decimals", "casts_non_integer_decimals"}),
 }  # fmt: skip
-_SAYS: Mapping[type[exp.Expr], str] = {exp.In: "IN takes a list in brackets, such as IN (1, 2)"}
-_KNOWN = (
+_USAGES: Mapping[type[exp.Expr], str] = {exp.In: "IN takes a list in brackets, such as IN (1, 2)"}
+_SUPPORTED = (
     "known are + - * / // % ||, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, CASE, CAST, abs, round, floor, "
     "ceil, lower, upper, length and coalesce"
 )

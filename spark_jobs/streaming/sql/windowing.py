@@ -1,4 +1,4 @@
-"""The WINDOWING clause: which rows belong to one result.
+"""The WINDOWING clause: determines which rows belong to one result.
 
     WINDOWING 60 s                      tumbling: disjoint windows of 60 s whose union is the stream (the paper's form)
     WINDOWING TUMBLE(60 s)              the same
@@ -6,8 +6,9 @@
     WINDOWING LANDMARK('2013-01-01', 60 s)   from a fixed time (UTC) up to now; every 60 s the groups that changed
     WINDOWING ROWS(1000, 100)           sliding by count: the last 1,000 rows, every 100 rows (ROWS(1000): every 1,000)
 
-`LATE 5 s` may follow: how long a slice stays open after its end. A duration is a number and a unit: us, ms, s, min,
-h, d (or a longer word: seconds). Windows by time begin at multiples of the slide since 1970, landmarks at theirs.
+An optional `LATE 5 s` sets how long a slice stays open after its end. A duration is a number and a unit: us, ms, s,
+min, h, d (or a longer word: seconds). Time windows begin at multiples of the slide since 1970, landmark windows at
+multiples since the landmark.
 """
 
 from __future__ import annotations
@@ -30,53 +31,53 @@ _UNITS = {
     "min": 60 * MICROS, "minute": 60 * MICROS, "h": 3600 * MICROS, "hour": 3600 * MICROS, "d": 86400 * MICROS,
     "day": 86400 * MICROS,
 }  # fmt: skip
-_LONGEST = 100 * 366 * 86400 * MICROS
+_MAX_DURATION = 100 * 366 * 86400 * MICROS
 _DIGITS = 15  # of a number of rows
 _FORMS = "write WINDOWING 60 s, TUMBLE(size), HOP(size, slide), LANDMARK('since', every) or ROWS(size, slide)"
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """Windows of `size` every `slide`, in microseconds; tumbling where they are equal."""
+    """Windows of `size` every `slide`, in microseconds; tumbling if the two are equal."""
 
     size: int
     slide: int
 
     @property
     def width(self) -> int:
-        """The slice: the longest time of which every window is a whole number."""
+        """The slice width: the greatest duration that divides both size and slide."""
         return gcd(self.size, self.slide)
 
     @property
     def phase(self) -> int:
-        """Where slices begin, modulo their width."""
+        """The offset of slices, modulo their width."""
         return 0
 
     @property
     def shift(self) -> int:
-        """Where windows begin, modulo their slide."""
+        """The offset of windows, modulo their slide."""
         return 0
 
 
 @dataclass(frozen=True, slots=True)
 class Landmark:
-    """From `since` (microseconds since 1970) up to now, every `width`."""
+    """A window from `since` (microseconds since 1970) up to now, emitted every `width`."""
 
     since: int
     width: int
 
     @property
     def phase(self) -> int:
-        """Where slices begin, modulo their width."""
+        """The offset of slices, modulo their width."""
         return self.since % self.width
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class CountWindow:
     """The last `size` rows, every `slide` rows.
 
-    Rows are in the order of their times, those of one time by their unit and their place in its log, and are counted
-    after WHERE, over all groups, from the registration of the query on.
+    Rows are ordered by time, rows of the same time by unit and by position in the unit's log. They are counted after
+    WHERE, over all groups, from the registration of the query on.
     """
 
     size: int
@@ -84,42 +85,42 @@ class Rows:
 
     @property
     def pane(self) -> int:
-        """The most rows of which every window is a whole number."""
+        """The greatest number of rows that divides both size and slide."""
         return gcd(self.size, self.slide)
 
     @property
     def shift(self) -> int:
-        """Where windows begin, modulo their slide: they end at its multiples."""
+        """The offset of windows, modulo their slide: windows end at multiples of it."""
         return -self.size % self.slide
 
 
-Window = Hop | Landmark | Rows
+Window = Hop | Landmark | CountWindow
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
-    """What the clause says, and the query's text with the clause blanked out; `late` is None if it says nothing."""
+class WindowingClause:
+    """The parsed clause, and the query text with the clause blanked; `lateness` is None if it has no LATE."""
 
     sql: str
     window: Window | None
-    late: int | None
+    lateness: int | None
 
 
-def split(text: SqlText) -> Clause:
-    """Part the clause from a query; positions in the rest stay as they are. Raises what the text is refused with."""
+def split_windowing(text: SqlText) -> WindowingClause:
+    """Split the clause from a query; positions in the remaining text stay the same. Raises the refusal of the text."""
     depth = 0
     for index, token in enumerate(text.tokens):
         depth += {"(": 1, ")": -1}.get(word_of(token), 0)
         if depth == 0 and word_of(token) == "WINDOWING":
-            reader = _Reader(text, text.tokens[index + 1 :], token)
-            window, late = reader.window(), reader.late()
+            reader = _ClauseReader(text, text.tokens[index + 1 :], token)
+            window, lateness = reader.window(), reader.lateness()
             reader.end()
-            return Clause(text.sql[: token.start] + " " * (len(text.sql) - token.start), window, late)
-    return Clause(text.sql, None, None)
+            return WindowingClause(text.sql[: token.start] + " " * (len(text.sql) - token.start), window, lateness)
+    return WindowingClause(text.sql, None, None)
 
 
 def instant(text: str) -> int:
-    """Microseconds since 1970 of an ISO date and time, UTC unless it has an offset; raises ValueError."""
+    """Return an ISO date and time as microseconds since 1970, UTC unless it has an offset; raises ValueError."""
     moment = datetime.fromisoformat(text)
     try:
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -129,8 +130,8 @@ def instant(text: str) -> int:
     return (since.days * 86400 + since.seconds) * MICROS + since.microseconds
 
 
-class _Reader:
-    """Reads the clause token by token; raises the text's refusal at the token that does not fit."""
+class _ClauseReader:
+    """Reads the clause token by token; raises the text's refusal at the first token that does not fit."""
 
     def __init__(self, text: SqlText, tokens: Sequence[Token], before: Token) -> None:
         self.text = text
@@ -153,42 +154,42 @@ class _Reader:
             self._expect(",")
             window = Hop(size, self.duration())
             if window.slide > size:
-                raise self._bad("windows that slide further than their size leave rows out")
+                raise self._error("windows that slide further than their size leave rows out")
         elif kind == "LANDMARK":
             since = self._instant()
             self._expect(",")
             window = Landmark(since, self.duration())
         else:
             size = self._count()
-            window = Rows(size, self._count() if self._optional(",") else size)
+            window = CountWindow(size, self._count() if self._optional(",") else size)
         self._expect(")")
         return window
 
-    def late(self) -> int | None:
+    def lateness(self) -> int | None:
         return self.duration(zero=True) if self._optional("LATE") else None
 
     def end(self) -> None:
         if self.tokens:
             self._take()
-            raise self._bad(f"{self.last.text!r} after the WINDOWING clause, which comes last")
+            raise self._error(f"{self.last.text!r} after the WINDOWING clause, which comes last")
 
     def duration(self, *, zero: bool = False) -> int:
-        """`60 s`, `60s`, `'60 s'`, `INTERVAL 60 SECONDS`."""
+        """Read a duration: `60 s`, `60s`, `'60 s'`, `INTERVAL 60 SECONDS`."""
         self._optional("INTERVAL")
         text = self._take()
         if re.fullmatch(r"[\d.]+", text) and self.tokens and self._peek().isalpha():
             text += self._take()
-        found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Z]+)", text.strip())
-        unit = found[2].lower() if found else ""
+        match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Z]+)", text.strip())
+        unit = match[2].lower() if match else ""
         unit = unit if unit in _UNITS else unit.removesuffix("s")
-        if found is None or unit not in _UNITS:
-            raise self._bad(f"{text!r} is no duration: write a number and one of us, ms, s, min, h, d")
-        length = float(found[1]) * _UNITS[unit]
-        if not length <= _LONGEST:
-            raise self._bad(f"a duration of {text[:40]!r} is too long; 100 years at most")
+        if match is None or unit not in _UNITS:
+            raise self._error(f"{text!r} is no duration: write a number and one of us, ms, s, min, h, d")
+        length = float(match[1]) * _UNITS[unit]
+        if not length <= _MAX_DURATION:
+            raise self._error(f"a duration of {text[:40]!r} is too long; 100 years at most")
         micros = round(length)
         if micros <= 0 and not zero:
-            raise self._bad("a duration must be positive")
+            raise self._error("a duration must be positive")
         return micros
 
     def _instant(self) -> int:
@@ -198,12 +199,12 @@ class _Reader:
         try:
             return instant(text)
         except ValueError as error:
-            raise self._bad(f"{text!r} is no date and time, such as '2013-01-31 12:00:00'") from error
+            raise self._error(f"{text!r} is no date and time, such as '2013-01-31 12:00:00'") from error
 
     def _count(self) -> int:
         text = self._take()
         if not text.isdecimal() or len(text) > _DIGITS or int(text) < 1:
-            raise self._bad(f"{text[:40]!r} is no number of rows, which has {_DIGITS} digits at most")
+            raise self._error(f"{text[:40]!r} is no number of rows, which has {_DIGITS} digits at most")
         return int(text)
 
     def _peek(self) -> str:
@@ -211,7 +212,7 @@ class _Reader:
 
     def _take(self) -> str:
         if not self.tokens:
-            raise self._bad(f"the WINDOWING clause ends too soon; {_FORMS}")
+            raise self._error(f"the WINDOWING clause ends too soon; {_FORMS}")
         self.last = self.tokens.pop(0)
         return self.last.text
 
@@ -224,7 +225,7 @@ class _Reader:
     def _expect(self, word: str) -> None:
         if not self._optional(word):
             self._take()
-            raise self._bad(f"expected {word!r} before {self.last.text!r}; {_FORMS}")
+            raise self._error(f"expected {word!r} before {self.last.text!r}; {_FORMS}")
 
-    def _bad(self, message: str) -> StreamError:
-        return self.text.bad(message, self.last.start)
+    def _error(self, message: str) -> StreamError:
+        return self.text.error_at(message, self.last.start)

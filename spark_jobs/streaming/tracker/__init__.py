@@ -1,1 +1,1 @@
-"""The tracker alone: tuple tracking for a topology that is not ours, with a client that its stages use."""
+"""Tracking as a separate job: tuple tracking for topologies that are not Springline's, with a client library."""

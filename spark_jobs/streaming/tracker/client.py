@@ -1,23 +1,23 @@
-"""What a topology that is not ours tells a tracker, and hears from it.
+"""Client library of a tracker, for topologies that are not Springline's: begins and acks roots, reads outcomes.
 
     with Tracker("localhost:9092", "orders") as tracker:
         edges = [tracker.edge() for _ in consumers]
-        tracker.begin(root, edges)                        # the spring: beside the edges, root and attempt are sent on
+        tracker.begin(root, edges)                        # the spring: sends root and attempt on, with the edges
         ...
         tracker.ack(root, processed, emitted, attempt)    # a processor: when the effect of what it processed is durable
         ...
         for root, attempt, outcome in tracker.outcomes(seconds=1.0):
             ...                                           # the spring: one that "failed" may begin as attempt + 1
 
-**Each edge** of a root's tree has an id of its own, by `edge()`; a tuple that goes to two processors leaves on two
-edges. Each is told twice: by who emits it, in `begin` or as `emitted`, and by who has processed it. **Each attempt** of
-a root begins once, and begins anew under a higher number; what comes for an earlier one is dropped then, and nothing
-more is told of that.
+**Each edge** of a root's tree has a separate id, from `edge()`; a tuple that goes to two processors leaves on two
+edges. Each edge is reported twice: by its sender, in `begin` or as `emitted`, and by the processor that has processed
+it. **Each attempt** of a root begins once; a retry begins under a higher number. Acks of an earlier attempt are then
+dropped, and no outcome is emitted for it.
 
-**Delivery.** What the broker has acknowledged when `flush` returns is applied once, whatever dies in the tracker, and
-each attempt that has begun is told to be finished or failed, once. A client that dies, or whose `flush` raises, may
-have lost what it had not flushed before: that is never taken for finished, and found by time-outs. It must not be told
-again in the same attempt, since an ack that is applied twice undoes itself.
+**Delivery.** What the broker has acknowledged when `flush` returns is applied once, even if the tracker fails, and each
+attempt that has begun gets one outcome: finished or failed. A client that dies, or whose `flush` raises, may have lost
+what it had not flushed before: its roots are never taken for finished, but time out. What was lost must not be
+sent again in the same attempt, since applying an ack twice cancels it.
 """
 
 from __future__ import annotations
@@ -34,30 +34,29 @@ from types import TracebackType
 from springline.spark_jobs.streaming.errors import LogUnavailableError, UnknownTopicError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
-from springline.spark_jobs.streaming.tracker.wire import Asks, asks_topic, results_topic
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
+from springline.spark_jobs.streaming.tracker.wire import TrackerRequests, requests_topic, results_topic
 from springline.spark_jobs.streaming.tracking.errors import InvalidRootError, InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.records import ATTEMPTS
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 
-BATCH = 1_000  # roots and acks that are flushed together, if nobody asks for it earlier
-_LOOK_SECONDS = 0.1  # between two looks for outcomes
+BATCH = 1_000  # roots and acks that are flushed together, unless `flush` is called earlier
+_POLL_SECONDS = 0.1  # between two polls for outcomes
 _EDGE_BITS = 64
 
 
 class Tracker:
-    """A client of a tracker, for one thread; there may be many. It is a context, which flushes and closes in the end.
+    """A client of a tracker, for one thread; there may be many. As a context manager, it flushes and closes at exit.
 
     Args:
-        servers: of Kafka, such as `localhost:9092`, with commas between.
+        servers: Kafka's bootstrap servers, such as `localhost:9092`, separated by commas.
         job: the name of the job of kind `tracker`.
-        options: of librdkafka by name, as for TLS.
-        log: one that is open already, in the place of `servers` and `options`: in tests a
-            `springline.testing.MemoryLog`.
+        options: librdkafka options by name, for example for TLS.
+        log: an open log, instead of `servers` and `options`: in tests a `springline.testing.MemoryLog`.
 
     Raises:
         UnknownTopicError: the job has never run.
-        LogUnavailableError: Kafka does not answer.
+        LogUnavailableError: Kafka does not respond.
 
     Example:
         >>> from springline.testing import MemoryLog
@@ -71,17 +70,17 @@ class Tracker:
     """
 
     def __init__(
-        self, servers: str, job: str, *, options: Mapping[str, str] | None = None, log: Log | None = None
+        self, servers: str, job: str, *, options: Mapping[str, str] | None = None, log: MessageLog | None = None
     ) -> None:
-        self._own = Kafka(Cluster(servers, options or {})) if log is None else None
-        self._log: Log = log if self._own is None else self._own  # type: ignore[assignment]
-        self._asks, self._results = asks_topic(job), results_topic(job)
-        self._begun: dict[tuple[int, int], int] = {}  # by root and attempt
-        self._acked: dict[tuple[int, int], int] = {}
-        self._told: deque[tuple[int, int, str]] = deque()
+        self._own_log = Kafka(Cluster(servers, options or {})) if log is None else None
+        self._log: MessageLog = log if self._own_log is None else self._own_log  # type: ignore[assignment]
+        self._requests_topic, self._results_topic = requests_topic(job), results_topic(job)
+        self._started_roots: dict[tuple[int, int], int] = {}  # by root and attempt
+        self._acked_roots: dict[tuple[int, int], int] = {}
+        self._outcomes: deque[tuple[int, int, str]] = deque()
         try:
-            units = sorted(self._log.extents(self._asks))
-            self._at = {unit: extent.high for unit, extent in self._log.extents(self._results).items()}
+            units = sorted(self._log.offset_bounds(self._requests_topic))
+            self._offsets = {unit: extent.high for unit, extent in self._log.offset_bounds(self._results_topic).items()}
         except LogUnavailableError:
             self._close()
             raise
@@ -89,7 +88,7 @@ class Tracker:
             self._close()
             raise UnknownTopicError(f"{error}; it is made when the job {job} first starts") from error
         turn = secrets.randbelow(len(units))
-        self._units = cycle([*units[turn:], *units[:turn]])  # clients do not all begin with the same one
+        self._units = cycle([*units[turn:], *units[:turn]])  # clients do not all start with the same unit
 
     def __enter__(self) -> Tracker:
         return self
@@ -97,87 +96,90 @@ class Tracker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Flush, also after an error: what was acked was processed."""
+        """Flush, also after an error: acked tuples were processed."""
         try:
             self.flush()
         finally:
             self._close()
 
     def edge(self) -> int:
-        """A new id for an edge: random, and never 0."""
-        # The system's own chance, since processes that were forked from one would draw the same numbers otherwise.
-        while not (found := secrets.randbits(_EDGE_BITS)):
+        """Return a new id for an edge: random, and never 0."""
+        # The system's random source, since forked processes would otherwise draw the same numbers.
+        while not (edge := secrets.randbits(_EDGE_BITS)):
             pass
-        return found
+        return edge
 
     def begin(self, root: int, edges: Collection[int], attempt: int = 1) -> None:
-        """Begin to track an attempt of a root that left on these edges; without any, it is finished at once.
+        """Begin to track an attempt of a root that left on `edges`; without edges, it is finished at once.
 
         Raises `InvalidRootError`, `InvalidUpdateError`, and what `flush` raises.
         """
-        name, value = _name(root, attempt), _together(root, edges)
-        if name in self._begun:
+        root_attempt, value = _checked_attempt(root, attempt), _xor_edges(root, edges)
+        if root_attempt in self._started_roots:
             raise InvalidUpdateError(
                 f"root {root}, attempt {attempt}: it has begun already; begin it as attempt {attempt + 1}"
             )
-        self._begun[name] = value
+        self._started_roots[root_attempt] = value
         self._flush_full()
 
     def ack(self, root: int, processed: int, emitted: Collection[int] = (), attempt: int = 1) -> None:
-        """Tell that a tuple was processed that came on one edge, and that others left on the emitted ones for it.
+        """Report that the tuple of edge `processed` was processed, and that others left for it on the `emitted` edges.
 
         Raises `InvalidRootError`, `InvalidUpdateError`, and what `flush` raises.
         """
-        name, value = _name(root, attempt), _together(root, [processed, *emitted])
-        self._acked[name] = self._acked.get(name, 0) ^ value
+        root_attempt, value = _checked_attempt(root, attempt), _xor_edges(root, [processed, *emitted])
+        self._acked_roots[root_attempt] = self._acked_roots.get(root_attempt, 0) ^ value
         self._flush_full()
 
     def flush(self) -> None:
-        """Send what was told; when it returns, the broker has it. Raises `LogUnavailableError`: see Delivery above."""
-        begun, acked = self._begun, self._acked
-        self._begun, self._acked = {}, {}  # gone before it is sent: nothing is ever sent again from here
-        rows = [(*name, True, value) for name, value in begun.items()]
+        """Send what is buffered; when it returns, the broker has it.
+
+        Raises `LogUnavailableError`: see Delivery above.
+        """
+        started, acked = self._started_roots, self._acked_roots
+        self._started_roots, self._acked_roots = {}, {}  # cleared before sending: nothing is sent twice
+        rows = [(*name, True, value) for name, value in started.items()]
         rows += [(*name, False, value) for name, value in acked.items()]
         if rows:
-            with self._log.sending() as sending:
-                sending.send(Letter(self._asks, next(self._units), Asks.of(rows).encode()))
+            with self._log.record_sender() as sending:
+                sending.send(OutgoingRecord(self._requests_topic, next(self._units), TrackerRequests.of(rows).encode()))
 
     def outcomes(self, seconds: float) -> Iterator[tuple[int, int, str]]:
-        """Root, attempt, and "finished" or "failed", of all clients' roots, as they are told within so many seconds.
+        """Yield root, attempt, and "finished" or "failed", of all clients' roots, as they arrive within `seconds`.
 
-        The first call goes on from where the client was opened, later ones where the one before was left. It flushes
-        first. Raises what `flush` raises, and `MessagesLostError`.
+        The first call begins where the topic ended when the client was opened, later ones where the previous one ended.
+        It flushes first. Raises what `flush` raises, and `MessagesLostError`.
         """
         self.flush()
         until = time.monotonic() + seconds
         while True:
-            self._look()
-            while self._told:
-                yield self._told.popleft()
+            self._poll_outcomes()
+            while self._outcomes:
+                yield self._outcomes.popleft()
             if (left := until - time.monotonic()) <= 0:
                 return
-            time.sleep(min(left, _LOOK_SECONDS))
+            time.sleep(min(left, _POLL_SECONDS))
 
-    def _look(self) -> None:
-        for unit, extent in self._log.extents(self._results).items():
-            for message in self._log.fetch(self._results, unit, self._at[unit], extent.high):
+    def _poll_outcomes(self) -> None:
+        for unit, extent in self._log.offset_bounds(self._results_topic).items():
+            for message in self._log.fetch(self._results_topic, unit, self._offsets[unit], extent.high):
                 for line in bytes(message.value).splitlines():
-                    with suppress(ValueError, TypeError, KeyError, RecursionError):  # somebody else's line
-                        told = json.loads(line)
-                        self._told.append((told["root"], told["attempt"], told["outcome"]))
-                self._at[unit] = message.offset + 1
-            self._at[unit] = max(self._at[unit], extent.high)
+                    with suppress(ValueError, TypeError, KeyError, RecursionError):  # a line of another producer
+                        fields = json.loads(line)
+                        self._outcomes.append((fields["root"], fields["attempt"], fields["outcome"]))
+                self._offsets[unit] = message.offset + 1
+            self._offsets[unit] = max(self._offsets[unit], extent.high)
 
     def _flush_full(self) -> None:
-        if len(self._begun) + len(self._acked) >= BATCH:
+        if len(self._started_roots) + len(self._acked_roots) >= BATCH:
             self.flush()
 
     def _close(self) -> None:
-        if self._own is not None:
-            self._own.close()
+        if self._own_log is not None:
+            self._own_log.close()
 
 
-def _name(root: int, attempt: int) -> tuple[int, int]:
+def _checked_attempt(root: int, attempt: int) -> tuple[int, int]:
     if not 0 <= root < NO_ROOT:
         raise InvalidRootError(f"{root} names no root: ids are 0 to {NO_ROOT - 1}")
     if not 1 <= attempt <= ATTEMPTS:
@@ -185,13 +187,13 @@ def _name(root: int, attempt: int) -> tuple[int, int]:
     return root, attempt
 
 
-def _together(root: int, edges: Collection[int]) -> int:
-    """All edges XORed; raises `InvalidUpdateError`."""
-    found = 0
+def _xor_edges(root: int, edges: Collection[int]) -> int:
+    """Return the XOR of all edges; raises `InvalidUpdateError`."""
+    value = 0
     for edge in edges:
         if not 0 < edge < 1 << _EDGE_BITS:
             raise InvalidUpdateError(f"root {root}, edge {edge}: ids of edges are 1 to 2^{_EDGE_BITS} - 1")
-        found ^= edge
+        value ^= edge
     if len(set(edges)) < len(edges):
         raise InvalidUpdateError(f"root {root}: one edge is named twice; each tuple on its way needs an id of its own")
-    return found
+    return value

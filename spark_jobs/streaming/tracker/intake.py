@@ -1,40 +1,40 @@
-"""The first stage of a tracker: reads what clients write, and sends it on to the ackers that hold the roots."""
+"""The first stage of a tracker: reads the requests of clients, and sends them to the ackers that own the roots."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
-from springline.spark_jobs.streaming.tracker.wire import Asks
-from springline.spark_jobs.streaming.tracking.ack_output import Ackers, Acks, extend
+from springline.spark_jobs.streaming.tracker.wire import TrackerRequests
+from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, Acks, add_batches
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
-from springline.spark_jobs.streaming.tracking.wire import Kind
+from springline.spark_jobs.streaming.tracking.wire import MessageKind
 
-_MOST = 1 << 18  # rows of a buffer: a quarter of what a message has room for
+_MOST = 1 << 18  # rows of a batch: a quarter of the capacity of a message
 
 
 class Intake:
-    """The step: each attempt's roots are registered one by one, its acks combined by root."""
+    """The step: registers the roots of each attempt individually, and combines its acks by root."""
 
-    def __call__(self, state: State, given: Input) -> Output:
-        """One round."""
-        ackers = Ackers(given.round.versions["ring"])
-        parts: list[Asks] = []
+    def __call__(self, state: State, step_input: Input) -> Output:
+        """Process one round."""
+        ack_output = AckOutput(step_input.round.versions["ring"])
+        parts: list[TrackerRequests] = []
         dead: list[DeadLetter] = []
-        for message in given.messages:
+        for message in step_input.messages:
             try:
-                parts.append(Asks.read(message.value))
+                parts.append(TrackerRequests.read(message.value))
             except InvalidUpdateError as error:
                 dead.append(DeadLetter(message.offset, bytes(message.value), str(error)))
-        asks = Asks.together(parts)
+        requests = TrackerRequests.concat(parts)
         acks: Acks = {}
-        for attempt in np.unique(asks.attempts).tolist():
-            for begins, kind in ((True, Kind.RETRIES), (False, Kind.ACKS)):
-                chosen = asks.at((asks.attempts == attempt) & (asks.begins == begins))
-                chosen = chosen.at(np.argsort(chosen.roots, kind="stable"))
-                for start in range(0, chosen.roots.size, _MOST):
-                    part = chosen.at(slice(start, start + _MOST))
-                    extend(acks, ackers.acks(part.roots, part.values, attempt, kind=kind))
-        begun = int(asks.begins.sum())
-        counts = {"begun": begun, "acks": asks.roots.size - begun, "dead": len(dead)}
-        return Output(state, dead=dead, counts=counts, acks=acks)
+        for attempt in np.unique(requests.attempts).tolist():
+            for begins, kind in ((True, MessageKind.RETRIES), (False, MessageKind.ACKS)):
+                selection = requests.select((requests.attempts == attempt) & (requests.begins == begins))
+                selection = selection.select(np.argsort(selection.roots, kind="stable"))
+                for start in range(0, selection.roots.size, _MOST):
+                    part = selection.select(slice(start, start + _MOST))
+                    add_batches(acks, ack_output.acks(part.roots, part.values, attempt, kind=kind))
+        started_count = int(requests.begins.sum())
+        counts = {"begun": started_count, "acks": requests.roots.size - started_count, "dead": len(dead)}
+        return Output(state, dead_letters=dead, counts=counts, acks=acks)

@@ -1,9 +1,9 @@
-"""The last stage of a tracker: tells whoever asked what became of each root, as lines of JSON.
+"""The last stage of a tracker: emits the outcome of each root, as lines of JSON.
 
 {"root": 1234, "attempt": 1, "outcome": "finished"}    every edge of its tree was processed
-{"root": 1235, "attempt": 1, "outcome": "failed"}      not in time: whether it is sent again is its spring's to say
+{"root": 1235, "attempt": 1, "outcome": "failed"}      timed out: its spring decides whether it is sent again
 
-Records that are another acker's by now pass through here on their way to it.
+Tracking records that now belong to another acker are forwarded to it by this stage.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ import numpy as np
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State
-from springline.spark_jobs.streaming.tracking.ack_output import Ackers, Acks, extend
-from springline.spark_jobs.streaming.tracking.replay.replay import told_in
-from springline.spark_jobs.streaming.tracking.wire import Kind
+from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, Acks, add_batches
+from springline.spark_jobs.streaming.tracking.replay.replay import ack_messages
+from springline.spark_jobs.streaming.tracking.wire import MessageKind
 
 FINISHED, FAILED = "finished", "failed"
 _SCHEMA = pa.schema([("root", pa.uint64()), ("attempt", pa.uint8()), ("outcome", pa.string())])
-_WORDS = {Kind.DONE: FINISHED, Kind.GONE: FAILED}
+_OUTCOMES = {MessageKind.COMPLETED: FINISHED, MessageKind.FAILED: FAILED}
 
 
-class Outcome:
-    """The step."""
+class OutcomeStep:
+    """The step: emits finished and failed attempts as results, and forwards tracking records."""
 
-    def __call__(self, state: State, given: Input) -> Output:
-        """One round."""
-        ackers = Ackers(given.round.versions["ring"])
+    def __call__(self, state: State, step_input: Input) -> Output:
+        """Process one round."""
+        ack_output = AckOutput(step_input.round.versions["ring"])
         acks: Acks = {}
         results: list[pa.RecordBatch] = []
-        counts = dict.fromkeys(_WORDS.values(), 0)
-        for told in told_in(given):
-            if told.kind is Kind.RECORDS:
-                extend(acks, ackers.records(told.items()))
+        counts = dict.fromkeys(_OUTCOMES.values(), 0)
+        for message in ack_messages(step_input):
+            if message.kind is MessageKind.RECORDS:
+                add_batches(acks, ack_output.records(message.records()))
                 continue
-            word = _WORDS[told.kind]
-            words = pa.array(np.full(told.batch.num_rows, word), pa.string())
-            columns = [told.batch.column("root"), told.batch.column("attempt"), words]
+            outcome = _OUTCOMES[message.kind]
+            outcome_column = pa.array(np.full(message.batch.num_rows, outcome), pa.string())
+            columns = [message.batch.column("root"), message.batch.column("attempt"), outcome_column]
             results.append(pa.RecordBatch.from_arrays(columns, schema=_SCHEMA))
-            counts[word] += told.batch.num_rows
+            counts[outcome] += message.batch.num_rows
         return Output(state, results=results, counts=counts, acks=acks)

@@ -1,10 +1,10 @@
-"""What clients of a tracker write: messages that each hold one Arrow stream of begun roots and acks, a row each.
+"""Wire format of a tracker's clients: each message is an Arrow stream of begun roots and acks, one per row.
 
-root      uint64: the root's id, as the topology names it; all but the last one, 2^64 - 1
-attempt   uint8: which time the root is sent, from 1 to 63
+root      uint64: the root's id in the topology; any but the last one, 2^64 - 1
+attempt   uint8: the number of the attempt, from 1 to 63
 begins    bool: whether the root begins with this row; otherwise the row is an ack
-value     uint64: of a root that begins, the ids of the edges that left for it, XORed; of an ack, the id of the edge
-          that was processed and of those that were emitted, XORed
+value     uint64: of a root that begins, the XOR of the ids of the edges on which it left; of an ack, the XOR of the id
+          of the processed edge and of those that were emitted
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from springline.spark_jobs.streaming.tracking.records import ATTEMPTS, Ids
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 
 SCHEMA = pa.schema([("root", pa.uint64()), ("attempt", pa.uint8()), ("begins", pa.bool_()), ("value", pa.uint64())])
-MOST = 1 << 16  # rows of a message
+MOST = 1 << 16  # rows per message
 
 
-def asks_topic(job: str) -> str:
-    """Where clients of a tracker write."""
+def requests_topic(job: str) -> str:
+    """Return the topic to which clients of a tracker write."""
     return f"{job}.asks"
 
 
 def results_topic(job: str) -> str:
-    """Where a tracker tells what became of roots."""
+    """Return the topic to which a tracker writes the outcomes of roots."""
     return f"{job}.results"
 
 
-class Asks(NamedTuple):
+class TrackerRequests(NamedTuple):
     """Begun roots and acks, as columns."""
 
     roots: Ids
@@ -44,51 +44,51 @@ class Asks(NamedTuple):
     values: Ids
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[int, int, bool, int]]) -> Asks:
-        """Of rows in the order of the columns."""
-        told = list(rows)
+    def of(cls, rows: Iterable[tuple[int, int, bool, int]]) -> TrackerRequests:
+        """Return requests from rows in the order of the columns."""
+        row_list = list(rows)
         return cls(
-            np.array([root for root, _, _, _ in told], np.uint64),
-            np.array([attempt for _, attempt, _, _ in told], np.uint8),
-            np.array([begins for _, _, begins, _ in told], np.bool_),
-            np.array([value for _, _, _, value in told], np.uint64),
+            np.array([root for root, _, _, _ in row_list], np.uint64),
+            np.array([attempt for _, attempt, _, _ in row_list], np.uint8),
+            np.array([begins for _, _, begins, _ in row_list], np.bool_),
+            np.array([value for _, _, _, value in row_list], np.uint64),
         )
 
     @classmethod
-    def together(cls, parts: Iterable[Asks]) -> Asks:
-        """All rows of several."""
+    def concat(cls, parts: Iterable[TrackerRequests]) -> TrackerRequests:
+        """Return the rows of all parts."""
         return cls(*(np.concatenate(columns) for columns in zip(cls.of([]), *parts, strict=True)))
 
     @classmethod
-    def read(cls, value: bytes | memoryview) -> Asks:
-        """A message of a client; raises `InvalidUpdateError`, which says what is wrong with it."""
+    def read(cls, value: bytes | memoryview) -> TrackerRequests:
+        """Decode a message of a client; raises `InvalidUpdateError` with the reason."""
         try:
             table = pa.ipc.open_stream(value).read_all()
-            table.validate(full=True)  # before anything looks at a value
-            told = ", ".join(f"{one.name} {one.type}" for one in table.schema)
-        except Exception as error:  # whatever Arrow raises: a name that is not UTF-8 is found only when it is read
+            table.validate(full=True)  # before any value is read
+            actual = ", ".join(f"{one.name} {one.type}" for one in table.schema)
+        except Exception as error:  # anything Arrow raises: a name that is not UTF-8 is found only when it is read
             raise InvalidUpdateError(f"not an Arrow stream: {error}") from error
         if not table.schema.equals(SCHEMA):
-            wanted = ", ".join(f"{one.name} {one.type}" for one in SCHEMA)
-            raise InvalidUpdateError(f"its columns are {told or 'none'}; they must be {wanted}")
+            expected = ", ".join(f"{one.name} {one.type}" for one in SCHEMA)
+            raise InvalidUpdateError(f"its columns are {actual or 'none'}; they must be {expected}")
         table = table.combine_chunks()
         if table.num_rows > MOST:
             raise InvalidUpdateError(f"{table.num_rows:,} rows in a message; {MOST:,} at most")
         if any(column.null_count for column in table.columns):
             raise InvalidUpdateError("a value is missing")
-        found = cls(*(column.to_numpy() for column in table.columns))
-        if (found.roots == np.uint64(NO_ROOT)).any():
+        requests = cls(*(column.to_numpy() for column in table.columns))
+        if (requests.roots == np.uint64(NO_ROOT)).any():
             raise InvalidUpdateError(f"{NO_ROOT} names no root: ids are 0 to {NO_ROOT - 1}")
-        if ((found.attempts < 1) | (found.attempts > ATTEMPTS)).any():
-            least, most = found.attempts.min(), found.attempts.max()
+        if ((requests.attempts < 1) | (requests.attempts > ATTEMPTS)).any():
+            least, most = requests.attempts.min(), requests.attempts.max()
             raise InvalidUpdateError(f"attempts {least} to {most}: they count from 1 to {ATTEMPTS}")
-        return found
+        return requests
 
     def encode(self) -> bytes:
         """The inverse of `read`."""
         columns = [pa.array(column, field.type) for column, field in zip(self, SCHEMA, strict=True)]
         return arrow_bytes(pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
 
-    def at(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp] | slice) -> Asks:
-        """Some of the rows."""
-        return Asks(self.roots[rows], self.attempts[rows], self.begins[rows], self.values[rows])
+    def select(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp] | slice) -> TrackerRequests:
+        """Return some of the rows."""
+        return TrackerRequests(self.roots[rows], self.attempts[rows], self.begins[rows], self.values[rows])

@@ -1,1 +1,1 @@
-"""Tuple tracking: which records of a stream have been processed by every stage, and which have to be sent again."""
+"""Tuple tracking: which records of a stream have been processed by every stage, and which must be sent again."""

@@ -1,13 +1,13 @@
-"""How a topology is tracked: what a job's table says of it, the stages and topics that it adds, the files it looks at.
+"""Configuration of tracking: a job's table `tracking`, the stages and topics that it adds, the files it uses.
 
-[words.tracking]           # all of it may be left out
-ackers = 1                 # how many there are at first
-room = 2                   # how many there can be: partitions of the topic of acks
-timeout = 30.0             # seconds until a root that is not through is sent again
-tries = 5                  # attempts in all; then it is given up, and goes to the dead letters
-in_flight = 5000000        # roots under way, at most: then the source waits
-delivery = "exactly-once"  # or "at-least-once": nothing is lost, and what is sent again may be counted again;
-                           # or "at-most-once": nothing is sent again, and what was lost is told
+[words.tracking]           # optional, as a whole or in part
+ackers = 1                 # number of ackers at first
+max_ackers = 2             # most ackers: partitions of the topic of acks
+timeout = 30.0             # seconds until a root that is not completed is sent again
+max_attempts = 5           # attempts in all; then it has failed, and goes to the dead-letter queue
+max_in_flight = 5000000    # most roots in flight: beyond that the source waits
+delivery = "exactly-once"  # or "at-least-once": nothing is lost, but a retried record may be counted again;
+                           # or "at-most-once": nothing is sent again, and losses are reported
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from springline.spark_jobs.streaming.config import Declared
+from springline.spark_jobs.streaming.config import JobTable
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import STOP, JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
 
-RING, PACE, LOW, FULL = "ring.json", "pace.json", "low.json", "full"
-SPRING, AGAIN, FIRST = range(3)  # places of the stages that send acks: the springs, then the others in their order
-_NONE_THROUGH: Mapping[str, Any] = {"lows": {}}
+RING, CLOCK, LOW_WATERMARKS, FULL = "ring.json", "clock.json", "low-watermarks.json", "full"
+SPRING, REPLAY, FIRST_PROCESSOR = range(
+    3
+)  # indices of the stages that send acks: the springs, then the others in their order
+_NO_LOW_WATERMARKS: Mapping[str, Any] = {"low_watermarks": {}}
 _TRACKING = "springline.spark_jobs.streaming.tracking"
-_KEYS = ("ackers", "room", "timeout", "tries", "in_flight", "delivery")
-_PACE = 0.1  # seconds: a root is known to be complete so much later, and ackers have fewer rounds
-_FOREIGN_KEYS = ("ackers", "room", "timeout")
+_KEYS = ("ackers", "max_ackers", "timeout", "max_attempts", "max_in_flight", "delivery")
+_MIN_ROUND_INTERVAL = 0.1  # seconds: completions are known that much later, and ackers have fewer rounds
+_FOREIGN_KEYS = ("ackers", "max_ackers", "timeout")
 _MOST_ACKERS, _MOST_TRIES = 256, 60
 
 
 class Delivery(StrEnum):
-    """What is promised of each record's effect."""
+    """The delivery guarantee of a tracked job."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
@@ -42,97 +44,104 @@ class Delivery(StrEnum):
 
 
 @dataclass(frozen=True)
-class Tracked:
-    """The tracking of one job's topology.
+class TrackingConfig:
+    """The tracking configuration of one job's topology.
 
-    Of a `foreign` one, others name the roots, send them again, and are told what became of each attempt.
+    In a `foreign` topology, clients name the roots and send them again, and get the outcome of each attempt.
     """
 
     job: str
     ackers: int = 1
-    room: int = 2
+    max_ackers: int = 2
     timeout: float = 30.0
-    tries: int = 5
-    in_flight: int = 5_000_000
+    max_attempts: int = 5
+    max_in_flight: int = 5_000_000
     delivery: Delivery = Delivery.EXACTLY_ONCE
     foreign: bool = False
 
     @staticmethod
-    def declared(told: Declared, usual: Delivery = Delivery.EXACTLY_ONCE, *, foreign: bool = False) -> Tracked:
-        """What a job's table says, with the delivery that such jobs usually have.
+    def from_table(
+        job_table: JobTable, default_delivery: Delivery = Delivery.EXACTLY_ONCE, *, foreign: bool = False
+    ) -> TrackingConfig:
+        """Return the configuration of a job's table; `default_delivery` is the default of such jobs.
 
-        Raises `InvalidJobError`, also where it says of a foreign one what is not ours to say.
+        Raises `InvalidJobError`, also for keys that a foreign topology does not have.
         """
-        known = _FOREIGN_KEYS if foreign else _KEYS
-        table = told.table.get("tracking", {})
-        where = f"{told.where}, [{told.name}.tracking]"
+        allowed_keys = _FOREIGN_KEYS if foreign else _KEYS
+        table = job_table.table.get("tracking", {})
+        where = f"{job_table.where}, [{job_table.name}.tracking]"
         if not isinstance(table, dict):
             raise InvalidJobError(f"{where}: it must be a table")
-        if odd := sorted(set(table) - set(known)):
-            raise InvalidJobError(f"{where}: {', '.join(odd)} means nothing here; known: {', '.join(known)}")
-        own = Declared(where, told.name, table)
+        if odd := sorted(set(table) - set(allowed_keys)):
+            raise InvalidJobError(f"{where}: {', '.join(odd)} means nothing here; known: {', '.join(allowed_keys)}")
+        own = JobTable(where, job_table.name, table)
         ackers = own.number("ackers", 1, most=_MOST_ACKERS)
-        room = own.number("room", max(ackers, 2), most=_MOST_ACKERS)
-        if room < ackers:
+        max_ackers = own.number("max_ackers", max(ackers, 2), most=_MOST_ACKERS)
+        if max_ackers < ackers:
             raise InvalidJobError(
-                f"{where}: room = {room}, and there are {ackers} ackers; room is how many there can be"
+                f"{where}: max_ackers = {max_ackers}, and there are {ackers} "
+                f"ackers; max_ackers is how many there can be"
             )
-        words = [usual.value, *(each.value for each in Delivery if each is not usual)]
-        delivery = Delivery(own.choice("delivery", words))
-        return Tracked(
-            told.name, ackers, room, own.seconds("timeout", 30.0), own.number("tries", 5, most=_MOST_TRIES),
-            own.number("in_flight", 5_000_000), delivery, foreign,
+        choices = [default_delivery.value, *(each.value for each in Delivery if each is not default_delivery)]
+        delivery = Delivery(own.choice("delivery", choices))
+        return TrackingConfig(
+            job_table.name, ackers, max_ackers, own.seconds("timeout", 30.0),
+            own.number("max_attempts", 5, most=_MOST_TRIES),
+            own.number("max_in_flight", 5_000_000), delivery, foreign,
         )  # fmt: skip
 
     @property
     def attempts(self) -> int:
-        """How often a root is sent at most."""
-        return 1 if self.foreign or self.delivery is Delivery.AT_MOST_ONCE else self.tries
+        """Most attempts of a root."""
+        return 1 if self.foreign or self.delivery is Delivery.AT_MOST_ONCE else self.max_attempts
 
     @property
     def acks(self) -> str:
-        """The topic of acks: a unit for each acker that there can be."""
+        """The topic of acks: one partition for each possible acker."""
         return f"{self.job}.acks"
 
     @property
-    def sized(self) -> Mapping[str, str]:
-        """The setting that tells how many units the topic of acks has."""
-        return {self.acks: "tracking.room"}
+    def parallelism_settings(self) -> Mapping[str, str]:
+        """The setting that determines the number of partitions of the topic of acks."""
+        return {self.acks: "tracking.max_ackers"}
 
     @property
-    def told(self) -> str:
-        """The topic in which ackers tell what is to be sent again."""
+    def feedback(self) -> str:
+        """The topic in which ackers report the roots that are to be sent again."""
         return f"{self.job}.told"
 
     @property
-    def acker(self) -> StageSpec:
+    def acker_stage(self) -> StageSpec:
         """The ackers, as a stage."""
         arguments: dict[str, Any] = {"timeout": self.timeout, "tries": self.attempts}
-        if self.foreign:  # whose roots come one by one, under any ids
+        if self.foreign:  # its roots arrive individually, with any ids
             arguments |= {"layout": "slots", "outcomes": True}
         return StageSpec(
-            "acker", f"{_TRACKING}.acker.acker:Acker", self.acks, self.room, arguments, stamped=True,
-            admitted=10_000, told=self.told, pace=_PACE, contents={"ring": RING, "pace": PACE}, holds=(STOP,),
+            "acker", f"{_TRACKING}.acker.acker:Acker", self.acks, self.max_ackers, arguments, stamped=True,
+            max_messages_per_round=10_000, feedback=self.feedback, min_round_interval=_MIN_ROUND_INTERVAL,
+            broadcast_files={"ring": RING, "pace": CLOCK}, hold_files=(STOP,),
         )  # fmt: skip
 
-    def lost(self, source: str, dead: str) -> StageSpec:
-        """What tells which messages of the source were lost, where none is sent again."""
+    def lost_stage(self, source: str, dead: str) -> StageSpec:
+        """Return the stage that reports which messages of the source were lost, if none is sent again."""
         return StageSpec(
-            "lost", f"{_TRACKING}.replay.message_mode:lost", self.told, self.room, {"source": source}, own=True,
-            acks=self.acks, place=AGAIN, dead=dead, pace=_PACE, contents={"ring": RING}, holds=(STOP,),
+            "lost", f"{_TRACKING}.replay.message_mode:lost_message_reporter", self.feedback, self.max_ackers,
+            {"source": source}, reads_feedback=True,
+            acks=self.acks, sender_index=REPLAY, dead_letters=dead, min_round_interval=_MIN_ROUND_INTERVAL,
+            broadcast_files={"ring": RING}, hold_files=(STOP,),
         )  # fmt: skip
 
     def prepare(self, folder: JobFolder) -> None:
-        """Make the files that rounds name, where they are not there."""
-        first: Mapping[str, Any] = {
-            RING: {"room": self.room, "epochs": {"1": list(range(self.ackers))}},
-            PACE: {"still": True},
-            LOW: _NONE_THROUGH,
+        """Create the files that rounds name, if they do not exist."""
+        initial_files: Mapping[str, Any] = {
+            RING: {"max_ackers": self.max_ackers, "epochs": {"1": list(range(self.ackers))}},
+            CLOCK: {"paused": True},
+            LOW_WATERMARKS: _NO_LOW_WATERMARKS,
         }
-        for name, content in first.items():
+        for name, content in initial_files.items():
             if not (folder.path / name).exists():
                 write_json(folder.path / name, content)
 
-    def begin_anew(self, folder: JobFolder) -> None:
-        """Forget how far the job was: it goes back in time, and what lies ahead then is not through."""
-        write_json(folder.path / LOW, _NONE_THROUGH)
+    def reset_low_watermarks(self, folder: JobFolder) -> None:
+        """Reset the low watermarks: after a rewind, later records are not completed."""
+        write_json(folder.path / LOW_WATERMARKS, _NO_LOW_WATERMARKS)

@@ -1,7 +1,7 @@
-"""Which tuples of unfinished roots a step has applied: under exactly-once none is applied a second time.
+"""Deduplication by tuple id: which tuples of unfinished roots a step has applied, so that none is applied twice.
 
-A tuple is known by its id, in which there is no attempt. Below the low-water marks every root is finished: all of its
-tuples were applied, so what is remembered of those is forgotten, and one that comes late all the same is not applied.
+Used for exactly-once. A tuple's id does not depend on the attempt. Below the low watermarks every root is finished: all
+of its tuples were applied, so their ids are dropped, and one that still arrives late is not applied.
 """
 
 from __future__ import annotations
@@ -19,49 +19,49 @@ from springline.spark_jobs.streaming.tracking.ids import Ids
 from springline.spark_jobs.streaming.tracking.root_id import OFFSET_BITS, PARTITION_BITS, ROW_BITS
 
 _SCHEMA = pa.schema([pa.field("root", pa.uint64(), nullable=False), pa.field("id", pa.uint64(), nullable=False)])
-_SMALL = 8  # runs that may be of about the same size
+_SMALL = 8  # most runs of about the same size
 _FREE = np.uint64(0)  # no id is 0
 
 
 @dataclass
-class Remembered:
-    """The ids in memory, as a table of open addressing, beside the runs that the state holds."""
+class DedupState:
+    """The ids in memory, as an open-addressing table, and the runs that the state stores."""
 
     runs: tuple[pa.RecordBatch, ...] = ()
     table: Ids = field(default_factory=lambda: np.zeros(1 << 10, np.uint64))
     count: int = 0
 
     @staticmethod
-    def of(runs: Sequence[pa.RecordBatch]) -> Remembered:
-        """What a state holds."""
-        found = Remembered(tuple(runs))
-        found._fill()
-        return found
+    def of(runs: Sequence[pa.RecordBatch]) -> DedupState:
+        """Return the dedup state of the runs of a step's state."""
+        state = DedupState(tuple(runs))
+        state._fill()
+        return state
 
-    def fresh(self, roots: Ids, ids: Ids, marks: Ids) -> npt.NDArray[np.bool_]:
-        """Which tuples are to be applied: those not known so far, of roots that are not below the marks.
+    def add_new(self, roots: Ids, ids: Ids, low_watermarks: Ids) -> npt.NDArray[np.bool_]:
+        """Add ids; return which tuples are to be applied: new ones, of roots that are not below the low watermarks.
 
-        One that comes twice is fresh once.
+        Of duplicates within one call, one is new.
         """
-        open_ = _not_below(roots, marks)
+        open_ = _is_not_below(roots, low_watermarks)
         if open_.all():
             return self._add(ids)
-        found = np.zeros(ids.size, np.bool_)
-        found[open_] = self._add(ids[open_])
-        return found
+        is_new = np.zeros(ids.size, np.bool_)
+        is_new[open_] = self._add(ids[open_])
+        return is_new
 
-    def after(self, roots: Ids, ids: Ids, marks: Ids) -> Remembered:
-        """With the tuples that were fresh, and without those below the marks."""
-        runs = [run for each in self.runs if (run := _above(each, marks)) is not None]
+    def with_applied(self, roots: Ids, ids: Ids, low_watermarks: Ids) -> DedupState:
+        """Return the state with the new tuples `ids` and `roots`, and without those below the low watermarks."""
+        runs = [run for each in self.runs if (run := _drop_below(each, low_watermarks)) is not None]
         if ids.size:
-            fresh = pa.RecordBatch.from_arrays([pa.array(roots), pa.array(ids)], schema=_SCHEMA)
-            if (kept := _above(fresh, marks)) is not None:
-                runs.append(kept)
-        merged = tuple(_merged(runs))
+            applied = pa.RecordBatch.from_arrays([pa.array(roots), pa.array(ids)], schema=_SCHEMA)
+            if (new_run := _drop_below(applied, low_watermarks)) is not None:
+                runs.append(new_run)
+        merged = tuple(_merge_runs(runs))
         left = sum(run.num_rows for run in merged)
         if left * 2 < self.count and self.count > 1 << 10:
-            return Remembered.of(merged)
-        return Remembered(merged, self.table, self.count)
+            return DedupState.of(merged)
+        return DedupState(merged, self.table, self.count)
 
     def _fill(self) -> None:
         total = sum(run.num_rows for run in self.runs)
@@ -71,9 +71,9 @@ class Remembered:
 
     def _add(self, ids: Ids) -> npt.NDArray[np.bool_]:
         self._grow(ids.size)
-        found = np.empty(ids.size, np.bool_)
-        self.count += int(_add(self.table, ids, found))
-        return found
+        is_new = np.empty(ids.size, np.bool_)
+        self.count += int(_add(self.table, ids, is_new))
+        return is_new
 
     def _grow(self, more: int) -> None:
         if (self.count + more) * 2 <= self.table.size:
@@ -83,49 +83,49 @@ class Remembered:
         _add(self.table, old, np.empty(old.size, np.bool_))
 
 
-def _not_below(roots: Ids, marks: Ids) -> npt.NDArray[np.bool_]:
+def _is_not_below(roots: Ids, low_watermarks: Ids) -> npt.NDArray[np.bool_]:
     offsets = (roots >> np.uint64(ROW_BITS)) & np.uint64((1 << OFFSET_BITS) - 1)
-    found: npt.NDArray[np.bool_] = offsets >= marks[roots >> np.uint64(OFFSET_BITS + ROW_BITS)]
-    return found
+    is_open: npt.NDArray[np.bool_] = offsets >= low_watermarks[roots >> np.uint64(OFFSET_BITS + ROW_BITS)]
+    return is_open
 
 
-def _above(run: pa.RecordBatch, marks: Ids) -> pa.RecordBatch | None:
-    """A run without roots below the marks, where that is at least half of it; None where that is all."""
-    kept = _not_below(run.column("root").to_numpy(), marks)
-    left = int(kept.sum())
+def _drop_below(run: pa.RecordBatch, low_watermarks: Ids) -> pa.RecordBatch | None:
+    """Drop the roots below the low watermarks from a run, if they are at least half of it; None if nothing remains."""
+    is_open = _is_not_below(run.column("root").to_numpy(), low_watermarks)
+    left = int(is_open.sum())
     if not left:
         return None
-    return run if left * 2 > run.num_rows else run.filter(pa.array(kept))
+    return run if left * 2 > run.num_rows else run.filter(pa.array(is_open))
 
 
-def _merged(runs: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Few runs: where several at the end are of about the same size, they become one."""
-    found = list(runs)
-    while (len(found) > _SMALL and found[-_SMALL].num_rows <= 4 * found[-1].num_rows) or len(found) > 4 * _SMALL:
-        last = found[-_SMALL:]
-        whole = pa.Table.from_batches(last).combine_chunks().to_batches()
-        found[-_SMALL:] = whole
-    return found
+def _merge_runs(runs: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Limit the number of runs: several of about the same size at the end are merged into one."""
+    merged = list(runs)
+    while (len(merged) > _SMALL and merged[-_SMALL].num_rows <= 4 * merged[-1].num_rows) or len(merged) > 4 * _SMALL:
+        last = merged[-_SMALL:]
+        combined = pa.Table.from_batches(last).combine_chunks().to_batches()
+        merged[-_SMALL:] = combined
+    return merged
 
 
 @njit(cache=True, nogil=True)
-def _add(table, ids, fresh):  # type: ignore[no-untyped-def]
+def _add(table, ids, is_new):  # type: ignore[no-untyped-def]
     mask = np.uint64(table.size - 1)
     added = 0
     for i in range(ids.size):
         place = ids[i] & mask
         while table[place] != np.uint64(0) and table[place] != ids[i]:
             place = (place + np.uint64(1)) & mask
-        fresh[i] = table[place] == np.uint64(0)
-        if fresh[i]:
+        is_new[i] = table[place] == np.uint64(0)
+        if is_new[i]:
             table[place] = ids[i]
             added += 1
     return added
 
 
-def marks_of(versions: Mapping[str, Any]) -> Ids:
-    """The low-water marks that a round names: an offset for each partition that there can be."""
-    marks = np.zeros(1 << PARTITION_BITS, np.uint64)
-    for partition, offset in versions["low"]["lows"].items():
-        marks[int(partition)] = offset
-    return marks
+def read_low_watermarks(versions: Mapping[str, Any]) -> Ids:
+    """Return the low watermarks that a round names: an offset for each possible partition."""
+    low_watermarks = np.zeros(1 << PARTITION_BITS, np.uint64)
+    for partition, offset in versions["low"]["low_watermarks"].items():
+        low_watermarks[int(partition)] = offset
+    return low_watermarks

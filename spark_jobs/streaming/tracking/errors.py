@@ -1,4 +1,4 @@
-"""What can go wrong with tuple tracking: each error names the root, the range or the acker, and what is allowed."""
+"""Errors of tuple tracking: each names the root, the range or the acker, and what is allowed."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from springline.spark_jobs.streaming.errors import StreamError
 
 
 class TrackingError(StreamError):
-    """The root of this folder's errors."""
+    """Base class of the errors of this package."""
 
 
 class InvalidRootError(TrackingError):
-    """A partition, offset or row that a root's id has no room for."""
+    """A partition, offset or row exceeds the capacity of a root's id."""
 
 
 class InvalidRingError(TrackingError):
-    """A change of the ring that cannot be made."""
+    """A change of the ring that is not possible."""
 
 
 class InvalidUpdateError(TrackingError):
-    """A registration or an ack that contradicts itself: an attempt, a slice or a number of values that cannot be."""
+    """An inconsistent registration or ack: an impossible attempt, tick or number of values."""
 
 
 class UnknownFailureError(TrackingError):
-    """No record that failed is at this place among the dead letters."""
+    """No failed record is at this position in the dead-letter queue."""
 
 
 class RetryRefusedError(TrackingError):
-    """A record that failed and cannot be sent again, or was already."""
+    """A failed record cannot be sent again, or was already."""
 
 
 class InvariantError(TrackingError):
-    """A table found that it contradicts itself: a defect of this package."""
+    """A table has found itself inconsistent: a defect of this package."""

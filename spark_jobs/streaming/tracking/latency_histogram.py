@@ -1,4 +1,4 @@
-"""Times to completion as a histogram of few numbers: bins that widen by a fifth, halved every minute, so it forgets."""
+"""Completion latencies as a small histogram: bins that widen by a fifth, counts that are halved every minute."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _HALVED_SECONDS = 60.0
 
 
 @dataclass
-class Durations:
-    """How many took how long; `since` is when it was halved last."""
+class LatencyHistogram:
+    """Counts of durations by bin; `since` is when they were last halved."""
 
     counts: dict[int, int] = field(default_factory=dict)  # by bin: the durations below 1 ms * 1.2^bin
     since: float = 0.0
@@ -31,14 +31,14 @@ class Durations:
             self.counts[int(place)] = self.counts.get(int(place), 0) + int(count)
 
     def as_json(self) -> dict[str, int]:
-        """For gauges and states."""
+        """Return the counts for gauges and states."""
         return {str(place): self.counts[place] for place in sorted(self.counts)}
 
 
-def percentiles(told: Iterable[Mapping[str, int]], shares: Iterable[float]) -> list[float | None]:
-    """The durations, in seconds, that such shares of all have not exceeded; None where nothing was counted."""
+def percentiles(histograms: Iterable[Mapping[str, int]], shares: Iterable[float]) -> list[float | None]:
+    """Return percentiles of several histograms, in seconds, for shares from 0 to 1; None if nothing was counted."""
     counts: dict[int, int] = {}
-    for each in told:
+    for each in histograms:
         for place, count in each.items():
             counts[int(place)] = counts.get(int(place), 0) + count
     total, places = sum(counts.values()), sorted(counts)

@@ -1,4 +1,4 @@
-"""Records as plain columns: what tables hand to each other, to snapshots, and to whoever asks what is unfinished."""
+"""Tracking records as plain columns: exchanged between tables, stored in snapshots, and returned to callers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
 
-ATTEMPTS = 63  # the last attempt: 6 bits, from 1
+ATTEMPTS = 63  # the greatest attempt: 6 bits, from 1
 SLICES = 1 << 25
 
 _COLUMNS = {
@@ -22,72 +22,72 @@ _SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _COL
 Ids = npt.NDArray[np.uint64]
 
 
-class Items(NamedTuple):
-    """Tracking records, by root: the attempt, whether the root is registered, its slice of time, the check value."""
+class TrackingRecords(NamedTuple):
+    """Tracking records, as columns: root, attempt, whether the root is registered, its tick, and the check value."""
 
     roots: Ids
     attempts: npt.NDArray[np.uint8]
     registered: npt.NDArray[np.bool_]
-    born: npt.NDArray[np.uint32]
+    ticks: npt.NDArray[np.uint32]
     values: Ids
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch) -> Items:
-        """The inverse of `batch`."""
+    def of(cls, batch: pa.RecordBatch) -> TrackingRecords:
+        """The inverse of `to_batch`."""
         return cls(*(batch.column(name).to_numpy(zero_copy_only=False) for name in _SCHEMA.names))
 
-    def batch(self) -> pa.RecordBatch:
-        """A row for each record: what snapshots and messages hold."""
+    def to_batch(self) -> pa.RecordBatch:
+        """Return a batch with a row for each record, as in snapshots and messages."""
         return pa.RecordBatch.from_arrays([pa.array(column) for column in self], schema=_SCHEMA)
 
-    def sorted(self) -> Items:
-        """The same in the order of roots."""
-        return self.at(np.argsort(self.roots, kind="stable"))
+    def sorted(self) -> TrackingRecords:
+        """Return the records in the order of roots."""
+        return self.select(np.argsort(self.roots, kind="stable"))
 
-    def at(self, rows: npt.NDArray[Any]) -> Items:
-        """Some of them: by a mask, or by row numbers."""
-        return Items(*(column[rows] for column in self))
+    def select(self, rows: npt.NDArray[Any]) -> TrackingRecords:
+        """Return some of the records: by a mask, or by row numbers."""
+        return TrackingRecords(*(column[rows] for column in self))
 
 
-class Completed(NamedTuple):
-    """Roots that are complete, the slices in which they were registered, and the attempts that it took."""
+class CompletedRoots(NamedTuple):
+    """Completed roots, the ticks in which they were registered, and their attempts."""
 
     roots: Ids
-    born: npt.NDArray[np.uint32]
+    ticks: npt.NDArray[np.uint32]
     attempts: npt.NDArray[np.uint8]
 
     @classmethod
-    def first(cls, roots: Ids, born: npt.NDArray[np.uint32]) -> Completed:
-        """Roots of first attempts."""
-        return cls(roots, born, np.broadcast_to(np.uint8(1), roots.shape))
+    def first(cls, roots: Ids, ticks: npt.NDArray[np.uint32]) -> CompletedRoots:
+        """Return roots completed in their first attempt."""
+        return cls(roots, ticks, np.broadcast_to(np.uint8(1), roots.shape))
 
     @classmethod
-    def joined(cls, parts: Sequence[Completed]) -> Completed:
-        """All of several, one after the other."""
+    def concat(cls, parts: Sequence[CompletedRoots]) -> CompletedRoots:
+        """Concatenate several parts."""
         if len(parts) == 1:
             return parts[0]
         none = cls(np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint8))
         return cls(*(np.concatenate(columns) for columns in zip(none, *parts, strict=True)))
 
 
-def items(roots: Any, attempts: Any, registered: Any, born: Any, values: Any) -> Items:
-    """Items of anything array-like; one attempt, registration or slice stands for all."""
+def tracking_records(roots: Any, attempts: Any, registered: Any, ticks: Any, values: Any) -> TrackingRecords:
+    """Return records from array-likes; a single attempt, registration or tick applies to all."""
     ids = np.asarray(roots, np.uint64)
-    given = ((attempts, np.uint8), (registered, np.bool_), (born, np.uint32), (values, np.uint64))
-    return Items(ids, *(np.broadcast_to(np.asarray(one, kind), ids.shape) for one, kind in given))
+    columns = ((attempts, np.uint8), (registered, np.bool_), (ticks, np.uint32), (values, np.uint64))
+    return TrackingRecords(ids, *(np.broadcast_to(np.asarray(one, kind), ids.shape) for one, kind in columns))
 
 
-def together(parts: Sequence[Items]) -> Items:
-    """All of several, in the order of roots."""
-    chosen = [part for part in parts if part.roots.size]
-    if not chosen:
-        return items([], [], [], [], [])
-    return Items(*(np.concatenate(columns) for columns in zip(*chosen, strict=True))).sorted()
+def merge_records(parts: Sequence[TrackingRecords]) -> TrackingRecords:
+    """Merge several parts, in the order of roots."""
+    non_empty = [part for part in parts if part.roots.size]
+    if not non_empty:
+        return tracking_records([], [], [], [], [])
+    return TrackingRecords(*(np.concatenate(columns) for columns in zip(*non_empty, strict=True))).sorted()
 
 
-def marks(attempts: npt.ArrayLike, registered: Any, born: Any) -> npt.NDArray[np.uint32]:
-    """The 4 bytes of a slot beside root and value, as long as the longest given; raises `InvalidUpdateError`."""
-    tries, slices = np.atleast_1d(np.asarray(attempts, np.int64)), np.atleast_1d(np.asarray(born, np.int64))
+def pack_marks(attempts: npt.ArrayLike, registered: Any, ticks: Any) -> npt.NDArray[np.uint32]:
+    """Pack attempt, registration and tick into the 4 bytes of a slot's mark; raises `InvalidUpdateError`."""
+    tries, slices = np.atleast_1d(np.asarray(attempts, np.int64)), np.atleast_1d(np.asarray(ticks, np.int64))
     if tries.size and not (tries.min() >= 1 and tries.max() <= ATTEMPTS):
         raise InvalidUpdateError(f"attempts {tries.min()} to {tries.max()}: a record has room for 1 to {ATTEMPTS}")
     if slices.size and not (slices.min() >= 0 and slices.max() < SLICES):

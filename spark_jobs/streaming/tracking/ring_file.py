@@ -1,4 +1,4 @@
-"""The ring of a job as a file in its folder: looked at, and changed by one at a time, while the job runs or not."""
+"""The ring of a job as a file in its folder: read, and changed under a lock, whether the job runs or not."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Callable
 
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
-from springline.spark_jobs.streaming.tracking.config import RING, Tracked
-from springline.spark_jobs.streaming.tracking.ring import Epochs
+from springline.spark_jobs.streaming.tracking.config import RING, TrackingConfig
+from springline.spark_jobs.streaming.tracking.ring import RingHistory
 
 
-def ring_of(folder: JobFolder, tracked: Tracked) -> Epochs:
-    """The rings so far; before the job's first start, the one that it is declared with."""
+def read_ring_history(folder: JobFolder, config: TrackingConfig) -> RingHistory:
+    """Return the rings so far; before the job's first start, the one of its declaration."""
     path = folder.path / RING
-    told = read_json(path)
-    if told is None:
-        return Epochs.of(range(tracked.ackers), tracked.room)
-    return Epochs.from_json(told, f"{path}: the ring of a job")
+    payload = read_json(path)
+    if payload is None:
+        return RingHistory.of(range(config.ackers), config.max_ackers)
+    return RingHistory.from_json(payload, f"{path}: the ring of a job")
 
 
-def change_ring(folder: JobFolder, tracked: Tracked, change: Callable[[Epochs], Epochs]) -> Epochs:
-    """Go on with another ring from the next rounds on; a change that raises changes nothing."""
-    with folder.locked("ring.lock"):
-        changed = change(ring_of(folder, tracked))
+def change_ring(folder: JobFolder, config: TrackingConfig, change: Callable[[RingHistory], RingHistory]) -> RingHistory:
+    """Change the ring from the next rounds on; if `change` raises, nothing is changed."""
+    with folder.lock("ring.lock"):
+        changed = change(read_ring_history(folder, config))
         write_json(folder.path / RING, changed.as_json())
         return changed

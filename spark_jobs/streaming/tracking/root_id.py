@@ -1,7 +1,7 @@
-"""A root's 64-bit id is the record's name: partition, offset and row, packed so that they can be read back.
+"""A root's 64-bit id: the record's partition, offset and row, packed so that they can be unpacked.
 
-From the highest bit: 12 bits of partition, 36 of offset, 16 of row. Ids sort as (partition, offset, row). The very last
-id is no root: it marks an empty slot.
+From the highest bit: 12 bits of partition, 36 of offset, 16 of row. Ids sort as (partition, offset, row). The last id
+is no root: it marks an empty slot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NO_ROOT = (1 << 64) - 1
 
 
 class Root(NamedTuple):
-    """Where the record of a root lies: row 0 where a message is one root."""
+    """Position of the record of a root: row 0 if the whole message is one root."""
 
     partition: int
     offset: int
@@ -24,20 +24,20 @@ class Root(NamedTuple):
 
 
 def root_id(partition: int, offset: int, row: int = 0) -> int:
-    """The id of one root; raises `InvalidRootError`."""
-    check(partition, offset, 1, row + 1 if row >= 0 else row)
+    """Return the id of one root; raises `InvalidRootError`."""
+    check_root_range(partition, offset, 1, row + 1 if row >= 0 else row)
     return partition << OFFSET_BITS + ROW_BITS | offset << ROW_BITS | row
 
 
-def name_of(root: int) -> Root:
-    """What `root_id` packed; raises `InvalidRootError`."""
+def unpack_root_id(root: int) -> Root:
+    """Unpack the id that `root_id` packed; raises `InvalidRootError`."""
     if not 0 <= root < NO_ROOT:
         raise InvalidRootError(f"{root} names no root: ids are 0 to {NO_ROOT - 1}")
     return Root(root >> OFFSET_BITS + ROW_BITS, root >> ROW_BITS & OFFSETS - 1, root & ROWS - 1)
 
 
-def check(partition: int, offset: int, messages: int, rows: int) -> None:
-    """Raise `InvalidRootError` unless all of `messages` from `offset`, with `rows` each, can be named."""
+def check_root_range(partition: int, offset: int, messages: int, rows: int) -> None:
+    """Raise `InvalidRootError` unless all of `messages` from `offset`, with `rows` each, have valid ids."""
     if not 0 <= partition < PARTITIONS:
         raise InvalidRootError(f"partition {partition}: a root's id has room for 0 to {PARTITIONS - 1}")
     if messages < 1 or not 0 <= offset <= OFFSETS - 1 - messages:

@@ -1,12 +1,13 @@
-"""Ad hoc queries: answered at any moment from the slices that reducers hold at that moment.
+"""Ad hoc queries, answered at any moment from the slices that the reducers hold at that moment.
 
     SELECT sip, count(*) AS n FROM S WHERE kind = 'a' AND time >= '2013-01-31 12:00' GROUP BY sip HAVING count(*) > 9
     SELECT kind, avg(bytes) FROM S GROUP BY kind WINDOWING 5 min
 
-A query is answered from a cube that registered queries keep, one that has its keys, what its filter needs beyond the
-cube's own, and its aggregates. Conditions on the stream's time bound the slices; bounds are widened to whole slices,
-and the answer says to which. Without WINDOWING it is one window of all that is held. How long slices are held is the
-stream's `retain`. What has just come, and is not closed yet, is in the answer.
+The planner answers a query from a cube of the registered queries: one that has the query's keys, its aggregates, and
+the columns of its filter beyond the cube's own filter. Conditions on the stream's time select the slices; their bounds
+are widened to whole slices, and the answer states the bounds. Without WINDOWING the answer is one window over all
+retained slices. The stream's `adhoc_retention` sets how long slices are retained. Slices that are not closed yet are
+part of the answer.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from sqlglot import exp
 from springline.spark_jobs.streaming.runtime.step import State
 from springline.spark_jobs.streaming.sources.schema import Stream
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.sql.expressions import Expression, plain_text
+from springline.spark_jobs.streaming.sql.expressions import Expression, canonical_sql
 from springline.spark_jobs.streaming.sql.windowing import Hop, instant
-from springline.spark_jobs.streaming.windows.aggregation.grouping import regrouped
-from springline.spark_jobs.streaming.windows.aggregation.partials import add_up, schema_of
+from springline.spark_jobs.streaming.windows.aggregation.grouping import regroup
+from springline.spark_jobs.streaming.windows.aggregation.partials import accumulate_measures, partial_schema
 from springline.spark_jobs.streaming.windows.measures import Measure, measures_of
 from springline.spark_jobs.streaming.windows.multi_query import Cube, cubes_of
-from springline.spark_jobs.streaming.windows.query import Query, read
-from springline.spark_jobs.streaming.windows.registry import Registry
-from springline.spark_jobs.streaming.windows.state.result_rows import finished
-from springline.spark_jobs.streaming.windows.state.slices import between
-from springline.spark_jobs.streaming.windows.state.triggers import Bounds, due
+from springline.spark_jobs.streaming.windows.query import Query, read_query
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
+from springline.spark_jobs.streaming.windows.state.result_rows import result_batch
+from springline.spark_jobs.streaming.windows.state.slices import slices_between
+from springline.spark_jobs.streaming.windows.state.triggers import WindowBounds, windows_to_fire
 
 NAME = "ad hoc"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How an ad hoc query is answered: from which cube and slices, with which conditions on groups."""
+class AdHocPlan:
+    """How an ad hoc query is answered: the cube, the slices [begin, end), and the conditions on groups."""
 
     query: Query
     cube: Cube
@@ -51,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Answer:
-    """The rows, the cube that they came from, and the slices [begin, end) that it held, in microseconds."""
+    """The rows, the cube that they were computed from, and the slices [begin, end) that it held, in microseconds."""
 
     rows: pa.Table
     cube: Cube
@@ -61,9 +62,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Askable:
-    """What slices that are held can be asked for: some of the keys, the aggregates, of the rows that `where` let in.
+    """What ad hoc queries may use of one kind of retained slices: keys and aggregates over the rows that pass `where`.
 
-    `seconds`: how long a slice is, so that windows are multiples of it; `queries`: the registered ones that keep it.
+    `seconds` is the length of a slice; windows must be multiples of it. `queries` are the registered queries that keep
+    the slices.
     """
 
     stream: str
@@ -81,33 +83,36 @@ class Askable:
         )
 
 
-class AdHoc:
-    """Plans ad hoc queries over what the queries of a registry keep; reading those takes longer than an answer."""
+class AdHocPlanner:
+    """Plans ad hoc queries over the slices of a registry's queries; creating it takes longer than an answer."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: QueryRegistry) -> None:
         self._streams = {stream.name: stream for stream in registry.streams}
         self._cubes = {
             name: [cube for cube in cubes_of(registry.queries(name), stream) if cube.width]
             for name, stream in self._streams.items()
         }
 
-    def plan(self, sql: str) -> Plan:
-        """Choose the smallest cube that can answer; raises `InvalidQueryError`, which says what there is."""
-        query = read(NAME, sql, self._streams, ad_hoc=True)
+    def plan(self, sql: str) -> AdHocPlan:
+        """Choose the smallest cube that can answer the query.
+
+        Raises `InvalidQueryError`, which lists what can be queried.
+        """
+        query = read_query(NAME, sql, self._streams, ad_hoc=True)
         if not isinstance(query.window, Hop | None):
             raise InvalidQueryError(
                 NAME, "it can be asked over all that is held, or over windows of time: 60 s, TUMBLE or HOP"
             )
         cubes = self._cubes[query.stream]
-        fits = [_fitted(query, cube, self._streams[query.stream]) for cube in cubes]
-        fitting = [found for found in fits if found is not None]
-        if not fitting:
-            held = "; ".join(str(each) for each in self.askable(query.stream)) or "nothing is: register a query"
-            raise InvalidQueryError(NAME, f"no slices are held that it can be answered from. Held are {held}")
-        return min(fitting, key=lambda found: (len(found.cube.keys), -found.cube.width, found.cube.id))
+        plans = [_plan_for(query, cube, self._streams[query.stream]) for cube in cubes]
+        candidates = [plan for plan in plans if plan is not None]
+        if not candidates:
+            available = "; ".join(str(each) for each in self.askable(query.stream)) or "nothing is: register a query"
+            raise InvalidQueryError(NAME, f"no slices are held that it can be answered from. Held are {available}")
+        return min(candidates, key=lambda plan: (len(plan.cube.keys), -plan.cube.width, plan.cube.id))
 
     def askable(self, stream: str = "") -> tuple[Askable, ...]:
-        """What can be asked of one stream, or of all: one entry for each kind of slices that is held."""
+        """List what ad hoc queries can use, of one stream or of all: one entry for each kind of retained slices."""
         return tuple(
             Askable(
                 name,
@@ -123,59 +128,60 @@ class AdHoc:
         )
 
 
-def answer(found: Plan, states: Sequence[State]) -> Answer:
-    """The answer from the states of all reducer units."""
-    parts = [_part(found, state) for state in states]
-    held = [part for part in parts if part.num_rows]
-    query, cube = found.query, found.cube
-    if not held:
-        nothing = finished(query, _nothing(cube), _keys(query, cube), 0, 0)
-        return Answer(_without_name([nothing]), cube, None, None)
-    table = pa.concat_tables([part.select(held[0].column_names) for part in held]).combine_chunks()
+def answer_from_states(plan: AdHocPlan, states: Sequence[State]) -> Answer:
+    """Compute the answer from the states of all reducer units."""
+    parts = [_slices_of_unit(plan, state) for state in states]
+    tables = [part for part in parts if part.num_rows]
+    query, cube = plan.query, plan.cube
+    if not tables:
+        empty_result = result_batch(query, _empty_batch(cube), _keys(query, cube), 0, 0)
+        return Answer(_without_name([empty_result]), cube, None, None)
+    table = pa.concat_tables([part.select(tables[0].column_names) for part in tables]).combine_chunks()
     slices = np.asarray(table.column("slice"))
     begin, end = int(slices.min()), int(slices.max()) + cube.width
     keep = np.ones(table.num_rows, np.bool_)
     columns = {name: table.column(f"k{i}").combine_chunks() for i, name in enumerate(map(_column, cube.keys)) if name}
-    for condition in found.conditions:
+    for condition in plan.conditions:
         keep &= np.asarray(condition.values(columns, table.num_rows).fill_null(False).to_numpy(zero_copy_only=False))
     windows = [(begin, end)]
     if isinstance(query.window, Hop):
-        windows = due(query.window, np.unique(slices).tolist(), Bounds(None, 2**62, None, None))
+        windows = windows_to_fire(query.window, np.unique(slices).tolist(), WindowBounds(None, 2**62, None, None))
     batches = [
-        finished(query, groups, _keys(query, cube), *bounds)
+        result_batch(query, groups, _keys(query, cube), *bounds)
         for bounds in windows
-        if (groups := _grouped(table, query, cube, keep & (slices >= bounds[0]) & (slices < bounds[1]))) is not None
+        if (groups := _window_groups(table, query, cube, keep & (slices >= bounds[0]) & (slices < bounds[1])))
+        is not None
     ]
-    nothing = finished(query, _nothing(cube), _keys(query, cube), begin, end)
-    return Answer(_without_name(batches or [nothing]), cube, begin, end)
+    empty_result = result_batch(query, _empty_batch(cube), _keys(query, cube), begin, end)
+    return Answer(_without_name(batches or [empty_result]), cube, begin, end)
 
 
-def _fitted(query: Query, cube: Cube, stream: Stream) -> Plan | None:
-    """How the cube answers the query, if it can."""
-    known = {key.sql for key in cube.keys}
+def _plan_for(query: Query, cube: Cube, stream: Stream) -> AdHocPlan | None:
+    """Return how the cube answers the query, or None if it cannot."""
+    cube_keys = {key.sql for key in cube.keys}
     measures = {measure.name for measure in cube.measures}
-    fits = {key.sql for key in query.keys} <= known
+    fits = {key.sql for key in query.keys} <= cube_keys
     fits = fits and {measure.name for measure in measures_of(query.aggregates)} <= measures
     if isinstance(query.window, Hop):
         fits = fits and query.window.width % cube.width == 0 and cube.phase == 0
-    left = {condition.sql: condition for condition in _conditions(query.where)}
+    remaining = {condition.sql: condition for condition in _conditions(query.where)}
     for condition in _conditions(cube.where):
-        fits = fits and left.pop(condition.sql, None) is not None
+        fits = fits and remaining.pop(condition.sql, None) is not None
     begin: int | None = None
     end: int | None = None
-    for text, condition in list(left.items()):
+    for text, condition in list(remaining.items()):
         if (bounds := _bounds(condition.node, stream.time)) is not None:
             begin = bounds[0] if begin is None else max(begin, bounds[0] or begin)
             end = bounds[1] if end is None else min(end, bounds[1] or end)
-            del left[text]
+            del remaining[text]
     plain = {_column(key) for key in cube.keys}
-    if not fits or any(not set(condition.columns) <= plain for condition in left.values()):
+    if not fits or any(not set(condition.columns) <= plain for condition in remaining.values()):
         return None
-    return Plan(query, cube, tuple(left.values()), begin, end)
+    return AdHocPlan(query, cube, tuple(remaining.values()), begin, end)
 
 
 def _conditions(where: Expression | None) -> list[Expression]:
-    """What is joined by AND, each by itself."""
+    """Split a condition into the parts that AND joins."""
     if where is None:
         return []
     parts = list(where.node.flatten()) if isinstance(where.node, exp.And) else [where.node]
@@ -183,7 +189,7 @@ def _conditions(where: Expression | None) -> list[Expression]:
     return [
         replace(
             where,
-            sql=plain_text(part),
+            sql=canonical_sql(part),
             columns=tuple(sorted({column.name for column in part.find_all(exp.Column)})),
             node=part,
         )
@@ -192,47 +198,47 @@ def _conditions(where: Expression | None) -> list[Expression]:
 
 
 def _bounds(node: exp.Expr, time: str) -> tuple[int | None, int | None] | None:
-    """The least and the greatest (not included) time that `time >= '…'` and the like let through."""
-    if isinstance(node, exp.Between) and _is(node.this, time):
+    """Return the time range [begin, end) that a condition such as `time >= '…'` allows; None for other conditions."""
+    if isinstance(node, exp.Between) and _is_column(node.this, time):
         low, high = node.args["low"].unnest(), node.args["high"].unnest()
         written = isinstance(low, exp.Literal) and isinstance(high, exp.Literal)
         return (instant(low.this), instant(high.this) + 1) if written else None
     if not isinstance(node, exp.GTE | exp.GT | exp.LT | exp.LTE):
         return None
     left, right = node.this.unnest(), node.expression.unnest()
-    if _is(left, time) and isinstance(right, exp.Literal):
-        at, lower = instant(right.this), isinstance(node, exp.GTE | exp.GT)
-    elif _is(right, time) and isinstance(left, exp.Literal):
-        at, lower = instant(left.this), isinstance(node, exp.LT | exp.LTE)
+    if _is_column(left, time) and isinstance(right, exp.Literal):
+        micros, lower = instant(right.this), isinstance(node, exp.GTE | exp.GT)
+    elif _is_column(right, time) and isinstance(left, exp.Literal):
+        micros, lower = instant(left.this), isinstance(node, exp.LT | exp.LTE)
     else:
         return None
     after = isinstance(node, exp.GT) if lower else isinstance(node, exp.LTE)
-    return (at + after, None) if lower else (None, at + after)
+    return (micros + after, None) if lower else (None, micros + after)
 
 
 def _column(key: Expression) -> str:
-    """The name of the column that a key is; empty where it is more than that."""
+    """Return the name of the column that a key consists of; empty if the key is a larger expression."""
     return key.node.name if isinstance(key.node, exp.Column) else ""
 
 
-def _is(node: exp.Expr, column: str) -> bool:
+def _is_column(node: exp.Expr, column: str) -> bool:
     return isinstance(node, exp.Column) and node.name == column
 
 
-def _part(found: Plan, state: State) -> pa.Table:
-    """What one unit holds of the slices that are asked for."""
-    cube = found.cube
+def _slices_of_unit(plan: AdHocPlan, state: State) -> pa.Table:
+    """Return the partials of one unit that lie in the slices of the plan."""
+    cube = plan.cube
     floor = state.scalars.get("floors", {}).get(cube.id)
-    begin = None if found.begin is None else (found.begin - cube.phase) // cube.width * cube.width + cube.phase
-    begins = [at for at in (floor, begin) if at is not None]
-    runs = [between(run, max(begins, default=None), found.end) for run in state.runs.get(cube.id, ())]
-    names = _nothing(cube).schema.names
-    held = [run.select(names) for run in runs if run.num_rows and set(names) <= set(run.schema.names)]
-    return pa.Table.from_batches(held) if held else pa.Table.from_batches([_nothing(cube)])
+    begin = None if plan.begin is None else (plan.begin - cube.phase) // cube.width * cube.width + cube.phase
+    begins = [bound for bound in (floor, begin) if bound is not None]
+    runs = [slices_between(run, max(begins, default=None), plan.end) for run in state.runs.get(cube.id, ())]
+    names = _empty_batch(cube).schema.names
+    batches = [run.select(names) for run in runs if run.num_rows and set(names) <= set(run.schema.names)]
+    return pa.Table.from_batches(batches) if batches else pa.Table.from_batches([_empty_batch(cube)])
 
 
-def _nothing(cube: Cube) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=schema_of(cube.keys, cube.measures))
+def _empty_batch(cube: Cube) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=partial_schema(cube.keys, cube.measures))
 
 
 def _without_name(batches: Sequence[pa.RecordBatch]) -> pa.Table:
@@ -240,21 +246,21 @@ def _without_name(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 
 def _keys(query: Query, cube: Cube) -> list[str]:
-    """The columns of the cube that hold the query's keys."""
+    """Return the names of the cube's columns that hold the query's keys."""
     places = [key.sql for key in cube.keys]
     return [f"k{places.index(key.sql)}" for key in query.keys]
 
 
-def _grouped(table: pa.Table, query: Query, cube: Cube, keep: Any) -> pa.RecordBatch | None:
-    """The groups of one window by the query's keys, from those by the cube's."""
+def _window_groups(table: pa.Table, query: Query, cube: Cube, keep: Any) -> pa.RecordBatch | None:
+    """Merge the groups of one window from the cube's keys to the query's keys; None if there are none."""
     names = _keys(query, cube)
     encoded = [pc.dictionary_encode(table.column(name).combine_chunks(), null_encoding="encode") for name in names]
     codes = [np.asarray(column.indices).astype(np.int64) + 1 for column in encoded]
-    groups, count, firsts = regrouped(np.zeros(table.num_rows, np.int64), codes, keep)
+    groups, count, firsts = regroup(np.zeros(table.num_rows, np.int64), codes, keep)
     if not count:
         return None
     measured = [field.name for measure in cube.measures for field in measure.fields]
-    sums = add_up({name: table.column(name) for name in measured}, groups, count)
+    sums = accumulate_measures({name: table.column(name) for name in measured}, groups, count)
     arrays = {name: table.column(name).take(pa.array(firsts)).combine_chunks() for name in names}
     arrays |= {
         name: pa.array(values, pa.binary()) if isinstance(values, list) else pa.array(values)
@@ -264,7 +270,7 @@ def _grouped(table: pa.Table, query: Query, cube: Cube, keep: Any) -> pa.RecordB
 
 
 def _aggregates(measure: Measure, cube: Cube) -> tuple[str, ...]:
-    """The aggregates that a measure of a cube gives, as SQL writes them."""
+    """Return the aggregates that a measure of a cube can answer, as SQL text."""
     if measure.argument is None:
         return ("count(*)",)
     argument = measure.argument.sql

@@ -1,4 +1,4 @@
-"""Ad hoc queries of a job: answered from the newest states of its reducers, where they lie."""
+"""Ad hoc queries of a job, answered from the newest states of its reducers in their state stores."""
 
 from __future__ import annotations
 
@@ -6,46 +6,44 @@ from pathlib import Path
 
 from springline.spark_jobs.streaming.errors import MissingStateError
 from springline.spark_jobs.streaming.runtime.stage import place_stages
-from springline.spark_jobs.streaming.runtime.state_store import Versions
+from springline.spark_jobs.streaming.runtime.state_store import StateStore
 from springline.spark_jobs.streaming.runtime.step import State
-from springline.spark_jobs.streaming.windows.adhoc import AdHoc, Answer, answer
+from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner, Answer, answer_from_states
 from springline.spark_jobs.streaming.windows.queryable import Queryable
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 
-_TRIES = 5  # a version may be pruned between being found and being read
+_TRIES = 5  # a version may be pruned after it was listed and before it is read
 
 
-class Planners:
-    """What plans the ad hoc queries of each job: reading a registry takes longer than an answer, so it is kept.
-
-    Threads may share it.
-    """
+class AdHocPlannerCache:
+    """Keeps the ad hoc planner of each job, because reading a registry takes longer than an answer. Thread-safe."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[Registry, AdHoc]] = {}
+        self._planners: dict[str, tuple[QueryRegistry, AdHocPlanner]] = {}
 
-    def of(self, job: str, registry: Registry) -> AdHoc:
-        """The planner over these queries; the same one as long as they are the same."""
-        kept = self._kept.get(job)
-        # A job that begins anew counts its versions from the start, so the version alone does not tell.
-        if kept is None or kept[0] != registry:
-            kept = self._kept[job] = (registry, AdHoc(registry))
-        return kept[1]
+    def planner_of(self, job: str, registry: QueryRegistry) -> AdHocPlanner:
+        """Return the planner for these queries; the same object as long as the queries are unchanged."""
+        entry = self._planners.get(job)
+        # A job that was reset counts its versions from the start, so comparing the version alone is not enough.
+        if entry is None or entry[0] != registry:
+            entry = self._planners[job] = (registry, AdHocPlanner(registry))
+        return entry[1]
 
 
-def ask(job: Queryable, registry: Registry, state: Path, sql: str, planners: Planners | None = None) -> Answer:
-    """Answer `sql` from what the reducers hold.
+def ask(
+    job: Queryable, registry: QueryRegistry, state: Path, sql: str, planners: AdHocPlannerCache | None = None
+) -> Answer:
+    """Answer `sql` from the states of the reducers.
 
+    Pass `planners` to reuse planners over several calls.
     Raises `InvalidQueryError`, and `MissingStateError` before the first round.
-
-    Who asks more than once hands in `planners`.
     """
-    plan = (planners or Planners()).of(job.name, registry).plan(sql)
-    (reducing,) = place_stages(job.name, [job.reducer()], state)
-    return answer(plan, [_newest(reducing.versions(unit)) for unit in range(reducing.units)])
+    plan = (planners or AdHocPlannerCache()).planner_of(job.name, registry).plan(sql)
+    (reduce_stage,) = place_stages(job.name, [job.reducer()], state)
+    return answer_from_states(plan, [_newest(reduce_stage.state_store(unit)) for unit in range(reduce_stage.units)])
 
 
-def _newest(versions: Versions) -> State:
+def _newest(versions: StateStore) -> State:
     for left in reversed(range(_TRIES)):
         newest = versions.newest()
         if newest is None:

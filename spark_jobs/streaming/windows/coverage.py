@@ -1,8 +1,9 @@
-"""From which time on the slices of a measure are whole, and until when: what mappers tell reducers when queries change.
+"""Coverage: for which span of event time a reducer's slices hold all rows of a measure.
 
-A unit that begins to hold a measure has seen rows before that it did not add to it: a window is whole only if it begins
-after the greatest time of those. One that ceases to hold it will see rows that it does not add: a window is whole only
-if it was closed before. None stands for the time before all rows.
+Mappers announce their coverage to the reducers when queries change. A unit that starts to compute a measure has already
+read rows that it did not add: a window is complete only if it begins after the greatest time of those rows. A unit that
+stops computing a measure will read rows that it does not add: a window is complete only if it was closed before that.
+None stands for the time before all rows.
 """
 
 from __future__ import annotations
@@ -17,63 +18,63 @@ import pyarrow as pa
 from springline.spark_jobs.streaming.windows.measures import Measure
 from springline.spark_jobs.streaming.windows.multi_query import Cube
 
-Held = Mapping[str, Mapping[str, int | None]]  # by cube and measure: the greatest time seen when it began
-Spans = Mapping[str, Mapping[str, Mapping[str, Sequence[Any]]]]  # by cube, measure, unit upstream: [began, ceased]
+MeasureStarts = Mapping[str, Mapping[str, int | None]]  # by cube and measure: the greatest time seen at its start
+Spans = Mapping[str, Mapping[str, Mapping[str, Sequence[Any]]]]  # by cube, measure, upstream unit: [start, end]
 _NOT_YET = "not yet"
 
 
 @dataclass(frozen=True)
-class Announcement:
-    """What a unit of mappers holds from now on; `high` is the greatest time that it has seen before."""
+class CoverageChange:
+    """The measures that a mapper unit computes from now on; `high` is the greatest time that it has read before."""
 
     unit: int
     version: int
     high: int | None
-    held: Held
+    measure_starts: MeasureStarts
 
     def buffer(self) -> pa.RecordBatch:
-        """A buffer without rows that says so."""
-        told = json.dumps([self.unit, self.version, self.high, self.held], sort_keys=True)
-        return pa.RecordBatch.from_arrays([], schema=pa.schema([], metadata={"holds": told}))
+        """Encode the change as a buffer without rows."""
+        content = json.dumps([self.unit, self.version, self.high, self.measure_starts], sort_keys=True)
+        return pa.RecordBatch.from_arrays([], schema=pa.schema([], metadata={"holds": content}))
 
     @staticmethod
-    def read(metadata: Mapping[bytes, bytes]) -> Announcement | None:
-        """The inverse of `buffer`, from the schema's metadata; None for a buffer of partials."""
-        return Announcement(*json.loads(metadata[b"holds"])) if b"holds" in metadata else None
+    def read(metadata: Mapping[bytes, bytes]) -> CoverageChange | None:
+        """Decode the change from a schema's metadata; None for a buffer of partials. The inverse of `buffer`."""
+        return CoverageChange(*json.loads(metadata[b"holds"])) if b"holds" in metadata else None
 
 
-def held_now(held: Held, cubes: Iterable[Cube], high: int | None) -> Held:
-    """What a mapper holds of `cubes`, having held `held`."""
+def current_coverage(previous: MeasureStarts, cubes: Iterable[Cube], high: int | None) -> MeasureStarts:
+    """Return the measures that a mapper computes for `cubes`, given those that it computed before."""
     return {
-        cube.id: {measure.name: held.get(cube.id, {}).get(measure.name, high) for measure in cube.measures}
+        cube.id: {measure.name: previous.get(cube.id, {}).get(measure.name, high) for measure in cube.measures}
         for cube in cubes
     }
 
 
-def told(spans: Spans, said: Announcement) -> Spans:
-    """`spans` with what a unit upstream has announced."""
-    unit = str(said.unit)
-    found = {cube: {m: dict(units) for m, units in measures.items()} for cube, measures in spans.items()}
-    for cube, measures in found.items():
+def apply_change(spans: Spans, change: CoverageChange) -> Spans:
+    """Return `spans` updated with the change that an upstream unit announced."""
+    unit = str(change.unit)
+    updated_spans = {cube: {m: dict(units) for m, units in measures.items()} for cube, measures in spans.items()}
+    for cube, measures in updated_spans.items():
         for measure, units in measures.items():
-            if unit in units and measure not in said.held.get(cube, {}):
-                units[unit] = [units[unit][0], said.high if units[unit][1] == _NOT_YET else units[unit][1]]
-    for cube, begun in said.held.items():
-        for measure, high in begun.items():
-            found.setdefault(cube, {}).setdefault(measure, {})[unit] = [high, _NOT_YET]
-    return found
+            if unit in units and measure not in change.measure_starts.get(cube, {}):
+                units[unit] = [units[unit][0], change.high if units[unit][1] == _NOT_YET else units[unit][1]]
+    for cube, starts in change.measure_starts.items():
+        for measure, high in starts.items():
+            updated_spans.setdefault(cube, {}).setdefault(measure, {})[unit] = [high, _NOT_YET]
+    return updated_spans
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """Windows are whole that begin after `after`, and are closed by `until`; None: without such a bound."""
+class CoveredSpan:
+    """Windows are complete that begin after `after` and are closed by `until`; None means no such bound."""
 
     after: int | None
     until: int | None
 
 
-def whole(spans: Spans, cube: str, measures: Iterable[Measure], units: Iterable[int]) -> Whole | None:
-    """Which windows of a query are whole; None if none is, since some unit upstream does not hold all its measures."""
+def covered_span(spans: Spans, cube: str, measures: Iterable[Measure], units: Iterable[int]) -> CoveredSpan | None:
+    """Return which windows of a query are complete; None if an upstream unit lacks one of its measures."""
     after: list[int] = []
     until: list[int] = []
     for measure in measures:
@@ -85,4 +86,4 @@ def whole(spans: Spans, cube: str, measures: Iterable[Measure], units: Iterable[
                 return None
             after += [] if began is None else [began]
             until += [] if ceased == _NOT_YET else [ceased]
-    return Whole(max(after, default=None), min(until, default=None))
+    return CoveredSpan(max(after, default=None), min(until, default=None))

@@ -1,4 +1,4 @@
-"""What can go wrong with windowed statistics: each error names the stream or the query, and what to do next."""
+"""Errors of windowed statistics; each message names the stream or the query, and what to do next."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from springline.spark_jobs.streaming.errors import StreamError
 
 
 class WindowsError(StreamError):
-    """The root of this folder's errors."""
+    """Base class of this package's errors."""
 
 
 class QueryExistsError(JobUsageError, WindowsError):
-    """A second query of the same name."""
+    """Raised if a query of this name is already registered."""
 
 
 class UnknownQueryError(JobUsageError, WindowsError):
-    """No query of this name is registered."""
+    """Raised if no query of this name is registered."""
 
 
 class QueryError(WindowsError):
-    """Rows with which a query, or some that share the work, cannot be computed."""
+    """Raised if a query, or one of several that share a computation, cannot be computed for some rows."""
 
 
 class InvalidPartialError(WindowsError):
-    """A buffer that no mapper sent."""
+    """Raised for a buffer that was not sent by a mapper."""
 
 
 @contextmanager
 def computing(queries: Iterable[str]) -> Iterator[None]:
-    """While inside, an error is of these queries, and names them; raises `QueryError`."""
+    """Attribute errors inside the block to these queries: raises `QueryError`, which names them."""
     try:
         yield
     except MemoryError:

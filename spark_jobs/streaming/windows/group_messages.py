@@ -1,4 +1,4 @@
-"""Dead letters of a reducer: groups that came late, with where their rows are, and such as a query fails for."""
+"""Dead letters of a reducer: late groups with the position of their rows, and groups for which a query fails."""
 
 from __future__ import annotations
 
@@ -17,52 +17,58 @@ _SHOWN = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string)
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where the rows of a buffer of partials are: a partition of the source, and the offsets [start, to) of a round."""
+class PartialsOrigin:
+    """Origin of a buffer of partials: a partition of the source, and the offsets [start, to) of a round."""
 
     partition: int
     start: int
     to: int
 
     def encode(self) -> str:
-        """For the metadata of a buffer."""
+        """Encode the origin for a buffer's metadata."""
         return json.dumps([self.partition, self.start, self.to])
 
     @staticmethod
-    def of(batch: pa.RecordBatch) -> Origin:
-        """The inverse, of a buffer that a mapper sent."""
-        return Origin(*json.loads(batch.schema.metadata[b"from"]))
+    def of(batch: pa.RecordBatch) -> PartialsOrigin:
+        """Decode the origin of a buffer that a mapper sent; the inverse of `encode`."""
+        return PartialsOrigin(*json.loads(batch.schema.metadata[b"from"]))
 
 
 def lines_of(groups: pa.RecordBatch) -> tuple[bytes, int]:
-    """Groups as lines of JSON, each with its slice or time, its keys, and its rows; and all of their rows."""
+    """Encode groups as JSON lines, each with its slice or time, keys and row count; also return the total row count."""
     names = [field.name for field in groups.schema if any(fits(field.type) for fits in _SHOWN) and field.name != "hash"]
     rows = groups.select(names).to_pylist()
     for row in rows:
-        row |= {name: _said(row[name]) for name in ("slice", "time") if name in row}
+        row |= {name: _format_instant(row[name]) for name in ("slice", "time") if name in row}
     lines = "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
     return lines.encode(errors="backslashreplace"), sum(row["rows()"] for row in rows)
 
 
-def late_letter(groups: pa.RecordBatch, queries: Sequence[str], closed: int, source: str, origin: Origin) -> DeadLetter:
-    """A letter of the groups that came late, a line each; their rows are those at `origin` in the topic `source`."""
-    lines, many = lines_of(groups)
+def late_dead_letter(
+    groups: pa.RecordBatch, queries: Sequence[str], closed: int, source: str, origin: PartialsOrigin
+) -> DeadLetter:
+    """Build the dead letter of late groups, one line each; their rows are at `origin` in the topic `source`."""
+    lines, row_count = lines_of(groups)
     reason = (
-        f"late: {many} rows among offsets {origin.start} to {origin.to - 1}, for {', '.join(queries)}: other "
-        f"partitions had closed their slices, up to {_said(closed)}, while this one was idle; a line is a group"
+        f"late: {row_count} rows among offsets {origin.start} to {origin.to - 1}, for {', '.join(queries)}: other "
+        f"partitions had closed their slices, up to {_format_instant(closed)}, "
+        f"while this one was idle; a line is a group"
     )
     return DeadLetter(origin.start, lines, reason, origin.partition, source)
 
 
-def failed_letter(group: pa.RecordBatch, error: str, begin: int, end: int) -> DeadLetter:
-    """A letter of a group for which a query cannot be computed: it is of a window, and of no message alone."""
-    lines, many = lines_of(group)
-    reason = f"{error}; for a group of {many} rows in the window from {_said(begin)} to {_said(end)}"
+def failed_dead_letter(group: pa.RecordBatch, error: str, begin: int, end: int) -> DeadLetter:
+    """Build the dead letter of a group for which a query fails; it belongs to a window, not to a single message."""
+    lines, row_count = lines_of(group)
+    reason = (
+        f"{error}; for a group of {row_count} rows in the window from "
+        f"{_format_instant(begin)} to {_format_instant(end)}"
+    )
     return DeadLetter(-1, lines, reason)
 
 
-def _said(micros: int) -> str:
-    """A moment in ISO's form, or the number where it is none."""
+def _format_instant(micros: int) -> str:
+    """Format a time in ISO format, or as a number if it is out of range."""
     try:
         return (_EPOCH + timedelta(seconds=micros // MICROS, microseconds=micros % MICROS)).isoformat()
     except OverflowError:

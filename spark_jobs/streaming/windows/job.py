@@ -1,21 +1,21 @@
-"""Windowed statistics as a job: mappers on the units of a topic, reducers behind them.
+"""The windows job: windowed statistics with mappers on the partitions of a topic, and reducers downstream.
 
-[flights]                              # a job's name
-topic = "flights"                      # what it reads
-reducers = 2                           # units of its second stage
-admitted = 1000                        # messages of a unit in a round, at most
-keep = "parquet"                       # its results in the catalog too; without it they are in Kafka alone
-from = "earliest"                      # or "latest": where a job begins that never ran
+[flights]                              # the job's name
+topic = "flights"                      # the topic that it reads
+parallelism = 2                        # units of the second stage
+max_messages_per_round = 1000          # at most so many messages per unit and round
+sink = "parquet"                       # also write the results to the catalog; default: only to Kafka
+start_from = "earliest"                # or "latest": where a job starts that has never run
 
 [flights.stream]                       # the rows of the topic; see sources/schema.py
 time = "time"
-unit = "iso"
+time_format = "iso"
 fields = [["time", "text"], ["origin", "text"], ["dep_delay", "float"]]
 
-[flights.queries]                      # registered when the job first starts; changed while it runs
+[flights.queries]                      # registered at the job's first start; can be changed while it runs
 departures = "SELECT origin, count(*) AS flights FROM flights GROUP BY origin WINDOWING 1 h"
 
-[flights.tracking]                     # if it is there, messages are tracked: tracking/config.py
+[flights.tracking]                     # optional: track the messages; see tracking/config.py
 timeout = 30.0
 """
 
@@ -26,9 +26,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from springline.persistence.model.codec import plain
-from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
-from springline.spark_jobs.streaming.config import Declared
+from springline.persistence.model.codec import to_json_value
+from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
+from springline.spark_jobs.streaming.config import JobTable
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job import BaseJob, ServiceContext
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
@@ -37,10 +37,17 @@ from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec, rounds_topic
 from springline.spark_jobs.streaming.sources.schema import Stream
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.tracking.config import FIRST, FULL, RING, SPRING, Delivery, Tracked
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.tracking.config import (
+    FIRST_PROCESSOR,
+    FULL,
+    RING,
+    SPRING,
+    Delivery,
+    TrackingConfig,
+)
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from springline.spark_jobs.streaming.windows.registry_file import QUERIES, REGISTRY, change_registry
-from springline.spark_jobs.streaming.windows.sink.parquet import KEEPING, Keeper
+from springline.spark_jobs.streaming.windows.sink.parquet import SINK_STAGE, ParquetSink
 
 logger = logging.getLogger("springline.stream")
 
@@ -49,138 +56,144 @@ _STEPS = "springline.spark_jobs.streaming.windows"
 
 @dataclass(frozen=True)
 class WindowsJob(BaseJob):
-    """Windowed statistics over a topic: mappers, one a unit of the topic, and `reducers` reducers."""
+    """Windowed statistics over a topic: one mapper per partition of the topic, and `parallelism` reducers."""
 
     name: str
     topic: str
     stream: Stream
     queries: Mapping[str, str] = field(default_factory=dict)
-    reducers: int = 2
-    admitted: int = 1_000
+    parallelism: int = 2
+    max_messages_per_round: int = 1_000
     latest: bool = False
-    keep: str = ""
-    tracked: Tracked | None = None
-    backpressure: Choice = USUAL
+    sink: str = ""
+    tracking: TrackingConfig | None = None
+    backpressure: BackpressureConfig = DEFAULT_CONFIG
 
     @property
-    def partials(self) -> str:
-        """The topic between the stages."""
+    def partials_topic(self) -> str:
+        """The topic between the mappers and the reducers."""
         return f"{self.name}.partials"
 
     @property
-    def sized(self) -> Mapping[str, str]:
-        """That between the stages, and that of acks."""
-        return {self.partials: "reducers", **super().sized}
+    def parallelism_settings(self) -> Mapping[str, str]:
+        """The setting that determines the partitions of the partials topic, and that of the acks topic."""
+        return {self.partials_topic: "parallelism", **super().parallelism_settings}
 
     def mapper(self, units: int) -> StageSpec:
-        """The stage that adds up rows; it waits where the job is held."""
+        """The stage that computes partial aggregates of rows; it pauses while the job is on hold."""
         return StageSpec(
-            "map", f"{_STEPS}.mapper:Mapper", self.topic, units, {"stream": self.stream.name, "units": self.reducers},
-            downstream=self.partials, dead=self.dead, admitted=self.admitted, contents={"queries": REGISTRY},
-            holds=(STOP, HOLD),
+            "map", f"{_STEPS}.mapper:Mapper", self.topic, units,
+            {"stream": self.stream.name, "units": self.parallelism},
+            downstream=self.partials_topic, dead_letters=self.dead_letters,
+            max_messages_per_round=self.max_messages_per_round, broadcast_files={"queries": REGISTRY},
+            hold_files=(STOP, HOLD),
         )  # fmt: skip
 
     def reducer(self) -> StageSpec:
-        """The stage that adds up what mappers send."""
+        """The stage that merges the mappers' partial aggregates."""
         return StageSpec(
-            "reduce", f"{_STEPS}.reducer:Reducer", self.partials, self.reducers,
-            {"stream": self.stream.name, "source": self.topic}, stamped=True, results=self.results, dead=self.dead,
-            place=FIRST, admitted=10_000, contents={"queries": REGISTRY}, holds=(STOP,),
+            "reduce", f"{_STEPS}.reducer:Reducer", self.partials_topic, self.parallelism,
+            {"stream": self.stream.name, "source": self.topic}, stamped=True, results=self.results,
+            dead_letters=self.dead_letters,
+            sender_index=FIRST_PROCESSOR, max_messages_per_round=10_000, broadcast_files={"queries": REGISTRY},
+            hold_files=(STOP,),
         )  # fmt: skip
 
     def stages(self, units: int) -> tuple[StageSpec, ...]:
-        """Both; tracked, with messages as roots: what a round makes of them is through when all reducers have it."""
+        """Both stages. With tracking, messages are roots: completed when all reducers have their partials."""
         mapper, reducer = self.mapper(units), self.reducer()
-        if self.tracked is None:
+        if self.tracking is None:
             return mapper, reducer
-        contents, acks = {**mapper.contents, "ring": RING}, self.tracked.acks
+        contents, acks = {**mapper.broadcast_files, "ring": RING}, self.tracking.acks
         spring = replace(
-            mapper, step=f"{_STEPS}.mapper:tracked_mapper", place=SPRING, acks=acks, contents=contents,
-            holds=(*mapper.holds, FULL),
+            mapper, step=f"{_STEPS}.mapper:tracked_mapper", sender_index=SPRING, acks=acks, broadcast_files=contents,
+            hold_files=(*mapper.hold_files, FULL),
         )  # fmt: skip
-        sink = replace(reducer, step=f"{_STEPS}.reducer:tracked_reducer", acks=acks, contents=contents)
-        return spring, self.tracked.lost(self.topic, self.dead), sink, self.tracked.acker
+        sink = replace(reducer, step=f"{_STEPS}.reducer:tracked_reducer", acks=acks, broadcast_files=contents)
+        return spring, self.tracking.lost_stage(self.topic, self.dead_letters), sink, self.tracking.acker_stage
 
     @property
     def service_topics(self) -> Collection[str]:
-        """The rounds in which results are kept."""
-        return (rounds_topic(self.name, KEEPING),)
+        """The rounds log of the stage that writes results to the catalog."""
+        return (rounds_topic(self.name, SINK_STAGE),)
 
     @property
-    def chosen_files(self) -> Collection[str]:
-        """Those of the queries."""
+    def user_files(self) -> Collection[str]:
+        """The files of the registered queries."""
         return QUERIES
 
     def services(self, context: ServiceContext) -> Sequence[BackgroundService]:
-        """The one that keeps results, where they are kept, and those of tracking."""
-        keepers = [Keeper(self, context.folder, context.settings)] if self.keep else []
-        return [*keepers, *super().services(context)]
+        """The service that writes results to the catalog, if the job has a sink, and those of tracking."""
+        sinks = [ParquetSink(self, context.folder, context.settings)] if self.sink else []
+        return [*sinks, *super().services(context)]
 
     def prepare(self, folder: JobFolder) -> None:
-        """Register the queries that the job begins with, where none are, and its stream as it is declared now.
+        """Register the declared queries if none are registered, and update the stream to its current declaration.
 
-        Raises `InvalidQueryError`, `InvalidJobError` where a registered query does not fit the declared stream.
+        Raises `InvalidQueryError`, and `InvalidJobError` if a registered query does not fit the declared stream.
         """
-        change_registry(folder, self._registered)
+        change_registry(folder, self._updated_registry)
         super().prepare(folder)
 
-    def _registered(self, known: Registry | None) -> Registry:
-        if known is None:
+    def _updated_registry(self, registry: QueryRegistry | None) -> QueryRegistry:
+        if registry is None:
             return self.registry()
         try:
-            changed = known.declared(self.stream)
+            changed = registry.with_stream(self.stream)
         except InvalidQueryError as error:
             raise InvalidJobError(
                 f"job {self.name!r}: [{self.name}.stream] has changed, and a registered query does not fit it: "
                 f"{error}; write what it was again, or change the query or cancel it: "
                 f"`{COMMAND} cancel {self.name} {error.name}`"
             ) from error
-        if changed is not known:
-            before = plain(known.stream(self.stream.name))
-            names = [name for name, value in plain(self.stream).items() if value != before[name]]
+        if changed is not registry:
+            before = to_json_value(registry.stream(self.stream.name))
+            names = [name for name, value in to_json_value(self.stream).items() if value != before[name]]
             logger.info(
                 "%s: its stream has changed: %s; that holds from the next round on", self.name, ", ".join(names)
             )
-        told = {query.name: query.sql for query in known.registered}
-        if odd := sorted(name for name, sql in self.queries.items() if told.get(name) != sql):
+        registered_sql = {query.name: query.sql for query in registry.registered}
+        if odd := sorted(name for name, sql in self.queries.items() if registered_sql.get(name) != sql):
             logger.info(
                 "%s: %s: what is registered counts, and not what is declared, since the job ran before; "
                 "`stream register` and `stream cancel` change it", self.name, ", ".join(odd),
             )  # fmt: skip
         return changed
 
-    def registry(self) -> Registry:
-        """The queries that the job begins with; raises `InvalidQueryError`."""
-        found = Registry.of([self.stream])
+    def registry(self) -> QueryRegistry:
+        """Return a registry of the declared queries; raises `InvalidQueryError`."""
+        registry = QueryRegistry.of([self.stream])
         for name, sql in self.queries.items():
-            found = found.register(name, sql)
-        return found
+            registry = registry.register(name, sql)
+        return registry
 
 
-def _tracked(told: Declared) -> Tracked | None:
-    if "tracking" not in told.table:
+def _tracking_config(config: JobTable) -> TrackingConfig | None:
+    if "tracking" not in config.table:
         return None
-    tracked = Tracked.declared(told, Delivery.AT_MOST_ONCE)
+    tracked = TrackingConfig.from_table(config, Delivery.AT_MOST_ONCE)
     if tracked.delivery is not Delivery.AT_MOST_ONCE:
         raise InvalidJobError(
-            f"{told.where}, [{told.name}.tracking]: delivery = {tracked.delivery.value!r}; the messages of windows are "
+            f"{config.where}, [{config.name}.tracking]: delivery = "
+            f"{tracked.delivery.value!r}; the messages of windows are "
             "tracked and told where they are lost, and not sent again: write at-most-once, or leave it out"
         )
     return tracked
 
 
-def declared_windows(told: Declared) -> WindowsJob:
-    """A job from its table; raises `InvalidJobError`, `InvalidStreamError`."""
-    told.check({"stream", "queries", "reducers", "admitted", "from", "keep", "tracking"})
-    stream: Any = told.table.get("stream")
+def declared_windows(config: JobTable) -> WindowsJob:
+    """Read a job from its table; raises `InvalidJobError`, `InvalidStreamError`."""
+    config.check({"stream", "queries", "parallelism", "max_messages_per_round", "start_from", "sink", "tracking"})
+    stream: Any = config.table.get("stream")
     if not isinstance(stream, dict):
-        raise InvalidJobError(f"{told.where}: it needs a table [{told.name}.stream]")
-    if (keep := told.table.get("keep", "")) not in ("", "parquet"):
-        raise InvalidJobError(f"{told.where}: keep = {keep!r}; write parquet, or leave it out")
+        raise InvalidJobError(f"{config.where}: it needs a table [{config.name}.stream]")
+    if (sink := config.table.get("sink", "")) not in ("", "parquet"):
+        raise InvalidJobError(f"{config.where}: sink = {sink!r}; write parquet, or leave it out")
     return WindowsJob(
-        told.name, told.topic, Stream.from_table({"name": told.name, **stream}), told.table.get("queries", {}),
-        reducers=told.number("reducers", 2), admitted=told.number("admitted", 1_000), latest=told.latest, keep=keep,
-        tracked=_tracked(told), backpressure=Choice.declared(told),
+        config.name, config.topic, Stream.from_table({"name": config.name, **stream}), config.table.get("queries", {}),
+        parallelism=config.number("parallelism", 2),
+        max_messages_per_round=config.number("max_messages_per_round", 1_000), latest=config.latest, sink=sink,
+        tracking=_tracking_config(config), backpressure=BackpressureConfig.from_table(config),
     )  # fmt: skip
 
 

@@ -1,13 +1,14 @@
-"""The mapper: rows of the source topic to partials of slices, for the reducers that the groups belong to.
+"""The mapper: turns rows of the source topic into partials of slices, and sends them to the reducers of their groups.
 
-A row is late where an earlier row of its own unit has closed its slice: so which rows are late follows from the log of
-the unit alone, and neither from rounds nor from how far other units are. Late rows go to the dead letters.
+A row is late if an earlier row of the same unit has closed its slice. Which rows are late therefore depends only on the
+unit's log, neither on rounds nor on the progress of other units. Late rows go to the dead-letter queue.
 
-The watermark is the greatest time seen; a reducer takes each query's lateness off it. A unit that has had no rows for
-the stream's `idle` seconds is idle: it holds nobody back. One that has rows which no round has admitted yet is not. Nor
-is any unit for as long after the stream has been quiet: whose rows come first then must not close windows for others.
+The watermark is the greatest time seen; a reducer subtracts each query's lateness from it. A unit without rows for the
+stream's `idle_timeout` seconds is idle: it does not hold back the watermark. A unit with rows that no round has
+admitted yet is not idle. After the whole stream was quiet, no unit is idle for the same number of seconds: the unit
+whose rows arrive first must not close windows for the others.
 
-Of a range of the stream (`ranges`) only the rows of a span are added up; the others tell no more than the time.
+For a range of the stream (`span`), only the rows of the range are added; the other rows only advance the time.
 """
 
 from __future__ import annotations
@@ -19,125 +20,132 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from springline.persistence.model.codec import from_plain
+from springline.persistence.model.codec import from_json_value
 from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Flags
-from springline.spark_jobs.streaming.kernels.hashing import late
+from springline.spark_jobs.streaming.kernels.hashing import mark_late_rows
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
 from springline.spark_jobs.streaming.sources.chunk import Chunk
 from springline.spark_jobs.streaming.sources.decoder import Decoder
 from springline.spark_jobs.streaming.sources.schema import MICROS, Stream
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Spring
-from springline.spark_jobs.streaming.windows.aggregation.dictionary import Coder
+from springline.spark_jobs.streaming.windows.aggregation.dictionary import DictionaryEncoder
 from springline.spark_jobs.streaming.windows.aggregation.grouping import Grouping
 from springline.spark_jobs.streaming.windows.aggregation.row_partials import RowPartials
-from springline.spark_jobs.streaming.windows.coverage import Announcement, held_now
+from springline.spark_jobs.streaming.windows.coverage import CoverageChange, current_coverage
 from springline.spark_jobs.streaming.windows.errors import computing
-from springline.spark_jobs.streaming.windows.group_messages import Origin
+from springline.spark_jobs.streaming.windows.group_messages import PartialsOrigin
 from springline.spark_jobs.streaming.windows.multi_query import Cube, Slices, cubes_of, passes_of
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 
-BATCH_ROWS = 20_000  # groups in a buffer
+BATCH_ROWS = 20_000  # groups per buffer
 _BEFORE_ALL = -(2**62)
 _NOWHERE: Flags = np.empty(0, np.bool_)
 
 
 class Mapper:
-    """The step of one unit of the source topic of `stream`; `units` is how many reducers there are.
+    """The step of one unit of the source topic of `stream`; `units` is the number of reducers.
 
-    With `span`, [begin, end) in microseconds, only the rows of that time are added up.
+    With `span`, [begin, end) in microseconds, only the rows of that time range are added.
     """
 
     def __init__(self, stream: str, units: int, span: Sequence[int] | None = None) -> None:
         self._stream = stream
         self._units = units
         self._span = span
-        self._read: tuple[Any, tuple[Stream, tuple[Cube, ...]]] | None = None
+        self._cached_cubes: tuple[Any, tuple[Stream, tuple[Cube, ...]]] | None = None
 
-    def __call__(self, state: State, given: Input) -> Output:
-        """One round."""
-        content = given.round.versions["queries"]
+    def __call__(self, state: State, step_input: Input) -> Output:
+        """Process one round."""
+        content = step_input.round.versions["queries"]
         stream, cubes = self._cubes(content)
         scalars = state.scalars
         high = scalars.get("high")
-        held = held_now(scalars.get("held", {}), cubes, high)
-        work = _Work(stream, cubes, scalars, given.unit, self._span)
-        decoder = Decoder(stream, wanted_columns(cubes), given.round.clock)
-        for chunk in decoder.chunks(given.messages):
-            work.add(chunk)
+        coverage = current_coverage(scalars.get("held", {}), cubes, high)
+        mapper_round = _MapperRound(stream, cubes, scalars, step_input.unit, self._span)
+        decoder = Decoder(stream, projected_columns(cubes), step_input.round.clock)
+        for chunk in decoder.chunks(step_input.messages):
+            mapper_round.add(chunk)
         buffers: dict[int, list[pa.RecordBatch]] = {unit: [] for unit in range(self._units)}
         if scalars.get("version") != content["version"]:
-            told = Announcement(given.unit, content["version"], high, held).buffer()
+            change_buffer = CoverageChange(step_input.unit, content["version"], high, coverage).buffer()
             for unit in buffers:
-                buffers[unit].append(told)
+                buffers[unit].append(change_buffer)
         groups = 0
-        origin = Origin(given.unit, given.start, given.to).encode()
-        for name, unit, batch in work.partials(self._units):
+        origin = PartialsOrigin(step_input.unit, step_input.start, step_input.to).encode()
+        for name, unit, batch in mapper_round.partials(self._units):
             groups += batch.num_rows
-            buffers[unit] += cut(batch.replace_schema_metadata({"cube": name, "from": origin}))
-        clock = given.round.clock
-        active = clock if work.rows else scalars.get("active", clock)
+            buffers[unit] += split_batch(batch.replace_schema_metadata({"cube": name, "from": origin}))
+        clock = step_input.round.clock
+        active = clock if mapper_round.rows else scalars.get("active", clock)
         resumed = scalars.get("resumed", 0.0)
-        if stream.idle is not None and given.round.quiet >= stream.idle:
+        if stream.idle_timeout is not None and step_input.round.quiet_seconds >= stream.idle_timeout:
             resumed = clock
-        now = {
-            "high": work.high if work.high > _BEFORE_ALL else None,
+        next_scalars = {
+            "high": mapper_round.high if mapper_round.high > _BEFORE_ALL else None,
             "version": content["version"],
-            "held": held,
+            "held": coverage,
             "active": active,
             "resumed": resumed,
-            "position": work.position,
-            "values": work.coder.sizes() or scalars.get("values", {}),
+            "position": mapper_round.position,
+            "values": mapper_round.encoder.sizes() or scalars.get("values", {}),
         }
-        idle = stream.idle is not None and clock - max(active, resumed) >= stream.idle and not given.left
-        counts = Counter({"rows": work.rows, "groups": groups, "late": work.late_rows}) + work.late
+        idle = (
+            stream.idle_timeout is not None
+            and clock - max(active, resumed) >= stream.idle_timeout
+            and not step_input.has_lag
+        )
+        counts = (
+            Counter({"rows": mapper_round.rows, "groups": groups, "late": mapper_round.late_rows})
+            + mapper_round.late_by_query
+        )
         counts["dead"] = len(decoder.dead)
         return Output(
-            state=State(now),
+            state=State(next_scalars),
             buffers=buffers,
-            watermark=None if now["high"] is None else work.high / MICROS,
+            watermark=None if next_scalars["high"] is None else mapper_round.high / MICROS,
             idle=idle,
-            dead=(*decoder.dead, *work.dead),
+            dead_letters=(*decoder.dead, *mapper_round.dead),
             counts=dict(sorted(counts.items())),
         )
 
     def _cubes(self, content: Any) -> tuple[Stream, tuple[Cube, ...]]:
-        """The cubes of a version of the registry; reading queries costs more than a round."""
-        if self._read is None or self._read[0] != content:
-            registry = from_plain(Registry, content, "the queries of a round")
+        """Return stream and cubes of a registry version; cached, since reading queries takes longer than a round."""
+        if self._cached_cubes is None or self._cached_cubes[0] != content:
+            registry = from_json_value(QueryRegistry, content, "the queries of a round")
             stream = registry.stream(self._stream)
-            self._read = (content, (stream, cubes_of(registry.queries(self._stream), stream)))
-        return self._read[1]
+            self._cached_cubes = (content, (stream, cubes_of(registry.queries(self._stream), stream)))
+        return self._cached_cubes[1]
 
 
 def tracked_mapper(stream: str, units: int) -> Spring:
-    """The step of a mapper whose messages are tracked."""
+    """Return the step of a mapper whose messages are tracked."""
     return Spring(Mapper(stream, units), units)
 
 
-class _Work:
-    """What one round adds up; `high` is the greatest time seen so far, in this round or before."""
+class _MapperRound:
+    """The partials of one round; `high` is the greatest time seen so far, in this round or before."""
 
     def __init__(
         self, stream: Stream, cubes: tuple[Cube, ...], scalars: Mapping[str, Any], unit: int, span: Sequence[int] | None
     ) -> None:
-        self.coder = Coder(stream)
+        self.encoder = DictionaryEncoder(stream)
         self._span = span
         self.rows = 0
         self.position = int(scalars.get("position", 0))
         self.high = _BEFORE_ALL if scalars.get("high") is None else int(scalars["high"])
         self.late_rows = 0
-        self.late: Counter[str] = Counter()
+        self.late_by_query: Counter[str] = Counter()
         self.dead: list[DeadLetter] = []
         passes = passes_of(cubes, scalars.get("values", {}))
-        self._groupings = [Grouping(found, self.coder) for found in passes]
-        of_rows = [cube for cube in cubes if not cube.width]
-        self._row_partials = [RowPartials(cube, self.coder, unit) for cube in of_rows]
+        self._groupings = [Grouping(scan_pass, self.encoder) for scan_pass in passes]
+        row_cubes = [cube for cube in cubes if not cube.width]
+        self._row_partials = [RowPartials(cube, self.encoder, unit) for cube in row_cubes]
         self._queries: dict[Slices, list[str]] = {}
         for cube in cubes:
             self._queries.setdefault(cube.slices, []).extend(cube.queries)
 
     def add(self, chunk: Chunk) -> None:
-        """Add the rows of a chunk, each to the cubes that it is not late for."""
+        """Add the rows of a chunk, each to the cubes for which it is not late."""
         high = max(self.high, int(chunk.times.max()))
         inside = self._inside(chunk)
         if not inside.size or inside.any():
@@ -147,7 +155,7 @@ class _Work:
         self.high = high
 
     def _inside(self, chunk: Chunk) -> Flags:
-        """Which rows are of the span; empty: all."""
+        """Return which rows lie in the span; empty means all."""
         if self._span is None:
             return EVERYWHERE
         begin, end = self._span
@@ -155,68 +163,68 @@ class _Work:
         return EVERYWHERE if inside.all() else inside
 
     def _add(self, chunk: Chunk, high: int, inside: Flags) -> None:
-        self.coder.begin(chunk)
-        late = {slices: self._late(chunk, slices, high, inside) for slices in sorted(self._queries)}
+        self.encoder.begin(chunk)
+        late = {slices: self._late_flags(chunk, slices, high, inside) for slices in sorted(self._queries)}
         if missed := [flags for flags in late.values() if flags.size]:
             self.late_rows += int(np.count_nonzero(np.logical_or.reduce(missed)))
-        wanted = {slices: _without(inside, flags) for slices, flags in late.items()}
+        on_time = {slices: _on_time_flags(inside, flags) for slices, flags in late.items()}
         for grouping in self._groupings:
             with computing(grouping.queries):
-                grouping.add(chunk, wanted)
+                grouping.add(chunk, on_time)
         for partials in self._row_partials:
             with computing(partials.cube.queries):
-                partials.add(chunk, self.position, wanted[partials.cube.slices])
+                partials.add(chunk, self.position, on_time[partials.cube.slices])
 
     def partials(self, units: int) -> list[tuple[str, int, pa.RecordBatch]]:
-        """The partials of all cubes that have any, and the unit downstream that they are for; sorted by both."""
-        found: dict[tuple[str, int], pa.RecordBatch] = {}
+        """Return (cube, downstream unit, partials) for all cubes that have partials, sorted by cube and unit."""
+        batch_by_unit: dict[tuple[str, int], pa.RecordBatch] = {}
         for grouping in self._groupings:
             with computing(grouping.queries):
                 for name, batches in grouping.partials(units).items():
-                    found |= {(name, unit): batch for unit, batch in enumerate(batches)}
+                    batch_by_unit |= {(name, unit): batch for unit, batch in enumerate(batches)}
         for partials in self._row_partials:
             name = partials.cube.id
-            found |= {(name, int(name, 16) % units): batch for batch in partials.batches()}
-        return [(*place, found[place]) for place in sorted(found) if found[place].num_rows]
+            batch_by_unit |= {(name, int(name, 16) % units): batch for batch in partials.batches()}
+        return [(*place, batch_by_unit[place]) for place in sorted(batch_by_unit) if batch_by_unit[place].num_rows]
 
-    def _late(self, chunk: Chunk, slices: Slices, high: int, inside: Flags) -> Flags:
-        """Which rows of the span are late for cubes of such slices; empty: none."""
+    def _late_flags(self, chunk: Chunk, slices: Slices, high: int, inside: Flags) -> Flags:
+        """Return which rows of the span are late for cubes with such slices; empty means none."""
         width, phase, lateness = max(slices[0], 1), slices[1], slices[2]
         first = (int(chunk.times.min()) - phase) // width * width + phase + width
         if first + lateness > high:
             return _NOWHERE
-        found = np.empty(chunk.rows, np.bool_)
-        late(chunk.times, width, phase, lateness, self.high, found)
+        is_late = np.empty(chunk.rows, np.bool_)
+        mark_late_rows(chunk.times, width, phase, lateness, self.high, is_late)
         if inside.size:
-            found &= inside
-        if not found.any():
+            is_late &= inside
+        if not is_late.any():
             return _NOWHERE
         queries = sorted(self._queries[slices])
         for query in queries:
-            self.late[f"late.{query}"] += int(np.count_nonzero(found))
+            self.late_by_query[f"late.{query}"] += int(np.count_nonzero(is_late))
         reason = f"late: more than {lateness / MICROS:g} s after its slice had ended, for {', '.join(queries)}"
-        self.dead.extend(chunk.source.letters(chunk.kept[found], lambda row, place: reason))
-        return found
+        self.dead.extend(chunk.source.dead_letters(chunk.source_rows[is_late], lambda row, place: reason))
+        return is_late
 
 
-def _without(inside: Flags, late: Flags) -> Flags:
-    """The rows that are to be added up; empty: all."""
+def _on_time_flags(inside: Flags, late: Flags) -> Flags:
+    """Return the rows to add; empty means all."""
     if not late.size:
         return inside
     return inside & ~late if inside.size else ~late
 
 
-def wanted_columns(cubes: Iterable[Cube]) -> set[str]:
-    """The columns that some cube needs."""
-    found: set[str] = set()
+def projected_columns(cubes: Iterable[Cube]) -> set[str]:
+    """Return the columns that at least one cube needs."""
+    columns: set[str] = set()
     for cube in cubes:
-        for expression in cube.wants:
-            found |= set(expression.columns)
+        for expression in cube.grouping_columns:
+            columns |= set(expression.columns)
         for measure in cube.measures:
-            found |= set(measure.argument.columns) if measure.argument is not None else set()
-    return found
+            columns |= set(measure.argument.columns) if measure.argument is not None else set()
+    return columns
 
 
-def cut(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Buffers of at most `BATCH_ROWS` groups."""
-    return [batch.slice(at, BATCH_ROWS) for at in range(0, batch.num_rows, BATCH_ROWS)]
+def split_batch(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Split a batch into buffers of at most `BATCH_ROWS` groups."""
+    return [batch.slice(first, BATCH_ROWS) for first in range(0, batch.num_rows, BATCH_ROWS)]

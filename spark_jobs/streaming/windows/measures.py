@@ -1,4 +1,4 @@
-"""Aggregates, and the measures that slices hold for them: what can be added up over rows, slices and units."""
+"""Aggregates, and the measures that slices hold for them: values that can be added over rows, slices and units."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ _NEEDS: dict[str, tuple[MeasureKind, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate of a query; `rows` is count(*)."""
+    """One aggregate of a query; the kind `rows` is count(*)."""
 
     kind: AggregateKind
     argument: Expression | None
 
     @property
     def type(self) -> Type:
-        """The type of its value."""
+        """The type of the aggregate's value."""
         if self.argument is None or self.kind in ("count", "distinct"):
             return "int"
         return "float" if self.kind == "avg" else self.argument.type
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What slices hold for it, besides the number of rows, which they always hold."""
+        """The measures that slices hold for the aggregate, except the number of rows, which they always hold."""
         return tuple(Measure(kind, self.argument) for kind in _NEEDS[self.kind])
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure: `count` is of values that are not null, `distinct` a sketch.
+    """One measure; `count` counts the values that are not null, `distinct` is a sketch.
 
-    A sum is kept as a pair, so that the order in which rows and slices are added does not show: of doubles the sum and
-    what rounding left of it, 106 bits in all; of whole numbers its last 64 bits, and how often they went beyond those.
+    A sum is stored as a pair, so that the result does not depend on the order in which rows and slices are added: for
+    doubles the sum and its rounding error, 106 bits in all; for integers the low 64 bits and the number of overflows.
     """
 
     kind: MeasureKind
@@ -52,37 +52,39 @@ class Measure:
 
     @property
     def name(self) -> str:
-        """Its column."""
+        """The name of the measure's column."""
         return f"{self.kind}({self.argument.sql if self.argument is not None else ''})"
 
     @property
-    def exact(self) -> bool:
-        """Whether it is a whole number."""
+    def is_integer(self) -> bool:
+        """Whether the measure is an integer."""
         return self.argument is None or self.kind == "count" or self.argument.type == "int"
 
     @property
-    def paired(self) -> bool:
-        """Whether a second column holds what does not go into the first."""
+    def has_remainder(self) -> bool:
+        """Whether a second column holds the remainder of the sum: rounding error or number of overflows."""
         return self.kind == "sum"
 
     @property
     def fields(self) -> list[pa.Field]:
-        """Its columns."""
+        """The measure's columns."""
         if self.kind == "distinct":
             return [pa.field(self.name, pa.binary())]
-        kind = pa.int64() if self.exact else pa.float64()
-        return [pa.field(self.name, kind)] + ([pa.field(rest(self.name), kind)] if self.paired else [])
+        kind = pa.int64() if self.is_integer else pa.float64()
+        return [pa.field(self.name, kind)] + (
+            [pa.field(remainder_column(self.name), kind)] if self.has_remainder else []
+        )
 
 
 ROWS = Measure("rows")
 
 
-def rest(name: str) -> str:
-    """The column that holds what does not go into the sum in the column `name`."""
+def remainder_column(name: str) -> str:
+    """Return the name of the column that holds the remainder of the sum in the column `name`."""
     return f"{name} rest"
 
 
 def measures_of(aggregates: Iterable[Aggregate]) -> tuple[Measure, ...]:
-    """All measures that aggregates need, each once, sorted by name; the number of rows comes first."""
+    """Return all measures that the aggregates need, each once, sorted by name; the number of rows comes first."""
     needed = {measure.name: measure for aggregate in aggregates for measure in aggregate.measures}
     return (ROWS, *(needed[name] for name in sorted(needed)))

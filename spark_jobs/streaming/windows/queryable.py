@@ -1,4 +1,4 @@
-"""Jobs that have queries, as commands, routes, DAGs and the sink ask for them: what every job of windows is."""
+"""Interface of the jobs that have queries, for commands, routes, DAGs and the sink; every windows job implements it."""
 
 from __future__ import annotations
 
@@ -8,56 +8,56 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 from springline.spark_jobs.streaming.errors import UnknownJobError
 from springline.spark_jobs.streaming.job import Job
-from springline.spark_jobs.streaming.jobs import job_of, read_jobs
+from springline.spark_jobs.streaming.jobs import read_job, read_jobs
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 
 
 @runtime_checkable
 class Queryable(Job, Protocol):
     """A job of windowed statistics.
 
-    `mapper` and `reducer` are its stages as they are where nothing is tracked, `queries` those that it is declared
-    with. `admitted` is how many messages of a unit a round has at most, `keep` the form in which results are kept in
-    the catalog, too; empty: they are not.
+    `mapper` and `reducer` are its stages without tracking, `queries` the declared queries. `max_messages_per_round`
+    limits the messages per unit and round. `sink` is the format in which results are also written to the catalog;
+    empty: they are not.
     """
 
     @property
     def queries(self) -> Mapping[str, str]: ...
 
     @property
-    def admitted(self) -> int: ...
+    def max_messages_per_round(self) -> int: ...
 
     @property
-    def keep(self) -> str: ...
+    def sink(self) -> str: ...
 
-    def registry(self) -> Registry:
-        """The queries that the job begins with; raises `InvalidQueryError`."""
+    def registry(self) -> QueryRegistry:
+        """Return a registry of the declared queries; raises `InvalidQueryError`."""
 
     def mapper(self, units: int) -> StageSpec:
-        """The stage that adds up rows, on so many units of the topic."""
+        """Return the stage that computes partial aggregates, for a topic with `units` partitions."""
 
     def reducer(self) -> StageSpec:
-        """The stage that adds up what mappers send."""
+        """Return the stage that merges the mappers' partial aggregates."""
 
 
 def is_queryable(job: Job) -> TypeGuard[Queryable]:
-    """Whether a job has queries."""
+    """Return whether a job has queries."""
     return isinstance(job, Queryable)
 
 
 def as_queryable(job: Job) -> Queryable:
-    """A job that has queries; raises `UnknownJobError` where it has none."""
+    """Return the job as one that has queries; raises `UnknownJobError` if it has none."""
     if not is_queryable(job):
         raise UnknownJobError(f"{job.name}: it computes no windowed statistics, so it has no queries")
     return job
 
 
 def queryable_job_of(file: Path, name: str) -> Queryable:
-    """A declared job that has queries; raises `UnknownJobError`, also where it has none."""
-    return as_queryable(job_of(file, name))
+    """Read a declared job that has queries; raises `UnknownJobError`, also if it has no queries."""
+    return as_queryable(read_job(file, name))
 
 
 def queryable_jobs(file: Path) -> dict[str, Queryable]:
-    """The declared jobs that have queries, by name."""
+    """Read the declared jobs that have queries, by name."""
     return {name: job for name, job in read_jobs(file).items() if is_queryable(job)}

@@ -1,10 +1,10 @@
-"""The reducer: partials of its groups from all mappers, added up to windows; each window is emitted once, when closed.
+"""The reducer: merges the partials of its groups from all mappers into windows; emits each window once, when closed.
 
-A window [begin, end) is closed when event time (`watermarks`) has passed its end by the query's lateness; a window of
-rows, when so many rows are certain to be in their places. Windows without rows give no results. Of a landmark's window
-a group is emitted at the ends of those intervals in which it had rows; what was emitted before still holds for the
-others. What comes for a slice that is closed is late, and goes to the dead letters: that happens only with units that
-were idle, or came later than the others.
+A window [begin, end) is closed when the watermark (`watermarks`) has passed its end by the query's lateness; a window
+of rows is closed when the positions of all its rows are certain. Windows without rows give no results. For a landmark
+window the reducer emits a group at the end of each interval in which the group had rows; for the other groups the
+result emitted earlier still holds. Partials for a closed slice are late and go to the dead-letter queue; this happens
+only with units that were idle or that started later than the others.
 """
 
 from __future__ import annotations
@@ -15,91 +15,99 @@ from typing import Any
 
 import pyarrow as pa
 
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State
 from springline.spark_jobs.streaming.sources.schema import Stream
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Sink
-from springline.spark_jobs.streaming.windows.coverage import Announcement, Spans, told, whole
+from springline.spark_jobs.streaming.windows.coverage import CoverageChange, Spans, apply_change, covered_span
 from springline.spark_jobs.streaming.windows.errors import InvalidPartialError
 from springline.spark_jobs.streaming.windows.measures import measures_of
 from springline.spark_jobs.streaming.windows.multi_query import Cube, cubes_of
 from springline.spark_jobs.streaming.windows.query import Query
-from springline.spark_jobs.streaming.windows.registry import Registry
-from springline.spark_jobs.streaming.windows.state.reducer_state import Holding
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
+from springline.spark_jobs.streaming.windows.state.reducer_state import ReducerState
 from springline.spark_jobs.streaming.windows.state.watermarks import EventTime
 
-_Read = tuple[Stream, dict[str, Query], tuple[Cube, ...]]
+_RegistryContent = tuple[Stream, dict[str, Query], tuple[Cube, ...]]
 
 
 class Reducer:
-    """The step of one unit of reducers of `stream`, whose rows the mappers read from the topic `source`."""
+    """The step of one reducer unit of `stream`; the mappers read its rows from the topic `source`."""
 
     def __init__(self, stream: str, source: str) -> None:
         self._stream = stream
         self._source = source
-        self._known: tuple[Any, _Read] | None = None
+        self._cached_registry: tuple[Any, _RegistryContent] | None = None
 
-    def __call__(self, state: State, given: Input) -> Output:
-        """One round."""
-        content = given.round.versions["queries"]
-        stream, queries, cubes = self._read(content)
+    def __call__(self, state: State, step_input: Input) -> Output:
+        """Process one round."""
+        content = step_input.round.versions["queries"]
+        stream, queries, cubes = self._read_registry(content)
         ids = {cube.id for cube in cubes}
         measures = {query.name: measures_of(query.aggregates) for query in queries.values()}
         counts: Counter[str] = Counter()
-        buffers = [_opened(given, message) for message in given.messages]
-        newer = _newer(state.scalars.get("newer", {}), buffers, content["version"], ids)
+        buffers = [_read_buffer(step_input, message) for message in step_input.messages]
+        newer = _newer_cubes(state.scalars.get("newer", {}), buffers, content["version"], ids)
         spans: Spans = state.scalars.get("spans", {})
         fresh: dict[str, list[pa.RecordBatch]] = {}
         for buffer in buffers:
-            if (said := Announcement.read(buffer.schema.metadata)) is not None:
-                spans = told(spans, said)
+            if (change := CoverageChange.read(buffer.schema.metadata)) is not None:
+                spans = apply_change(spans, change)
             elif (name := buffer.schema.metadata[b"cube"].decode()) in ids or name in newer:
                 fresh.setdefault(name, []).append(buffer)
             else:
                 counts["unwanted"] += buffer.num_rows
-        before = from_plain(EventTime, state.scalars.get("time", {}), f"{given.stage}, unit {given.unit}: event time")
-        now = before.after(given.watermarks, given.idle, given.upstream, given.clocks)
-        holding = Holding.of(state, counts, self._source)
+        before = from_json_value(
+            EventTime, state.scalars.get("time", {}), f"{step_input.stage}, unit {step_input.unit}: event time"
+        )
+        now = before.advance(step_input.watermarks, step_input.idle_units, step_input.upstream_units, step_input.clocks)
+        unit_state = ReducerState.of(state, counts, self._source)
         for name in sorted(newer):
-            holding.store(name, fresh.get(name, ()))
+            unit_state.store(name, fresh.get(name, ()))
         results: list[pa.RecordBatch] = []
         for cube in cubes:
-            holding.adopt(cube, before)
-            holding.take(cube, fresh.get(cube.id, ()), before.closed)
-            asked = {queries[name]: whole(spans, cube.id, measures[name], given.upstream) for name in cube.queries}
-            results += holding.emit(cube, asked, now.closed, before.closed)
-            holding.trim(cube, asked, now.closed, stream)
-        holding.forget(queries, {*ids, *newer})
+            unit_state.adopt(cube, before)
+            unit_state.add_partials(cube, fresh.get(cube.id, ()), before.closed)
+            covered_spans = {
+                queries[name]: covered_span(spans, cube.id, measures[name], step_input.upstream_units)
+                for name in cube.queries
+            }
+            results += unit_state.emit(cube, covered_spans, now.closed, before.closed)
+            unit_state.trim(cube, covered_spans, now.closed, stream)
+        unit_state.forget(queries, {*ids, *newer})
         scalars = {
-            **holding.as_json(),
+            **unit_state.as_json(),
             "spans": {name: each for name, each in sorted(spans.items()) if name in ids or name in newer},
-            "time": plain(now),
+            "time": to_json_value(now),
             "newer": newer,
         }
         counts["results"] = sum(batch.num_rows for batch in results)
-        shown = [batch for batch in results if batch.num_rows]
+        non_empty_results = [batch for batch in results if batch.num_rows]
         return Output(
-            State(scalars, holding.runs), results=shown, dead=holding.dead, counts=dict(sorted(counts.items()))
+            State(scalars, unit_state.runs),
+            results=non_empty_results,
+            dead_letters=unit_state.dead,
+            counts=dict(sorted(counts.items())),
         )
 
-    def _read(self, content: Any) -> _Read:
-        """A version of the registry; reading queries costs more than a round."""
-        if self._known is None or self._known[0] != content:
-            registry = from_plain(Registry, content, "the queries of a round")
+    def _read_registry(self, content: Any) -> _RegistryContent:
+        """Return a version of the registry; cached, because reading the queries takes longer than a round."""
+        if self._cached_registry is None or self._cached_registry[0] != content:
+            registry = from_json_value(QueryRegistry, content, "the queries of a round")
             stream = registry.stream(self._stream)
             queries = {query.name: query for query in registry.queries(self._stream)}
-            self._known = (content, (stream, queries, cubes_of(queries.values(), stream)))
-        return self._known[1]
+            self._cached_registry = (content, (stream, queries, cubes_of(queries.values(), stream)))
+        return self._cached_registry[1]
 
 
 def tracked_reducer(stream: str, source: str) -> Sink:
-    """The step of a reducer that ends what such mappers have sent."""
+    """Return the step of a reducer that completes the messages that tracked mappers have sent."""
     return Sink(Reducer(stream, source))
 
 
-def _opened(given: Input, message: Message) -> pa.RecordBatch:
-    """The one batch of a buffer; raises `InvalidPartialError`."""
-    where = f"{given.stage}, unit {given.unit}, offset {message.offset}"
+def _read_buffer(step_input: Input, message: Message) -> pa.RecordBatch:
+    """Read the one batch of a buffer; raises `InvalidPartialError`."""
+    where = f"{step_input.stage}, unit {step_input.unit}, offset {message.offset}"
     try:
         batch = pa.ipc.open_stream(pa.py_buffer(message.value)).read_next_batch()
     except (pa.ArrowInvalid, StopIteration) as error:
@@ -109,12 +117,12 @@ def _opened(given: Input, message: Message) -> pa.RecordBatch:
     return batch
 
 
-def _newer(
-    known: Mapping[str, int], buffers: list[pa.RecordBatch], version: int, ids: Collection[str]
+def _newer_cubes(
+    previous: Mapping[str, int], buffers: list[pa.RecordBatch], version: int, ids: Collection[str]
 ) -> dict[str, int]:
-    """Cubes that mappers know of already and this stage does not yet, with the version that has them."""
-    found = {name: since for name, since in known.items() if since > version}
+    """Return the cubes that mappers use already and this stage not yet, with the registry version that has them."""
+    versions = {name: since for name, since in previous.items() if since > version}
     for buffer in buffers:
-        if (said := Announcement.read(buffer.schema.metadata)) is not None and said.version > version:
-            found |= dict.fromkeys(said.held, said.version)
-    return {name: found[name] for name in sorted(found) if name not in ids}
+        if (change := CoverageChange.read(buffer.schema.metadata)) is not None and change.version > version:
+            versions |= dict.fromkeys(change.measure_starts, change.version)
+    return {name: versions[name] for name in sorted(versions) if name not in ids}

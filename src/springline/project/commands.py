@@ -12,12 +12,12 @@ import typer
 
 from springline.persistence.commands.arguments import Json
 from springline.persistence.errors import UsageError
-from springline.persistence.text.formatting import say_list
+from springline.persistence.text.formatting import format_list
 from springline.persistence.text.terminal import print_result
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
-_ENDING = ".tmpl"  # of each file of the template: no tool takes it for a file of this package
-_DOTTED = ("gitignore",)
+_ENDING = ".tmpl"  # suffix of each template file, so that no tool takes it for a file of this package
+_DOTFILES = ("gitignore",)
 
 
 def init(
@@ -25,43 +25,49 @@ def init(
     name: Annotated[str, typer.Option(help="What it is called; default: as the folder")] = "",
     as_json: Json = False,
 ) -> None:
-    """Make a project that runs: a pipeline of three operations, a stream job, alerts, a DAG, tests, a README.
+    """Create a working project: a pipeline of three operations, a stream job, alerts, a DAG, tests, a README.
 
-    Nothing that is there is overwritten.
+    Existing files are not overwritten.
     """
     folder = folder.expanduser().absolute()
-    called = name or folder.resolve().name
-    if not _NAME.fullmatch(called):
+    project_name = name or folder.resolve().name
+    if not _NAME.fullmatch(project_name):
         raise UsageError(
-            f"{called!r}: a project's name begins with a small letter, then follow small letters, digits, _ and -, at "
+            f"{project_name!r}: a project's name begins with a small letter, then "
+            f"follow small letters, digits, _ and -, at "
             "most 41 in all; give another one with --name"
         )
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder")
-    contents = template(called)
-    if there := [path for path in contents if (folder / path).exists() or (folder / path).is_symlink()]:
-        raise UsageError(f"{folder} has {say_list(there)} already, and nothing is overwritten: name another folder")
+    contents = render_template(project_name)
+    if existing_paths := [path for path in contents if (folder / path).exists() or (folder / path).is_symlink()]:
+        raise UsageError(
+            f"{folder} has {format_list(existing_paths)} already, and nothing is overwritten: name another folder"
+        )
     for path, text in contents.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as fresh:
-            fresh.write(text)
-    sentence = f"{called}: {len(contents)} files in {folder}; README.md there has the commands to type next"
-    result = {"name": called, "folder": str(folder), "files": sorted(contents)}
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    sentence = f"{project_name}: {len(contents)} files in {folder}; README.md there has the commands to type next"
+    result = {"name": project_name, "folder": str(folder), "files": sorted(contents)}
     print_result(as_json, result, sentence)
 
 
-def template(name: str) -> dict[str, str]:
-    """The files of a project of this name, by their path in it."""
-    return {path: text.replace("{{name}}", name) for path, text in _read(files("springline.project") / "template", "")}
+def render_template(name: str) -> dict[str, str]:
+    """Render the template for a project of this name; returns the text of each file by its path in the project."""
+    return {
+        path: text.replace("{{name}}", name)
+        for path, text in _read_template(files("springline.project") / "template", "")
+    }
 
 
-def _read(folder: Traversable, beginning: str) -> list[tuple[str, str]]:
-    found = []
+def _read_template(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
+    contents = []
     for entry in sorted(folder.iterdir(), key=lambda each: each.name):
         if entry.is_dir():
-            found += _read(entry, f"{beginning}{entry.name}/")
+            contents += _read_template(entry, f"{prefix}{entry.name}/")
         else:
             path = entry.name.removesuffix(_ENDING)
-            found.append((f"{beginning}{'.' if path in _DOTTED else ''}{path}", entry.read_text(encoding="utf-8")))
-    return found
+            contents.append((f"{prefix}{'.' if path in _DOTFILES else ''}{path}", entry.read_text(encoding="utf-8")))
+    return contents

@@ -1,14 +1,14 @@
-"""What tests of your own pipelines, steps and stores need; every name here is public.
+"""Test tools for your own pipelines, steps and stores; every name here is public.
 
-    platform_in(folder)            a platform in a folder, with its cache in memory, that no setting reaches
+    platform_in(folder)            a platform in a folder, with its cache in memory, isolated from all settings
     LinesRunner                    runs operations that are plain functions over lines of text
     make_dataset, lines_of         write a dataset as a task would, and read it
     StageRun, JobRun               run a step, or a declared job, in this process: feed messages, read results
-    MemoryLog, KilledError              the topics of such a run, as lists; and the death of its process
-    StoreSuite, UnderStoreSuite    what every store has to do, as tests to be inherited
+    MemoryLog, KilledError         the topics of such a run, as lists; and a simulated crash of its process
+    StoreSuite, UnderStoreSuite    conformance tests of stores, to be subclassed
 
-Nothing here starts a server, Spark or Airflow. `pip install 'springline[testing]'` brings pytest, which the two suites
-need, and nothing else here does; `StageRun`, `JobRun` and `MemoryLog` need `springline[streams]`.
+Nothing here starts a server, Spark or Airflow. `pip install 'springline[testing]'` installs pytest, which only the two
+suites need; `StageRun`, `JobRun` and `MemoryLog` need `springline[streams]`.
 
 Example:
     >>> from tempfile import TemporaryDirectory
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from springline.extras import late_names
+from springline.extras import lazy_attributes
 
 if TYPE_CHECKING:
     from springline.testing.job_run import JobRun, StageRun
@@ -50,4 +50,4 @@ _MODULES = {
     "make_dataset": "springline.testing.lines",
     "platform_in": "springline.testing.platform",
 }
-__getattr__, __dir__ = late_names(__name__, _MODULES)
+__getattr__, __dir__ = lazy_attributes(__name__, _MODULES)

@@ -1,4 +1,4 @@
-"""Topics as lists in memory, in Kafka's place: offsets with gaps, fencing, and a process that dies at a chosen call."""
+"""Topics as lists in memory, instead of Kafka: offsets with gaps, fencing, and a crash at a chosen call."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from springline.spark_jobs.streaming.errors import FencedError, MessagesLostError
-from springline.spark_jobs.streaming.kafka.topic_union import place_of, together, topics_of
-from springline.spark_jobs.streaming.runtime.message_log import Letter, Order, Place
-from springline.spark_jobs.streaming.runtime.rounds import Extent
+from springline.spark_jobs.streaming.kafka.topic_union import partition_of, topics_of, union_partitions
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, RoundId, WriterPosition
+from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
 from springline.spark_jobs.streaming.runtime.step import Message
 
 
 class KilledError(Exception):
-    """The process that spoke to a `MemoryLog` died at this call, since the test wanted it to: `MemoryLog.dies_in`.
+    """A simulated crash of the process that uses a `MemoryLog`, at the call that `MemoryLog.calls_until_death` sets.
 
     Example:
         >>> from springline.testing import KilledError, MemoryLog
         >>> log = MemoryLog({"lines": 1})
-        >>> log.dies_in = 0
+        >>> log.calls_until_death = 0
         >>> try:
         ...     list(log.fetch("lines", 0, 0, 1))
         ... except KilledError:
@@ -31,22 +31,22 @@ class KilledError(Exception):
 
 
 class MemoryLog:
-    """Topics as lists of messages; every second message leaves a gap behind, as a commit marker would.
+    """Topics as lists of messages; every second message is followed by a gap in the offsets, as by a commit marker.
 
-    It stands for Kafka in `StageRun` and `JobRun`, and may be given to a `Tracker` as its `log`. What is read may be
-    the sum of several topics, `orders+items`, as on Kafka.
+    It replaces Kafka in `StageRun` and `JobRun`, and can be passed to a `Tracker` as its `log`. As on Kafka, a topic to
+    read can be the union of several topics, such as `orders+items`.
 
     Args:
-        topics: how many partitions each topic has, by name.
+        topics: number of partitions of each topic, by name.
 
     Attributes:
-        topics: the messages that are there, by topic and partition: `log.topics["lines"][0]`.
-        lows: the first offset that each partition still has, by (topic, partition).
-        dies_in: after so many more calls each further one raises `KilledError`; None: none does.
+        topics: the messages, by topic and partition: `log.topics["lines"][0]`.
+        log_start_offsets: the first available offset of each partition, by (topic, partition).
+        calls_until_death: number of calls after which each further one raises `KilledError`; None: no limit.
 
     Raises:
-        MessagesLostError: from `fetch` and `follow`, where messages that are asked for were deleted.
-        KilledError: from any call, as `dies_in` says.
+        MessagesLostError: from `fetch` and `follow`, if the requested messages were deleted.
+        KilledError: from any call, when `calls_until_death` is used up.
 
     Example:
         >>> from springline.testing import MemoryLog
@@ -61,76 +61,79 @@ class MemoryLog:
         self.topics: dict[str, list[list[Message]]] = {
             name: [[] for _ in range(units)] for name, units in topics.items()
         }
-        self.lows: dict[tuple[str, int], int] = defaultdict(int)
-        self.dies_in: int | None = None  # calls
-        self._next: dict[tuple[str, int], int] = defaultdict(int)
-        self._made: dict[str, int] = defaultdict(int)  # how often a topic was made anew
+        self.log_start_offsets: dict[tuple[str, int], int] = defaultdict(int)
+        self.calls_until_death: int | None = None
+        self._log_end_offsets: dict[tuple[str, int], int] = defaultdict(int)
+        self._creation_counts: dict[str, int] = defaultdict(int)  # how often a topic was recreated
         self._owners: dict[str, object] = {}
 
-    def grow(self, topic: str) -> int:
+    def add_partition(self, topic: str) -> int:
         """Add a partition to a topic; returns its number."""
         self.topics[topic].append([])
         return len(self.topics[topic]) - 1
 
-    def replace(self, topic: str) -> None:
-        """Delete a topic, and make it anew with as many partitions."""
-        self._made[topic] += 1
+    def recreate_topic(self, topic: str) -> None:
+        """Delete a topic and recreate it with the same number of partitions."""
+        self._creation_counts[topic] += 1
         for unit in range(len(self.topics[topic])):
             self.topics[topic][unit] = []
-            self.lows[topic, unit] = self._next[topic, unit] = 0
+            self.log_start_offsets[topic, unit] = self._log_end_offsets[topic, unit] = 0
 
-    def put(self, topic: str, unit: int, value: bytes, at: float = 1.0) -> None:
+    def put(self, topic: str, unit: int, value: bytes, timestamp: float = 1.0) -> None:
         """Append a message as a producer outside the job would, at a time in seconds since 1970."""
-        self._append(Letter(topic, unit, value), at)
+        self._append(OutgoingRecord(topic, unit, value), timestamp)
 
-    def extents(self, topic: str) -> dict[int, Extent]:
-        """What each partition of a topic holds: its first offset, and the one behind its last."""
-        return together([self._extents(part) for part in topics_of(topic)], Extent(0, 0))
+    def offset_bounds(self, topic: str) -> dict[int, OffsetBounds]:
+        """Return the first offset of each partition of a topic, and the offset after its last message."""
+        return union_partitions([self._offset_bounds(part) for part in topics_of(topic)], OffsetBounds(0, 0))
 
     def ids(self, *topics: str) -> dict[str, str]:
-        return {part: f"{part} {self._made[part]}" for topic in topics for part in topics_of(topic)}
+        return {part: f"{part} {self._creation_counts[part]}" for topic in topics for part in topics_of(topic)}
 
-    def _extents(self, topic: str) -> dict[int, Extent]:
+    def _offset_bounds(self, topic: str) -> dict[int, OffsetBounds]:
         return {
-            unit: Extent(self.lows[topic, unit], self._next[topic, unit]) for unit in range(len(self.topics[topic]))
+            unit: OffsetBounds(self.log_start_offsets[topic, unit], self._log_end_offsets[topic, unit])
+            for unit in range(len(self.topics[topic]))
         }
 
-    def offsets_at(self, topic: str, seconds: float) -> dict[int, int]:
+    def offsets_for_time(self, topic: str, seconds: float) -> dict[int, int]:
         return {
             unit: next((m.offset for m in self.topics[topic][unit] if m.timestamp >= seconds), extent.high)
-            for unit, extent in self.extents(topic).items()
+            for unit, extent in self.offset_bounds(topic).items()
         }
 
     def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
-        """The messages of a partition at offsets [start, to)."""
-        self._call()
-        topic, unit = place_of(topic, unit)
+        """Yield the messages of a partition at offsets [start, to)."""
+        self._count_call()
+        topic, unit = partition_of(topic, unit)
         if start >= to:
             return
-        if start < self.lows[topic, unit]:
+        if start < self.log_start_offsets[topic, unit]:
             raise MessagesLostError(f"{topic}[{unit}]: the messages from offset {start} on are not there any more")
         yield from [message for message in self.topics[topic][unit] if start <= message.offset < to]
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> list[Message]:
-        found = list(self.fetch(topic, unit, start, self._next[topic, unit]))
-        if not found:
+        messages = list(self.fetch(topic, unit, start, self._log_end_offsets[topic, unit]))
+        if not messages:
             time.sleep(min(seconds, 0.001))
-        return found
+        return messages
 
     @contextmanager
-    def sending(self) -> Iterator[MemoryLog]:
+    def record_sender(self) -> Iterator[MemoryLog]:
         yield self
-        self._call()
+        self._count_call()
 
-    def send(self, letter: Letter) -> None:
-        self._call()
-        self._append(letter)
+    def send(self, record: OutgoingRecord) -> None:
+        self._count_call()
+        self._append(record)
 
-    def publish(self, writer: str, order: Order, letters: Iterable[Letter], places: Sequence[Place]) -> None:
-        self._call()
-        orders = [
+    def publish(
+        self, writer: str, round_id: RoundId, records: Iterable[OutgoingRecord], positions: Sequence[WriterPosition]
+    ) -> None:
+        self._count_call()
+        round_ids = [
             (stamp.incarnation, stamp.round)
-            for topic, unit, sender in places
+            for topic, unit, sender in positions
             for stamp in (
                 Stamp.decode(message.headers[HEADER])
                 for message in self.topics[topic][unit]
@@ -138,40 +141,40 @@ class MemoryLog:
             )
             if stamp.unit == sender
         ]
-        if order > max(orders, default=(0, 0)):
-            for letter in list(letters):
-                self._append(letter)
-        self._call()
+        if round_id > max(round_ids, default=(0, 0)):
+            for record in list(records):
+                self._append(record)
+        self._count_call()
 
     def appender(self, writer: str, topic: str) -> _Appender:
         self._owners[writer] = appender = _Appender(self, writer, topic)
         return appender
 
-    def owned(self, writer: str, by: object) -> bool:
-        """Whether nobody else has opened the writer's log since."""
-        return self._owners[writer] is by
+    def is_owner(self, writer: str, appender: object) -> bool:
+        """Return whether `appender` still owns the writer's log, that is, no other one has opened it since."""
+        return self._owners[writer] is appender
 
     def delete(self, topic: str, before: Mapping[int, int]) -> None:
-        """Delete the messages of each partition before an offset, as a retention would."""
+        """Delete the messages of each partition before an offset, as Kafka's retention would."""
         for unit, offset in before.items():
             self.topics[topic][unit] = [message for message in self.topics[topic][unit] if message.offset >= offset]
-            self.lows[topic, unit] = max(offset, self.lows[topic, unit])
+            self.log_start_offsets[topic, unit] = max(offset, self.log_start_offsets[topic, unit])
 
-    def cut(self, topic: str) -> None:
-        """Let nobody read what is in a topic now, as a retention would."""
+    def truncate(self, topic: str) -> None:
+        """Make the current messages of a topic unreadable, as Kafka's retention would."""
         for unit in range(len(self.topics[topic])):
-            self.lows[topic, unit] = self._next[topic, unit]
+            self.log_start_offsets[topic, unit] = self._log_end_offsets[topic, unit]
 
-    def _append(self, letter: Letter, at: float = 1.0) -> None:
-        place = (letter.topic, letter.unit)
-        messages = self.topics[letter.topic][letter.unit]
-        messages.append(Message(self._next[place], letter.value, at, dict(letter.headers)))
-        self._next[place] += 1 + len(messages) % 2
+    def _append(self, record: OutgoingRecord, timestamp: float = 1.0) -> None:
+        partition = (record.topic, record.unit)
+        messages = self.topics[record.topic][record.unit]
+        messages.append(Message(self._log_end_offsets[partition], record.value, timestamp, dict(record.headers)))
+        self._log_end_offsets[partition] += 1 + len(messages) % 2
 
-    def _call(self) -> None:
-        if self.dies_in is not None:
-            self.dies_in -= 1
-            if self.dies_in < 0:
+    def _count_call(self) -> None:
+        if self.calls_until_death is not None:
+            self.calls_until_death -= 1
+            if self.calls_until_death < 0:
                 raise KilledError
 
 
@@ -180,10 +183,10 @@ class _Appender:
         self._log, self._writer, self._topic = log, writer, topic
 
     def append(self, values: Sequence[bytes]) -> int:
-        self._log._call()
-        if not self._log.owned(self._writer, self):
+        self._log._count_call()
+        if not self._log.is_owner(self._writer, self):
             raise FencedError(f"{self._writer}: another driver of this job has taken over")
         for value in values:
             self._log.put(self._topic, 0, value)
-        self._log._call()
+        self._log._count_call()
         return self._log.topics[self._topic][0][-1].offset

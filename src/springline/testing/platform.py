@@ -1,4 +1,4 @@
-"""A platform in a folder: its own catalog, cache and under-store, which no setting of the environment reaches."""
+"""A platform in a folder, with its own catalog, cache and under-store, isolated from the environment's settings."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from pathlib import Path
 from typing import Any
 
 from springline.persistence.engine.runner import Runner
-from springline.persistence.platform import Platform, default_cache, open_platform
+from springline.persistence.platform import Platform, default_cache_folder, open_platform
 from springline.persistence.profile import PREFIX
 from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner
 
-# Everything is persisted as a large dataset is, and a failure is tried again without a pause.
-QUICK: Mapping[str, Any] = {"small_bytes": 0, "retry_seconds": 0, "sync_patience": 0}
+# Everything is persisted like a large dataset, and failures are retried without delay.
+QUICK_SETTINGS: Mapping[str, Any] = {"min_operation_bytes": 0, "retry_seconds": 0, "sync_timeout": 0}
 
 
 @contextmanager
 def platform_in(
-    folder: Path | str, *, runner: Runner | None = None, who: str = "test", **settings: Any
+    folder: Path | str, *, runner: Runner | None = None, actor: str = "test", **settings: Any
 ) -> Iterator[Platform]:
-    """Open a platform whose catalog and under-store lie in `folder`, and its cache in memory; close it in the end.
+    """Open a platform with catalog and under-store in `folder` and its cache in memory; close it on exit.
 
-    The cache, a folder in /dev/shm where there is one, is removed in the end too. So a second platform in the same
-    folder finds the catalog and what was persisted, and everything else lost, as after a fault. Variables
-    `SPRINGLINE_…`, those of OpenLineage and the profile are left out: a test reaches no store or collector that they
-    lead to.
+    The cache, a folder in /dev/shm if that exists, is removed on exit too. So a second platform in the same folder
+    finds the catalog and the persisted data, and everything else lost, as after a fault. Variables `SPRINGLINE_…`,
+    those of OpenLineage and the profile are ignored, so that a test cannot reach the stores or collectors that they
+    name.
 
     Args:
-        folder: a folder of the test's own, such as pytest's `tmp_path`; the platform's home is `home` in it.
-        runner: what runs operations; without one it is an empty `LinesRunner`.
-        who: the name that the catalog notes beside each change.
-        settings: fields of `springline.Settings` by name, sizes in bytes and times in seconds. Unless they are given,
-            `small_bytes`, `retry_seconds` and `sync_patience` are 0.
+        folder: a folder that only this test uses, such as pytest's `tmp_path`; the platform's home is `home` in it.
+        runner: executes operations; default: an empty `LinesRunner`.
+        actor: the name that the catalog records with each change.
+        settings: fields of `springline.Settings` by name, sizes in bytes and times in seconds. The defaults of
+            `min_operation_bytes`, `retry_seconds` and `sync_timeout` are 0 here.
 
     Yields:
         The `Platform`: `store`, `catalog`, `persister`, `restorer`, `cache`, `under`, `runner` and the others.
 
     Raises:
-        SettingsError: a setting has a value that it cannot have.
+        SettingsError: a setting has an invalid value.
 
     Example:
         >>> from springline.testing import LinesRunner, lines_of, make_dataset, platform_in
@@ -55,20 +55,20 @@ def platform_in(
         (['TO BE'], True)
     """
     home = Path(folder).resolve() / "home"
-    with _without_settings():
-        chosen = Settings(**{"home": home, **QUICK, **settings})
+    with _unset_settings():
+        platform_settings = Settings(**{"home": home, **QUICK_SETTINGS, **settings})
         runner = LinesRunner() if runner is None else runner
-        platform = open_platform(chosen, runner=runner, who=who, lineage=lambda policy: None)
+        platform = open_platform(platform_settings, runner=runner, actor=actor, lineage_factory=lambda policy: None)
     try:
         yield platform
     finally:
         platform.close()
-        shutil.rmtree(default_cache(home), ignore_errors=True)
+        shutil.rmtree(default_cache_folder(home), ignore_errors=True)
 
 
 @contextmanager
-def _without_settings() -> Iterator[None]:
-    """While inside, the environment names no setting."""
+def _unset_settings() -> Iterator[None]:
+    """Remove all settings from the environment inside the context."""
     settings = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
     for name in settings:
         del os.environ[name]

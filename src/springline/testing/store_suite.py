@@ -1,4 +1,4 @@
-"""What every backend must do: subclass `StoreSuite`, say how to make one, and all of it is tested."""
+"""Conformance suite of stores: subclass `StoreSuite`, and provide fixtures that open the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import xxhash
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend, File, Manifest
 from springline.persistence.catalog.catalog import Catalog
-from springline.persistence.engine.replacement import Replacement, evicted_by_hand
+from springline.persistence.engine.replacement import Replacement, victim_by_hand
 from springline.persistence.engine.verification import Verifier
 from springline.persistence.errors import (
     InvalidPathError,
@@ -21,26 +21,26 @@ from springline.persistence.errors import (
     StorageUnavailableError,
     UnderStoreUnavailableError,
 )
-from springline.persistence.model.dataset import Cache, Dataset, Strategy
+from springline.persistence.model.dataset import CacheState, Dataset, Strategy
 from springline.persistence.model.transitions import Event
 
 NAMES = ["part-0.txt", "day=2013-01-05/part 1.txt", "Zürich Köln/рейс один.txt", "100% +sure & more.txt"]
 
 
 def send(backend: Backend, location: str, name: str, content: bytes, *, step: int = 7) -> None:
-    """Write one file across the link, in chunks of a few bytes."""
+    """Write one file to the store, in chunks of `step` bytes."""
     with backend.create(location, name, len(content)) as out:
         for start in range(0, len(content), step):
             out.write(content[start : start + step])
 
 
-def content_of(backend: Backend, location: str) -> dict[str, bytes]:
-    """Every file of a location as it is read across the link."""
+def read_contents(backend: Backend, location: str) -> dict[str, bytes]:
+    """Read every file of a location from the store; returns their bytes by name."""
     return {file.name: b"".join(backend.chunks(location, file.name)) for file in backend.files(location)}
 
 
 def send_files(backend: Backend, location: str, contents: dict[str, bytes]) -> Manifest:
-    """Write files across the link; returns what the sender knows of them."""
+    """Write files to the store; returns the manifest that the sender computes."""
     for name, content in contents.items():
         send(backend, location, name, content, step=max(7, len(content) // 5))
     files = (File(name, len(content), xxhash.xxh3_128_hexdigest(content)) for name, content in contents.items())
@@ -48,8 +48,8 @@ def send_files(backend: Backend, location: str, contents: dict[str, bytes]) -> M
 
 
 @contextmanager
-def evicting(folder: Path, cache: Backend, under: Backend) -> Iterator[tuple[Catalog, Dataset, Replacement]]:
-    """A dataset in `cache` that the catalog calls persisted, and what would let it go."""
+def evictable_dataset(folder: Path, cache: Backend, under: Backend) -> Iterator[tuple[Catalog, Dataset, Replacement]]:
+    """Yield a catalog, a dataset in `cache` that is recorded as persisted, and the `Replacement` that can evict it."""
     catalog = Catalog(f"sqlite:///{folder}/catalog.db")
     dataset = catalog.begin("a", strategy=Strategy.CACHE_THROUGH)
     send(cache, dataset.cache_location, "part.txt", b"ten bytes.")
@@ -62,13 +62,13 @@ def evicting(folder: Path, cache: Backend, under: Backend) -> Iterator[tuple[Cat
 
 
 class StoreSuite(ABC):
-    """The contract of a store (`springline.Backend`), one fact a test: inherit it in a file of tests of your own.
+    """The contract of a store (`springline.Backend`) as tests, one fact each: subclass it in a test file of your own.
 
-    Three fixtures and a method say how to open the store; pytest runs the rest. A class that leaves one of them out
-    cannot be collected.
+    The subclass defines three fixtures that open the store, and a method; pytest runs the tests. A class in which one
+    of them is missing cannot be collected.
 
     Attributes:
-        tiny_bytes: what the store of the fixture `tiny` holds, in bytes; at least 100.
+        tiny_bytes: capacity of the store of the fixture `tiny`, in bytes; at least 100.
 
     Example:
         A folder as a store::
@@ -97,29 +97,29 @@ class StoreSuite(ABC):
                     file.write_bytes(content)
     """
 
-    tiny_bytes = 1000  # what `tiny` holds
+    tiny_bytes = 1000  # capacity of `tiny`
 
     @pytest.fixture
     @abstractmethod
     def backend(self) -> Backend:
-        """An empty store with room enough: a few megabytes."""
+        """Return an empty store with a capacity of at least a few megabytes."""
 
     @pytest.fixture
     @abstractmethod
     def tiny(self) -> Backend:
-        """An empty store that holds `tiny_bytes`."""
+        """Return an empty store with a capacity of `tiny_bytes`."""
 
     @pytest.fixture
     @abstractmethod
     def refusing(self) -> Backend:
-        """A store whose server or disk refuses everything."""
+        """Return an unavailable store: its server or disk refuses every call."""
 
     @abstractmethod
     def write_as_engine(self, uri: str, name: str, content: bytes) -> None:
-        """Write one file below a URI of the store, folders above it included, as Spark would: without the store."""
+        """Write one file below a URI of the store, with its parent folders, as Spark would: bypassing the store."""
 
-    def wait_for_room(self) -> None:  # noqa: B027
-        """Return when what was deleted has made room: at once, but for stores that tidy up behind."""
+    def wait_for_space(self) -> None:  # noqa: B027
+        """Wait until the space of deleted files is free; a store that frees it asynchronously overrides this."""
 
     # ---- files
 
@@ -127,14 +127,14 @@ class StoreSuite(ABC):
     def test_what_was_sent_is_read_back(self, backend: Backend, name: str) -> None:
         """Bytes come back as they went, whatever letters the name has."""
         send(backend, "a/.@1-1", name, b"some bytes of a file")
-        assert content_of(backend, "a/.@1-1") == {name: b"some bytes of a file"}
+        assert read_contents(backend, "a/.@1-1") == {name: b"some bytes of a file"}
 
     def test_an_empty_file_is_a_file(self, backend: Backend) -> None:
         """Nothing to send still makes a file of no bytes."""
         send(backend, "a/@1", "empty.txt", b"")
         (file,) = backend.files("a/@1")
         assert (file.name, file.bytes) == ("empty.txt", 0)
-        assert content_of(backend, "a/@1") == {"empty.txt": b""}
+        assert read_contents(backend, "a/@1") == {"empty.txt": b""}
 
     def test_a_large_file_comes_in_chunks(self, backend: Backend) -> None:
         """No chunk holds a large file whole, and together they are the file."""
@@ -167,7 +167,7 @@ class StoreSuite(ABC):
         """URI and location name the same place, with spaces and letters of any script too."""
         location = "etl/Zürich 100%/рейс/@1"
         self.write_as_engine(backend.uri(location), "part-0.txt", b"written by an engine")
-        assert content_of(backend, location) == {"part-0.txt": b"written by an engine"}
+        assert read_contents(backend, location) == {"part-0.txt": b"written by an engine"}
 
     def test_what_is_not_there_is_said_to_be_not_there(self, backend: Backend) -> None:
         """Listing, reading and checking a location or file that does not exist raise FileNotFoundError."""
@@ -189,7 +189,7 @@ class StoreSuite(ABC):
         send(backend, "a/@1", "part.txt", b"first")
         with pytest.raises(FileExistsError):
             send(backend, "a/@1", "part.txt", b"second")
-        assert content_of(backend, "a/@1") == {"part.txt": b"first"}
+        assert read_contents(backend, "a/@1") == {"part.txt": b"first"}
 
     # ---- manifests
 
@@ -197,8 +197,8 @@ class StoreSuite(ABC):
         """Checksums are xxh3 of 128 bits over the files' bytes."""
         send(backend, "a/@1", "one.txt", b"one")
         send(backend, "a/@1", "two.txt", b"")
-        told = {file.name: (file.bytes, file.checksum) for file in backend.manifest("a/@1").files}
-        assert told == {
+        files = {file.name: (file.bytes, file.checksum) for file in backend.manifest("a/@1").files}
+        assert files == {
             "one.txt": (3, xxhash.xxh3_128_hexdigest(b"one")),
             "two.txt": (0, xxhash.xxh3_128_hexdigest(b"")),
         }
@@ -233,7 +233,7 @@ class StoreSuite(ABC):
     @pytest.mark.parametrize("damage", ["another byte", "a shorter file", "a file too many", "a file too few"])
     def test_a_copy_that_was_changed_does_not_hold_what_was_sent(self, backend: Backend, damage: str) -> None:
         """Whether or not the size tells."""
-        told = send_files(backend, "b/.@1-1", {"one.txt": b"abc", "two.txt": b"xyz"})
+        sent_manifest = send_files(backend, "b/.@1-1", {"one.txt": b"abc", "two.txt": b"xyz"})
         uri = backend.uri("b/.@1-1")
         if damage != "a file too many":
             backend.delete("b/.@1-1/one.txt")
@@ -242,14 +242,14 @@ class StoreSuite(ABC):
             self.write_as_engine(uri, "one.txt", replacement)
         if damage == "a file too many":
             self.write_as_engine(uri, "three.txt", b"abc")
-        assert not backend.holds("b/.@1-1", told)
+        assert not backend.holds("b/.@1-1", sent_manifest)
 
     def test_a_copy_that_was_taken_away_holds_nothing(self, backend: Backend) -> None:
         """It is not there, and that is said."""
-        told = send_files(backend, "b/.@1-1", {"one.txt": b"abc"})
+        sent_manifest = send_files(backend, "b/.@1-1", {"one.txt": b"abc"})
         backend.delete("b/.@1-1")
         with pytest.raises(FileNotFoundError):
-            backend.holds("b/.@1-1", told)
+            backend.holds("b/.@1-1", sent_manifest)
 
     # ---- moving and removing
 
@@ -259,7 +259,7 @@ class StoreSuite(ABC):
         backend.write_small("a b/.@1-1", "_mark.json", b"{}")
         backend.rename("a b/.@1-1", "a b/@1-1")
         assert not backend.exists("a b/.@1-1")
-        assert content_of(backend, "a b/@1-1") == {"x/part.txt": b"x"}
+        assert read_contents(backend, "a b/@1-1") == {"x/part.txt": b"x"}
         assert backend.read_small("a b/@1-1", "_mark.json") == b"{}"
 
     def test_a_rename_never_replaces(self, backend: Backend) -> None:
@@ -268,14 +268,14 @@ class StoreSuite(ABC):
         send(backend, "a/.@1", "part.txt", b"new")
         with pytest.raises(FileExistsError):
             backend.rename("a/.@1", "a/@1")
-        assert content_of(backend, "a/@1") == {"part.txt": b"old"}
-        assert content_of(backend, "a/.@1") == {"part.txt": b"new"}
+        assert read_contents(backend, "a/@1") == {"part.txt": b"old"}
+        assert read_contents(backend, "a/.@1") == {"part.txt": b"new"}
 
     def test_a_rename_may_lead_to_a_folder_that_does_not_exist_yet(self, backend: Backend) -> None:
         """The folders above the new location are made."""
         send(backend, "a/@1", "part.txt", b"x")
         backend.rename("a/@1", "b/c/@1")
-        assert content_of(backend, "b/c/@1") == {"part.txt": b"x"}
+        assert read_contents(backend, "b/c/@1") == {"part.txt": b"x"}
 
     def test_delete_removes_all_and_only_that_location(self, backend: Backend) -> None:
         """What lies beside it stays, a longer name with the same beginning too."""
@@ -297,7 +297,7 @@ class StoreSuite(ABC):
         send(backend, "a/@1", "part.txt", b"x")
         send(backend, "a/@1", "other.txt", b"y")
         backend.delete("a/@1/part.txt")
-        assert content_of(backend, "a/@1") == {"other.txt": b"y"}
+        assert read_contents(backend, "a/@1") == {"other.txt": b"y"}
 
     # ---- finding
 
@@ -358,7 +358,7 @@ class StoreSuite(ABC):
         ):
             with pytest.raises(InvalidPathError):
                 ask()
-        assert content_of(backend, "inside/@1") == {"part.txt": b"x"}
+        assert read_contents(backend, "inside/@1") == {"part.txt": b"x"}
 
     @pytest.mark.parametrize("name", ["../../../outside.txt", "/etc/hostname", "..", ""])
     def test_a_file_name_that_leaves_its_location_is_refused(self, backend: Backend, name: str) -> None:
@@ -380,11 +380,11 @@ class StoreSuite(ABC):
         send(tiny, "a/@1", "part.txt", large, step=step)
         with pytest.raises(StorageFullError):
             send(tiny, "b/@1", "part.txt", large, step=step)
-        self.wait_for_room()
+        self.wait_for_space()
         send(tiny, "c/@1", "part.txt", small, step=step)
         assert tiny.manifest("a/@1").bytes == len(large)
         tiny.delete("a/@1")
-        self.wait_for_room()
+        self.wait_for_space()
         send(tiny, "d/@1", "part.txt", large, step=step)
 
     def test_a_backend_that_refuses_says_so(self, refusing: Backend) -> None:
@@ -406,13 +406,13 @@ class StoreSuite(ABC):
             with pytest.raises(StorageUnavailableError):
                 ask()
 
-    # ---- letting go
+    # ---- eviction
 
     def test_a_store_that_answers_is_not_away_and_one_that_refuses_says_why(
         self, backend: Backend, refusing: Backend
     ) -> None:
         """Whatever there is to say of any one location."""
-        assert backend.why_away() == "" != refusing.why_away()
+        assert backend.unavailable_reason() == "" != refusing.unavailable_reason()
 
     def test_as_a_cache_it_gives_nothing_up_while_the_under_store_is_away(
         self, backend: Backend, tmp_path: Path
@@ -420,28 +420,28 @@ class StoreSuite(ABC):
         """What it holds may be all that is left; it goes when the copy can be asked for."""
         (tmp_path / "below").mkdir()
         under = LocalBackend(tmp_path / "below", durable=True)
-        with evicting(tmp_path, backend, under) as (catalog, dataset, replacement):
+        with evictable_dataset(tmp_path, backend, under) as (catalog, dataset, replacement):
             send(under, "a/@1-1", "part.txt", b"ten bytes.")
             away = under.root.rename(tmp_path / "away")
-            victim = evicted_by_hand(dataset.ref, dataset.bytes)
+            victim = victim_by_hand(dataset.ref, dataset.bytes)
             with pytest.raises(UnderStoreUnavailableError, match="does not answer"):
                 replacement.evict(victim)
-            assert replacement.plan(10).victims == () and replacement.make_room(1) == 1
+            assert replacement.plan(10).victims == () and replacement.ensure_free_bytes(1) == 1
             assert catalog.get(dataset.ref).in_cache and backend.exists(dataset.cache_location)
             away.rename(under.root)
             assert replacement.evict(victim)
             assert not backend.exists(dataset.cache_location)
 
-    @pytest.mark.parametrize("held", [None, b"ten b"], ids=["not there", "cut short"])
+    @pytest.mark.parametrize("stored", [None, b"ten b"], ids=["not there", "cut short"])
     def test_as_an_under_store_it_is_asked_for_the_copy_by_its_size(
-        self, backend: Backend, tmp_path: Path, held: bytes | None
+        self, backend: Backend, tmp_path: Path, stored: bytes | None
     ) -> None:
         """Without that nothing leaves the cache; with it, it does."""
         send(backend, "a/.@1-2", "part.txt", b"ten bytes.")
-        if held is not None:
-            send(backend, "a/@1-1", "part.txt", held)
-        with evicting(tmp_path, LocalBackend(tmp_path / "fast"), backend) as (catalog, dataset, replacement):
-            victim = evicted_by_hand(dataset.ref, dataset.bytes)
+        if stored is not None:
+            send(backend, "a/@1-1", "part.txt", stored)
+        with evictable_dataset(tmp_path, LocalBackend(tmp_path / "fast"), backend) as (catalog, dataset, replacement):
+            victim = victim_by_hand(dataset.ref, dataset.bytes)
             assert not replacement.evict(victim)
             catalog.change(dataset.ref, Event.CLAIMED)
             backend.rename("a/.@1-2", "a/@1-2")
@@ -451,8 +451,8 @@ class StoreSuite(ABC):
     def test_as_an_under_store_that_refuses_it_keeps_all_in_the_cache(self, refusing: Backend, tmp_path: Path) -> None:
         """And the reason is told."""
         cache = LocalBackend(tmp_path / "fast")
-        with evicting(tmp_path, cache, refusing) as (catalog, dataset, replacement):
-            assert "does not answer" in replacement.plan(10).kept[dataset.ref]
+        with evictable_dataset(tmp_path, cache, refusing) as (catalog, dataset, replacement):
+            assert "does not answer" in replacement.plan(10).retention_reasons[dataset.ref]
             with pytest.raises(UnderStoreUnavailableError):
-                replacement.evict(evicted_by_hand(dataset.ref, dataset.bytes))
-            assert catalog.get(dataset.ref).cache is Cache.PRESENT and cache.exists(dataset.cache_location)
+                replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
+            assert catalog.get(dataset.ref).cache is CacheState.PRESENT and cache.exists(dataset.cache_location)

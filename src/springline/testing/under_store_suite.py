@@ -1,4 +1,4 @@
-"""What every under-store must do besides: tell a root that is another one from a store that lost everything."""
+"""Conformance suite of under-stores: a missing or foreign root must not be taken for a store that lost everything."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from abc import abstractmethod
 
 import pytest
 
-from springline.persistence.backends.root_mark import NAME
+from springline.persistence.backends.root_mark import MARK_NAME
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageUnavailableError
-from springline.testing.store_suite import StoreSuite, content_of, send
+from springline.testing.store_suite import StoreSuite, read_contents, send
 
 
 class UnderStoreSuite(StoreSuite):
-    """`StoreSuite`, and the contract of a store that is opened as an under-store: durable, known by its mark.
+    """`StoreSuite`, and the contract of a store that is opened as an under-store: durable, identified by a mark file.
 
-    Three methods more say what happens to it without the store: `in_use`, `empty` and `put_mark`.
+    The subclass defines three more methods, which act on the place without the store: `in_use`, `empty`, `put_mark`.
 
     Example:
-        Beside the fixtures of `StoreSuite`::
+        In addition to the fixtures of `StoreSuite`::
 
             class TestFolderStore(UnderStoreSuite):
                 def in_use(self, backend):
@@ -34,33 +34,33 @@ class UnderStoreSuite(StoreSuite):
 
     @abstractmethod
     def in_use(self, backend: Backend) -> Backend:
-        """The same place, opened by one whose catalog says that there are copies in it."""
+        """Return a store on the same place, opened with a catalog that records copies in it."""
 
     @abstractmethod
     def empty(self, backend: Backend) -> None:
-        """Leave an empty folder where the root was, as an unmounted disk does: without the backend."""
+        """Replace the root by an empty folder, as an unmounted disk does, bypassing the backend."""
 
     @abstractmethod
     def put_mark(self, backend: Backend) -> None:
-        """Put the mark into the root as a person would: without the backend."""
+        """Write the mark file into the root as an administrator would, bypassing the backend."""
 
     @pytest.fixture
     def used(self, backend: Backend) -> Backend:
-        """A store that is in use, with one copy."""
+        """Return a store that is in use, with one copy."""
         send(backend, "a/.@1-1", "part.txt", b"x")
         backend.rename("a/.@1-1", "a/@1-1")
         return self.in_use(backend)
 
     def test_the_first_copy_leaves_the_mark_by_which_the_store_is_known(self, used: Backend) -> None:
         """Opened again, it answers, and says what is not there."""
-        assert used.why_away() == "" and content_of(used, "a/@1-1") == {"part.txt": b"x"}
+        assert used.unavailable_reason() == "" and read_contents(used, "a/@1-1") == {"part.txt": b"x"}
         assert not used.exists("b/@1-1") and used.names("b") == ()
         assert list(used.copies()) == ["a/@1-1"]
 
     def test_an_empty_folder_where_the_store_was_is_a_store_that_is_away(self, backend: Backend, used: Backend) -> None:
         """Nothing is missing from it, nothing is removed from it, and no copy in it counts."""
         self.empty(backend)
-        assert NAME in used.why_away() and "is its disk mounted" in used.why_away()
+        assert MARK_NAME in used.unavailable_reason() and "is its disk mounted" in used.unavailable_reason()
         for ask in (
             lambda: used.exists("a/@1-1"),
             lambda: used.files("a/@1-1"),
@@ -74,14 +74,14 @@ class UnderStoreSuite(StoreSuite):
             lambda: used.rename("a/.@1-1", "a/@1-1"),
             used.mark_root,
         ):
-            with pytest.raises(StorageUnavailableError, match=NAME):
+            with pytest.raises(StorageUnavailableError, match=MARK_NAME):
                 ask()
 
     def test_a_store_that_a_person_marks_again_answers_again(self, backend: Backend, used: Backend) -> None:
         """As the error says; what is not there is missing then."""
         self.empty(backend)
         self.put_mark(backend)
-        assert used.why_away() == "" and not used.exists("a/@1-1")
+        assert used.unavailable_reason() == "" and not used.exists("a/@1-1")
         with pytest.raises(FileNotFoundError):
             used.files("a/@1-1")
 
@@ -89,7 +89,7 @@ class UnderStoreSuite(StoreSuite):
         """Marking it again is no error; an unused one stays as it is until something is kept in it."""
         used.mark_root()
         self.empty(backend)
-        assert backend.why_away() == "" and not backend.exists("a/@1-1")
-        assert self.in_use(backend).why_away()
+        assert backend.unavailable_reason() == "" and not backend.exists("a/@1-1")
+        assert self.in_use(backend).unavailable_reason()
         backend.mark_root()
-        assert self.in_use(backend).why_away() == ""
+        assert self.in_use(backend).unavailable_reason() == ""

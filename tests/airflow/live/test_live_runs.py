@@ -28,7 +28,7 @@ def outputs(day):
     """The paths that a run of this day makes."""
     operations = [
         declared
-        for declared in load_operations(["springline.spark_jobs.etl"]).in_order()
+        for declared in load_operations(["springline.spark_jobs.etl"]).topological_order()
         if declared.name.startswith("etl.")
     ]
     return {declared.output.format(ds=day) for declared in operations}
@@ -113,7 +113,7 @@ def test_the_persister_persists_what_the_runs_left(by_command_line):
 def test_the_catalog_knows_how_the_runs_ended(live, by_command_line):
     """The listener noted beginning and end of each DAG run."""
     query = select(dag_run.c.outcome).where(dag_run.c.dag_id == "etl_lineage")
-    with live.platform.catalog.reading() as connection:
+    with live.platform.catalog.read_transaction() as connection:
         assert connection.scalars(query).all() == ["success"] * 3
 
 
@@ -161,7 +161,7 @@ def test_the_persister_gets_a_slot_while_all_others_are_taken(live, by_command_l
         until(lambda: states("busy", busy).count("running") == 4, seconds=120, why=lambda: states("busy", busy))
         asleep = partial(states, "persister")
         until(
-            lambda: "deferred" in asleep(*live.api.living("persister")),
+            lambda: "deferred" in asleep(*live.api.active_runs("persister")),
             seconds=120,
             why=lambda: live.tails("persister"),
         )
@@ -170,12 +170,12 @@ def test_the_persister_gets_a_slot_while_all_others_are_taken(live, by_command_l
 
         def is_persisted():
             told = queue.get(f"{live.address}{PREFIX}/api/v1/queue").json()
-            reasons.append((told["oldest_seconds"] is None, told["because"]))
+            reasons.append((told["oldest_seconds"] is None, told["wait_reason"]))
             return live.platform.catalog.find(path="urgent")[0].persisted
 
         until(is_persisted, seconds=120, why=lambda: reasons)
         assert states("busy", busy).count("running") == 4
-        assert all(because for none_waits, because in reasons if not none_waits), reasons
+        assert all(reason for none_waits, reason in reasons if not none_waits), reasons
     finally:
         queue.close()
         (tmp_path / "end").touch()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from springline import Costs, Lineage, Ref, Score, Settings, say_bytes
+from springline import CostModel, Lineage, Ref, Score, Settings, format_bytes
 
 
 def smallest(settings: Settings) -> Smallest:
@@ -19,6 +19,6 @@ class Smallest:
     name: str = "smallest"
     local: bool = True
 
-    def score(self, ref: Ref, lineage: Lineage, costs: Costs, now: float) -> Score:
+    def score(self, ref: Ref, lineage: Lineage, costs: CostModel, now: float) -> Score:
         size = lineage.datasets[ref].bytes
-        return Score(-float(size), {"-bytes": -float(size)}, f"it has {say_bytes(size)}")
+        return Score(-float(size), {"-bytes": -float(size)}, f"it has {format_bytes(size)}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote
 
-from springline import Entry, File, Link, ListedBackend, StoreRequest, checked_below, files_below, limit_bandwidth
+from springline import File, FolderEntry, Link, ListedBackend, StoreRequest, checked_below, files_below, limit_bandwidth
 from springline.errors import StorageFullError, StorageUnavailableError
 
 _TABLE = "CREATE TABLE IF NOT EXISTS file (path TEXT PRIMARY KEY, content BLOB NOT NULL)"
@@ -105,13 +105,13 @@ class SqliteBackend(ListedBackend):
         with self._transaction() as database:
             return dict(database.execute(f"SELECT path, length(content) FROM file WHERE {_BELOW}", {"top": top}))
 
-    def _entries(self, location: str) -> Sequence[Entry]:
+    def _entries(self, location: str) -> Sequence[FolderEntry]:
         above = f"{location}/" if location else ""
         inside = {key.removeprefix(above): size for key, size in self._sizes(location).items() if key.startswith(above)}
         if location and not inside:
             raise FileNotFoundError(f"{location} is no folder of {self._file}")
-        files = [Entry(name, False, size) for name, size in inside.items() if "/" not in name]
-        return [*files, *(Entry(name, True) for name in {key.partition("/")[0] for key in inside if "/" in key})]
+        files = [FolderEntry(name, False, size) for name, size in inside.items() if "/" not in name]
+        return [*files, *(FolderEntry(name, True) for name in {key.partition("/")[0] for key in inside if "/" in key})]
 
     def _key(self, *texts: str) -> str:
         return checked_below(self._uri, *texts)

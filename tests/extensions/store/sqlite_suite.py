@@ -29,7 +29,7 @@ class TestSqlite(StoreSuite):
     def test_a_database_that_was_used_is_not_made_again(self, tmp_path):
         """Its disk is not mounted: nothing is missing from it."""
         used = SqliteBackend(tmp_path / "used.db", in_use=lambda: True)
-        assert "is its disk mounted" in used.why_away()
+        assert "is its disk mounted" in used.unavailable_reason()
         with pytest.raises(StorageUnavailableError):
             used.exists("a/@1")
         assert not (tmp_path / "used.db").exists()

@@ -12,7 +12,7 @@ from datetime import date
 import pytest
 
 from springline.persistence.model.dataset import Dataset
-from springline.persistence.platform import default_cache
+from springline.persistence.platform import default_cache_folder
 from tests.support.datasets.digests import repeatable_digests
 from tests.support.waiting import until
 
@@ -49,7 +49,7 @@ def test_a_run_ends_right_when_the_spark_connect_server_is_killed(live, without_
     """kill -9 of the server and all that it started; somebody starts it again, the tasks find it."""
 
     def kill() -> None:
-        for pid in live.supervisor.state("spark-connect").processes.values():
+        for pid in live.supervisor.status("spark-connect").processes.values():
             os.killpg(pid, signal.SIGKILL)
         live.supervisor.down("spark-connect", 10)  # waits until all of it is gone
         live.up("spark-connect")
@@ -61,7 +61,7 @@ def test_a_run_ends_right_when_the_whole_cache_is_deleted(live, without_fault):
     """What was only in the cache is made again, from what Async&Sync had persisted."""
 
     def wipe() -> None:
-        for entry in default_cache(live.home).iterdir():
+        for entry in default_cache_folder(live.home).iterdir():
             shutil.rmtree(entry, ignore_errors=True)
 
     made = run(live, "async_and_sync", "clean", wipe)

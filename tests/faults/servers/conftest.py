@@ -37,7 +37,7 @@ def platform(tmp_path: Path, runner: LinesRunner, hdfs: Running, alluxio: Runnin
         hdfs_http=f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}",
         retry_seconds=0.5,
     )
-    platform = open_platform(settings, runner=runner, who="the survivor")
+    platform = open_platform(settings, runner=runner, actor="the survivor")
     put_on_servers(platform, runner)
     yield platform
     platform.close()

@@ -38,7 +38,7 @@ def ran(platform: Platform, folder: Path) -> dict[str, Dataset]:
 
 def goes_on_by_itself(platform: Platform) -> None:
     """Without anybody's help everything gets persisted, once, and whole."""
-    assert platform.persister.drain(patience=120).left == 0
+    assert platform.persister.drain(timeout=120).remaining == 0
     assert digests_below(platform) == digests_without_faults()
     assert only_whole_copies_are_left(platform, list(platform.under.copies()))
     for dataset in platform.catalog.find():
@@ -87,7 +87,7 @@ def test_what_a_killed_alluxio_worker_held_is_made_again(platform: Platform, all
     assert sorted(ref.path for ref in platform.maintenance.scan().lost) == sorted(held)
     assert not platform.restorer.plan([d.ref for d in made.values()]).irrecoverable
     alluxio.mend()
-    platform.restorer.bring_back([d.ref for d in platform.maintenance.lost()])
+    platform.restorer.restore([d.ref for d in platform.maintenance.find_lost()])
     assert digests_now(platform) == digests_without_faults()
     goes_on_by_itself(platform)
 
@@ -158,7 +158,7 @@ def test_a_namenode_killed_during_persisting_is_waited_for(platform: Platform, h
     made = ran(platform, tmp_path)
     in_the_middle(platform, lambda: hdfs.kill("namenode"))
     summary = platform.persister.drain()
-    assert summary.persisted == 0 and summary.left == len(made) - 1
+    assert summary.persisted == 0 and summary.remaining == len(made) - 1
     waits_for(platform, "is HDFS running?")
     threading.Thread(target=hdfs.mend).start()
     goes_on_by_itself(platform)

@@ -15,8 +15,8 @@ import numpy as np
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.step import Message
-from springline.spark_jobs.streaming.tracking.root_id import name_of
-from springline.spark_jobs.streaming.tracking.wire import Kind, Told
+from springline.spark_jobs.streaming.tracking.root_id import unpack_root_id
+from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKind
 from tests.support.servers.servers import Running
 from tests.support.streams.word_job import WordJob
 
@@ -52,7 +52,7 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
     """Workers, driver and broker are killed, states deleted, ackers added and removed meanwhile."""
     messages, counts = lines(LINES)
     job = make_words(
-        tracking='timeout = 20.0\nackers = 2\nroom = 3\ntries = 20\ndelivery = "exactly-once"',
+        tracking='timeout = 20.0\nackers = 2\nmax_ackers = 3\nmax_attempts = 20\ndelivery = "exactly-once"',
         admitted=4, **leaky(tmp_path, lost=CHANCE, doubled=CHANCE, delayed=CHANCE),
     )  # fmt: skip
     job.feed(messages)
@@ -89,7 +89,7 @@ def test_a_lost_root_is_named_within_one_and_a_half_time_outs(
     """From when its spring had registered it until an acker told that it is to be sent again."""
     timeout = 20.0  # half of it is what a busy machine may take for the rounds between
     messages, counts = lines(300_000)
-    job = make_words(tracking=f"timeout = {timeout}\ntries = 20", admitted=4, **leaky(tmp_path, lost=0.002))
+    job = make_words(tracking=f"timeout = {timeout}\nmax_attempts = 20", admitted=4, **leaky(tmp_path, lost=0.002))
     job.feed(messages)
     job.start()
     job.await_through()
@@ -108,7 +108,7 @@ def leaky(noted: Path, **leaks: float) -> dict[str, str]:
     return {
         "PYTHONPATH": os.pathsep.join([str(support), str(support.parents[2])]),
         "SPRINGLINE_TEST_LEAKS": json.dumps({**leaks, "seed": 7, "noted": str(noted)}),
-        "SPRINGLINE_STREAM_SAVE": "0",
+        "SPRINGLINE_STREAM_CHECKPOINT_INTERVAL": "0",
     }
 
 
@@ -120,8 +120,8 @@ def noted_in(folder: Path, what: str) -> set[int]:
 def named_again(job: WordJob) -> Iterator[tuple[int, int, float]]:
     """The roots that ackers told to be sent again, the attempt to come, and when."""
     for message in messages_of(job, "told"):
-        told = Told.read(message.value)
-        if told.kind is Kind.AGAIN:
+        told = AckMessage.read(message.value)
+        if told.kind is MessageKind.REPLAY_REQUESTS:
             for root, attempt in zip(told.column("root").tolist(), told.column("attempt").tolist(), strict=True):
                 yield root, attempt, message.timestamp
 
@@ -130,7 +130,7 @@ def registered(job: WordJob) -> dict[tuple[int, int], float]:
     """When the roots of each message of the source were registered for the first time."""
     found: dict[tuple[int, int], float] = {}
     for message in messages_of(job, "acks"):
-        if message.value and (told := Told.read(message.value)).kind is Kind.REGISTRATIONS:
+        if message.value and (told := AckMessage.read(message.value)).kind is MessageKind.REGISTRATIONS:
             for name in zip(told.column("partition").tolist(), told.column("offset").tolist(), strict=True):
                 found.setdefault(name, message.timestamp)
     return found
@@ -138,12 +138,12 @@ def registered(job: WordJob) -> dict[tuple[int, int], float]:
 
 def message_of(root: int) -> tuple[int, int]:
     """The partition and the offset of the message that a root was in."""
-    name = name_of(root)
+    name = unpack_root_id(root)
     return name.partition, name.offset
 
 
 def messages_of(job: WordJob, topic: str) -> Iterator[Message]:
     """All messages of a topic of the job's own."""
     with closing(Kafka(Cluster(job.kafka.address))) as log:
-        for unit, extent in log.extents(f"{job.name}.{topic}").items():
+        for unit, extent in log.offset_bounds(f"{job.name}.{topic}").items():
             yield from log.fetch(f"{job.name}.{topic}", unit, extent.low, extent.high)

@@ -10,7 +10,7 @@ import pytest
 
 from springline.persistence.backends.alluxio import AlluxioBackend
 from springline.persistence.backends.registry import open_backend
-from springline.persistence.backends.root_mark import never
+from springline.persistence.backends.root_mark import never_in_use
 from springline.persistence.backends.spec import Backend
 from springline.persistence.settings import Settings
 from tests.support.servers.servers import Running
@@ -22,7 +22,7 @@ Open = Callable[..., Backend]
 def open_hdfs(hdfs: Running, tmp_path: Path) -> Iterator[Open]:
     """Opens a folder of HDFS that nobody else has, or one by name."""
 
-    def open_(folder: str = "", *, in_use: Callable[[], bool] = never, **settings: object) -> Backend:
+    def open_(folder: str = "", *, in_use: Callable[[], bool] = never_in_use, **settings: object) -> Backend:
         told = {"home": tmp_path, "hdfs_http": f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}", **settings}
         uri = f"{hdfs.address}/{folder or uuid.uuid4().hex}"
         return open_backend(uri, "under", Settings(**told), in_use=in_use)  # type: ignore[arg-type]

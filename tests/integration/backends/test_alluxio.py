@@ -16,8 +16,8 @@ from springline.persistence.backends.registry import open_backend
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageFullError, StorageUnavailableError
 from springline.persistence.settings import Settings
-from springline.services.scratch_home import beside
-from springline.testing.store_suite import StoreSuite, content_of, send
+from springline.services.scratch_home import scratch_settings
+from springline.testing.store_suite import StoreSuite, read_contents, send
 from tests.support.servers.servers import Running
 from tests.support.waiting import until
 
@@ -39,21 +39,21 @@ class TestAlluxio(StoreSuite):
     def tiny(self, open_alluxio: Open) -> Iterator[Backend]:
         # Its workers are filled, and one block is let go again.
         filling = open_alluxio()
-        self.wait_for_room()
+        self.wait_for_space()
         for number in range(100):
-            if self.room() < BLOCK - MEGABYTE:
+            if self.free_bytes() < BLOCK - MEGABYTE:
                 break
             with suppress(StorageFullError):  # of two workers it may choose the full one, whose news is a second old
                 send(filling, "filling/@1", f"{number}.bin", b"x" * BLOCK, step=4 * MEGABYTE)
-            self.wait_for_room()
+            self.wait_for_space()
         filling.delete(f"filling/@1/{filling.names('filling/@1')[0]}")
-        self.wait_for_room()
+        self.wait_for_space()
         yield open_alluxio()
         filling.delete("filling")
 
     @pytest.fixture
     def refusing(self, alluxio: Running, tmp_path: Path) -> Backend:
-        free = beside(tmp_path)
+        free = scratch_settings(tmp_path)
         nobody = {"alluxio_proxy": f"http://127.0.0.1:{free.alluxio_proxy_port}"}
         return open_backend(f"{alluxio.address}/x", "cache", Settings(home=tmp_path, **nobody))  # type: ignore[arg-type]
 
@@ -64,14 +64,14 @@ class TestAlluxio(StoreSuite):
         with httpx.Client(timeout=30) as self.http:
             yield
 
-    def wait_for_room(self) -> None:
+    def wait_for_space(self) -> None:
         # The workers learn with their next heartbeat what they may drop, and the master with the one after.
         options = {"recursive": True, "loadMetadataType": "NEVER"}
         files = self.http.post(f"{self.rest}/paths///list-status", json=options).raise_for_status().json()
         held = sum(file["length"] for file in files)
         until(lambda: abs(sum(worker["usedBytes"] for worker in self.workers()) - held) < MEGABYTE)
 
-    def room(self) -> int:
+    def free_bytes(self) -> int:
         """The bytes that the emptiest worker may still take."""
         return max(worker["capacityBytes"] - worker["usedBytes"] for worker in self.workers())
 
@@ -95,8 +95,8 @@ def test_nothing_is_persisted_or_dropped_by_alluxio_itself(alluxio: Running, ope
     backend = open_alluxio()
     send(backend, "a/.@1", "part.txt", b"abc")
     backend.rename("a/.@1", "a/@1")
-    status = backend.state("a/@1", "part.txt")
-    assert (status.waits, status.persisted, status.lost) == (True, False, False)
+    status = backend.file_status("a/@1", "part.txt")
+    assert (status.awaits_persist, status.is_persisted, status.is_lost) == (True, False, False)
     assert not list((alluxio.settings.home / "alluxio/under").rglob("part.txt"))
 
 
@@ -105,9 +105,9 @@ def test_blocks_on_this_machine_are_read_as_files(open_alluxio: Open, monkeypatc
     backend = open_alluxio()
     content = bytes(range(256)) * (70 * MEGABYTE // 256)
     send(backend, "a/@1", "large.bin", content, step=MEGABYTE)
-    assert len(backend.state("a/@1", "large.bin").blocks) == 2
-    monkeypatch.setattr(AlluxioProxy, "bytes_of", None)
-    assert content_of(backend, "a/@1") == {"large.bin": content}
+    assert len(backend.file_status("a/@1", "large.bin").blocks) == 2
+    monkeypatch.setattr(AlluxioProxy, "read_chunks", None)
+    assert read_contents(backend, "a/@1") == {"large.bin": content}
 
 
 def test_blocks_that_are_elsewhere_come_through_the_proxy(open_alluxio: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,8 +115,8 @@ def test_blocks_that_are_elsewhere_come_through_the_proxy(open_alluxio: Open, mo
     backend = open_alluxio()
     content = bytes(range(256)) * (70 * MEGABYTE // 256)
     send(backend, "a/@1", "large.bin", content, step=MEGABYTE)
-    monkeypatch.setattr(backend, "_folders", lambda worker: ())
-    assert content_of(backend, "a/@1") == {"large.bin": content}
+    monkeypatch.setattr(backend, "_block_folders", lambda worker: ())
+    assert read_contents(backend, "a/@1") == {"large.bin": content}
 
 
 def test_a_file_that_its_writer_has_not_closed_is_not_there(open_alluxio: Open) -> None:
@@ -129,7 +129,7 @@ def test_a_file_that_its_writer_has_not_closed_is_not_there(open_alluxio: Open) 
             ask()
     with out:
         pass
-    assert content_of(backend, "a/@1") == {"part.txt": b"abc"}
+    assert read_contents(backend, "a/@1") == {"part.txt": b"abc"}
 
 
 def test_what_a_dead_worker_held_is_unreadable_at_once_and_lost_when_the_master_says_so(
@@ -139,21 +139,21 @@ def test_what_a_dead_worker_held_is_unreadable_at_once_and_lost_when_the_master_
     backend = open_alluxio()
     for number in range(6):
         send(backend, f"a/@{number}", "part.txt", b"x" * MEGABYTE, step=MEGABYTE)
-    held = {n: backend.state(f"a/@{n}", "part.txt").blocks[0].workers[0].web_port for n in range(6)}
+    held = {n: backend.file_status(f"a/@{n}", "part.txt").blocks[0].workers[0].web_port for n in range(6)}
     first = alluxio.settings.alluxio_worker_port + 1
     gone, kept = ([n for n in held if (held[n] == first) == dead] for dead in (True, False))
     alluxio.kill("worker-1")
     try:
-        backend._folders = lambda worker: ()  # type: ignore[method-assign]  # as from another machine
+        backend._block_folders = lambda worker: ()  # type: ignore[method-assign]  # as from another machine
         for number in gone[:1]:
             with pytest.raises((StorageUnavailableError, FileNotFoundError)):
                 backend.manifest(f"a/@{number}")
-        until(lambda: all(backend.state(f"a/@{n}", "part.txt").lost for n in gone))
+        until(lambda: all(backend.file_status(f"a/@{n}", "part.txt").is_lost for n in gone))
         for number in gone:
             with pytest.raises(FileNotFoundError, match="lost with the worker"):
                 backend.files(f"a/@{number}")
         assert gone and all(backend.manifest(f"a/@{number}").bytes == MEGABYTE for number in kept)
     finally:
         alluxio.mend()
-    until(lambda: not any(backend.state(f"a/@{n}", "part.txt").lost for n in gone))
+    until(lambda: not any(backend.file_status(f"a/@{n}", "part.txt").is_lost for n in gone))
     assert all(backend.manifest(f"a/@{number}").bytes == MEGABYTE for number in gone)

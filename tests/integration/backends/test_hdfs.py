@@ -12,12 +12,12 @@ import pytest
 
 from springline.persistence.backends.hdfs import HdfsBackend
 from springline.persistence.backends.registry import open_backend
-from springline.persistence.backends.root_mark import NAME
+from springline.persistence.backends.root_mark import MARK_NAME
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageFullError, StorageUnavailableError
 from springline.persistence.settings import Settings
-from springline.services.scratch_home import beside
-from springline.testing.store_suite import content_of, send, send_files
+from springline.services.scratch_home import scratch_settings
+from springline.testing.store_suite import read_contents, send, send_files
 from springline.testing.under_store_suite import UnderStoreSuite
 from tests.support.servers.hdfs_admin import dfsadmin, safe_mode
 from tests.support.servers.servers import Running
@@ -38,7 +38,7 @@ class TestHdfs(UnderStoreSuite):
 
     @pytest.fixture
     def refusing(self, hdfs: Running, tmp_path: Path) -> Backend:
-        free = beside(tmp_path)
+        free = scratch_settings(tmp_path)
         nobody = {"hdfs_http": f"http://127.0.0.1:{free.hdfs_http_port}"}
         return open_backend(f"hdfs://127.0.0.1:{free.hdfs_port}/x", "under", Settings(home=tmp_path, **nobody))  # type: ignore[arg-type]
 
@@ -51,7 +51,7 @@ class TestHdfs(UnderStoreSuite):
         httpx.put(folder, params={"op": "MKDIRS"}, timeout=30).raise_for_status()
 
     def put_mark(self, backend: Backend) -> None:
-        self.write_as_engine(backend.uri("x").removesuffix("/x"), NAME, b"")
+        self.write_as_engine(backend.uri("x").removesuffix("/x"), MARK_NAME, b"")
 
     def path_of(self, backend: Backend) -> str:
         """The path of the root."""
@@ -95,7 +95,7 @@ def test_a_quota_that_is_used_up_is_no_room(hdfs: Running, open_hdfs: Open) -> N
         send(backend, "b/@1", "part.txt", b"x" * 100)
     with pytest.raises(StorageFullError, match="quota"):
         backend.write_small("b/@1", "_mark.json", b"{}")
-    assert content_of(backend, "a/@1") == {"part.txt": b"x" * 100}
+    assert read_contents(backend, "a/@1") == {"part.txt": b"x" * 100}
 
 
 def test_in_safe_mode_it_can_be_read_but_not_written(hdfs: Running, open_hdfs: Open) -> None:
@@ -103,7 +103,7 @@ def test_in_safe_mode_it_can_be_read_but_not_written(hdfs: Running, open_hdfs: O
     backend = open_hdfs()
     send(backend, "a/@1", "part.txt", b"abc")
     with safe_mode(hdfs):
-        assert content_of(backend, "a/@1") == {"part.txt": b"abc"}
+        assert read_contents(backend, "a/@1") == {"part.txt": b"abc"}
         for ask in (
             lambda: send(backend, "b/@1", "part.txt", b"x"),
             lambda: backend.write_small("a/@1", "_mark.json", b"{}"),
@@ -120,7 +120,7 @@ def test_names_that_webhdfs_would_read_as_markers_or_escapes_are_names(open_hdfs
     backend = open_hdfs()
     for name in ("#LATEST", "a%41b", "x;y=1", "q?r", "[a-b]"):
         send(backend, f"p/{name}/@1", name, name.encode())
-        assert content_of(backend, f"p/{name}/@1") == {name: name.encode()}
+        assert read_contents(backend, f"p/{name}/@1") == {name: name.encode()}
     assert backend.names("p") == tuple(sorted(("#LATEST", "a%41b", "x;y=1", "q?r", "[a-b]")))
 
 

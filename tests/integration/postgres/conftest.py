@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from springline.persistence.catalog.database import open_database
-from springline.services.servers.postgres import url
+from springline.services.servers.postgres import database_url
 from tests.support.servers.servers import Running
 
 
@@ -17,13 +17,13 @@ from tests.support.servers.servers import Running
 def catalog_url(postgres: Running) -> Iterator[str]:
     """The SQLAlchemy URL of an empty catalog, copied from one that was brought up to date."""
     name = f"catalog_{uuid.uuid4().hex}"
-    server = url(postgres.settings, "springline", "postgresql")
+    server = database_url(postgres.settings, "springline", "postgresql")
     with psycopg.connect(server, autocommit=True) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'catalog_template'").fetchone():
             connection.execute("CREATE DATABASE catalog_template")
-            open_database(url(postgres.settings, "catalog_template")).dispose()
+            open_database(database_url(postgres.settings, "catalog_template")).dispose()
         connection.execute(f"CREATE DATABASE {name} TEMPLATE catalog_template")  # type: ignore[call-overload]
-    yield url(postgres.settings, name)
+    yield database_url(postgres.settings, name)
     postgres.mend()  # a test may have killed it
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[call-overload]

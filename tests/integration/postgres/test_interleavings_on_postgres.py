@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from springline.persistence.platform import Platform
-from springline.services.servers.postgres import url
+from springline.services.servers.postgres import database_url
 from tests.property.datasets import test_interleavings
 from tests.property.datasets.test_interleavings import (  # noqa: F401  the test itself
     test_however_they_interleave_each_generation_is_persisted_once_and_nothing_half_is_left,
@@ -21,7 +21,7 @@ from tests.support.servers.servers import Running
 @pytest.fixture
 def template(postgres: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, catalog_url: str) -> Iterator[Path]:
     """A catalog that knows what takes how long, of which each example gets a copy."""
-    server = url(postgres.settings, "springline", "postgresql")
+    server = database_url(postgres.settings, "springline", "postgresql")
     known = catalog_url.partition("?")[0].rpartition("/")[2]
     plain, made = test_interleavings.open_in, 0
 
@@ -33,7 +33,7 @@ def template(postgres: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
             if made > 1:
                 connection.execute(f"DROP DATABASE {known}_{made - 1} WITH (FORCE)")  # type: ignore[call-overload]
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {known}")  # type: ignore[call-overload]
-        return plain(folder, by_operation=by_operation, catalog_url=url(postgres.settings, name))
+        return plain(folder, by_operation=by_operation, catalog_url=database_url(postgres.settings, name))
 
     platform = plain(tmp_path, by_operation=False, catalog_url=catalog_url)
     measured(platform, "shout", run=0.001, send=10.0)

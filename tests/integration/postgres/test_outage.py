@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.errors import CatalogUnavailableError
-from springline.persistence.model.dataset import Method
+from springline.persistence.model.dataset import TransferMethod
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.stages import once, stage
@@ -30,7 +30,7 @@ def test_whoever_begins_a_transaction_waits_for_a_catalog_that_is_away(
     open_at: Callable[..., Platform], postgres: Running
 ) -> None:
     """Up to its patience; without any it says at once which server does not answer."""
-    patient, hurried = open_at(catalog_patience=120), open_at(catalog_patience=0)
+    patient, hurried = open_at(catalog_timeout=120), open_at(catalog_timeout=0)
     made = make(patient, "a", "load")
     postgres.kill("server")
     with pytest.raises(CatalogUnavailableError, match=r"127\.0\.0\.1.* does not answer"):
@@ -44,7 +44,7 @@ def test_a_kill_during_a_transfer_loses_nothing_and_the_queue_goes_on(
     open_at: Callable[..., Platform], postgres: Running, point: str
 ) -> None:
     """Whatever was under way when the catalog went away, each generation is persisted once and nothing half is left."""
-    platform = open_at(catalog_patience=120)
+    platform = open_at(catalog_timeout=120)
     made = [make(platform, path, "load") for path in ("a", "b")]
     stage(platform, once(point, kill_and_mend(postgres), where="/.@"))
     for _ in range(5):
@@ -60,7 +60,7 @@ def test_a_kill_in_the_middle_of_a_claim_claims_once_or_not_at_all(
     open_at: Callable[..., Platform], postgres: Running
 ) -> None:
     """The claim's transaction is rolled back with the server; the worker claims again by itself."""
-    platform = open_at(catalog_patience=120)
+    platform = open_at(catalog_timeout=120)
     made = make(platform, "a", "load")
     apply, act = platform.catalog.apply, kill_and_mend(postgres)
 
@@ -73,6 +73,6 @@ def test_a_kill_in_the_middle_of_a_claim_claims_once_or_not_at_all(
     platform.catalog.apply = killed  # type: ignore[method-assign, assignment]
     assert platform.persister.step() is None
     summary = platform.persister.drain()
-    assert (summary.persisted, summary.left) == (1, 0)
+    assert (summary.persisted, summary.remaining) == (1, 0)
     assert events_of(platform, made.ref).count("claimed") == 1
-    assert platform.catalog.get(made.ref).method is Method.DATA
+    assert platform.catalog.get(made.ref).method is TransferMethod.DATA

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from springline.services.process.groups import members
-from springline.services.process.run_state import Records
+from springline.services.process.run_state import ServerRecords
 from tests.support.servers.round_trips import ROUND_TRIPS, WORDS
 from tests.support.servers.servers import Running
 
@@ -17,7 +17,7 @@ every_server = pytest.mark.parametrize("name", ROUND_TRIPS)
 
 def living(server: Running) -> tuple[psutil.Process, ...]:
     """Every process of the server, with what its processes have started."""
-    record = Records(server.settings.home / "run").load(server.name)
+    record = ServerRecords(server.settings.home / "run").load(server.name)
     if record is None:
         return ()
     leaders = [psutil.Process(pid) for pid in server.processes.values()]

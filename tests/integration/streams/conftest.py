@@ -20,7 +20,7 @@ from tests.support.streams.word_job import WordJob
 @pytest.fixture
 def log(kafka: Running) -> Iterator[Kafka]:
     """A log of this test's own connections."""
-    log = Kafka(Cluster(kafka.address), patience=20)
+    log = Kafka(Cluster(kafka.address), timeout=20)
     yield log
     log.close()
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.application.status import Seen
-from springline.spark_jobs.streaming.backpressure.config import USUAL, Control, choose
+from springline.spark_jobs.streaming.application.status import JobStatus
+from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, ChannelKind, update_config
 from springline.spark_jobs.streaming.backpressure.control_topic import control_topic
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
@@ -39,7 +39,7 @@ def crossing(kafka: Running, zookeeper: Running, tmp_path: Path) -> Iterator[Rel
 
 def running(app: RelayApp) -> Iterator[RelayApp]:
     """One that works, until the test has ended."""
-    app.await_(lambda seen: seen.works, patience=120)
+    app.await_(lambda seen: seen.is_ready, patience=120)
     yield app
     app.close()
 
@@ -50,13 +50,13 @@ def has_control_topic(app: RelayApp) -> bool:
         return control_topic(app.name) in log.all_topics()
 
 
-def throttled(seen: Seen, *stages: str) -> bool:
+def throttled(seen: JobStatus, *stages: str) -> bool:
     """Whether these stages are throttled."""
     told = seen.backpressure.get("stages", {})
     return all(told.get(stage, {}).get("throttled_by") for stage in stages)
 
 
-def through_and_free(relay: RelayApp, seen: Seen) -> bool:
+def through_and_free(relay: RelayApp, seen: JobStatus) -> bool:
     """Whether all came out, and no stage is throttled."""
     stages = seen.backpressure["stages"].values()
     return sum(relay.numbers().values()) >= relay.fed and all(stage["rate"] is None for stage in stages)
@@ -72,7 +72,7 @@ def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: 
     assert set(by) == {("parse", "take"), ("count", "parse")}
     assert not has_control_topic(relay)
 
-    def far_behind(seen: Seen) -> bool:
+    def far_behind(seen: JobStatus) -> bool:
         stages = seen.backpressure["stages"]
         assert all(stages[name]["waiting"] < BOUND for name in ("parse", "count", "keep")), stages
         return bool(stages["take"]["queue"] > BOUND)
@@ -81,7 +81,7 @@ def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: 
     relay.kill_all()
     relay.speed_up()
     relay.finish_feeding()
-    free = relay.await_(lambda seen: seen.works and through_and_free(relay, seen), patience=120)
+    free = relay.await_(lambda seen: seen.is_ready and through_and_free(relay, seen), patience=120)
     assert free.error == ""
     relay.stop()
     assert relay.numbers() == Counter(range(relay.fed))
@@ -94,7 +94,7 @@ def test_signals_by_zookeeper_end_with_their_leases_when_it_dies_and_come_again(
     crossing.feed(OFFERED, SIZE)
     crossing.await_(lambda seen: seen.stages["count"]["counts"].get("messages", 0) > 200, patience=60)
     assert has_control_topic(crossing)
-    choose(crossing.folder, USUAL, control=Control.ZOOKEEPER)
+    update_config(crossing.folder, DEFAULT_CONFIG, control=ChannelKind.ZOOKEEPER)
     crossing.slow_down(SLOW)
     crossing.await_(lambda seen: throttled(seen, "take", "parse"), patience=60)
     zookeeper.kill("server")

@@ -11,12 +11,12 @@ import pytest
 from springline.airflow.operators.maintenance import recover
 from springline.persistence.model.dataset import Strategy
 from springline.persistence.platform import Platform
-from springline.services.demo.fault_injection import group_of, lose, wipe
-from springline.services.demo.recovery_report import Damage
-from springline.services.demo.streams import Feed, Feeding
+from springline.services.demo.fault_injection import delete_folder, group_of, wipe_cache
+from springline.services.demo.recovery_report import RecoveryMonitor
+from springline.services.demo.streams import DemoFeed, DemoFeeder
 from springline.services.errors import ServiceError
-from springline.spark_jobs.streaming.application.supervision import end
-from springline.spark_jobs.streaming.examples.datagen import Source
+from springline.spark_jobs.streaming.application.supervision import kill_application
+from springline.spark_jobs.streaming.examples.datagen import SampleSource
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.testing.lines import make_dataset as make
@@ -29,22 +29,24 @@ DECLARED = """
 topic = "flights"
 [flights.stream]
 time = "time"
-unit = "iso"
+time_format = "iso"
 fields = [["time", "text"]]
 [words]
 kind = "wordcount"
 topic = "lines"
-every = 0.5
+emit_interval = 0.5
 [words.tracking]
 """
-LINES = Feed("lines", Source.LINES, 4_000, 50, 400.0, again=True)
+LINES = DemoFeed("lines", SampleSource.LINES, 4_000, 50, 400.0, always_send=True)
 
 
 @pytest.fixture
 def words(kafka: Running, tmp_path: Path) -> Iterator[Application]:
     """The demo's stream of words, with the cache of the platform."""
-    own = {"SPRINGLINE_CACHE_URI": f"file://{tmp_path}/cache", "SPRINGLINE_STREAM_TASKS": "1"}
-    application = Application(kafka, tmp_path / "home", "words", DECLARED, SPRINGLINE_STREAM_SAVE="1", **own)
+    own = {"SPRINGLINE_CACHE_URI": f"file://{tmp_path}/cache", "SPRINGLINE_STREAM_TASKS_PER_STAGE": "1"}
+    application = Application(
+        kafka, tmp_path / "home", "words", DECLARED, SPRINGLINE_STREAM_CHECKPOINT_INTERVAL="1", **own
+    )
     yield application
     application.close()
     kafka.forget_topics()
@@ -58,30 +60,33 @@ def test_what_the_fault_of_the_demo_takes_comes_back_and_is_seen_to(
     persisted = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     alone = make(platform, "b", "shout", ["a"], strategy=Strategy.ASYNC_STORE)
     settings = StreamSettings(
-        home=words.home, kafka=kafka.address, streams=words.home / "streams.toml", stream_state=words.state
+        home=words.home,
+        kafka_bootstrap_servers=kafka.address,
+        streams_file=words.home / "streams.toml",
+        stream_state_dir=words.state,
     )
     with closing(Kafka(settings.cluster)) as log:
         log.create({"flights.results": 1})
-        feeding = Feeding(settings, (LINES,))
+        feeding = DemoFeeder(settings, (LINES,))
         words.start()
-        words.await_(lambda seen: seen.works and seen.tracking["completed"] > 0, patience=120)
+        words.await_(lambda seen: seen.is_ready and seen.tracking["completed"] > 0, patience=120)
         until(lambda: platform.catalog.find(prefix="streams/words/"), seconds=60)
-        damage = Damage(settings, log, platform.catalog, [alone.ref])
+        damage = RecoveryMonitor(settings, log, platform.catalog, [alone.ref])
         damage.begin()
         seen = words.look()
         assert group_of(seen) == seen.pid
-        end(seen, words.folder)
-        assert not words.folder.runs()
-        lose(words.state / "words")
-        assert wipe(platform.cache) >= 2
-        assert damage.look(fed=False) == {"cache": "nobody has noticed its loss yet", "stream words": "it is dead"}
+        kill_application(seen, words.folder)
+        assert not words.folder.is_running()
+        delete_folder(words.state / "words")
+        assert wipe_cache(platform.cache) >= 2
+        assert damage.poll(all_sent=False) == {"cache": "nobody has noticed its loss yet", "stream words": "it is dead"}
         with pytest.raises(ServiceError, match="not healed, and no further for 0 s:\n  cache: nobody"):
-            damage.give_up(0)
+            damage.check_timeout(0)
         recover(platform)
         assert platform.catalog.get(alone.ref).in_cache and not platform.catalog.get(persisted.ref).in_cache
         words.start()
-        until(lambda: damage.look(fed=not feeding.going_on) and damage.healed, seconds=120, every=0.5)
-        how = {each.thing: each.how for each in damage.healing()}
+        until(lambda: damage.poll(all_sent=not feeding.is_sending) and damage.is_healed, seconds=120, every=0.5)
+        how = {each.thing: each.how for each in damage.recovered_items()}
     assert how["cache"].endswith("1 of the other 1 are made again")
     assert "started it again" in how["stream words"] and "0 states" not in how["stream words"]
     assert how["lines of words"] == "all through; 0 given up"

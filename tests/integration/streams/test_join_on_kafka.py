@@ -12,7 +12,7 @@ import pytest
 from tests.support.joins.join_job import JoinJob, Row, skewed
 
 # States are persisted often, so that what they do not need is deleted, and large runs lie on disk.
-OFTEN = {"SPRINGLINE_STREAM_SAVE": "2", "SPRINGLINE_STREAM_SPILL_BYTES": "2000"}
+OFTEN = {"SPRINGLINE_STREAM_CHECKPOINT_INTERVAL": "2", "SPRINGLINE_STREAM_SPILL_BYTES": "2000"}
 
 
 def truth(on: str, left: Sequence[Row], right: Sequence[Row]) -> Counter[tuple[int, int]]:
@@ -36,7 +36,12 @@ def test_each_pair_is_told_once_while_tuples_move_and_processes_die(
 ) -> None:
     """As DuckDB finds them, with skewed keys, units that become more and fewer, and a worker and the JVM killed."""
     left, right = skewed(5_000, 1_250, 1.0, 1), skewed(5_000, 1_250, 1.0, 2, first=1_000_000)
-    job = make_join(on=on, itself=itself, table="units = 2\nroom = 4\nevery = 0.5\nadmitted = 2", **OFTEN)
+    job = make_join(
+        on=on,
+        itself=itself,
+        table="parallelism = 2\nmax_units = 4\nrebalance_interval = 0.5\nmax_messages_per_round = 2",
+        **OFTEN,
+    )
     rows = {job.left: left} if itself else {job.left: left, job.right: right}
     job.feed(rows, 20)
     total = sum(map(len, rows.values()))

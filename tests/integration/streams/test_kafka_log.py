@@ -15,8 +15,8 @@ from springline.spark_jobs.streaming.errors import (
 )
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.kafka.topic_union import sum_of
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.kafka.topic_union import union_name
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from tests.support.servers.servers import Running
 from tests.support.streams.stream_job import read_committed
@@ -32,14 +32,14 @@ def topic(log: Kafka) -> str:
 
 def sent(log: Kafka, topic: str, *values: bytes) -> None:
     """Send messages, and wait until they have arrived."""
-    with log.sending() as sending:
+    with log.record_sender() as sending:
         for value in values:
-            sending.send(Letter(topic, 0, value, {"n": value}))
+            sending.send(OutgoingRecord(topic, 0, value, {"n": value}))
 
 
 def values(log: Kafka, topic: str) -> list[bytes]:
     """All that can be fetched."""
-    extent = log.extents(topic)[0]
+    extent = log.offset_bounds(topic)[0]
     return [bytes(message.value) for message in log.fetch(topic, 0, extent.low, extent.high)]
 
 
@@ -58,9 +58,9 @@ def test_topics_may_be_read_as_one(log: Kafka, topic: str) -> None:
     log.create({other: 2})
     sent(log, topic, b"a")
     sent(log, other, b"b", b"c")
-    name = sum_of([topic, other])
-    assert {unit: extent.high for unit, extent in log.extents(name).items()} == {0: 1, 1: 2, 2: 0, 3: 0}
-    assert log.offsets_at(name, 0.0) == {0: 0, 1: 0, 2: 0, 3: 0}
+    name = union_name([topic, other])
+    assert {unit: extent.high for unit, extent in log.offset_bounds(name).items()} == {0: 1, 1: 2, 2: 0, 3: 0}
+    assert log.offsets_for_time(name, 0.0) == {0: 0, 1: 0, 2: 0, 3: 0}
     assert log.units(name) == 4
     assert [bytes(m.value) for m in log.fetch(name, 0, 0, 1)] == [b"a"]
     assert [bytes(m.value) for m in log.fetch(name, 1, 0, 2)] == [b"b", b"c"]
@@ -84,10 +84,10 @@ def test_offsets_with_gaps_and_aborted_messages_are_passed_over(log: Kafka, topi
 
 def test_a_round_is_published_once_whoever_tries(log: Kafka, topic: str, kafka: Running) -> None:
     """By another process, after it, and by the first one again, which was fenced off meanwhile."""
-    other = Kafka(Cluster(kafka.address), patience=20)
+    other = Kafka(Cluster(kafka.address), timeout=20)
 
-    def letter(number: int) -> Letter:
-        return Letter(topic, 0, f"round {number}".encode(), Stamp(1, 0, number, 0).header())
+    def letter(number: int) -> OutgoingRecord:
+        return OutgoingRecord(topic, 0, f"round {number}".encode(), Stamp(1, 0, number, 0).header())
 
     log.publish("w", (1, 1), [letter(1)], [(topic, 0, 0)])
     other.publish("w", (1, 1), [letter(1)], [(topic, 0, 0)])
@@ -102,8 +102,8 @@ def test_each_sender_of_a_topic_has_rounds_of_its_own(log: Kafka, topic: str, ka
     """Dead letters of two stages: one is far behind the other in rounds, and all of both are there, once."""
     for sender, number in ((0, 50_000), (4_096, 3_000), (4_096, 3_000), (0, 50_001)):
         value = f"{sender} in {number}".encode()
-        letter = Letter(topic, 0, value, Stamp(1, sender, number, 0).header())
-        writer = Kafka(Cluster(kafka.address), patience=20)  # that remembers nothing
+        letter = OutgoingRecord(topic, 0, value, Stamp(1, sender, number, 0).header())
+        writer = Kafka(Cluster(kafka.address), timeout=20)  # that remembers nothing
         writer.publish(f"{topic}-{sender}", (1, number), [letter], [(topic, 0, sender)])
         writer.close()
     told = [value for value, _ in read_committed(kafka.address, topic)]
@@ -125,7 +125,7 @@ def test_messages_that_were_deleted_are_an_error_that_names_unit_and_offset(log:
     """They are never passed over."""
     sent(log, topic, b"a", b"b", b"c")
     log.delete(topic, {0: 2})
-    assert log.extents(topic)[0].low == 2
+    assert log.offset_bounds(topic)[0].low == 2
     with pytest.raises(MessagesLostError, match=rf"{topic}\[0\]: the messages from offset 0 on"):
         list(log.fetch(topic, 0, 0, 3))
 
@@ -136,25 +136,27 @@ def test_a_time_is_found_as_the_first_message_of_then_or_later(log: Kafka, topic
     for at in (1_000_000, 1_000_500, 1_002_000):
         producer.produce(topic, b"x", partition=0, timestamp=at)
     producer.flush(20)
-    found = {at: log.offsets_at(topic, at)[0] for at in (0.0, 1_000.0, 1_000.4999, 1_000.5001, 1_002.0, 1_002.001)}
+    found = {
+        at: log.offsets_for_time(topic, at)[0] for at in (0.0, 1_000.0, 1_000.4999, 1_000.5001, 1_002.0, 1_002.001)
+    }
     assert found == {0.0: 0, 1_000.0: 0, 1_000.4999: 1, 1_000.5001: 2, 1_002.0: 2, 1_002.001: 3}
     log.create({f"{topic}-empty": 2})
-    assert log.offsets_at(f"{topic}-empty", 0.0) == {0: 0, 1: 0}
+    assert log.offsets_for_time(f"{topic}-empty", 0.0) == {0: 0, 1: 0}
 
 
 def test_a_topic_that_is_not_there_is_named(log: Kafka) -> None:
     """With the address of the broker."""
     with pytest.raises(UnknownTopicError, match=r"nowhere is not there at 127\.0\.0\.1"):
-        log.extents("nowhere")
+        log.offset_bounds("nowhere")
     with pytest.raises(UnknownTopicError, match="nowhere is not there"):
-        log.offsets_at("nowhere", 0.0)
+        log.offsets_for_time("nowhere", 0.0)
 
 
 def test_topics_that_are_removed_can_be_made_anew_and_begin_at_offset_0(log: Kafka, topic: str) -> None:
     """One that is not there is no error."""
     sent(log, topic, b"a", b"b")
     assert topic in log.all_topics()
-    units = len(log.extents(topic))
+    units = len(log.offset_bounds(topic))
     log.remove([topic, f"{topic}-nowhere"])
     log.create({topic: units})
     sent(log, topic, b"c")
@@ -164,7 +166,7 @@ def test_topics_that_are_removed_can_be_made_anew_and_begin_at_offset_0(log: Kaf
 def test_a_broker_that_does_not_answer_is_named() -> None:
     """After the patience that was asked for."""
     with pytest.raises(LogUnavailableError, match=r"127\.0\.0\.1:1"):
-        Kafka(Cluster("127.0.0.1:1"), patience=2).extents("any")
+        Kafka(Cluster("127.0.0.1:1"), timeout=2).offset_bounds("any")
 
 
 def test_a_topic_that_is_made_anew_has_another_id_and_one_that_grows_keeps_it(log: Kafka, topic: str) -> None:

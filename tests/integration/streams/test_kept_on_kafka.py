@@ -14,12 +14,12 @@ from springline.persistence.engine.runner import NoRunner
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
 from springline.spark_jobs.streaming.examples.netflow import Flows
-from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.jobs import read_job
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
-from springline.spark_jobs.streaming.windows.sink.query import ask_kept
-from springline.spark_jobs.streaming.windows.sink.reprocess import Span, asked_of, write_range
+from springline.spark_jobs.streaming.windows.sink.query import query_results
+from springline.spark_jobs.streaming.windows.sink.reprocess import EventTimeRange, registry_for_range, write_range
 from tests.support.servers.servers import Running
 from tests.support.streams.stream_job import StreamJob, expected
 
@@ -30,9 +30,15 @@ LINE = "strftime(window_start, '%Y-%m-%dT%H:%M:%S') || ' ' || sip || ' ' || type
 @pytest.fixture
 def job(kafka: Running, tmp_path: Path) -> Iterator[StreamJob]:
     """A job that keeps its results every second, on a topic with all rows."""
-    job = StreamJob(kafka, tmp_path / "home", admitted=3, SPRINGLINE_STREAM_KEEP="1", SPRINGLINE_STREAM_SAVE="0")
+    job = StreamJob(
+        kafka,
+        tmp_path / "home",
+        admitted=3,
+        SPRINGLINE_STREAM_SINK_INTERVAL="1",
+        SPRINGLINE_STREAM_CHECKPOINT_INTERVAL="0",
+    )
     file = job.home / "streams.toml"
-    file.write_text(file.read_text().replace("admitted", 'keep = "parquet"\nadmitted', 1))
+    file.write_text(file.read_text().replace("max_messages", 'sink = "parquet"\nmax_messages', 1))
     job.feed(FLOWS, size=1_000)
     yield job
     job.close()
@@ -46,18 +52,18 @@ def test_results_in_the_catalog_are_those_of_the_stream(job: StreamJob, kafka: R
         job.kill("driver")
     job.await_rows(FLOWS.rows)
     job.stop()
-    declared = job_of(job.home / "streams.toml", job.name)
+    declared = read_job(job.home / "streams.toml", job.name)
     with (
-        closing(open_platform(Settings(home=job.home), runner=NoRunner(), who="test")) as platform,
+        closing(open_platform(Settings(home=job.home), runner=NoRunner(), actor="test")) as platform,
         closing(Kafka(Cluster(kafka.address))) as log,
     ):
-        kept = ask_kept(platform, declared, f"SELECT {LINE} AS line FROM sums")
+        kept = query_results(platform, declared, f"SELECT {LINE} AS line FROM sums")
         assert Counter(kept.column("line").to_pylist()) == job.results() == expected(FLOWS)
         assert len(platform.catalog.find(prefix=f"streams/{job.name}/results/")) > 1
 
         begins = sorted({line.partition(" ")[0] for line in expected(FLOWS)})
-        registry = asked_of(declared, read_registry(job.folder), {})
-        made = write_range(platform, declared, registry, log, Span.of(begins[1], begins[-1]))
+        registry = registry_for_range(declared, read_registry(job.folder), {})
+        made = write_range(platform, declared, registry, log, EventTimeRange.of(begins[1], begins[-1]))
         with platform.store.read(made.ref.path) as reading:
             files = reading.uri.removeprefix("file://") + "/*.parquet"
             found = duckdb.sql(f"SET TimeZone = 'UTC'; SELECT {LINE} FROM '{files}'").fetchall()

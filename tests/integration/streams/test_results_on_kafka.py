@@ -9,9 +9,9 @@ import pytest
 
 from springline.spark_jobs.streaming.errors import UnknownTopicError
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.tail import newest
+from springline.spark_jobs.streaming.runtime.tail import newest_rows
 from tests.support.waiting import until
 
 
@@ -24,15 +24,17 @@ def test_the_newest_rows_of_rounds_come_back_in_order(log: Kafka) -> None:
             query = "seldom" if number == 3 else "often"
             row = {"query": query, "window_end": f"T{number:03}", "n": 2 * number + unit}
             headers = Stamp(1, unit, number, 0).header() | {"query": query.encode()}
-            letter = Letter(topic, unit, json.dumps(row).encode() + b"\n", headers)
+            letter = OutgoingRecord(topic, unit, json.dumps(row).encode() + b"\n", headers)
             log.publish(f"{topic}-{unit}", (1, number), [letter], [(topic, unit, unit)])
-    until(lambda: [row["n"] for row in newest(log, topic, 3)] == [199, 200, 201])  # commits are seen a moment later
-    assert [row["n"] for row in newest(log, topic, 1_000, "often")] == [2, 3, 4, 5, *range(8, 202)]
-    assert [row["n"] for row in newest(log, topic, 1, "seldom")] == [7]
-    assert newest(log, topic, 1, "never") == []
+    until(
+        lambda: [row["n"] for row in newest_rows(log, topic, 3)] == [199, 200, 201]
+    )  # commits are seen a moment later
+    assert [row["n"] for row in newest_rows(log, topic, 1_000, "often")] == [2, 3, 4, 5, *range(8, 202)]
+    assert [row["n"] for row in newest_rows(log, topic, 1, "seldom")] == [7]
+    assert newest_rows(log, topic, 1, "never") == []
 
 
 def test_results_of_a_job_that_never_ran_are_an_error_that_names_the_topic(log: Kafka) -> None:
     """It is the first start that makes it."""
     with pytest.raises(UnknownTopicError, match=r"never\.results is not there"):
-        newest(log, "never.results", 1)
+        newest_rows(log, "never.results", 1)

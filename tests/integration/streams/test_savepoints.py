@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from springline.persistence.platform import default_cache
+from springline.persistence.platform import default_cache_folder
 from springline.spark_jobs.streaming.examples.netflow import Flows
 from tests.support.streams.stream_job import StreamJob, expected
 
@@ -23,7 +23,7 @@ def test_a_job_that_goes_back_tells_again_what_came_after(make_job: Callable[...
     job.stop()
     assert "early" in job.run("savepoints")
     shutil.rmtree(job.state)
-    shutil.rmtree(default_cache(job.home))
+    shutil.rmtree(default_cache_folder(job.home))
     assert "incarnation 2" in job.run("rewind", "--to", "early")
     job.start()
     job.await_(lambda _: _last(job, 2) == _last(job, 1), patience=120)

@@ -10,10 +10,10 @@ import pytest
 
 from springline.spark_jobs.streaming.backpressure.channel import Channel
 from springline.spark_jobs.streaming.backpressure.control_topic import ControlTopic, control_topic
-from springline.spark_jobs.streaming.backpressure.zookeeper import MESSAGES, STATES, ZooKeeper
+from springline.spark_jobs.streaming.backpressure.zookeeper import MESSAGES, STATES, ZooKeeperChannel
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
 from tests.support.streams.channel_suite import PATIENCE, ChannelSuite, received, received_last, signal
 
@@ -38,9 +38,9 @@ def opened() -> Iterator[list[Channel]]:
 def troubled(end: Channel) -> str:
     """What an end says is wrong, once it has noticed."""
     until = time.monotonic() + PATIENCE
-    while not end.trouble and time.monotonic() < until:
+    while not end.last_error and time.monotonic() < until:
         time.sleep(0.01)
-    return end.trouble
+    return end.last_error
 
 
 def outlasting(open_end: Open, server: Running, process: str) -> str:
@@ -128,8 +128,8 @@ class TestControlTopic(ChannelSuite):
         here.send([signal(1)])
         received(there, "parse")
         log = Kafka(Cluster(kafka.address))
-        with log.sending() as sending:
-            sending.send(Letter(control_topic(job), 0, b"not a signal"))
+        with log.record_sender() as sending:
+            sending.send(OutgoingRecord(control_topic(job), 0, b"not a signal"))
         log.close()
         here.send([signal(2)])
         assert received(there, "parse")[0].sequence == 2
@@ -141,7 +141,7 @@ class TestZooKeeper(ChannelSuite):
     @pytest.fixture
     def open_end(self, zookeeper: Running, job: str, opened: list[Channel]) -> Open:
         def open_end(stages: Collection[str]) -> Channel:
-            opened.append(ZooKeeper(zookeeper.address, job, stages))
+            opened.append(ZooKeeperChannel(zookeeper.address, job, stages))
             return opened[-1]
 
         return open_end
@@ -181,7 +181,7 @@ def test_a_server_that_cannot_be_reached_is_told_and_holds_nobody(kind: str) -> 
     if kind == "kafka":
         end = ControlTopic(Cluster("127.0.0.1:1"), "job", ["parse"])
     else:
-        end = ZooKeeper("127.0.0.1:1", "job", ["parse"])
+        end = ZooKeeperChannel("127.0.0.1:1", "job", ["parse"])
     end.send([signal(1)])
     assert end.receive("parse") == []
     assert "signals:" in troubled(end)

@@ -22,8 +22,8 @@ from tests.support.servers.servers import Running
 def environment(kafka: Running, tmp_path: Path) -> Iterator[dict[str, str]]:
     """A home of the test's own, with the jobs of the checkout; other tests have jobs of these names too."""
     java = find_java(os.environ, tmp_path).environment(os.environ.get("PATH", ""))
-    chosen = {"SPRINGLINE_HOME": str(tmp_path), "SPRINGLINE_KAFKA": kafka.address, "COLUMNS": "140"}
-    yield {**os.environ, **java, **chosen, "SPRINGLINE_STREAM_STATE": str(tmp_path / "state")}
+    chosen = {"SPRINGLINE_HOME": str(tmp_path), "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": kafka.address, "COLUMNS": "140"}
+    yield {**os.environ, **java, **chosen, "SPRINGLINE_STREAM_STATE_DIR": str(tmp_path / "state")}
     kafka.forget_topics()
 
 
@@ -82,7 +82,7 @@ def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) 
     finally:
         run(environment, "springline stream stop shipping")
     assert "heavy-split-work, 2 units" in told["explain"] and "imbalance" in told["explain"]
-    assert "3 units are wanted" in told["rescale"]
+    assert "3 units are requested" in told["rescale"]
     assert all("customer" in json.loads(line) for line in told["results"].splitlines()) and told["results"]
 
 

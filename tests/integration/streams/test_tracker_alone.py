@@ -14,7 +14,7 @@ import pytest
 
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.tracker.client import Tracker
 from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
@@ -53,7 +53,7 @@ def test_a_topology_that_is_not_ours_hears_what_was_finished_and_what_was_lost(j
     """Each attempt once; what failed is finished in its second. Bad messages are told, and the job stops as any."""
     servers = job.kafka.address
     job.start()
-    job.await_(lambda seen: seen.works, patience=120)
+    job.await_(lambda seen: seen.is_ready, patience=120)
     tuples: Queue[Tuple | None] = Queue()
     processors = threading.Thread(target=process, args=(servers, job.name, tuples))
     told: list[tuple[int, int, str]] = []
@@ -81,10 +81,10 @@ def test_a_topology_that_is_not_ours_hears_what_was_finished_and_what_was_lost(j
     finished = [(root, 2 if root in LOST else 1, "finished") for root in ROOTS]
     assert sorted(told) == sorted([*finished, *((root, 1, "failed") for root in LOST)]), job.log()
 
-    with closing(Kafka(Cluster(servers))) as log, log.sending() as sending:
-        sending.send(Letter(f"{job.name}.asks", 0, b"hello"))
+    with closing(Kafka(Cluster(servers))) as log, log.record_sender() as sending:
+        sending.send(OutgoingRecord(f"{job.name}.asks", 0, b"hello"))
     seen = job.await_(lambda seen: seen.stages["intake"]["counts"].get("dead", 0) == 1, patience=30, again=False)
-    assert (seen.tracking["completed"], seen.tracking["gone"]) == (len(ROOTS), len(LOST))
+    assert (seen.tracking["completed"], seen.tracking["failed"]) == (len(ROOTS), len(LOST))
     assert "not an Arrow stream" in job.run("dead-letters")
     job.stop()
     assert job.look().state == "stopped"

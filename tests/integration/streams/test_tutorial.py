@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.console import examples_in, outputs_of, same
+from docs.console import examples_in, outputs_match, outputs_of
 from springline.persistence.profile import project_folder
 from springline.services.packages.java import find_java
 from tests.support.servers.servers import Running
@@ -36,13 +36,13 @@ def environment(kafka: Running, tmp_path: Path) -> Iterator[dict[str, str]]:
     java = find_java(os.environ, tmp_path).environment(os.environ.get("PATH", ""))
     found = {
         "JAVA_HOME": java["JAVA_HOME"],
-        "SPRINGLINE_KAFKA": kafka.address,
+        "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": kafka.address,
         "SPRINGLINE_CACHE_URI": f"file://{tmp_path}/cache",
-        "SPRINGLINE_STREAM_STATE": str(tmp_path / "state"),
+        "SPRINGLINE_STREAM_STATE_DIR": str(tmp_path / "state"),
         "COLUMNS": "140",
     }
     yield found
-    told = {"SPRINGLINE_HOME": str(tmp_path / "home"), "SPRINGLINE_STREAMS": str(tmp_path / "streams.toml")}
+    told = {"SPRINGLINE_HOME": str(tmp_path / "home"), "SPRINGLINE_STREAMS_FILE": str(tmp_path / "streams.toml")}
     stop = [sys.executable, "-m", "springline", "stream", "stop", "--quiet"]
     subprocess.run(stop, env={**os.environ, **found, **told}, cwd=project_folder(), check=True, timeout=120)
 
@@ -54,7 +54,7 @@ def test_the_tutorial_prints_what_it_shows(tmp_path: Path, environment: dict[str
     examples = examples_in(text)
     assert len(printed) == len(examples)
     for example, output in zip(examples, printed, strict=True):
-        assert same(example.output, output), f"$ {example.command}\n{output}"
+        assert outputs_match(example.output, output), f"$ {example.command}\n{output}"
 
 
 def test_only_making_ready_and_tidying_up_is_left_out() -> None:

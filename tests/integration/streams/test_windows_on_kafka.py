@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from springline.persistence.platform import default_cache
+from springline.persistence.platform import default_cache_folder
 from springline.spark_jobs.streaming.examples.netflow import Flows
 from tests.support.streams.stream_job import StreamJob, expected
 
@@ -16,12 +16,12 @@ def test_a_state_comes_back_from_the_under_store_when_its_messages_are_gone(
     make_job: Callable[..., StreamJob],
 ) -> None:
     """It was saved as a dataset, in the under-store; the results go on as if nothing had happened."""
-    job = make_job(FLOWS, SPRINGLINE_STREAM_SAVE="1000")
+    job = make_job(FLOWS, SPRINGLINE_STREAM_CHECKPOINT_INTERVAL="1000")
     job.start()
     job.await_round(5)
     job.stop()  # which saves
     shutil.rmtree(job.state)
-    shutil.rmtree(default_cache(job.home))
+    shutil.rmtree(default_cache_folder(job.home))
     job.start()
     job.await_rows(FLOWS.rows)
     job.stop()
@@ -32,7 +32,7 @@ def test_a_state_that_cannot_be_rebuilt_is_an_error_that_names_topic_and_offset(
     make_job: Callable[..., StreamJob],
 ) -> None:
     """It is never an empty one."""
-    job = make_job(FLOWS, SPRINGLINE_STREAM_SAVE="0")
+    job = make_job(FLOWS, SPRINGLINE_STREAM_CHECKPOINT_INTERVAL="0")
     job.start()
     job.await_round(5)
     job.stop()

@@ -13,9 +13,9 @@ from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.services.registry import make_servers
-from springline.services.servers.postgres import url
+from springline.services.servers.postgres import database_url
 from springline.spark_jobs.landing import land
-from springline.spark_jobs.materialize import produce
+from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.operations import load_operations
 from springline.spark_jobs.runner import SparkRunner
 from springline.spark_jobs.session import SparkSessions
@@ -30,12 +30,12 @@ DAY = "2013-01-05"
 def runner(start: Callable[[str], Running], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRunner]:
     """Runs the workflow's operations on a Spark Connect server that can reach Alluxio and HDFS."""
     postgres = start("postgres")
-    settings = postgres.settings.model_copy(update={"connect_alluxio": True})
+    settings = postgres.settings.model_copy(update={"spark_connect_alluxio": True})
     (server,) = make_servers(["spark-connect"], settings)
     postgres.supervisor.up([server], 240)
     landing = tmp_path_factory.mktemp("landing")
     land([date.fromisoformat(DAY)], landing)
-    jobs = JobSettings(spark_remote=server.address, landing=landing)
+    jobs = JobSettings(spark_remote=server.address, landing_dir=landing)
     with closing(SparkSessions(jobs)) as sessions:
         yield SparkRunner(jobs, load_operations(["springline.spark_jobs.etl"]), sessions)
     postgres.supervisor.down("spark-connect", 5)
@@ -56,7 +56,7 @@ def cluster(start: Callable[[str], Running], runner: SparkRunner, tmp_path_facto
     postgres, hdfs, alluxio = start("postgres"), start("hdfs"), start("alluxio")
     settings = Settings(
         home=tmp_path_factory.mktemp("cluster"),
-        catalog_url=url(postgres.settings, "springline"),
+        catalog_url=database_url(postgres.settings, "springline"),
         cache_uri=f"{alluxio.address}/workflow",
         alluxio_proxy=f"http://127.0.0.1:{alluxio.settings.alluxio_proxy_port}",
         cache_capacity=200_000_000,
@@ -69,9 +69,9 @@ def cluster(start: Callable[[str], Running], runner: SparkRunner, tmp_path_facto
 
 def run(platform: Platform, runner: SparkRunner) -> dict[str, Dataset]:
     """Every operation of the workflow in order, under Async&Sync, then the queue."""
-    names = [each.name for each in runner.registry.in_order() if each.name.startswith("etl.")]
-    made = {name[4:]: produce(platform, name, {"ds": DAY}, strategy=Strategy.ASYNC_AND_SYNC) for name in names}
-    assert platform.persister.drain(patience=60).left == 0
+    names = [each.name for each in runner.registry.topological_order() if each.name.startswith("etl.")]
+    made = {name[4:]: materialize(platform, name, {"ds": DAY}, strategy=Strategy.ASYNC_AND_SYNC) for name in names}
+    assert platform.persister.drain(timeout=60).remaining == 0
     return {name: platform.catalog.get(each.ref) for name, each in made.items()}
 
 
@@ -86,7 +86,7 @@ def test_the_results_are_those_of_the_embedded_default(
         cluster.cache.delete(each.cache_location)
     lost = cluster.maintenance.scan().lost
     assert {ref.path for ref in lost} == {each.ref.path for each in made.values()}
-    report = cluster.restorer.bring_back([made["carriers"].ref, made["hours"].ref])
+    report = cluster.restorer.restore([made["carriers"].ref, made["hours"].ref])
     assert [step.action for step in report.steps] == ["fetch", "fetch"] and not report.irrecoverable
 
 

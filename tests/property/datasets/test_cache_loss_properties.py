@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springline.persistence.catalog.catalog import Catalog
-from springline.persistence.catalog.risk_samples import shares_of
-from springline.persistence.decisions.recovery import at_risk, exposed_in
-from springline.persistence.model.dataset import Cache, Origin, Phase, Ref, Side
+from springline.persistence.catalog.risk_samples import risk_by_dag
+from springline.persistence.decisions.recovery import assess_risk, exposed_datasets
+from springline.persistence.model.dataset import CacheState, ExecutionSide, Origin, Phase, Ref
 from springline.persistence.model.lineage import Lineage
 from tests.support.datasets.lineages import lineages
 from tests.support.datasets.recording import record
@@ -23,7 +23,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     """One catalog for all examples, in which two operations were measured."""
     found = Catalog(f"sqlite:///{tmp_path_factory.mktemp('loss')}/catalog.db")
     for name, seconds in (("good", 0.5), ("fresh", 2.0)):
-        found.measure(name, Side.CACHE, bytes_in=10, seconds=seconds)
+        found.record_measurement(name, ExecutionSide.CACHE, bytes_in=10, seconds=seconds)
     yield found
     found.engine.dispose()
 
@@ -32,7 +32,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 def recorded(draw: st.DrawFn) -> Lineage:
     """Any lineage; some of it open still, some never timed, made by several DAGs or none."""
     known = draw(lineages(10))  # a generation is told ten causes at most
-    return known.changed(*(
+    return known.with_changes(*(
         replace(
             dataset,
             phase=draw(st.sampled_from([dataset.phase, dataset.phase, Phase.OPEN])),
@@ -50,7 +50,7 @@ def reasons(
     found = {}
     for key in exposed:
         keys = list(dict.fromkeys((key, *others[key])))
-        alone = catalog.alone(keys)
+        alone = catalog.lineage_without_sources(keys)
         refs = dict(zip(keys, alone.datasets, strict=True))
         found[refs[key]] = {why(alone, refs[other]) for other in others[key]}
     return found
@@ -61,9 +61,9 @@ def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, known: Line
     """Bytes, those that are unproven or gone for good, and the seconds of all that is run again."""
     record(catalog, known)
     whole = catalog.lineage_of_cache()
-    expected = at_risk(whole, catalog.costs(whole))
-    loss = catalog.loss_of_cache()
-    shares = shares_of(loss, catalog.costs_of(loss.unmeasured)).values()
+    expected = assess_risk(whole, catalog.load_cost_model(whole))
+    loss = catalog.cache_loss()
+    shares = risk_by_dag(loss, catalog.load_cost_model_of(loss.unmeasured_operations)).values()
     assert sum(share.bytes for share in shares) == expected.bytes
     assert sum(share.unproven_bytes for share in shares) == expected.unproven_bytes
     assert sum(share.irrecoverable_bytes for share in shares) == expected.irrecoverable_bytes
@@ -74,11 +74,11 @@ def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, known: Line
 def test_the_doubts_are_those_of_the_lineage(catalog: Catalog, known: Lineage) -> None:
     """In the same words, too."""
     record(catalog, known)
-    exposed = [dataset.ref for dataset in exposed_in(known)]
-    lost = (replace(known.datasets[ref], cache=Cache.LOST) for ref in exposed)
-    expected = known.changed(*lost).unproven(exposed)
-    loss = catalog.loss_of_cache()
-    told = reasons(catalog, loss.exposed, loss.doubts, Lineage.why_not_proven)
+    exposed = [dataset.ref for dataset in exposed_datasets(known)]
+    lost = (replace(known.datasets[ref], cache=CacheState.LOST) for ref in exposed)
+    expected = known.with_changes(*lost).find_unproven(exposed)
+    loss = catalog.cache_loss()
+    told = reasons(catalog, loss.exposed, loss.unproven_causes, Lineage.unproven_reason)
     assert told == {ref: set(expected.get(ref, ())) for ref in exposed}
 
 
@@ -86,8 +86,8 @@ def test_the_doubts_are_those_of_the_lineage(catalog: Catalog, known: Lineage) -
 def test_the_causes_are_those_of_the_lineage(catalog: Catalog, known: Lineage) -> None:
     """In the same words."""
     record(catalog, known)
-    exposed = [dataset.ref for dataset in exposed_in(known)]
-    _, expected = known.chains(exposed, without=frozenset(exposed))
-    loss = catalog.loss_of_cache()
-    told = reasons(catalog, loss.exposed, loss.causes, Lineage.why_not_repeatable)
+    exposed = [dataset.ref for dataset in exposed_datasets(known)]
+    _, expected = known.recompute_order(exposed, without=frozenset(exposed))
+    loss = catalog.cache_loss()
+    told = reasons(catalog, loss.exposed, loss.causes, Lineage.repeat_obstacle)
     assert told == {ref: set(expected.get(ref, ())) for ref in exposed}

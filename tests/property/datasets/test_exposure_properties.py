@@ -7,14 +7,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.decisions.exposure import Replay, worst_exposure
-from springline.persistence.decisions.recovery import Risk, at_risk
-from springline.persistence.model.cost_model import Costs
-from springline.persistence.model.dataset import Cache, Moment, Phase, Ref, Under
+from springline.persistence.decisions.exposure import LossReplay, find_worst_exposure
+from springline.persistence.decisions.recovery import Risk, assess_risk
+from springline.persistence.model.cost_model import CostModel
+from springline.persistence.model.dataset import CacheState, Phase, Ref, StateChange, UnderStoreState
 from springline.persistence.model.lineage import Lineage
 from tests.support.datasets.lineages import chain_of, lineages
 
-COSTS = Costs()
+COSTS = CostModel()
 
 
 def cost_of(risk: Risk) -> tuple[int, int, int, int]:
@@ -23,53 +23,53 @@ def cost_of(risk: Risk) -> tuple[int, int, int, int]:
     return (risk.irrecoverable_bytes, risk.unproven_bytes, nanoseconds, risk.bytes)
 
 
-def moment(ref: Ref, at: float, phase: Phase, cache: Cache, under: Under) -> Moment:
+def moment(ref: Ref, at: float, phase: Phase, cache: CacheState, under: UnderStoreState) -> StateChange:
     """A change of state."""
-    return Moment(ref, at, "changed", phase, cache, under, "", "")
+    return StateChange(ref, at, "changed", phase, cache, under, "", "")
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[Lineage, list[Moment]]:
+def histories(draw: st.DrawFn) -> tuple[Lineage, list[StateChange]]:
     """A lineage and changes of some of its generations; each generation begins before what is made from it."""
     known = draw(lineages(8))
     refs = list(known.datasets)
     changing = draw(st.lists(st.sampled_from(refs), unique=True))
     first = [ref for ref in refs if ref in changing]
     later = draw(st.lists(st.sampled_from(first), max_size=20)) if first else []
-    states = st.tuples(st.sampled_from(Phase), st.sampled_from(Cache), st.sampled_from(Under))
+    states = st.tuples(st.sampled_from(Phase), st.sampled_from(CacheState), st.sampled_from(UnderStoreState))
     return known, [moment(ref, float(at), *draw(states)) for at, ref in enumerate(first + later)]
 
 
 @given(histories())
 def test_a_replay_costs_at_each_moment_what_the_lineage_of_that_moment_does(
-    history: tuple[Lineage, list[Moment]],
+    history: tuple[Lineage, list[StateChange]],
 ) -> None:
     """Whatever changes, in whatever order."""
     known, moments = history
-    replay = Replay(known, COSTS, {each.ref for each in moments})
+    replay = LossReplay(known, COSTS, {each.ref for each in moments})
     was = {ref: dataset for ref, dataset in known.datasets.items() if ref not in {each.ref for each in moments}}
-    assert replay.cost == cost_of(at_risk(replace(known, datasets=was), COSTS))
+    assert replay.cost == cost_of(assess_risk(replace(known, datasets=was), COSTS))
     for each in moments:
         replay.apply(each)
         changed = replace(known.datasets[each.ref], phase=each.phase, cache=each.cache, under=each.under)
         was = {**was, each.ref: changed}
-        assert replay.cost == cost_of(at_risk(replace(known, datasets=was), COSTS))
+        assert replay.cost == cost_of(assess_risk(replace(known, datasets=was), COSTS))
 
 
 @given(histories(), st.integers(0, 20))
-def test_the_worst_moment_is_the_worst_of_all(history: tuple[Lineage, list[Moment]], since: int) -> None:
+def test_the_worst_moment_is_the_worst_of_all(history: tuple[Lineage, list[StateChange]], since: int) -> None:
     """Of those since then; none where nothing has changed since."""
     known, moments = history
-    found = worst_exposure(known, moments, COSTS, since=float(since))
-    replay = Replay(known, COSTS, {each.ref for each in moments})
+    found = find_worst_exposure(known, moments, COSTS, since=float(since))
+    replay = LossReplay(known, COSTS, {each.ref for each in moments})
     costs = {}
     for each in moments:
         replay.apply(each)
-        costs[each.at] = replay.cost
+        costs[each.timestamp] = replay.cost
     after = {at: cost for at, cost in costs.items() if at >= since}
     assert (found is None) == (not after)
     if found is not None:
-        assert after[found.at] == max(after.values()) == cost_of(found.risk)
+        assert after[found.timestamp] == max(after.values()) == cost_of(found.risk)
 
 
 def test_a_change_costs_what_it_touches_and_not_what_there_is() -> None:
@@ -77,7 +77,7 @@ def test_a_change_costs_what_it_touches_and_not_what_there_is() -> None:
     known = chain_of(10_000)
     looked = 0
 
-    class Counting(Replay):
+    class Counting(LossReplay):
         def _fate_of(self, ref: Ref) -> int:
             nonlocal looked
             looked += 1
@@ -86,6 +86,6 @@ def test_a_change_costs_what_it_touches_and_not_what_there_is() -> None:
     replay = Counting(known, COSTS)
     looked = 0
     for at, ref in enumerate(known.datasets):
-        replay.apply(moment(ref, float(at), Phase.COMMITTED, Cache.PRESENT, Under.PRESENT))
+        replay.apply(moment(ref, float(at), Phase.COMMITTED, CacheState.PRESENT, UnderStoreState.PRESENT))
     assert replay.cost == (0, 0, 0, 0)
     assert looked < 5 * len(known.datasets)

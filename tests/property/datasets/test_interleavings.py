@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 
 from springline.persistence.decisions.eviction import Victim
-from springline.persistence.engine.copier import Pace
-from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Strategy, Under
-from springline.persistence.model.transitions import START, TRANSITIONS, Event, State
+from springline.persistence.engine.copier import BandwidthLimiter
+from springline.persistence.model.dataset import CacheState, Dataset, Phase, Ref, Strategy, UnderStoreState
+from springline.persistence.model.transitions import INITIAL_STATE, TRANSITIONS, Event, GenerationState
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner, digest_of, read_lines
@@ -62,10 +62,10 @@ def open_in(folder: Path, *, by_operation: bool, catalog_url: str = "") -> Platf
         "home": folder / "home",
         "catalog_url": catalog_url,
         "cache_uri": f"file://{folder}/cache",
-        "small_bytes": 0 if by_operation else 1 << 30,
+        "min_operation_bytes": 0 if by_operation else 1 << 30,
         "policy": "paper",  # looks at no clock, so that a schedule can be played again
         "retry_seconds": 0,
-        "sync_patience": 0,
+        "sync_timeout": 0,
         "lease_seconds": 1e6,  # no lease runs out by itself
     }
     runner = LinesRunner()
@@ -82,19 +82,21 @@ class World:
         shutil.copytree(template / "home", self.folder / "home")
         self.platform = open_in(self.folder, by_operation=by_operation)
         # From now on nothing is measured, so that a schedule can be played again.
-        self.platform.catalog.measure = lambda *args, **how: None  # type: ignore[method-assign]
-        self.platform.persister.sender.pace = Pace()  # gives way to nobody: a killed writer is waited for for ever
-        self.platform.claims.under_way = lambda refs: False  # type: ignore[method-assign]  # likewise
+        self.platform.catalog.record_measurement = lambda *args, **how: None  # type: ignore[method-assign]
+        self.platform.persister.sender.limiter = (
+            BandwidthLimiter()
+        )  # gives way to nobody: a killed writer is waited for for ever
+        self.platform.claims.is_any_in_flight = lambda refs: False  # type: ignore[method-assign]  # likewise
         stage(self.platform, self.pause)
         self.catalog = self.platform.catalog
-        for kind in ("reading", "writing"):
+        for kind in ("read_transaction", "write_transaction"):
             setattr(self.catalog, kind, partial(self.transaction, getattr(self.catalog, kind)))
         self.actors: dict[str, Actor] = {}
         self.ended: list[Actor] = []
         self.contents: dict[Ref, str] = {}
         self.taken: set[str] = set()  # places in the cache whose bytes a fault took
         self.loads = 0
-        self.states: dict[Ref, State] = {}
+        self.states: dict[Ref, GenerationState] = {}
         self.copies: Counter[Ref] = Counter()
         self.seen = 0  # moments of the log
 
@@ -173,7 +175,7 @@ class World:
         upkeep: dict[str, Callable[[], object]] = {
             "retire": platform.maintenance.retire,
             "scan": lambda: platform.maintenance.scan(deep=True),
-            "recover": lambda: platform.restorer.bring_back([d.ref for d in platform.maintenance.lost()]),
+            "recover": lambda: platform.restorer.restore([d.ref for d in platform.maintenance.find_lost()]),
             "sweep": platform.maintenance.sweep,
         }
         self.begin("upkeep", upkeep[what], steps)
@@ -182,8 +184,8 @@ class World:
         """A fault takes cached bytes that can be had again; the others are the matter of other tests."""
         for dataset in self.catalog.find(path=path, phase=Phase.COMMITTED):
             lineage = self.catalog.lineage_around([dataset.ref])
-            held = dataset.ref in self.catalog.held_refs()
-            if dataset.in_cache and not held and (dataset.persisted or lineage.recomputable(dataset.ref)):
+            held = dataset.ref in self.catalog.refs_being_read()
+            if dataset.in_cache and not held and (dataset.persisted or lineage.is_recomputable(dataset.ref)):
                 self.taken.add(dataset.cache_location)
                 self.platform.cache.delete(dataset.cache_location)
 
@@ -215,9 +217,9 @@ class World:
         """States change by the table only, nothing is persisted twice or given up, what is named is there."""
         moments = self.catalog.history()
         for moment in moments[self.seen :]:
-            state = State(moment.phase, moment.cache, moment.under)
+            state = GenerationState(moment.phase, moment.cache, moment.under)
             if moment.event == "began":
-                assert state == START
+                assert state == INITIAL_STATE
             elif moment.event in set(Event):
                 before = self.states[moment.ref]
                 assert TRANSITIONS[Event(moment.event), before] == state, f"{before}, then {moment}"
@@ -229,18 +231,18 @@ class World:
             assert moment.event not in ("given up", Event.UNDER_LOST), moment
         self.seen = len(moments)
         for dataset in self.catalog.find():
-            assert self.states[dataset.ref] == State(dataset.phase, dataset.cache, dataset.under)
+            assert self.states[dataset.ref] == GenerationState(dataset.phase, dataset.cache, dataset.under)
             self.check_bytes_of(dataset)
 
     def check_bytes_of(self, dataset: Dataset) -> None:
         """What the catalog names is there and whole."""
         cache, under = self.platform.cache, self.platform.under
-        if dataset.under is Under.PRESENT:
+        if dataset.under is UnderStoreState.PRESENT:
             assert under.manifest(dataset.under_location).checksum == dataset.under_checksum
             assert digest_of(read_lines(under.uri(dataset.under_location))) == dataset.digest
-        if dataset.cache is Cache.LOST:
+        if dataset.cache is CacheState.LOST:
             assert dataset.cache_location in self.taken, f"{dataset.ref} is called lost, but no fault took it"
-        if dataset.cache is Cache.PRESENT and dataset.cache_location not in self.taken:
+        if dataset.cache is CacheState.PRESENT and dataset.cache_location not in self.taken:
             assert cache.manifest(dataset.cache_location).checksum == dataset.checksum
 
     def check_the_end(self) -> None:
@@ -250,7 +252,7 @@ class World:
                 self.go_on(self.actors[name], 1)
         last = self.platform
         expire_leases(last)
-        assert last.persister.drain().left == 0
+        assert last.persister.drain().remaining == 0
         last.maintenance.reader_seconds = -10  # as if a long time had passed
         last.maintenance.sweep()
         self.check()

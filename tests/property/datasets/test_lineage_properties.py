@@ -26,28 +26,28 @@ def recomputable_by_definition(known: Lineage, ref: Ref) -> bool:
 def test_recomputable_is_what_its_definition_says(known: Lineage) -> None:
     """Repeatable operation, and every source persisted or recomputable; and there is a reason exactly if not."""
     for ref in known.datasets:
-        assert known.recomputable(ref) is recomputable_by_definition(known, ref)
-        assert known.recomputable(ref) is not bool(known.why_not_recomputable(ref))
+        assert known.is_recomputable(ref) is recomputable_by_definition(known, ref)
+        assert known.is_recomputable(ref) is not bool(known.recompute_obstacles(ref))
 
 
 @given(lineages())
 def test_the_answer_does_not_depend_on_what_was_asked_before(known: Lineage) -> None:
     """What is remembered is what a fresh lineage would find."""
     for ref in known.datasets:
-        known.recomputable(ref)
+        known.is_recomputable(ref)
     for ref in reversed(known.datasets):
         fresh = Lineage(known.datasets, known.operations)
-        assert known.why_not_recomputable(ref) == fresh.why_not_recomputable(ref)
+        assert known.recompute_obstacles(ref) == fresh.recompute_obstacles(ref)
 
 
 @given(lineages())
 def test_what_is_not_persisted_around_a_dataset_is_listed_once_and_in_order(known: Lineage) -> None:
     """Sources always come first; nothing that is listed is persisted."""
     for ref in known.datasets:
-        for listed in (known.unpersisted_above(ref), known.unpersisted_below(ref)):
+        for listed in (known.unpersisted_ancestors(ref), known.unpersisted_descendants(ref)):
             place = {r: i for i, r in enumerate(listed)}
             assert len(place) == len(listed) and ref not in place
-            assert not any(known.kept(r) for r in listed)
+            assert not any(known.has_persisted_copy(r) for r in listed)
             assert all(place[s] < place[r] for r in listed for s in known.datasets[r].sources if s in place)
 
 
@@ -56,9 +56,9 @@ def test_running_a_chain_in_order_has_the_dataset_again(known: Lineage) -> None:
     """At every step all sources are at hand, with the whole cache taken as gone; nothing is run twice."""
     cache = frozenset(known.datasets)
     for ref, dataset in known.datasets.items():
-        chain, blocked = known.chains([ref], without=cache)
+        chain, blocked = known.recompute_order([ref], without=cache)
         if blocked:
-            assert not known.recomputable(ref)
+            assert not known.is_recomputable(ref)
             continue
         at_hand = {r for r, d in known.datasets.items() if d.available and d.persisted}
         for step in chain:
@@ -66,5 +66,5 @@ def test_running_a_chain_in_order_has_the_dataset_again(known: Lineage) -> None:
             assert set(known.datasets[step].sources) <= at_hand
             at_hand.add(step)
         assert ref in at_hand
-        assert chain == () or known.recomputable(ref)
+        assert chain == () or known.is_recomputable(ref)
         assert chain == () or not dataset.persisted

@@ -40,9 +40,9 @@ def open_in(folder: Path, *, capacity: int) -> Platform:
         "home": folder / "home",
         "cache_uri": f"file://{folder}/cache",
         "cache_capacity": capacity,
-        "small_bytes": 0,
+        "min_operation_bytes": 0,
         "retry_seconds": 0,
-        "sync_patience": 0,
+        "sync_timeout": 0,
     }
     return open_platform(Settings(**chosen), runner=runner)  # type: ignore[arg-type]
 
@@ -82,8 +82,8 @@ class History:
                 self.read(dataset)
         elif kind == "recover":
             self.platform.maintenance.scan()
-            lost = [dataset.ref for dataset in self.platform.maintenance.lost()]
-            assert self.platform.restorer.bring_back(lost).failed == {}
+            lost = [dataset.ref for dataset in self.platform.maintenance.find_lost()]
+            assert self.platform.restorer.restore(lost).failed == {}
         elif kind == "retire":
             self.platform.maintenance.retire()
         elif kind == "lose one":

@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springline.persistence.decisions.priority import (
-    GONE_SECONDS,
-    GONE_SECONDS_PER_BYTE,
+    IRRECOVERABLE_SECONDS,
+    IRRECOVERABLE_SECONDS_PER_BYTE,
     UNPROVEN_SHARE,
-    Paper,
-    ValueDensity,
+    PaperPolicy,
+    ValueDensityPolicy,
 )
-from springline.persistence.model.cost_model import Costs, Measurement
-from springline.persistence.model.dataset import Phase, Under
+from springline.persistence.model.cost_model import CostModel, Measurement
+from springline.persistence.model.dataset import Phase, UnderStoreState
 from springline.persistence.model.lineage import Lineage
 from tests.support.datasets.lineages import lineages
 
-COSTS = Costs([Measurement(10, 1.0)])
+COSTS = CostModel([Measurement(10, 1.0)])
 WEIGHTS = st.tuples(st.floats(-9, -0.1), st.floats(-9, -0.1), st.floats(0.1, 9), st.floats(0.01, 1))
 
 
@@ -27,21 +27,26 @@ def test_the_paper_never_puts_the_recomputable_before_its_equal_that_is_not(
     known: Lineage, weights: tuple[float, float, float, float]
 ) -> None:
     """With any weights of the right signs, other things being equal."""
-    policy = Paper(weights)
+    policy = PaperPolicy(weights)
     for ref, dataset in known.datasets.items():
         score = policy.score(ref, known, COSTS, 0.0).value
-        assert policy.score(ref, known.changed(replace(dataset, call=None)), COSTS, 0.0).value >= score
-        assert policy.score(ref, known.changed(replace(dataset, checkpoint=True)), COSTS, 0.0).value >= score
-        assert policy.score(ref, known.changed(replace(dataset, reads=dataset.reads + 1)), COSTS, 0.0).value > score
+        assert policy.score(ref, known.with_changes(replace(dataset, call=None)), COSTS, 0.0).value >= score
+        assert policy.score(ref, known.with_changes(replace(dataset, checkpoint=True)), COSTS, 0.0).value >= score
+        assert (
+            policy.score(ref, known.with_changes(replace(dataset, reads=dataset.reads + 1)), COSTS, 0.0).value > score
+        )
 
 
 def cost_of_a_loss(known: Lineage) -> tuple[float, float, float]:
     """What the loss of the whole cache now would cost, by brute force: running again, perhaps for good, for good."""
-    needed = [r for r, d in known.datasets.items() if d.phase is Phase.COMMITTED and not d.persisted and d.wanted]
-    order, blocked = known.chains(needed, without=frozenset(known.datasets))
-    doubted = [r for r in known.without_cache().unproven(needed) if r not in blocked]
+    needed = [
+        r for r, d in known.datasets.items() if d.phase is Phase.COMMITTED and not d.persisted and d.persist_requested
+    ]
+    order, blocked = known.recompute_order(needed, without=frozenset(known.datasets))
+    doubted = [r for r in known.without_cache().find_unproven(needed) if r not in blocked]
     gone, perhaps = (
-        sum(GONE_SECONDS + GONE_SECONDS_PER_BYTE * known.datasets[r].bytes for r in refs) for refs in (blocked, doubted)
+        sum(IRRECOVERABLE_SECONDS + IRRECOVERABLE_SECONDS_PER_BYTE * known.datasets[r].bytes for r in refs)
+        for refs in (blocked, doubted)
     )
     return sum(known.datasets[r].made_seconds or 0.0 for r in order), perhaps, gone
 
@@ -53,13 +58,15 @@ def test_value_density_saves_what_persisting_really_saves(known: Lineage) -> Non
     Of what is recomputable, seconds of running it again, and a share of a loss for good where that is not proven; of
     what is not, those that count for a loss for good.
     """
-    policy = ValueDensity(1e5)
+    policy = ValueDensityPolicy(1e5)
     running, perhaps, gone = cost_of_a_loss(known)
     for ref, dataset in known.datasets.items():
         if dataset.persisted or dataset.phase is not Phase.COMMITTED:
             continue
         saved = policy.score(ref, known, COSTS, 0.0).terms["seconds saved"]
-        running_after, perhaps_after, gone_after = cost_of_a_loss(known.changed(replace(dataset, under=Under.PRESENT)))
+        running_after, perhaps_after, gone_after = cost_of_a_loss(
+            known.with_changes(replace(dataset, under=UnderStoreState.PRESENT))
+        )
         again = running - running_after + UNPROVEN_SHARE * (perhaps - perhaps_after)
-        really = again if known.recomputable(ref) else gone - gone_after
+        really = again if known.is_recomputable(ref) else gone - gone_after
         assert saved == pytest.approx(really), f"persisting {ref}"

@@ -5,16 +5,16 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.decisions.recovery import Step, at_risk, plan_recovery
-from springline.persistence.model.cost_model import Costs
-from springline.persistence.model.dataset import Cache, Idempotence, Phase, Ref
+from springline.persistence.decisions.recovery import RecoveryStep, assess_risk, plan_recovery
+from springline.persistence.model.cost_model import CostModel
+from springline.persistence.model.dataset import CacheState, Idempotence, Phase, Ref
 from springline.persistence.model.lineage import Lineage
 from tests.support.datasets.lineages import lineages
 
-COSTS = Costs()
+COSTS = CostModel()
 
 
-def carry_out(known: Lineage, steps: tuple[Step, ...]) -> Lineage | None:
+def carry_out(known: Lineage, steps: tuple[RecoveryStep, ...]) -> Lineage | None:
     """The lineage after those steps; None if one of them finds a source missing."""
     for step in steps:
         dataset = known.datasets[step.ref]
@@ -22,7 +22,7 @@ def carry_out(known: Lineage, steps: tuple[Step, ...]) -> Lineage | None:
             return None
         if step.action == "fetch" and not dataset.persisted:
             return None
-        known = known.changed(replace(dataset, cache=Cache.PRESENT))
+        known = known.with_changes(replace(dataset, cache=CacheState.PRESENT))
     return known
 
 
@@ -30,10 +30,13 @@ def proven_by_definition(known: Lineage, ref: Ref) -> bool:
     """Whether it, and all that has to be made before it, is made by operations that were seen to repeat."""
     operation = known.operation_of(ref)
     return (
-        known.recomputable(ref)
+        known.is_recomputable(ref)
         and operation is not None
         and operation.idempotence is Idempotence.PROVEN
-        and all(known.kept(source) or proven_by_definition(known, source) for source in known.datasets[ref].sources)
+        and all(
+            known.has_persisted_copy(source) or proven_by_definition(known, source)
+            for source in known.datasets[ref].sources
+        )
     )
 
 
@@ -70,10 +73,10 @@ def test_after_a_loss_of_the_whole_cache_exactly_what_is_not_recomputable_is_irr
 ) -> None:
     """Unless it is persisted; and every one comes with its reasons."""
     known, targets = loss
-    empty = known.changed(*(replace(d, cache=Cache.LOST) for d in known.datasets.values()))
+    empty = known.with_changes(*(replace(d, cache=CacheState.LOST) for d in known.datasets.values()))
     found = plan_recovery(empty, targets, COSTS)
     assert found.irrecoverable.keys() == {
-        t for t in targets if not empty.datasets[t].available and not empty.recomputable(t)
+        t for t in targets if not empty.datasets[t].available and not empty.is_recomputable(t)
     }
     assert all(found.irrecoverable.values())
 
@@ -81,9 +84,9 @@ def test_after_a_loss_of_the_whole_cache_exactly_what_is_not_recomputable_is_irr
 @given(lineages())
 def test_at_risk_splits_what_only_the_cache_has_by_recomputable(known: Lineage) -> None:
     """Nothing is counted twice, nothing left out; what only declared operations bring back is counted apart."""
-    risk = at_risk(known, COSTS)
+    risk = assess_risk(known, COSTS)
     exposed = {r for r, d in known.datasets.items() if d.phase is Phase.COMMITTED and d.in_cache and not d.persisted}
     assert len(risk.recomputable) + len(risk.unproven) + len(risk.irrecoverable) == len(exposed)
-    assert set(risk.recomputable) | set(risk.unproven) == {r for r in exposed if known.recomputable(r)}
+    assert set(risk.recomputable) | set(risk.unproven) == {r for r in exposed if known.is_recomputable(r)}
     assert set(risk.recomputable) == {r for r in exposed if proven_by_definition(known, r)}
     assert risk.bytes == risk.recomputable_bytes + risk.unproven_bytes + risk.irrecoverable_bytes

@@ -13,8 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.backpressure.simulator import Faults, Station, Wire, World
-from springline.spark_jobs.streaming.backpressure.admission import MINIMUM, Admission, Admitted, Seen, make_admission
-from springline.spark_jobs.streaming.backpressure.queue import Measured
+from springline.spark_jobs.streaming.backpressure.admission import (
+    MINIMUM_RATE,
+    Admission,
+    AdmissionDecision,
+    StageObservation,
+    make_admission,
+)
+from springline.spark_jobs.streaming.backpressure.queue import StageMeasurement
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, LONGEST_LEASE, Signal
 
 ORIGINAL = 40e6
@@ -29,10 +35,10 @@ QUEUES = (0.0, 1e5, 1e6, 6e6, 5e7, 1e9)
 RATES = (1e3, 1e5, 5e6, 25e6, 100e6)
 
 
-def stands(at: float, queue: float, rate: float | None, inflow: float, amplification: float) -> Measured:
+def stands(at: float, queue: float, rate: float | None, inflow: float, amplification: float) -> StageMeasurement:
     """A stage whose queue stands."""
     flows, many = {"a": inflow}, {"c": amplification, "d": amplification}
-    return Measured(at, queue, queue, queue, queue, rate, flows, min(inflow, rate or inflow), many)
+    return StageMeasurement(at, queue, queue, queue, queue, rate, flows, min(inflow, rate or inflow), many)
 
 
 class Stages:
@@ -46,7 +52,7 @@ class Stages:
         self.wire = Wire(lambda: self.now, seed, faults)
         self.admissions: dict[str, Admission | None] = {name: make_admission(mode, name) for name in self.upstreams}
         self._states: dict[str, Any] = {}
-        self.admitted: dict[str, Admitted] = {name: Admitted(None) for name in self.upstreams}
+        self.admitted: dict[str, AdmissionDecision] = {name: AdmissionDecision(None) for name in self.upstreams}
 
     def kill(self, name: str) -> None:
         """What it has in memory is gone."""
@@ -63,8 +69,8 @@ class Stages:
             if admission is not None:
                 signals = self.wire.receive(name)
                 told = stands(self.now, *load[name])
-                seen = Seen(told, ORIGINAL, self.upstreams[name], signals)
-                self.admitted[name] = admission.look(seen)
+                seen = StageObservation(told, ORIGINAL, self.upstreams[name], signals)
+                self.admitted[name] = admission.decide(seen)
                 self._states[name] = json.loads(json.dumps(admission.as_json()))
                 self.wire.send(self.admitted[name].signals)
 
@@ -93,7 +99,7 @@ def test_a_rate_is_never_below_its_minimum_nor_above_the_original(mode: str, see
         for _ in range(chance.randrange(1, 12)):
             stages.look(load)
             for admitted in stages.admitted.values():
-                assert admitted.rate is None or MINIMUM <= admitted.rate < ORIGINAL
+                assert admitted.rate is None or MINIMUM_RATE <= admitted.rate < ORIGINAL
         name = chance.choice(list(Stages.upstreams))
         stages.kill(name) if stages.admissions[name] else stages.start(name, state=chance.random() < 0.5)
 
@@ -135,8 +141,8 @@ def test_the_lowest_wins_and_a_release_frees_only_its_own(mode: str, seed: int) 
         asked[downstream] = signal
         came = [signal, *chance.sample(old, chance.randrange(len(old) + 1))]
         chance.shuffle(came)
-        admitted = stage.look(Seen(stands(at, 0.0, ORIGINAL, 0.0, 1.0), ORIGINAL, (), came))
-        throttling = {name for name, each in asked.items() if not each.frees}
+        admitted = stage.decide(StageObservation(stands(at, 0.0, ORIGINAL, 0.0, 1.0), ORIGINAL, (), came))
+        throttling = {name for name, each in asked.items() if not each.is_release}
         assert {each.downstream for each in admitted.throttled_by} == throttling
         assert (admitted.rate is None) == (not throttling)
         if mode == "predictive" and throttling:

@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.backpressure.accounting import Counting
-from springline.spark_jobs.streaming.backpressure.rate_limit import Pacing, Rate, grant
-from springline.spark_jobs.streaming.tracking.config import Tracked
+from springline.spark_jobs.streaming.backpressure.accounting import StageAccounting
+from springline.spark_jobs.streaming.backpressure.rate_limit import RateLimit, RateLimiter, write_grant
+from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.streams.tracked_world import TrackedWorld
 
@@ -33,13 +33,13 @@ class ThrottledWorld(TrackedWorld):
     def start(self) -> None:
         super().start()
         for stage in self.stages:
-            self.planners[stage.name]._admitting = Pacing(stage)
+            self.planners[stage.name]._admission_limit = RateLimiter(stage)
 
     def grant(self, rates: dict[str, float], seconds: float) -> None:
         """Rates for so many seconds from now on; messages have about 50 bytes."""
         for stage in self.stages:
             rate = rates.get(stage.name)
-            grant(stage, None if rate is None else Rate(rate, 50.0), self.clock + seconds)
+            write_grant(stage, None if rate is None else RateLimit(rate, 50.0), self.clock + seconds)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -49,7 +49,7 @@ def test_nothing_is_lost_or_doubled_under_any_rates(
 ) -> None:
     """And at the end everything that was sent has been taken, to the byte."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        job = WordCountJob("w", "lines", Tracked("w", 2, 4, timeout=30.0), admitted=3)
+        job = WordCountJob("w", "lines", TrackingConfig("w", 2, 4, timeout=30.0), max_messages_per_round=3)
         world = ThrottledWorld(job, Path(folder))
         world.feed(*TEXTS)
         for rates, seconds, dies_in in grants:
@@ -58,7 +58,7 @@ def test_nothing_is_lost_or_doubled_under_any_rates(
         world.finish()
         assert world.counts() == Counter(" ".join(TEXTS).split())
         assert not world.dead()
-        counting = Counting(world.stages, 2)
+        counting = StageAccounting(world.stages, 2)
         counted = counting.count(world.clock)
         queues = {name: counted[name].queue for name, upstreams in counting.upstreams.items() if upstreams}
         assert queues["count"] == 0 and counted["count"].applied > 0

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError
-from springline.spark_jobs.streaming.join.wire import Side
+from springline.spark_jobs.streaming.join.wire import JoinSide
 from springline.spark_jobs.streaming.sources.schema import Field
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.windows.adhoc import AdHoc, answer
-from springline.spark_jobs.streaming.windows.query import read
+from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner, answer_from_states
+from springline.spark_jobs.streaming.windows.query import read_query
 from tests.support.decoding.drawn_sql import FLOATS, INTS, TEXTS, Drawn, Leaves, expressions, leaves
 from tests.support.decoding.windows_job import Job, ipc, registry, stream
 from tests.support.decoding.word_soup import soups
@@ -32,7 +32,7 @@ RIGHT = Relation("r", {"j": "int", "m": "int", "y": "float", "t": "text"})
 COLUMNS = leaves(n="int", m="int", x="float", y="float", s="text", t="text")
 TYPES = {"n": pa.int64(), "m": pa.int64(), "x": pa.float64(), "y": pa.float64(), "s": pa.string(), "t": pa.string()}
 FIELDS = (Field("time", "int"), *(Field(name, kind) for kind in COLUMNS for name in (e.ours for e in COLUMNS[kind])))
-STREAM = stream(fields=FIELDS, form="arrow", retain=3600.0)
+STREAM = stream(fields=FIELDS, format="arrow", adhoc_retention=3600.0)
 OF = {"int": st.sampled_from(INTS), "float": st.sampled_from(FLOATS), "text": st.sampled_from(TEXTS)}
 NO_TYPE = "has no type"  # of an expression in which nothing but NULL stands
 FEW = st.sampled_from([0, 1, 2, None])
@@ -85,7 +85,7 @@ def in_order(rows: Sequence[Sequence[Any]]) -> list[str]:
 def test_an_expression_is_what_duckdb_says_in_windows_and_in_joins(drawn: Drawn, rows: list[tuple[Any, ...]]) -> None:
     """To the last bit, for each row; NaN is nowhere."""
     try:
-        (key,) = read("q", f"SELECT {drawn.ours} AS k FROM S GROUP BY 1 WINDOWING 60 s", {"S": STREAM}).keys
+        (key,) = read_query("q", f"SELECT {drawn.ours} AS k FROM S GROUP BY 1 WINDOWING 60 s", {"S": STREAM}).keys
     except InvalidQueryError as refused:
         assert "a constant is no key" in str(refused)
         return
@@ -126,7 +126,7 @@ def test_whatever_words_stand_there_is_refused_in_words_or_can_be_worked_out(sou
         return
     world = World(condition)
     left, right = {"i": 1, "n": 1, "x": 0.5, "s": "a"}, {"j": 1, "m": 2, "y": 2.5, "t": "😀"}
-    world.route([{Side.LEFT: [left], Side.RIGHT: [right]}])
+    world.route([{JoinSide.LEFT: [left], JoinSide.RIGHT: [right]}])
     world.finish()
 
 
@@ -186,7 +186,7 @@ def test_a_query_is_answered_as_duckdb_answers_it(data: st.DataObject, rows: lis
             for part in (rows[::2], rows[1::2])]  # fmt: skip
     job.round(*([ipc(part)] for part in both))
     states = [state for (stage, _), state in sorted(job.states.items()) if stage == "reduce"]
-    ad_hoc = answer(AdHoc(of).plan(select), states).rows.to_pylist()
+    ad_hoc = answer_from_states(AdHocPlanner(of).plan(select), states).rows.to_pylist()
     job.finish()
     numbered = "".join(f", {key.theirs} AS k{index}" for index, key in enumerate(keys))
     names = [f"k{index}" for index in range(len(keys))] + [f"a{index}" for index in range(len(totals))]
@@ -224,7 +224,7 @@ def test_a_join_finds_the_pairs_that_duckdb_finds(
         return
     world = World(condition)
     sides = [[dict(zip(of.fields, row, strict=True)) for row in rows] for of, rows in ((LEFT, left), (RIGHT, right))]
-    world.route([{Side.LEFT: sides[0], Side.RIGHT: sides[1]}])
+    world.route([{JoinSide.LEFT: sides[0], JoinSide.RIGHT: sides[1]}])
     world.finish()
     theirs = " AND ".join([key, *(each.theirs for each in more)])
     tables = {"l": table_of(left, list(LEFT.fields)), "r": table_of(right, list(RIGHT.fields))}

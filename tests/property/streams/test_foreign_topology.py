@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.tracker.client import Tracker
 from springline.spark_jobs.streaming.tracker.job import TrackerJob
-from springline.spark_jobs.streaming.tracking.config import Tracked
+from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.tracking.errors import InvalidRingError
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 from tests.support.streams.tracked_world import TrackedWorld
@@ -140,7 +140,7 @@ def roots(seed: int, count: int) -> list[int]:
 
 def run(folder: Path, seed: int, chance: float, events: list[tuple[str, int]]) -> Topology:
     """Until every root is finished: what failed is sent again."""
-    world = TrackedWorld(TrackerJob("t", Tracked("t", timeout=8.0, foreign=True)), folder)
+    world = TrackedWorld(TrackerJob("t", TrackingConfig("t", timeout=8.0, foreign=True)), folder)
     world.step_seconds = 0.2
     topology = Topology(world, chance, seed)
     left = set(roots(seed, 40))
@@ -188,5 +188,5 @@ def test_marks_are_not_made_of_ids_that_say_nothing_of_offsets() -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         topology = run(Path(folder), 3, 0.1, [("add", 60), ("remove", 60)])
         assert "failed" in topology.outcomes.values()
-        assert all(not gauges["lows"] for gauges in topology.world._gauges)
-        assert topology.world.told("gone") == list(topology.outcomes.values()).count("failed")
+        assert all(not gauges["low_watermarks"] for gauges in topology.world._gauges)
+        assert topology.world.told("failed") == list(topology.outcomes.values()).count("failed")

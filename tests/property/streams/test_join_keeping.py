@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.join.router import TABLE
-from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.unit import migration, unit
 from springline.spark_jobs.streaming.runtime.history import read_history
-from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from tests.support.joins.join_units import SMALL
 from tests.support.joins.join_world import JoinWorld, Row, join_of
 
@@ -35,10 +35,10 @@ def small_parts() -> Iterator[None]:
         yield
 
 
-def rounds_of(world: JoinWorld) -> dict[int, Plan]:
+def rounds_of(world: JoinWorld) -> dict[int, RoundPlan]:
     """By the id of each row, the round in which a router read it."""
     stage = world.stages[0]
-    found: dict[int, Plan] = {}
+    found: dict[int, RoundPlan] = {}
     for plan in read_history(stage, world.log).plans.values():
         for router, (start, to) in plan.ranges.items():
             for message in world.log.fetch(stage.topic, router, start, to):
@@ -64,10 +64,16 @@ def test_pairs_within_what_is_kept_come_out_once_and_no_others(
     """The clock jumps while tuples move, processes die, and states are lost."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        control = Control(
-            2, strategy, 0.0, piece=chance.choice([3, 20]), flight=chance.choice([5, 1000]), least=1, expiring=True
+        control = RebalanceConfig(
+            2,
+            strategy,
+            0.0,
+            migration_tuples=chance.choice([3, 20]),
+            in_flight_tuples=chance.choice([5, 1000]),
+            min_tuples=1,
+            expires=True,
         )
-        job = replace(join_of("l.k = r.k", control), keep=keep)
+        job = replace(join_of("l.k = r.k", control), ttl=keep)
         world = JoinWorld(job, Path(folder), chance, chance.choice([1, 2]), most)
         left, right = ([(first + at, chance.choice(KEYS), 0) for at in range(60)] for first in (0, 1000))
         world.feed("left", left, chance.choice([1, 2, 4]))
@@ -109,9 +115,10 @@ def test_of_so_many_rows_that_are_kept_pairs_come_out_once(
     """What is let go is let go at the same round by all units; no row before so many have come after it."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        control = Control(
-            2, "heavy-split", 0.0, piece=chance.choice([3, 20]), flight=chance.choice([5, 1000]), least=1,
-            expiring=True, keep_rows=keep_rows,
+        control = RebalanceConfig(
+            2, "heavy-split", 0.0, migration_tuples=chance.choice([3, 20]), in_flight_tuples=chance.choice([5, 1000]),
+            min_tuples=1,
+            expires=True, max_rows=keep_rows,
         )  # fmt: skip
         world = JoinWorld(join_of("l.k = r.k", control), Path(folder), chance, chance.choice([1, 2]), most)
         left, right = ([(first + at, chance.choice(KEYS), 0) for at in range(60)] for first in (0, 1000))
@@ -137,6 +144,8 @@ def since_of(world: JoinWorld) -> dict[int, int]:
     """By the number of each round, the first one whose rows answer in it."""
     history = read_history(world.stages[0], world.log)
     return {
-        plan.number: history.contents[plan.versions[TABLE]]["orders"]["since"] if plan.versions else 0
+        plan.number: history.broadcast_values[plan.versions[TABLE]]["commands"]["retained_since"]
+        if plan.versions
+        else 0
         for plan in history.plans.values()
     }

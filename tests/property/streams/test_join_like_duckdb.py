@@ -18,9 +18,9 @@ from benchmarks.join.job import message_of
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.rebalance import course_of
-from springline.spark_jobs.streaming.join.router import Source
-from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.rebalance import read_controller_state
+from springline.spark_jobs.streaming.join.router import RelationSource
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from tests.support.joins.join_world import JoinWorld
 
 _ROWS = 100  # in a message
@@ -57,16 +57,19 @@ def numbered(name: str, z: float) -> pa.Table:
     return table.append_column("id", pa.array(np.arange(table.num_rows)))
 
 
-def fed(case: Case, z: float, control: Control, folder: Path, chance: random.Random) -> tuple[JoinWorld, Counter]:
+def fed(
+    case: Case, z: float, control: RebalanceConfig, folder: Path, chance: random.Random
+) -> tuple[JoinWorld, Counter]:
     """A join whose streams are on their way, and the pairs of ids that DuckDB finds."""
     tables = {name: numbered(name, z) for name in (case.left, case.right) if name}
     left, right = tables[case.left], tables[case.right or case.left]
     sides = Relation("l", fields_of(left)), Relation("r", fields_of(right))
     condition = Condition.of(*sides, case.on, ["l.id AS l", "r.id AS r"])
     sources = [
-        Source(name, side, "arrow") for name, side in zip((case.left, case.right or case.left), sides, strict=True)
+        RelationSource(name, side, "arrow")
+        for name, side in zip((case.left, case.right or case.left), sides, strict=True)
     ]
-    world = JoinWorld(JoinJob("j", *sources, condition, control, 8, admitted=1), folder, chance)
+    world = JoinWorld(JoinJob("j", *sources, condition, control, 8, max_messages_per_round=1), folder, chance)
     parts = [(name, table.slice(at, _ROWS)) for name, table in tables.items() for at in range(0, len(table), _ROWS)]
     for name, part in sorted(parts, key=lambda _: chance.random()):
         world.put(name, message_of(part), part.num_rows)
@@ -93,7 +96,7 @@ def test_it_finds_what_duckdb_finds_while_units_die_and_become_more_and_fewer(na
     """Four units, eight, three: routers and units die as they store, probe, copy and switch, and states are lost."""
     chance = random.Random(f"{name} {z}")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        control = Control(4, piece=200, flight=2_000, least=5)
+        control = RebalanceConfig(4, migration_tuples=200, in_flight_tuples=2_000, min_tuples=5)
         world, wanted = fed(CASES[name], z, control, Path(folder), chance)
         world.run(1)
         for units, loses in ((8, ""), (8, "join"), (3, "route"), (3, "")):
@@ -103,4 +106,4 @@ def test_it_finds_what_duckdb_finds_while_units_die_and_become_more_and_fewer(na
         world.finish()
         world.settle()
         assert world.pairs() == wanted and wanted.total() > 50
-        assert world.switched() and course_of(world.folder).table.units == (0, 1, 2)
+        assert world.switched() and read_controller_state(world.folder).table.units == (0, 1, 2)

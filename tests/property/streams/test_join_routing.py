@@ -17,18 +17,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.router import TABLE, Router, Source
-from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
+from springline.spark_jobs.streaming.join.router import TABLE, RelationSource, Router
+from springline.spark_jobs.streaming.join.routing.controller import (
+    ControllerState,
+    JoinObservation,
+    RebalanceConfig,
+    decide,
+    initial_state,
+)
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.routing.table import block_for
-from springline.spark_jobs.streaming.join.wire import Act, Orders, Piece, Reach, Sent, Side, first_seq
+from springline.spark_jobs.streaming.join.wire import (
+    Action,
+    EpochCommands,
+    JoinSide,
+    KeyBand,
+    RoutedBatch,
+    StateMigration,
+    first_seq,
+)
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
 from tests.support.joins.join_pieces import chosen
 
 ROOM = 8
-EQUAL, BAND, LESS = Reach(0, 0), Reach(-2, 1), Reach(1, None)
+EQUAL, BAND, LESS = KeyBand(0, 0), KeyBand(-2, 1), KeyBand(1, None)
 FIELDS = {"key": "int", "name": "int"}
 
 
@@ -36,18 +50,18 @@ FIELDS = {"key": "int", "name": "int"}
 class Plain:
     """A condition whose key is a column."""
 
-    reach: Reach
+    key_band: KeyBand
 
-    def fields(self, side: Side) -> list[str]:
+    def fields(self, side: JoinSide) -> list[str]:
         return list(FIELDS)
 
-    def filter(self, side: Side, rows: pa.RecordBatch) -> Any:
+    def filter(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
         return np.ones(rows.num_rows, np.bool_)
 
-    def keys(self, side: Side, rows: pa.RecordBatch) -> Any:
+    def keys(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
         return rows.column("key").to_numpy(), np.ones(rows.num_rows, np.bool_)
 
-    def tuples(self, side: Side, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def tuples(self, side: JoinSide, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
         return pa.record_batch({"key": keys, "seq": seqs, "name": rows.column("name")})
 
 
@@ -58,38 +72,38 @@ Tuple = tuple[int, int, int]  # key, seq, name
 class Unit:
     """A unit that does as it is told; pairs that it found, and copies that it made."""
 
-    stored: dict[Side, dict[int, Tuple]] = field(default_factory=lambda: {Side.LEFT: {}, Side.RIGHT: {}})
-    arrived: Counter[Side] = field(default_factory=Counter)
+    stored: dict[JoinSide, dict[int, Tuple]] = field(default_factory=lambda: {JoinSide.LEFT: {}, JoinSide.RIGHT: {}})
+    arrived: Counter[JoinSide] = field(default_factory=Counter)
     copies: dict[int, list[Tuple]] = field(default_factory=dict)
     pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
 
-    def copy(self, piece: Piece) -> None:
+    def copy(self, piece: StateMigration) -> None:
         """What a piece means of what is stored."""
         every = list(self.stored[piece.side].values())
         keys, seqs = (np.array([one[at] for one in every], np.int64) for at in (0, 1))
         self.copies[piece.id] = [one for one, good in zip(every, chosen(piece, keys, seqs), strict=True) if good]
 
-    def work(self, sent: list[Sent], reach: Reach) -> None:
+    def work(self, sent: list[RoutedBatch], reach: KeyBand) -> None:
         """A round: stores, then probes."""
-        for act in (Act.STORE, Act.PROBE):
+        for act in (Action.STORE, Action.PROBE):
             for one in sent:
-                if one.act in (act, Act.BOTH) and one.tuples.num_rows:
+                if one.action in (act, Action.BOTH) and one.tuples.num_rows:
                     for key, seq, name in zip(*(one.tuples.column(at).to_pylist() for at in range(3)), strict=True):
-                        if act is Act.STORE:
+                        if act is Action.STORE:
                             assert seq not in self.stored[one.side]
                             self.stored[one.side][seq] = (key, seq, name)
                             self.arrived[one.side] += 1
                         else:
-                            self.probe(one.side, key, seq, name, reach.seen_from(one.side))
+                            self.probe(one.side, key, seq, name, reach.from_side(one.side))
 
-    def probe(self, side: Side, key: int, seq: int, name: int, reach: Reach) -> None:
+    def probe(self, side: JoinSide, key: int, seq: int, name: int, reach: KeyBand) -> None:
         """Earlier partners."""
         for other, earlier, partner in self.stored[side.other].values():
             if earlier < seq and fits(reach, other - key):
-                self.pairs[(name, partner) if side is Side.LEFT else (partner, name)] += 1
+                self.pairs[(name, partner) if side is JoinSide.LEFT else (partner, name)] += 1
 
 
-def fits(reach: Reach, difference: int) -> bool:
+def fits(reach: KeyBand, difference: int) -> bool:
     """Whether a right key so much above a left one is a partner's."""
     return (reach.low is None or difference >= reach.low) and (reach.high is None or difference <= reach.high)
 
@@ -98,29 +112,29 @@ def fits(reach: Reach, difference: int) -> bool:
 class World:
     """Two router units, all units there is room for, the controller, and what it was told last."""
 
-    control: Control
-    reach: Reach
+    control: RebalanceConfig
+    reach: KeyBand
     itself: bool
-    course: Course = field(init=False)
+    course: ControllerState = field(init=False)
     units: list[Unit] = field(default_factory=lambda: [Unit() for _ in range(ROOM)])
     round: int = 0
-    rows: list[tuple[Side, int, int]] = field(default_factory=list)
+    rows: list[tuple[JoinSide, int, int]] = field(default_factory=list)
     gauges: dict[int, Any] = field(default_factory=dict)
     messages: int = 0
 
     def __post_init__(self) -> None:
-        self.course = begun(self.control, ROOM, block_for(self.reach))
-        left = Source("one", Relation("l", FIELDS))
-        right = Source("one" if self.itself else "two", Relation("r", FIELDS))
+        self.course = initial_state(self.control, ROOM, block_for(self.reach))
+        left = RelationSource("one", Relation("l", FIELDS))
+        right = RelationSource("one" if self.itself else "two", Relation("r", FIELDS))
         self.routers = [Router(left, right, ROOM, Plain(self.reach)) for _ in range(2)]
         self.states = [State(), State()]
 
     def step(self, given: list[list[int]]) -> None:
         """One round of all routers, then of all units."""
         told = json.loads(json.dumps(self.course.table.as_json()))
-        sent: list[list[Sent]] = [[] for _ in range(ROOM)]
+        sent: list[list[RoutedBatch]] = [[] for _ in range(ROOM)]
         for router, keys in enumerate(given):
-            sides = [Side.LEFT, Side.RIGHT] if self.itself else [Side(router)]
+            sides = [JoinSide.LEFT, JoinSide.RIGHT] if self.itself else [JoinSide(router)]
             lines = []
             for key in keys:
                 name = len(self.rows)
@@ -130,58 +144,60 @@ class World:
             output = self.routers[router](
                 self.states[router], Input("r", router, Round(1, self.round, 0.0, {TABLE: told}), [message])
             )
-            assert not output.dead
+            assert not output.dead_letters
             self.states[router] = output.state
             self.gauges[router] = json.loads(json.dumps(output.gauges))
             for unit, batches in output.buffers.items():
                 sent[unit] += [self.sent(batch) for batch in batches]
-        orders = [{json.dumps(plain(one.orders)) for one in own if one.orders} for own in sent]
+        orders = [{json.dumps(to_json_value(one.commands)) for one in own if one.commands} for own in sent]
         assert all(own == orders[0] and len(own) <= 1 for own in orders)
         if orders[0]:
-            self.obey(from_plain(Orders, json.loads(orders[0].pop()), "here"))
+            self.obey(from_json_value(EpochCommands, json.loads(orders[0].pop()), "here"))
         for unit, own in zip(self.units, sent, strict=True):
             unit.work(own, self.reach)
         self.round += 1
 
-    def sent(self, batch: pa.RecordBatch) -> Sent:
+    def sent(self, batch: pa.RecordBatch) -> RoutedBatch:
         """Over the wire."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
-        found = Sent.read(sink.getvalue())
+        found = RoutedBatch.read(sink.getvalue())
         assert found.round == self.round
         return found
 
-    def obey(self, orders: Orders) -> None:
+    def obey(self, orders: EpochCommands) -> None:
         """At a cut: givers copy before receivers take in."""
         for piece in orders.copies:
             self.units[piece.giver].copy(piece)
-        for switch in orders.switches:
-            giver, receiver = self.units[switch.piece.giver], self.units[switch.piece.receiver]
-            for one in giver.copies.pop(switch.piece.id):
-                receiver.stored[switch.piece.side][one[1]] = giver.stored[switch.piece.side].pop(one[1])
+        for switch in orders.cutovers:
+            giver, receiver = self.units[switch.migration.giver], self.units[switch.migration.receiver]
+            for one in giver.copies.pop(switch.migration.id):
+                receiver.stored[switch.migration.side][one[1]] = giver.stored[switch.migration.side].pop(one[1])
 
     def decide(self, ready: random.Random) -> None:
         """What the controller makes of what it was told; not all copies are through yet."""
         units = {
             number: {
-                "stored": {"left": len(unit.stored[Side.LEFT]), "right": len(unit.stored[Side.RIGHT])},
-                "arrived": {"left": unit.arrived[Side.LEFT], "right": unit.arrived[Side.RIGHT]},
+                "stored": {"left": len(unit.stored[JoinSide.LEFT]), "right": len(unit.stored[JoinSide.RIGHT])},
+                "arrived": {"left": unit.arrived[JoinSide.LEFT], "right": unit.arrived[JoinSide.RIGHT]},
             }
             for number, unit in enumerate(self.units)
         }
         copied = {
             id_: (0, 1, len(copy)) for unit in self.units for id_, copy in unit.copies.items() if ready.random() < 0.7
         }
-        decision = decide(self.course, Seen.of_gauges(self.gauges, units, copied), self.control, len(self.routers))
+        decision = decide(
+            self.course, JoinObservation.of_gauges(self.gauges, units, copied), self.control, len(self.routers)
+        )
         assert decision.reasons
-        self.course = Course.decode(decision.course.encode(), "here")
-        assert self.course == decision.course
+        self.course = ControllerState.decode(decision.state.encode(), "here")
+        assert self.course == decision.state
 
     def check(self) -> None:
         """Against all pairs there are."""
         found = sum((unit.pairs for unit in self.units), Counter())
-        left, right = ([(key, name) for side, key, name in self.rows if side is own] for own in Side)
+        left, right = ([(key, name) for side, key, name in self.rows if side is own] for own in JoinSide)
         assert found == Counter((one, two) for a, one in left for b, two in right if fits(self.reach, b - a))
 
 
@@ -197,15 +213,25 @@ class World:
 def test_each_pair_is_found_once(strategy, reach, itself, seed, theta, changes):
     """Whatever moves meanwhile, and however late the controller hears of it."""
     chance = random.Random(seed)
-    control = Control(
-        4, strategy, theta, piece=chance.choice([3, 10, 1000]), flight=chance.choice([5, 50, 5000]), least=1
+    control = RebalanceConfig(
+        4,
+        strategy,
+        theta,
+        migration_tuples=chance.choice([3, 10, 1000]),
+        in_flight_tuples=chance.choice([5, 50, 5000]),
+        min_tuples=1,
     )
     world = World(control, reach, itself)
     wanted = dict(changes)
     for number in range(18):
         if number in wanted:
-            world.control = Control(
-                wanted[number], strategy, theta, piece=control.piece, flight=control.flight, least=1
+            world.control = RebalanceConfig(
+                wanted[number],
+                strategy,
+                theta,
+                migration_tuples=control.migration_tuples,
+                in_flight_tuples=control.in_flight_tuples,
+                min_tuples=1,
             )
         heavy = chance.choice([0, 1, 7])
         world.step(
@@ -219,21 +245,21 @@ def test_each_pair_is_found_once(strategy, reach, itself, seed, theta, changes):
 @pytest.mark.parametrize("strategy", STRATEGIES.names)
 def test_a_smaller_number_of_units_leaves_the_others_empty(strategy):
     """Once all has moved: 4, then 8, then 3 units; what is no longer used holds nothing and is not probed."""
-    world, chance = World(Control(4, strategy, 0.1, least=1), EQUAL, False), random.Random(5)
+    world, chance = World(RebalanceConfig(4, strategy, 0.1, min_tuples=1), EQUAL, False), random.Random(5)
     for units in (4, 8, 3):
-        world.control = Control(units, strategy, 0.1, piece=20, least=1)
+        world.control = RebalanceConfig(units, strategy, 0.1, migration_tuples=20, min_tuples=1)
         for _ in range(60):
             world.step([[chance.choice([1, chance.randrange(40)]) for _ in range(3)] for _ in world.routers])
             world.decide(random.Random(1))
         for _ in range(400):
-            if not (world.course.copying or world.course.waiting):
+            if not (world.course.copying or world.course.pending):
                 break
             world.step([[], []])
             world.decide(random.Random(1))
-        assert {u for side in Side for place in world.course.table.places(side) for u in place.holds} <= set(
+        assert {u for side in JoinSide for place in world.course.table.places(side) for u in place.holds} <= set(
             range(units)
         )
-        assert not any(unit.stored[side] for unit in world.units[units:] for side in Side)
+        assert not any(unit.stored[side] for unit in world.units[units:] for side in JoinSide)
     world.check()
 
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.join.rebalance import course_of
-from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.rebalance import read_controller_state
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.unit import migration, unit
 from tests.support.joins.join_units import SMALL
@@ -72,7 +72,14 @@ def rows_of(chance: random.Random, many: int, first: int) -> list[Row]:
 
 def world_of(folder: str, on: str, strategy: str, chance: random.Random, *, itself: bool, most: int) -> Any:
     """A world that is fed, and the pairs that are to come of it."""
-    control = Control(2, strategy, 0.0, piece=chance.choice([3, 20]), flight=chance.choice([5, 1000]), least=1)
+    control = RebalanceConfig(
+        2,
+        strategy,
+        0.0,
+        migration_tuples=chance.choice([3, 20]),
+        in_flight_tuples=chance.choice([5, 1000]),
+        min_tuples=1,
+    )
     world = JoinWorld(join_of(on, control, itself=itself), Path(folder), chance, chance.choice([1, 2]), most)
     left = rows_of(chance, 60, 0)
     right = left if itself else rows_of(chance, 60, 1000)
@@ -121,7 +128,7 @@ def test_tuples_do_move_while_rows_come_and_units_die(strategy: str, on: str) ->
         world.want_units(2)
         world.settle()
         assert world.switched() and world.counts("join")["taken in"] > 0
-        assert course_of(world.folder).table.units == (0, 1)
+        assert read_controller_state(world.folder).table.units == (0, 1)
         assert not world.stored()[2] and not world.stored()[3]
         assert world.pairs() == wanted
 

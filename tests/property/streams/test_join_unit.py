@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Orders, Piece, Side, first_seq
+from springline.spark_jobs.streaming.join.wire import (
+    GREATEST,
+    LEAST,
+    EpochCommands,
+    JoinSide,
+    StateMigration,
+    first_seq,
+)
 from tests.support.joins.join_units import World, rows_of
 
 LEFT = Relation("l", {"id": "int", "a": "int", "x": "float", "name": "text", "key": "int"})
@@ -57,10 +64,10 @@ def rows(relation: Relation, identity: Any) -> st.SearchStrategy[dict[str, Any]]
     return st.fixed_dictionaries({"id": st.builds(lambda: next(identity)), **kinds})
 
 
-def expected(left: Relation, right: Relation, found: dict[Side, list[Any]], where: str) -> Counter[Any]:
+def expected(left: Relation, right: Relation, found: dict[JoinSide, list[Any]], where: str) -> Counter[Any]:
     """What DuckDB says."""
     database = duckdb.connect()
-    for relation, side in ((left, Side.LEFT), (right, Side.RIGHT)):
+    for relation, side in ((left, JoinSide.LEFT), (right, JoinSide.RIGHT)):
         database.register(relation.alias, pa.Table.from_batches([rows_of(relation, found[side])]))
     sql = f"SELECT {left.alias}.id, {right.alias}.id FROM {left.alias}, {right.alias} WHERE {where}"
     return Counter(database.execute(sql).fetchall())
@@ -71,10 +78,10 @@ class Moves:
 
     def __init__(self, data: st.DataObject, world: World) -> None:
         self.data, self.world = data, world
-        self.flying: dict[int, Piece] = {}
+        self.flying: dict[int, StateMigration] = {}
         self.epoch = self.made = 0
 
-    def orders(self) -> Orders | None:
+    def orders(self) -> EpochCommands | None:
         """What the next round asks for, if anything."""
         draw = self.data.draw
         ready = [each for piece in self.flying.values() if (each := self.world.switch(piece)) is not None]
@@ -87,13 +94,13 @@ class Moves:
                 self.flying[piece.id] = piece
                 copies.append(piece)
         for switch in switches:
-            del self.flying[switch.piece.id]
+            del self.flying[switch.migration.id]
         if not copies and not switches:
             return None
         self.epoch += 1
-        return Orders(self.epoch, tuple(copies), tuple(switches))
+        return EpochCommands(self.epoch, tuple(copies), tuple(switches))
 
-    def _piece(self) -> Piece | None:
+    def _piece(self) -> StateMigration | None:
         draw, units = self.data.draw, len(self.world.units)
         giver = draw(st.integers(0, units - 1), "giver")
         receiver = draw(st.integers(0, units - 1), "receiver")
@@ -103,15 +110,15 @@ class Moves:
         keys = draw(st.sampled_from([(low, high), (LEAST, GREATEST), (LEAST, low)]), "range")
         cut = first_seq(draw(st.integers(1, self.world.round + 1), "seqs"))
         seqs = draw(st.sampled_from([(0, GREATEST), (cut, GREATEST), (0, cut)]), "part")
-        return Piece(self.made, Side(draw(st.integers(0, 1), "side")), giver, receiver, keys, seqs)
+        return StateMigration(self.made, JoinSide(draw(st.integers(0, 1), "side")), giver, receiver, keys, seqs)
 
 
-def _meet(piece: Piece, other: Piece) -> bool:
+def _meet(piece: StateMigration, other: StateMigration) -> bool:
     return piece.side is other.side and piece.keys[0] <= other.keys[1] and other.keys[0] <= piece.keys[1]
 
 
 def run(
-    data: st.DataObject, world: World, rounds: list[list[dict[Side, list[Any]]]], clocks: Sequence[float] = ()
+    data: st.DataObject, world: World, rounds: list[list[dict[JoinSide, list[Any]]]], clocks: Sequence[float] = ()
 ) -> None:
     """Route all rounds, at these clocks, with units that lag behind each other, and pieces on the move."""
     draw = data.draw
@@ -119,7 +126,7 @@ def run(
     spread = draw(st.sampled_from(["key", "seq", "one"]), "spread")
     both = draw(st.booleans(), "both")
 
-    def store(side: Side, key: int, seq: int) -> int:
+    def store(side: JoinSide, key: int, seq: int) -> int:
         return {"key": key, "seq": seq, "one": 0}[spread] % len(world.units)
 
     for of_routers, clock in zip_longest(rounds, clocks, fillvalue=world.clock):
@@ -146,10 +153,10 @@ def draw_merge(data: st.DataObject) -> Any:
 
 def rounds_of(
     data: st.DataObject, routers: int, left: Relation, right: Relation, most: int = 6
-) -> list[list[dict[Side, list[Any]]]]:
+) -> list[list[dict[JoinSide, list[Any]]]]:
     """Rows of each router in a few rounds."""
     identity = iter(range(10**6))
-    sides = {Side.LEFT: rows(left, identity), Side.RIGHT: rows(right, identity)}
+    sides = {JoinSide.LEFT: rows(left, identity), JoinSide.RIGHT: rows(right, identity)}
     one = st.fixed_dictionaries({side: st.lists(each, max_size=6) for side, each in sides.items()})
     return data.draw(st.lists(st.lists(one, min_size=routers, max_size=routers), min_size=1, max_size=most))
 
@@ -163,7 +170,7 @@ def test_each_pair_comes_out_once_whatever_happens_on_the_way(
     world = World(Condition.of(LEFT, RIGHT, where, ["l.id AS one", "r.id AS two"]), routers, units, most)
     rounds = rounds_of(data, routers, LEFT, RIGHT)
     run(data, world, rounds)
-    all_rows = {side: [row for one in rounds for router in one for row in router[side]] for side in Side}
+    all_rows = {side: [row for one in rounds for router in one for row in router[side]] for side in JoinSide}
     assert world.pairs == expected(LEFT, RIGHT, all_rows, where)
     assert all(unit.most <= most for unit in world.units)
 
@@ -176,10 +183,12 @@ def test_a_stream_joins_itself(data: st.DataObject, where: str) -> None:
     one, two = Relation("e", fields), Relation("f", fields)
     world = World(Condition.of(one, two, where, ["e.id AS one", "f.id AS two"]), 2, 2, 5)
     halves = rounds_of(data, 2, one, one)
-    rounds = [[{Side.LEFT: r[Side.LEFT], Side.RIGHT: r[Side.LEFT]} for r in routers] for routers in halves]
+    rounds = [
+        [{JoinSide.LEFT: r[JoinSide.LEFT], JoinSide.RIGHT: r[JoinSide.LEFT]} for r in routers] for routers in halves
+    ]
     run(data, world, rounds)
-    every = [row for one_ in rounds for router in one_ for row in router[Side.LEFT]]
-    assert world.pairs == expected(one, two, {Side.LEFT: every, Side.RIGHT: every}, where)
+    every = [row for one_ in rounds for router in one_ for row in router[JoinSide.LEFT]]
+    assert world.pairs == expected(one, two, {JoinSide.LEFT: every, JoinSide.RIGHT: every}, where)
 
 
 @settings(max_examples=60, deadline=None)
@@ -202,10 +211,10 @@ def test_pairs_are_told_as_far_apart_as_tuples_are_kept(
         row["id"]: Fraction(clock)
         for of_routers, clock in zip(rounds, clocks, strict=True)
         for router in of_routers
-        for side in Side
+        for side in JoinSide
         for row in router[side]
     }
-    all_rows = {side: [row for one in rounds for router in one for row in router[side]] for side in Side}
+    all_rows = {side: [row for one in rounds for router in one for row in router[side]] for side in JoinSide}
     every, tick = expected(LEFT, RIGHT, all_rows, where), Fraction(keep) / 60
     assert world.pairs == {pair: 1 for pair in every if abs(came[pair[0]] // tick - came[pair[1]] // tick) <= 60}
     for one, two in every:

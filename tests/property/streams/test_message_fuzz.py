@@ -18,7 +18,7 @@ from tests.support.decoding.odd_messages import NAMES, WRITERS, T, damaged, rows
 from tests.support.decoding.windows_job import FIELDS, stream
 
 GOOD = (T, "x", "a", 1, 0.5)
-EARLIEST, LATEST = to_micros(stream().earliest), to_micros(stream().latest)
+EARLIEST, LATEST = to_micros(stream().min_event_time), to_micros(stream().max_event_time)
 _NO_TIME = re.compile(r"time is (no time in|outside)")
 _BLANKS = b" \t\r\n"
 

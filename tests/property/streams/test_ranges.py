@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.windows.job import WindowsJob as DeclaredJob
-from springline.spark_jobs.streaming.windows.sink.reprocess import Span, answer
+from springline.spark_jobs.streaming.windows.sink.reprocess import EventTimeRange, reprocess_range
 from springline.testing.memory_log import MemoryLog
 from tests.property.streams.test_windows_against_duckdb import (
     ASKS,
@@ -28,7 +28,7 @@ from tests.property.streams.test_windows_against_duckdb import (
 from tests.support.decoding.windows_job import Job, registry, stream
 
 BEGIN, END = 1_700_000_060, 1_700_000_220  # not at the ends of windows of 60 s
-SPAN = Span(in_time(BEGIN), in_time(END))
+SPAN = EventTimeRange(in_time(BEGIN), in_time(END))
 SINCE = datetime.fromtimestamp(BEGIN + 13, UTC).replace(tzinfo=None)
 WINDOWS = {"HOP(60 s, 20 s)": "slid", "60 s": "tumbled", f"LANDMARK('{SINCE}', 20 s)": "since"}
 many_rows = st.lists(rows_of_a_unit, min_size=4, max_size=6).map(lambda parts: [row for part in parts for row in part])
@@ -37,7 +37,7 @@ units_of_rows = st.lists(many_rows, min_size=1, max_size=3)  # enough for some t
 
 def declared(form: str, reducers: int, admitted: int) -> DeclaredJob:
     """The job S over the topic `rows`."""
-    return DeclaredJob("job", "rows", stream(form=form), reducers=reducers, admitted=admitted)
+    return DeclaredJob("job", "rows", stream(format=form), parallelism=reducers, max_messages_per_round=admitted)
 
 
 def answered(job: DeclaredJob, asked: dict[str, str], form: str, units: list[list[Any]], size: int) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def answered(job: DeclaredJob, asked: dict[str, str], form: str, units: list[lis
             [plain(value) for name, value in row.items() if name != "query"] for row in results.to_pylist()
         ]
 
-    told = answer(job, registry(asked, job.stream), log, SPAN, give, 0.0)
+    told = reprocess_range(job, registry(asked, job.stream), log, SPAN, give, 0.0)
     assert told.counts["rows"] == sum(map(len, units))
     return {name: sorted(map(repr, rows)) for name, rows in found.items()}
 
@@ -78,7 +78,7 @@ def test_a_range_tells_what_the_stream_tells_of_its_windows(
         for i, ask in enumerate(ASKS[1:3])
     }
     found = answered(declared(form, reducers, admitted), asked, form, units, size)
-    job = Job(registry(asked, stream(form=form)), mappers=len(units), reducers=reducers)
+    job = Job(registry(asked, stream(format=form)), mappers=len(units), reducers=reducers)
     run(job, form, data, units)
     database = oracle(units)
     for name in asked:

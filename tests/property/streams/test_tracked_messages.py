@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.sources.schema import Stream
-from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
+from springline.spark_jobs.streaming.tracking.config import Delivery, TrackingConfig
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.streams.tracked_world import TrackedWorld, Wrap
 
 STREAM = Stream.from_table(
-    {"name": "w", "time": "t", "fields": [["t", "float"], ["k", "text"]], "lateness": 1.0, "ahead": None}
+    {"name": "w", "time": "t", "fields": [["t", "float"], ["k", "text"]], "lateness": 1.0, "max_future_skew": None}
 )
 QUERIES = {"q": "SELECT k, count(*) AS n FROM w GROUP BY k WINDOWING 5 s"}
 EVENTS = st.lists(st.tuples(st.sampled_from(["die", "die", "add", "remove"]), st.integers(0, 60)), max_size=4)
@@ -29,8 +29,10 @@ PLAIN: Wrap = lambda stage, step: step  # noqa: E731
 
 def world(folder: Path, wrap: Wrap = PLAIN) -> TrackedWorld:
     """A job of two mappers and two reducers."""
-    tracked = Tracked("w", 2, 3, timeout=5.0, delivery=Delivery.AT_MOST_ONCE)
-    return TrackedWorld(WindowsJob("w", "rows", STREAM, QUERIES, admitted=2, tracked=tracked), folder, wrap=wrap)
+    tracked = TrackingConfig("w", 2, 3, timeout=5.0, delivery=Delivery.AT_MOST_ONCE)
+    return TrackedWorld(
+        WindowsJob("w", "rows", STREAM, QUERIES, max_messages_per_round=2, tracking=tracked), folder, wrap=wrap
+    )
 
 
 def rows(seed: int, messages: int) -> list[str]:
@@ -45,7 +47,7 @@ def losing(number: int) -> Wrap:
     def wrap(stage: Stage, step: Step) -> Step:
         def lossy(state: State, given: Input) -> Output:
             lost = given.unit == 1 and given.round.number == number
-            return step(state, replace(given, messages=(), ended=()) if lost else given)
+            return step(state, replace(given, messages=(), ended_rounds=()) if lost else given)
 
         return lossy if stage.name == "reduce" else step
 
@@ -61,14 +63,14 @@ def test_all_messages_are_through_whatever_dies(seed: int, events: list[tuple[st
         topology.feed(*rows(seed, 20))
         for what, number in events:
             epochs = topology.epochs
-            if what == "add" and 2 not in epochs.circle.ackers:
+            if what == "add" and 2 not in epochs.ring.ackers:
                 topology.change_ring(epochs.with_acker(2))
-            elif what == "remove" and len(epochs.circle.ackers) > 1:
-                topology.change_ring(epochs.without_acker(epochs.circle.ackers[0]))
+            elif what == "remove" and len(epochs.ring.ackers) > 1:
+                topology.change_ring(epochs.without_acker(epochs.ring.ackers[0]))
             topology.crash(number)
         topology.finish()
         assert topology.told("completed") >= 20
-        assert not topology.told("gone") and not topology.dead()
+        assert not topology.told("failed") and not topology.dead()
 
 
 def test_what_a_reducer_lost_is_told_with_its_content() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Step
-from springline.spark_jobs.streaming.tracking.config import Delivery, Tracked
+from springline.spark_jobs.streaming.tracking.config import Delivery, TrackingConfig
 from springline.spark_jobs.streaming.tracking.errors import InvalidRingError
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.streams.leaky_stages import Leaks, Leaky
@@ -35,7 +35,12 @@ def lines(seed: int, messages: int) -> list[str]:
 
 def world(folder: Path, delivery: Delivery, leaks: Leaks) -> TrackedWorld:
     """A word count with leaks in its second stage."""
-    job = WordCountJob("w", "lines", Tracked("w", 2, 4, timeout=6.0, tries=40, delivery=delivery), admitted=3)
+    job = WordCountJob(
+        "w",
+        "lines",
+        TrackingConfig("w", 2, 4, timeout=6.0, max_attempts=40, delivery=delivery),
+        max_messages_per_round=3,
+    )
 
     def wrap(stage: Stage, step: Step) -> Step:
         return Leaky(step, leaks) if stage.name == "count" else step
@@ -76,7 +81,7 @@ def test_without_faults_no_root_is_ever_sent_again() -> None:
             topology = world(Path(folder), delivery, Leaks())
             topology.feed(*texts)
             topology.finish()
-            assert topology.told("again") == topology.told("gone") == 0
+            assert topology.told("replay_requests") == topology.told("failed") == 0
             assert topology.counts() == Counter(" ".join(texts).split())
 
 
@@ -88,8 +93,8 @@ def test_at_most_once_names_what_was_lost_and_sends_nothing_again() -> None:
         topology.feed(*texts)
         topology.finish()
         dead = [topology.log.topics["lines"][partition] for partition, _, _ in topology.dead()]
-        assert topology.told("again") == 0
-        assert 10 < len(topology.dead()) == topology.told("gone") < 120
+        assert topology.told("replay_requests") == 0
+        assert 10 < len(topology.dead()) == topology.told("failed") < 120
         lost = {
             bytes(message.value).decode()
             for (partition, offset, _), messages in zip(topology.dead(), dead, strict=True)

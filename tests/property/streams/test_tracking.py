@@ -16,12 +16,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.tracking.acker.table import Table
+from springline.spark_jobs.streaming.tracking.acker.table import AckTable
 from springline.spark_jobs.streaming.tracking.ids import child, root_edge
-from springline.spark_jobs.streaming.tracking.ring import Circle
+from springline.spark_jobs.streaming.tracking.ring import AckerRing
 from springline.spark_jobs.streaming.tracking.root_id import root_id
 
-CIRCLES = {ackers: Circle.of(ackers) for ackers in ((0,), (0, 1), (1, 2), (0, 1, 2), (2,))}
+CIRCLES = {ackers: AckerRing.of(ackers) for ackers in ((0,), (0, 1), (1, 2), (0, 1, 2), (2,))}
 
 shapes = st.lists(st.integers(0, 30), max_size=5)
 ranges = st.lists(
@@ -72,13 +72,13 @@ class World:
 
     oracle: Oracle
     prompt: bool
-    circle: Circle = CIRCLES[0, 1]
-    before: Circle = CIRCLES[0, 1]
+    circle: AckerRing = CIRCLES[0, 1]
+    before: AckerRing = CIRCLES[0, 1]
     done: dict[str, Counter[int]] = field(default_factory=lambda: {"slots": Counter(), "dense": Counter()})
 
     def __post_init__(self) -> None:
         self.tables = {
-            layout: [Table(layout, acker, self.circle) for acker in range(3)] for layout in ("slots", "dense")
+            layout: [AckTable(layout, acker, self.circle) for acker in range(3)] for layout in ("slots", "dense")
         }
 
     def turn(self, ackers: tuple[int, ...]) -> None:
@@ -93,7 +93,7 @@ class World:
                 out = table.release(self.circle)
                 owners = self.circle.owners_of(out.roots)
                 for acker in set(owners.tolist()):
-                    tables[acker].adopt(out.at(owners == acker))
+                    tables[acker].adopt(out.select(owners == acker))
 
     def compare(self) -> None:
         """Nothing is complete that was not processed; if all is at its owner, all that was processed is complete."""
@@ -184,7 +184,7 @@ def buffers(events: list[Event]) -> Iterator[list[Event]]:
 
 def send(
     world: World,
-    sent: Circle,
+    sent: AckerRing,
     buffer: list[Event],
     values: dict[tuple[int, int], list[int]],
     runs: list[tuple[int, int, int, int]],
@@ -199,7 +199,7 @@ def send(
             part = [values[root, 1][0] for root, owner in zip(roots, owners, strict=True) if owner == acker]
             for tables in world.tables.values():
                 edges = np.array(part, np.uint64)
-                tables[acker].register_range(partition, offset, messages, rows, edges, 1, 1, circle=sent)
+                tables[acker].register_range(partition, offset, messages, rows, edges, 1, 1, ring=sent)
         for root in roots:
             world.oracle.hear(root, 1, 0)
         return

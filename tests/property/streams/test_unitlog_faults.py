@@ -16,19 +16,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.persistence.model.codec import plain
+from springline.persistence.model.codec import to_json_value
 from springline.spark_jobs.streaming.errors import FencedError, MessagesLostError, NeverRanError, RoundError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.driver.recovery import check_known, recover
-from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING, Savepoint, pack, rewind
-from springline.spark_jobs.streaming.runtime.history import Content
-from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.driver.recovery import check_states_planned, recover
+from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING, Savepoint, pack_savepoint, rewind
+from springline.spark_jobs.streaming.runtime.history import BroadcastValue
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
-from springline.spark_jobs.streaming.runtime.state_store import Packed, Versions
+from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot, StateStore
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State
-from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.mapper import Mapper
@@ -36,10 +36,16 @@ from springline.testing.memory_log import KilledError, MemoryLog
 
 MAPPERS = 2
 ROWS = [f"{1_000_000_000 + i / 10},{'abc'[i % 3]},{i}\n" for i in range(240)]
-STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", idle=5.0, ahead=None)
+STREAM = Stream(
+    "S",
+    (Field("time", "float"), Field("key", "text"), Field("n", "int")),
+    "time",
+    idle_timeout=5.0,
+    max_future_skew=None,
+)
 POISON = b"poison\n"
 QUERIES = {"sums": "SELECT key, count(*) AS rows, sum(n) AS total FROM S GROUP BY key WINDOWING 5 s"}
-JOB = WindowsJob("job", "rows", STREAM, QUERIES, reducers=2, admitted=2)
+JOB = WindowsJob("job", "rows", STREAM, QUERIES, parallelism=2, max_messages_per_round=2)
 
 
 class Faulty(Mapper):
@@ -78,9 +84,9 @@ class World:
             self.log.put(JOB.topic, index // 10 % MAPPERS, "".join(ROWS[index : index + 10]).encode())
         self.clock = 0.0
         self.poisoned: Counter[tuple[int, int]] = Counter()
-        self.saved: dict[tuple[str, int], tuple[tuple[int, int], Packed]] = {}
-        self.committed: dict[str, Plan] = {}  # what Spark's checkpoint knows: the last round that was committed,
-        self.planned: dict[str, Plan] = {}  # and the one that was planned, which is run again as it was
+        self.saved: dict[tuple[str, int], tuple[tuple[int, int], PackedSnapshot]] = {}
+        self.committed: dict[str, RoundPlan] = {}  # what Spark's checkpoint knows: the last round that was committed,
+        self.planned: dict[str, RoundPlan] = {}  # and the one that was planned, which is run again as it was
         self.savepoint: Savepoint = BEGINNING
         self.start()
 
@@ -89,36 +95,38 @@ class World:
         _until_it_works(self._start)
 
     def _start(self) -> None:
-        self.log.dies_in = None
-        for stage, units in zip(self.stages, (self.mappers, JOB.reducers), strict=True):
-            check_known(stage, units, self.log, lambda stage, unit: self.saved.get((stage.name, unit), (None,))[0])
+        self.log.calls_until_death = None
+        for stage, units in zip(self.stages, (self.mappers, JOB.parallelism), strict=True):
+            check_states_planned(
+                stage, units, self.log, lambda stage, unit: self.saved.get((stage.name, unit), (None,))[0]
+            )
             recover(stage, self.log, self.fetch)
-        queries = {"queries": Content.of(plain(JOB.registry()))}
+        queries = {"queries": BroadcastValue.of(to_json_value(JOB.registry()))}
         self.planners = {stage.name: Planner(stage, self.log, self.time, lambda: queries) for stage in self.stages}
-        self.units = {stage.name: Units(stage, self.log) for stage in self.stages}
+        self.units = {stage.name: StageWorker(stage, self.log) for stage in self.stages}
 
     def save(self) -> None:
         """Keep the newest state of every unit elsewhere, and cut the log between the stages accordingly."""
-        for stage, units in zip(self.stages, (self.mappers, JOB.reducers), strict=True):
+        for stage, units in zip(self.stages, (self.mappers, JOB.parallelism), strict=True):
             for unit in range(units):
-                versions = Versions(stage.folder(unit))
+                versions = StateStore(stage.folder(unit))
                 if (newest := versions.newest()) is not None:
-                    self.saved[stage.name, unit] = newest, versions.packed(*newest)
+                    self.saved[stage.name, unit] = newest, versions.pack(*newest)
                     if stage.stamped:
-                        self.log.lows[stage.topic, unit] = self.saved[stage.name, unit][1].notes["offset"]
+                        self.log.log_start_offsets[stage.topic, unit] = self.saved[stage.name, unit][1].notes["offset"]
 
     def fetch(self, stage: Stage, unit: int, until: tuple[int, int]) -> tuple[int, int] | None:
         """Put the state back that was kept, if it is not later."""
         order, packed = self.saved.get((stage.name, unit), (None, None))
         if order is None or packed is None or order > until:
             return None
-        Versions(stage.folder(unit)).unpack(*order, packed)
+        StateStore(stage.folder(unit)).unpack(*order, packed)
         return order
 
     def keep(self) -> None:
         """Make a savepoint: the mappers wait until the reducers have come up with them."""
         for _ in range(20):
-            if (found := pack(self.stages, self.log)) is not None:
+            if (found := pack_savepoint(self.stages, self.log)) is not None:
                 self.savepoint = found
                 return
             self._round(self.stages[1])
@@ -131,14 +139,14 @@ class World:
         self.planned.clear()
         for stage, part in ((stage, self.savepoint.get(stage.name)) for stage in self.stages):
             for unit, packed in part.units.items() if part else ():
-                self.saved[stage.name, unit] = (Versions(stage.folder(unit)).newest() or (0, 0)), packed
+                self.saved[stage.name, unit] = (StateStore(stage.folder(unit)).newest() or (0, 0)), packed
         self.start()
 
     def grow(self) -> None:
         """One more partition, with rows of any time; the application begins again, knowing of it."""
-        unit = self.log.grow(JOB.topic)
+        unit = self.log.add_partition(JOB.topic)
         self.mappers += 1
-        self.log.grow(JOB.dead)
+        self.log.add_partition(JOB.dead_letters)
         for index in range(0, len(ROWS), 40):
             self.log.put(JOB.topic, unit, "".join(ROWS[index : index + 10]).encode())
             self.rows += 10
@@ -146,7 +154,7 @@ class World:
 
     def late(self) -> int:
         """The rows of the dead letters: each a group that came late."""
-        letters = [message for unit in self.log.topics[JOB.dead] for message in unit]
+        letters = [message for unit in self.log.topics[JOB.dead_letters] for message in unit]
         assert all(letter.headers["reason"].startswith(b"late: ") for letter in letters)
         return sum(json.loads(line)["rows()"] for letter in letters for line in bytes(letter.value).splitlines())
 
@@ -157,7 +165,7 @@ class World:
 
     def put_aside(self) -> Counter[tuple[int, int]]:
         """The partitions and offsets of the messages that were put aside."""
-        units = enumerate(self.log.topics[JOB.dead])
+        units = enumerate(self.log.topics[JOB.dead_letters])
         return Counter((unit, int(each.headers["offset"])) for unit, letters in units for each in letters)
 
     def time(self) -> float:
@@ -180,7 +188,7 @@ class World:
             return False
         self.planned[stage.name] = plan
         for unit in sorted(plan.ranges):
-            _until_it_works(partial(self.units[stage.name].run, plan, planner.contents_of(plan), unit))
+            _until_it_works(partial(self.units[stage.name].run, plan, planner.broadcast_values_of(plan), unit))
         self.committed[stage.name] = plan
         del self.planned[stage.name]
         return plan.messages > 0
@@ -209,13 +217,13 @@ def _run_world(faults: list[tuple[str, int]]) -> World:
         world = World(folder)
         for fault, after in faults:
             if fault == "die":
-                world.log.dies_in = after
+                world.log.calls_until_death = after
             try:
                 for _ in range(1 + after % 5):
                     world.turn()
             except KilledError:
                 world.start()
-            world.log.dies_in = None
+            world.log.calls_until_death = None
             if fault.startswith("save"):
                 world.save()
             if fault in ("lose state", "save, cut, lose"):
@@ -261,7 +269,7 @@ def _fence_off(world: World) -> None:
         if stage.name in planned and (plan := world.planners[stage.name].after(planned[stage.name])) is not None:
             world.planned[stage.name] = plan
             for unit in sorted(plan.ranges):
-                contents = world.planners[stage.name].contents_of(plan)
+                contents = world.planners[stage.name].broadcast_values_of(plan)
                 _until_it_works(partial(units[stage.name].run, plan, contents, unit))
             try:
                 zombie[stage.name].after(plan)
@@ -341,7 +349,7 @@ def test_going_back_is_refused_where_the_source_has_forgotten(tmp_path: Path) ->
     world.keep()
     for _ in range(3):
         world.turn()
-    world.log.cut(JOB.topic)
+    world.log.truncate(JOB.topic)
     with pytest.raises(MessagesLostError, match=r"rows\[0\]: the savepoint goes on at offset \d+, and the log holds"):
         world.rewind()
     world.start()

@@ -189,7 +189,7 @@ def test_tumbling_and_sliding_windows_of_time_equal_the_oracle(
     """Late and repeated rows, out of order, in several units; all queries in one job."""
     size, slide = window
     asked = {f"q{i}": ask.sql(f"HOP({size} s, {slide} s) LATE {late} s") for i, ask in enumerate(ASKS)}
-    job = Job(registry(asked, stream(form=form)), mappers=len(units), reducers=reducers)
+    job = Job(registry(asked, stream(format=form)), mappers=len(units), reducers=reducers)
     run(job, form, data, units)
     database = oracle(units)
     for i, ask in enumerate(ASKS):
@@ -205,7 +205,7 @@ def test_landmark_windows_equal_the_oracle(
     begin = datetime.fromtimestamp(START + since, UTC).replace(tzinfo=None)
     ask = Ask("sip, count(*) AS n, sum(bytes) AS s, avg(load) AS m, count(DISTINCT kind) AS d", "sip")
     asked = {"q": ask.sql(f"LANDMARK('{begin}', {width} s) LATE {late} s")}
-    job = Job(registry(asked, stream(form=form)), mappers=len(units), reducers=reducers)
+    job = Job(registry(asked, stream(format=form)), mappers=len(units), reducers=reducers)
     run(job, form, data, units)
     same(job, "q", oracle(units), ask.of(landmark(START + since, width, late)))
 
@@ -226,7 +226,7 @@ def test_windows_of_rows_equal_the_oracle(
 ) -> None:
     """The last n rows by (time, unit, place), counted after WHERE and over all groups."""
     job = Job(
-        registry({"q": ask.sql(f"ROWS({window[0]}, {window[1]}) LATE {late} s")}, stream(form=form)),
+        registry({"q": ask.sql(f"ROWS({window[0]}, {window[1]}) LATE {late} s")}, stream(format=form)),
         mappers=len(units),
         reducers=reducers,
     )
@@ -241,7 +241,7 @@ def test_every_row_is_counted_once_or_is_late(
 ) -> None:
     """The sum of grouped counts over tumbling windows and the late rows make up the stream."""
     asked = {"q": f"SELECT sip, kind, count(*) AS n FROM S GROUP BY sip, kind WINDOWING 60 s LATE {late} s"}
-    job = Job(registry(asked, stream(form=form)), mappers=len(units), reducers=2)
+    job = Job(registry(asked, stream(format=form)), mappers=len(units), reducers=2)
     run(job, form, data, units)
     counted = sum(row["n"] for row in job.rows("q"))
     assert counted + job.counts["late.q"] == sum(map(len, units)) == job.counts["rows"]

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from tests.property.streams.test_windows_against_duckdb import (
     ASKS,
     SELECT,
@@ -34,7 +34,7 @@ def test_how_a_rounds_rows_are_cut_into_messages_does_not_show(
     made = []
     for parts in ([[rows]] if rows else [[]], data.draw(cut(rows))):
         messages = [in_form(form, part) for round_ in parts for part in round_ if part]
-        job = Job(registry(asked, stream(form=form)), reducers=reducers, placed=False)
+        job = Job(registry(asked, stream(format=form)), reducers=reducers, placed=False)
         (output,) = job.map(messages)
         told, runs, buffers, results, watermark, _, counts = in_bytes(output)
         made.append((told, runs, buffers, results, watermark, counts))
@@ -56,7 +56,7 @@ def test_a_query_among_others_gives_what_it_gives_alone(
     asked = {f"q{i}": ASKS[ask].sql(window) for i, (ask, window) in enumerate(chosen)}
     rounds = [data.draw(cut(rows)) for rows in units]
 
-    def run(of: Registry) -> Job:
+    def run(of: QueryRegistry) -> Job:
         job = Job(of, mappers=len(units), reducers=2)
         for number in range(max(map(len, rounds))):
             job.round(

@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Frame, Page, sync_playwright
 
-from springline.services.packages.chromium import have_chromium
+from springline.services.packages.chromium import ensure_chromium
 
 THEMES = ("light", "dark")
 SIZE = {"width": 1440, "height": 900}
@@ -21,7 +21,7 @@ SIZE = {"width": 1440, "height": 900}
 def chromium() -> Iterator[Browser]:
     """The machine's own Chromium, without a window."""
     root = os.geteuid() == 0
-    program = have_chromium(os.environ, root=root)
+    program = ensure_chromium(os.environ, root=root)
     sandbox = ["--no-sandbox"] if root else []  # Chromium refuses to run as root with it
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(program), args=sandbox)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.engine.runner import NoRunner, Runner
-from springline.persistence.platform import Platform, default_cache, open_platform
+from springline.persistence.platform import Platform, default_cache_folder, open_platform
 from springline.persistence.settings import Settings
 from springline.services.airflow_api import AirflowApi
 from springline.services.log_files import tail
@@ -81,7 +81,7 @@ def live_airflow(
     runner: Runner | None = None,
 ) -> Iterator[Live]:
     """All servers, until the context ends, with these days landed; `more_dags` is a folder beside the project's."""
-    ports = {f"{name}_port": free_ports() for name in ("airflow", "connect", "postgres")}
+    ports = {f"{name}_port": free_ports() for name in ("airflow", "spark_connect", "postgres")}
     settings = ServiceSettings(home=home, **ports)
     with pytest.MonkeyPatch.context() as patch:  # whoever starts them has this environment
         for name, value in (environment or {}).items():
@@ -92,12 +92,12 @@ def live_airflow(
         bundles.append({**bundles[0], "name": "tests", "kwargs": {"path": str(more_dags)}})
     more = {
         BUNDLES: json.dumps(bundles),
-        "SPRINGLINE_STREAMS": str(home / "no-streams.toml"),  # a DAG less to be parsed again and again
+        "SPRINGLINE_STREAMS_FILE": str(home / "no-streams.toml"),  # a DAG less to be parsed again and again
         **{name: value for name, value in (environment or {}).items() if name not in (DAGS_FOLDER, PYTHONPATH)},
     }
     airflow = replace(plain, environment={**plain.environment, **more})
     supervisor = Supervisor(home, say=lambda text: None)
-    supervisor.up([postgres, spark, airflow], settings.start_patience)
+    supervisor.up([postgres, spark, airflow], settings.start_timeout)
     api = AirflowApi(airflow.address, USER, password(home))
     platform = open_platform(Settings(home=home), runner=runner or NoRunner())
     land(days, home / "landing")
@@ -111,6 +111,6 @@ def live_airflow(
         api.close()
         for name in ("airflow", "spark-connect", "postgres"):
             supervisor.down(name, 3)
-        shutil.rmtree(default_cache(home), ignore_errors=True)
+        shutil.rmtree(default_cache_folder(home), ignore_errors=True)
         if not postgres.folder.is_relative_to(home):  # of another user, who cannot get into the home
             shutil.rmtree(postgres.folder.parent, ignore_errors=True)

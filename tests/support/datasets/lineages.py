@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from springline.persistence.model.dataset import Cache, Call, Dataset, Operation, Phase, Ref, Strategy, Under
+from springline.persistence.model.dataset import (
+    CacheState,
+    Call,
+    Dataset,
+    Operation,
+    Phase,
+    Ref,
+    Strategy,
+    UnderStoreState,
+)
 from springline.persistence.model.lineage import Lineage
 
 
@@ -24,12 +33,12 @@ def made(name: str, *sources: str, by: str | None = "op", **fields: object) -> D
 
 def persisted(name: str, *sources: str, **fields: object) -> Dataset:
     """The same, with a verified copy in the under-store."""
-    return made(name, *sources, under=Under.PRESENT, **fields)
+    return made(name, *sources, under=UnderStoreState.PRESENT, **fields)
 
 
 def evicted(name: str, *sources: str, **fields: object) -> Dataset:
     """The same, let go from the cache."""
-    return made(name, *sources, cache=Cache.EVICTED, **fields)
+    return made(name, *sources, cache=CacheState.EVICTED, **fields)
 
 
 def lineage(*datasets: Dataset, readers: dict[str, tuple[str, ...]] | None = None, **operations: Operation) -> Lineage:
@@ -60,7 +69,7 @@ def lineages(draw: st.DrawFn, most: int = 12, *, settled: bool = False) -> Linea
         "good": Operation("good", "v1", idempotent=True, repeats=2),
         "fresh": Operation("fresh", "v1", idempotent=True),
         "dice": Operation("dice", "v1", idempotent=False),
-        "liar": Operation("liar", "v1", idempotent=True, unmasked=True, repeats=1),
+        "liar": Operation("liar", "v1", idempotent=True, nondeterministic=True, repeats=1),
         "lapsed": Operation("lapsed", "v1", idempotent=True, runnable=False, repeats=3),
     }
     names = [*["good"] * 6, "fresh", "dice", "liar", "lapsed", None]
@@ -73,11 +82,17 @@ def lineages(draw: st.DrawFn, most: int = 12, *, settled: bool = False) -> Linea
                 *sources,
                 by=draw(st.sampled_from(names)),
                 bytes=draw(st.integers(0, 50)),
-                cache=Cache.PRESENT if settled else draw(st.sampled_from([Cache.PRESENT, Cache.EVICTED, Cache.LOST])),
-                under=draw(st.sampled_from([Under.NONE, Under.NONE, Under.PRESENT, Under.COPYING])),
+                cache=CacheState.PRESENT
+                if settled
+                else draw(st.sampled_from([CacheState.PRESENT, CacheState.EVICTED, CacheState.LOST])),
+                under=draw(
+                    st.sampled_from(
+                        [UnderStoreState.NONE, UnderStoreState.NONE, UnderStoreState.PRESENT, UnderStoreState.COPYING]
+                    )
+                ),
                 phase=draw(st.sampled_from([*[Phase.COMMITTED] * 8, Phase.RETIRED])),
                 strategy=Strategy.ASYNC_STORE,
-                wanted=draw(st.booleans()),
+                persist_requested=draw(st.booleans()),
                 pinned=draw(st.sampled_from([False, False, False, True])),
                 created_at=float(draw(st.integers(0, 5))),
             )

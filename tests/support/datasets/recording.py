@@ -17,7 +17,7 @@ def record(catalog: Catalog, lineage: Lineage) -> None:
         rows.append({
             "id": number[ref], "path": ref.path, "generation": ref.generation, "phase": dataset.phase.value,
             "cache": dataset.cache.value, "under": dataset.under.value, "bytes": dataset.bytes,
-            "strategy": dataset.strategy.value, "wanted": dataset.wanted, "checkpoint": dataset.checkpoint,
+            "strategy": dataset.strategy.value, "wanted": dataset.persist_requested, "checkpoint": dataset.checkpoint,
             "pinned": dataset.pinned, "operation": dataset.call.name if dataset.call else None,
             "version": dataset.call.version if dataset.call else None, "params": {}, "dag_id": dataset.origin.dag_id,
             "run_id": dataset.origin.run_id, "task_id": dataset.origin.task_id, "made_seconds": dataset.made_seconds,
@@ -29,10 +29,10 @@ def record(catalog: Catalog, lineage: Lineage) -> None:
         ]
     operations = [
         {"name": o.name, "version": o.version, "idempotent": o.idempotent, "checkpoint": o.checkpoint,
-         "runnable": o.runnable, "unmasked": o.unmasked, "repeats": o.repeats, "reads": list(o.reads)}
+         "runnable": o.runnable, "unmasked": o.nondeterministic, "repeats": o.repeats, "reads": list(o.reads)}
         for o in lineage.operations.values()
     ]  # fmt: skip
-    with catalog.writing() as connection:
+    with catalog.write_transaction() as connection:
         for table in (source, generation, operation):
             connection.execute(delete(table))
         for table, values in ((generation, rows), (source, sources), (operation, operations)):

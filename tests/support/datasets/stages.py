@@ -9,7 +9,7 @@ from typing import BinaryIO
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend, File, Manifest
 from springline.persistence.engine.runner import Runner
-from springline.persistence.model.dataset import Call, Operation, Written
+from springline.persistence.model.dataset import Call, Operation, OperationResult
 from springline.persistence.platform import Platform
 
 At = Callable[[str, str], None]
@@ -106,7 +106,7 @@ class StagedRunner(Runner):
     def operations(self) -> Mapping[str, Operation]:
         return self.inner.operations()
 
-    def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
+    def run(self, call: Call, sources: Sequence[str], output: str) -> OperationResult:
         self.at("run", call.name)
         written = self.inner.run(call, sources, output)
         self.at("run done", call.name)

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 
 from springline.persistence.backends.spec import Backend
 from springline.persistence.catalog.schema import db_now, generation
-from springline.persistence.model.dataset import Ref, Side
+from springline.persistence.model.dataset import ExecutionSide, Ref
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 
@@ -66,24 +66,24 @@ def end_pauses(platform: Platform) -> None:
 
 def let_go(platform: Platform, ref: Ref) -> None:
     """Evict a generation, whatever the rules say."""
-    dataset = platform.catalog.change(ref, Event.EVICTED, why="by the test")
+    dataset = platform.catalog.change(ref, Event.EVICTED, reason="by the test")
     platform.cache.delete(dataset.cache_location)
 
 
 def measured(platform: Platform, operation: str, *, run: float, send: float) -> None:
     """Have measured that `operation` takes `run` seconds below, and the link `send` seconds, for a thousand bytes."""
     for _ in range(5):
-        platform.catalog.measure(operation, Side.STORAGE, bytes_in=1000, seconds=run)
-        platform.catalog.measure("", Side.STORAGE, bytes_in=1000, seconds=send)
+        platform.catalog.record_measurement(operation, ExecutionSide.STORAGE, bytes_in=1000, seconds=run)
+        platform.catalog.record_measurement("", ExecutionSide.STORAGE, bytes_in=1000, seconds=send)
 
 
 def pause_of(platform: Platform, ref: Ref) -> float:
     """Seconds until a generation may be claimed again."""
     this = (generation.c.path == ref.path) & (generation.c.generation == ref.generation)
-    with platform.catalog.reading() as connection:
+    with platform.catalog.read_transaction() as connection:
         return float(connection.scalar(select(generation.c.not_before - db_now()).where(this)) or 0.0)
 
 
 def _set(platform: Platform, **columns: object) -> None:
-    with platform.catalog.writing() as connection:
+    with platform.catalog.write_transaction() as connection:
         connection.execute(update(generation).values(**columns))

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from springline.persistence.engine.copier import Pace
+from springline.persistence.engine.copier import BandwidthLimiter
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
 from tests.support.datasets.workflow import workflow_runner
@@ -29,12 +29,13 @@ def main(home: str, cache: str, signal: str, method: str) -> None:
     by_operation = method == "operation"
     runner = workflow_runner(in_the_middle) if by_operation else workflow_runner()
     settings = Settings(
-        home=Path(home), cache_uri=f"file://{cache}", lease_seconds=0.5, small_bytes=0 if by_operation else 1 << 30,
+        home=Path(home), cache_uri=f"file://{cache}", lease_seconds=0.5,
+        min_operation_bytes=0 if by_operation else 1 << 30,
         under_bandwidth=0 if by_operation else 2e6,
     )  # fmt: skip
-    platform = open_platform(settings, runner=runner, who="the worker that is killed")
+    platform = open_platform(settings, runner=runner, actor="the worker that is killed")
     if not by_operation:
-        platform.persister.sender.pace = Pace(give_way=halted)
+        platform.persister.sender.limiter = BandwidthLimiter(should_yield=halted)
     outcome = platform.persister.step()
     print(outcome.error if outcome else "nothing to do")
 

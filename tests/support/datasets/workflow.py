@@ -88,10 +88,10 @@ def _task(
     params = {"file": os.fspath(landing)} if operation == "landing" else {}
     call = Call(operation, "1", params)
     refs = [platform.catalog.resolve(source, task).ref for source in sources]
-    if found := store.adoptable(path, call=call, sources=refs, origin=task):
+    if found := store.committed_by_earlier_try(path, call=call, sources=refs, origin=task):
         return found
     with store.write(path, call=call, sources=refs, strategy=strategy, origin=task) as writing:
-        writing.done(platform.runner.run(call, list(_uris(platform, refs)), writing.uri))
+        writing.mark_complete(platform.runner.run(call, list(_uris(platform, refs)), writing.uri))
     return writing.dataset
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from springline.persistence.model.codec import plain
+from springline.persistence.model.codec import to_json_value
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.router import TABLE, Router, Source
+from springline.spark_jobs.streaming.join.router import TABLE, RelationSource, Router
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
-from springline.spark_jobs.streaming.join.wire import Reach, Sent, Side
-from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, dead_letters, results_of
+from springline.spark_jobs.streaming.join.wire import JoinSide, KeyBand, RoutedBatch
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, encode_dead_letters, encode_results
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, State
 from springline.spark_jobs.streaming.sources.decoder import chunks_of, rows_of
@@ -31,7 +31,7 @@ Letter = tuple[int, str, bytes]  # offset, reason, bytes
 QUERIES = {
     "q": "SELECT sip, kind, count(*) AS n, sum(bytes) AS b, max(load) AS l FROM S GROUP BY sip, kind WINDOWING 60 s"
 }
-_STAGE = Stage("map", "step", "source", job="job", state="/state", results="results", dead="dead")
+_STAGE = Stage("map", "step", "source", job="job", state="/state", results="results", dead_letters="dead")
 _SIZE = struct.Struct("<I")
 
 
@@ -57,24 +57,24 @@ class Decoded:
 def decode(form: str, values: Sequence[bytes], *, windows: bool = False) -> Decoded:
     """By the decoder; with `windows` also by the steps of joins and windows, up to their results."""
     messages = [Message(offset, value) for offset, value in enumerate(values)]
-    source = Source("source", Relation("l", {each.name: each.type for each in FIELDS}), form)
+    source = RelationSource("source", Relation("l", {each.name: each.type for each in FIELDS}), form)
     table, dead = rows_of(source.layout, NAMES, messages)
     table.validate(full=True)
     found = Decoded(table.to_pylist(), _letters(dead))
     for chunk in chunks_of(source.layout, NAMES, messages, []):
-        for row in chunk.kept:
-            (letter,) = chunk.source.letters(chunk.kept[chunk.kept == row], lambda row, place: "")
+        for row in chunk.source_rows:
+            (letter,) = chunk.source.dead_letters(chunk.source_rows[chunk.source_rows == row], lambda row, place: "")
             found.originals.append((letter.offset, letter.value))
     if not windows:
         return found
     _route(source, messages, found)
     _map(form, messages, found)
-    job = Job(registry(QUERIES, stream(form=form)))
+    job = Job(registry(QUERIES, stream(format=form)))
     job.round(values)
     job.round(clock=1e6)  # all are idle for so long that every window closes
-    for letter in dead_letters(_STAGE, 0, (1, 1), Output(State(), dead=job.dead)):
+    for letter in encode_dead_letters(_STAGE, 0, (1, 1), Output(State(), dead_letters=job.dead)):
         letter.headers["reason"].decode()
-    for told in results_of(_STAGE, 0, (1, 1), Output(State(), results=job.results)):
+    for told in encode_results(_STAGE, 0, (1, 1), Output(State(), results=job.results)):
         found.results += [json.loads(line) for line in told.value.decode().split("\n") if line]
     return found
 
@@ -82,45 +82,45 @@ def decode(form: str, values: Sequence[bytes], *, windows: bool = False) -> Deco
 class _Everything:
     """The condition of a join that every row takes part in, with all of its columns."""
 
-    reach = Reach(0, 0)
+    key_band = KeyBand(0, 0)
 
-    def fields(self, side: Side) -> Sequence[str]:
+    def fields(self, side: JoinSide) -> Sequence[str]:
         return NAMES
 
-    def filter(self, side: Side, rows: pa.RecordBatch) -> Any:
+    def filter(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
         return np.ones(rows.num_rows, np.bool_)
 
-    def keys(self, side: Side, rows: pa.RecordBatch) -> Any:
+    def keys(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
         return np.zeros(rows.num_rows, np.int64), np.ones(rows.num_rows, np.bool_)
 
-    def tuples(self, side: Side, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def tuples(self, side: JoinSide, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
         return pa.record_batch([pa.array(keys), pa.array(seqs), *rows.columns], ["key", "seq", *rows.schema.names])
 
 
-def _route(source: Source, messages: Sequence[Message], found: Decoded) -> None:
+def _route(source: RelationSource, messages: Sequence[Message], found: Decoded) -> None:
     """What a router sends of the messages."""
-    other = Source("other", Relation("r", source.relation.fields))
+    other = RelationSource("other", Relation("r", source.relation.fields))
     table = strategy_of("hash").first(1, 1).as_json()
     given = Input("route", 0, Round(1, 1, 0.0, {TABLE: table}), messages)
     output = Router(source, other, 1, _Everything())(State(), given)
     for batch in output.buffers[0]:
-        for row in Sent.read(arrow_bytes(batch)).tuples.to_pylist():
+        for row in RoutedBatch.read(arrow_bytes(batch)).tuples.to_pylist():
             time = row["time"]
             micros = None if time is None or abs(time) > 1e12 else round(time * 1e6)
             found.joined.append((micros, *(row[name] for name in NAMES[1:])))
-    found.joined_dead = _letters(output.dead)
+    found.joined_dead = _letters(output.dead_letters)
 
 
 def _map(form: str, messages: Sequence[Message], found: Decoded) -> None:
     """What a mapper adds up of the messages, in windows as short as times can tell apart."""
     query = "SELECT sip, kind, bytes, load, count(*) AS n FROM S GROUP BY sip, kind, bytes, load WINDOWING 1 us"
-    versions = {"queries": plain(registry({"q": f"{query} LATE 36525 d"}, stream(form=form)))}
+    versions = {"queries": to_json_value(registry({"q": f"{query} LATE 36525 d"}, stream(format=form)))}
     output = Mapper("S", 1)(State(), Input("map", 0, Round(1, 1, 0.0, versions), messages))
     for batch in output.buffers[0]:
         if "slice" in batch.schema.names:
             for row in batch.to_pylist():
                 found.windowed += [tuple(row[name] for name in ("slice", "k0", "k1", "k2", "k3"))] * row["rows()"]
-    found.windowed_dead = _letters(output.dead)
+    found.windowed_dead = _letters(output.dead_letters)
 
 
 def _letters(dead: Iterable[DeadLetter]) -> list[Letter]:

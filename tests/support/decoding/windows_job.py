@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from springline.persistence.model.codec import plain
+from springline.persistence.model.codec import to_json_value
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, State, Step
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.windows.mapper import Mapper
 from springline.spark_jobs.streaming.windows.reducer import Reducer
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 
 FIELDS = (
     Field("time", "float"),
@@ -29,12 +29,12 @@ SOON = 3_600.0  # no test's time reaches so far
 
 def stream(**settings: Any) -> Stream:
     """A stream S of small flows; clocks begin with 0 here, so that all of its rows are ahead."""
-    return Stream(**{"name": "S", "fields": FIELDS, "time": "time", "ahead": None, **settings})
+    return Stream(**{"name": "S", "fields": FIELDS, "time": "time", "max_future_skew": None, **settings})
 
 
-def registry(queries: Mapping[str, str], of: Stream | None = None) -> Registry:
+def registry(queries: Mapping[str, str], of: Stream | None = None) -> QueryRegistry:
     """A registry of those queries over S."""
-    found = Registry.of([of or stream()])
+    found = QueryRegistry.of([of or stream()])
     for name, sql in queries.items():
         found = found.register(name, sql)
     return found
@@ -61,7 +61,7 @@ class Job:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: QueryRegistry,
         *,
         mappers: int = 1,
         reducers: int = 1,
@@ -90,7 +90,7 @@ class Job:
         self._mappers = mappers
         self._placed = placed
 
-    def follow(self, registry: Registry) -> None:
+    def follow(self, registry: QueryRegistry) -> None:
         """Both stages know a registry from now on."""
         self.registry = self.reduced_by = registry
 
@@ -121,7 +121,7 @@ class Job:
                 self._watermarks[unit] = output.watermark
             (self._idle.add if output.idle else self._idle.discard)(unit)
             self._clocks[unit] = self.clock
-            self.dead += output.dead
+            self.dead += output.dead_letters
             made.append(output)
         self._rounds["map"] += 1
         return made
@@ -134,7 +134,7 @@ class Job:
             self.buffers[unit] = []
             output = self._run("reduce", unit, messages, self.reduced_by)
             self.results += output.results
-            self.dead += output.dead
+            self.dead += output.dead_letters
         self._rounds["reduce"] += 1
 
     def finish(self) -> None:
@@ -148,16 +148,16 @@ class Job:
         mine = (batch for batch in self.results if batch.schema.metadata[b"query"].decode() == query)
         return [{k: v for k, v in row.items() if k != "query"} for batch in mine for row in batch.to_pylist()]
 
-    def _run(self, stage: str, unit: int, messages: Sequence[Message], registry: Registry) -> Output:
-        versions = json.loads(json.dumps({"queries": plain(registry)}))
+    def _run(self, stage: str, unit: int, messages: Sequence[Message], registry: QueryRegistry) -> Output:
+        versions = json.loads(json.dumps({"queries": to_json_value(registry)}))
         now = Round(1, self._rounds[stage] + 1, self.clock, versions, self._quiet if stage == "map" else 0.0)
         to = self._offsets[unit] if self._placed else 0
         start = to - len(messages) if self._placed else 0
-        given = Input(stage, unit, now, messages, left=stage == "map" and unit in self._left, start=start, to=to)
+        given = Input(stage, unit, now, messages, has_lag=stage == "map" and unit in self._left, start=start, to=to)
         if stage == "reduce":
             given = replace(
-                given, watermarks=self._watermarks, idle=frozenset(self._idle), clocks=self._clocks,
-                upstream=frozenset(range(self._mappers)),
+                given, watermarks=self._watermarks, idle_units=frozenset(self._idle), clocks=self._clocks,
+                upstream_units=frozenset(range(self._mappers)),
             )  # fmt: skip
         state = self.states[stage, unit]
         output, again = self._steps[stage](state, given), self._steps[stage](state, given)
@@ -182,6 +182,6 @@ def in_bytes(output: Output) -> list[Any]:
         buffers,
         all_of(output.results),
         (output.watermark, output.idle),
-        list(output.dead),
+        list(output.dead_letters),
         dict(output.counts),
     ]

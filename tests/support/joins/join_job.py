@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from springline.spark_jobs.streaming.join.rebalance import explained
+from springline.spark_jobs.streaming.join.rebalance import read_explanation
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
 from tests.support.streams.stream_job import read_committed
@@ -43,11 +43,11 @@ class JoinJob(Application):
         """Send rows of each topic, in messages of so many lines, to the partitions in turn."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
             log.create(dict.fromkeys(rows, 2))
-            with log.sending() as sending:
+            with log.record_sender() as sending:
                 for topic, own in rows.items():
                     for number, first in enumerate(range(0, len(own), in_a_message)):
                         lines = (",".join(map(str, row)) for row in own[first : first + in_a_message])
-                        sending.send(Letter(topic, number % 2, "\n".join(lines).encode()))
+                        sending.send(OutgoingRecord(topic, number % 2, "\n".join(lines).encode()))
 
     def pairs(self) -> Counter[tuple[int, int]]:
         """The pairs of ids, as a plain consumer sees them that reads what is committed."""
@@ -59,7 +59,7 @@ class JoinJob(Application):
     def copies_deleted(self) -> int:
         """How many offsets of the topic of copies are not there any more."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
-            return sum(extent.low for extent in log.extents(f"{self.name}.copies").values())
+            return sum(extent.low for extent in log.offset_bounds(f"{self.name}.copies").values())
 
     def rows_through(self) -> int:
         """How many rows routers have read."""
@@ -67,7 +67,7 @@ class JoinJob(Application):
 
     def explained(self) -> Mapping[str, Any]:
         """What the controller tells."""
-        return explained(self.folder) or {}
+        return read_explanation(self.folder) or {}
 
     def await_pairs(self, wanted: Counter[tuple[int, int]], *, patience: float = 240) -> None:
         """Wait until as many pairs are told as are wanted, or more."""

@@ -14,17 +14,25 @@ import pyarrow as pa
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.unit.compaction import Shape
-from springline.spark_jobs.streaming.join.unit.migration import part_of
+from springline.spark_jobs.streaming.join.unit.migration import decode_copy_part
 from springline.spark_jobs.streaming.join.unit.unit import JoinUnit
-from springline.spark_jobs.streaming.join.wire import Act, Orders, Piece, Sent, Side, Switch, first_seq
+from springline.spark_jobs.streaming.join.wire import (
+    Action,
+    Cutover,
+    EpochCommands,
+    JoinSide,
+    RoutedBatch,
+    StateMigration,
+    first_seq,
+)
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from springline.spark_jobs.streaming.runtime.step import Ended, Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Message, Output, Round, State
 from springline.spark_jobs.streaming.sql.expressions import ARROW
 
 COPIES = "j.copies"
 SMALL = Shape(segment=200, young=300, times=2, work=3)  # so that a few tuples make several levels
 Row = Mapping[str, Any]
-Store = Callable[[Side, int, int], int]  # by side, key and seq: the unit that is to store a tuple
+Store = Callable[[JoinSide, int, int], int]  # by side, key and seq: the unit that is to store a tuple
 
 
 def rows_of(relation: Relation, rows: Sequence[Row]) -> pa.RecordBatch:
@@ -39,7 +47,7 @@ def in_bytes(output: Output) -> list[Any]:
         name: [arrow_bytes(batch.take(pa.array(np.arange(batch.num_rows)))) for batch in batches]
         for name, batches in output.state.runs.items()
     }
-    sent = [[arrow_bytes(batch) for batch in batches] for batches in (output.results, output.tells)]
+    sent = [[arrow_bytes(batch) for batch in batches] for batches in (output.results, output.feedback)]
     return [json.dumps(output.state.scalars), runs, sent, dict(output.counts), dict(output.gauges)]
 
 
@@ -49,7 +57,7 @@ class Unit:
 
     number: int
     step: JoinUnit
-    log: list[Message | Ended] = field(default_factory=list)
+    log: list[Message | EndedRound] = field(default_factory=list)
     at: int = 0
     rounds: int = 0
     state: State = field(default_factory=State)
@@ -87,39 +95,39 @@ class World:
 
     def route(
         self,
-        rows: Sequence[Mapping[Side, Sequence[Row]]],
+        rows: Sequence[Mapping[JoinSide, Sequence[Row]]],
         store: Store = lambda side, key, seq: 0,
-        orders: Orders | None = None,
+        orders: EpochCommands | None = None,
         both: bool = False,
-        interleaved: Callable[[list[list[Message | Ended]]], Iterable[Message | Ended]] | None = None,
+        interleaved: Callable[[list[list[Message | EndedRound]]], Iterable[Message | EndedRound]] | None = None,
     ) -> None:
         """A round: the rows of each router, by side. With `both`, they are stored and probed with where they lie."""
         self.round += 1
         clock = None if self.keep is None else self.clock
-        logs: list[list[list[Message | Ended]]] = [[[] for _ in range(self.routers)] for _ in self.units]
+        logs: list[list[list[Message | EndedRound]]] = [[[] for _ in range(self.routers)] for _ in self.units]
         for router, sides in enumerate(rows):
             if orders is not None:
                 for unit in self.units:
-                    self._send(logs[unit.number][router], Sent(self.round, pa.record_batch({}), orders=orders))
+                    self._send(logs[unit.number][router], RoutedBatch(self.round, pa.record_batch({}), commands=orders))
             seq = first_seq(self.round, router)
             for side, given in sides.items():
                 tuples = self._tuples(side, given, seq)
                 seq += len(given)
                 self._spread(logs, router, side, tuples, store, both)
             for unit in self.units:
-                logs[unit.number][router].append(Ended(router, self.round, 0, 0, clock, self.routers))
+                logs[unit.number][router].append(EndedRound(router, self.round, 0, 0, clock, self.routers))
         for unit, parts in zip(self.units, logs, strict=True):
             in_turn = interleaved(parts) if interleaved else (each for part in parts for each in part)
             unit.log += in_turn
 
-    def _tuples(self, side: Side, rows: Sequence[Row], seq: int) -> pa.RecordBatch:
+    def _tuples(self, side: JoinSide, rows: Sequence[Row], seq: int) -> pa.RecordBatch:
         batch = rows_of(self.condition.names.of(side), rows)
         keys, valid = self.condition.keys(side, batch)
         mask = valid & self.condition.filter(side, batch)
         seqs = seq + np.arange(batch.num_rows)
         return self.condition.tuples(side, keys, seqs, batch).filter(pa.array(mask))
 
-    def _spread(self, logs: Any, router: int, side: Side, tuples: pa.RecordBatch, store: Store, both: bool) -> None:
+    def _spread(self, logs: Any, router: int, side: JoinSide, tuples: pa.RecordBatch, store: Store, both: bool) -> None:
         to = np.array([store(side, *place) for place in zip(*(c.to_pylist() for c in tuples.columns[:2]), strict=True)])
         for unit in self.units:
             log = logs[unit.number][router]
@@ -129,13 +137,13 @@ class World:
             half = stored.num_rows // 2
             for part in (stored.slice(0, half), stored.slice(half)):
                 if part.num_rows:
-                    self._send(log, Sent(self.round, part, side, Act.BOTH if both else Act.STORE))
+                    self._send(log, RoutedBatch(self.round, part, side, Action.BOTH if both else Action.STORE))
             for part in (rest,) if both else (tuples,):
                 if part.num_rows:
-                    self._send(log, Sent(self.round, part, side, Act.PROBE))
+                    self._send(log, RoutedBatch(self.round, part, side, Action.PROBE))
 
-    def _send(self, log: list[Message | Ended], sent: Sent) -> None:
-        log.append(Message(0, arrow_bytes(sent.batch())))
+    def _send(self, log: list[Message | EndedRound], sent: RoutedBatch) -> None:
+        log.append(Message(0, arrow_bytes(sent.to_batch())))
 
     def step(self, unit: Unit, upto: int | None = None) -> Output:
         """A round of the stage in one unit: what is in its log up to a place."""
@@ -145,7 +153,7 @@ class World:
         given = Input(
             "units", unit.number, Round(1, unit.rounds, float(unit.rounds)),
             [each for each in taken if isinstance(each, Message)],
-            ended=[each for each in taken if isinstance(each, Ended)], source=self._source,
+            ended_rounds=[each for each in taken if isinstance(each, EndedRound)], read_topic=self._source,
         )  # fmt: skip
         output = unit.step(unit.state, given)
         again = self._made()(_reread(unit.state), given)
@@ -157,7 +165,7 @@ class World:
         for batch in output.results:
             assert batch.schema.metadata == {b"query": b"j"}
             unit.pairs.update(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        self.copies[unit.number] += [arrow_bytes(batch) for batch in output.tells]
+        self.copies[unit.number] += [arrow_bytes(batch) for batch in output.feedback]
         return output
 
     def finish(self) -> None:
@@ -172,10 +180,10 @@ class World:
         """All results so far."""
         return sum((unit.pairs for unit in self.units), Counter())
 
-    def switch(self, piece: Piece) -> Switch | None:
+    def switch(self, piece: StateMigration) -> Cutover | None:
         """How to switch to the copy of a piece, if it is there."""
-        offsets = [at for at, value in enumerate(self.copies[piece.giver]) if part_of(value)[0] == piece.id]
-        return Switch(piece, offsets[0], offsets[-1] + 1) if offsets else None
+        offsets = [at for at, value in enumerate(self.copies[piece.giver]) if decode_copy_part(value)[0] == piece.id]
+        return Cutover(piece, offsets[0], offsets[-1] + 1) if offsets else None
 
     def _source(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         assert topic == COPIES

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from springline.spark_jobs.streaming.checkpoints.store import Saved, told_needed_from
+from springline.spark_jobs.streaming.checkpoints.store import UnitCheckpoint, feedback_needed_by
 from springline.spark_jobs.streaming.errors import DiskFullError, FencedError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -25,21 +25,21 @@ from springline.spark_jobs.streaming.join import rebalance
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.router import Source
-from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.kafka.topic_union import units_in
+from springline.spark_jobs.streaming.join.router import RelationSource
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
+from springline.spark_jobs.streaming.kafka.topic_union import union_units
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.recovery import recover
-from springline.spark_jobs.streaming.runtime.history import Content, read_history
-from springline.spark_jobs.streaming.runtime.message_log import Order
-from springline.spark_jobs.streaming.runtime.report import Report, counted
-from springline.spark_jobs.streaming.runtime.rounds import Plan
-from springline.spark_jobs.streaming.runtime.segment_files import RunFiles
+from springline.spark_jobs.streaming.runtime.history import BroadcastValue, read_history
+from springline.spark_jobs.streaming.runtime.message_log import RoundId
+from springline.spark_jobs.streaming.runtime.report import UnitReport, sum_counts
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
+from springline.spark_jobs.streaming.runtime.segment_files import SegmentFiles
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
-from springline.spark_jobs.streaming.runtime.state_store import Packed
+from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot
 from springline.spark_jobs.streaming.runtime.step import Message
-from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import KilledError, MemoryLog
 
 ROOM = 4
@@ -47,12 +47,12 @@ FIELDS = {"id": "int", "k": "int", "v": "int"}
 Row = tuple[int, int, int]  # id, k, v
 
 
-def join_of(on: str, control: Control, *, itself: bool = False, room: int = ROOM) -> JoinJob:
+def join_of(on: str, control: RebalanceConfig, *, itself: bool = False, room: int = ROOM) -> JoinJob:
     """The join of topics `left` and `right`, or of `left` with itself; its results are the ids of pairs."""
     left, right = Relation("l", FIELDS), Relation("r", FIELDS)
     condition = Condition.of(left, right, on, ["l.id AS l", "r.id AS r"])
-    sources = Source("left", left), Source("left" if itself else "right", right)
-    return JoinJob("j", *sources, condition, control, room, admitted=2)
+    sources = RelationSource("left", left), RelationSource("left" if itself else "right", right)
+    return JoinJob("j", *sources, condition, control, room, max_messages_per_round=2)
 
 
 class JoinWorld:
@@ -74,7 +74,9 @@ class JoinWorld:
         self.rows = 0
         self.clock = 1.0
         self.looks = 0
-        self.saved: dict[str, dict[int, tuple[Saved, Packed]]] = {}  # the persisted states of stages, by unit
+        self.saved: dict[
+            str, dict[int, tuple[UnitCheckpoint, PackedSnapshot]]
+        ] = {}  # the persisted states of stages, by unit
         self.cut: Counter[str] = Counter()  # messages that were deleted, by topic
         self._coming: list[tuple[str, int, bytes]] = []  # messages that nobody has written yet
         self._late: list[Any] = []  # rounds of units that zombies have worked out, and not sent yet
@@ -91,9 +93,9 @@ class JoinWorld:
         for stage in self.stages:
             recover(stage, self.log, self._fetch)
         self.planners = {stage.name: self._planner(stage) for stage in self.stages}
-        self.units = {stage.name: Units(stage, self.log) for stage in self.stages}
-        self.helm = rebalance.Helm(self.job.control, self.folder, self.stages, self.log)
-        self.last: dict[str, Plan] = {}
+        self.units = {stage.name: StageWorker(stage, self.log) for stage in self.stages}
+        self.helm = rebalance.Rebalancer(self.job.rebalance_config, self.folder, self.stages, self.log)
+        self.last: dict[str, RoundPlan] = {}
         self._running: dict[str, Iterator[None]] = {}
 
     def feed(self, topic: str, rows: Sequence[Row], in_a_message: int) -> None:
@@ -131,19 +133,19 @@ class JoinWorld:
         def counted(path: Path, told: Any) -> None:
             if self.chance.random() < 0.5:
                 self._step(self.chance.choice(self.stages))
-            self.log._call()
+            self.log._count_call()
             write_json(path, told)
 
         self.looks += 1
         with patch.object(rebalance, "write_json", counted):
-            self.helm.look()
+            self.helm.rebalance()
 
     def run(self, turns: int, dies_in: int | None = None, loses: str = "") -> bool:
         """Go on, and die after so many calls, if they come to that; whether the process died.
 
         One that dies may die once more while it starts. `loses` is a stage whose states are lost then, or `all`.
         """
-        self.log.dies_in = dies_in
+        self.log.calls_until_death = dies_in
         try:
             for _ in range(turns):
                 self.turn()
@@ -152,7 +154,7 @@ class JoinWorld:
             self._start_again()
             return True
         finally:
-            self.log.dies_in = None
+            self.log.calls_until_death = None
         return False
 
     def die_looking(self, calls: int, looks: int = 6) -> None:
@@ -160,16 +162,16 @@ class JoinWorld:
         try:
             for _ in range(looks):
                 self.turn(4)
-                self.log.dies_in = calls
+                self.log.calls_until_death = calls
                 self.look()
-                self.log.dies_in = None
+                self.log.calls_until_death = None
         except KilledError:
             self._start_again()
 
     def run_full(self, turns: int) -> None:
         """Go on while there is no room for any run, and start again when there is."""
         with (
-            patch.object(RunFiles, "_placed", side_effect=DiskFullError("memory and disk are full")),
+            patch.object(SegmentFiles, "_write_file", side_effect=DiskFullError("memory and disk are full")),
             suppress(DiskFullError),
         ):
             for _ in range(turns):
@@ -181,37 +183,37 @@ class JoinWorld:
         for stage in self.stages:
             saved = self.saved.setdefault(stage.name, {})
             for unit in range(stage.units):
-                if (newest := stage.versions(unit).newest()) is not None:
-                    packed = stage.versions(unit).packed(*newest)
+                if (newest := stage.state_store(unit).newest()) is not None:
+                    packed = stage.state_store(unit).pack(*newest)
                     needs = {int(giver): offset for giver, offset in packed.notes.get("needs", {}).items()}
-                    saved[unit] = Saved(newest, packed.notes["offset"], True, needs), packed
+                    saved[unit] = UnitCheckpoint(newest, packed.notes["offset"], True, needs), packed
                 self._step(self.chance.choice(self.stages))
             if len(saved) == stage.units:
                 states = [state for state, _ in saved.values()]
-                if stage.inside:
+                if stage.reads_own_job:
                     self._delete(stage.topic, {unit: state.offset for unit, (state, _) in saved.items()})
-                self._delete(stage.told, told_needed_from(states))
+                self._delete(stage.feedback, feedback_needed_by(states))
 
     def _delete(self, topic: str, before: Mapping[int, int]) -> None:
         for unit, offset in before.items():
             self.cut[topic] += sum(message.offset < offset for message in self.log.topics[topic][unit])
         self.log.delete(topic, before)
 
-    def _fetch(self, stage: Stage, unit: int, until: Order) -> Order | None:
+    def _fetch(self, stage: Stage, unit: int, until: RoundId) -> RoundId | None:
         found = self.saved.get(stage.name, {}).get(unit)
-        if found is None or found[0].order > until:
+        if found is None or found[0].round_id > until:
             return None
-        stage.versions(unit).unpack(*found[0].order, found[1])
-        return found[0].order
+        stage.state_store(unit).unpack(*found[0].round_id, found[1])
+        return found[0].round_id
 
     def _start_again(self) -> None:
-        self.log.dies_in = self.chance.choice([None, 0, 1, 2, 5, 10, 30])
+        self.log.calls_until_death = self.chance.choice([None, 0, 1, 2, 5, 10, 30])
         try:
             self.start()
         except KilledError:
-            self.log.dies_in = None
+            self.log.calls_until_death = None
             self.start()
-        self.log.dies_in = None
+        self.log.calls_until_death = None
 
     def take_over(self) -> None:
         """A second driver starts while the first one lives, which then plans nothing, and what it runs harms nobody."""
@@ -221,7 +223,7 @@ class JoinWorld:
             name = stage.name
             if name in last and (plan := self.planners[name].after(last[name])) is not None:
                 for unit in sorted(plan.ranges):
-                    units[name].run(plan, self.planners[name].contents_of(plan), unit)
+                    units[name].run(plan, self.planners[name].broadcast_values_of(plan), unit)
                 try:
                     planners[name].after(plan)
                 except FencedError:
@@ -250,20 +252,20 @@ class JoinWorld:
 
     def grow(self, topic: str) -> None:
         """One more partition, to which some of the messages go that are still to come; the application goes on."""
-        self.log.grow(topic)
+        self.log.add_partition(topic)
         many = len(self.log.topics[topic])
         self._coming = [
             (name, self.chance.randrange(many) if name == topic else unit, value) for name, unit, value in self._coming
         ]
-        units = units_in([len(self.log.topics[source]) for source in self.job.sources])
-        while len(self.log.topics[self.job.dead]) < units:
-            self.log.grow(self.job.dead)
+        units = union_units([len(self.log.topics[source]) for source in self.job.sources])
+        while len(self.log.topics[self.job.dead_letters]) < units:
+            self.log.add_partition(self.job.dead_letters)
         self.stages = self._placed(units)
         self._start_again()
 
     def want_units(self, units: int) -> None:
         """As the command does."""
-        rebalance.want_units(self.folder, units, self.job.room)
+        rebalance.request_units(self.folder, units, self.job.max_units)
 
     def finish(self, turns: int = 600) -> None:
         """Go on until all rows are through, and probes answered; fails after so many turns."""
@@ -288,16 +290,16 @@ class JoinWorld:
         """Go on until nothing is under way any more, as many units are used as are wanted, and none is late."""
         for _ in range(turns):
             self.turn()
-            course = rebalance.course_of(self.folder)
-            wanted = rebalance.wanted_units(self.folder, self.job.control.units)
-            still = course is not None and not (course.copying or course.waiting) and len(course.table.units) == wanted
+            course = rebalance.read_controller_state(self.folder)
+            wanted = rebalance.requested_units(self.folder, self.job.rebalance_config.units)
+            still = course is not None and not (course.copying or course.pending) and len(course.table.units) == wanted
             if still and all(told.gauges["epoch"] == course.table.epoch for told in self._reports("join").values()):
                 return
         raise AssertionError(f"still under way: {course}")
 
     def counts(self, stage: str) -> Counter[str]:
         """What all units of a stage have counted."""
-        return counted(self._reports(stage).values())
+        return sum_counts(self._reports(stage).values())
 
     def stored(self) -> dict[int, int]:
         """How many tuples each unit stores."""
@@ -305,8 +307,8 @@ class JoinWorld:
 
     def switched(self) -> set[int]:
         """The pieces that rounds of routers told units to switch to."""
-        tables = read_history(self.stages[0], self.log).contents.values()
-        return {switch["piece"]["id"] for told in tables for switch in told["orders"]["switches"]}
+        tables = read_history(self.stages[0], self.log).broadcast_values.values()
+        return {each["migration"]["id"] for table in tables for each in table["commands"]["cutovers"]}
 
     def pairs(self) -> Counter[tuple[int, int]]:
         """The ids of all pairs that are told."""
@@ -339,21 +341,24 @@ class JoinWorld:
         if plan is None:
             return
         for unit in self.chance.sample(sorted(plan.ranges), len(plan.ranges)):
-            contents = planner.contents_of(plan)
+            contents = planner.broadcast_values_of(plan)
             if self.chance.random() < 0.05:  # Spark takes the worker for dead, and it goes on
-                zombie = Units(stage, self.log)
-                self._late.append((zombie, zombie.step.run(zombie._of(plan, contents, unit), {})))
+                zombie = StageWorker(stage, self.log)
+                self._late.append((zombie, zombie.step.run(zombie._unit_round(plan, contents, unit), {})))
             self.units[stage.name].run(plan, contents, unit)
             yield
         self.last[stage.name] = plan
 
     def _planner(self, stage: Stage) -> Planner:
-        def contents() -> dict[str, Content]:
-            return {name: Content.of(read_json(self.folder.path / file)) for name, file in stage.contents.items()}
+        def contents() -> dict[str, BroadcastValue]:
+            return {
+                name: BroadcastValue.of(read_json(self.folder.path / file))
+                for name, file in stage.broadcast_files.items()
+            }
 
         return Planner(stage, self.log, lambda: self.clock, contents)
 
-    def _reports(self, name: str) -> Mapping[int, Report]:
+    def _reports(self, name: str) -> Mapping[int, UnitReport]:
         stage = next(stage for stage in self.stages if stage.name == name)
         return stage.reports()
 

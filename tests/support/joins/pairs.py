@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from tests.support.joins.join_world import JoinWorld, join_of
 
 PAIRS = """
 [pairs]
 kind = "join"
 on = "l.k = r.k"
-units = 2
-room = 4
+parallelism = 2
+max_units = 4
 [pairs.left]
 topic = "left"
 fields = [["id", "int"], ["k", "int"], ["v", "int"]]
@@ -25,7 +25,7 @@ fields = [["id", "int"], ["k", "int"], ["v", "int"]]
 """
 KEY = 2**63 - 1
 EXPLAINED: dict[str, Any] = {
-    "epoch": 5, "strategy": "heavy-split", "units": 2, "wanted": 3, "used": [0, 1],
+    "epoch": 5, "strategy": "heavy-split", "units": 2, "requested_units": 3, "used": [0, 1],
     "loads": {"0": [60, 40], "1": [20, 30], "2": [0, 0]}, "imbalance": 1 / 3, "bound": 0.05,
     "heavy": [{"side": "left", "key": KEY, "tuples": 30, "probes": 7, "parts": {"0": 20, "1": 10}}],
     "entries": [
@@ -33,18 +33,21 @@ EXPLAINED: dict[str, Any] = {
         {"side": "right", "key": -2, "stores": {"1": 1.0}, "holds": [1]},
     ],
     "under_way": [
-        {"piece": 4, "copying": True, "tuples": 9, "kind": "bucket", "cost": 0.125, "words": "from unit 0 to unit 1"}
+        {"piece": 4, "copying": True, "tuples": 9, "kind": "bucket", "cost": 0.125,
+         "description": "from unit 0 to unit 1"}
     ],
     "messages": 1.5, "would": ["wait for 1 pieces"],
-    "moves": [{"kind": "H1", "tuples": 5, "cost": 0.5, "words": "key 7 from unit 0 to unit 1"}],
-    "at": 1_700_000_000.0, "reasons": ["the fullest unit will have 1.33 of the mean"],
-    "history": [{"at": 1_600_000_000.0, "epoch": 5, "reasons": ["piece 3 is copied: switch to it"]}],
+    "moves": [{"kind": "H1", "tuples": 5, "cost": 0.5, "description": "key 7 from unit 0 to unit 1"}],
+    "observed_at": 1_700_000_000.0, "reasons": ["the fullest unit will have 1.33 of the mean"],
+    "history": [{"created_at": 1_600_000_000.0, "epoch": 5, "reasons": ["piece 3 is copied: switch to it"]}],
 }  # fmt: skip
 
 
-def widened(folder: JobFolder, scratch: Path, rows: int, *, theta: float) -> JoinWorld:
+def widened(folder: JobFolder, scratch: Path, rows: int, *, max_imbalance: float) -> JoinWorld:
     """The join after so many rows a side, half of them of one key, and after it went from two units to three."""
-    world = JoinWorld(join_of("l.k = r.k", Control(2, theta=theta, least=1)), scratch, random.Random(3))
+    world = JoinWorld(
+        join_of("l.k = r.k", RebalanceConfig(2, max_imbalance=max_imbalance, min_tuples=1)), scratch, random.Random(3)
+    )
     world.folder = folder
     world.start()
     for topic in ("left", "right"):
@@ -52,5 +55,5 @@ def widened(folder: JobFolder, scratch: Path, rows: int, *, theta: float) -> Joi
     world.want_units(3)
     world.finish()
     world.settle()
-    world.helm.look()
+    world.helm.rebalance()
     return world

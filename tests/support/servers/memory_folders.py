@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from springline.persistence.platform import default_cache
+from springline.persistence.platform import default_cache_folder
 
 
 def remove_memory_of(home: Path) -> None:
     """Remove the default cache of a home, its streams' states in it, and the ramdisks of its Alluxio."""
-    cache = default_cache(home)
+    cache = default_cache_folder(home)
     for folder in (cache, cache.with_name(f"{cache.name}-alluxio")):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -29,7 +29,7 @@ def temporary_home(prefix: str) -> Iterator[Path]:
 
 def remove_memory_below(base: Path) -> None:
     """The same for whatever folder below `base` was a home."""
-    caches = {folder.name for folder in default_cache(base).parent.glob("springline-*")}
+    caches = {folder.name for folder in default_cache_folder(base).parent.glob("springline-*")}
     for home in base.rglob("*"):
-        if default_cache(home).name in caches:
+        if default_cache_folder(home).name in caches:
             remove_memory_of(home)

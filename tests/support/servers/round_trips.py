@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from springline.services.servers.postgres import url
+from springline.services.servers.postgres import database_url
 from springline.services.servers.spark import spark
 from tests.support.servers.servers import Running
 
@@ -28,7 +28,7 @@ class RoundTrip:
 def _to_postgres(server: Running) -> None:
     import psycopg
 
-    with psycopg.connect(url(server.settings, "springline", "postgresql")) as connection:
+    with psycopg.connect(database_url(server.settings, "springline", "postgresql")) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS said (words text)")
         connection.execute("DELETE FROM said")
         connection.execute("INSERT INTO said VALUES (%s)", (WORDS,))
@@ -37,7 +37,7 @@ def _to_postgres(server: Running) -> None:
 def _from_postgres(server: Running) -> str:
     import psycopg
 
-    with psycopg.connect(url(server.settings, "springline", "postgresql")) as connection:
+    with psycopg.connect(database_url(server.settings, "springline", "postgresql")) as connection:
         (row,) = connection.execute("SELECT words FROM said").fetchall()
     return str(row[0])
 

@@ -57,4 +57,4 @@ class Running:
     @property
     def processes(self) -> dict[str, int]:
         """The ids of its processes that live, by name."""
-        return dict(self.supervisor.state(self.name).processes)
+        return dict(self.supervisor.status(self.name).processes)

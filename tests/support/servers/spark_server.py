@@ -21,7 +21,9 @@ class SparkServer:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self._home = home
-        self._server = spark_connect(ServiceSettings(home=home, connect_port=self.port, connect_master="local[2]"))
+        self._server = spark_connect(
+            ServiceSettings(home=home, spark_connect_port=self.port, spark_connect_master="local[2]")
+        )
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -43,7 +45,7 @@ class SparkServer:
                 start_new_session=True,
             )
         until = time.monotonic() + 120
-        while missing := self._server.ready():
+        while missing := self._server.readiness_problem():
             if self._process.poll() is not None or time.monotonic() > until:
                 raise RuntimeError(f"{missing}; see {self._home / 'server.log'}")
             time.sleep(0.2)

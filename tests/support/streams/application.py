@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from springline.services.demo.fault_injection import lose
+from springline.services.demo.fault_injection import delete_folder
 from springline.services.packages.java import find_java
-from springline.spark_jobs.streaming.application.status import Seen, look
+from springline.spark_jobs.streaming.application.status import JobStatus, read_status
 from springline.spark_jobs.streaming.application.supervision import launch
 from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -42,9 +42,9 @@ class Application:
             **os.environ,
             **find_java(os.environ, home).environment(os.environ.get("PATH", "")),
             "SPRINGLINE_HOME": str(home),
-            "SPRINGLINE_KAFKA": kafka.address,
-            "SPRINGLINE_STREAMS": str(home / "streams.toml"),
-            "SPRINGLINE_STREAM_STATE": str(self.state),
+            "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": kafka.address,
+            "SPRINGLINE_STREAMS_FILE": str(home / "streams.toml"),
+            "SPRINGLINE_STREAM_STATE_DIR": str(self.state),
             **settings,
         }
         self._application: subprocess.Popen[bytes] | None = None
@@ -54,14 +54,14 @@ class Application:
         if self._application is None or self._application.poll() is not None:
             self._application = launch(self.name, self.folder, environment=self._environment)
 
-    def look(self) -> Seen:
+    def look(self) -> JobStatus:
         """How the job is."""
-        return look(self.name, self.folder, time.time())
+        return read_status(self.name, self.folder, time.time())
 
-    def await_(self, done: Callable[[Seen], bool], *, patience: float, again: bool = True) -> Seen:
+    def await_(self, done: Callable[[JobStatus], bool], *, patience: float, again: bool = True) -> JobStatus:
         """Wait until `done`; the application is started again when it ends, as a supervisor would."""
 
-        def seen() -> Seen | None:
+        def seen() -> JobStatus | None:
             found = self.look()
             if done(found):
                 return found
@@ -82,7 +82,7 @@ class Application:
 
     def stop(self) -> None:
         """Stop at a round's boundary."""
-        self.folder.ask_to_stop()
+        self.folder.request_stop()
         assert self._application is not None
         assert self._application.wait(60) == 0, self.log()
 
@@ -91,7 +91,7 @@ class Application:
         if self._application is not None and self._application.poll() is None:
             self.kill_all()
         shutil.rmtree(self.home, ignore_errors=True)
-        with suppress(LogUnavailableError), closing(Kafka(Cluster(self.kafka.address), patience=20)) as log:
+        with suppress(LogUnavailableError), closing(Kafka(Cluster(self.kafka.address), timeout=20)) as log:
             log.remove([topic for topic in log.all_topics() if topic.startswith(self.name)])
 
     def log(self) -> str:
@@ -119,11 +119,11 @@ class Application:
 
     def lose_states(self) -> None:
         """Delete the states and Spark's checkpoints, while they are written to or not."""
-        lose(self.state / self.name)
+        delete_folder(self.state / self.name)
 
     def lose_checkpoints(self) -> None:
         """Delete Spark's own log of rounds."""
-        lose(self.state / self.name / "checkpoints")
+        delete_folder(self.state / self.name / "checkpoints")
 
     def kill_all(self) -> None:
         """kill -9 of the application and all that it started."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
-from springline.spark_jobs.streaming.backpressure.channel import Channel, Inbox
+from springline.spark_jobs.streaming.backpressure.channel import Channel, SignalBuffer
 from springline.spark_jobs.streaming.backpressure.signals import Signal
 
 PATIENCE = 40.0  # seconds until a test gives up on a server that was started again
@@ -27,7 +27,7 @@ def received(end: Channel, upstream: str, wanted: int = 1, patience: float = PAT
         if len(found) >= wanted:
             return [found[name] for name in sorted(found)]
         time.sleep(0.01)
-    raise AssertionError(f"{found} came for {upstream}; {end.trouble}")
+    raise AssertionError(f"{found} came for {upstream}; {end.last_error}")
 
 
 def received_last(end: Channel, last: Signal) -> list[Signal]:
@@ -39,15 +39,15 @@ def received_last(end: Channel, last: Signal) -> list[Signal]:
         if last in found:
             return found
         time.sleep(0.01)
-    raise AssertionError(f"{found} came, and not {last}; {end.trouble}")
+    raise AssertionError(f"{found} came, and not {last}; {end.last_error}")
 
 
 class Pipe:
     """A channel between two applications that a test plays in one process; each has it as its end."""
 
     def __init__(self) -> None:
-        self._inbox = Inbox()
-        self.trouble = ""
+        self._inbox = SignalBuffer()
+        self.last_error = ""
         self.closed = False
 
     def send(self, signals: Sequence[Signal]) -> None:

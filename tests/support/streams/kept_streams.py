@@ -17,10 +17,10 @@ from typing import Any
 
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
-from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
+from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot, StateStore
 from tests.support.decoding.windows_job import Job, csv, registry, stream
 from tests.support.joins.pairs import PAIRS, widened
 
@@ -31,7 +31,7 @@ topic = "ticks"
 backpressure = "predictive"
 [ticks.stream]
 time = "time"
-retain = 3600.0
+adhoc_retention = 3600.0
 fields = [["time", "float"], ["sip", "text"], ["kind", "text"], ["bytes", "int"], ["load", "float"]]
 [ticks.queries]
 kinds = "{SQL}"
@@ -41,7 +41,7 @@ kind = "wordcount"
 topic = "lines"
 [words.tracking]
 ackers = 2
-room = 2
+max_ackers = 2
 {PAIRS}
 [never]
 kind = "wordcount"
@@ -61,7 +61,7 @@ def declare(file: Path) -> None:
     file.write_text(DECLARED)
 
 
-def put_results(log: Log) -> None:
+def put_results(log: MessageLog) -> None:
     """An hour of windows of `ticks`, three kinds each, and two records of `words` that were given up."""
     letters = []
     for number in range(WINDOWS):
@@ -73,48 +73,48 @@ def put_results(log: Log) -> None:
         ]  # fmt: skip
         lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
         stamp = Stamp(1, 0, number + 1, 0).header()
-        letters.append(Letter("ticks.results", 0, lines, {**stamp, "query": b"kinds"}))
+        letters.append(OutgoingRecord("ticks.results", 0, lines, {**stamp, "query": b"kinds"}))
     for offset, content in ((3, "a line that no unit could count"), (650, HOSTILE)):
         place = {
             "topic": b"lines", "partition": b"1", "offset": str(offset).encode(),
             "reason": b"row 0: sent 5 times, never through",
         }  # fmt: skip
-        letters.append(Letter("words.dead", 0, content.encode(), place))
-    with log.sending() as sending:
+        letters.append(OutgoingRecord("words.dead", 0, content.encode(), place))
+    with log.record_sender() as sending:
         for letter in letters:
             sending.send(letter)
 
 
 def hold_slices(declarations: Path, state: Path) -> None:
     """What the reducers of `ticks` hold after a round: rows of an hour, of which ad hoc queries are answered."""
-    ran = Job(registry({"kinds": SQL}, stream(name="ticks", retain=3600.0)), reducers=4, stream_name="ticks")
+    ran = Job(registry({"kinds": SQL}, stream(name="ticks", adhoc_retention=3600.0)), reducers=4, stream_name="ticks")
     ran.round([csv(*((BEGAN + 9 * n, "x", KINDS[n % 3], n, n / 100) for n in range(400)))])
     _, reducing = place_stages("ticks", read_jobs(declarations)["ticks"].stages(1), state)
     for unit in range(4):
-        Versions(Path(reducing.folder(unit))).save(Version(1, 0), ran.states["reduce", unit], (1, 1))
+        StateStore(Path(reducing.folder(unit))).save(StateSnapshot(1, 0), ran.states["reduce", unit], (1, 1))
 
 
 def explain_pairs(folder: JobFolder, scratch: Path) -> None:
     """What a join tells that has a heavy key, and went from two units to three."""
-    widened(folder, scratch, 300, theta=0.02)
-    folder.beat(beat("stopped", {"route": _stage(31, 4, rows=600), "join": _stage(31, 4, results=22_650)}))
+    widened(folder, scratch, 300, max_imbalance=0.02)
+    folder.write_heartbeat(beat("stopped", {"route": _stage(31, 4, rows=600), "join": _stage(31, 4, results=22_650)}))
 
 
 def _stage(number: int, units: int, **counts: int) -> dict[str, Any]:
     return {"units": units, "round": number, "at": time.time() - 0.3, "counts": counts, "state_bytes": 4_200_000,
-            "seconds": 0.082, "newest": 0.0, "behind": 0}  # fmt: skip
+            "seconds": 0.082, "newest": 0.0, "lag": 0}  # fmt: skip
 
 
 def beat(state: str, stages: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A heartbeat of now."""
     now = time.time()
-    return {"state": state, "error": "", "at": now, "began": now - 4000, "pid": 4711, "stages": stages, **more}
+    return {"state": state, "error": "", "at": now, "started_at": now - 4000, "pid": 4711, "stages": stages, **more}
 
 
 def ticks_beat(number: int) -> dict[str, Any]:
     """A heartbeat of `ticks`, whose reducers are slow."""
-    throttle = {"downstream": "reduce", "upstream": "map", "since": time.time() - 42, "level": 0, "rate": 2.1e6,
-                "why": "its queue is 1.4 s of its work, 0.22 s are wanted"}  # fmt: skip
+    throttle = {"downstream": "reduce", "upstream": "map", "since": time.time() - 42, "throttle_level": 0,
+                "rate": 2.1e6, "reason": "its queue is 1.4 s of its work, 0.22 s are wanted"}  # fmt: skip
     mapping = {
         "state": "throttled", "queue": 48_200_000, "waiting": 48_000_000, "seconds": 23.0, "rate": 2.1e6,
         "capacity": 9e6, "arriving": 3.4e6, "applied": 2.1e6, "throttled_by": [throttle], "throttles": [],
@@ -123,7 +123,7 @@ def ticks_beat(number: int) -> dict[str, Any]:
         "state": "overloaded", "queue": 2_900_000, "waiting": 1_100_000, "seconds": 1.4, "rate": None,
         "capacity": 2.1e6, "arriving": 2.1e6, "applied": 2.0e6, "throttled_by": [], "throttles": [throttle],
     }  # fmt: skip
-    stages = {"map": {**_stage(number, 1, rows=1_234_567 + 9_000 * number, late=12, dead=3), "behind": 4_810},
+    stages = {"map": {**_stage(number, 1, rows=1_234_567 + 9_000 * number, late=12, dead=3), "lag": 4_810},
               "reduce": _stage(number - 1, 4, results=180)}  # fmt: skip
     pressed = {"mode": "predictive", "control": None, "stages": {"map": mapping, "reduce": reducing}}
     return beat("running", stages, backpressure=pressed)
@@ -132,14 +132,14 @@ def ticks_beat(number: int) -> dict[str, Any]:
 def words_beat(number: int) -> dict[str, Any]:
     """A heartbeat of `words`, with records in flight."""
     ackers = [{"acker": unit, "in_flight": 20 + unit, "completed": 28_000 + 40 * number, "epoch": 2} for unit in (0, 1)]
-    tracking = {"in_flight": 41, "completed": 56_000 + 80 * number, "again": 12, "gone": 2, "bytes": 2_000_000,
-                "waits": False, "still": "", "lows": {"0": 700, "1": 800}, "ackers": ackers,
+    tracking = {"in_flight": 41, "completed": 56_000 + 80 * number, "retried": 12, "failed": 2, "bytes": 2_000_000,
+                "waits": False, "pause_reason": "", "low_watermarks": {"0": 700, "1": 800}, "ackers": ackers,
                 "seconds": {"p50": 0.091, "p90": 0.1, "p99": 0.42}}  # fmt: skip
     free = {"state": "level", "waiting": 0, "rate": None, "capacity": 8e6, "arriving": 1.1e6, "applied": 1.1e6,
             "throttled_by": [], "throttles": []}  # fmt: skip
     names = {"split": 0.12, "again": 0.0, "count": 0.2, "acker": 0.05}
     pressed = {name: {**free, "queue": round(8e6 * seconds), "seconds": seconds} for name, seconds in names.items()}
-    stages = {name: _stage(number, 2, **({"again": 12, "gone": 2} if name == "again" else {})) for name in names}
+    stages = {name: _stage(number, 2, **({"retried": 12, "failed": 2} if name == "again" else {})) for name in names}
     stages["split"]["counts"] = {"rows": 56_100}
     return beat("running", stages, tracking=tracking, backpressure={"mode": "off", "stages": pressed})
 
@@ -154,14 +154,14 @@ def beating(home: Path) -> Iterator[None]:
         number = 100
         while True:
             for folder, make in beats.items():
-                folder.beat(make(number))
+                folder.write_heartbeat(make(number))
             number += 1
             if over.wait(BEAT_SECONDS):
                 return
 
     with ExitStack() as leaving:
         for folder in beats:
-            leaving.enter_context(folder.held())
+            leaving.enter_context(folder.application_lock())
         thread = threading.Thread(target=go_on, daemon=True)
         thread.start()
         leaving.callback(thread.join)

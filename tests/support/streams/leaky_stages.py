@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
-from springline.spark_jobs.streaming.tracking.ring import Circle
-from springline.spark_jobs.streaming.tracking.wire import Kind, Told
+from springline.spark_jobs.streaming.tracking.ring import AckerRing
+from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKind
 
 DELAYED = "delayed"
 
@@ -70,7 +70,7 @@ class Leaky:
         found = []
         for batch in batches:
             chances = drawn.random(batch.num_rows)
-            if _is_ack(batch) and Told.read(arrow_bytes(batch)).kind is not Kind.ACKS:
+            if _is_ack(batch) and AckMessage.read(arrow_bytes(batch)).kind is not MessageKind.ACKS:
                 found.append(batch)  # what registers is part of what a spring has read
                 continue
             lost = chances < self.leaks.lost
@@ -92,4 +92,4 @@ def _is_ack(batch: pa.RecordBatch) -> bool:
 
 def _acker_of(batch: pa.RecordBatch) -> int:
     """The acker that a batch of acks was for."""
-    return Circle.of(Told.read(arrow_bytes(batch)).ackers).owner(batch.column("root")[0].as_py())
+    return AckerRing.of(AckMessage.read(arrow_bytes(batch)).ackers).owner(batch.column("root")[0].as_py())

@@ -20,9 +20,10 @@ if obeys == "nothing":
 worker = subprocess.Popen(["sleep", "600"], process_group=0)
 began = time.time()
 def beat(state):
-    folder.beat({"state": state, "error": "", "at": time.time(), "began": began, "pid": os.getpid(), "stages": {}})
-with folder.held():
-    folder.begin()
+    told = {"state": state, "error": "", "at": time.time(), "started_at": began, "pid": os.getpid(), "stages": {}}
+    folder.write_heartbeat(told)
+with folder.application_lock():
+    folder.discard_leftovers()
     folder.scratch.mkdir()
     beat("running")
     print(worker.pid, flush=True)

@@ -16,7 +16,7 @@ from benchmarks.backpressure.relay_job import allow, numbered
 from springline.persistence.profile import project_folder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
 from tests.support.streams.stream_job import read_committed
@@ -32,7 +32,7 @@ class RelayApp(Application):
         self, kafka: Running, home: Path, *, mode: str = "predictive", apart: bool = False, **settings: str
     ) -> None:
         name = f"relay_{uuid.uuid4().hex[:8]}"
-        super().__init__(kafka, home, name, "", SPRINGLINE_STREAM_SAVE="0", **settings)
+        super().__init__(kafka, home, name, "", SPRINGLINE_STREAM_CHECKPOINT_INTERVAL="0", **settings)
         self._mode = mode
         self._apart = apart
         self._slow = home / "slow"
@@ -99,7 +99,7 @@ class RelayApp(Application):
     def _feed(self, messages: int, size: int) -> None:
         with closing(Kafka(Cluster(self.kafka.address))) as log:
             while not self._over.wait(_TURN):
-                with log.sending() as sending:
+                with log.record_sender() as sending:
                     for number in range(self.fed, self.fed + messages):
-                        sending.send(Letter(self.name, 0, numbered(number, size)))
+                        sending.send(OutgoingRecord(self.name, 0, numbered(number, size)))
                 self.fed += messages

@@ -14,13 +14,13 @@ import duckdb
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from springline.spark_jobs.streaming.application.status import Seen
+from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.examples.datagen import send
-from springline.spark_jobs.streaming.examples.flights import Due
+from springline.spark_jobs.streaming.examples.flights import TimedMessage
 from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
 
@@ -40,7 +40,7 @@ class StreamJob(Application):
         """Send all rows, as CSV."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
             log.create({self.name: 2})
-            send(log, self.name, (Due(0.0, value) for value in flows.messages(size=size)))
+            send(log, self.name, (TimedMessage(0.0, value) for value in flows.messages(size=size)))
 
     def results(self, incarnation: int = 1) -> Counter[str]:
         """All results, as a plain consumer sees them that reads what is committed."""
@@ -58,8 +58,8 @@ class StreamJob(Application):
 
     def put(self, value: bytes, unit: int = 0) -> None:
         """Append a message of any content."""
-        with closing(Kafka(Cluster(self.kafka.address))) as log, log.sending() as sending:
-            sending.send(Letter(self.name, unit, value))
+        with closing(Kafka(Cluster(self.kafka.address))) as log, log.record_sender() as sending:
+            sending.send(OutgoingRecord(self.name, unit, value))
 
     def counted(self, incarnation: int = 1) -> int:
         """Rows in all results so far."""
@@ -68,7 +68,7 @@ class StreamJob(Application):
     def forget_rows(self) -> None:
         """Delete the rows from their topic, as a retention by time would."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
-            log.delete(self.name, {unit: extent.high for unit, extent in log.extents(self.name).items()})
+            log.delete(self.name, {unit: extent.high for unit, extent in log.offset_bounds(self.name).items()})
 
     def add_partition(self) -> None:
         """Let the topic have one more."""
@@ -81,11 +81,11 @@ class StreamJob(Application):
             log.remove([self.name])
             log.create({self.name: 3})
             for _ in range(2):
-                send(log, self.name, (Due(0.0, value) for value in flows.messages(size=100)))
+                send(log, self.name, (TimedMessage(0.0, value) for value in flows.messages(size=100)))
 
     # ---- waiting for it
 
-    def await_round(self, number: int, *, patience: float = 240) -> Seen:
+    def await_round(self, number: int, *, patience: float = 240) -> JobStatus:
         """Wait until the mappers have ended a round."""
         return self.await_(lambda seen: seen.stages.get("map", {}).get("round", 0) >= number, patience=patience)
 
@@ -99,7 +99,7 @@ class StreamJob(Application):
         number = at_work = 0
         for fault in drawn.sample(faults, len(faults)):
             number += drawn.randint(2, 8)
-            at_work += self.await_round(number).stages["map"]["behind"] > 0
+            at_work += self.await_round(number).stages["map"]["lag"] > 0
             fault()
         return at_work
 
@@ -134,7 +134,7 @@ def read_committed(servers: str, topic: str) -> Iterable[tuple[bytes, dict[str, 
 def _declared(name: str, admitted: int) -> str:
     fields = json.dumps([[field.name, field.type] for field in FIELDS])
     return (
-        f'[{name}]\ntopic = "{name}"\nadmitted = {admitted}\n\n'
-        f'[{name}.stream]\ntime = "timestamp"\nlateness = 5.0\nidle = 3.0\nfields = {fields}\n\n'
+        f'[{name}]\ntopic = "{name}"\nmax_messages_per_round = {admitted}\n\n'
+        f'[{name}.stream]\ntime = "timestamp"\nlateness = 5.0\nidle_timeout = 3.0\nfields = {fields}\n\n'
         f'[{name}.queries]\nsums = "{SQL.format(name=name)}"\n'
     )

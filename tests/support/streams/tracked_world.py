@@ -10,13 +10,13 @@ from unittest.mock import patch
 
 from springline.spark_jobs.streaming.jobs import TrackedJob
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
-from springline.spark_jobs.streaming.runtime.report import Report
+from springline.spark_jobs.streaming.runtime.report import UnitReport
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Step
-from springline.spark_jobs.streaming.runtime.worker.unit import Units
-from springline.spark_jobs.streaming.tracking.config import LOW, PACE, RING
-from springline.spark_jobs.streaming.tracking.monitor import dealt_with, lows_of
-from springline.spark_jobs.streaming.tracking.ring import Epochs
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
+from springline.spark_jobs.streaming.tracking.config import CLOCK, LOW_WATERMARKS, RING
+from springline.spark_jobs.streaming.tracking.monitor import handled_count, low_watermarks
+from springline.spark_jobs.streaming.tracking.ring import RingHistory
 from springline.testing.job_run import TURN_SECONDS, JobRun
 
 Wrap = Callable[[Stage, Step], Step]
@@ -38,7 +38,7 @@ class TrackedWorld(JobRun):
         self._gauges: list[Mapping[str, Any] | None] = []
         self._dealt = 0
         super().__init__(job, folder, partitions, clock=1.0)
-        write_json(self.folder.path / PACE, {"still": False})
+        write_json(self.folder.path / CLOCK, {"paused": False})
 
     def _recover(self, stage: Stage) -> None:
         """As ever, with the steps of this world."""
@@ -47,7 +47,7 @@ class TrackedWorld(JobRun):
         with patch.object(Stage, "make_step", wrapped):
             super()._recover(stage)
 
-    def _make_units(self, stage: Stage) -> Units:
+    def _make_units(self, stage: Stage) -> StageWorker:
         units = super()._make_units(stage)
         units.step.step = self.wrap(stage, units.step.step)
         return units
@@ -72,31 +72,33 @@ class TrackedWorld(JobRun):
 
     def is_through(self) -> bool:
         """Whether all that was fed is registered, and nothing is unfinished."""
-        lows = read_json(self.folder.path / LOW)["lows"]
+        lows = read_json(self.folder.path / LOW_WATERMARKS)["low_watermarks"]
         return all(
             lows.get(str(unit), 0) >= extent.high or not extent.high
-            for unit, extent in self.log.extents(self.job.topic).items()
+            for unit, extent in self.log.offset_bounds(self.job.topic).items()
         )
 
     def oversee(self) -> None:
         """The marks, as the application's oversight would make them."""
         stage = self.stages[-1]
-        reports = [Report.read(stage.folder(unit)) for unit in range(self.stages[-1].units)]
+        reports = [UnitReport.read(stage.folder(unit)) for unit in range(self.stages[-1].units)]
         gauges = [report and report.gauges for report in reports]
-        before = read_json(self.folder.path / LOW)["lows"]
-        ackers = self.epochs.circle.ackers
-        lows = lows_of(before, gauges, self._gauges, ackers, self._dealt)
-        write_json(self.folder.path / LOW, {"lows": lows})
+        before = read_json(self.folder.path / LOW_WATERMARKS)["low_watermarks"]
+        ackers = self.epochs.ring.ackers
+        lows = low_watermarks(before, gauges, self._gauges, ackers, self._dealt)
+        write_json(self.folder.path / LOW_WATERMARKS, {"low_watermarks": lows})
         self._gauges = gauges
-        own = [stage for stage in self.stages if stage.own]
-        self._dealt = sum(dealt_with(Report.read(stage.folder(unit))) for stage in own for unit in range(stage.units))
+        own = [stage for stage in self.stages if stage.reads_feedback]
+        self._dealt = sum(
+            handled_count(UnitReport.read(stage.folder(unit))) for stage in own for unit in range(stage.units)
+        )
 
     @property
-    def epochs(self) -> Epochs:
+    def epochs(self) -> RingHistory:
         """The rings so far."""
-        return Epochs.from_json(read_json(self.folder.path / RING), RING)
+        return RingHistory.from_json(read_json(self.folder.path / RING), RING)
 
-    def change_ring(self, epochs: Epochs) -> None:
+    def change_ring(self, epochs: RingHistory) -> None:
         """Go on with another ring."""
         write_json(self.folder.path / RING, epochs.as_json())
 

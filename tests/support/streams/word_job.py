@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from springline.spark_jobs.streaming.application.status import Seen
+from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.tracking.replay.failures import Failure, newest_failures
 from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
@@ -29,7 +29,8 @@ class WordJob(Application):
     ) -> None:
         name = f"words_{uuid.uuid4().hex[:8]}"
         declared = (
-            f'[{name}]\nkind = "wordcount"\ntopic = "{name}"\nevery = 0.5\nadmitted = {admitted}\n{table}\n'
+            f'[{name}]\nkind = "wordcount"\ntopic = "{name}"\nemit_interval = '
+            f"0.5\nmax_messages_per_round = {admitted}\n{table}\n"
             f"[{name}.tracking]\n{tracking}\n"
         )
         super().__init__(kafka, home, name, declared, **settings)
@@ -38,9 +39,9 @@ class WordJob(Application):
         """Send messages of lines, to the partitions in turn."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
             log.create({self.name: PARTITIONS})
-            with log.sending() as sending:
+            with log.record_sender() as sending:
                 for number, message in enumerate(messages):
-                    sending.send(Letter(self.name, number % PARTITIONS, message.encode()))
+                    sending.send(OutgoingRecord(self.name, number % PARTITIONS, message.encode()))
 
     def counts(self) -> Counter[str]:
         """The newest count of each word, as a plain consumer sees it that reads what is committed."""
@@ -58,22 +59,22 @@ class WordJob(Application):
 
     def await_rounds(self, more: int) -> None:
         """Wait until the application works, and then until it has ended so many rounds more, in every stage."""
-        begun = self.await_(lambda seen: seen.works, patience=240).stages
+        begun = self.await_(lambda seen: seen.is_ready, patience=240).stages
 
-        def on(seen: Seen) -> bool:
+        def on(seen: JobStatus) -> bool:
             ended = (told["round"] >= begun[name]["round"] + more for name, told in seen.stages.items())
-            return seen.works and all(ended)
+            return seen.is_ready and all(ended)
 
         self.await_(on, patience=240)
 
     def await_through(self, *, patience: float = 240) -> None:
         """Wait until every record that was fed is through; the application is started again when it ends."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
-            wanted = {str(unit): extent.high for unit, extent in log.extents(self.name).items()}
+            wanted = {str(unit): extent.high for unit, extent in log.offset_bounds(self.name).items()}
 
-        def through(seen: Seen) -> bool:
-            lows = seen.tracking.get("lows", {})
-            return seen.works and all(lows.get(unit, 0) >= high for unit, high in wanted.items())
+        def through(seen: JobStatus) -> bool:
+            lows = seen.tracking.get("low_watermarks", {})
+            return seen.is_ready and all(lows.get(unit, 0) >= high for unit, high in wanted.items())
 
         self.await_(through, patience=patience)
 

@@ -36,4 +36,4 @@ def test_lrc_sends_first_what_most_operations_still_read() -> None:
     )
     assert score("lrc", "b", known).value == 2
     assert score("lrc", "a", known).value == 0
-    assert "rank and sum" in score("lrc", "b", known).words
+    assert "rank and sum" in score("lrc", "b", known).reason

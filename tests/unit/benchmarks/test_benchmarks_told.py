@@ -26,7 +26,7 @@ def test_the_documents_tell_each_goal_that_is_missed(tmp_path: Path) -> None:
     write(tmp_path, "catalog")
     told = goals_table("all", tmp_path)
     assert "| [join](benchmarks.md) | 2026-03-02 | 1 of 2 | seconds: 3.5 (at most 2) |" in told
-    assert "| [catalog](persistence.md) | 2026-03-02 | none set |  |" in told
+    assert "| [catalog](benchmarks.md) | 2026-03-02 | none set |  |" in told
 
 
 def test_all_benchmarks_run_one_after_another_and_what_did_not_end_is_told(

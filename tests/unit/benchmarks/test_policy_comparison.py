@@ -13,10 +13,10 @@ from benchmarks.datasets.record import Recording, load, read, record, save
 from benchmarks.datasets.simulation import Setup, loss_at, losses, not_recomputable, simulate
 from benchmarks.datasets.synthetic import SHAPES, generate
 from benchmarks.report import Goal, Report, keep, this_machine
-from springline.baselines.policies import Fifo
+from springline.baselines.policies import FifoPolicy
 from springline.persistence.decisions.recovery import plan_recovery
-from springline.persistence.model.cost_model import Costs
-from springline.persistence.model.dataset import Cache, Dataset, Ref, Under
+from springline.persistence.model.cost_model import CostModel
+from springline.persistence.model.dataset import CacheState, Dataset, Ref, UnderStoreState
 from springline.persistence.model.lineage import Lineage
 from tests.support.datasets.lineages import evicted, lineage, made, ref
 
@@ -26,13 +26,13 @@ def as_lineage(recording: Recording, persisted_at: dict[Ref, float], moment: flo
     datasets = {
         m.ref: Dataset(
             m.ref,
-            cache=Cache.LOST,
-            under=Under.PRESENT if persisted_at.get(m.ref, 1e99) <= moment else Under.NONE,
+            cache=CacheState.LOST,
+            under=UnderStoreState.PRESENT if persisted_at.get(m.ref, 1e99) <= moment else UnderStoreState.NONE,
             bytes=m.bytes,
             call=m.call,
             sources=m.sources,
             made_seconds=m.seconds,
-            wanted=m.wanted,
+            persist_requested=m.wanted,
         )
         for m in recording.datasets
         if m.committed_at <= moment
@@ -44,13 +44,13 @@ def as_lineage(recording: Recording, persisted_at: dict[Ref, float], moment: flo
 def test_what_a_fault_costs_is_what_recovery_would_plan(shape: str) -> None:
     """Two ways to the same seconds and bytes: the simulation's own, and the plan of `recovery.py`."""
     recording = read(generate(shape, 1, batches=4))
-    trace = simulate(recording, Fifo(), Setup(5e6, synchronous=False))
+    trace = simulate(recording, FifoPolicy(), Setup(5e6, synchronous=False))
     for i in range(20):
         moment = trace.ended_at * i / 20
         known = as_lineage(recording, dict(trace.persisted_at), moment)
         read_later = {s for m in recording.datasets if m.committed_at > moment for s in m.sources}
-        asked = [r for r, d in known.datasets.items() if not d.persisted and (d.wanted or r in read_later)]
-        plan = plan_recovery(known, asked, Costs())
+        asked = [r for r, d in known.datasets.items() if not d.persisted and (d.persist_requested or r in read_later)]
+        plan = plan_recovery(known, asked, CostModel())
         loss = loss_at(recording, trace.persisted_at, moment)
         assert loss.recompute_seconds == pytest.approx(plan.seconds)
         assert loss.gone_bytes == sum(known.datasets[r].bytes for r in plan.irrecoverable)
@@ -62,14 +62,14 @@ def test_one_persister_sends_one_after_the_other() -> None:
         made("a", by=None, bytes=1000, committed_at=10.0, made_seconds=1.0),
         made("b", by=None, bytes=3000, committed_at=10.5, made_seconds=1.0),
     )
-    trace = simulate(read(record(known)), Fifo(), Setup(1000.0, synchronous=False))
+    trace = simulate(read(record(known)), FifoPolicy(), Setup(1000.0, synchronous=False))
     assert trace.persisted_at == pytest.approx({ref("a"): 1 + 1.05, ref("b"): 1 + 1.05 + 3.05})
 
 
 def test_the_loss_at_many_moments_is_the_loss_at_each() -> None:
     """What is remembered between two changes is what would be worked out anew."""
     recording = read(generate("rolling", 2, batches=4))
-    trace = simulate(recording, Fifo(), Setup(5e6))
+    trace = simulate(recording, FifoPolicy(), Setup(5e6))
     moments = [trace.ended_at * i / 30 for i in range(30)]
     assert losses(recording, trace, moments) == [loss_at(recording, trace.persisted_at, m) for m in moments]
 
@@ -78,7 +78,7 @@ def test_the_loss_at_many_moments_is_the_loss_at_each() -> None:
 def test_nothing_is_gone_for_good_when_what_cannot_be_recomputed_is_written_synchronously(shape: str) -> None:
     """Async&Sync: at any moment all that can be lost can be made again."""
     recording = read(generate(shape, 3, batches=5))
-    trace = simulate(recording, Fifo(), Setup(3e6, synchronous=True))
+    trace = simulate(recording, FifoPolicy(), Setup(3e6, synchronous=True))
     assert not_recomputable(recording)
     assert all(loss_at(recording, trace.persisted_at, trace.ended_at * i / 50).gone == 0 for i in range(50))
 
@@ -93,8 +93,8 @@ def test_the_same_scenario_has_the_same_outcome_again() -> None:
 def test_operations_are_sent_where_that_is_quicker() -> None:
     """On a narrow link, once their sources are persisted."""
     recording = read(generate("branches", 1, batches=3))
-    assert simulate(recording, Fifo(), Setup(2e6, operations=True)).as_operations > 0
-    assert simulate(recording, Fifo(), Setup(2e6)).as_operations == 0
+    assert simulate(recording, FifoPolicy(), Setup(2e6, operations=True)).as_operations > 0
+    assert simulate(recording, FifoPolicy(), Setup(2e6)).as_operations == 0
 
 
 def test_a_catalog_is_recorded_with_times_from_its_first_operation_on(tmp_path: Path) -> None:

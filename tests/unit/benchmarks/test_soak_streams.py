@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.cluster.soaking import streams
-from springline.spark_jobs.streaming.config import Declared
-from springline.spark_jobs.streaming.join.job import declared_join
+from springline.spark_jobs.streaming.config import JobTable
+from springline.spark_jobs.streaming.join.job import read_join
 from springline.testing.memory_log import MemoryLog
 
 NEW_YEAR = 1_357_000_000.0  # where a window of ten seconds begins
@@ -81,4 +81,4 @@ def test_what_is_missing_doubled_or_other_counts(log: MemoryLog) -> None:
 def test_the_join_that_is_declared_tells_the_columns_that_are_compared() -> None:
     """By the names that results have."""
     table = tomllib.loads(streams.DECLARED)["orders"]
-    assert declared_join(Declared.of(Path("streams.toml"), "orders", table)).condition.schema.names == list(PAIRS[0])
+    assert read_join(JobTable.of(Path("streams.toml"), "orders", table)).condition.schema.names == list(PAIRS[0])

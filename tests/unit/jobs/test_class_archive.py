@@ -43,7 +43,7 @@ def make_with(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_without_an_archive_java_gets_no_options(java_home: Path) -> None:
-    assert class_archive.sharing(java_home) == ""
+    assert class_archive.class_sharing_options(java_home) == ""
 
 
 def test_an_archive_is_for_the_very_java_that_it_was_made_with(
@@ -52,9 +52,9 @@ def test_an_archive_is_for_the_very_java_that_it_was_made_with(
     make_with("pathlib.Path(sys.argv[1]).write_text('classes')", tmp_path, monkeypatch)
     archive = class_archive.make_archive(tmp_path)
     assert archive.read_text() == "classes"
-    assert shlex.split(class_archive.sharing(java_home))[0] == f"-XX:SharedArchiveFile={archive}"
+    assert shlex.split(class_archive.class_sharing_options(java_home))[0] == f"-XX:SharedArchiveFile={archive}"
     (java_home / "lib" / "server" / "libjvm.so").write_bytes(b"another one")
-    assert class_archive.sharing(java_home) == ""
+    assert class_archive.class_sharing_options(java_home) == ""
 
 
 def test_one_that_is_there_is_not_made_again_and_those_for_another_spark_go(
@@ -86,7 +86,7 @@ def test_half_an_archive_is_none(
     make_with(code, tmp_path, monkeypatch)
     with pytest.raises(ClassArchiveError, match=reason):
         class_archive.make_archive(tmp_path)
-    assert class_archive.sharing(java_home) == ""
+    assert class_archive.class_sharing_options(java_home) == ""
     assert not list(class_archive.archive_of(java_home).parent.iterdir())
 
 

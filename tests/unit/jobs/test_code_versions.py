@@ -12,9 +12,9 @@ from textwrap import dedent
 
 import pytest
 
-from springline.spark_jobs.code.code_version import _Reader, code_version
+from springline.spark_jobs.code.code_version import _CodeCollector, code_version
 from springline.spark_jobs.errors import CodeVersionError
-from springline.spark_jobs.nycflights import opened
+from springline.spark_jobs.nycflights import open_text
 
 BASE = """
     import math
@@ -163,8 +163,8 @@ def test_functions_that_call_each_other_have_a_version(version_of: Callable[...,
 def test_the_declaration_is_no_code(version_of: Callable[..., str]) -> None:
     """Another output path, or a checkpoint mark, leaves the version; another decorator does not."""
     text = """
-        from springline.spark_jobs.operations import Registry
-        registry = Registry()
+        from springline.spark_jobs.operations import OperationRegistry
+        registry = OperationRegistry()
         operation = registry.operation
         def twice(function):
             def run(context):
@@ -195,12 +195,12 @@ def test_a_wrapped_function_counts(version_of: Callable[..., str]) -> None:
 
 def test_code_of_libraries_counts_by_name_only() -> None:
     """Not by the text of the installed release: another Python must not give another version."""
-    reader = _Reader("springline.spark_jobs")
-    reader.read_function(opened)
-    while reader.waiting:
-        reader.waiting.pop()()
+    reader = _CodeCollector("springline.spark_jobs")
+    reader.read_function(open_text)
+    while reader.pending:
+        reader.pending.pop()()
     labels = sorted(text.partition("\n")[0] for text in reader.texts.values())
-    assert labels.count("springline.spark_jobs.nycflights:opened") == 1
+    assert labels.count("springline.spark_jobs.nycflights:open_text") == 1
     assert not [label for label in labels if not label.startswith("springline.")]
 
 
@@ -226,7 +226,7 @@ def test_code_without_a_source_is_refused() -> None:
 
 def test_what_is_declared_beside_the_code_counts() -> None:
     """The order of the sources, say, decides how recorded sources are read."""
-    assert code_version(changed, declared=("a", "b")) != code_version(changed, declared=("b", "a"))
+    assert code_version(changed, declaration=("a", "b")) != code_version(changed, declaration=("b", "a"))
 
 
 OF_A_PACKAGE = """
@@ -266,7 +266,7 @@ def test_where_a_package_lies_does_not_change_its_versions(tmp_path: Path) -> No
 
 def test_what_the_platform_has_beside_its_spark_jobs_counts_by_name_only() -> None:
     """In the checkout too, where it lies in no folder of libraries: as in an installed package."""
-    reader = _Reader("pipeline")
+    reader = _CodeCollector("pipeline")
     spark_jobs, other = sys.modules["springline.spark_jobs.errors"], sys.modules["springline.persistence.errors"]
     assert reader._is_ours(spark_jobs.__name__, spark_jobs.__file__)
     assert not reader._is_ours(other.__name__, other.__file__)

@@ -83,14 +83,14 @@ def test_a_session_looks_for_a_java_before_it_starts(
         if module is session:
             SparkSessions(JobSettings(spark_remote="")).get()
         else:
-            stream_session.session_of("ticks", StreamSettings())
+            stream_session.open_session("ticks", StreamSettings())
 
 
 def test_servers_run_their_classes_on_the_same_java(tmp_path: Path) -> None:
     """Sparingly, and with the options given."""
     home = fake_java(tmp_path / "named", "17.0.9")
     found = servers_java.find_java({"JAVA_HOME": str(home)}, tmp_path)
-    assert (found.home, found.version, found.words) == (home, 17, "JAVA_HOME")
+    assert (found.home, found.version, found.source) == (home, 17, "JAVA_HOME")
     command = found.command("org.Main", heap="64m", classpath=["a.jar", "b.jar"], options=["-Dx=1"])
     assert command[:2] == (str(home / "bin" / "java"), "-Xmx64m") and command[-4:] == (
         "-Dx=1",

@@ -16,7 +16,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     """SPRINGLINE_<NAME>, lists separated by commas."""
     monkeypatch.setenv("SPRINGLINE_SPARK_REMOTE", "sc://host:1")
     monkeypatch.setenv("SPRINGLINE_OPERATIONS", "mine.one, mine.two")
-    monkeypatch.setenv("SPRINGLINE_LANDING", "/somewhere")
+    monkeypatch.setenv("SPRINGLINE_LANDING_DIR", "/somewhere")
     settings = JobSettings()
     assert settings.spark_remote == "sc://host:1"
     assert settings.operations == ("mine.one", "mine.two")
@@ -25,7 +25,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_landing_files_are_in_the_home_folder_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty setting is none."""
-    monkeypatch.setenv("SPRINGLINE_LANDING", "")
+    monkeypatch.setenv("SPRINGLINE_LANDING_DIR", "")
     assert JobSettings(home=tmp_path).landing_folder == tmp_path / "landing"
 
 
@@ -36,8 +36,8 @@ def test_every_setting_has_a_line_of_help() -> None:
 
 def test_an_unknown_mode_of_the_gate_is_refused() -> None:
     """When the settings are read, not when the gate is reached."""
-    with pytest.raises(SettingsError, match=r"^SPRINGLINE_QUALITY: "):
-        JobSettings(quality="maybe")
+    with pytest.raises(SettingsError, match=r"^SPRINGLINE_QUALITY_MODE: "):
+        JobSettings(quality_mode="maybe")
 
 
 def test_an_address_has_spark_s_port_by_default() -> None:
@@ -57,7 +57,7 @@ def test_a_server_that_is_not_there_is_named_with_what_starts_it(unused_port: in
     """After the patience has run out, by the clock that was given."""
     times = iter(range(100))
     naps: list[float] = []
-    settings = JobSettings(spark_remote=f"sc://127.0.0.1:{unused_port}", spark_patience=3)
+    settings = JobSettings(spark_remote=f"sc://127.0.0.1:{unused_port}", spark_timeout=3)
     sessions = SparkSessions(settings, clock=lambda: float(next(times)), sleep=naps.append)
     with pytest.raises(SparkUnavailableError, match=rf"127\.0\.0\.1:{unused_port} .*springline up spark-connect"):
         sessions.get()

@@ -62,7 +62,7 @@ def test_what_was_landed_passes(landed: Path) -> None:
 def test_landing_a_day_again_changes_nothing(flights: Path) -> None:
     """The same content is left as it stands, its time included."""
     before = flights.stat().st_mtime_ns
-    assert not any(one.fresh for one in land([DAY], flights.parent.parent))
+    assert not any(one.is_new for one in land([DAY], flights.parent.parent))
     assert flights.stat().st_mtime_ns == before
 
 
@@ -70,7 +70,7 @@ def test_landing_a_day_again_mends_a_file_and_a_manifest(flights: Path) -> None:
     """What was spoilt is written anew."""
     flights.write_text("spoilt")
     flights.with_name("weather.csv.manifest.json").write_text(json.dumps({"lines": 1, "size": 1, "xxh3_128": "x"}))
-    assert [one.fresh for one in land([DAY], flights.parent.parent)] == [True, True]
+    assert [one.is_new for one in land([DAY], flights.parent.parent)] == [True, True]
     taken(flights)
     taken(flights.with_name("weather.csv"), WEATHER.columns)
 
@@ -130,10 +130,10 @@ def test_who_says_so_takes_a_file_unchecked(flights: Path) -> None:
     flights.write_bytes(b"".join(flights.read_bytes().splitlines(keepends=True)[:-100]))
     flights.with_name("flights.csv.manifest.json").unlink()
     landing = Landing(flights.parent.parent)
-    assert landing.unchecked("2013-01-05", "flights.csv") == flights
+    assert landing.unchecked_file("2013-01-05", "flights.csv") == flights
     for parts in (("2013-01-05", "none.csv"), ("..", "x", "flights.csv")):
         with pytest.raises(LandingError):
-            landing.unchecked(*parts)
+            landing.unchecked_file(*parts)
 
 
 @pytest.mark.parametrize("content", [b"", b"one", b"one\n", b"one\ntwo", b"\xff\x00\n\n"])

@@ -13,12 +13,12 @@ from pydantic_settings import SettingsError
 from springline.persistence.errors import CyclicLineageError, InvalidPathError
 from springline.persistence.model.dataset import Call
 from springline.spark_jobs.errors import DeclarationError, ParameterError, UnknownOperationError
-from springline.spark_jobs.operations import Registry, load_operations
+from springline.spark_jobs.operations import OperationRegistry, load_operations
 
 FLIGHTS = "springline.spark_jobs.etl"
 
 
-def declare(registry: Registry, name: str, output: str, *sources: str, **how: object) -> None:
+def declare(registry: OperationRegistry, name: str, output: str, *sources: str, **how: object) -> None:
     """Declare an operation that does nothing; its arguments are called a, b, c."""
     arguments = "abc"[: len(sources)]
     function = {
@@ -30,12 +30,12 @@ def declare(registry: Registry, name: str, output: str, *sources: str, **how: ob
 
 
 @pytest.fixture
-def registry() -> Registry:
+def registry() -> OperationRegistry:
     """An empty registry."""
-    return Registry()
+    return OperationRegistry()
 
 
-def test_edges_follow_from_the_paths(registry: Registry) -> None:
+def test_edges_follow_from_the_paths(registry: OperationRegistry) -> None:
     """Who makes a source is found by its path template."""
     declare(registry, "load", "etl/{ds}/load")
     declare(registry, "parse", "etl/{ds}/parse", "etl/{ds}/load")
@@ -43,30 +43,30 @@ def test_edges_follow_from_the_paths(registry: Registry) -> None:
     assert registry.edges == {"load": (), "parse": ("load",), "join": ("parse", "load")}
 
 
-def test_the_order_puts_makers_before_users_whatever_the_declaration_said(registry: Registry) -> None:
+def test_the_order_puts_makers_before_users_whatever_the_declaration_said(registry: OperationRegistry) -> None:
     """in_order() is topological, and else as declared."""
     declare(registry, "last", "z/{ds}", "y/{ds}")
     declare(registry, "middle", "y/{ds}", "x/{ds}")
     declare(registry, "other", "o/{ds}")
     declare(registry, "first", "x/{ds}")
-    assert [declared.name for declared in registry.in_order()] == ["other", "first", "middle", "last"]
+    assert [declared.name for declared in registry.topological_order()] == ["other", "first", "middle", "last"]
 
 
-def test_a_source_may_be_made_by_an_operation_registered_elsewhere(registry: Registry) -> None:
+def test_a_source_may_be_made_by_an_operation_registered_elsewhere(registry: OperationRegistry) -> None:
     """A source without a maker has no edge, and is told as coming from outside."""
     declare(registry, "use", "etl/{ds}/use", "elsewhere/{ds}/made")
     assert registry.edges == {"use": ()}
-    assert registry.outside("use") == ("elsewhere/{ds}/made",)
+    assert registry.external_sources("use") == ("elsewhere/{ds}/made",)
 
 
-def test_the_name_of_a_field_does_not_part_what_one_path_joins(registry: Registry) -> None:
+def test_the_name_of_a_field_does_not_part_what_one_path_joins(registry: OperationRegistry) -> None:
     """Templates of one shape give the same paths, so they are the same dataset."""
     declare(registry, "load", "etl/{day}/load")
     declare(registry, "parse", "etl/{ds}/parse", "etl/{ds}/load")
     assert registry.edges["parse"] == ("load",)
 
 
-def test_a_declared_cycle_is_refused_and_named(registry: Registry) -> None:
+def test_a_declared_cycle_is_refused_and_named(registry: OperationRegistry) -> None:
     """The declaration that closes a cycle fails, naming the operations, and is not taken in."""
     declare(registry, "egg", "egg/{ds}", "hen/{ds}")
     with pytest.raises(CyclicLineageError, match=r"(?s)hen.*egg"):
@@ -74,33 +74,33 @@ def test_a_declared_cycle_is_refused_and_named(registry: Registry) -> None:
     assert registry.names() == ("egg",)
 
 
-def test_an_operation_that_reads_its_own_output_is_a_cycle(registry: Registry) -> None:
+def test_an_operation_that_reads_its_own_output_is_a_cycle(registry: OperationRegistry) -> None:
     """The shortest cycle is a cycle too."""
     with pytest.raises(CyclicLineageError, match="self"):
         declare(registry, "self", "etl/{ds}/self", "etl/{ds}/self")
 
 
-def test_a_name_is_declared_once(registry: Registry) -> None:
+def test_a_name_is_declared_once(registry: OperationRegistry) -> None:
     """The second declaration of a name is refused and says where both are."""
     declare(registry, "parse", "etl/{ds}/parse")
     with pytest.raises(DeclarationError, match=r"declared twice: .*test_operations.* and .*test_operations"):
         declare(registry, "parse", "etl/{ds}/parse2")
 
 
-def test_an_output_has_one_maker(registry: Registry) -> None:
+def test_an_output_has_one_maker(registry: OperationRegistry) -> None:
     """Two operations cannot make the same path, whatever they call its fields."""
     declare(registry, "parse", "etl/{ds}/parse")
     with pytest.raises(DeclarationError, match="two makers: the operations parse and again"):
         declare(registry, "again", "etl/{day}/parse")
 
 
-def test_a_field_that_the_output_does_not_have_is_refused(registry: Registry) -> None:
+def test_a_field_that_the_output_does_not_have_is_refused(registry: OperationRegistry) -> None:
     """A source cannot ask for a parameter that nobody gives."""
     with pytest.raises(DeclarationError, match=r"'etl/\{hour\}/load' has the field 'hour'"):
         declare(registry, "parse", "etl/{ds}/parse", "etl/{hour}/load")
 
 
-def test_an_option_may_stand_in_a_source(registry: Registry) -> None:
+def test_an_option_may_stand_in_a_source(registry: OperationRegistry) -> None:
     """Options are parameters, so sources may name them."""
     declare(registry, "pick", "etl/{ds}/pick", "etl/{ds}/{kind}", options={"kind": "flights"})
     assert registry.get("pick").paths({"ds": "d"}).sources == ("etl/d/flights",)
@@ -108,19 +108,19 @@ def test_an_option_may_stand_in_a_source(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("template", ["etl/{ds!r}/x", "etl/{ds:>10}/x", "etl/{}/x", "etl/{a.b}/x", "etl/{ds", "../x"])
-def test_a_template_is_plain(registry: Registry, template: str) -> None:
+def test_a_template_is_plain(registry: OperationRegistry, template: str) -> None:
     """Nothing but {name} may stand in a template, and it stays inside its root."""
     with pytest.raises(DeclarationError, match="path template"):
         declare(registry, "odd", template)
 
 
-def test_the_arguments_must_be_the_sources(registry: Registry) -> None:
+def test_the_arguments_must_be_the_sources(registry: OperationRegistry) -> None:
     """A function that takes other arguments than its sources is refused when it is declared."""
     with pytest.raises(DeclarationError, match=r"takes \(context, b\), but its sources ask for \(context, a\)"):
         registry.operation("odd", output="etl/{ds}/odd", sources={"a": "etl/{ds}/a"})(lambda context, b: None)
 
 
-def test_a_call_records_its_fields_and_options_and_nothing_else(registry: Registry) -> None:
+def test_a_call_records_its_fields_and_options_and_nothing_else(registry: OperationRegistry) -> None:
     """What was given beside the parameters is left out; options have their defaults."""
     declare(registry, "gate", "etl/{ds}/gate", options={"quality": "stop"})
     declared = registry.get("gate")
@@ -130,7 +130,7 @@ def test_a_call_records_its_fields_and_options_and_nothing_else(registry: Regist
     assert declared.call({"ds": "d", "quality": "pass"}).params["quality"] == "pass"
 
 
-def test_a_missing_parameter_is_named(registry: Registry) -> None:
+def test_a_missing_parameter_is_named(registry: OperationRegistry) -> None:
     """The error says which operation lacks what."""
     declare(registry, "load", "etl/{ds}/{site}")
     with pytest.raises(ParameterError, match="operation load: no value was given for site"):
@@ -138,38 +138,38 @@ def test_a_missing_parameter_is_named(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("value", ["../../etc", "a/b", ""])
-def test_a_parameter_cannot_lead_out_of_its_place(registry: Registry, value: str) -> None:
+def test_a_parameter_cannot_lead_out_of_its_place(registry: OperationRegistry, value: str) -> None:
     """A value with a slash, or none, is refused."""
     declare(registry, "load", "etl/{ds}/load")
     with pytest.raises(ParameterError, match="cannot stand for 'ds'"):
         registry.get("load").paths({"ds": value})
 
 
-def test_a_parameter_cannot_be_dots(registry: Registry) -> None:
+def test_a_parameter_cannot_be_dots(registry: OperationRegistry) -> None:
     """A path that would leave its root is refused by the one check of all paths."""
     declare(registry, "load", "etl/{ds}/load")
     with pytest.raises(InvalidPathError, match=r"'\.\.' is not allowed"):
         registry.get("load").paths({"ds": ".."})
 
 
-def test_a_parameter_may_have_spaces_and_letters_of_any_script(registry: Registry) -> None:
+def test_a_parameter_may_have_spaces_and_letters_of_any_script(registry: OperationRegistry) -> None:
     """Names of people are names of datasets."""
     declare(registry, "load", "etl/{ds}/load")
     assert registry.get("load").paths({"ds": "Zürich 北京"}).output == "etl/Zürich 北京/load"
 
 
-def test_an_unknown_operation_is_told_with_those_that_are_known(registry: Registry) -> None:
+def test_an_unknown_operation_is_told_with_those_that_are_known(registry: OperationRegistry) -> None:
     """A slip of the pen is seen at once."""
     declare(registry, "load", "etl/{ds}/load")
     with pytest.raises(UnknownOperationError, match="'laod'; registered: load"):
         registry.get("laod")
 
 
-def test_the_catalog_is_told_who_reads_whom(registry: Registry) -> None:
+def test_the_catalog_is_told_who_reads_whom(registry: OperationRegistry) -> None:
     """models() carries the declared edges."""
     declare(registry, "load", "etl/{ds}/load", idempotent=False)
     declare(registry, "parse", "etl/{ds}/parse", "etl/{ds}/load", checkpoint=True)
-    load, parse = registry.models()
+    load, parse = registry.catalog_operations()
     assert (load.reads, load.idempotent, load.checkpoint) == ((), False, False)
     assert (parse.reads, parse.idempotent, parse.checkpoint) == (("load",), True, True)
 
@@ -229,14 +229,14 @@ def listed_beside(folder: Path, module: str) -> str:
 def test_the_workflow_is_declared_as_the_design_has_it() -> None:
     """Two loads, five transforms, a gate with its quarantine, four analyses; two loads and rotate do not repeat."""
     registry = load_operations([FLIGHTS])
-    names = [declared.name for declared in registry.in_order() if declared.name.startswith("etl.")]
+    names = [declared.name for declared in registry.topological_order() if declared.name.startswith("etl.")]
     assert len(names) == 13
     assert [name for name in names if not registry.get(name).idempotent] == [
         "etl.load_flights",
         "etl.load_weather",
         "etl.rotate",
     ]
-    assert all(not registry.outside(name) for name in names)
+    assert all(not registry.external_sources(name) for name in names)
     assert {registry.get(name).output for name in names} == {f"etl/{{ds}}/{name[4:]}" for name in names}
 
 

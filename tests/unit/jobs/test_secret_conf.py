@@ -11,11 +11,11 @@ import pytest
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
-from springline.spark_jobs.jvm.secret_conf import kept_from_arguments
+from springline.spark_jobs.jvm.secret_conf import hide_secret_conf
 from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
 from springline.spark_jobs.streaming.settings import StreamSettings
-from springline.spark_jobs.streaming.spark.session import session_of
+from springline.spark_jobs.streaming.spark.session import open_session
 
 CONF = {"spark.hadoop.fs.s3a.secret.key": "hunter2 = #\u00e9\n", "spark.ssl.keyPassword": "hunter3", "spark.a": "b"}
 
@@ -52,7 +52,7 @@ def test_a_secret_setting_is_no_argument_of_sparks_process(
         if which == "operations":
             SparkSessions(JobSettings(home=tmp_path, spark_conf=CONF)).get()
         else:
-            session_of("job", StreamSettings(home=tmp_path, stream_conf=CONF))
+            open_session("job", StreamSettings(home=tmp_path, stream_conf=CONF))
     (command,) = started
     assert "hunter" not in " ".join(command) and "spark.a=b" in command
     assert not Path(command[command.index("--properties-file") + 1]).exists()
@@ -62,14 +62,14 @@ def test_a_secret_setting_is_no_argument_of_sparks_process(
 def test_without_a_secret_nothing_is_done_otherwise() -> None:
     """No file, no further argument."""
     before = dict(os.environ)
-    with kept_from_arguments({"spark.a": "b"}) as shown:
+    with hide_secret_conf({"spark.a": "b"}) as shown:
         assert shown == {"spark.a": "b"} and dict(os.environ) == before
 
 
 def test_the_file_says_what_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever letters it holds, as Java reads properties."""
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
-    with kept_from_arguments(CONF) as shown:
+    with hide_secret_conf(CONF) as shown:
         arguments = os.environ["PYSPARK_SUBMIT_ARGS"].split()
         lines = Path(arguments[2]).read_text(encoding="ascii").splitlines()
     assert shown == {"spark.a": "b"} and arguments[3:] == ["--verbose", "pyspark-shell"]

@@ -8,38 +8,38 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.errors import AlertRulesError
-from springline.persistence.monitoring.alerts import Alerts, standing_in_all, states_in
-from springline.persistence.monitoring.metric import Reading, by_name
+from springline.persistence.monitoring.alerts import AlertEvaluator, list_active_alerts, read_states
+from springline.persistence.monitoring.metric import MetricSample, by_name
 from springline.persistence.monitoring.metrics import ALERT, BROKEN_RATIO, METRICS, RISK_BYTES
-from springline.persistence.monitoring.rules import Rule, Severity, judge, read_rules
+from springline.persistence.monitoring.rules import AlertRule, Severity, evaluate_rules, read_rules
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.spark_jobs.streaming.application.metrics import LAG_SECONDS
 from springline.spark_jobs.streaming.application.metrics import METRICS as STREAMS
 from tests.support.metered import Kept
 
 KNOWN = by_name(METRICS)
-RISK = Rule("risk", RISK_BYTES, True, 100, 60, Severity.CRITICAL, "too much is at risk")
+RISK = AlertRule("risk", RISK_BYTES, True, 100, 60, Severity.CRITICAL, "too much is at risk")
 RULE = """
 [risk]
 metric = "persistence.risk.bytes"
 above = 100
 severity = "critical"
-words = "too much"
+summary = "too much"
 """
 
 
-def risk(value: float) -> list[Reading]:
+def risk(value: float) -> list[MetricSample]:
     """The bytes at risk."""
-    return [Reading(RISK_BYTES, value)]
+    return [MetricSample(RISK_BYTES, value)]
 
 
 def judged(*values: tuple[float, float]) -> list[tuple[int, int]]:
     """How many alerts begin and end at each look, at (time, bytes at risk)."""
     standing, found = (), []
     for now, value in values:
-        judgement = judge([RISK], risk(value), standing, now)
-        standing = judgement.standing
-        found.append((len(judgement.begun), len(judgement.ended)))
+        judgement = evaluate_rules([RISK], risk(value), standing, now)
+        standing = judgement.active_alerts
+        found.append((len(judgement.new_alerts), len(judgement.resolved_alerts)))
     return found
 
 
@@ -75,23 +75,27 @@ def test_what_never_began_does_not_end() -> None:
 
 def test_an_alert_whose_subject_or_rule_is_gone_has_ended() -> None:
     """A job that was stopped is not behind any more."""
-    before = judge([RISK], risk(200), judge([RISK], risk(200), (), 0).standing, 60).standing
-    assert len(judge([RISK], [], before, 70).ended) == len(judge([], risk(200), before, 70).ended) == 1
+    before = evaluate_rules([RISK], risk(200), evaluate_rules([RISK], risk(200), (), 0).active_alerts, 60).active_alerts
+    assert (
+        len(evaluate_rules([RISK], [], before, 70).resolved_alerts)
+        == len(evaluate_rules([], risk(200), before, 70).resolved_alerts)
+        == 1
+    )
 
 
 def test_each_subject_stands_alone() -> None:
     """Two operations, one of them bad; `where` chooses among them."""
-    rule = Rule("quality", BROKEN_RATIO, True, 0.1, 0, Severity.WARNING, "bad")
-    both = [Reading(BROKEN_RATIO, ratio, {"operation": name}) for name, ratio in (("a", 0.5), ("b", 0.0))]
-    assert [each.key for each in judge([rule], both, (), 0).begun] == ["quality operation=a"]
-    chosen = Rule("quality", BROKEN_RATIO, True, 0.1, 0, Severity.WARNING, "bad", {"operation": "b"})
-    assert not judge([chosen], both, (), 0).begun
+    rule = AlertRule("quality", BROKEN_RATIO, True, 0.1, 0, Severity.WARNING, "bad")
+    both = [MetricSample(BROKEN_RATIO, ratio, {"operation": name}) for name, ratio in (("a", 0.5), ("b", 0.0))]
+    assert [each.key for each in evaluate_rules([rule], both, (), 0).new_alerts] == ["quality operation=a"]
+    chosen = AlertRule("quality", BROKEN_RATIO, True, 0.1, 0, Severity.WARNING, "bad", {"operation": "b"})
+    assert not evaluate_rules([chosen], both, (), 0).new_alerts
 
 
 def test_a_rule_may_warn_of_what_is_too_low() -> None:
     """Below its value."""
-    rule = Rule("low", RISK_BYTES, False, 10, 0, Severity.INFO, "low")
-    assert judge([rule], risk(9), (), 0).begun and not judge([rule], risk(10), (), 0).begun
+    rule = AlertRule("low", RISK_BYTES, False, 10, 0, Severity.INFO, "low")
+    assert evaluate_rules([rule], risk(9), (), 0).new_alerts and not evaluate_rules([rule], risk(10), (), 0).new_alerts
 
 
 # ---- telling
@@ -102,7 +106,7 @@ def test_beginning_and_end_are_logged_once_and_metered(tmp_path: Path, caplog: p
     caplog.set_level(logging.INFO, "springline.alerts")
     meter = Kept()
     for now, value in ((0, 200), (60, 200), (61, 200), (75, 0), (76, 0)):
-        Alerts(tmp_path, "persistence", actor="test").judge([RISK], risk(value), meter, now)
+        AlertEvaluator(tmp_path, "persistence", actor="test").evaluate([RISK], risk(value), meter, now)
     told = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert told == [
         ("ERROR", "alert begins: risk: too much is at risk (200)"),
@@ -113,12 +117,12 @@ def test_beginning_and_end_are_logged_once_and_metered(tmp_path: Path, caplog: p
 
 def test_what_stands_is_listed_over_all_files(tmp_path: Path) -> None:
     """The oldest first, also what is only about to become an alert."""
-    lag = Rule("lag", LAG_SECONDS, True, 1, 0, Severity.WARNING, "behind")
-    Alerts(tmp_path, "persistence", actor="test").judge([RISK], risk(200), Kept(), 10)
-    behind = [Reading(LAG_SECONDS, 5, {"job": "flights", "stage": "map"})]
-    Alerts(tmp_path, "stream-flights", actor="test").judge([lag], behind, Kept(), 5)
-    found = standing_in_all(states_in(tmp_path))
-    assert [(each.key, each.told) for each in found] == [("lag job=flights stage=map", True), ("risk", False)]
+    lag = AlertRule("lag", LAG_SECONDS, True, 1, 0, Severity.WARNING, "behind")
+    AlertEvaluator(tmp_path, "persistence", actor="test").evaluate([RISK], risk(200), Kept(), 10)
+    behind = [MetricSample(LAG_SECONDS, 5, {"job": "flights", "stage": "map"})]
+    AlertEvaluator(tmp_path, "stream-flights", actor="test").evaluate([lag], behind, Kept(), 5)
+    found = list_active_alerts(read_states(tmp_path))
+    assert [(each.key, each.is_firing) for each in found] == [("lag job=flights stage=map", True), ("risk", False)]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[{}]", "[1]", '{"a": 1}', "1"])
@@ -128,10 +132,10 @@ def test_a_damaged_file_of_what_stands_is_begun_anew(
     """With a warning that names it; the next look finds it whole."""
     file = tmp_path / "persistence.json"
     file.write_text(content)
-    Alerts(tmp_path, "persistence", actor="test").judge([RISK], risk(200), Kept(), 0)
+    AlertEvaluator(tmp_path, "persistence", actor="test").evaluate([RISK], risk(200), Kept(), 0)
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warning.startswith(f"{file}: what stands of alerts cannot be read: ")
-    assert [each.rule for each in standing_in_all(states_in(tmp_path))] == ["risk"]
+    assert [each.rule for each in list_active_alerts(read_states(tmp_path))] == ["risk"]
 
 
 # ---- reading the rules
@@ -157,7 +161,7 @@ def test_the_rules_that_are_shipped_can_be_used() -> None:
         (("above = 100", ""), "give either above = NUMBER or below = NUMBER"),
         (("above = 100", "above = 1\nfor = -5"), "for = -5: give seconds, 0 or more"),
         (('"critical"', '"bad"'), "severity = 'bad': it is one of critical, warning, info"),
-        (('words = "too much"', ""), 'words is missing; give words = "…"'),
+        (('summary = "too much"', ""), 'summary is missing; give summary = "…"'),
         (("above = 100", "abov = 100"), "'abov' means nothing; did you mean above"),
         (("above = 100", "zzz = 100"), "'zzz' means nothing; there are above, below"),
         (("above = 100", "above = 1\nwhere = { job = 'x' }"), r"where = .*bytes has the tags \(none\)"),
@@ -176,5 +180,5 @@ def test_a_file_that_is_no_toml_or_not_there_is_named(tmp_path: Path) -> None:
     """With the place of the error."""
     with pytest.raises(AlertRulesError, match=r"rules.toml: it is not TOML: .*line 1"):
         read_rules(written(tmp_path, "risk = = 1"), KNOWN)
-    with pytest.raises(AlertRulesError, match=r"other.toml: there is no such file; SPRINGLINE_ALERTS"):
+    with pytest.raises(AlertRulesError, match=r"other.toml: there is no such file; SPRINGLINE_ALERT_RULES"):
         read_rules(tmp_path / "other.toml", KNOWN)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from springline import cli
-from springline.persistence.monitoring.alerts import Alerts
-from springline.persistence.monitoring.metric import NoMeter, Reading, by_name
+from springline.persistence.monitoring.alerts import AlertEvaluator
+from springline.persistence.monitoring.metric import MetricSample, NoMetricsReporter, by_name
 from springline.persistence.monitoring.metrics import METRICS, RISK_BYTES
 from springline.persistence.monitoring.rules import read_rules
 from springline.persistence.monitoring.settings import MonitoringSettings
@@ -21,13 +21,13 @@ RULES = """
 metric = "persistence.risk.bytes"
 above = 100
 severity = "critical"
-words = "too much"
+summary = "too much"
 
 [lag]
 metric = "streams.lag.seconds"
 above = 60
 severity = "warning"
-words = "behind"
+summary = "behind"
 """
 
 
@@ -36,7 +36,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of rules, of a home where nobody has judged yet."""
     path = tmp_path / "rules.toml"
     path.write_text(RULES)
-    for name, value in (("HOME", tmp_path), ("ALERTS", path)):
+    for name, value in (("HOME", tmp_path), ("ALERT_RULES", path)):
         monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
     monkeypatch.setenv("COLUMNS", "200")
     return path
@@ -52,8 +52,12 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 def judged(file: Path, risk: float) -> None:
     """The rules about persistence, once."""
-    alerts = Alerts(MonitoringSettings().alerts_folder, "persistence", actor="task alert of the DAG maintenance")
-    alerts.judge(read_rules(file, by_name(METRICS)), [Reading(RISK_BYTES, risk)], NoMeter(), 1_700_000_000.0)
+    alerts = AlertEvaluator(
+        MonitoringSettings().alerts_folder, "persistence", actor="task alert of the DAG maintenance"
+    )
+    alerts.evaluate(
+        read_rules(file, by_name(METRICS)), [MetricSample(RISK_BYTES, risk)], NoMetricsReporter(), 1_700_000_000.0
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from springline.persistence.model.dataset import Strategy
-from springline.persistence.monitoring.logs import about, start_logging
+from springline.persistence.monitoring.logs import configure_logging, log_context
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
-from springline.persistence.text.redaction import redacted
+from springline.persistence.text.redaction import redact_secrets
 from springline.testing.lines import make_dataset as make
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ def logged() -> Iterator[Callable[..., io.StringIO]]:
 
     def start(**settings: str) -> io.StringIO:
         lines = io.StringIO()
-        start_logging(MonitoringSettings(**settings), lines)  # type: ignore[arg-type]
+        configure_logging(MonitoringSettings(**settings), lines)  # type: ignore[arg-type]
         return lines
 
     yield start
@@ -48,7 +48,7 @@ def objects(lines: io.StringIO) -> list[dict[str, Any]]:
 def test_text_is_the_message_alone(logged: Callable[..., io.StringIO]) -> None:
     """As it is by default; other libraries' lines go where they went."""
     lines = logged()
-    with about(dataset="a@1"):
+    with log_context(dataset="a@1"):
         logging.getLogger("springline.persister").info("a@1: data in %s", "1 s")
     logging.getLogger("other").error("elsewhere")
     assert lines.getvalue() == "a@1: data in 1 s\n"
@@ -56,10 +56,10 @@ def test_text_is_the_message_alone(logged: Callable[..., io.StringIO]) -> None:
 
 def test_json_is_an_object_a_line_with_what_it_is_about(logged: Callable[..., io.StringIO]) -> None:
     """Fields of an inner block beside those of an outer one, and gone after it; other libraries' lines too."""
-    lines = logged(log="json")
+    lines = logged(log_format="json")
     logger = logging.getLogger("springline.unit")
-    with about(job="flights"):
-        with about(stage="map", unit=1, round=7):
+    with log_context(job="flights"):
+        with log_context(stage="map", unit=1, round=7):
             logger.warning("one\ntwo")
         logger.info("later")
     logging.getLogger("other").warning("elsewhere")
@@ -74,7 +74,7 @@ def test_json_is_an_object_a_line_with_what_it_is_about(logged: Callable[..., io
 
 def test_a_traceback_is_a_field(logged: Callable[..., io.StringIO]) -> None:
     """So that the line stays one."""
-    lines = logged(log="json")
+    lines = logged(log_format="json")
     try:
         raise OSError("the disk is full")
     except OSError:
@@ -93,7 +93,7 @@ def test_what_is_below_the_level_is_left_out(logged: Callable[..., io.StringIO])
 
 def test_starting_again_takes_the_first_ones_place(logged: Callable[..., io.StringIO]) -> None:
     """No line is told twice."""
-    first, second = logged(), logged(log="json")
+    first, second = logged(), logged(log_format="json")
     logging.getLogger("springline.x").warning("once")
     assert not first.getvalue() and len(objects(second)) == 1
 
@@ -104,7 +104,7 @@ def test_starting_again_takes_the_first_ones_place(logged: Callable[..., io.Stri
 @pytest.mark.parametrize("log", ["text", "json"])
 def test_no_password_is_logged(logged: Callable[..., io.StringIO], log: str) -> None:
     """Neither in a URL nor as an option, in the message nor in the traceback."""
-    lines = logged(log=log)
+    lines = logged(log_format=log)
     logger = logging.getLogger("springline.persister")
     try:
         raise ValueError("postgresql+psycopg://ann:hunter2@db/catalog does not answer")
@@ -119,8 +119,8 @@ def test_no_password_is_logged(logged: Callable[..., io.StringIO], log: str) -> 
 def test_the_password_of_the_catalog_is_never_printed(tmp_path: Path, command: list[str], log: str) -> None:
     """Neither when the database does not answer nor among the settings."""
     url = "postgresql+psycopg://ann:hunter2@127.0.0.1:9/catalog"
-    impatient = {"SPRINGLINE_CATALOG_PATIENCE": "0.1"}  # and yet it tells that it waits
-    done = run(tmp_path, *command, SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG=log, **impatient)
+    impatient = {"SPRINGLINE_CATALOG_TIMEOUT": "0.1"}  # and yet it tells that it waits
+    done = run(tmp_path, *command, SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG_FORMAT=log, **impatient)
     assert "hunter2" not in done.stdout + done.stderr
     assert "127.0.0.1" in done.stdout + done.stderr
 
@@ -128,7 +128,7 @@ def test_the_password_of_the_catalog_is_never_printed(tmp_path: Path, command: l
 def test_what_is_no_secret_stays() -> None:
     """Ports, times, and words with a colon."""
     for text in ("http://127.0.0.1:4318/v1", "a@1: data in 1 s", "tokens: many"):
-        assert redacted(text) == text
+        assert redact_secrets(text) == text
 
 
 # ---- who logs
@@ -147,7 +147,7 @@ def test_the_persister_logs_each_transfer(open_at: Callable[..., Platform], tmp_
     """As JSON, every line of it is an object that names the dataset."""
     platform = open_at()
     made = make(platform, "a", "load", strategy=Strategy.ASYNC_STORE)
-    done = run(tmp_path, "queue", "persist", SPRINGLINE_CACHE_URI=f"file://{tmp_path}/cache", SPRINGLINE_LOG=log)
+    done = run(tmp_path, "queue", "persist", SPRINGLINE_CACHE_URI=f"file://{tmp_path}/cache", SPRINGLINE_LOG_FORMAT=log)
     assert done.returncode == 0, done.stderr
     first, last = done.stdout.splitlines()
     if log == "text":

@@ -9,9 +9,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from springline.persistence.engine.attempt import Attempt
 from springline.persistence.errors import StorageUnavailableError
-from springline.persistence.metrics_collector import Gauges, readings
-from springline.persistence.model.dataset import Call, Strategy, Written
-from springline.persistence.monitoring.metric import Kind, Meter, Metric, NoMeter
+from springline.persistence.metrics_collector import GaugeCollector, read_gauges
+from springline.persistence.model.dataset import Call, OperationResult, Strategy
+from springline.persistence.monitoring.metric import Metric, MetricKind, MetricsReporter, NoMetricsReporter
 from springline.persistence.monitoring.metrics import (
     BROKEN_RATIO,
     BROKEN_ROWS,
@@ -20,15 +20,15 @@ from springline.persistence.monitoring.metrics import (
     QUEUE_LENGTH,
     RECOVERIES,
     RISK_BYTES,
-    RISK_GONE_BYTES,
+    RISK_IRRECOVERABLE_BYTES,
     TRANSFER_BYTES,
     TRANSFER_FAILURES,
     TRANSFER_SECONDS,
     TRANSITIONS,
     VERDICTS,
-    counting,
+    transition_listener,
 )
-from springline.persistence.monitoring.telemetry import OtlpMeter
+from springline.persistence.monitoring.telemetry import OtlpMetricsReporter
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.application.metrics import METRICS as STREAMS
 from springline.testing.lines import make_dataset as make
@@ -41,8 +41,8 @@ from tests.support.metered import Kept, collector
 def meter(platform: Platform) -> Kept:
     """Hears of every change on the platform."""
     kept = Kept()
-    platform.catalog.hear(counting(kept))
-    platform.meter = kept
+    platform.catalog.subscribe(transition_listener(kept))
+    platform.metrics_reporter = kept
     return kept
 
 
@@ -52,7 +52,7 @@ def judged(platform: Platform, path: str, *, broken: int, rows: int = 100) -> No
     call = Call("gate", "1")
     with platform.store.write(path, call=call, strategy=Strategy.ASYNC_STORE) as writing:
         write_lines(writing.uri, ["line"])
-        writing.done(Written(rows=rows, digest="d", seconds=0.1, report=report))
+        writing.mark_complete(OperationResult(rows=rows, digest="d", seconds=0.1, report=report))
 
 
 def test_a_transfer_tells_its_seconds_and_bytes(platform: Platform, meter: Kept) -> None:
@@ -83,7 +83,7 @@ def test_a_recovery_is_counted(platform: Platform, meter: Kept) -> None:
     made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     wipe_cache(platform)
     platform.maintenance.scan()
-    platform.restorer.demand([made.ref])
+    platform.restorer.ensure_cached([made.ref])
     assert meter.of(RECOVERIES) == [(1, {})]
 
 
@@ -110,8 +110,8 @@ def test_gauges_tell_what_is_at_risk_and_what_waits(platform: Platform) -> None:
     """What is persisted is neither."""
     kept = make(platform, "kept", "load", strategy=Strategy.CACHE_THROUGH)
     loose = make(platform, "loose", "load")
-    read = {reading.metric: reading.value for reading in readings(platform)}
-    assert kept.bytes and read[RISK_BYTES] == read[RISK_GONE_BYTES] == loose.bytes
+    read = {reading.metric: reading.value for reading in read_gauges(platform)}
+    assert kept.bytes and read[RISK_BYTES] == read[RISK_IRRECOVERABLE_BYTES] == loose.bytes
     assert (read[QUEUE_LENGTH], read[QUEUE_BYTES]) == (1, loose.bytes)
 
 
@@ -120,29 +120,29 @@ def test_the_share_of_broken_rows_is_that_of_the_worst_in_force(platform: Platfo
     judged(platform, "a", broken=90)
     judged(platform, "a", broken=10)
     judged(platform, "b", broken=20)
-    found = [(r.value, r.tags) for r in readings(platform) if r.metric == BROKEN_RATIO]
+    found = [(r.value, r.tags) for r in read_gauges(platform) if r.metric == BROKEN_RATIO]
     assert found == [(0.2, {"operation": "gate"})]
 
 
 def test_gauges_are_not_read_where_nobody_listens(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     """They cost queries."""
-    monkeypatch.setattr(platform.catalog, "loss_of_cache", lambda: pytest.fail("it was read"))
-    platform.meter = NoMeter()
-    Gauges(platform).tell()
+    monkeypatch.setattr(platform.catalog, "cache_loss", lambda: pytest.fail("it was read"))
+    platform.metrics_reporter = NoMetricsReporter()
+    GaugeCollector(platform).collect()
 
 
 def test_gauges_are_read_out_with_a_pause_between(platform: Platform, meter: Kept) -> None:
     """Whoever works may ask for it as often as it likes."""
-    gauges = Gauges(platform)
-    gauges.tell()
-    gauges.tell()
+    gauges = GaugeCollector(platform)
+    gauges.collect()
+    gauges.collect()
     assert len(meter.of(QUEUE_LENGTH)) == 1
 
 
 def test_a_collector_gets_what_was_told(open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch) -> None:
     """By OTLP, with name, unit and tags, at the end of the process at the latest."""
     with collector() as (address, came):
-        monkeypatch.setenv("SPRINGLINE_METRICS", address)
+        monkeypatch.setenv("SPRINGLINE_OTLP_ENDPOINT", address)
         platform = open_at()
         make(platform, "a", "load")
         platform.persister.drain()
@@ -160,7 +160,7 @@ def test_a_collector_that_is_away_stops_no_work(
     open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing listens at that port."""
-    monkeypatch.setenv("SPRINGLINE_METRICS", "http://127.0.0.1:9")
+    monkeypatch.setenv("SPRINGLINE_OTLP_ENDPOINT", "http://127.0.0.1:9")
     platform = open_at()
     made = make(platform, "a", "load")
     platform.persister.drain()
@@ -170,7 +170,7 @@ def test_a_collector_that_is_away_stops_no_work(
 
 def test_what_was_closed_takes_no_harm_from_closing_again() -> None:
     """Nor from closing before anything was told."""
-    meter = OtlpMeter("http://127.0.0.1:9", 60)
+    meter = OtlpMetricsReporter("http://127.0.0.1:9", 60)
     meter.close()
     meter.close()
 
@@ -181,21 +181,21 @@ def test_an_error_of_who_hears_of_a_change_stops_no_work(platform: Platform, cap
     def break_(event: object, dataset: object) -> None:
         raise RuntimeError("the meter is broken")
 
-    platform.catalog.hear(break_)
+    platform.catalog.subscribe(break_)
     made = make(platform, "a", "load")
     platform.persister.drain()
     assert platform.catalog.get(made.ref).persisted and "a@1: committed was not told on" in caplog.text
 
 
-def test_tags_that_a_metric_has_not_are_refused(meter: Meter) -> None:
+def test_tags_that_a_metric_has_not_are_refused(meter: MetricsReporter) -> None:
     """So that the reference says what is told."""
     with pytest.raises(ValueError, match=r"transfer\.bytes is told with \[\], and has the tags \['method'\]"):
-        meter.tell(TRANSFER_BYTES, 1)
+        meter.report(TRANSFER_BYTES, 1)
 
 
 @pytest.mark.parametrize("metric", [*METRICS, *STREAMS], ids=lambda metric: metric.name)
 def test_every_metric_is_declared_as_the_reference_wants_it(metric: Metric) -> None:
     """One name each, gauges and counters and timers, timers in seconds."""
     assert [each.name for each in (*METRICS, *STREAMS)].count(metric.name) == 1
-    assert metric.kind is not Kind.TIMER or metric.unit == "s"
-    assert metric.meaning and metric.unit
+    assert metric.kind is not MetricKind.TIMER or metric.unit == "s"
+    assert metric.description and metric.unit

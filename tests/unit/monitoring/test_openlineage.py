@@ -16,9 +16,16 @@ from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, R
 from openlineage.client.transport.file import FileConfig, FileTransport
 
 from springline.persistence import monitoring
-from springline.persistence.model.dataset import Cache, Method, Origin, Status, Strategy, Under
+from springline.persistence.model.dataset import (
+    CacheState,
+    DatasetStatus,
+    Origin,
+    Strategy,
+    TransferMethod,
+    UnderStoreState,
+)
 from springline.persistence.monitoring.openlineage_events import FACET, SCHEMA
-from springline.persistence.monitoring.openlineage_sender import Lineage, open_lineage
+from springline.persistence.monitoring.openlineage_sender import LineageSender, open_lineage_sender
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.states import wipe_cache
@@ -99,9 +106,9 @@ def test_the_schema_of_our_facet_is_one_and_knows_every_state() -> None:
     Draft202012Validator.check_schema(OURS)
     allowed = {name: set(told.get("enum", ())) for name, told in OURS["properties"].items()}
     assert OURS["$id"] == OURS["properties"]["_schemaURL"]["const"] == SCHEMA
-    assert allowed["state"] == set(Status) - {Status.WRITING}
-    assert (allowed["cache"], allowed["underStore"]) == (set(Cache), set(Under))
-    assert (allowed["strategy"], allowed["persistedBy"]) == (set(Strategy), set(Method))
+    assert allowed["state"] == set(DatasetStatus) - {DatasetStatus.WRITING}
+    assert (allowed["cache"], allowed["underStore"]) == (set(CacheState), set(UnderStoreState))
+    assert (allowed["strategy"], allowed["persistedBy"]) == (set(Strategy), set(TransferMethod))
 
 
 def test_a_commit_tells_inputs_outputs_and_that_nothing_is_persisted_yet(told: Any) -> None:
@@ -128,8 +135,8 @@ def test_a_commit_is_not_told_where_the_task_tells_of_it(open_at: Callable[..., 
     """The task's own events name what it made; a later change is told all the same."""
     file = tmp_path / "events"
     client = OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=str(file), append=True)))
-    platform, lineage = open_at(), Lineage(client, "here", commits=False)
-    platform.catalog.hear(lineage.heard)
+    platform, lineage = open_at(), LineageSender(client, "here", sends_commits=False)
+    platform.catalog.subscribe(lineage.on_transition)
     make(platform, "a", "load", origin=TASK)
     platform.persister.drain()
     lineage.close()
@@ -163,7 +170,7 @@ def test_a_loss_and_a_recovery_are_told(told: Any) -> None:
     made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     wipe_cache(platform)
     platform.maintenance.scan()
-    platform.restorer.demand([made.ref])
+    platform.restorer.ensure_cached([made.ref])
     found = {event["job"]["name"]: facet(event) for event in read() if event["outputs"]}
     assert found["persistence.lost"]["cache"] == "lost" and found["persistence.restored"]["cache"] == "present"
 
@@ -228,8 +235,8 @@ def test_a_place_that_cannot_be_written_stops_no_work(
 
 def test_nothing_is_set_up_where_no_place_is_named() -> None:
     """As it is by default, and where OpenLineage is disabled."""
-    assert open_lineage(environment={}) is None
-    assert open_lineage(environment={"OPENLINEAGE_URL": "http://host", "OPENLINEAGE_DISABLED": "true"}) is None
+    assert open_lineage_sender(environment={}) is None
+    assert open_lineage_sender(environment={"OPENLINEAGE_URL": "http://host", "OPENLINEAGE_DISABLED": "true"}) is None
 
 
 def test_a_transport_that_nobody_knows_stops_no_work(
@@ -240,5 +247,5 @@ def test_a_transport_that_nobody_knows_stops_no_work(
     with caplog.at_level(logging.ERROR, "springline.openlineage"):
         platform = open_at()
     make(platform, "a", "load")
-    assert platform.lineage is None
+    assert platform.lineage_sender is None
     assert ["pigeon" in record.message for record in caplog.records] == [True]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from springline.persistence.actions import Wish, carry_out, decide, decide_return
+from springline.persistence.actions import DatasetAction, apply_decision, decide_action, decide_recovery
 from springline.persistence.errors import TransitionError
-from springline.persistence.model.cost_model import Costs, Measurement
-from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Strategy, Under
+from springline.persistence.model.cost_model import CostModel, Measurement
+from springline.persistence.model.dataset import CacheState, Dataset, Phase, Ref, Strategy, UnderStoreState
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
@@ -16,54 +16,54 @@ from tests.support.datasets.lineages import evicted, lineage, made, persisted, r
 @pytest.mark.parametrize(
     ("wish", "dataset", "why"),
     [
-        (Wish.PERSIST, persisted("a"), "is persisted already"),
-        (Wish.PERSIST, made("a", under=Under.COPYING), "is being sent already"),
-        (Wish.PERSIST, made("a", phase=Phase.OPEN), "is open, not committed"),
-        (Wish.PERSIST, made("a", cache=Cache.LOST), "cannot be brought back: no code"),
-        (Wish.PIN, made("a", pinned=True), "is pinned already"),
-        (Wish.UNPIN, made("a"), "is not pinned"),
-        (Wish.EVICT, evicted("a"), "is not in the cache"),
-        (Wish.EVICT, made("a"), "is not persisted; only persisted ones go by hand"),
-        (Wish.EVICT, persisted("a", pinned=True), "is pinned"),
-        (Wish.EVICT, persisted("a"), "is being read"),
-        (Wish.MARK, made("a", checkpoint=True), "is a checkpoint already"),
-        (Wish.UNMARK, made("a"), "is no checkpoint"),
+        (DatasetAction.PERSIST, persisted("a"), "is persisted already"),
+        (DatasetAction.PERSIST, made("a", under=UnderStoreState.COPYING), "is being sent already"),
+        (DatasetAction.PERSIST, made("a", phase=Phase.OPEN), "is open, not committed"),
+        (DatasetAction.PERSIST, made("a", cache=CacheState.LOST), "cannot be brought back: no code"),
+        (DatasetAction.PIN, made("a", pinned=True), "is pinned already"),
+        (DatasetAction.UNPIN, made("a"), "is not pinned"),
+        (DatasetAction.EVICT, evicted("a"), "is not in the cache"),
+        (DatasetAction.EVICT, made("a"), "is not persisted; only persisted ones go by hand"),
+        (DatasetAction.EVICT, persisted("a", pinned=True), "is pinned"),
+        (DatasetAction.EVICT, persisted("a"), "is being read"),
+        (DatasetAction.MARK, made("a", checkpoint=True), "is a checkpoint already"),
+        (DatasetAction.UNMARK, made("a"), "is no checkpoint"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_reason(wish: Wish, dataset: Dataset, why: str) -> None:
+def test_what_cannot_be_is_refused_with_the_reason(wish: DatasetAction, dataset: Dataset, why: str) -> None:
     """Nothing would change."""
-    decision = decide(dataset, wish, held=True, why_gone=("no code",))
-    assert (decision.allowed, decision.words, dict(decision.columns)) == (False, f"a@1 {why}", {})
+    decision = decide_action(dataset, wish, has_readers=True, recompute_obstacles=("no code",))
+    assert (decision.allowed, decision.message, dict(decision.columns)) == (False, f"a@1 {why}", {})
 
 
 @pytest.mark.parametrize(
     ("wish", "dataset", "columns"),
     [
-        (Wish.PERSIST, made("a", wanted=False), {"head": True, "wanted": True, "not_before": 0.0}),
-        (Wish.PERSIST, evicted("a"), {"head": True, "wanted": True, "not_before": 0.0}),
-        (Wish.PIN, made("a"), {"pinned": True}),
-        (Wish.UNPIN, made("a", pinned=True), {"pinned": False}),
-        (Wish.EVICT, persisted("a"), {}),
-        (Wish.MARK, made("a"), {"checkpoint": True}),
-        (Wish.UNMARK, made("a", checkpoint=True), {"checkpoint": False}),
+        (DatasetAction.PERSIST, made("a", persist_requested=False), {"head": True, "wanted": True, "not_before": 0.0}),
+        (DatasetAction.PERSIST, evicted("a"), {"head": True, "wanted": True, "not_before": 0.0}),
+        (DatasetAction.PIN, made("a"), {"pinned": True}),
+        (DatasetAction.UNPIN, made("a", pinned=True), {"pinned": False}),
+        (DatasetAction.EVICT, persisted("a"), {}),
+        (DatasetAction.MARK, made("a"), {"checkpoint": True}),
+        (DatasetAction.UNMARK, made("a", checkpoint=True), {"checkpoint": False}),
     ],
 )
-def test_what_can_be_says_what_it_changes(wish: Wish, dataset: Dataset, columns: dict[str, object]) -> None:
+def test_what_can_be_says_what_it_changes(wish: DatasetAction, dataset: Dataset, columns: dict[str, object]) -> None:
     """In words and in columns."""
-    decision = decide(dataset, wish)
-    assert decision.allowed and decision.words.startswith("a@1 ") and dict(decision.columns) == columns
+    decision = decide_action(dataset, wish)
+    assert decision.allowed and decision.message.startswith("a@1 ") and dict(decision.columns) == columns
 
 
-COSTS = Costs([Measurement(1000, 0.5)])
+COSTS = CostModel([Measurement(1000, 0.5)])
 AGAIN = "run op on a@1 to have b@1 again (1 s: as when it was made)"
 
 
 @pytest.mark.parametrize(
     ("dataset", "words"),
     [
-        (made("b", "a", cache=Cache.LOST), f"b@1 comes back in about 1 s: {AGAIN}"),
+        (made("b", "a", cache=CacheState.LOST), f"b@1 comes back in about 1 s: {AGAIN}"),
         (
-            persisted("b", "a", cache=Cache.EVICTED),
+            persisted("b", "a", cache=CacheState.EVICTED),
             "b@1 comes back in about 500 ms: fetch b@1 from the under-store (500 ms: median rate of one "
             "measurement, 8 min 20 s/MB)",
         ),
@@ -73,22 +73,22 @@ AGAIN = "run op on a@1 to have b@1 again (1 s: as when it was made)"
             f"1 s: {AGAIN}",
         ),
         (
-            made("b", "a", cache=Cache.LOST, made_seconds=None),
+            made("b", "a", cache=CacheState.LOST, made_seconds=None),
             "b@1 comes back: run op on a@1 to have b@1 again (never measured)",
         ),
     ],
 )
 def test_what_comes_back_says_how_and_how_long_it_takes(dataset: Dataset, words: str) -> None:
     """From the under-store if it is there, else by running its operation; also while nobody has missed it yet."""
-    decision = decide_return(ref("b"), lineage(persisted("a"), dataset), COSTS)
-    assert (decision.words, decision.allowed) == (words, True)
+    decision = decide_recovery(ref("b"), lineage(persisted("a"), dataset), COSTS)
+    assert (decision.message, decision.allowed) == (words, True)
 
 
 @pytest.mark.parametrize(
     ("dataset", "words"),
     [
         (
-            made("b", by="dice", cache=Cache.LOST),
+            made("b", by="dice", cache=CacheState.LOST),
             "b@1 cannot be brought back: dice (version v1), which made b@1, is not",
         ),
         (made("b", by="dice"), "b@1 is in the cache, and could not be brought back: dice (version v1)"),
@@ -97,19 +97,19 @@ def test_what_comes_back_says_how_and_how_long_it_takes(dataset: Dataset, words:
 )
 def test_what_cannot_come_back_is_refused_with_the_reason(dataset: Dataset, words: str) -> None:
     """Before anything is started."""
-    decision = decide_return(ref("b"), lineage(dataset), COSTS)
-    assert decision.words.startswith(words) and not decision.allowed
+    decision = decide_recovery(ref("b"), lineage(dataset), COSTS)
+    assert decision.message.startswith(words) and not decision.allowed
 
 
 def noted(platform: Platform, path: str) -> tuple[str, str]:
     """The last thing that happened to a dataset, and who did it."""
     last = platform.catalog.history(Ref(path, 1))[-1]
-    return last.event, last.who
+    return last.event, last.actor
 
 
-def grant(platform: Platform, path: str, wish: Wish) -> Dataset:
+def grant(platform: Platform, path: str, wish: DatasetAction) -> Dataset:
     """Carry a wish of Ulla's out."""
-    carry_out(platform, decide(platform.catalog.resolve(path), wish), "ulla")
+    apply_decision(platform, decide_action(platform.catalog.resolve(path), wish), "ulla")
     return platform.catalog.resolve(path)
 
 
@@ -117,21 +117,21 @@ def test_what_is_to_be_persisted_now_is_the_next(platform: Platform) -> None:
     """Though others waited longer, and it was not wanted below."""
     make(platform, "a", "load")
     make(platform, "b", "shout", ["a"])
-    make(platform, "c", "shout", ["a"], wanted=False)
-    assert platform.claims.waiting(9)[0] != Ref("c", 1)
-    grant(platform, "c", Wish.PERSIST)
+    make(platform, "c", "shout", ["a"], persist_requested=False)
+    assert platform.claims.list_claimable(9)[0] != Ref("c", 1)
+    grant(platform, "c", DatasetAction.PERSIST)
     assert noted(platform, "c") == ("hurried", "ulla")
-    assert next(platform.persister.choices()).ref == Ref("c", 1)
+    assert next(platform.persister.candidates()).ref == Ref("c", 1)
 
 
 def test_a_pin_a_mark_and_their_ends_are_noted_by_name(platform: Platform) -> None:
     """Whoever changes the catalog otherwise is noted as before."""
     make(platform, "a", "load")
     for wish, event in (
-        (Wish.PIN, "pinned"),
-        (Wish.UNPIN, "unpinned"),
-        (Wish.MARK, "marked"),
-        (Wish.UNMARK, "unmarked"),
+        (DatasetAction.PIN, "pinned"),
+        (DatasetAction.UNPIN, "unpinned"),
+        (DatasetAction.MARK, "marked"),
+        (DatasetAction.UNMARK, "unmarked"),
     ):
         grant(platform, "a", wish)
         assert noted(platform, "a") == (event, "ulla")
@@ -144,25 +144,25 @@ def test_a_checkpoint_has_another_turn_in_the_queue(open_at) -> None:  # type: i
     platform = open_at(policy="paper")
     for path in ("a", "b"):
         make(platform, path, "load")
-    assert platform.claims.waiting(9) == [Ref("a", 1), Ref("b", 1)]
-    assert grant(platform, "b", Wish.MARK).checkpoint
-    assert platform.claims.waiting(9) == [Ref("b", 1), Ref("a", 1)]
+    assert platform.claims.list_claimable(9) == [Ref("a", 1), Ref("b", 1)]
+    assert grant(platform, "b", DatasetAction.MARK).checkpoint
+    assert platform.claims.list_claimable(9) == [Ref("b", 1), Ref("a", 1)]
 
 
 def test_what_is_let_go_is_gone_from_the_cache_and_stays_below(platform: Platform) -> None:
     """It is noted who asked for it."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    after = grant(platform, "a", Wish.EVICT)
-    assert (after.cache, after.persisted) == (Cache.EVICTED, True)
+    after = grant(platform, "a", DatasetAction.EVICT)
+    assert (after.cache, after.persisted) == (CacheState.EVICTED, True)
     assert noted(platform, "a") == ("evicted", "ulla")
 
 
 def test_what_came_into_use_after_it_was_looked_at_stays(platform: Platform) -> None:
     """The decision is out of date, and that is told."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    decision = decide(platform.catalog.resolve("a"), Wish.EVICT)
+    decision = decide_action(platform.catalog.resolve("a"), DatasetAction.EVICT)
     with platform.store.read("a"), pytest.raises(TransitionError, match="stays in the cache: it is being read"):
-        carry_out(platform, decision, "ulla")
+        apply_decision(platform, decision, "ulla")
     assert platform.catalog.resolve("a").in_cache
 
 
@@ -170,4 +170,4 @@ def test_what_was_refused_is_not_carried_out(platform: Platform) -> None:
     """Whoever calls it all the same is told why."""
     make(platform, "a", "load")
     with pytest.raises(TransitionError, match="is not pinned"):
-        grant(platform, "a", Wish.UNPIN)
+        grant(platform, "a", DatasetAction.UNPIN)

@@ -10,7 +10,7 @@ import pytest
 from springline.persistence import extensions
 from springline.persistence.backends.registry import open_backend
 from springline.persistence.errors import StorageUnavailableError, UsageError
-from springline.persistence.policies import policy_of
+from springline.persistence.policies import load_policy
 from springline.persistence.settings import Settings
 
 PACKAGE = """\
@@ -41,10 +41,10 @@ def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
         folder.mkdir()
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n{requires}\n")
         (folder / "entry_points.txt").write_text("\n".join([f"[{group}]", *entries]))
-        extensions._installed.cache_clear()
+        extensions._installed_entries.cache_clear()
 
     yield install
-    extensions._installed.cache_clear()
+    extensions._installed_entries.cache_clear()
 
 
 def opened(uri: str, home: Path) -> object:
@@ -82,7 +82,7 @@ def test_what_a_store_lacks_is_told_with_the_extra_that_brings_it(add: Callable[
 @pytest.mark.parametrize(("module", "extra"), [("hdfs_native", "hdfs"), ("alluxio", "alluxio"), ("requests", "hdfs")])
 def test_the_extras_of_springline_are_named_too(module: str, extra: str) -> None:
     """`requests` is needed by both: the one that is asked for is named."""
-    (entry,) = extensions._installed(extensions.STORES.group)[extra]
+    (entry,) = extensions._installed_entries(extensions.STORES.group)[extra]
     assert extensions._remedy(entry, module) == f"pip install 'springline[{extra}]'"
 
 
@@ -97,7 +97,7 @@ def test_a_policy_of_another_name_is_refused(add: Callable[..., None], tmp_path:
     """It would be told by one name and chosen by another."""
     add("theirs", "springline.policies", "mine = theirs:wrong")
     with pytest.raises(UsageError, match="policy 'mine': its package gave 'no store', which is no Policy of that name"):
-        policy_of(Settings(home=tmp_path, policy="mine"))  # type: ignore[call-arg]
+        load_policy(Settings(home=tmp_path, policy="mine"))  # type: ignore[call-arg]
 
 
 def test_options_are_of_the_query_and_of_the_settings_and_shown_to_nobody(tmp_path: Path) -> None:

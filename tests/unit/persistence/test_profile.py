@@ -18,7 +18,9 @@ from springline.spark_jobs.settings import JobSettings
 def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A profile that is chosen by its path."""
     path = tmp_path / "mine.env"
-    path.write_text("# one file for all\nSPRINGLINE_POLICY=paper\nSPRINGLINE_CONNECT_PORT=15999\nSPRINGLINE_HOME=/h\n")
+    path.write_text(
+        "# one file for all\nSPRINGLINE_POLICY=paper\nSPRINGLINE_SPARK_CONNECT_PORT=15999\nSPRINGLINE_HOME=/h\n"
+    )
     monkeypatch.setenv("SPRINGLINE_PROFILE", str(path))
     return path
 
@@ -26,7 +28,7 @@ def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("profile")
 def test_one_profile_serves_every_package() -> None:
     """Each reads what it knows, and leaves what is others'."""
-    assert Settings().policy == "paper" and ServiceSettings().connect_port == 15999
+    assert Settings().policy == "paper" and ServiceSettings().spark_connect_port == 15999
     assert {each().home for each in (Settings, ServiceSettings, JobSettings)} == {Path("/h")}
 
 
@@ -52,10 +54,10 @@ def test_a_profile_that_is_not_there_is_an_error_that_names_those_that_are(tmp_p
 
 def test_a_misspelt_setting_is_warned_of_with_the_nearest_name() -> None:
     """Whichever package reads that one; what no name is near to is named alone."""
-    given = frozenset({"CACH_CAPACITY", "STREAM_PACES", "AIRFLOW_PRT", "X"})
+    given = frozenset({"CACH_CAPACITY", "STREAM_MEMORIES", "AIRFLOW_PRT", "X"})
     assert unknown_settings(given) == {
         "CACH_CAPACITY": "CACHE_CAPACITY",
-        "STREAM_PACES": "STREAM_PACE",
+        "STREAM_MEMORIES": "STREAM_MEMORY",
         "AIRFLOW_PRT": "AIRFLOW_PORT",
         "X": "",
     }
@@ -97,8 +99,8 @@ def test_a_size_may_have_a_unit(text: str, size: int, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("text", ["-4,-2,1,0.1", "[-4, -2, 1, 0.1]"])
 def test_weights_are_numbers_with_commas_between(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With brackets or without."""
-    monkeypatch.setenv("SPRINGLINE_WEIGHTS", text)
-    assert Settings().weights == (-4, -2, 1, 0.1)
+    monkeypatch.setenv("SPRINGLINE_POLICY_WEIGHTS", text)
+    assert Settings().policy_weights == (-4, -2, 1, 0.1)
 
 
 @pytest.mark.parametrize("text", ["hunter2", "[1]", "{hunter2", '{"a": 1}'])

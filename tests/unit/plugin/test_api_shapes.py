@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from springline.airflow.api.problems import Problem, problem_of, status_of
-from springline.airflow.api.schemas import Answered, answered
+from springline.airflow.api.schemas import AdhocAnswer, adhoc_answer_json
 from springline.spark_jobs.streaming.errors import CorruptStateError, LogUnavailableError, StreamError
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.adhoc import Answer
@@ -32,7 +32,9 @@ def answer(begin: int | None, end: int | None, **columns: pa.Array) -> Answer:
 def test_an_answer_is_told_in_values_that_json_has() -> None:
     """Numbers that it lacks are null; times are those of UTC."""
     time = pa.array([1_000_001, None, None], pa.timestamp("us", tz="UTC"))
-    told = answered(answer(0, 2_000_000, t=time, f=pa.array([0.5, float("nan"), float("inf")]), s=["ä", None, "c"]))
+    told = adhoc_answer_json(
+        answer(0, 2_000_000, t=time, f=pa.array([0.5, float("nan"), float("inf")]), s=["ä", None, "c"])
+    )
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     assert told["columns"] == [{"name": n, "type": t} for n, t in (("t", "time"), ("f", "float"), ("s", "text"))]
     assert told["rows"] == [
@@ -40,12 +42,12 @@ def test_an_answer_is_told_in_values_that_json_has() -> None:
         {"t": None, "f": None, "s": None},
         {"t": None, "f": None, "s": "c"},
     ]
-    assert Answered.model_validate(told).end == datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)
+    assert AdhocAnswer.model_validate(told).end == datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)
 
 
 def test_an_answer_from_nothing_covers_nothing() -> None:
     """It has columns, and no rows."""
-    told = answered(answer(None, None, n=pa.array([], pa.int64())))
+    told = adhoc_answer_json(answer(None, None, n=pa.array([], pa.int64())))
     assert told == {"columns": [{"name": "n", "type": "int"}], "rows": [], "begin": None, "end": None}
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from springline.airflow.lineage.access_filter import (
-    mentioned,
+    drop_hidden_nodes,
+    mentioned_refs,
+    redact_hidden,
+    remove_names,
+    replace_texts,
     texts_of,
-    veiled,
-    with_texts,
-    without_hidden,
-    without_names,
 )
-from springline.airflow.lineage.graph import Edge, Graph, Kind, Node, Return, draw, with_operations
-from springline.airflow.lineage.grouping import MOST_UNFOLDED, Fold, folded, suitable
-from springline.airflow.lineage.layers import laid_out
+from springline.airflow.lineage.graph import Edge, Graph, Node, NodeKind, RecoveryKind, draw, with_operations
+from springline.airflow.lineage.grouping import MOST_UNFOLDED, Fold, fold_nodes, suitable_fold
+from springline.airflow.lineage.layers import lay_out
 from springline.persistence.explain import explain
-from springline.persistence.model.dataset import Cache, Dataset, Method, Operation, Origin, Phase, Ref
+from springline.persistence.model.dataset import CacheState, Dataset, Operation, Origin, Phase, Ref, TransferMethod
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
@@ -63,8 +63,8 @@ def crossings(graph: Graph) -> int:
 def test_a_dataset_is_drawn_with_its_state_and_how_it_was_persisted() -> None:
     """Data and operation transfers are told apart, checkpoints and pins marked."""
     nodes = drawn(
-        persisted("a", by=None, method=Method.DATA),
-        persisted("b", "a", method=Method.OPERATION, checkpoint=True, pinned=True),
+        persisted("a", by=None, method=TransferMethod.DATA),
+        persisted("b", "a", method=TransferMethod.OPERATION, checkpoint=True, pinned=True),
         made("c", "b"),
     )
     assert [(n.states, n.methods) for n in nodes.values()] == [
@@ -77,7 +77,12 @@ def test_what_is_needed_leads_back_to_what_is_persisted() -> None:
     """Who follows the needs of a dataset has the chain; persisted ones need nothing."""
     nodes = drawn(persisted("a", by=None), made("b", "a"), evicted("c", "b"), made("d", "c", "a"))
     assert {key: node.needs for key, node in nodes.items()} == {"a": (), "b": (), "c": ("b",), "d": ("c",)}
-    assert [next(iter(node.returns)) for node in nodes.values()] == [Return.KEPT, Return.RUN, Return.RUN, Return.RUN]
+    assert [next(iter(node.recovery_kinds)) for node in nodes.values()] == [
+        RecoveryKind.PERSISTED,
+        RecoveryKind.RECOMPUTABLE,
+        RecoveryKind.RECOMPUTABLE,
+        RecoveryKind.RECOMPUTABLE,
+    ]
 
 
 def test_what_only_a_declaration_brings_back_is_drawn_apart() -> None:
@@ -85,17 +90,22 @@ def test_what_only_a_declaration_brings_back_is_drawn_apart() -> None:
     fresh = Operation("fresh", "v1", idempotent=True)
     known = lineage(persisted("a", by=None), made("b", "a", by="fresh"), made("c", "b"), made("d", "a"), fresh=fresh)
     nodes = {node.key: node for node in draw(known).nodes}
-    assert {key: next(iter(node.returns)) for key, node in nodes.items()} == {
-        "a": Return.KEPT, "b": Return.UNPROVEN, "c": Return.UNPROVEN, "d": Return.RUN,
+    assert {key: next(iter(node.recovery_kinds)) for key, node in nodes.items()} == {
+        "a": RecoveryKind.PERSISTED, "b": RecoveryKind.UNPROVEN, "c": RecoveryKind.UNPROVEN,
+        "d": RecoveryKind.RECOMPUTABLE,
     }  # fmt: skip
     assert nodes["c"].needs == ("b",)
 
 
 def test_what_nothing_brings_back_says_why_and_needs_nothing() -> None:
     """The first cause, wherever upstream."""
-    nodes = drawn(made("a", by="dice"), made("b", "a"), made("c", "a", cache=Cache.LOST))
-    assert [next(iter(node.returns)) for node in nodes.values()] == [Return.GONE] * 3
-    assert nodes["b"].why_gone == nodes["a"].why_gone == ("dice (version v1), which made a@1, is not idempotent",)
+    nodes = drawn(made("a", by="dice"), made("b", "a"), made("c", "a", cache=CacheState.LOST))
+    assert [next(iter(node.recovery_kinds)) for node in nodes.values()] == [RecoveryKind.IRRECOVERABLE] * 3
+    assert (
+        nodes["b"].irrecoverable_reasons
+        == nodes["a"].irrecoverable_reasons
+        == ("dice (version v1), which made a@1, is not idempotent",)
+    )
     assert nodes["b"].needs == () and nodes["c"].states == {"irrecoverable": 1}
 
 
@@ -113,7 +123,7 @@ def test_a_generation_that_is_being_written_does_not_hide_the_one_that_readers_s
     """It is drawn when there is no other; what is retired or abandoned is not drawn at all."""
     seen = persisted("a", by=None)
     nodes = drawn(
-        seen, again(seen, phase=Phase.OPEN), made("b", phase=Phase.OPEN, cache=Cache.WRITING),
+        seen, again(seen, phase=Phase.OPEN), made("b", phase=Phase.OPEN, cache=CacheState.WRITING),
         made("c", phase=Phase.RETIRED), made("d", "c", phase=Phase.ABANDONED),
     )  # fmt: skip
     assert {key: node.generation for key, node in nodes.items()} == {"a": 1, "b": 1}
@@ -133,7 +143,7 @@ def test_an_operation_stands_between_a_dataset_and_its_sources() -> None:
     assert {(e.source, e.target) for e in graph.edges} == {
         ("a", "operation:c"), ("b", "operation:c"), ("operation:c", "c"),
     }  # fmt: skip
-    assert by_key(graph)["operation:c"].kind is Kind.OPERATION and by_key(graph)["operation:c"].label == "op"
+    assert by_key(graph)["operation:c"].kind is NodeKind.OPERATION and by_key(graph)["operation:c"].label == "op"
 
 
 # ---- what is folded
@@ -145,7 +155,7 @@ def days(count: int) -> Graph:
     for day in range(count):
         run = Origin("etl", f"day {day}", "t")
         datasets += [
-            persisted(f"{day}/load", by="dice", origin=run, method=Method.DATA),
+            persisted(f"{day}/load", by="dice", origin=run, method=TransferMethod.DATA),
             made(f"{day}/clean", f"{day}/load", by="op", origin=run),
             made(f"{day}/count", f"{day}/clean", by="good", origin=run, bytes=day),
         ]
@@ -154,20 +164,20 @@ def days(count: int) -> Graph:
 
 def test_few_datasets_are_not_folded_and_many_are() -> None:
     """By what leaves fewer nodes: two thousand datasets of three operations become three."""
-    assert suitable(days(MOST_UNFOLDED // 3)) is Fold.NONE
-    assert suitable(days(667)) is Fold.OPERATION
-    assert len(folded(days(667), Fold.OPERATION).nodes) == 3
+    assert suitable_fold(days(MOST_UNFOLDED // 3)) is Fold.NONE
+    assert suitable_fold(days(667)) is Fold.OPERATION
+    assert len(fold_nodes(days(667), Fold.OPERATION).nodes) == 3
     few = Graph(tuple(replace(n, operation=n.key, run_id="one") for n in days(30).nodes), ())
-    assert suitable(few) is Fold.RUN
+    assert suitable_fold(few) is Fold.RUN
 
 
 def test_a_fold_counts_what_is_in_it() -> None:
     """States, ways of transfer, bytes; what its members need becomes what it needs."""
-    nodes = by_key(folded(days(5), Fold.OPERATION))
+    nodes = by_key(fold_nodes(days(5), Fold.OPERATION))
     assert list(nodes) == ["operation:dice", "operation:good", "operation:op"]
     load, count = nodes["operation:dice"], nodes["operation:good"]
-    assert (load.kind, load.label, load.datasets) == (Kind.FOLD, "dice", 5)
-    assert (load.states, load.methods, load.returns) == ({"persisted": 5}, {"data": 5}, {"kept": 5})
+    assert (load.kind, load.label, load.datasets) == (NodeKind.FOLD, "dice", 5)
+    assert (load.states, load.methods, load.recovery_kinds) == ({"persisted": 5}, {"data": 5}, {"persisted": 5})
     assert (count.states, count.bytes, count.run_id, count.dag_id) == ({"cached": 5}, 10, "", "etl")
 
 
@@ -175,10 +185,10 @@ def test_edges_between_folds_are_one_and_edges_inside_of_one_are_gone() -> None:
     """An edge is stale if any in it is."""
     graph = days(3)
     graph = replace(graph, edges=(*graph.edges[:-1], replace(graph.edges[-1], stale=True)))
-    assert {(e.source, e.target, e.stale) for e in folded(graph, Fold.OPERATION).edges} == {
+    assert {(e.source, e.target, e.stale) for e in fold_nodes(graph, Fold.OPERATION).edges} == {
         ("operation:dice", "operation:op", False), ("operation:op", "operation:good", True),
     }  # fmt: skip
-    by_run = folded(graph, Fold.RUN)
+    by_run = fold_nodes(graph, Fold.RUN)
     assert by_run.edges == () and [n.label for n in by_run.nodes] == ["day 0", "day 1", "day 2"]
 
 
@@ -187,7 +197,7 @@ def test_edges_between_folds_are_one_and_edges_inside_of_one_are_gone() -> None:
 
 def test_sources_stand_left_of_what_was_made_of_them() -> None:
     """One layer beyond the last of them."""
-    graph = laid_out(draw(lineage(made("a"), made("b", "a"), made("c", "a", "b"), made("d"), made("e", "d", "c"))))
+    graph = lay_out(draw(lineage(made("a"), made("b", "a"), made("c", "a", "b"), made("d"), made("e", "d", "c"))))
     assert [set(layer) for layer in grid(graph)] == [{"a", "d"}, {"b"}, {"c"}, {"e"}]
 
 
@@ -195,21 +205,21 @@ def test_lines_do_not_cross_where_they_need_not() -> None:
     """However the names stand in the alphabet."""
     pairs = {"z": "a", "y": "b", "x": "c", "w": "d"}
     tangled = draw(lineage(*(made(s) for s in pairs), *(made(t, s) for s, t in pairs.items())))
-    straight = laid_out(tangled)
+    straight = lay_out(tangled)
     assert crossings(straight) == 0
-    assert crossings(laid_out(days(20))) == 0
+    assert crossings(lay_out(days(20))) == 0
 
 
 def test_nodes_that_lead_back_to_each_other_share_a_layer() -> None:
     """Folds may: today's clean reads yesterday's count."""
     edges = (Edge("a", "b"), Edge("b", "c"), Edge("c", "b"), Edge("c", "d"))
-    graph = laid_out(Graph(tuple(Node(key, Kind.FOLD, key) for key in "abcd"), edges))
+    graph = lay_out(Graph(tuple(Node(key, NodeKind.FOLD, key) for key in "abcd"), edges))
     assert [set(layer) for layer in grid(graph)] == [{"a"}, {"b", "c"}, {"d"}]
 
 
 def test_nothing_is_laid_out_as_nothing() -> None:
     """An empty catalog has an empty picture."""
-    assert laid_out(draw(lineage())) == Graph((), ())
+    assert lay_out(draw(lineage())) == Graph((), ())
 
 
 # ---- what is not told
@@ -227,20 +237,20 @@ def test_what_one_may_not_read_has_no_name_and_changes_nothing_else() -> None:
         made("secret", by="dice", **theirs), made("b", "secret", **mine_), persisted("kept", by=None, **theirs),
         made("c", "kept", "lost in time", **mine_), made("d", "kept", **mine_),
     )  # fmt: skip
-    seen = veiled(true, mine)
+    seen = redact_hidden(true, mine)
     assert {r.path for r in seen.datasets if not r.path.startswith("hidden:")} == {"b", "c", "d"}
     assert not any(name in repr(seen) for name in ("secret", "kept", "lost in time"))
     for name in "bcd":
-        assert seen.recomputable(ref(name)) == true.recomputable(ref(name))
-    assert seen.why_not_recomputable(ref("b")) == ("dice (version v1), which made hidden:3@1, is not idempotent",)
-    assert [(n.key, n.needs) for n in without_hidden(draw(seen)).nodes] == [("b", ()), ("c", ()), ("d", ())]
-    assert without_hidden(draw(seen)).edges == ()
+        assert seen.is_recomputable(ref(name)) == true.is_recomputable(ref(name))
+    assert seen.recompute_obstacles(ref("b")) == ("dice (version v1), which made hidden:3@1, is not idempotent",)
+    assert [(n.key, n.needs) for n in drop_hidden_nodes(draw(seen)).nodes] == [("b", ()), ("c", ()), ("d", ())]
+    assert drop_hidden_nodes(draw(seen)).edges == ()
 
 
 def test_who_may_read_everything_sees_the_lineage_as_it_is() -> None:
     """Nothing is copied."""
     true = lineage(made("a"), made("b", "a"))
-    assert veiled(true, lambda dataset: True) is true
+    assert redact_hidden(true, lambda dataset: True) is true
 
 
 def test_what_was_noted_in_free_words_does_not_name_what_may_not_be_read_either(platform: Platform) -> None:
@@ -251,15 +261,15 @@ def test_what_was_noted_in_free_words_does_not_name_what_may_not_be_read_either(
         "open@1 could not be recomputed: file:/c/pay/secret list/@1/part-0: gone; "
         "/u/pay/secret list/.@1-7; load, which made pay/secret list@1, is not idempotent; pay/secret list@2"
     )
-    platform.catalog.amend(Ref("open", 1), event="given up", why=words, error=words)
+    platform.catalog.amend(Ref("open", 1), event="given up", reason=words, error=words)
     told = explain(platform, "open")
     assert texts_of(told)[0] == texts_of(told)[-1] == words
-    known = {each.ref for each in platform.catalog.known(mentioned(texts_of(told)))}
+    known = {each.ref for each in platform.catalog.find_existing(mentioned_refs(texts_of(told)))}
     assert known == {Ref("pay/secret list", 1), Ref("list", 1), Ref("open", 1)}
-    hidden = with_texts(told, lambda text: without_names(text, known - {Ref("open", 1)}))
+    hidden = replace_texts(told, lambda text: remove_names(text, known - {Ref("open", 1)}))
     assert (
         hidden.dataset.error
-        == hidden.moments[-1].why
+        == hidden.moments[-1].reason
         == (
             "open@1 could not be recomputed: file:/c/hidden/@1/part-0: gone; "
             "/u/hidden/.@1-7; load, which made hidden@1, is not idempotent; pay/secret list@2"

@@ -68,9 +68,9 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
     for name, value in {"URL": "http://airflow.example", "USER": "ann", "PASSWORD": SECRET, "TOKEN": ""}.items():
         monkeypatch.setenv(f"SPRINGLINE_AIRFLOW_{name}", value)
     stand_in = Airflow()
-    api = partial(AirflowApi, transport=httpx.MockTransport(stand_in), pause=lambda seconds: None)
+    api = partial(AirflowApi, transport=httpx.MockTransport(stand_in), sleep=lambda seconds: None)
     monkeypatch.setattr(dag_commands, "AirflowApi", api)
-    monkeypatch.setattr(dag_commands, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(dag_commands, "_POLL_SECONDS", 0.0)
     return stand_in
 
 

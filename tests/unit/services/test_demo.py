@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from springline.services.airflow_api import AirflowApi, AirflowApiError, TaskState
-from springline.services.demo.failure import errors_in, log_of, told_failure
+from springline.services.demo.failure import errors_in, format_failure, log_of
 from springline.services.demo.progress import RunProgress
-from springline.services.demo.streams import drop_states_of_before
-from springline.services.demo.wait import Patience
+from springline.services.demo.streams import drop_stale_states
+from springline.services.demo.wait import ProgressTimeout
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 
@@ -46,10 +46,10 @@ def test_without_a_terminal_words_are_said_now_and_then():
     out = io.StringIO()
     with RunProgress(Console(file=out, width=100)) as progress:
         for words in ("starting", "12 rows", "24 rows"):
-            progress.tell("stream flights", words)
+            progress.show_text("stream flights", words)
     assert [line.split("  ")[-1] for line in out.getvalue().splitlines()] == ["starting"]
     with RunProgress(Console(file=out, width=100, force_terminal=True)) as progress:
-        progress.tell("stream flights", "36 rows")
+        progress.show_text("stream flights", "36 rows")
     assert "36 rows" in out.getvalue()
 
 
@@ -61,7 +61,7 @@ def test_a_failure_names_task_error_and_log(tmp_path):
     detail = [{"exc_type": "LandingError", "exc_value": "flights.csv: is cut short"}]
     entry = {"level": "error", "event": "Task failed with exception", "error_detail": detail}
     log.write_text("not JSON\n" + json.dumps({"level": "info", "event": "x"}) + "\n" + json.dumps(entry) + "\n")
-    told = told_failure("etl", [task("load", "success"), failed], tmp_path)
+    told = format_failure("etl", [task("load", "success"), failed], tmp_path)
     assert "parse of 2013-01-05 failed at try 3" in told
     assert "LandingError: flights.csv: is cut short" in told
     assert str(log) in told and "load" not in told.replace(str(tmp_path), "")
@@ -91,7 +91,7 @@ class Airflow:
 def make_api(airflow):
     """A session with it that does not wait."""
     transport = httpx.MockTransport(airflow)
-    return AirflowApi("http://airflow", "admin", "secret", pause=lambda seconds: None, transport=transport)
+    return AirflowApi("http://airflow", "admin", "secret", sleep=lambda seconds: None, transport=transport)
 
 
 def test_the_first_call_logs_in():
@@ -106,7 +106,7 @@ def test_the_runs_that_live_are_told_by_their_ids():
     """Whether they wait or run."""
     runs = [{"dag_run_id": "a", "state": "running"}, {"dag_run_id": "b", "state": "queued"}]
     airflow = Airflow(httpx.Response(200, json={"dag_runs": runs}))
-    assert make_api(airflow).living("stream_words") == {"a": "running", "b": "queued"}
+    assert make_api(airflow).active_runs("stream_words") == {"a": "running", "b": "queued"}
 
 
 def test_a_locked_database_is_asked_again():
@@ -161,17 +161,17 @@ def test_a_dag_that_cannot_be_imported_is_told_with_its_error():
 def test_states_that_a_removed_home_left_in_memory_are_removed_too(tmp_path, monkeypatch):
     """A job that the home knows keeps its own."""
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
-    monkeypatch.setenv("SPRINGLINE_STREAM_STATE", str(tmp_path / "memory"))
+    monkeypatch.setenv("SPRINGLINE_STREAM_STATE_DIR", str(tmp_path / "memory"))
     settings = StreamSettings()
     settings.folder("known").path.mkdir(parents=True)
     for job in ("known", "forgotten", "another"):
         (settings.state_folder / job / "map").mkdir(parents=True)
-    drop_states_of_before(settings, ["known", "forgotten", "never"])
+    drop_stale_states(settings, ["known", "forgotten", "never"])
     assert {path.name for path in settings.state_folder.iterdir()} == {"known", "another"}
 
 
 def test_patience_is_for_what_gets_no_further():
     """A busy machine is slow, and no fault."""
     now = iter([0.0, 50.0, 100.0, 150.0, 170.0])
-    patience = Patience(60.0, lambda: next(now))
+    patience = ProgressTimeout(60.0, lambda: next(now))
     assert [patience.is_over(far) for far in (1, 2, 2, 2)] == [False, False, False, True]

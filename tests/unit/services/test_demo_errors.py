@@ -12,12 +12,12 @@ from rich.console import Console
 
 from springline.persistence.errors import CatalogUnavailableError
 from springline.services.airflow_api import TaskState
-from springline.services.demo.failure import log_of, told_failure
+from springline.services.demo.failure import format_failure, log_of
 from springline.services.demo.terminal import main
 from springline.services.demo.workflow import check_servers
 from springline.services.errors import NotReadyError, ServiceError
 from springline.services.process.groups import start_time
-from springline.services.process.run_state import Record, Records, Started
+from springline.services.process.run_state import ProcessRecord, ServerRecord, ServerRecords
 from springline.services.supervisor import Supervisor
 
 TRACE = "".join(f"  File 'scheduler.py', line {line}, in run\n" for line in range(200))
@@ -71,9 +71,9 @@ def test_a_server_that_has_ended_is_told_with_the_process_that_has(
     try:
         born = start_time(alive.pid) or 0.0
         processes = tuple(
-            Started(log.stem, alive.pid, born - 100 * (log.stem == "scheduler"), str(log)) for log in logs
+            ProcessRecord(log.stem, alive.pid, born - 100 * (log.stem == "scheduler"), str(log)) for log in logs
         )
-        Records(tmp_path / "run").save(Record("airflow", "token", str(tmp_path), "", {}, processes))
+        ServerRecords(tmp_path / "run").save(ServerRecord("airflow", "token", str(tmp_path), "", {}, processes))
         with pytest.raises(ServiceError) as raised:
             check_servers(Supervisor(tmp_path))
     finally:
@@ -93,7 +93,7 @@ def test_tasks_that_failed_are_told_in_a_few_lines(tmp_path: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         detail = [{"exc_type": "SparkError", "exc_value": "it is away\n" + "at org.apache.spark\n" * 200}]
         log.write_text(json.dumps({"level": "error", "event": "failed", "error_detail": detail}))
-    told = told_failure("etl", tasks, tmp_path)
+    told = format_failure("etl", tasks, tmp_path)
     assert "SparkError: it is away\n" in told and "org.apache" not in told
     assert "3 more tasks failed" in told and len(told.splitlines()) < 15
 

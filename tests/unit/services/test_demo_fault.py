@@ -13,25 +13,25 @@ import pytest
 from rich.console import Console
 
 from springline.persistence.backends.local import LocalBackend
-from springline.persistence.model.dataset import Cache, Moment, Phase, Ref, Under
+from springline.persistence.model.dataset import CacheState, Phase, Ref, StateChange, UnderStoreState
 from springline.services.airflow_api import TaskState
-from springline.services.demo.fault import check_up, hold_persister
-from springline.services.demo.fault_injection import group_of, lose, wipe
+from springline.services.demo.fault import check_running, pause_persister
+from springline.services.demo.fault_injection import delete_folder, group_of, wipe_cache
 from springline.services.demo.outcome import join_outcome, streams_table, tracked_outcome, windows_outcome
 from springline.services.demo.recovery_report import (
-    Healing,
-    counts_told,
-    healing_table,
-    lost_since,
-    say_difference,
-    say_harm,
-    words_in,
+    RecoveredItem,
+    cache_recovery_since,
+    count_words,
+    format_difference,
+    format_harm,
+    newest_counts,
+    recovery_table,
 )
-from springline.services.demo.streams import caught_up, say_state, wants_run
+from springline.services.demo.streams import format_state, has_caught_up, needs_run
 from springline.services.demo.terminal import main
 from springline.services.errors import ServiceError
 from springline.services.supervisor import Supervisor
-from springline.spark_jobs.streaming.application.status import Seen
+from springline.spark_jobs.streaming.application.status import JobStatus
 from tests.support.streams.kept_streams import ticks_beat, words_beat
 
 NOW = 1_700_000_000.0
@@ -39,7 +39,7 @@ NOW = 1_700_000_000.0
 
 def seen(job="words", state="running", began=NOW - 100, at=NOW, behind=0, pid=None, **more):
     """A job with one stage that ended a round at `at`."""
-    return Seen(job, state, began=began, stages={"split": {"at": at, "behind": behind}}, pid=pid, **more)
+    return JobStatus(job, state, started_at=began, stages={"split": {"at": at, "lag": behind}}, pid=pid, **more)
 
 
 def printed(table):
@@ -55,9 +55,11 @@ def printed(table):
 def test_the_table_of_streams_tells_what_came_of_each():
     """Windows and their results, roots and what became of them, pairs and loads, and who throttles whom."""
     ticks, words = ticks_beat(10), words_beat(10)
-    windows = Seen("ticks", "running", stages=ticks["stages"], backpressure=ticks["backpressure"])
-    tracked = Seen("words", "running", stages=words["stages"], tracking=words["tracking"])
-    join = Seen("pairs", "stopped", stages={"route": {"counts": {"rows": 600}}, "join": {"counts": {"pairs": 22_650}}})
+    windows = JobStatus("ticks", "running", stages=ticks["stages"], backpressure=ticks["backpressure"])
+    tracked = JobStatus("words", "running", stages=words["stages"], tracking=words["tracking"])
+    join = JobStatus(
+        "pairs", "stopped", stages={"route": {"counts": {"rows": 600}}, "join": {"counts": {"pairs": 22_650}}}
+    )
     loads = {"messages": 1.05, "units": 3, "imbalance": 0.021}
     rows = (windows_outcome("windows", windows), tracked_outcome("words", tracked), join_outcome("join", join, loads))
     told = printed(streams_table(rows))
@@ -71,33 +73,33 @@ def test_the_table_of_streams_tells_what_came_of_each():
 
 def test_streams_that_have_done_nothing_yet_are_told_too():
     """Without a heartbeat there is nothing but zeros."""
-    never = Seen("words", "never started")
+    never = JobStatus("words", "never started")
     rows = (windows_outcome("a", never), tracked_outcome("b", never), join_outcome("c", never, None))
     assert "never started" in printed(streams_table(rows))
 
 
 def test_a_stream_is_begun_unless_a_run_of_it_lives():
     """Where it was stopped, its run is about to end, and the next one waits for that."""
-    assert wants_run(seen(), [])
-    assert not wants_run(seen(), ["running"])
-    assert not wants_run(seen(state="dead"), ["running"])
-    assert wants_run(seen(state="stopped"), ["running"])
-    assert not wants_run(seen(state="stopped"), ["running", "queued"])
+    assert needs_run(seen(), [])
+    assert not needs_run(seen(), ["running"])
+    assert not needs_run(seen(state="dead"), ["running"])
+    assert needs_run(seen(state="stopped"), ["running"])
+    assert not needs_run(seen(state="stopped"), ["running", "queued"])
 
 
 def test_a_stream_has_taken_all_when_nothing_waits_before_any_stage():
     """Messages in the topic, bytes between stages, roots in flight: each is something."""
-    assert caught_up(seen())
-    assert caught_up(seen(tracking={"in_flight": 0}, backpressure={"stages": {"split": {"queue": 0}}}))
-    assert not caught_up(seen(behind=3))
-    assert not caught_up(seen(backpressure={"stages": {"split": {"queue": 0}, "count": {"queue": 512}}}))
-    assert not caught_up(seen(tracking={"in_flight": 1}))
-    assert not caught_up(seen(state="dead"))
+    assert has_caught_up(seen())
+    assert has_caught_up(seen(tracking={"in_flight": 0}, backpressure={"stages": {"split": {"queue": 0}}}))
+    assert not has_caught_up(seen(behind=3))
+    assert not has_caught_up(seen(backpressure={"stages": {"split": {"queue": 0}, "count": {"queue": 512}}}))
+    assert not has_caught_up(seen(tracking={"in_flight": 1}))
+    assert not has_caught_up(seen(state="dead"))
 
 
 def test_a_stream_on_its_way_is_said_to_start():
     """It may be silent for long, before it first beats."""
-    assert [say_state(Seen("words", state)) for state in ("running", "silent", "dead")] == [
+    assert [format_state(JobStatus("words", state)) for state in ("running", "silent", "dead")] == [
         "starting",
         "starting",
         "dead",
@@ -162,7 +164,7 @@ def test_a_group_that_others_share_is_left_alone(start):
 
 def test_a_stream_that_is_not_at_work_is_told_with_what_to_do():
     """Before the demo, or after the stream has died."""
-    for idle in (Seen("words", "never started"), seen(state="dead"), seen(at=NOW - 200, pid=1)):
+    for idle in (JobStatus("words", "never started"), seen(state="dead"), seen(at=NOW - 200, pid=1)):
         with pytest.raises(ServiceError, match="not at work: run `make demo` first"):
             group_of(idle)
 
@@ -170,9 +172,9 @@ def test_a_stream_that_is_not_at_work_is_told_with_what_to_do():
 def test_without_servers_the_demo_is_asked_for_first(tmp_path):
     """By name of the first that does not run."""
     with pytest.raises(ServiceError, match="kafka is stopped: run `make demo` first"):
-        check_up(Supervisor(tmp_path), ["kafka", "airflow"])
+        check_running(Supervisor(tmp_path), ["kafka", "airflow"])
     with pytest.raises(ServiceError, match="names no kafka"):
-        check_up(Supervisor(tmp_path), ["airflow"])
+        check_running(Supervisor(tmp_path), ["airflow"])
 
 
 def test_wiping_deletes_every_copy_and_nothing_else(tmp_path):
@@ -180,7 +182,7 @@ def test_wiping_deletes_every_copy_and_nothing_else(tmp_path):
     for name in ("etl/clean/@3/part", "etl/load/.@4/part", "streams/words/split/0/@1/run", ".streams/words/run"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("x")
-    assert wipe(LocalBackend(tmp_path)) == 3
+    assert wipe_cache(LocalBackend(tmp_path)) == 3
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()] == [
         ".streams/words/run"
     ]
@@ -189,8 +191,8 @@ def test_wiping_deletes_every_copy_and_nothing_else(tmp_path):
 def test_losing_states_takes_the_folder_away_at_once(tmp_path):
     """Once more does no harm."""
     (tmp_path / "words" / "split").mkdir(parents=True)
-    lose(tmp_path / "words")
-    lose(tmp_path / "words")
+    delete_folder(tmp_path / "words")
+    delete_folder(tmp_path / "words")
     assert not list(tmp_path.iterdir())
 
 
@@ -204,7 +206,7 @@ class PersisterApi:
     def pause(self, dag_id, paused):
         self.paused.append((dag_id, paused))
 
-    def living(self, dag_id):
+    def active_runs(self, dag_id):
         return {"run": "running"}
 
     def tasks(self, dag_id, run_id):
@@ -215,7 +217,7 @@ def test_the_persister_is_held_once_its_task_waits(monkeypatch):
     """What it is at is finished first."""
     api, looks = PersisterApi("queued", "running", "deferred"), []
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    hold_persister(api, lambda: looks.append(1))
+    pause_persister(api, lambda: looks.append(1))
     assert (api.paused, api.states, len(looks)) == ([("persister", True)], [], 3)
 
 
@@ -224,39 +226,41 @@ def test_the_persister_is_held_once_its_task_waits(monkeypatch):
 
 def moment(path, event, at=NOW):
     """A change of state."""
-    return Moment(Ref(path, 1), at, event, Phase.COMMITTED, Cache.PRESENT, Under.NONE, "who", "why")
+    return StateChange(Ref(path, 1), at, event, Phase.COMMITTED, CacheState.PRESENT, UnderStoreState.NONE, "who", "why")
 
 
 def test_a_cache_is_healed_when_the_loss_is_known_and_what_was_only_there_is_back():
     """Of all the rest there is a copy in the under-store."""
     exposed = [Ref("a", 1), Ref("b", 1)]
-    assert not lost_since([], exposed).healed and not lost_since([], []).healed
+    assert not cache_recovery_since([], exposed).is_healed and not cache_recovery_since([], []).is_healed
     lost = [moment(path, "lost") for path in ("a", "b", "c")]
-    half = lost_since([*lost, moment("a", "restored"), moment("c", "restored")], exposed)
-    assert not half.healed
-    assert half.say() == "3 datasets found lost: 1 are in the under-store, 1 of the other 2 are made again"
-    assert lost_since([*lost, moment("a", "restored"), moment("b", "restored")], exposed).healed
+    half = cache_recovery_since([*lost, moment("a", "restored"), moment("c", "restored")], exposed)
+    assert not half.is_healed
+    assert half.summary() == "3 datasets found lost: 1 are in the under-store, 1 of the other 2 are made again"
+    assert cache_recovery_since([*lost, moment("a", "restored"), moment("b", "restored")], exposed).is_healed
 
 
 def test_counts_are_right_when_each_word_is_told_as_often_as_it_was_sent():
     """Missing words and doubled ones are told apart; an older count of a word does not matter."""
-    sent = words_in([b"a b a\nc", b"b"])
+    sent = count_words([b"a b a\nc", b"b"])
     assert sent == Counter(a=2, b=2, c=1)
-    told = counts_told([b'{"word": "a", "count": 1}\n{"word": "c", "count": 1}', b'{"word": "a", "count": 2}'])
-    assert say_difference(sent, told) == "2 words are not told yet, 0 are told too often"
-    assert say_difference(sent, told + Counter(b=3)) == "0 words are not told yet, 1 are told too often"
-    assert say_difference(sent, told + Counter(b=2)) == ""
+    told = newest_counts([b'{"word": "a", "count": 1}\n{"word": "c", "count": 1}', b'{"word": "a", "count": 2}'])
+    assert format_difference(sent, told) == "2 words are not told yet, 0 are told too often"
+    assert format_difference(sent, told + Counter(b=3)) == "0 words are not told yet, 1 are told too often"
+    assert format_difference(sent, told + Counter(b=2)) == ""
 
 
 def test_results_of_what_was_not_harmed_may_become_more_but_none_may_go_or_come_twice():
     """Windows close with the clock, also while a fault heals."""
     before = Counter([b"a 1", b"a 2"])
-    assert say_harm(before, before + Counter([b"a 3"])) == ""
-    assert say_harm(before, before + Counter([b"a 2"])) == "0 results gone, 1 told again"
-    assert say_harm(before, Counter([b"a 1", b"a 3"])) == "1 result gone, 0 told again"
+    assert format_harm(before, before + Counter([b"a 3"])) == ""
+    assert format_harm(before, before + Counter([b"a 2"])) == "0 results gone, 1 told again"
+    assert format_harm(before, Counter([b"a 1", b"a 3"])) == "1 result gone, 0 told again"
 
 
 def test_the_table_of_healing_tells_how_long_each_took():
     """What was not harmed took no time."""
-    told = printed(healing_table([Healing("cache", "made again", 12.3), Healing("flights", "was not touched", 0.0)]))
+    told = printed(
+        recovery_table([RecoveredItem("cache", "made again", 12.3), RecoveredItem("flights", "was not touched", 0.0)])
+    )
     assert "12.3 s" in told and "was not touched" in told

@@ -24,14 +24,14 @@ from springline.services.errors import (
     SettingsChangedError,
     UnknownServerError,
 )
-from springline.services.process.groups import Ended, end, leads, left_over, members
+from springline.services.process.groups import Termination, is_leader, members, orphaned_processes, terminate
 from springline.services.process.ports import free_ports, is_free
-from springline.services.process.run_state import Record, Records, Started
+from springline.services.process.run_state import ProcessRecord, ServerRecord, ServerRecords
 from springline.services.registry import make_servers
-from springline.services.server import Once, Process, Server
+from springline.services.server import InitStep, Process, Server
 from springline.services.servers.airflow import password
 from springline.services.settings import ServiceSettings
-from springline.services.supervisor import Ending, Supervisor
+from springline.services.supervisor import StopResult, Supervisor
 from tests.support.waiting import until
 
 # A server with a child in a process group of its own, as Airflow's running tasks and Spark's workers have.
@@ -67,7 +67,7 @@ def make_server(home: Path, *command: str, port: int | None = None) -> Server:
         processes=(Process("main", command),),
         environment={"COLOUR": "green"},
         ports={"SPRINGLINE_SMALL_PORT": port},
-        ready=lambda: answers(port),
+        readiness_problem=lambda: answers(port),
     )
 
 
@@ -76,7 +76,7 @@ def supervisor(tmp_path):
     """A supervisor whose servers are ended with the test."""
     supervisor = Supervisor(tmp_path, say=lambda _: None)
     yield supervisor
-    for name in supervisor.recorded():
+    for name in supervisor.started_servers():
         supervisor.down(name, 1.0)
 
 
@@ -84,25 +84,25 @@ def test_a_server_is_ended_with_all_that_it_started(supervisor, tmp_path):
     """A child in another process group of the same session ends too, and the port is free again."""
     server = make_server(tmp_path)
     supervisor.up([server], patience=60)
-    record = Records(tmp_path / "run").load("small")
+    record = ServerRecords(tmp_path / "run").load("small")
     processes = members(record)
     assert len(processes) == 2
-    assert supervisor.state("small").running
-    assert supervisor.down("small", 10.0) is Ending.ENDED
+    assert supervisor.status("small").is_running
+    assert supervisor.down("small", 10.0) is StopResult.ENDED
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
-    assert supervisor.state("small").words == "stopped"
+    assert supervisor.status("small").state == "stopped"
     assert is_free(server.ports["SPRINGLINE_SMALL_PORT"])
 
 
 def test_a_child_that_outlives_its_leader_is_ended_too(supervisor, tmp_path):
     """After kill -9 of the leader, its child is still known by the server's folder, and ended."""
     supervisor.up([make_server(tmp_path)], patience=60)
-    record = Records(tmp_path / "run").load("small")
+    record = ServerRecords(tmp_path / "run").load("small")
     leader = psutil.Process(record.processes[0].pid)
     child = next(process for process in members(record) if process.pid != leader.pid)
     leader.kill()
     leader.wait(10)
-    assert "ended: main" in supervisor.state("small").words
+    assert "ended: main" in supervisor.status("small").state
     assert supervisor.down("small", 10.0)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
@@ -112,22 +112,22 @@ def test_a_server_that_ignores_the_request_is_killed(supervisor, tmp_path):
     mark = tmp_path / "mark"
     server = replace(
         make_server(tmp_path, sys.executable, "-c", STUBBORN, str(mark)),
-        ready=lambda: "" if mark.exists() else "no mark yet",
+        readiness_problem=lambda: "" if mark.exists() else "no mark yet",
     )
     supervisor.up([server], patience=60)
-    assert supervisor.down("small", 0.2) is Ending.KILLED
-    assert supervisor.state("small").words == "stopped"
+    assert supervisor.down("small", 0.2) is StopResult.KILLED
+    assert supervisor.status("small").state == "stopped"
 
 
 def test_a_process_that_bears_a_used_id_again_is_left_alone(tmp_path):
     """A record whose start time is another than the living process's names a stranger."""
     stranger = psutil.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     try:
-        started = Started("main", stranger.pid, stranger.create_time() - 100, "log")
-        record = Record("small", "token", str(tmp_path), "", {}, (started,))
-        assert not leads(started)
+        started = ProcessRecord("main", stranger.pid, stranger.create_time() - 100, "log")
+        record = ServerRecord("small", "token", str(tmp_path), "", {}, (started,))
+        assert not is_leader(started)
         assert members(record) == ()
-        assert end(record, 0.0) == Ended()
+        assert terminate(record, 0.0) == Termination()
         assert stranger.poll() is None
     finally:
         stranger.kill()
@@ -142,15 +142,15 @@ def test_a_busy_port_is_named_with_its_holder_and_the_setting(supervisor, tmp_pa
         port = taken.getsockname()[1]
         with pytest.raises(PortInUseError, match=rf"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
             supervisor.up([make_server(tmp_path, port=port)], patience=1)
-    assert supervisor.recorded() == ()
+    assert supervisor.started_servers() == ()
 
 
 def test_a_server_that_lost_its_record_is_named_with_the_command_that_ends_it(supervisor, tmp_path):
     """As when the home is removed under it: the command ends all that it has started, and it can be started again."""
     server = make_server(tmp_path)
     supervisor.up([server], patience=60)
-    pid = Records(tmp_path / "run").load("small").processes[0].pid
-    groups = {os.getpgid(process.pid) for process in members(Records(tmp_path / "run").load("small"))}
+    pid = ServerRecords(tmp_path / "run").load("small").processes[0].pid
+    groups = {os.getpgid(process.pid) for process in members(ServerRecords(tmp_path / "run").load("small"))}
     assert len(groups) == 2
     shutil.rmtree(tmp_path)
     try:
@@ -160,7 +160,7 @@ def test_a_server_that_lost_its_record_is_named_with_the_command_that_ends_it(su
         assert f"(by process {pid}: " in said and f"(kill {pid})" in said and "does not tell of it any more" in said
         assert command == f"kill -- {' '.join(f'-{group}' for group in sorted(groups))}"
         subprocess.run(["bash", "-c", command], check=True)
-        until(lambda: not supervisor.left_over(), seconds=10)
+        until(lambda: not supervisor.orphaned_processes(), seconds=10)
     finally:
         for group in groups:
             with suppress(ProcessLookupError):
@@ -172,10 +172,10 @@ def test_a_server_that_lost_its_record_is_named_with_the_command_that_ends_it(su
 def test_what_other_homes_have_started_is_not_taken_for_left_over(supervisor, tmp_path):
     """Nor what is recorded here."""
     supervisor.up([make_server(tmp_path)], patience=60)
-    token = Records(tmp_path / "run").load("small").token
-    assert left_over(tmp_path / "other", ()) == () == left_over(tmp_path, {token})
-    assert {process.pid for process in left_over(tmp_path, ())} >= {
-        each.pid for each in Records(tmp_path / "run").load("small").processes
+    token = ServerRecords(tmp_path / "run").load("small").token
+    assert orphaned_processes(tmp_path / "other", ()) == () == orphaned_processes(tmp_path, {token})
+    assert {process.pid for process in orphaned_processes(tmp_path, ())} >= {
+        each.pid for each in ServerRecords(tmp_path / "run").load("small").processes
     }
 
 
@@ -190,9 +190,9 @@ def test_a_stranger_that_took_the_port_meanwhile_does_not_pass_for_the_server(su
     port = free_ports()
     idle = make_server(tmp_path, sys.executable, "-c", "import time; time.sleep(60)", port=port)
     with pytest.raises(PortInUseError, match=f"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
-        supervisor.up([replace(idle, ready=a_stranger_answers)], patience=10)
+        supervisor.up([replace(idle, readiness_problem=a_stranger_answers)], patience=10)
     strangers[0].close()
-    assert supervisor.recorded() == ()
+    assert supervisor.started_servers() == ()
 
 
 def test_a_server_that_fails_shows_the_end_of_its_log(supervisor, tmp_path):
@@ -200,57 +200,57 @@ def test_a_server_that_fails_shows_the_end_of_its_log(supervisor, tmp_path):
     server = make_server(tmp_path, sys.executable, "-c", "raise SystemExit('the disk is on fire')")
     with pytest.raises(NotReadyError, match="the disk is on fire"):
         supervisor.up([server], patience=60)
-    assert supervisor.recorded() == ()
+    assert supervisor.started_servers() == ()
 
 
 def test_a_server_that_is_not_ready_in_time_is_ended(supervisor, tmp_path):
     """The error tells what was missing."""
-    server = replace(make_server(tmp_path), ready=lambda: "the quorum is missing")
+    server = replace(make_server(tmp_path), readiness_problem=lambda: "the quorum is missing")
     with pytest.raises(NotReadyError, match="the quorum is missing"):
         supervisor.up([server], patience=0.1)
-    assert supervisor.recorded() == ()
+    assert supervisor.started_servers() == ()
 
 
 def test_starting_twice_starts_once(supervisor, tmp_path):
     """A server that runs is left as it is; asked for on another port it is an error that names both."""
     server = make_server(tmp_path)
     supervisor.up([server], patience=60)
-    before = supervisor.state("small").processes
+    before = supervisor.status("small").processes
     supervisor.up([server], patience=60)
-    assert supervisor.state("small").processes == before
+    assert supervisor.status("small").processes == before
     with pytest.raises(SettingsChangedError, match="SPRINGLINE_SMALL_PORT"):
         supervisor.up([make_server(tmp_path)], patience=1)
-    assert supervisor.state("small").running
+    assert supervisor.status("small").is_running
 
 
 def test_what_must_run_once_runs_once(supervisor, tmp_path):
     """The first command is not run again once it ended well, and fails the start if it does not."""
     script = "import sys; open(sys.argv[1], 'a').write('x')"
-    once = Once("format", (sys.executable, "-c", script, str(tmp_path / "runs")), tmp_path / "small" / "formatted")
-    server = replace(make_server(tmp_path), once=(once,))
+    once = InitStep("format", (sys.executable, "-c", script, str(tmp_path / "runs")), tmp_path / "small" / "formatted")
+    server = replace(make_server(tmp_path), init_steps=(once,))
     for _ in range(2):
         supervisor.up([server], patience=60)
         supervisor.down("small", 10.0)
     assert (tmp_path / "runs").read_text() == "x"
     failing = replace(once, command=(sys.executable, "-c", "raise SystemExit('no space')"), stamp=tmp_path / "no")
     with pytest.raises(NotReadyError, match="no space"):
-        supervisor.up([replace(server, once=(failing,))], patience=60)
+        supervisor.up([replace(server, init_steps=(failing,))], patience=60)
 
 
-def making(folder: Path, script: str = "sys.exit(0)") -> Once:
+def making(folder: Path, script: str = "sys.exit(0)") -> InitStep:
     """A command that makes `folder / data` if it is not there, writes into it, and goes on as `script` says."""
     data = folder / "data"
     made = f"import os, sys; os.mkdir({str(data)!r}); open({str(data / 'half')!r}, 'w').close(); {script}"
-    return Once("format", (sys.executable, "-c", made), folder / "formatted", makes=data)
+    return InitStep("format", (sys.executable, "-c", made), folder / "formatted", output_folder=data)
 
 
 def test_a_first_start_that_was_cut_short_begins_anew(supervisor, tmp_path):
     """Its half-made folder is removed; once it is whole nothing tells of a first start any more."""
     server = make_server(tmp_path)
     with pytest.raises(NotReadyError, match="no space"):
-        supervisor.up([replace(server, once=(making(server.folder, "sys.exit('no space')"),))], patience=60)
+        supervisor.up([replace(server, init_steps=(making(server.folder, "sys.exit('no space')"),))], patience=60)
     (server.folder / "data" / "left").touch()
-    supervisor.up([replace(server, once=(making(server.folder),))], patience=60)
+    supervisor.up([replace(server, init_steps=(making(server.folder),))], patience=60)
     assert sorted(each.name for each in server.folder.iterdir()) == ["data", "formatted"]
     assert [each.name for each in (server.folder / "data").iterdir()] == ["half"]
 
@@ -258,7 +258,7 @@ def test_a_first_start_that_was_cut_short_begins_anew(supervisor, tmp_path):
 def test_data_whose_stamp_is_missing_are_not_destroyed(supervisor, tmp_path):
     """The error names the folder, the file that is missing, and what to do; done, the server starts with its data."""
     server = make_server(tmp_path)
-    server = replace(server, once=(making(server.folder),))
+    server = replace(server, init_steps=(making(server.folder),))
     supervisor.up([server], patience=60)
     supervisor.down("small", 10.0)
     stamp = server.folder / "formatted"
@@ -304,7 +304,7 @@ def test_the_password_is_made_once_and_is_for_its_owner_only(tmp_path):
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"processes": [1]}'])
 def test_a_damaged_record_is_an_error_that_names_its_file(tmp_path, content):
     """What it told of may still run: it is not taken for a server that does not."""
-    records = Records(tmp_path)
+    records = ServerRecords(tmp_path)
     records.path("small").write_text(content)
     with pytest.raises(
         RunStateError, match=r"small\.json: .* cannot be read: .*: end small if it runs, and remove that file"

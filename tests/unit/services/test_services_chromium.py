@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from springline.services.errors import ProgramNotFoundError
-from springline.services.packages.chromium import find_chromium, have_chromium
+from springline.services.packages.chromium import ensure_chromium, find_chromium
 
 
 def program(folder: Path, name: str) -> Path:
@@ -44,7 +44,7 @@ def test_one_that_is_missing_is_installed_where_that_may_be_done(tmp_path):
             program(tmp_path, "chromium")
 
     for _ in range(2):
-        assert have_chromium({"PATH": str(tmp_path)}, root=True, run=run) == tmp_path / "chromium"
+        assert ensure_chromium({"PATH": str(tmp_path)}, root=True, run=run) == tmp_path / "chromium"
     assert ran == ["update", "install"]
 
 
@@ -63,4 +63,4 @@ def test_where_it_may_not_be_installed_the_error_says_what_to_do(tmp_path):
         (debian, True, lambda command: None, "has left no Chromium"),
     ):
         with pytest.raises(ProgramNotFoundError, match=f"{words}.*apt install chromium"):
-            have_chromium(environment, root=root, run=run)
+            ensure_chromium(environment, root=root, run=run)

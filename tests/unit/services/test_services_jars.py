@@ -9,8 +9,8 @@ from xml.etree import ElementTree as xml
 import pytest
 
 from springline.services.errors import JarsNotFoundError, UnknownServerError
-from springline.services.packages.coordinates import JarSet, ivy_module, ivy_settings, jar_set, jar_sets, mirror
-from springline.services.packages.jars import Jars, sizes, step_of
+from springline.services.packages.coordinates import JarSet, ivy_module, ivy_settings, jar_set, jar_sets, mirror_url
+from springline.services.packages.jars import Jars, jar_sizes, progress_step
 from springline.services.settings import ServiceSettings
 
 MIRRORED = """
@@ -62,51 +62,53 @@ def test_ivy_looks_at_maven_central_unless_it_is_told_another_repository(tmp_pat
 )
 def test_mavens_own_settings_name_the_mirror(of, address):
     """The first mirror of Maven Central that is not blocked."""
-    assert mirror(MIRRORED.format(of=of)) == address
+    assert mirror_url(MIRRORED.format(of=of)) == address
 
 
 def complete(folder: Path, wanted: JarSet) -> None:
     """A set as it lies there once it was fetched."""
     folder.mkdir(parents=True)
     (folder / "a.jar").write_bytes(b"12345")
-    (folder / "complete.json").write_text(json.dumps({"coordinates": wanted.fingerprint, "jars": sizes(folder)}))
+    (folder / "complete.json").write_text(json.dumps({"coordinates": wanted.fingerprint, "jars": jar_sizes(folder)}))
 
 
 def test_a_set_is_whole_as_long_as_no_jar_is_missing_cut_short_or_out_of_date(tmp_path):
     """Then nothing is fetched, so no network is needed."""
-    jars = Jars(ServiceSettings(home=tmp_path, jars=str(tmp_path / "jars")))
+    jars = Jars(ServiceSettings(home=tmp_path, jars_dir=str(tmp_path / "jars")))
     wanted = jar_set("kafka")
-    assert not jars.complete(wanted)
+    assert not jars.is_complete(wanted)
     folder = tmp_path / "jars" / "kafka"
     complete(folder, wanted)
-    assert jars.complete(wanted)
+    assert jars.is_complete(wanted)
     assert jars.folder("kafka") == folder
-    assert not jars.complete(JarSet("kafka", jars=("org.apache.kafka:kafka_2.13:99",)))
+    assert not jars.is_complete(JarSet("kafka", jars=("org.apache.kafka:kafka_2.13:99",)))
     (folder / "a.jar").write_bytes(b"123")
-    assert not jars.complete(wanted)
+    assert not jars.is_complete(wanted)
     (folder / "a.jar").unlink()
-    assert not jars.complete(wanted)
+    assert not jars.is_complete(wanted)
 
 
 @pytest.mark.parametrize("stamp", ["", "{", "[]", "{}"])
 def test_a_set_whose_stamp_is_damaged_is_fetched_anew(tmp_path, stamp):
     """It is said so, and nothing ends in a traceback."""
     said = []
-    jars = Jars(ServiceSettings(home=tmp_path, jars=str(tmp_path / "jars")), say=said.append)
+    jars = Jars(ServiceSettings(home=tmp_path, jars_dir=str(tmp_path / "jars")), say=said.append)
     complete(tmp_path / "jars" / "kafka", jar_set("kafka"))
     (tmp_path / "jars" / "kafka" / "complete.json").write_text(stamp)
-    assert not jars.complete(jar_set("kafka"))
+    assert not jars.is_complete(jar_set("kafka"))
     assert "complete.json is damaged" in said[0] and "fetched anew" in said[0]
 
 
 def test_jars_that_cannot_be_fetched_are_an_error_that_names_the_setting(tmp_path):
     """With the end of what Ivy said; the half set is not taken for a whole one."""
     nowhere = f"file://{tmp_path}/no/repository"
-    settings = ServiceSettings(home=tmp_path, jars=str(tmp_path / "jars"), maven=nowhere)
+    settings = ServiceSettings(home=tmp_path, jars_dir=str(tmp_path / "jars"), maven_repository=nowhere)
     jars = Jars(settings, say=lambda _: None)
-    with pytest.raises(JarsNotFoundError, match=r"(?s)jars of spark .*SPRINGLINE_MAVEN.*alluxio-shaded-client"):
+    with pytest.raises(
+        JarsNotFoundError, match=r"(?s)jars of spark .*SPRINGLINE_MAVEN_REPOSITORY.*alluxio-shaded-client"
+    ):
         jars.folder("spark")
-    assert not jars.complete(jar_set("spark"))
+    assert not jars.is_complete(jar_set("spark"))
     assert list(tmp_path.rglob("ivysettings*")) == []  # a repository's password may be in there
 
 
@@ -118,6 +120,6 @@ def test_an_unknown_set_is_named():
 
 def test_progress_is_read_off_what_ivy_prints():
     """A module that was found, a jar that came."""
-    assert step_of("\tfound org.apache.kafka#kafka_2.13;4.3.1 in central\n") == "modules found"
-    assert step_of("\t[SUCCESSFUL ] org.apache.kafka#kafka_2.13;4.3.1!kafka_2.13.jar (12ms)\n") == "jars fetched"
-    assert step_of(":: resolving dependencies :: springline#kafka;working@here\n") == ""
+    assert progress_step("\tfound org.apache.kafka#kafka_2.13;4.3.1 in central\n") == "modules found"
+    assert progress_step("\t[SUCCESSFUL ] org.apache.kafka#kafka_2.13;4.3.1!kafka_2.13.jar (12ms)\n") == "jars fetched"
+    assert progress_step(":: resolving dependencies :: springline#kafka;working@here\n") == ""

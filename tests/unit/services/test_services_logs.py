@@ -9,7 +9,7 @@ import tracemalloc
 from pathlib import Path
 
 from springline.services import log_files
-from springline.services.log_files import fresh, tail
+from springline.services.log_files import rotate_log, tail
 from springline.services.process.launch import spawn
 from springline.services.server import Process, Server
 
@@ -44,12 +44,12 @@ def test_the_end_of_a_small_log_is_all_of_it(tmp_path: Path) -> None:
 
 def test_of_the_log_of_an_earlier_start_the_end_is_kept(tmp_path: Path, monkeypatch) -> None:
     """A small one is kept whole."""
-    monkeypatch.setattr(log_files, "KEPT_BYTES", 10)
+    monkeypatch.setattr(log_files, "RETAINED_BYTES", 10)
     log, earlier = tmp_path / "a.log", tmp_path / "a.log.1"
     log.write_text("0123456789")
-    assert fresh(log) == log and not log.exists() and earlier.read_text() == "0123456789"
+    assert rotate_log(log) == log and not log.exists() and earlier.read_text() == "0123456789"
     log.write_text("abc0123456789")
-    fresh(log)
+    rotate_log(log)
     assert earlier.read_text() == "0123456789"
     assert [file.name for file in tmp_path.iterdir()] == ["a.log.1"]
 

@@ -16,12 +16,12 @@ from pydantic_settings import SettingsError
 from springline.persistence.profile import project_folder
 from springline.services.errors import DataExistsError
 from springline.services.packages.jars import Jars
-from springline.services.process.launch import run_once
+from springline.services.process.launch import run_init_step
 from springline.services.registry import SERVERS, make_servers, servers_to_start
-from springline.services.scratch_home import beside
+from springline.services.scratch_home import scratch_settings
 from springline.services.server import Server
 from springline.services.servers.alluxio import ramdisk
-from springline.services.servers.postgres import cluster_folder, find_programs, password_file, url
+from springline.services.servers.postgres import cluster_folder, database_url, find_programs, password_file
 from springline.services.settings import ServiceSettings
 
 CONF = project_folder() / "services" / "conf"
@@ -53,7 +53,7 @@ def test_no_two_servers_share_a_port(tmp_path):
 
 def test_a_home_beside_others_has_ports_of_its_own(tmp_path):
     """Rows of ports are as long as the workers and DataNodes need; a port that is given stays."""
-    settings = beside(tmp_path, hdfs_datanodes=4, alluxio_workers=3, kafka_port=9092)
+    settings = scratch_settings(tmp_path, hdfs_datanodes=4, alluxio_workers=3, kafka_port=9092)
     taken = [port for server in make_servers(tuple(SERVERS), settings) for port in server.ports.values()]
     assert len(taken) == len(set(taken))
     assert set(taken) & {port for name in SERVERS for port in made(name, tmp_path).ports.values()} == {9092}
@@ -117,7 +117,7 @@ def test_every_worker_of_alluxio_has_a_ramdisk_and_ports_of_its_own(tmp_path):
 def test_alluxio_waits_for_hdfs_where_it_lies_on_it(tmp_path):
     """Its master asks for its root at the start; over a folder it waits for nobody."""
     assert made("alluxio", tmp_path).after == ()
-    on_hdfs = made("alluxio", tmp_path, alluxio_under="hdfs://127.0.0.1:8020/alluxio")
+    on_hdfs = made("alluxio", tmp_path, alluxio_under_uri="hdfs://127.0.0.1:8020/alluxio")
     assert on_hdfs.after == ("hdfs",)
     assert "hadoop-client" in " ".join(on_hdfs.processes[0].command)
 
@@ -142,9 +142,14 @@ def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(tmp_path, 
     assert stat.S_IMODE(password_file(settings).stat().st_mode) == 0o600
     secret = kept.strip().rpartition(":")[2]
     assert len(secret) >= 20
-    for words in (server.address, url(settings, "airflow"), *server.processes[0].command, *server.once[0].command):
+    for words in (
+        server.address,
+        database_url(settings, "airflow"),
+        *server.processes[0].command,
+        *server.init_steps[0].command,
+    ):
         assert secret not in words
-    assert str(password_file(settings)) in url(settings, "airflow")
+    assert str(password_file(settings)) in database_url(settings, "airflow")
 
 
 def test_a_cluster_whose_home_was_removed_gives_it_its_password_again(tmp_path, monkeypatch):
@@ -165,14 +170,14 @@ def test_data_that_are_there_are_left_alone_by_what_prepares_a_first_start(name,
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(Jars, "folder", lambda *_: tmp_path)
     server = made(name, tmp_path, alluxio_ramdisk=str(tmp_path / "ramdisk"))
-    (once,) = server.once
-    assert once.makes == server.folder / folder
-    once.makes.mkdir(parents=True)
-    (once.makes / "precious").touch()
+    (once,) = server.init_steps
+    assert once.output_folder == server.folder / folder
+    once.output_folder.mkdir(parents=True)
+    (once.output_folder / "precious").touch()
     server.prepare()
     with pytest.raises(DataExistsError):
-        run_once(server, once, "token", tmp_path / "log")
-    assert (once.makes / "precious").exists() and "-force" not in once.command
+        run_init_step(server, once, "token", tmp_path / "log")
+    assert (once.output_folder / "precious").exists() and "-force" not in once.command
 
 
 def test_root_has_postgresql_run_by_somebody_else(tmp_path, monkeypatch):
@@ -209,12 +214,14 @@ def test_airflow_keeps_its_state_in_the_postgresql_beside_it_and_uses_one_driver
     assert plain.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].startswith("sqlite:///")
     server = made("airflow", tmp_path)
     assert server.needs == ("postgres",)
-    assert server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == url(ServiceSettings(home=tmp_path), "airflow")
+    assert server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == database_url(
+        ServiceSettings(home=tmp_path), "airflow"
+    )
     assert (
         server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC"]
         == server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
     )
-    assert server.once[0].stamp != plain.once[0].stamp
+    assert server.init_steps[0].stamp != plain.init_steps[0].stamp
 
 
 @pytest.mark.parametrize(
@@ -243,7 +250,7 @@ def test_a_database_of_airflow_that_is_none_is_refused(tmp_path):
 
 def test_spark_connect_on_a_standalone_spark_waits_for_it(tmp_path):
     """And gets the client for alluxio:// addresses where it is asked for."""
-    server = made("spark-connect", tmp_path, connect_master="spark://127.0.0.1:7077", connect_alluxio=True)
+    server = made("spark-connect", tmp_path, spark_connect_master="spark://127.0.0.1:7077", spark_connect_alluxio=True)
     assert server.after == ("spark",)
     assert "spark.hadoop.fs.alluxio.impl=alluxio.hadoop.FileSystem" in server.processes[0].command
     assert "alluxio" not in " ".join(made("spark-connect", tmp_path).processes[0].command)

@@ -16,7 +16,7 @@ import pytest
 
 from springline.services.errors import NotReadyError, PortInUseError, UnknownServerError
 from springline.services.process.groups import start_time
-from springline.services.process.ports import free_ports, is_free, to_wait_for
+from springline.services.process.ports import free_ports, is_free, port_wait_reason
 from springline.services.server import Process, Server
 from springline.services.supervisor import Supervisor
 
@@ -57,7 +57,7 @@ def pair(home: Path, *, second: str = SLEEPING, name: str = "pair") -> Server:
         ),
         environment={},
         ports={},
-        ready=lambda: "",
+        readiness_problem=lambda: "",
     )
 
 
@@ -66,7 +66,7 @@ def supervisor(tmp_path):
     """A supervisor whose servers are ended with the test."""
     supervisor = Supervisor(tmp_path, say=lambda _: None)
     yield supervisor
-    for name in supervisor.recorded():
+    for name in supervisor.started_servers():
         supervisor.down(name, 0.0)
 
 
@@ -74,12 +74,12 @@ def test_only_the_process_that_ended_is_started_again(supervisor, tmp_path):
     """The other one keeps its id."""
     server = pair(tmp_path)
     supervisor.up([server], patience=60)
-    before = supervisor.state("pair").processes
+    before = supervisor.status("pair").processes
     supervisor.kill("pair", "second")
-    assert supervisor.state("pair").words == "partly running; ended: second"
+    assert supervisor.status("pair").state == "partly running; ended: second"
     supervisor.up([server], patience=60)
-    after = supervisor.state("pair").processes
-    assert supervisor.state("pair").running
+    after = supervisor.status("pair").processes
+    assert supervisor.status("pair").is_running
     assert after["first"] == before["first"]
     assert after["second"] != before["second"]
 
@@ -87,13 +87,15 @@ def test_only_the_process_that_ended_is_started_again(supervisor, tmp_path):
 def test_what_ran_before_stays_when_the_rest_cannot_be_started(supervisor, tmp_path):
     """The error shows the log of the one that ended, and `status` tells that it is missing."""
     supervisor.up([pair(tmp_path)], patience=60)
-    before = supervisor.state("pair").processes
+    before = supervisor.status("pair").processes
     supervisor.kill("pair", "second")
-    broken = replace(pair(tmp_path, second="raise SystemExit('no disk')"), ready=lambda: "the second is missing")
+    broken = replace(
+        pair(tmp_path, second="raise SystemExit('no disk')"), readiness_problem=lambda: "the second is missing"
+    )
     with pytest.raises(NotReadyError, match="no disk"):
         supervisor.up([broken], patience=60)
-    assert supervisor.state("pair").processes == {"first": before["first"]}
-    assert not supervisor.state("pair").words.startswith("stopped")
+    assert supervisor.status("pair").processes == {"first": before["first"]}
+    assert not supervisor.status("pair").state.startswith("stopped")
 
 
 def test_a_process_that_no_server_has_is_named(supervisor, tmp_path):
@@ -119,7 +121,7 @@ def test_a_server_that_needs_another_is_started_when_that_one_is_ready(superviso
         return lambda: told.append(f"{name} starts")
 
     servers = [
-        replace(pair(tmp_path, name="slow"), ready=slow, prepare=prepared("slow")),
+        replace(pair(tmp_path, name="slow"), readiness_problem=slow, prepare=prepared("slow")),
         replace(pair(tmp_path, name="free"), prepare=prepared("free")),
         replace(pair(tmp_path, name="needy"), prepare=prepared("needy"), after=("slow",)),
     ]
@@ -135,17 +137,17 @@ def test_a_server_is_furnished_once_it_is_ready(supervisor, tmp_path):
         told.append("asked")
         return ""
 
-    server = replace(pair(tmp_path), ready=ready, furnish=lambda: told.append("furnished"))
+    server = replace(pair(tmp_path), readiness_problem=ready, provision=lambda: told.append("furnished"))
     supervisor.up([server], patience=60)
     assert told == ["asked", "furnished"]
 
 
 def test_a_process_is_asked_to_end_by_the_signal_that_it_wants(supervisor, tmp_path):
     """SIGTERM would have it wait for its clients."""
-    polite = Process("only", (sys.executable, "-c", POLITE), stop=signal.SIGINT)
+    polite = Process("only", (sys.executable, "-c", POLITE), stop_signal=signal.SIGINT)
     server = replace(pair(tmp_path), processes=(polite,))
     ready = server.folder / "ready"
-    supervisor.up([replace(server, ready=lambda: "" if ready.exists() else "not yet")], patience=60)
+    supervisor.up([replace(server, readiness_problem=lambda: "" if ready.exists() else "not yet")], patience=60)
     assert supervisor.down("pair", 30)
     assert (server.folder / "said goodbye").exists()
 
@@ -153,13 +155,13 @@ def test_a_process_is_asked_to_end_by_the_signal_that_it_wants(supervisor, tmp_p
 def test_the_memory_of_a_process_counts_what_it_has_started(supervisor, tmp_path):
     """Children in sessions of their own too."""
     supervisor.up([pair(tmp_path, second=WITH_CHILD)], patience=60)
-    parent = psutil.Process(supervisor.state("pair").processes["second"])
+    parent = psutil.Process(supervisor.status("pair").processes["second"])
     until = time.monotonic() + 30
     while not parent.children():
         assert time.monotonic() < until
     (child,) = parent.children()
     try:
-        memory = supervisor.state("pair").memory
+        memory = supervisor.status("pair").memory
         assert memory["second"] > parent.memory_info().rss > 0
         assert memory.keys() == {"first", "second"}
     finally:
@@ -175,7 +177,7 @@ def test_a_port_that_only_old_connections_have_is_waited_for(tmp_path):
     held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # nothing of it stays when it closes
     assert not is_free(port)
     said = []
-    supervisor = Supervisor(tmp_path, say=said.append, pause=lambda seconds: held.close())
+    supervisor = Supervisor(tmp_path, say=said.append, sleep=lambda seconds: held.close())
     supervisor.up([replace(pair(tmp_path), ports={"SPRINGLINE_SMALL_PORT": port})], patience=60)
     supervisor.down("pair", 0.0)
     assert f"nobody listens on port {port}" in said[0]
@@ -186,7 +188,7 @@ def test_a_port_that_somebody_listens_on_is_not_waited_for():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortInUseError, match=rf"port {port} is taken .*another port: SPRINGLINE_SMALL_PORT="):
-            to_wait_for("small", {"SPRINGLINE_SMALL_PORT + 2": port})
+            port_wait_reason("small", {"SPRINGLINE_SMALL_PORT + 2": port})
 
 
 def test_a_port_with_half_closed_clients_of_a_killed_server_is_free():

@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from springline.persistence.platform import default_cache
+from springline.persistence.platform import default_cache_folder
 from springline.services.server import Process, Server
 from springline.services.settings import ServiceSettings
-from springline.services.stop import Home, in_turn, stop_all_profiles, stop_home
+from springline.services.stop import Home, stop_all_profiles, stop_home, stop_order
 from springline.services.supervisor import Supervisor
 from springline.spark_jobs.streaming.application.process_family import is_alive
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -30,7 +30,7 @@ STUBBORN = (
 
 def home_at(path: Path) -> Home:
     """A home whose servers get little time to end."""
-    return Home(ServiceSettings(home=path, stop_patience=0.5), StreamSettings(home=path))
+    return Home(ServiceSettings(home=path, stop_timeout=0.5), StreamSettings(home=path))
 
 
 def start(home: Path, name: str, *command: str) -> psutil.Process:
@@ -39,11 +39,11 @@ def start(home: Path, name: str, *command: str) -> psutil.Process:
     words = (*command, str(mark)) if command == STUBBORN else command
     server = Server(
         name, "", home / name, (Process("main", words),), {}, {},
-        ready=lambda: "" if command != STUBBORN or mark.exists() else "no mark",
+        readiness_problem=lambda: "" if command != STUBBORN or mark.exists() else "no mark",
     )  # fmt: skip
     supervisor = Supervisor(home, say=lambda _: None)
     supervisor.up([server], 60)
-    return psutil.Process(supervisor.state(name).processes["main"])
+    return psutil.Process(supervisor.status(name).processes["main"])
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def test_a_stream_that_is_slow_to_stop_leaves_nothing_running(
 
 def test_a_stop_in_which_all_end_by_themselves_went_well(tmp_path: Path) -> None:
     """A folder of the cache in which nothing is goes too; one that holds something is told."""
-    cache = default_cache(tmp_path)
+    cache = default_cache_folder(tmp_path)
     (cache / ".streams").mkdir(parents=True)
     process, _ = start_application(JobFolder(tmp_path / "streams" / "quick"), "the request")
     start(tmp_path, "kafka", *SLEEP)
@@ -141,4 +141,4 @@ def test_a_profile_that_cannot_be_read_keeps_no_other(tmp_path: Path, monkeypatc
 
 def test_servers_end_before_those_that_they_need() -> None:
     """Airflow before PostgreSQL; a name that no server has any more goes last."""
-    assert in_turn(["postgres", "airflow", "old", "kafka"]) == ["airflow", "kafka", "postgres", "old"]
+    assert stop_order(["postgres", "airflow", "old", "kafka"]) == ["airflow", "kafka", "postgres", "old"]

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
-from springline.services.packages.truststore import java_options, trusted
+from springline.services.packages.truststore import java_options, trusted_certificates
 
 LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 
@@ -41,11 +41,11 @@ def test_those_of_a_file_that_the_environment_names(
     file = tmp_path / "ours.pem"
     file.write_bytes(ours.public_bytes(Encoding.PEM) + authority("Theirs").public_bytes(Encoding.PEM))
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
-    assert ours in trusted() and len(trusted()) == 2
+    assert ours in trusted_certificates() and len(trusted_certificates()) == 2
     store, kind = java_options(tmp_path / "trusted.p12")
     assert kind.endswith("=PKCS12")
     held = load_pkcs12(Path(store.partition("=")[2]).read_bytes(), None).additional_certs
-    assert {each.certificate for each in held} == set(trusted())
+    assert {each.certificate for each in held} == set(trusted_certificates())
 
 
 def test_those_of_a_folder_or_else_of_pypi(
@@ -55,6 +55,6 @@ def test_those_of_a_folder_or_else_of_pypi(
     paths = ssl.get_default_verify_paths()
     (tmp_path / "0a1b2c3d.0").write_bytes(ours.public_bytes(Encoding.PEM))
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths._replace(cafile=None, capath=str(tmp_path)))
-    assert trusted() == [ours]
+    assert trusted_certificates() == [ours]
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths._replace(cafile=None, capath=None))
-    assert ours not in trusted() and len(trusted()) > 50
+    assert ours not in trusted_certificates() and len(trusted_certificates()) > 50

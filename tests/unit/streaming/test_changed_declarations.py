@@ -11,18 +11,18 @@ import pytest
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.jobs import read_job
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 from tests.support.streams.declarations import join_sides, written
 
 STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
 QUERY = '[job.queries]\nq = "SELECT k, count(*) AS n FROM job GROUP BY k WINDOWING 5 s"\n'
-JOIN = '[job]\nkind = "join"\non = "{on}"\nunits = 2\nkeep = {keep}\n' + join_sides("job", "one", "two")
+JOIN = '[job]\nkind = "join"\non = "{on}"\nparallelism = 2\nttl = {ttl}\n' + join_sides("job", "one", "two")
 
 
 def declared(folder: Path, text: str) -> Job:
     """The job that a file declares."""
-    return job_of(written(folder, text), "job")
+    return read_job(written(folder, text), "job")
 
 
 def windows(folder: Path, stream: str = STREAM, query: str = QUERY) -> Job:
@@ -39,11 +39,11 @@ def test_a_changed_stream_holds_from_the_next_start_on_and_that_is_told(
     with caplog.at_level(logging.INFO, "springline.stream"):
         windows(tmp_path).prepare(folder)
         assert not caplog.messages
-        windows(tmp_path, f"{STREAM}idle = 77.0\nlateness = 2.0\n").prepare(folder)
+        windows(tmp_path, f"{STREAM}idle_timeout = 77.0\nlateness = 2.0\n").prepare(folder)
     registry = read_registry(folder)
-    assert registry is not None and registry.stream("job").idle == 77.0 and registry.version == 2
+    assert registry is not None and registry.stream("job").idle_timeout == 77.0 and registry.version == 2
     (told,) = caplog.messages
-    assert told == "job: its stream has changed: lateness, idle; that holds from the next round on"
+    assert told == "job: its stream has changed: lateness, idle_timeout; that holds from the next round on"
 
 
 def test_a_changed_stream_that_a_registered_query_does_not_fit_is_refused(tmp_path: Path) -> None:
@@ -73,10 +73,10 @@ def test_the_predicate_of_a_join_that_ran_is_refused_until_it_begins_anew(tmp_pa
     """Its units hold what was stored for the one before; what tuples do not depend on may change."""
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
-    first = declared(tmp_path, JOIN.format(on="l.k = r.k", keep=60.0))
+    first = declared(tmp_path, JOIN.format(on="l.k = r.k", ttl=60.0))
     first.prepare(folder)
-    declared(tmp_path, JOIN.format(on="l.k = r.k", keep=30.0)).prepare(folder)
-    changed = declared(tmp_path, JOIN.format(on="l.k = r.k AND l.k > 1", keep=60.0))
+    declared(tmp_path, JOIN.format(on="l.k = r.k", ttl=30.0)).prepare(folder)
+    changed = declared(tmp_path, JOIN.format(on="l.k = r.k AND l.k > 1", ttl=60.0))
     with pytest.raises(InvalidJobError, match=r"job 'job': on cannot be changed, .* begin anew: `.*reset job`"):
         changed.prepare(folder)
     changed.on_rewind(folder)

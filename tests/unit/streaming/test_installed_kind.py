@@ -17,7 +17,7 @@ from springline.persistence.errors import ExtensionError
 from springline.persistence.profile import project_folder
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.jobs import read_jobs
-from springline.spark_jobs.streaming.kinds import KINDS, Kind, kind_named
+from springline.spark_jobs.streaming.kinds import KINDS, Kind, load_kind
 from tests.support.extension import installed
 
 EVEREST = '[everest]\nkind = "heights"\ntopic = "numbers"\nleast = 2\n'
@@ -28,15 +28,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from springline.spark_jobs.streaming.job import topics_of_stages
-from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.jobs import read_job
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.stage import place_stages
-from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import MemoryLog
 
 folder = Path(sys.argv[1])
-job = job_of(folder / "streams.toml", "everest")
-(stage,) = place_stages(job.name, [replace(spec, admitted=2) for spec in job.stages(1)], folder / "states")
+job = read_job(folder / "streams.toml", "everest")
+specs = [replace(spec, max_messages_per_round=2) for spec in job.stages(1)]
+(stage,) = place_stages(job.name, specs, folder / "states")
 log = MemoryLog({"numbers": 1, **topics_of_stages(job, 1)})
 for value in ("3", "2", "tall", "5", "5", "8"):
     log.put("numbers", 0, value.encode())
@@ -44,9 +45,9 @@ planner = Planner(stage, log, iter(range(0, 1_000, 2)).__next__, dict)
 plan = planner.begin()
 for _ in range(6):
     plan = planner.after(plan)
-    Units(stage, log).run(plan, planner.contents_of(plan), 0)
+    StageWorker(stage, log).run(plan, planner.broadcast_values_of(plan), 0)
 results = [json.loads(line) for message in log.topics[job.results][0] for line in message.value.splitlines()]
-dead = [bytes(message.value).decode() for message in log.topics[job.dead][0]]
+dead = [bytes(message.value).decode() for message in log.topics[job.dead_letters][0]]
 print(json.dumps([type(job).__module__, [row["record"] for row in results], dead]))
 """
 
@@ -82,7 +83,7 @@ def test_commands_know_a_job_of_an_installed_kind(environment: dict[str, str], t
     file = tmp_path / "streams.toml"
     file.write_text(EVEREST)
     command = ["-m", "springline", "stream", "list", "--json"]
-    (seen,) = json.loads(run(command, environment, SPRINGLINE_STREAMS=str(file), SPRINGLINE_HOME=str(tmp_path)))
+    (seen,) = json.loads(run(command, environment, SPRINGLINE_STREAMS_FILE=str(file), SPRINGLINE_HOME=str(tmp_path)))
     assert (seen["job"], seen["state"]) == ("everest", "never started")
 
 
@@ -108,9 +109,9 @@ MISNAMED = Kind("depths", lambda table: None)  # type: ignore[arg-type, return-v
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Lets a test say what is installed."""
-    extensions._installed.cache_clear()
+    extensions._installed_entries.cache_clear()
     yield monkeypatch
-    extensions._installed.cache_clear()
+    extensions._installed_entries.cache_clear()
 
 
 def entries(register: pytest.MonkeyPatch, *values: str) -> None:
@@ -136,7 +137,7 @@ def test_a_kind_that_cannot_be_used_is_an_error_with_its_remedy(
     """Which package, what is wrong, what helps."""
     entries(register, *values)
     with pytest.raises(ExtensionError, match=words):
-        kind_named("heights")
+        load_kind("heights")
 
 
 def test_a_kind_is_imported_when_a_table_names_it_and_not_before(register: pytest.MonkeyPatch, tmp_path: Path) -> None:

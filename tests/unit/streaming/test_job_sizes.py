@@ -7,26 +7,26 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import InvalidJobError
-from springline.spark_jobs.streaming.job import check_sizes, topics_of_stages
-from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.job import check_parallelism, topics_of_stages
+from springline.spark_jobs.streaming.jobs import read_job
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.testing.memory_log import MemoryLog
 from tests.support.streams.declarations import join_sides, written
 
 SIDES = join_sides("job", "one", "two")
 STREAM = '[job.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
-ROOM = "[job.tracking]\nroom = {}\n"
+MAX_ACKERS = "[job.tracking]\nmax_ackers = {}\n"
 
 
 @pytest.mark.parametrize(
     ("declared", "setting"),
     [
-        (f'topic = "t"\nreducers = {{}}\n{STREAM}', "reducers"),
-        (f'topic = "t"\n{STREAM}{ROOM}', "tracking.room"),
-        ('kind = "wordcount"\ntopic = "t"\nunits = {}\n', "units"),
-        (f'kind = "wordcount"\ntopic = "t"\n{ROOM}', "tracking.room"),
-        (f'kind = "tracker"\n{ROOM}', "tracking.room"),
-        (f'kind = "join"\non = "l.k = r.k"\nunits = 2\nroom = {{}}\n{SIDES}', "room"),
+        (f'topic = "t"\nparallelism = {{}}\n{STREAM}', "parallelism"),
+        (f'topic = "t"\n{STREAM}{MAX_ACKERS}', "tracking.max_ackers"),
+        ('kind = "wordcount"\ntopic = "t"\nparallelism = {}\n', "parallelism"),
+        (f'kind = "wordcount"\ntopic = "t"\n{MAX_ACKERS}', "tracking.max_ackers"),
+        (f'kind = "tracker"\n{MAX_ACKERS}', "tracking.max_ackers"),
+        (f'kind = "join"\non = "l.k = r.k"\nparallelism = 2\nmax_units = {{}}\n{SIDES}', "max_units"),
     ],
 )
 @pytest.mark.parametrize(("before", "now"), [(4, 2), (2, 4)])
@@ -34,36 +34,36 @@ def test_a_job_is_not_started_with_another_number_of_units(
     tmp_path: Path, declared: str, setting: str, before: int, now: int
 ) -> None:
     """The setting is named, with its value of before and that of now; the same number is right."""
-    job = job_of(written(tmp_path, f"[job]\n{declared.format(before)}"), "job")
+    job = read_job(written(tmp_path, f"[job]\n{declared.format(before)}"), "job")
     log = MemoryLog(topics_of_stages(job, 3))
-    check_sizes(job, 3, log)
-    changed = job_of(written(tmp_path, f"[job]\n{declared.format(now)}"), "job")
+    check_parallelism(job, 3, log)
+    changed = read_job(written(tmp_path, f"[job]\n{declared.format(now)}"), "job")
     with pytest.raises(
         InvalidJobError, match=rf"job 'job': {setting} was {before} when it first ran, and is {now} now"
     ):
-        check_sizes(changed, 3, log)
+        check_parallelism(changed, 3, log)
 
 
 @pytest.mark.parametrize(
     "declared",
     [
-        f'topic = "t"\nreducers = 5\n{STREAM}',
-        f'topic = "t"\nreducers = 5\n{STREAM}{ROOM.format(7)}',
-        'kind = "wordcount"\ntopic = "t"\nunits = 5\ntracking = false\n',
-        f'kind = "wordcount"\ntopic = "t"\nunits = 5\n{ROOM.format(7)}',
-        f'kind = "tracker"\n{ROOM.format(7)}',
-        f'kind = "join"\non = "l.k = r.k"\nroom = 5\n{SIDES}',
+        f'topic = "t"\nparallelism = 5\n{STREAM}',
+        f'topic = "t"\nparallelism = 5\n{STREAM}{MAX_ACKERS.format(7)}',
+        'kind = "wordcount"\ntopic = "t"\nparallelism = 5\ntracking = false\n',
+        f'kind = "wordcount"\ntopic = "t"\nparallelism = 5\n{MAX_ACKERS.format(7)}',
+        f'kind = "tracker"\n{MAX_ACKERS.format(7)}',
+        f'kind = "join"\non = "l.k = r.k"\nmax_units = 5\n{SIDES}',
     ],
 )
 @pytest.mark.parametrize("units", [1, 3, 9])
 def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path, declared: str, units: int) -> None:
     """Every stage that reads what others may have written, but the ackers; a place is a sender in a partition."""
-    job = job_of(written(tmp_path, f"[job]\n{declared}"), "job")
+    job = read_job(written(tmp_path, f"[job]\n{declared}"), "job")
     every = place_stages(job.name, job.stages(units), tmp_path)
-    stages = [stage for stage in every if stage.dead]
+    stages = [stage for stage in every if stage.dead_letters]
     assert {stage.name for stage in every} - {stage.name for stage in stages} <= {
         "acker", "outcome",
     }  # fmt: skip
     senders = [stage.sender(unit) for stage in stages for unit in range(stage.units)]
     assert len(senders) == len(set(senders))
-    assert max(stage.units for stage in stages) <= topics_of_stages(job, units)[job.dead]
+    assert max(stage.units for stage in stages) <= topics_of_stages(job, units)[job.dead_letters]

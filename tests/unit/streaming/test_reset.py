@@ -10,7 +10,7 @@ import pytest
 from typer.testing import Result
 
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.model.dataset import Origin, Phase, Strategy, Written
+from springline.persistence.model.dataset import OperationResult, Origin, Phase, Strategy
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.spark_jobs.streaming.application import application
@@ -19,8 +19,8 @@ from springline.spark_jobs.streaming.commands import reset
 from springline.spark_jobs.streaming.errors import AlreadyRunningError, LogLostError, StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
-from springline.spark_jobs.streaming.reset import own_topics, readers_of
-from springline.spark_jobs.streaming.runtime.state_store import Versions
+from springline.spark_jobs.streaming.reset import job_topics, readers_of
+from springline.spark_jobs.streaming.runtime.state_store import StateStore
 from springline.spark_jobs.streaming.runtime.step import State
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.testing.memory_log import MemoryLog
@@ -90,12 +90,12 @@ class World:
         for name in ("registry.json", "backpressure.json", "log", "checkpoint/offsets"):
             (self.folder.path / name).parent.mkdir(exist_ok=True)
             (self.folder.path / name).write_text("{}")
-        self.folder.beat({"state": "stopped"})
+        self.folder.write_heartbeat({"state": "stopped"})
         for folder in (self.settings.state_folder, self.settings.spill_folder):
             for job in ("ticks", "words"):
                 (folder / job / "map" / "0").mkdir(parents=True)
                 (folder / job / "map" / "0" / "run").write_bytes(b"1234")
-        written = Written(1, "digest", 0.0, {"incarnation": 1, "round": 4, "offset": 40})
+        written = OperationResult(1, "digest", 0.0, {"incarnation": 1, "round": 4, "offset": 40})
         with self.platform() as platform:
             for path in ("ticks/map/0", "ticks/savepoints/s", "ticks/results/1", "ticks/ranges/x", "words/split/0"):
                 origin = Origin("stream_ticks")
@@ -122,8 +122,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """The home, its declarations, and a log in place of Kafka."""
     (tmp_path / "streams.toml").write_text(DECLARED)
     for name, value in (
-        ("HOME", str(tmp_path)), ("STREAMS", str(tmp_path / "streams.toml")), ("CACHE_URI", f"file://{tmp_path}/cache"),
-        ("STREAM_STATE", str(tmp_path / "states")),
+        ("HOME", str(tmp_path)), ("STREAMS_FILE", str(tmp_path / "streams.toml")), ("CACHE_URI", f"file://{tmp_path}/cache"),
+        ("STREAM_STATE_DIR", str(tmp_path / "states")),
     ):  # fmt: skip
         monkeypatch.setenv(f"SPRINGLINE_{name}", value)
     found = World(tmp_path)
@@ -155,7 +155,7 @@ def test_queries_are_forgotten_when_that_is_asked_for(world: World) -> None:
 
 def test_a_job_that_runs_is_not_forgotten(world: World) -> None:
     """The error says how to stop it."""
-    with world.folder.held():
+    with world.folder.application_lock():
         done = world.forget("--yes")
     assert isinstance(done.exception, AlreadyRunningError)
     assert "ticks: it runs; stop it first: springline stream stop ticks" in str(done.exception)
@@ -190,19 +190,19 @@ def test_who_reads_what_is_deleted_is_told(world: World) -> None:
 def test_the_topics_of_each_kind_of_job_are_known(world: World) -> None:
     """Also without Kafka; those that others write are not among them."""
     jobs = read_jobs(world.settings.declarations)
-    assert own_topics(jobs["ticks"]) == OWN
-    assert {"words.words", "words.acks", "words.told", "words.again.rounds"} < own_topics(jobs["words"])
-    assert {"pairs.copies", "pairs.tuples"} < own_topics(jobs["pairs"])
-    assert "orders.results" in own_topics(jobs["orders"]) and "orders.asks" not in own_topics(jobs["orders"])
+    assert job_topics(jobs["ticks"]) == OWN
+    assert {"words.words", "words.acks", "words.told", "words.again.rounds"} < job_topics(jobs["words"])
+    assert {"pairs.copies", "pairs.tuples"} < job_topics(jobs["pairs"])
+    assert "orders.results" in job_topics(jobs["orders"]) and "orders.asks" not in job_topics(jobs["orders"])
     for job in jobs.values():
-        assert not {"lines", "one", "two", "clock"} & own_topics(job)
+        assert not {"lines", "one", "two", "clock"} & job_topics(job)
 
 
 def test_an_application_that_finds_states_of_another_kafka_says_what_helps(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before it starts anything; the heartbeat tells it too. What one before has left half written is removed."""
-    versions = Versions(world.settings.state_folder / "ticks" / "map" / "0")
+    versions = StateStore(world.settings.state_folder / "ticks" / "map" / "0")
     versions.save(versions.load(1, 0), State(), (1, 7), {"offset": 70})
     (half := versions.folder / f".{'0f' * 16}").write_bytes(b"half")
     monkeypatch.setattr(application, "Kafka", lambda cluster: world.log)

@@ -11,7 +11,7 @@ import pytest
 from springline.persistence import extensions
 from springline.persistence.errors import ExtensionError
 from springline.persistence.extensions import Extensions
-from springline.spark_jobs.streaming.backpressure.admission import MODES, Off, make_admission
+from springline.spark_jobs.streaming.backpressure.admission import MODES, UnlimitedAdmission, make_admission
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 
 Install = Callable[[str, str, str], None]
@@ -28,25 +28,29 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         about.mkdir()
         (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
         (about / "entry_points.txt").write_text(f"[{MODES.group}]\n{entry}\n")
-        extensions._installed.cache_clear()
+        extensions._installed_entries.cache_clear()
 
     yield install
-    extensions._installed.cache_clear()
+    extensions._installed_entries.cache_clear()
 
 
 def test_the_baselines_come_last_and_are_told_as_such() -> None:
     """They lie apart from the product."""
     assert STRATEGIES.names == ("djb", "heavy-split", "heavy-split-work", "hash", "jb", "jb6")
     assert STRATEGIES.baselines == {"hash", "jb", "jb6"} and MODES.baselines == {"stepwise-literal"}
-    assert MODES.say_names() == "off, predictive, stepwise; baselines, to compare with: stepwise-literal"
+    assert MODES.format_names() == "off, predictive, stepwise; baselines, to compare with: stepwise-literal"
 
 
 def test_a_package_brings_a_mode_which_is_imported_when_it_is_named(install: Install) -> None:
     """And not when names are listed."""
-    install("gentle_mode", "gentle = gentle_mode:Gentle", f"from {Off.__module__} import Off as Gentle\n")
+    install(
+        "gentle_mode",
+        "gentle = gentle_mode:Gentle",
+        f"from {UnlimitedAdmission.__module__} import UnlimitedAdmission as Gentle\n",
+    )
     assert MODES.names == ("gentle", "off", "predictive", "stepwise", "stepwise-literal")
     assert "gentle_mode" not in sys.modules
-    assert isinstance(make_admission("gentle", "count"), Off)
+    assert isinstance(make_admission("gentle", "count"), UnlimitedAdmission)
 
 
 def test_a_package_that_cannot_be_imported_is_named(install: Install) -> None:

@@ -10,7 +10,7 @@ from springline.persistence.profile import project_folder
 from springline.spark_jobs.streaming.errors import InvalidJobError, StreamError, UnknownJobError, UnknownStepError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import job_of, read_jobs
+from springline.spark_jobs.streaming.jobs import read_job, read_jobs
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.windows.errors import QueryExistsError
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
@@ -33,7 +33,7 @@ def test_no_file_declares_no_job(tmp_path: Path) -> None:
     """And asking for one says where it would be declared."""
     assert read_jobs(tmp_path / "none.toml") == {}
     with pytest.raises(UnknownJobError, match=r"no job 'a'.*none\.toml"):
-        job_of(tmp_path / "none.toml", "a")
+        read_job(tmp_path / "none.toml", "a")
 
 
 def test_of_many_jobs_those_that_may_have_been_meant_are_named(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_of_many_jobs_those_that_may_have_been_meant_are_named(tmp_path: Path) -
     file = written(tmp_path, "".join(f'[{name}]\nkind = "wordcount"\ntopic = "t"\n' for name in names))
     for name, told in (("flihgts", "flights, nearest of 42"), ("zzz", "flights, flows, job0 and 39 more")):
         with pytest.raises(UnknownJobError, match=rf"no job '{name}' is declared in .*; declared: {told}$"):
-            job_of(file, name)
+            read_job(file, name)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,12 @@ def test_of_many_jobs_those_that_may_have_been_meant_are_named(tmp_path: Path) -
     [
         ("[a", "not TOML"),
         ("[a]\n", "needs a topic"),
-        (f'[a]\ntopic = "t"\nreducer = 3\n{STREAM}', "reducer means nothing here; known: admitted"),
-        (f'[a]\ntopic = "t"\nreducers = 0\n{STREAM}', "reducers must be a whole number above 0"),
-        (f'[a]\ntopic = "t"\nfrom = "now"\n{STREAM}', "from = 'now'; write earliest or latest"),
+        (f'[a]\ntopic = "t"\nreducer = 3\n{STREAM}',
+         "reducer means nothing here; known: backpressure, kind, max_messages_per_round, parallelism"),
+        (f'[a]\ntopic = "t"\nparallelism = 0\n{STREAM}', "parallelism must be a whole number above 0"),
+        (f'[a]\ntopic = "t"\nstart_from = "now"\n{STREAM}', "start_from = 'now'; write earliest or latest"),
         (f'[A]\ntopic = "t"\n{STREAM}', "small letters"),
-        (f'[a]\ntopic = "t"\nkeep = "csv"\n{STREAM}', "keep = 'csv'; write parquet"),
+        (f'[a]\ntopic = "t"\nsink = "csv"\n{STREAM}', "sink = 'csv'; write parquet"),
         ('[a]\ntopic = "t"\n[a.stream]\ntime = "x"\nfields = [["t", "float"]]\n', "its time, 'x', is none of"),
     ],
 )  # fmt: skip
@@ -66,7 +67,7 @@ def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> N
 
 def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path) -> None:
     """Nothing of one job is another's."""
-    job = read_jobs(written(tmp_path, f'[a]\ntopic = "rows"\nreducers = 3\n{STREAM}'))["a"]
+    job = read_jobs(written(tmp_path, f'[a]\ntopic = "rows"\nparallelism = 3\n{STREAM}'))["a"]
     mapping, reducing = place_stages(job.name, job.stages(2), tmp_path)
     assert topics_of_stages(job, 2) == {
         "a.partials": 3,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from springline.persistence.errors import IrrecoverableError
-from springline.persistence.platform import default_cache
+from springline.persistence.platform import default_cache_folder
 from springline.persistence.profile import import_root
 from springline.spark_jobs.streaming.errors import UnknownStepError
 from springline.stream_kinds import Input, Output, State
@@ -21,7 +21,7 @@ WORDS = """
 [words]
 kind = "wordcount"
 topic = "lines"
-every = 0.5
+emit_interval = 0.5
 tracking = false
 """
 JOIN = """
@@ -29,8 +29,8 @@ JOIN = """
 kind = "join"
 on = "s.ticket = c.ticket AND c.minutes > 5"
 select = ["s.ticket", "c.minutes"]
-units = 1
-room = 2
+parallelism = 1
+max_units = 2
 left = { topic = "sales", alias = "s", fields = [["ticket", "int"]] }
 right = { topic = "cups", alias = "c", fields = [["ticket", "int"], ["minutes", "int"]] }
 """
@@ -61,7 +61,7 @@ def test_a_platform_in_a_folder_persists_and_brings_back(tmp_path: Path) -> None
     with platform_in(tmp_path, runner=runner) as platform:
         assert lines_of(platform, "words/load") == ["to be"]
         assert lines_of(platform, "words/shout") == ["TO BE"]
-    assert runner.ran == ["shout", "shout"]
+    assert runner.executed_operations == ["shout", "shout"]
 
 
 def test_what_was_neither_persisted_nor_can_be_made_again_is_gone(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_nothing_is_left_in_memory(tmp_path: Path) -> None:
     """The cache is removed, whatever happened."""
     with pytest.raises(ZeroDivisionError), platform_in(tmp_path) as platform:
         make_dataset(platform, "a", lines=["x"])
-        assert default_cache(tmp_path / "home").is_dir()
+        assert default_cache_folder(tmp_path / "home").is_dir()
         raise ZeroDivisionError
-    assert not default_cache(tmp_path / "home").exists()
+    assert not default_cache_folder(tmp_path / "home").exists()
 
 
 def test_no_setting_leads_a_platform_of_a_test_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_no_setting_leads_a_platform_of_a_test_elsewhere(tmp_path: Path, monkeyp
         make_dataset(platform, "a", lines=["x"])
         platform.persister.drain()
         assert platform.settings.keep_generations == 3
-        assert platform.lineage is None
+        assert platform.lineage_sender is None
         assert (tmp_path / "home" / "under" / "a").is_dir()
     assert not away.exists()
     assert os.environ["SPRINGLINE_UNDER_URI"] == away.as_uri()
@@ -139,7 +139,7 @@ def test_a_step_whose_import_path_leads_nowhere_is_refused_at_once(tmp_path: Pat
 def test_a_declared_job_counts_words(tmp_path: Path) -> None:
     """Two stages, on partitions that are fed in turn."""
     (tmp_path / "streams.toml").write_text(WORDS)
-    run = JobRun.declared(tmp_path / "streams.toml", "words", tmp_path, partitions=2)
+    run = JobRun.from_declaration(tmp_path / "streams.toml", "words", tmp_path, partitions=2)
     run.feed("to be or not", "to be")
     run.advance(2)
     assert {row["word"]: row["count"] for row in run.results()} == {"to": 2, "be": 2, "or": 1, "not": 1}
@@ -148,7 +148,7 @@ def test_a_declared_job_counts_words(tmp_path: Path) -> None:
 def test_a_declared_join_reads_two_topics(tmp_path: Path) -> None:
     """Each is fed by its name."""
     (tmp_path / "streams.toml").write_text(JOIN)
-    run = JobRun.declared(tmp_path / "streams.toml", "slow", tmp_path)
+    run = JobRun.from_declaration(tmp_path / "streams.toml", "slow", tmp_path)
     run.feed("1", "2", topic="sales")
     run.feed("1,2", "2,9", topic="cups")
     run.drain()

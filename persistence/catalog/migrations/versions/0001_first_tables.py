@@ -1,4 +1,4 @@
-"""The first tables of the catalog."""
+"""Create the first tables of the catalog."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What stood at risk over time."""
+"""Add the history of what was at risk."""
 
 import sqlalchemy as sa
 from alembic import op

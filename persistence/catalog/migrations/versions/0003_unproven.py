@@ -1,4 +1,4 @@
-"""What stands at risk as long as operations are not proven."""
+"""Add the bytes at risk whose operations are not proven."""
 
 import sqlalchemy as sa
 from alembic import op

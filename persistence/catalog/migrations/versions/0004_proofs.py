@@ -1,4 +1,4 @@
-"""Who runs an operation a second time, to prove it, and where that writes."""
+"""Add the claims on proofs of operations."""
 
 import sqlalchemy as sa
 from alembic import op

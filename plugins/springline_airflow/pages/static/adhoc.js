@@ -1,10 +1,10 @@
 // A question that is answered once, from what a job holds at this moment.
 
-import { get, jobPlace, post } from "./asking.js";
+import { get, jobUrl, post } from "./api.js";
 import { h, write } from "./elements.js";
 import { rowsTable } from "./rows.js";
-import { counted } from "./saying.js";
-import { settle } from "./settling.js";
+import { formatCount } from "./format.js";
+import { morph } from "./morph.js";
 
 const MOST = 500; // rows that are shown
 
@@ -16,10 +16,10 @@ export function adHocPart(job) {
   const button = h("button", { type: "submit" }, "Ask");
   const said = h("p", { class: "trouble", role: "status" });
   const answer = h("div");
-  const held = h("div");
+  const slicesElement = h("div");
   let listed = null; // the queries whose slices are listed
   const form = h("form", { class: "question", onsubmit: ask }, h("label", {}, "SQL, answered once (Ctrl+Enter asks)", sql), button);
-  const part = h("section", { "aria-label": "Ad hoc query" }, h("h2", {}, "Ad hoc query"), held, form, said, answer);
+  const part = h("section", { "aria-label": "Ad hoc query" }, h("h2", {}, "Ad hoc query"), slicesElement, form, said, answer);
 
   async function ask(event) {
     event.preventDefault();
@@ -28,14 +28,14 @@ export function adHocPart(job) {
     said.classList.remove("wrong");
     write(said, "asking …");
     try {
-      const told = await post(jobPlace(job, "ask"), { sql: sql.value });
-      write(said, `${counted(told.rows.length, "row")}${covers(told)}`);
-      settle(answer, told.rows.length ? rowsTable("The answer", told.rows.slice(0, MOST), timesOf(told)) : "",
-        told.rows.length > MOST ? h("p", {}, `The first ${MOST} are shown.`) : "");
+      const reply = await post(jobUrl(job, "ask"), { sql: sql.value });
+      write(said, `${formatCount(reply.rows.length, "row")}${covers(reply)}`);
+      morph(answer, reply.rows.length ? rowsTable("The answer", reply.rows.slice(0, MOST), timesOf(reply)) : "",
+        reply.rows.length > MOST ? h("p", {}, `The first ${MOST} are shown.`) : "");
     } catch (error) {
       write(said, error.message);
       said.classList.add("wrong");
-      settle(answer);
+      morph(answer);
       point(error);
     }
     button.disabled = false;
@@ -45,14 +45,14 @@ export function adHocPart(job) {
   function point({ line, column }) {
     if (!line) return;
     const before = sql.value.split("\n").slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0);
-    const at = before + Math.max(0, (column ?? 1) - 1);
+    const position = before + Math.max(0, (column ?? 1) - 1);
     sql.focus();
-    sql.setSelectionRange(at, at);
+    sql.setSelectionRange(position, position);
   }
 
   async function listAskable() {
-    const { slices } = JSON.parse(await get(jobPlace(job, "ask")));
-    settle(held, h("p", {}, slices.length ? "It is answered from the slices that the registered queries keep:"
+    const { slices } = JSON.parse(await get(jobUrl(job, "ask")));
+    morph(slicesElement, h("p", {}, slices.length ? "It is answered from the slices that the registered queries keep:"
       : "No slices are kept: register a query first."),
       slices.length ? h("ul", {}, ...slices.map((each) => h("li", {}, h("code", {}, each.aggregates.join(", ")), " by any of ",
         h("code", {}, each.keys.join(", ") || "no keys"), each.where ? [" of the rows where ", h("code", {}, each.where)] : "",
@@ -62,7 +62,7 @@ export function adHocPart(job) {
   function propose(queries) {
     const [first] = queries;
     const versions = JSON.stringify(queries.map(({ name, since }) => [name, since]));
-    if (versions !== listed) listAskable().catch((error) => settle(held, h("p", { class: "wrong" }, error.message)));
+    if (versions !== listed) listAskable().catch((error) => morph(slicesElement, h("p", { class: "wrong" }, error.message)));
     listed = versions;
     if (!sql.value && first && document.activeElement !== sql) sql.value = first.sql.replace(/\s+WINDOWING[\s\S]*$/i, "");
   }

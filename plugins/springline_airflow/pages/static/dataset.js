@@ -1,98 +1,98 @@
 // Everything about one dataset.
 
-import { placeOf, query } from "./asking.js";
+import { datasetUrl, query } from "./api.js";
 import { facts, h, table } from "./elements.js";
-import { asked, frame, live, outward, say } from "./frame.js";
-import { sayBytes, saySeconds, sayTime, sentence } from "./saying.js";
-import { settle } from "./settling.js";
+import { queryValue, frame, poll, airflowLink, showStatus } from "./shell.js";
+import { formatBytes, formatSeconds, formatTime, sentence } from "./format.js";
+import { morph } from "./morph.js";
 import { badge } from "./states.js";
-import { runAt, wishButtons } from "./wishes.js";
+import { runUrl, actionButtons } from "./actions.js";
 
-const LOSS = "If the cache were lost now"; // one of the titles of its words
-const path = asked("path");
-const generation = asked("generation");
+const LOSS = "If the cache were lost now"; // one of the titles of its paragraphs
+const path = queryValue("path");
+const generation = queryValue("generation");
 const body = h("div");
 
 const link = (each) =>
   h("a", { href: `dataset${query({ path: each.path, generation: each.generation })}` }, `${each.path}@${each.generation}`);
 
-function airflow(told) {
-  if (!told.dag_id) return "";
-  const dag = `dags/${encodeURIComponent(told.dag_id)}`;
-  const run = told.run_id && runAt(told);
-  return [outward(dag, told.dag_id), run && [" · ", outward(run, told.run_id)],
-    run && told.task_id && [" · ", outward(`${run}/tasks/${encodeURIComponent(told.task_id)}`, told.task_id)]];
+function airflow(dataset) {
+  if (!dataset.dag_id) return "";
+  const dag = `dags/${encodeURIComponent(dataset.dag_id)}`;
+  const run = dataset.run_id && runUrl(dataset);
+  return [airflowLink(dag, dataset.dag_id), run && [" · ", airflowLink(run, dataset.run_id)],
+    run && dataset.task_id && [" · ", airflowLink(`${run}/tasks/${encodeURIComponent(dataset.task_id)}`, dataset.task_id)]];
 }
 
-function took(told) {
-  const predicted = told.predicted_seconds === null ? "" : `${saySeconds(told.predicted_seconds)} predicted`;
-  const actual = told.actual_seconds === null ? "" : `${saySeconds(told.actual_seconds)} actual`;
-  return [told.method, predicted, actual].filter(Boolean).join(", ");
+function persistedAs(dataset) {
+  const predicted = dataset.predicted_seconds === null ? "" : `${formatSeconds(dataset.predicted_seconds)} predicted`;
+  const actual = dataset.actual_seconds === null ? "" : `${formatSeconds(dataset.actual_seconds)} actual`;
+  return [dataset.method, predicted, actual].filter(Boolean).join(", ");
 }
 
-function others(title, found) {
-  return found.length ? [h("h2", {}, title), table(title, [
+function others(title, datasets) {
+  return datasets.length ? [h("h2", {}, title), table(title, [
     { title: "dataset", wide: true, cell: link }, { title: "state", cell: (each) => badge(each.status) },
-    { title: "size", number: true, cell: (each) => sayBytes(each.bytes) },
-    { title: "made", cell: (each) => sayTime(each.created_at) },
-  ], found, (each) => `${each.path}@${each.generation}`)] : "";
+    { title: "size", number: true, cell: (each) => formatBytes(each.bytes) },
+    { title: "made", cell: (each) => formatTime(each.created_at) },
+  ], datasets, (each) => `${each.path}@${each.generation}`)] : "";
 }
 
 /** The paragraphs that explain it; what would have to be done in several steps is a list. */
-function words({ words, chain }) {
+function explanation({ paragraphs, chain }) {
   const steps = chain.steps.length > 1 && [h("ol", {}, chain.steps.map((step) => h("li", {}, step))),
-    h("p", {}, `About ${saySeconds(chain.seconds)} in all.`)];
-  return h("div", { class: "words" }, Object.entries(words).map(([title, text]) =>
+    h("p", {}, `About ${formatSeconds(chain.seconds)} in all.`)];
+  return h("div", { class: "words" }, Object.entries(paragraphs).map(([title, text]) =>
     [h("h3", {}, title), title === LOSS && steps || h("p", {}, text)]));
 }
 
-function show(told) {
-  document.title = `${told.path} · Springline`;
-  settle(body, ...[
-    h("h2", { class: "name" }, `${told.path}@${told.generation} `, badge(told.status)),
-    wishButtons(told, () => again()),
-    told.under_store_away ? h("p", { class: "summary wrong", role: "status" }, sentence(told.under_store_away)) : "",
-    words(told),
+function show(dataset) {
+  document.title = `${dataset.path} · Springline`;
+  morph(body, ...[
+    h("h2", { class: "name" }, `${dataset.path}@${dataset.generation} `, badge(dataset.status)),
+    actionButtons(dataset, () => refresh()),
+    dataset.under_store_away ? h("p", { class: "summary wrong", role: "status" }, sentence(dataset.under_store_away)) : "",
+    explanation(dataset),
     h("h2", {}, "Facts"), facts([
-      ["size", sayBytes(told.bytes)], ["rows", told.rows === null ? "" : told.rows.toLocaleString("en")],
-      ["made by", told.operation ? `${told.operation} (version ${told.version})` : "no recorded operation"],
-      ["with", Object.entries(told.params).map(([name, value]) => `${name}=${value}`).join(", ")],
-      ["in", airflow(told)], ["took", told.made_seconds === null ? "" : saySeconds(told.made_seconds)],
-      ["strategy", told.strategy], ["persisted as", took(told)], ["tries", told.attempts || ""], ["last error", told.error],
-      ["read", `${told.reads} times${told.last_read_at ? `, last ${sayTime(told.last_read_at)}` : ""}`],
-      ["checkpoint", told.checkpoint ? "yes" : ""], ["pinned", told.pinned ? "yes" : ""],
-      ["superseded", told.superseded ? "by a newer generation" : ""],
-      ["digest of the rows", told.digest], ["checksum of the files", told.checksum],
-      ["checksum in the under-store", told.under_checksum],
+      ["size", formatBytes(dataset.bytes)], ["rows", dataset.rows === null ? "" : dataset.rows.toLocaleString("en")],
+      ["made by", dataset.operation ? `${dataset.operation} (version ${dataset.version})` : "no recorded operation"],
+      ["parameters", Object.entries(dataset.params).map(([name, value]) => `${name}=${value}`).join(", ")],
+      ["DAG run", airflow(dataset)], ["duration", dataset.made_seconds === null ? "" : formatSeconds(dataset.made_seconds)],
+      ["strategy", dataset.strategy], ["persisted as", persistedAs(dataset)], ["attempts", dataset.attempts || ""], ["last error", dataset.error],
+      ["read", `${dataset.reads} times${dataset.last_read_at ? `, last ${formatTime(dataset.last_read_at)}` : ""}`],
+      ["checkpoint", dataset.checkpoint ? "yes" : ""], ["pinned", dataset.pinned ? "yes" : ""],
+      ["superseded", dataset.superseded ? "by a newer generation" : ""],
+      ["digest of the rows", dataset.digest], ["checksum of the files", dataset.checksum],
+      ["checksum in the under-store", dataset.under_checksum],
     ]),
-    others("Generations", told.generations), others("Made from", told.sources),
-    others("Made from it", told.dependents),
-    told.hidden ? h("p", {}, `${told.hidden} more belong to DAGs that you may not read.`) : "",
+    others("Generations", dataset.generations), others("Made from", dataset.sources),
+    others("Made from it", dataset.dependents),
+    dataset.hidden ? h("p", {}, `${dataset.hidden} more belong to DAGs that you may not read.`) : "",
     h("h2", {}, "What happened to it"), table("What happened to it", [
-      { title: "when", cell: (each) => sayTime(each.at) }, { title: "what", cell: (each) => each.event },
+      { title: "when", cell: (each) => formatTime(each.timestamp) }, { title: "what", cell: (each) => each.event },
       { title: "cache", cell: (each) => each.cache }, { title: "under-store", cell: (each) => each.under_store },
-      { title: "who", cell: (each) => each.who }, { title: "why", cell: (each) => each.why },
-    ], told.history),
-    told.report ? [h("h2", {}, "Quality report"), h("pre", { class: "scroll", tabindex: 0 }, JSON.stringify(told.report, null, 2))] : "",
+      { title: "who", cell: (each) => each.actor }, { title: "why", cell: (each) => each.reason },
+    ], dataset.history),
+    dataset.report ? [h("h2", {}, "Quality report"), h("pre", { class: "scroll", tabindex: 0 }, JSON.stringify(dataset.report, null, 2))] : "",
   ].flat(Infinity).filter(Boolean));
 }
 
 /** The newest datasets, for who has not said yet which one is meant. */
 function showNewest({ nodes }) {
-  const found = nodes.filter((node) => node.kind === "dataset");
-  settle(body, found.length ? table("Among the newest datasets", [
+  const datasets = nodes.filter((node) => node.kind === "dataset");
+  morph(body, datasets.length ? table("Among the newest datasets", [
     { title: "dataset", wide: true, cell: (node) => link({ path: node.key, generation: node.generation }) },
     { title: "state", cell: (node) => Object.keys(node.states).map(badge) },
-    { title: "size", number: true, cell: (node) => sayBytes(node.bytes) },
+    { title: "size", number: true, cell: (node) => formatBytes(node.bytes) },
     { title: "operation", cell: (node) => node.operation }, { title: "DAG run", cell: (node) => node.run_id },
-  ], found, (node) => node.key) : h("p", { class: "empty" }, "No datasets yet that you may read."));
+  ], datasets, (node) => node.key) : h("p", { class: "empty" }, "No datasets yet that you may read."));
 }
 
 frame("dataset");
-const wanted = h("input", { type: "search", name: "path", value: path, autocomplete: "off", spellcheck: "false" });
+const pathInput = h("input", { type: "search", name: "path", value: path, autocomplete: "off", spellcheck: "false" });
 document.getElementById("main").append(
-  h("form", { class: "asked", role: "search" }, h("label", {}, "Path", wanted), h("button", { type: "submit" }, "Show")), body);
-let again = () => {};
-say("asking …");
-again = path ? live(() => `${placeOf(path)}${query({ generation })}`, show)
-  : live(() => `lineage${query({ fold: "none", most: 50 })}`, showNewest);
+  h("form", { class: "asked", role: "search" }, h("label", {}, "Path", pathInput), h("button", { type: "submit" }, "Show")), body);
+let refresh = () => {};
+showStatus("asking …");
+refresh = path ? poll(() => `${datasetUrl(path)}${query({ generation })}`, show)
+  : poll(() => `lineage${query({ fold: "none", most: 50 })}`, showNewest);

@@ -3,14 +3,14 @@
 import { h, visible, write } from "./elements.js";
 
 /**
- * Open one. `ask` tells `{words, allowed}` of what would be done; `grant` does it, and gives what is to be told then, or
- * nothing where the dialog may close. Where either fails, the dialog says why. Then `opener` has the focus again.
+ * Open one. `ask` returns `{message, allowed}` of what would be done; `perform` does it, and returns what is to be shown
+ * then, or nothing where the dialog may close. Where either fails, the dialog says why. Then `opener` has the focus again.
  */
-export async function confirmed(title, opener, ask, grant) {
-  const words = h("p", { "aria-live": "polite" }, "asking …");
+export async function openConfirmation(title, opener, ask, perform) {
+  const message = h("p", { "aria-live": "polite" }, "asking …");
   const yes = h("button", { type: "submit", disabled: true }, title);
   const no = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
-  const form = h("form", { method: "dialog", onsubmit: submit }, h("h2", {}, title), words, h("p", { class: "buttons" }, yes, no));
+  const form = h("form", { method: "dialog", onsubmit: submit }, h("h2", {}, title), message, h("p", { class: "buttons" }, yes, no));
   const dialog = h("dialog", { "aria-label": title, onclose: () => {
     dialog.remove();
     opener.focus();
@@ -20,28 +20,28 @@ export async function confirmed(title, opener, ask, grant) {
     event.preventDefault();
     yes.disabled = true;
     try {
-      const told = await grant();
-      if (!told) {
+      const outcome = await perform();
+      if (!outcome) {
         dialog.close();
         return;
       }
-      words.replaceChildren(...told.map(visible));
+      message.replaceChildren(...outcome.map(visible));
       yes.hidden = true;
       write(no, "Close");
       no.focus();
     } catch (error) {
-      write(words, error.message);
+      write(message, error.message);
     }
   }
 
   document.body.append(dialog);
   dialog.showModal();
   try {
-    const tried = await ask();
-    write(words, tried.words);
-    yes.disabled = !tried.allowed;
-    (tried.allowed ? yes : no).focus();
+    const preview = await ask();
+    write(message, preview.message);
+    yes.disabled = !preview.allowed;
+    (preview.allowed ? yes : no).focus();
   } catch (error) {
-    write(words, error.message);
+    write(message, error.message);
   }
 }

@@ -47,9 +47,9 @@ export function s(tag, attributes = {}, ...children) {
  * `key` gives each row a name that it keeps when the table is told anew.
  */
 export function table(caption, columns, rows, key = () => null) {
-  const look = (column) => (column.number ? "number" : column.wide && "wide");
-  const head = columns.map((column) => h("th", { scope: "col", class: look(column) }, column.title));
-  const line = (row) => columns.map((column) => h("td", { class: look(column) }, column.cell(row)));
+  const alignmentOf = (column) => (column.number ? "number" : column.wide && "wide");
+  const head = columns.map((column) => h("th", { scope: "col", class: alignmentOf(column) }, column.title));
+  const line = (row) => columns.map((column) => h("td", { class: alignmentOf(column) }, column.cell(row)));
   return h(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
@@ -60,14 +60,14 @@ export function table(caption, columns, rows, key = () => null) {
 
 /** A list of names with their values; those without a value are left out. */
 export function facts(pairs) {
-  return h("dl", { class: "facts" }, given(pairs).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  return h("dl", { class: "facts" }, withValues(pairs).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
 /** The same beside each other, for what is looked at often. */
 export function tiles(pairs) {
-  return h("dl", { class: "tiles" }, given(pairs).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  return h("dl", { class: "tiles" }, withValues(pairs).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-function given(pairs) {
+function withValues(pairs) {
   return pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined);
 }

@@ -26,9 +26,9 @@ export function healthBadge(state) {
  */
 export function lagOf({ stages, backpressure }) {
   const pressed = Object.values(backpressure.stages ?? {});
-  const most = (values) => values.reduce((found, value) => (value === null ? found : Math.max(found ?? 0, value)), null);
+  const most = (values) => values.reduce((greatest, value) => (value === null ? greatest : Math.max(greatest ?? 0, value)), null);
   return {
-    messages: most(Object.values(stages).map((stage) => stage.behind)),
+    messages: most(Object.values(stages).map((stage) => stage.lag)),
     bytes: pressed.length ? pressed.reduce((sum, stage) => sum + stage.queue, 0) : null,
     seconds: most(pressed.map((stage) => stage.seconds)),
   };

@@ -1,15 +1,15 @@
 // One job: how it is, its stages, and what its kind has besides.
 
-import { jobPlace, post } from "./asking.js";
-import { confirmed } from "./dialogs.js";
+import { jobUrl, post } from "./api.js";
+import { openConfirmation } from "./dialogs.js";
 import { h, table, tiles } from "./elements.js";
-import { live, outward, say } from "./frame.js";
+import { poll, airflowLink, showStatus } from "./shell.js";
 import { healthBadge, lagOf } from "./health.js";
-import { joinPart } from "./joined.js";
-import { pressurePart } from "./pressure.js";
-import { counted, sayBytes, sayNumber, saySeconds, sayTime } from "./saying.js";
-import { settle } from "./settling.js";
-import { trackingParts } from "./tracked.js";
+import { joinPart } from "./join.js";
+import { backpressureSection } from "./backpressure.js";
+import { formatBytes, formatNumber, formatSeconds, formatTime } from "./format.js";
+import { morph } from "./morph.js";
+import { trackingParts } from "./tracking.js";
 import { windowsParts } from "./windows.js";
 
 const PARTS = { queries: windowsParts, tracking: trackingParts, join: joinPart };
@@ -21,65 +21,65 @@ export function showJob(place, job) {
   let more = null;
   document.title = `${job} · Springline`;
   place.append(h("p", { class: "back" }, h("a", { href: "streams" }, "All streams")), head);
-  say("asking …");
-  const again = live(() => jobPlace(job), (seen) => {
-    settle(head, ...[about(seen, () => again()), stages(seen)].flat(Infinity).filter(Boolean));
+  showStatus("asking …");
+  const refresh = poll(() => jobUrl(job), (jobStatus) => {
+    morph(head, ...[about(jobStatus, () => refresh()), stages(jobStatus)].flat(Infinity).filter(Boolean));
     if (more) return;
-    more = [pressurePart(job, seen.may_change), ...seen.answers.map((name) => PARTS[name](job, seen.may_change))].flat();
+    more = [backpressureSection(job, jobStatus.may_change), ...jobStatus.capabilities.map((name) => PARTS[name](job, jobStatus.may_change))].flat();
     place.append(...more);
   });
 }
 
-function about(seen, again) {
-  const lag = lagOf(seen);
-  const lives = ["starting", "running", "silent"].includes(seen.state);
+function about(jobStatus, refresh) {
+  const lag = lagOf(jobStatus);
+  const isAlive = ["starting", "running", "silent"].includes(jobStatus.state);
   return [
-    h("h2", { class: "name" }, `${seen.job} `, healthBadge(seen.state)),
-    seen.error && h("p", { class: "wrong", role: "alert" }, seen.error),
-    lives && seen.may_change && h("p", { class: "buttons" }, h("button", { type: "button", onclick: (event) => stop(seen.job, again, event.currentTarget) }, "Stop")),
-    !seen.may_change && h("p", { class: "refused" }, `Nothing is to be changed by you: you may not change the DAG ${seen.dag_id}.`),
+    h("h2", { class: "name" }, `${jobStatus.job} `, healthBadge(jobStatus.state)),
+    jobStatus.error && h("p", { class: "wrong", role: "alert" }, jobStatus.error),
+    isAlive && jobStatus.may_change && h("p", { class: "buttons" }, h("button", { type: "button", onclick: (event) => stop(jobStatus.job, refresh, event.currentTarget) }, "Stop")),
+    !jobStatus.may_change && h("p", { class: "refused" }, `Nothing is to be changed by you: you may not change the DAG ${jobStatus.dag_id}.`),
     tiles([
-      ["behind", lag.messages === null ? "" : counted(lag.messages, "message")],
-      ["waits before its stages", lag.bytes === null ? "" : sayBytes(lag.bytes)],
-      ["would take", lag.seconds === null ? "" : saySeconds(lag.seconds)],
-      ["runs since", sayTime(seen.began)], ["process", seen.pid ?? ""],
-      ["supervised by", outward(`dags/${encodeURIComponent(seen.dag_id)}`, seen.dag_id)],
+      ["lag (messages)", lag.messages === null ? "" : formatNumber(lag.messages)],
+      ["queued (bytes)", lag.bytes === null ? "" : formatBytes(lag.bytes)],
+      ["time to drain", lag.seconds === null ? "" : formatSeconds(lag.seconds)],
+      ["runs since", formatTime(jobStatus.started_at)], ["process", jobStatus.pid ?? ""],
+      ["supervised by", airflowLink(`dags/${encodeURIComponent(jobStatus.dag_id)}`, jobStatus.dag_id)],
     ]),
-    !lives && h("p", {}, "To start it, trigger its DAG."),
+    !isAlive && h("p", {}, "To start it, trigger its DAG."),
   ];
 }
 
-function stop(job, again, opener) {
-  const words = `The application of ${job} ends when the rounds that are planned are through. Started again, it goes on from there.`;
-  confirmed("Stop", opener, async () => ({ allowed: true, words }), async () => {
-    await post(jobPlace(job, "stop"), {});
-    again();
+function stop(job, refresh, opener) {
+  const message = `The application of ${job} ends when the rounds that are planned are through. Started again, it goes on from there.`;
+  openConfirmation("Stop", opener, async () => ({ allowed: true, message }), async () => {
+    await post(jobUrl(job, "stop"), {});
+    refresh();
   });
 }
 
-function stages(seen) {
-  const rows = Object.entries(seen.stages);
+function stages(jobStatus) {
+  const rows = Object.entries(jobStatus.stages);
   if (!rows.length) return h("p", { class: "empty" }, "It has not run a round yet.");
   const counts = (names) => ([, stage]) => {
     const name = names.find((each) => each in stage.counts);
-    return name ? sayNumber(stage.counts[name]) : "";
+    return name ? formatNumber(stage.counts[name]) : "";
   };
   const others = ([, stage]) => Object.entries(stage.counts).filter(([name, count]) => count && !OWN.has(name))
-    .map(([name, count]) => `${name} ${sayNumber(count)}`).join(", ");
+    .map(([name, count]) => `${name} ${formatNumber(count)}`).join(", ");
   const number = (title, cell) => ({ title, number: true, cell });
   const columns = [
     { title: "stage", cell: ([name]) => name },
     number("units", ([, stage]) => String(stage.units ?? "")),
-    number("round", ([, stage]) => sayNumber(stage.round)),
+    number("round", ([, stage]) => formatNumber(stage.round)),
     number("rows", counts(["rows", "results"])),
-    number("behind", ([, stage]) => counted(stage.behind ?? 0, "message")),
-    number("a round takes", ([, stage]) => saySeconds(stage.seconds ?? null)),
-    number("state", ([, stage]) => sayBytes(stage.state_bytes ?? 0)),
+    number("lag (messages)", ([, stage]) => formatNumber(stage.lag ?? 0)),
+    number("batch duration", ([, stage]) => formatSeconds(stage.seconds ?? null)),
+    number("state", ([, stage]) => formatBytes(stage.state_bytes ?? 0)),
     number("late", counts(["late"])),
     number("dead", counts(["dead"])),
-    { title: "counted besides", wide: true, cell: others },
-    { title: "last round", cell: ([, stage]) => sayTime(stage.at || null) },
+    { title: "other counters", wide: true, cell: others },
+    { title: "last round", cell: ([, stage]) => formatTime(stage.at || null) },
   ];
-  const given = columns.filter(({ cell }) => rows.some((row) => cell(row) !== ""));
-  return [h("h2", {}, "Stages"), table("Stages, in the order in which records pass", given, rows, ([name]) => name)];
+  const shownColumns = columns.filter(({ cell }) => rows.some((row) => cell(row) !== ""));
+  return [h("h2", {}, "Stages"), table("Stages, in the order in which records pass", shownColumns, rows, ([name]) => name)];
 }

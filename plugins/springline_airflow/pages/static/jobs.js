@@ -1,46 +1,46 @@
 // The jobs that a person may read: how each is, and how far behind.
 
-import { query } from "./asking.js";
+import { query } from "./api.js";
 import { h, table } from "./elements.js";
-import { live, say } from "./frame.js";
+import { poll, showStatus } from "./shell.js";
 import { healthBadge, lagOf } from "./health.js";
-import { counted, sayBytes, sayNumber, saySeconds, sayTime } from "./saying.js";
-import { settle } from "./settling.js";
+import { formatCount, formatBytes, formatNumber, formatSeconds, formatTime } from "./format.js";
+import { morph } from "./morph.js";
 
 /** Show them in `place`, from now on. */
 export function showJobs(place) {
   const count = h("p", { class: "count", role: "status" });
   const rows = h("div");
   place.append(count, rows);
-  say("asking …");
-  live(() => "streams", ({ streams }) => {
-    const run = streams.filter((seen) => seen.state === "running").length;
-    settle(count, streams.length ? `${counted(streams.length, "job")}, ${run} running` : "");
-    settle(rows, streams.length ? told(streams) : h("p", { class: "empty" },
-      "There is no stream job that you may read. Jobs are declared in streams.toml, or in the file that SPRINGLINE_STREAMS names."));
+  showStatus("asking …");
+  poll(() => "streams", ({ streams }) => {
+    const run = streams.filter((jobStatus) => jobStatus.state === "running").length;
+    morph(count, streams.length ? `${formatCount(streams.length, "job")}, ${run} running` : "");
+    morph(rows, streams.length ? jobsTable(streams) : h("p", { class: "empty" },
+      "There is no stream job that you may read. Jobs are declared in streams.toml, or in the file that SPRINGLINE_STREAMS_FILE names."));
   });
 }
 
-const most = (seen, of) => Math.max(0, ...Object.values(seen.stages).map(of));
-const known = (value, say) => (value === null ? "" : say(value));
+const most = (jobStatus, of) => Math.max(0, ...Object.values(jobStatus.stages).map(of));
+const orEmpty = (value, format) => (value === null ? "" : format(value));
 
 /** The stages that hold others back, or are held back. */
 function pressed({ backpressure }) {
   return Object.entries(backpressure.stages ?? {}).filter(([, stage]) => stage.state !== "level");
 }
 
-function told(streams) {
+function jobsTable(streams) {
   const columns = [
-    { title: "job", cell: ({ seen }) => h("a", { href: `streams${query({ job: seen.job })}` }, seen.job) },
-    { title: "state", cell: ({ seen }) => [healthBadge(seen.state), seen.error && h("p", { class: "trouble wrong" }, seen.error)] },
-    { title: "runs since", cell: ({ seen }) => sayTime(seen.began) },
-    { title: "rounds", number: true, cell: ({ seen }) => known(most(seen, (stage) => stage.round) || null, sayNumber) },
-    { title: "behind", number: true, cell: ({ lag }) => known(lag.messages, (value) => counted(value, "message")) },
-    { title: "waits", number: true, cell: ({ lag }) => known(lag.bytes, sayBytes) },
-    { title: "would take", number: true, cell: ({ lag }) => known(lag.seconds, saySeconds) },
-    { title: "back-pressure", cell: ({ seen }) => pressed(seen).map(([name, { state }]) => h("div", { class: "short" }, `${name} `, healthBadge(state))) },
-    { title: "a round takes", number: true, cell: ({ seen }) => known(most(seen, (stage) => stage.seconds) || null, saySeconds) },
-    { title: "last round", cell: ({ seen }) => sayTime(most(seen, (stage) => stage.at) || null) },
+    { title: "job", cell: ({ jobStatus }) => h("a", { href: `streams${query({ job: jobStatus.job })}` }, jobStatus.job) },
+    { title: "state", cell: ({ jobStatus }) => [healthBadge(jobStatus.state), jobStatus.error && h("p", { class: "trouble wrong" }, jobStatus.error)] },
+    { title: "runs since", cell: ({ jobStatus }) => formatTime(jobStatus.started_at) },
+    { title: "rounds", number: true, cell: ({ jobStatus }) => orEmpty(most(jobStatus, (stage) => stage.round) || null, formatNumber) },
+    { title: "lag (messages)", number: true, cell: ({ lag }) => orEmpty(lag.messages, formatNumber) },
+    { title: "queued (bytes)", number: true, cell: ({ lag }) => orEmpty(lag.bytes, formatBytes) },
+    { title: "time to drain", number: true, cell: ({ lag }) => orEmpty(lag.seconds, formatSeconds) },
+    { title: "back-pressure", cell: ({ jobStatus }) => pressed(jobStatus).map(([name, { state }]) => h("div", { class: "short" }, `${name} `, healthBadge(state))) },
+    { title: "batch duration", number: true, cell: ({ jobStatus }) => orEmpty(most(jobStatus, (stage) => stage.seconds) || null, formatSeconds) },
+    { title: "last round", cell: ({ jobStatus }) => formatTime(most(jobStatus, (stage) => stage.at) || null) },
   ];
-  return table("Stream jobs", columns, streams.map((seen) => ({ seen, lag: lagOf(seen) })), ({ seen }) => seen.job);
+  return table("Stream jobs", columns, streams.map((jobStatus) => ({ jobStatus, lag: lagOf(jobStatus) })), ({ jobStatus }) => jobStatus.job);
 }

@@ -1,25 +1,25 @@
 // The lineage: datasets and operations in layers, and what would bring each one back.
 
-import { query } from "./asking.js";
+import { query } from "./api.js";
 import { h, s, table, write } from "./elements.js";
-import { asked, frame, live, say } from "./frame.js";
-import { beside, chainOf, fits, sayChain, shortened } from "./picture.js";
+import { queryValue, frame, poll, showStatus } from "./shell.js";
+import { neighbourOf, chainOf, fits, describeChain, shortened } from "./graph_labels.js";
 import { HEIGHT, WIDTH, lineOf, routed } from "./routing.js";
-import { counted, sayBytes } from "./saying.js";
-import { settle } from "./settling.js";
+import { formatCount, formatBytes } from "./format.js";
+import { morph } from "./morph.js";
 import { STATES, badge, shapeOf, worst } from "./states.js";
 
 const LEAST_READABLE = 0.85; // of the size of letters
 const MOST = 2000; // datasets, the newest
-const chosen = { text: "", states: new Set(), scale: 0, list: false }; // scale 0: as wide as the page, if readable
-let picture = { nodes: [], edges: [], fold: "none", whole: true };
+const view = { text: "", states: new Set(), scale: 0, list: false }; // scale 0: as wide as the page, if readable
+let picture = { nodes: [], edges: [], fold: "none", is_complete: true };
 let byKey = new Map();
 let drawn = new Map(); // key -> element
 let lines = []; // [edge, element]
 let lit = ""; // the key of the node whose chain is shown
 
 const field = (name, title) => {
-  const input = h("input", { name, value: asked(name), type: "search", autocomplete: "off", spellcheck: "false" });
+  const input = h("input", { name, value: queryValue(name), type: "search", autocomplete: "off", spellcheck: "false" });
   input.addEventListener("change", reload);
   return [h("label", {}, title, input), input];
 };
@@ -28,18 +28,18 @@ const [runLabel, runInput] = field("run_id", "DAG run");
 const [taskLabel, taskInput] = field("task_id", "Task");
 const [prefixLabel, prefixInput] = field("prefix", "Paths that begin with");
 const foldInput = h("select", { name: "fold", onchange: reload },
-  [["", "as suits"], ["none", "nothing"], ["operation", "by operation"], ["run", "by DAG run"]].map(([value, title]) =>
-    h("option", { value, selected: value === asked("fold") }, title)));
+  [["", "Auto"], ["none", "None"], ["operation", "Operation"], ["run", "DAG run"]].map(([value, title]) =>
+    h("option", { value, selected: value === queryValue("fold") }, title)));
 const search = h("input", { type: "search", autocomplete: "off", spellcheck: "false", oninput: (event) => {
-  chosen.text = event.target.value;
+  view.text = event.target.value;
   dim();
 }, onkeydown: (event) => event.key === "Enter" && firstFit()?.focus() });
 const states = STATES.map((state) => h("label", { class: "check" }, h("input", { type: "checkbox", onchange: (event) => {
-  chosen.states[event.target.checked ? "add" : "delete"](state);
+  view.states[event.target.checked ? "add" : "delete"](state);
   dim();
 } }), badge(state)));
 const canvas = h("div", { class: "canvas scroll" });
-const told = h("p", { id: "told", class: "told", "aria-live": "polite" });
+const chainLine = h("p", { id: "told", class: "told", "aria-live": "polite" });
 const count = h("p", { class: "count" });
 
 function values() {
@@ -49,7 +49,7 @@ function values() {
 
 function reload() {
   history.replaceState(null, "", `lineage${query(values())}`);
-  again();
+  refresh();
 }
 
 function linkOf(node) {
@@ -68,11 +68,11 @@ function wordsOf(node) {
     node.datasets > 1 ? `${number} persisted as ${way}` : `persisted as ${way}`);
   return [
     titleOf(node), node.kind === "operation" ? "operation" : "", ...inside, ...ways,
-    node.datasets ? sayBytes(node.bytes) : "",
-    node.datasets > 1 ? counted(node.datasets, "dataset") : "",
-    node.checkpoints ? (node.datasets > 1 ? counted(node.checkpoints, "checkpoint") : "checkpoint") : "",
+    node.datasets ? formatBytes(node.bytes) : "",
+    node.datasets > 1 ? formatCount(node.datasets, "dataset") : "",
+    node.checkpoints ? (node.datasets > 1 ? formatCount(node.checkpoints, "checkpoint") : "checkpoint") : "",
     node.pinned ? "pinned" : "", node.stale ? "made from a superseded generation" : "",
-    node.older.length ? counted(node.older.length, "older generation") : "",
+    node.older.length ? formatCount(node.older.length, "older generation") : "",
   ].filter(Boolean).join(", ");
 }
 
@@ -83,19 +83,19 @@ function marksOf(node) {
   return marks.filter(Boolean).join("  ");
 }
 
-function drawNode(node, at) {
+function drawNode(node, corner) {
   const inside = [s("title", {}, wordsOf(node))];
   if (node.kind === "operation") {
     inside.push(s("rect", { width: WIDTH, height: HEIGHT - 16, y: 8, rx: 15, class: "box" }),
       s("text", { x: WIDTH / 2, y: HEIGHT / 2 + 4, class: "middle" }, shortened(node.label)));
-    return s("g", { transform: `translate(${at.x} ${at.y})`, class: "node operation" }, inside);
+    return s("g", { transform: `translate(${corner.x} ${corner.y})`, class: "node operation" }, inside);
   }
   const state = worst(node.states);
   if (node.kind === "fold" || node.older.length) {
     inside.push(s("rect", { x: 5, y: -4, width: WIDTH, height: HEIGHT, rx: 4, class: "box behind" }));
   }
-  const detail = node.datasets > 1 ? `${counted(node.datasets, "dataset")}, ${sayBytes(node.bytes)}`
-    : `${state}, ${sayBytes(node.bytes)}`;
+  const detail = node.datasets > 1 ? `${formatCount(node.datasets, "dataset")}, ${formatBytes(node.bytes)}`
+    : `${state}, ${formatBytes(node.bytes)}`;
   inside.push(
     s("rect", { width: WIDTH, height: HEIGHT, rx: 4, class: `box ${state} ${node.stale ? "stale" : ""}` }),
     s("g", { transform: "translate(8 6)" }, shapeOf(state)),
@@ -105,11 +105,11 @@ function drawNode(node, at) {
   );
   if (node.datasets > 1) inside.push(...shares(node));
   return s("a", {
-    href: linkOf(node), transform: `translate(${at.x} ${at.y})`, class: "node", "aria-label": wordsOf(node),
+    href: linkOf(node), transform: `translate(${corner.x} ${corner.y})`, class: "node", "aria-label": wordsOf(node),
     onfocus: () => light(node), onblur: unlight, onmouseenter: () => light(node), onmouseleave: unlight,
     onkeydown: (event) => {
       const focusable = picture.nodes.filter((other) => other.kind !== "operation");
-      const next = beside(node, focusable, event.key);
+      const next = neighbourOf(node, focusable, event.key);
       if (!next) return;
       event.preventDefault();
       drawn.get(next.key).focus();
@@ -129,11 +129,11 @@ function shares(node) {
 
 function draw() {
   const focused = [...drawn].find(([, element]) => element === document.activeElement)?.[0];
-  const { at, lines: routes, width, height } = routed(picture.nodes, picture.edges);
+  const { corners, lines: routes, width, height } = routed(picture.nodes, picture.edges);
   lines = picture.edges.map((edge, i) => [edge, s("path", {
     d: lineOf(routes[i]), class: `edge ${edge.stale ? "stale" : ""}`, "marker-end": "url(#head)",
   })]);
-  drawn = new Map(picture.nodes.map((node) => [node.key, drawNode(node, at.get(node.key))]));
+  drawn = new Map(picture.nodes.map((node) => [node.key, drawNode(node, corners.get(node.key))]));
   const head = s("defs", {}, s("marker", { id: "head", viewBox: "0 0 8 8", refX: 8, refY: 4, markerWidth: 7,
     markerHeight: 7, orient: "auto" }, s("path", { d: "M0 0 L8 4 L0 8 Z", class: "head" })));
   canvas.replaceChildren(s("svg", { viewBox: `0 0 ${width} ${height}`, role: "group",
@@ -145,7 +145,7 @@ function draw() {
 }
 
 function scale(box) {
-  return chosen.scale || Math.max(LEAST_READABLE, Math.min(1, canvas.clientWidth / box.width));
+  return view.scale || Math.max(LEAST_READABLE, Math.min(1, canvas.clientWidth / box.width));
 }
 
 function size() {
@@ -157,30 +157,30 @@ function size() {
 }
 
 function list() {
-  const rows = picture.nodes.filter((node) => node.kind !== "operation" && fits(node, chosen.text, chosen.states));
-  settle(canvas, table("Lineage", [
+  const rows = picture.nodes.filter((node) => node.kind !== "operation" && fits(node, view.text, view.states));
+  morph(canvas, table("Lineage", [
     { title: "dataset", wide: true, cell: (node) => h("a", { href: linkOf(node) }, titleOf(node)) },
     { title: "state", cell: (node) => Object.entries(node.states).map(([state, number]) =>
       [badge(state), node.datasets > 1 ? ` ${number} ` : ""]) },
-    { title: "size", number: true, cell: (node) => sayBytes(node.bytes) },
+    { title: "size", number: true, cell: (node) => formatBytes(node.bytes) },
     { title: "operation", cell: (node) => node.operation },
     { title: "DAG run", cell: (node) => node.run_id },
-    { title: "if the cache were lost", cell: (node) => sayChain(node, byKey) },
+    { title: "if the cache were lost", cell: (node) => describeChain(node, byKey) },
   ], rows, (node) => node.key));
 }
 
 function light(node) {
   unlight();
   lit = node.key;
-  const again = node.returns.run || node.returns.unproven;
-  const chain = new Set(again ? chainOf(node.key, byKey) : [node.key]);
+  const isRecomputable = node.recovery_kinds.recomputable || node.recovery_kinds.unproven;
+  const chain = new Set(isRecomputable ? chainOf(node.key, byKey) : [node.key]);
   for (const key of [...chain]) if (drawn.has(`operation:${key}`)) chain.add(`operation:${key}`);
   canvas.classList.add("lit");
   for (const key of chain) drawn.get(key)?.classList.add("chain");
   for (const [edge, element] of lines) {
     element.classList.toggle("chain", chain.has(edge.source) && chain.has(edge.target));
   }
-  write(told, `${titleOf(node)}: ${sayChain(node, byKey)}`);
+  write(chainLine, `${titleOf(node)}: ${describeChain(node, byKey)}`);
 }
 
 function unlight() {
@@ -190,28 +190,28 @@ function unlight() {
 }
 
 function dim() {
-  if (chosen.list) list();
+  if (view.list) list();
   let fitting = 0;
   for (const node of picture.nodes) {
-    const here = fits(node, chosen.text, chosen.states);
+    const here = fits(node, view.text, view.states);
     fitting += here && node.kind !== "operation";
     drawn.get(node.key)?.classList.toggle("dimmed", !here);
   }
   const what = picture.fold === "none" ? "dataset" : "fold";
-  const rest = picture.whole ? "" : "; only the newest are drawn, ask for a DAG, a DAG run or a path to see others";
-  write(count, `${counted(fitting, what)}${rest}`);
+  const rest = picture.is_complete ? "" : "; only the newest are drawn, ask for a DAG, a DAG run or a path to see others";
+  write(count, `${formatCount(fitting, what)}${rest}`);
 }
 
 function firstFit() {
-  const node = picture.nodes.find((each) => each.kind !== "operation" && fits(each, chosen.text, chosen.states));
+  const node = picture.nodes.find((each) => each.kind !== "operation" && fits(each, view.text, view.states));
   return node && drawn.get(node.key);
 }
 
 function zoom(by) {
   const box = canvas.querySelector("svg")?.viewBox.baseVal;
   if (!box) return;
-  const whole = Math.min(1, canvas.clientWidth / box.width, canvas.clientHeight / box.height);
-  chosen.scale = by ? Math.min(3, Math.max(0.05, scale(box) * by)) : whole;
+  const fitScale = Math.min(1, canvas.clientWidth / box.width, canvas.clientHeight / box.height);
+  view.scale = by ? Math.min(3, Math.max(0.05, scale(box) * by)) : fitScale;
   size();
 }
 
@@ -223,7 +223,7 @@ function nothing() {
 function show(answer) {
   picture = answer;
   byKey = new Map(picture.nodes.map((node) => [node.key, node]));
-  if (chosen.list) {
+  if (view.list) {
     drawn = new Map();
     lines = [];
   } else draw();
@@ -235,16 +235,16 @@ const button = (title, label, onclick) => h("button", { type: "button", "aria-la
 frame("lineage");
 document.getElementById("main").append(
   h("form", { class: "asked", onsubmit: (event) => event.preventDefault() },
-    h("label", {}, "Search", search), dagLabel, runLabel, taskLabel, prefixLabel, h("label", {}, "Fold", foldInput),
+    h("label", {}, "Search", search), dagLabel, runLabel, taskLabel, prefixLabel, h("label", {}, "Group by", foldInput),
     h("fieldset", {}, h("legend", {}, "States"), states),
     h("span", { class: "buttons" },
       button("+", "Zoom in", () => zoom(1.25)), button("−", "Zoom out", () => zoom(0.8)), button("⤢", "Fit", () => zoom(0)),
       h("button", { type: "button", "aria-pressed": "false", onclick: (event) => {
-        chosen.list = !chosen.list;
-        event.currentTarget.setAttribute("aria-pressed", String(chosen.list));
+        view.list = !view.list;
+        event.currentTarget.setAttribute("aria-pressed", String(view.list));
         show(picture);
       } }, "As a table"))),
-  count, canvas, told,
+  count, canvas, chainLine,
   h("p", { class: "legend" }, "≡ persisted as data, ƒ persisted as its operation, ◆ checkpoint, pin: pinned. ",
     "Arrow keys lead from dataset to dataset."));
 addEventListener("resize", size);
@@ -253,5 +253,5 @@ canvas.addEventListener("wheel", (event) => {
   event.preventDefault();
   zoom(event.deltaY < 0 ? 1.1 : 0.9);
 }, { passive: false });
-say("asking …");
-const again = live(() => `lineage${query({ ...values(), most: MOST })}`, show);
+showStatus("asking …");
+const refresh = poll(() => `lineage${query({ ...values(), most: MOST })}`, show);

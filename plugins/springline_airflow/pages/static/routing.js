@@ -11,14 +11,14 @@ const SWEEPS = 6; // more hardly moves anything
 // How wide a node is, how far it is from layer to layer, and half the height of each kind of node, and of a lane.
 const USUAL = { width: WIDTH, across: 290, half: { node: HEIGHT / 2, operation: HEIGHT / 2 - 8, lane: 4 } };
 
-function roomBetween(a, b) {
+function gapBetween(a, b) {
   if (a.kind === "lane" && b.kind === "lane") return 4;
   return a.kind === "lane" || b.kind === "lane" ? 9 : 18;
 }
 
 /** How far apart the middles of two neighbours in a layer are at least. */
 function apart(above, below) {
-  return above.half + roomBetween(above, below) + below.half;
+  return above.half + gapBetween(above, below) + below.half;
 }
 
 /**
@@ -41,7 +41,7 @@ export function routed(nodes, edges, sizes = USUAL) {
     const forward = sweep % 2 === 0;
     for (const row of forward ? rows : [...rows].reverse()) {
       spread(row, row.map((stop) => {
-        const near = forward ? stop.before : stop.behind;
+        const near = forward ? stop.predecessors : stop.successors;
         return near.size ? mean([...near].map((other) => other.y)) : stop.y;
       }));
     }
@@ -50,9 +50,9 @@ export function routed(nodes, edges, sizes = USUAL) {
   const top = Math.min(...every.map((stop) => stop.y - stop.half), Infinity);
   const bottom = Math.max(...every.map((stop) => stop.y + stop.half), -Infinity);
   for (const stop of every) stop.y += MARGIN - top;
-  const at = new Map(nodes.map(({ key }) => [key, { x: leftOf(stops.get(key)), y: stops.get(key).y - half.node }]));
+  const corners = new Map(nodes.map(({ key }) => [key, { x: leftOf(stops.get(key)), y: stops.get(key).y - half.node }]));
   return {
-    at,
+    corners,
     lines: ways.map((way) => pointsOf(way, leftOf, width)),
     width: 2 * MARGIN + Math.max(0, rows.length - 1) * across + width,
     height: every.length ? 2 * MARGIN + bottom - top : 2 * MARGIN,
@@ -63,7 +63,7 @@ export function routed(nodes, edges, sizes = USUAL) {
 function rowsOf(nodes, half) {
   const rows = Array.from({ length: Math.max(-1, ...nodes.map((node) => node.layer)) + 1 }, () => []);
   for (const { key, layer, place, kind } of nodes) {
-    rows[layer].push({ key, layer, place, kind: "node", half: half[kind] ?? half.node, y: 0, before: new Set(), behind: new Set() });
+    rows[layer].push({ key, layer, place, kind: "node", half: half[kind] ?? half.node, y: 0, predecessors: new Set(), successors: new Set() });
   }
   for (const row of rows) {
     row.sort((a, b) => a.place - b.place);
@@ -83,7 +83,7 @@ function wayOf({ source, target }, stops, rows, half) {
     const key = `lane:${layer}:${source}`;
     if (!stops.has(key)) {
       const lane = {
-        key, layer, place: from.place, kind: "lane", half: half.lane, y: 0, hopes: [], before: new Set(), behind: new Set(),
+        key, layer, place: from.place, kind: "lane", half: half.lane, y: 0, hopes: [], predecessors: new Set(), successors: new Set(),
       };
       stops.set(key, lane);
       rows[layer].push(lane);
@@ -95,8 +95,8 @@ function wayOf({ source, target }, stops, rows, half) {
   way.push(to);
   if (from.layer < to.layer) {
     for (let i = 1; i < way.length; i += 1) {
-      way[i].before.add(way[i - 1]);
-      way[i - 1].behind.add(way[i]);
+      way[i].predecessors.add(way[i - 1]);
+      way[i - 1].successors.add(way[i]);
     }
   }
   return way;
@@ -106,13 +106,13 @@ function wayOf({ source, target }, stops, rows, half) {
  * Give the stops of a row the heights nearest to those wanted, by least squares, that keep their order and their room:
  * neighbours who come too near each other are moved as one block (pool adjacent violators).
  */
-function spread(row, wanted) {
+function spread(row, heights) {
   const blocks = [];
   let below = 0; // of this stop, if all stood as close as they may
   row.forEach((stop, i) => {
     if (i) below += apart(row[i - 1], stop);
     stop.below = below;
-    let block = { sum: wanted[i] - below, stops: [stop] };
+    let block = { sum: heights[i] - below, stops: [stop] };
     while (blocks.length && blocks.at(-1).sum / blocks.at(-1).stops.length > block.sum / block.stops.length) {
       const earlier = blocks.pop();
       block = { sum: earlier.sum + block.sum, stops: [...earlier.stops, ...block.stops] };

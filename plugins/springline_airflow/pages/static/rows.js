@@ -1,7 +1,7 @@
 // Rows of any columns as a table.
 
 import { table } from "./elements.js";
-import { sayNumber } from "./saying.js";
+import { formatNumber } from "./format.js";
 
 const BOUNDS = ["window_start", "window_end"];
 
@@ -10,11 +10,11 @@ export function rowsTable(caption, rows, times = BOUNDS) {
   const names = [...new Set(rows.flatMap(Object.keys))];
   return table(caption, names.map((name) => {
     const number = rows.every((row) => typeof (row[name] ?? 0) === "number");
-    const say = times.includes(name) ? sayMoment : sayNumber;
-    return { title: name, number, cell: (row) => say(row[name]) };
+    const format = times.includes(name) ? formatMoment : formatNumber;
+    return { title: name, number, cell: (row) => format(row[name]) };
   }), rows);
 }
 
-function sayMoment(value) {
-  return typeof value === "string" ? new Date(value).toLocaleString() : sayNumber(value);
+function formatMoment(value) {
+  return typeof value === "string" ? new Date(value).toLocaleString() : formatNumber(value);
 }

@@ -2,7 +2,7 @@
 
 import { h, s } from "./elements.js";
 import { plot } from "./plot.js";
-import { counted, sayNumber } from "./saying.js";
+import { formatCount, formatNumber } from "./format.js";
 
 const BOUNDS = new Set(["query", "window_start", "window_end"]); // what every row has
 const MOST = 6; // lines
@@ -29,9 +29,9 @@ export function linesOf(rows, value, by) {
     lines.get(name).push([end, row[value]]);
   }
   const height = ({ points }) => Math.max(...points.map(([, of]) => of));
-  const found = [...lines].map(([name, points]) => ({ name, points: points.sort((a, b) => a[0] - b[0]) }))
+  const sorted = [...lines].map(([name, points]) => ({ name, points: points.sort((a, b) => a[0] - b[0]) }))
     .sort((a, b) => height(b) - height(a) || (a.name < b.name ? -1 : 1));
-  return { lines: found.slice(0, MOST), more: Math.max(0, found.length - MOST) };
+  return { lines: sorted.slice(0, MOST), more: Math.max(0, sorted.length - MOST) };
 }
 
 /** The picture of rows. */
@@ -42,13 +42,13 @@ export function seriesChart(rows, value, by) {
   const [first, last] = [Math.min(...all.map(([end]) => end)), Math.max(...all.map(([end]) => end))];
   const [least, most] = [Math.min(0, ...all.map(([, of]) => of)), Math.max(0, ...all.map(([, of]) => of))];
   const timed = rows.some((row) => typeof row.window_end === "string");
-  const sayPlace = (end) => (timed ? moment(end, last - first) : `row ${sayNumber(end)}`);
-  const words = `${value} up to ${sayPlace(last)}: ${lines.map(({ name, points }) => `${name} ${sayNumber(points.at(-1)[1])}`).join("; ")}`;
-  return h("figure", {}, plot({ first, last, least, most, sayValue: sayNumber, sayPlace, words }, (x, y) => lines.map(({ points }, i) => [
+  const formatPlace = (end) => (timed ? moment(end, last - first) : `row ${formatNumber(end)}`);
+  const description = `${value} up to ${formatPlace(last)}: ${lines.map(({ name, points }) => `${name} ${formatNumber(points.at(-1)[1])}`).join("; ")}`;
+  return h("figure", {}, plot({ first, last, least, most, formatValue: formatNumber, formatPlace, description }, (x, y) => lines.map(({ points }, i) => [
     s("path", { class: `line series-${i}`, d: points.map(([end, of], at) => `${at ? "L" : "M"}${x(end)} ${y(of)}`).join(" ") }),
     points.length < 40 && points.map(([end, of]) => s("circle", { cx: x(end), cy: y(of), r: 2.5, class: `point series-${i}` })),
   ])), h("figcaption", {}, h("p", { class: "legend keys" }, lines.map(({ name, points }, i) =>
-    h("span", {}, key(i), ` ${name}: ${sayNumber(points.at(-1)[1])}`)), more > 0 && h("span", {}, `and ${counted(more, "line")} more`))));
+    h("span", {}, key(i), ` ${name}: ${formatNumber(points.at(-1)[1])}`)), more > 0 && h("span", {}, `and ${formatCount(more, "line")} more`))));
 }
 
 function key(i) {

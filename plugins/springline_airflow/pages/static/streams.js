@@ -1,10 +1,10 @@
 // Streams: all jobs and how they are, or the one that the address names.
 
-import { asked, frame } from "./frame.js";
+import { queryValue, frame } from "./shell.js";
 import { showJob } from "./job.js";
 import { showJobs } from "./jobs.js";
 
 const place = document.getElementById("main");
 frame("streams");
-if (asked("job")) showJob(place, asked("job"));
+if (queryValue("job")) showJob(place, queryValue("job"));
 else showJobs(place);

@@ -1,12 +1,12 @@
 // Windowed statistics: the queries of a job, the newest results of one of them as lines, and a question asked ad hoc.
 
 import { adHocPart } from "./adhoc.js";
-import { jobPlace, query } from "./asking.js";
+import { jobUrl, query } from "./api.js";
 import { h, table } from "./elements.js";
-import { RARELY, livePart } from "./parts.js";
+import { RARELY, liveSection } from "./live_section.js";
 import { rowsTable } from "./rows.js";
 import { columnsOf, seriesChart } from "./series.js";
-import { settle } from "./settling.js";
+import { morph } from "./morph.js";
 
 const LAST = 400; // rows, the newest
 const SHOWN = 20; // of them in the table
@@ -16,18 +16,18 @@ const NOTHING = "\n"; // no name of a column
 /** The parts of a job's page. */
 export function windowsParts(job) {
   const place = h("div");
-  const asking = adHocPart(job);
-  const chosen = h("select", { onchange: () => results.again() });
+  const adhocSection = adHocPart(job);
+  const querySelect = h("select", { onchange: () => results.refresh() });
   let results = null;
 
-  const { part } = livePart("Queries", () => jobPlace(job, "queries"), ({ queries }) => {
-    const before = chosen.value;
-    offer(chosen, queries.map(({ name }) => [name, name]));
-    asking.propose(queries);
+  const { part } = liveSection("Queries", () => jobUrl(job, "queries"), ({ queries }) => {
+    const before = querySelect.value;
+    offer(querySelect, queries.map(({ name }) => [name, name]));
+    adhocSection.propose(queries);
     if (!queries.length) return h("p", { class: "empty" }, "No query is registered.");
-    if (results && chosen.value !== before) results.again();
+    if (results && querySelect.value !== before) results.refresh();
     if (!results) {
-      results = resultsPart(job, chosen);
+      results = resultsPart(job, querySelect);
       place.append(results.part);
     }
     return table("Registered queries", [
@@ -35,24 +35,24 @@ export function windowsParts(job) {
       { title: "since version", number: true, cell: (each) => String(each.since) },
     ], queries, (each) => each.name);
   });
-  return [part, place, asking.part];
+  return [part, place, adhocSection.part];
 }
 
-function resultsPart(job, chosen) {
+function resultsPart(job, querySelect) {
   const value = h("select", { onchange: redraw });
   const by = h("select", { onchange: redraw });
   const drawn = h("div");
   const form = h("form", { class: "asked", onsubmit: (event) => event.preventDefault() },
-    h("label", {}, "Query", chosen), h("label", {}, "Value", value), h("label", {}, "A line for each", by));
+    h("label", {}, "Query", querySelect), h("label", {}, "Value", value), h("label", {}, "A line for each", by));
   let rows = [];
 
   function redraw() {
     const lines = by.value === TEXTS ? columnsOf(rows).others : by.value === NOTHING ? [] : [by.value];
-    settle(drawn, rows.length ? seriesChart(rows, value.value, lines) : "");
+    morph(drawn, rows.length ? seriesChart(rows, value.value, lines) : "");
   }
 
-  return livePart("Newest results", () => `${jobPlace(job, "results")}${query({ query: chosen.value, last: LAST })}`, (told) => {
-    rows = told.rows;
+  return liveSection("Newest results", () => `${jobUrl(job, "results")}${query({ query: querySelect.value, last: LAST })}`, (answer) => {
+    rows = answer.rows;
     const { numbers, others } = columnsOf(rows);
     const each = (names) => names.map((name) => [name, name]);
     offer(value, each(numbers));
@@ -65,8 +65,8 @@ function resultsPart(job, chosen) {
 
 /** Offer these `[value, title]` in a select; what was chosen stays, where it is still there. */
 function offer(select, choices) {
-  const known = [...select.options].map((option) => option.value);
-  if (known.join("\t") === choices.map(([value]) => value).join("\t")) return;
+  const offered = [...select.options].map((option) => option.value);
+  if (offered.join("\t") === choices.map(([value]) => value).join("\t")) return;
   const before = select.value;
   select.replaceChildren(...choices.map(([value, title]) => h("option", { value }, title)));
   if (choices.some(([value]) => value === before)) select.value = before;

@@ -1,9 +1,10 @@
-"""A join's condition: which rows take part, by which keys partners are found, what is checked, what comes out.
+"""A join's condition: filters on rows, the key that finds partners, checks on candidate pairs, and the output.
 
     Condition.of(left, right, "abs(l.key - r.key) <= 1 AND l.shipmode = 'TRUCK'", ["l.key", "r.name AS customer"])
 
-Conditions on one side drop rows before they are sent. Of those that compare the sides, equality makes the key where
-there is one, else a band, else an order; whatever the key does not say exactly is checked on each candidate pair.
+Conditions on one side drop rows before they are sent. Of those that compare the sides, an equality provides the key if
+there is one, else a band, else an order; conditions that the key does not express exactly are checked on each candidate
+pair.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from springline.persistence.model.codec import from_plain, plain
-from springline.spark_jobs.streaming.join.condition.checked_arithmetic import Columns, Ints, Mask, holds, without_nan
-from springline.spark_jobs.streaming.join.condition.key_choice import chosen
-from springline.spark_jobs.streaming.join.condition.keys import Keys
-from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation, RelationTold, conjuncts
+from springline.persistence.model.codec import from_json_value, to_json_value
+from springline.spark_jobs.streaming.join.condition.checked_arithmetic import Columns, Ints, Mask, is_true, without_nan
+from springline.spark_jobs.streaming.join.condition.key_choice import choose_keys
+from springline.spark_jobs.streaming.join.condition.keys import JoinKeys
+from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation, RelationSpec, conjuncts
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError
-from springline.spark_jobs.streaming.join.wire import KEY, SEQ, Reach, Side
+from springline.spark_jobs.streaming.join.wire import KEY, SEQ, JoinSide, KeyBand
 from springline.spark_jobs.streaming.sql.expressions import ARROW, Expression
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What a join asks for; rows are batches whose columns are called as the fields of their side.
+    """The condition of a join; rows are batches whose columns are named as the fields of their side.
 
     `filters` are conditions on one side, `checks` those on candidate pairs, `outputs` the columns of results by name.
     """
@@ -37,151 +38,153 @@ class Condition:
     names: Names
     where: str
     select: tuple[str, ...]
-    by: Keys = field(repr=False)
-    filters: Mapping[Side, tuple[Expression, ...]] = field(repr=False)
+    join_keys: JoinKeys = field(repr=False)
+    filters: Mapping[JoinSide, tuple[Expression, ...]] = field(repr=False)
     checks: tuple[Expression, ...] = field(repr=False)
     outputs: Mapping[str, Expression] = field(repr=False)
 
     @staticmethod
     def of(left: Relation, right: Relation, where: str, select: Sequence[str] = ()) -> Condition:
-        """From its texts; without `select`, all fields of both sides.
+        """Build from texts; without `select`, all fields of both sides are selected.
 
         Raises `InvalidConditionError`, `InvalidRelationError`.
         """
         names = Names(left, right)
         parts = conjuncts(names, where)
-        of_one = {side: tuple(part for part in parts if names.sides(part) <= {side}) for side in Side}
-        both = [part for part in parts if len(names.sides(part)) == 2]
-        by, checks = chosen(names, both, where)
-        return Condition(names, where, tuple(select), by, of_one, checks, _outputs(names, select))
+        filters = {side: tuple(part for part in parts if names.sides(part) <= {side}) for side in JoinSide}
+        two_sided = [part for part in parts if len(names.sides(part)) == 2]
+        join_keys, checks = choose_keys(names, two_sided, where)
+        return Condition(names, where, tuple(select), join_keys, filters, checks, _outputs(names, select))
 
     @property
-    def reach(self) -> Reach:
+    def key_band(self) -> KeyBand:
         """Which right keys may match a left one."""
-        return self.by.reach
+        return self.join_keys.key_band
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of results."""
         return pa.schema([(name, ARROW[expression.type]) for name, expression in self.outputs.items()])
 
-    def fields(self, side: Side) -> tuple[str, ...]:
-        """The fields of a side that must be read: for filters, keys, checks or results; in their declared order."""
+    def fields(self, side: JoinSide) -> tuple[str, ...]:
+        """Return the fields of a side that filters, keys, checks or results use; in their declared order."""
         own = self.names.of(side)
         needed = {name for condition in self.filters[side] for name in condition.columns}
-        needed.update(self.by.names(side), self._carried(side))
-        return tuple(name for name in own.fields if own.full(name) in needed)
+        needed.update(self.join_keys.names(side), self._carried(side))
+        return tuple(name for name in own.fields if own.full_name(name) in needed)
 
-    def carried(self, side: Side) -> pa.Schema:
-        """The columns that go with a tuple besides its key and seq, by the full names of their fields (`l.name`).
+    def carried_schema(self, side: JoinSide) -> pa.Schema:
+        """Return the columns of a tuple apart from its key and seq, by the full names of their fields (`l.name`).
 
         A field that is the key itself is not among them.
         """
         own = self.names.of(side)
-        needed = self._carried(side) - {self.by.field(side)}
-        return pa.schema([(own.full(n), ARROW[kind]) for n, kind in own.fields.items() if own.full(n) in needed])
+        needed = self._carried(side) - {self.join_keys.field(side)}
+        return pa.schema(
+            [(own.full_name(n), ARROW[kind]) for n, kind in own.fields.items() if own.full_name(n) in needed]
+        )
 
-    def tuple_schema(self, side: Side) -> pa.Schema:
-        """The columns of tuples as routers send them and units store them."""
-        return pa.schema([(KEY, pa.int64()), (SEQ, pa.int64()), *self.carried(side)])
+    def tuple_schema(self, side: JoinSide) -> pa.Schema:
+        """Return the columns of tuples as routers send them and units store them."""
+        return pa.schema([(KEY, pa.int64()), (SEQ, pa.int64()), *self.carried_schema(side)])
 
-    def filter(self, side: Side, rows: pa.RecordBatch) -> Mask:
-        """Which rows of a side take part."""
+    def filter(self, side: JoinSide, rows: pa.RecordBatch) -> Mask:
+        """Return a mask of the rows of a side that satisfy its filters."""
         columns = self._columns(side, rows)
         mask = np.ones(rows.num_rows, np.bool_)
         for condition in self.filters[side]:
-            mask &= holds(condition, columns, rows.num_rows)
+            mask &= is_true(condition, columns, rows.num_rows)
         return mask
 
-    def keys(self, side: Side, rows: pa.RecordBatch) -> tuple[Ints, Mask]:
-        """The key of each row, and which rows have one; the others match nothing."""
-        return self.by.of(side, self._columns(side, rows), rows.num_rows)
+    def keys(self, side: JoinSide, rows: pa.RecordBatch) -> tuple[Ints, Mask]:
+        """Return the key of each row, and a mask of the rows that have one; the others match nothing."""
+        return self.join_keys.of(side, self._columns(side, rows), rows.num_rows)
 
-    def tuples(self, side: Side, keys: Ints, seqs: Ints, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows as routers send them: key, seq, then what goes with them."""
+    def tuples(self, side: JoinSide, keys: Ints, seqs: Ints, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows as routers send them: key, seq, then the carried columns."""
         columns = self._columns(side, rows)
-        arrays = [pa.array(keys), pa.array(seqs), *(columns[name] for name in self.carried(side).names)]
+        arrays = [pa.array(keys), pa.array(seqs), *(columns[name] for name in self.carried_schema(side).names)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.tuple_schema(side))
 
     def residual(self, left: Columns, right: Columns) -> Mask:
-        """Which candidate pairs are pairs; the columns are what `checked` names, a row for each candidate."""
+        """Return a mask of the candidate pairs that pass the checks; the columns are those of `checked_columns`."""
         columns = {**left, **right}
         rows = len(next(iter(columns.values()), ()))
         mask = np.ones(rows, np.bool_)
         for condition in self.checks:
-            mask &= holds(condition, columns, rows)
+            mask &= is_true(condition, columns, rows)
         return mask
 
-    def checked(self, side: Side) -> Mapping[str, str]:
-        """The columns that `residual` looks at, each with the one of tuples that it is."""
+    def checked_columns(self, side: JoinSide) -> Mapping[str, str]:
+        """Return the columns that `residual` reads, each with its name in stored tuples."""
         return self._stored(side, self.checks)
 
-    def shown(self, side: Side) -> Mapping[str, str]:
-        """The columns that `output` looks at, each with the one of tuples that it is."""
+    def output_columns(self, side: JoinSide) -> Mapping[str, str]:
+        """Return the columns that `output` reads, each with its name in stored tuples."""
         return self._stored(side, self.outputs.values())
 
     def output(self, left: Columns, right: Columns, rows: int, query: str) -> pa.RecordBatch:
-        """Pairs as results of a query, from the columns that `shown` names."""
+        """Return pairs as results of a query, from the columns of `output_columns`."""
         columns = {**left, **right}
         arrays = [expression.values(columns, rows) for expression in self.outputs.values()]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.with_metadata({"query": query}))
 
     def as_json(self) -> dict[str, Any]:
-        """For the arguments of a step."""
-        told: dict[str, Any] = plain(self.told)
-        return told
+        """Return the condition as JSON, for the arguments of a step."""
+        raw: dict[str, Any] = to_json_value(self.spec)
+        return raw
 
     @property
-    def told(self) -> ConditionTold:
-        """The texts that it is made of."""
-        return ConditionTold(self.names.left.told, self.names.right.told, self.where, self.select)
+    def spec(self) -> ConditionSpec:
+        """The texts that it is built from."""
+        return ConditionSpec(self.names.left.spec, self.names.right.spec, self.where, self.select)
 
     @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Condition:
-        """The inverse of `as_json`; raises `DecodeError`, and what `of` raises."""
-        found = from_plain(ConditionTold, told, "the condition of a join")
-        return Condition.of(found.left.relation, found.right.relation, found.where, found.select)
+    def from_json(raw: Mapping[str, Any]) -> Condition:
+        """The inverse of `as_json`; raises `DecodeError`, and the errors of `of`."""
+        spec = from_json_value(ConditionSpec, raw, "the condition of a join")
+        return Condition.of(spec.left.relation, spec.right.relation, spec.where, spec.select)
 
-    def _stored(self, side: Side, expressions: Iterable[Expression]) -> Mapping[str, str]:
+    def _stored(self, side: JoinSide, expressions: Iterable[Expression]) -> Mapping[str, str]:
         named = {name for expression in expressions for name in expression.columns} & self._carried(side)
-        return {name: KEY if name == self.by.field(side) else name for name in sorted(named)}
+        return {name: KEY if name == self.join_keys.field(side) else name for name in sorted(named)}
 
-    def _carried(self, side: Side) -> frozenset[str]:
+    def _carried(self, side: JoinSide) -> frozenset[str]:
         prefix = f"{self.names.of(side).alias}."
         return frozenset(name for name in self._used if name.startswith(prefix))
 
     @cached_property
     def _used(self) -> frozenset[str]:
-        """The columns that candidate pairs are checked by, or that results show."""
+        """The columns that checks or results use."""
         return frozenset(name for each in (*self.checks, *self.outputs.values()) for name in each.columns)
 
-    def _columns(self, side: Side, rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    def _columns(self, side: JoinSide, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         own = self.names.of(side)
-        found = {}
+        columns = {}
         for name in self.fields(side):
-            array, wanted = rows.column(name), ARROW[own.fields[name]]
-            found[own.full(name)] = without_nan(array if array.type == wanted else array.cast(wanted))
-        return found
+            array, expected = rows.column(name), ARROW[own.fields[name]]
+            columns[own.full_name(name)] = without_nan(array if array.type == expected else array.cast(expected))
+        return columns
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionTold:
-    """A condition as JSON has it."""
+class ConditionSpec:
+    """The JSON form of a condition."""
 
-    left: RelationTold
-    right: RelationTold
+    left: RelationSpec
+    right: RelationSpec
     where: str
     select: tuple[str, ...] = ()
 
 
 def _outputs(names: Names, select: Sequence[str]) -> dict[str, Expression]:
-    """The columns of results, by name."""
+    """Return the columns of results, by name."""
     if not select:
-        return _everything(names)
-    found: dict[str, Expression] = {}
+        return _all_outputs(names)
+    outputs: dict[str, Expression] = {}
     for text in select:
-        node = names.parsed(text, "one column of the results, such as r.name AS customer")
-        value = names.checked(node.this if isinstance(node, exp.Alias) else node, text)
+        node = names.parse(text, "one column of the results, such as r.name AS customer")
+        value = names.check_types(node.this if isinstance(node, exp.Alias) else node, text)
         if isinstance(node, exp.Alias):
             name = node.alias
         elif isinstance(value.node, exp.Column):
@@ -190,22 +193,22 @@ def _outputs(names: Names, select: Sequence[str]) -> dict[str, Expression]:
             raise InvalidConditionError(text, "give it a name: AS total, say")
         if value.type == "null":
             raise InvalidConditionError(text, "NULL has no type")
-        if name in found:
+        if name in outputs:
             raise InvalidConditionError(text, f"there are two columns {name!r} in the results: rename one with AS")
-        found[name] = value
-    return found
+        outputs[name] = value
+    return outputs
 
 
-def _everything(names: Names) -> dict[str, Expression]:
-    """All fields of both sides; those that both have are called l_name and r_name."""
-    both = set(names.left.fields) & set(names.right.fields)
-    found: dict[str, Expression] = {}
+def _all_outputs(names: Names) -> dict[str, Expression]:
+    """Return all fields of both sides; names that both have are prefixed as l_name and r_name."""
+    common = set(names.left.fields) & set(names.right.fields)
+    outputs: dict[str, Expression] = {}
     for own in (names.left, names.right):
         for name in own.fields:
-            shown = f"{own.alias}_{name}" if name in both else name
-            if shown in found:
+            label = f"{own.alias}_{name}" if name in common else name
+            if label in outputs:
                 raise InvalidConditionError(
-                    "*", f"there are two columns {shown!r} in the results: name columns in `select`"
+                    "*", f"there are two columns {label!r} in the results: name columns in `select`"
                 )
-            found[shown] = names.checked(exp.column(own.full(name), quoted=True), own.full(name))
-    return found
+            outputs[label] = names.check_types(exp.column(own.full_name(name), quoted=True), own.full_name(name))
+    return outputs

@@ -1,35 +1,44 @@
-"""Which key a join has: equality before a band before an order; and what is left to check on candidate pairs."""
+"""Choice of a join's key: equality before a band before an order; the other conditions are checked on pairs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from springline.spark_jobs.streaming.join.condition.band_predicates import Bounds, Pairing, bounds, pairing
-from springline.spark_jobs.streaming.join.condition.keys import Buckets, Hashed, Keys, Ordered, Whole
+from springline.spark_jobs.streaming.join.condition.band_predicates import (
+    DifferenceBounds,
+    KeyComparison,
+    difference_bounds,
+    key_comparison,
+)
+from springline.spark_jobs.streaming.join.condition.keys import BandKey, FloatKey, HashKey, IntegerKey, JoinKeys
 from springline.spark_jobs.streaming.join.condition.predicate import Names
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError
-from springline.spark_jobs.streaming.join.wire import GREATEST, Reach
+from springline.spark_jobs.streaming.join.wire import GREATEST, KeyBand
 from springline.spark_jobs.streaming.sql.expressions import Expression
 
-Choice = tuple[Keys, tuple[Expression, ...]]  # a key, and the conditions that it says exactly
+KeyChoice = tuple[JoinKeys, tuple[Expression, ...]]  # a key, and the conditions that it expresses exactly
 
 
-def chosen(names: Names, conditions: Sequence[Expression], text: str) -> tuple[Keys, tuple[Expression, ...]]:
-    """The key for conditions that compare the sides, and those of them that it does not say exactly.
+def choose_keys(names: Names, conditions: Sequence[Expression], text: str) -> tuple[JoinKeys, tuple[Expression, ...]]:
+    """Choose the key for conditions that compare the sides; returns it and the conditions that it does not imply.
 
-    Raises `InvalidConditionError` where none of them makes a key, or two of them exclude each other.
+    Raises `InvalidConditionError` if no condition provides a key, or if two of them exclude each other.
     """
-    pairings = [found for each in conditions if (found := pairing(names, each, text)) is not None]
-    differences = list(_together(near for each in conditions if (near := bounds(names, each, text)) is not None))
+    pairings = [comparison for each in conditions if (comparison := key_comparison(names, each, text)) is not None]
+    differences = list(
+        _merge_bounds(
+            difference for each in conditions if (difference := difference_bounds(names, each, text)) is not None
+        )
+    )
     for band in differences:
-        if band.exact and band.low is not None and band.high is not None and band.low > band.high:
+        if band.is_exact and band.low is not None and band.high is not None and band.low > band.high:
             raise InvalidConditionError(text, "no pair can ever match: two of its conditions exclude each other")
     choices = (*_equality(pairings), *_bands(differences), *_orders(pairings, differences))
-    for keys, exactly in choices:
-        if max(abs(bound) for bound in (keys.reach.low, keys.reach.high) if bound is not None) > GREATEST:
+    for keys, exact_conditions in choices:
+        if max(abs(bound) for bound in (keys.key_band.low, keys.key_band.high) if bound is not None) > GREATEST:
             raise InvalidConditionError(text, "the sides are compared beyond 64 bits")
-        return keys, tuple(each for each in conditions if each not in exactly)
+        return keys, tuple(each for each in conditions if each not in exact_conditions)
     raise InvalidConditionError(
         text,
         "nothing in it finds partners but trying all pairs; join by AND at least one of: l.a = r.b, "
@@ -37,42 +46,42 @@ def chosen(names: Names, conditions: Sequence[Expression], text: str) -> tuple[K
     )
 
 
-def _together(found: Iterable[Bounds]) -> Iterable[Bounds]:
-    """Bounds of the same ends as one."""
-    by_ends: dict[tuple[Expression, Expression], Bounds] = {}
-    for each in found:
-        by_ends[each.ends] = by_ends[each.ends].meet(each) if each.ends in by_ends else each
+def _merge_bounds(all_bounds: Iterable[DifferenceBounds]) -> Iterable[DifferenceBounds]:
+    """Intersect bounds of the same ends."""
+    by_ends: dict[tuple[Expression, Expression], DifferenceBounds] = {}
+    for each in all_bounds:
+        by_ends[each.ends] = by_ends[each.ends].intersect(each) if each.ends in by_ends else each
     return by_ends.values()
 
 
-def _equality(pairings: Sequence[Pairing]) -> Iterator[Choice]:
-    equal = [each for each in pairings if each.reach.is_equality]
+def _equality(pairings: Sequence[KeyComparison]) -> Iterator[KeyChoice]:
+    equal = [each for each in pairings if each.key_band.is_equality]
     if len(equal) == 1 and equal[0].is_number:
         (only,) = equal
-        kind = Whole if only.is_int else Ordered
-        yield kind((only.left, only.right), only.reach), (only.of,)
+        kind = IntegerKey if only.is_int else FloatKey
+        yield kind((only.left, only.right), only.key_band), (only.condition,)
     elif equal:
-        yield Hashed(tuple((each.left, each.right) for each in equal)), ()
+        yield HashKey(tuple((each.left, each.right) for each in equal)), ()
 
 
-def _bands(differences: Sequence[Bounds]) -> Iterator[Choice]:
+def _bands(differences: Sequence[DifferenceBounds]) -> Iterator[KeyChoice]:
     for each in differences:
         if not each.is_band:
             continue
         assert each.low is not None and each.high is not None
-        if each.exact:
-            yield Whole(each.ends, Reach(int(each.low), int(each.high))), each.of
+        if each.is_exact:
+            yield IntegerKey(each.ends, KeyBand(int(each.low), int(each.high))), each.conditions
         elif each.low == each.high == 0:
-            yield Ordered(each.ends, Reach(0, 0)), ()
+            yield FloatKey(each.ends, KeyBand(0, 0)), ()
         elif math.isfinite(width := 2 * float(max(abs(each.low), abs(each.high)))):
-            yield Buckets(each.ends, width), ()
+            yield BandKey(each.ends, width), ()
 
 
-def _orders(pairings: Sequence[Pairing], differences: Sequence[Bounds]) -> Iterator[Choice]:
+def _orders(pairings: Sequence[KeyComparison], differences: Sequence[DifferenceBounds]) -> Iterator[KeyChoice]:
     for each in differences:
-        if each.exact:
+        if each.is_exact:
             low, high = (None if bound is None else int(bound) for bound in (each.low, each.high))
-            yield Whole(each.ends, Reach(low, high)), each.of
+            yield IntegerKey(each.ends, KeyBand(low, high)), each.conditions
     for pair in pairings:
         if pair.is_number and not pair.is_int:
-            yield Ordered((pair.left, pair.right), pair.reach), (pair.of,)
+            yield FloatKey((pair.left, pair.right), pair.key_band), (pair.condition,)

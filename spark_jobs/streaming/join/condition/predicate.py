@@ -1,8 +1,8 @@
-"""A predicate in SQL over two relations, read and checked: the conditions that it joins by AND, and their sides.
+"""An SQL predicate over two relations, parsed and checked: its conjuncts, and the sides that they use.
 
-Fields are named with the alias of their relation (`l.orderkey`), or alone where only one side has them. Nulls are
-SQL's; NaN is equal to nothing and in no order. Keys are compared exactly; in what is checked on candidates, a whole
-number that does not fit 64 bits has no value, and a pair in which one comes up is none.
+Fields are named with the alias of their relation (`l.orderkey`), or alone if only one side has them. Nulls follow SQL;
+NaN is equal to nothing and has no order. Keys are compared exactly; in checks on candidates, an integer that does not
+fit 64 bits has no value, and a pair in which one occurs does not match.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import cast
 
 from sqlglot import exp
 
-from springline.persistence.model.names import unseen_in
+from springline.persistence.model.names import find_invisible
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
-from springline.spark_jobs.streaming.join.wire import Side
+from springline.spark_jobs.streaming.join.wire import JoinSide
 from springline.spark_jobs.streaming.sources.layout import fault_of_fields
 from springline.spark_jobs.streaming.sql.evaluation import parts_of
-from springline.spark_jobs.streaming.sql.expressions import Expression, checked, normal
+from springline.spark_jobs.streaming.sql.expressions import Expression, check_expression, normalize
 from springline.spark_jobs.streaming.sql.operations import Scope, Type
 from springline.spark_jobs.streaming.sql.text import Refusal, SqlText
 
@@ -27,40 +27,40 @@ _SHOWN = 200  # characters of a text in an error
 
 @dataclass(frozen=True)
 class Relation:
-    """One side of a join: the alias that the predicate calls it by, and the types of its fields."""
+    """One side of a join: its alias in the predicate, and the types of its fields."""
 
     alias: str
     fields: Mapping[str, Type]
 
     def __post_init__(self) -> None:
         """Raises `InvalidRelationError`."""
-        if not self.alias.isidentifier() or unseen_in(self.alias):
+        if not self.alias.isidentifier() or find_invisible(self.alias):
             raise InvalidRelationError(f"{self.alias!r} cannot be the alias of a side: write a name such as l")
         if not self.fields:
             raise InvalidRelationError(f"side {self.alias!r} has no fields")
         if fault := fault_of_fields(self.fields.items()):
             raise InvalidRelationError(f"side {self.alias!r}: {fault}")
 
-    def full(self, name: str) -> str:
-        """A field's name as it is unique in the join."""
+    def full_name(self, name: str) -> str:
+        """Return a field's name that is unique in the join."""
         return f"{self.alias}.{name}"
 
     @staticmethod
     def of(alias: str, fields: Sequence[tuple[str, str]]) -> Relation:
-        """From names with types, in their order; raises `InvalidRelationError`, also where a name comes twice."""
+        """Build from ordered names with types; raises `InvalidRelationError`, also for duplicate names."""
         if fault := fault_of_fields(fields):
             raise InvalidRelationError(f"side {alias!r}: {fault}")
         return Relation(alias, cast(Mapping[str, Type], dict(fields)))
 
     @property
-    def told(self) -> RelationTold:
-        """For a file or the arguments of a step."""
-        return RelationTold(self.alias, tuple(self.fields.items()))
+    def spec(self) -> RelationSpec:
+        """The form for a file or the arguments of a step."""
+        return RelationSpec(self.alias, tuple(self.fields.items()))
 
 
 @dataclass(frozen=True, slots=True)
-class RelationTold:
-    """A relation as JSON has it: fields as pairs, since CSV has them in an order, and JSON's objects have none."""
+class RelationSpec:
+    """The JSON form of a relation: fields as pairs, since CSV needs their order, which JSON objects do not have."""
 
     alias: str
     fields: tuple[tuple[str, str], ...]
@@ -73,7 +73,7 @@ class RelationTold:
 
 @dataclass(frozen=True)
 class Names:
-    """What a text may name: the fields of the two sides, left and right."""
+    """The names that a text may use: the fields of the two sides, left and right."""
 
     left: Relation
     right: Relation
@@ -83,54 +83,54 @@ class Names:
         if self.left.alias == self.right.alias:
             raise InvalidRelationError(f"both sides of the join are called {self.left.alias!r}")
 
-    def of(self, side: Side) -> Relation:
-        """A side."""
-        return self.left if side is Side.LEFT else self.right
+    def of(self, side: JoinSide) -> Relation:
+        """Return the relation of a side."""
+        return self.left if side is JoinSide.LEFT else self.right
 
     @property
     def types(self) -> dict[str, Type]:
         """The types of all fields, by full name."""
         sides = (self.left, self.right)
-        return {side.full(name): kind for side in sides for name, kind in side.fields.items()}
+        return {side.full_name(name): kind for side in sides for name, kind in side.fields.items()}
 
-    def sides(self, expression: Expression) -> frozenset[Side]:
-        """The sides whose fields an expression names."""
+    def sides(self, expression: Expression) -> frozenset[JoinSide]:
+        """Return the sides whose fields an expression uses."""
         prefix = f"{self.left.alias}."
-        return frozenset(Side.LEFT if name.startswith(prefix) else Side.RIGHT for name in expression.columns)
+        return frozenset(JoinSide.LEFT if name.startswith(prefix) else JoinSide.RIGHT for name in expression.columns)
 
-    def parsed(self, text: str, what: str) -> exp.Expr:
-        """The one expression of a text, its columns under their full names; raises `InvalidConditionError`."""
+    def parse(self, text: str, what: str) -> exp.Expr:
+        """Parse a text with one expression, and qualify its columns by full names; raises `InvalidConditionError`."""
         sql = SqlText.of(text, _refusal(text))
-        with sql.reading():
-            found = sql.statements()
-            if len(found) != 1 or isinstance(found[0], exp.Query | exp.Command):
-                raise sql.bad(f"write {what}")
-            node = normal(found[0])
-            return node.transform(lambda part: self._resolved(part, sql) if isinstance(part, exp.Column) else part)
+        with sql.translated_errors():
+            statements = sql.statements()
+            if len(statements) != 1 or isinstance(statements[0], exp.Query | exp.Command):
+                raise sql.error_at(f"write {what}")
+            node = normalize(statements[0])
+            return node.transform(lambda part: self._resolve(part, sql) if isinstance(part, exp.Column) else part)
 
-    def checked(self, node: exp.Expr, text: str) -> Expression:
-        """Check the types of what was parsed; raises `InvalidConditionError`."""
+    def check_types(self, node: exp.Expr, text: str) -> Expression:
+        """Check the types of a parsed expression; raises `InvalidConditionError`."""
         sql = SqlText(text, _refusal(text))
-        with sql.reading():
-            return checked(node, Scope(sql, self.types, "the join", joined=True))
+        with sql.translated_errors():
+            return check_expression(node, Scope(sql, self.types, "the join", is_join=True))
 
-    def _resolved(self, column: exp.Column, sql: SqlText) -> exp.Expr:
+    def _resolve(self, column: exp.Column, sql: SqlText) -> exp.Expr:
         alias, name = column.table, column.name
         sides = [side for side in (self.left, self.right) if not alias or side.alias == alias]
         if not sides or column.args.get("db"):
             called = column.sql().rpartition(".")[0]
-            known = f"{self.left.alias} and {self.right.alias}"
-            raise sql.bad_part(column, f"no side is called {called!r}; the sides are {known}")
-        having = [side for side in sides if name in side.fields]
-        if not having:
+            aliases = f"{self.left.alias} and {self.right.alias}"
+            raise sql.error_at_node(column, f"no side is called {called!r}; the sides are {aliases}")
+        owners = [side for side in sides if name in side.fields]
+        if not owners:
             where = " or ".join(f"{side.alias} (it has {', '.join(side.fields)})" for side in sides)
-            raise sql.bad_part(column, f"there is no field {name!r} in {where}")
-        if len(having) > 1:
-            both = " or ".join(side.full(name) for side in having)
-            raise sql.bad_part(column, f"both sides have a field {name!r}: write {both}")
-        found = exp.column(having[0].full(name), quoted=True)
-        found.this.meta.update(column.this.meta)
-        return found
+            raise sql.error_at_node(column, f"there is no field {name!r} in {where}")
+        if len(owners) > 1:
+            both = " or ".join(side.full_name(name) for side in owners)
+            raise sql.error_at_node(column, f"both sides have a field {name!r}: write {both}")
+        resolved = exp.column(owners[0].full_name(name), quoted=True)
+        resolved.this.meta.update(column.this.meta)
+        return resolved
 
 
 def _refusal(text: str) -> Refusal:
@@ -138,20 +138,20 @@ def _refusal(text: str) -> Refusal:
 
 
 def conjuncts(names: Names, text: str) -> tuple[Expression, ...]:
-    """The conditions that a predicate joins by AND; BETWEEN is two of them. Raises `InvalidConditionError`."""
-    whole = names.parsed(text, "one condition, such as l.custkey = r.custkey")
-    if names.checked(whole, text).type != "bool":
+    """Return the conditions that a predicate joins by AND; BETWEEN is two. Raises `InvalidConditionError`."""
+    predicate = names.parse(text, "one condition, such as l.custkey = r.custkey")
+    if names.check_types(predicate, text).type != "bool":
         raise InvalidConditionError(text, "it is no condition: write one, such as l.custkey = r.custkey")
-    return tuple(names.checked(part, text) for part in _parts(names, whole, text))
+    return tuple(names.check_types(part, text) for part in _conjunct_nodes(names, predicate, text))
 
 
-def _parts(names: Names, node: exp.Expr, text: str) -> Iterator[exp.Expr]:
+def _conjunct_nodes(names: Names, node: exp.Expr, text: str) -> Iterator[exp.Expr]:
     if isinstance(node, exp.Paren):
-        yield from _parts(names, node.this, text)
+        yield from _conjunct_nodes(names, node.this, text)
     elif isinstance(node, exp.And):
-        yield from _parts(names, node.this, text)
-        yield from _parts(names, node.expression, text)
-    elif isinstance(node, exp.Between) and len({names.checked(part, text).type for part in parts_of(node)}) == 1:
+        yield from _conjunct_nodes(names, node.this, text)
+        yield from _conjunct_nodes(names, node.expression, text)
+    elif isinstance(node, exp.Between) and len({names.check_types(part, text).type for part in parts_of(node)}) == 1:
         yield exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
         yield exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
     else:  # numbers of both types are compared as doubles, all three

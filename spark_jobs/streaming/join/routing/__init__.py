@@ -1,1 +1,1 @@
-"""Which units tuples go to: the routing table with its epochs, heavy keys, strategies, and the controller."""
+"""Routing of tuples to units: the routing table with its epochs, heavy keys, strategies, and the controller."""

@@ -1,9 +1,10 @@
-"""The controller's decisions: from a table, what is under way and what units and routers tell, to the next epoch.
+"""The controller's decisions: from its state and the reports of units and routers to the next epoch.
 
-An epoch is written only when all routers have taken up the one before: then its orders are sure to be in a round. A
-plan is carried out in this order: tuples are stored as wanted from the first epoch on; pieces are copied, a bounded
-number of tuples at a time, while the giver goes on answering; once a copy exists, a later epoch switches to it. No key
-or bucket is in two moves at a time, and nothing else is planned until all has moved.
+An epoch is written only after all routers have applied the previous one, so that its commands are sure to be in a
+round. A plan is carried out in this order: from the first epoch on, new tuples are stored at their new units;
+migrations are copied, a bounded number of tuples at a time, while the giver continues to answer probes; once a copy
+exists, a later epoch cuts over to it. No key or bucket is in two moves at a time, and no new plan is made until all
+moves have completed.
 """
 
 from __future__ import annotations
@@ -13,302 +14,337 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from springline.persistence.model.codec import Codec
-from springline.spark_jobs.streaming.join.routing.heavy_key_history import Recollection
-from springline.spark_jobs.streaming.join.routing.loads import Loads, Plan, Strategy
-from springline.spark_jobs.streaming.join.routing.moves import Pending, cut
-from springline.spark_jobs.streaming.join.routing.sketch import Sketch, merged
-from springline.spark_jobs.streaming.join.routing.strategies import USUAL_STRATEGY, strategy_of
-from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
-from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Table
-from springline.spark_jobs.streaming.join.wire import Orders, Piece, Side, Switch
+from springline.spark_jobs.streaming.join.routing.heavy_key_history import HeavyKeyHistory
+from springline.spark_jobs.streaming.join.routing.loads import Loads, PlacementStrategy, RebalancePlan
+from springline.spark_jobs.streaming.join.routing.moves import PendingMigration, cut_moves
+from springline.spark_jobs.streaming.join.routing.sketch import Sketch, merge_sketches
+from springline.spark_jobs.streaming.join.routing.strategies import DEFAULT_STRATEGY, strategy_of
+from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, CostWeights
+from springline.spark_jobs.streaming.join.routing.table import SIDES, RoutingTable, TableDraft
+from springline.spark_jobs.streaming.join.wire import Cutover, EpochCommands, JoinSide, StateMigration
 
-_CUTS = 60  # in which tuples are let go that are older than those that are kept
-_NEWS = 0.01  # of all tuples: after so many more a plan is looked for again
+_RETENTION_STEPS = 60  # steps in which the oldest of `max_rows` tuples expire
+_REPLAN_SHARE = 0.01  # share of all tuples: after so many new ones, planning is tried again
 
 
 @dataclass(frozen=True)
-class Control:
-    """How a join is controlled: `units` wanted; `theta` borne; at most `piece` tuples a piece, `flight` under way.
+class RebalanceConfig:
+    """Configuration of a join's controller.
 
-    What is under way may all be copied by one unit in one round, so it is no more than some 10 to 50 MB. Below `least`
-    tuples a unit nothing is known, and nothing is done. With `expiring`, stored tuples vanish after a while; so many of
-    the newest, `keep_rows`, are kept at least.
+    `units` are wanted; load imbalance up to `max_imbalance` is tolerated. A migration has at most `migration_tuples`
+    tuples, and at most `in_flight_tuples` are in flight. All of these may be copied by one unit in one round, so the
+    limit is some 10 to 50 MB. Below `min_tuples` tuples per unit the loads are too uncertain, and nothing is done. With
+    `expires`, stored tuples expire; at least the newest `max_rows` are kept.
     """
 
     units: int
-    strategy: str = USUAL_STRATEGY
-    theta: float = 0.05
-    costs: Costs = PAPER_WEIGHTS[0]
-    piece: int = 125_000
-    flight: int = 500_000
-    least: int = 1_000
-    expiring: bool = False
-    keep_rows: int | None = None
+    strategy: str = DEFAULT_STRATEGY
+    max_imbalance: float = 0.05
+    costs: CostWeights = PAPER_WEIGHTS[0]
+    migration_tuples: int = 125_000
+    in_flight_tuples: int = 500_000
+    min_tuples: int = 1_000
+    expires: bool = False
+    max_rows: int | None = None
 
     @property
-    def chosen(self) -> Strategy:
+    def placement_strategy(self) -> PlacementStrategy:
         """The strategy; raises `ExtensionError` and `InvalidRoutingError`."""
-        return strategy_of(self.strategy, self.theta, self.costs)
+        return strategy_of(self.strategy, self.max_imbalance, self.costs)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What was told last: the epoch that each router is in, and their sketches; tuples (those that are on their way to
-    them too) and copies of units.
+class JoinObservation:
+    """The latest reports of routers and units, and the existing copies.
 
-    `begun` are the sketches as they were when the routers' epochs began; `copied` has by a piece's id where its copy
-    lies (offsets [start, to)) and how many tuples it has; `pairs` are the results of all units. All routers have ended
-    `round`, and so many tuples `came` by then, or a few more.
+    `epochs` has the epoch of each router. `stored` has the tuples of each unit (left, right), including those in
+    transit to it. `sketches` are the routers' merged sketches now, `epoch_sketches` those at the start of the routers'
+    epochs. `copies` maps a migration's id to the offsets [start, end) of its copy and its tuple count. `pairs` is the
+    number of results of all units. All routers have completed `round`, and had sent `received_tuples` tuples by then,
+    or a few less.
     """
 
     epochs: Mapping[int, int]
     sketches: tuple[Sketch, Sketch]
     stored: Mapping[int, tuple[int, int]]
-    copied: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
-    begun: tuple[Sketch, Sketch] | None = None
+    copies: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
+    epoch_sketches: tuple[Sketch, Sketch] | None = None
     pairs: int | None = None
     round: int = 0
-    came: int = 0
+    received_tuples: int = 0
 
     @staticmethod
     def of_gauges(
         routers: Mapping[int, Mapping[str, Any]],
         units: Mapping[int, Mapping[str, Any]],
-        copied: Mapping[int, tuple[int, int, int]],
+        copies: Mapping[int, tuple[int, int, int]],
         pairs: int | None = None,
         number: int = 0,
-    ) -> Seen:
-        """From what reports tell, and where copies lie: of routers `epoch`, `sketch`, `begun`, and tuples `sent` to be
-        stored; of units those that are `stored`, and how many have `arrived`: the rest is on its way. All routers have
-        ended round `number`.
+    ) -> JoinObservation:
+        """Build an observation from the gauges in reports, and from the locations of copies.
+
+        Routers report `epoch`, `sketch`, `begun`, and the number of tuples `sent` to be stored; units report the tuples
+        `stored` and `arrived`; the difference is in transit. All routers have completed round `number`.
         """
 
         def sketches(name: str) -> tuple[Sketch, Sketch]:
             left, right = (
-                merged(Sketch.from_json(told[name][side]) for _, told in sorted(routers.items())) for side in SIDES
+                merge_sketches(Sketch.from_json(gauges[name][side]) for _, gauges in sorted(routers.items()))
+                for side in SIDES
             )
             return left, right
 
-        def stored(unit: int, side: Side) -> int:
+        def stored(unit: int, side: JoinSide) -> int:
             name = side.name.lower()
-            sent = sum(told["sent"][side][unit] for told in routers.values())
+            sent = sum(gauges["sent"][side][unit] for gauges in routers.values())
             return int(units[unit]["stored"][name] + max(sent - units[unit]["arrived"][name], 0))
 
-        return Seen(
-            {router: told["epoch"] for router, told in routers.items()},
+        return JoinObservation(
+            {router: gauges["epoch"] for router, gauges in routers.items()},
             sketches("sketch"),
-            {unit: (stored(unit, Side.LEFT), stored(unit, Side.RIGHT)) for unit in units},
-            copied,
+            {unit: (stored(unit, JoinSide.LEFT), stored(unit, JoinSide.RIGHT)) for unit in units},
+            copies,
             sketches("begun"),
             pairs,
             number,
-            sum(sum(map(sum, told["sent"])) for told in routers.values()),
+            sum(sum(map(sum, gauges["sent"])) for gauges in routers.values()),
         )
 
 
 @dataclass(frozen=True)
-class Course:
-    """What the controller remembers: the table in force, copies that were ordered, pieces that wait, parts of keys.
+class ControllerState:
+    """State of the controller: the current table, migrations that are copied, migrations that are pending, heavy keys.
 
-    `earlier` is the table before it, while tuples that went by that are not accounted for yet. `planned` is how many
-    tuples there were when a plan was looked for and none was found. Tuples of router rounds before `since` are let go;
-    `marks` are rounds, by whose end so many tuples had come.
+    `previous_table` is the table before it, while tuples routed by that are not counted yet. `planned_tuples` is the
+    total of tuples at the last planning that found no plan. Tuples of router rounds before `retained_since` are
+    expired; `round_marks` are pairs of a round and the number of tuples received until its end.
     """
 
-    table: Table
-    copying: tuple[Pending, ...] = ()
-    waiting: tuple[Pending, ...] = ()
-    recollection: Recollection = field(default_factory=Recollection)
+    table: RoutingTable
+    copying: tuple[PendingMigration, ...] = ()
+    pending: tuple[PendingMigration, ...] = ()
+    heavy_keys: HeavyKeyHistory = field(default_factory=HeavyKeyHistory)
     next_id: int = 1
-    earlier: Table | None = None
-    planned: int = 0
-    since: int = 0
-    marks: tuple[tuple[int, int], ...] = ()
+    previous_table: RoutingTable | None = None
+    planned_tuples: int = 0
+    retained_since: int = 0
+    round_marks: tuple[tuple[int, int], ...] = ()
 
     def encode(self) -> bytes:
-        """For a file; the table in it is packed as rounds name it."""
-        earlier = None if self.earlier is None else self.earlier.as_json()
-        return _COURSES.encode(
-            _Course(
-                self.table.as_json(), self.copying, self.waiting, self.recollection, self.next_id, earlier,
-                self.planned, self.since, self.marks,
+        """Encode for a file; its tables are packed as in rounds."""
+        previous_table = None if self.previous_table is None else self.previous_table.as_json()
+        return _CONTROLLER_STATES.encode(
+            _StoredControllerState(
+                self.table.as_json(), self.copying, self.pending, self.heavy_keys, self.next_id, previous_table,
+                self.planned_tuples, self.retained_since, self.round_marks,
             )
         )  # fmt: skip
 
     @staticmethod
-    def decode(content: bytes, where: str) -> Course:
+    def decode(content: bytes, where: str) -> ControllerState:
         """The inverse of `encode`; `where` is the file. Raises `DecodeError`."""
-        told = _COURSES.decode(content, where)
-        earlier = None if told.earlier is None else Table.from_json(told.earlier)
-        return Course(
-            Table.from_json(told.table), told.copying, told.waiting, told.recollection, told.next_id, earlier,
-            told.planned, told.since, told.marks,
+        stored = _CONTROLLER_STATES.decode(content, where)
+        previous_table = None if stored.previous_table is None else RoutingTable.from_json(stored.previous_table)
+        return ControllerState(
+            RoutingTable.from_json(stored.table), stored.copying, stored.pending, stored.heavy_keys, stored.next_id,
+            previous_table,
+            stored.planned_tuples, stored.retained_since, stored.round_marks,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class _Course:
-    """A course as it lies in its file."""
+class _StoredControllerState:
+    """A `ControllerState` as stored in its file."""
 
     table: dict[str, Any]
-    copying: tuple[Pending, ...]
-    waiting: tuple[Pending, ...]
-    recollection: Recollection
+    copying: tuple[PendingMigration, ...]
+    pending: tuple[PendingMigration, ...]
+    heavy_keys: HeavyKeyHistory
     next_id: int
-    earlier: dict[str, Any] | None
-    planned: int
-    since: int
-    marks: tuple[tuple[int, int], ...]
+    previous_table: dict[str, Any] | None
+    planned_tuples: int
+    retained_since: int
+    round_marks: tuple[tuple[int, int], ...]
 
 
-_COURSES: Codec[_Course] = Codec(_Course, 1, "the course of a join", "reset the job, which then begins anew")
+_CONTROLLER_STATES: Codec[_StoredControllerState] = Codec(
+    _StoredControllerState, 1, "the course of a join", "reset the job, which then begins anew"
+)
 
 
 @dataclass(frozen=True)
-class Decision:
-    """How to go on, and why; `table` is the next epoch's, or nothing."""
+class RebalanceDecision:
+    """The next state, and the reasons; `table` is the next epoch's table, or None if there is no new epoch."""
 
-    course: Course
+    state: ControllerState
     reasons: tuple[str, ...]
-    table: Table | None = None
+    table: RoutingTable | None = None
 
 
-def begun(control: Control, room: int, block: int = 0) -> Course:
-    """Before the first tuple."""
-    return Course(control.chosen.first(room, control.units, block))
+def initial_state(config: RebalanceConfig, max_units: int, block: int = 0) -> ControllerState:
+    """Return the state before the first tuple."""
+    return ControllerState(config.placement_strategy.first(max_units, config.units, block))
 
 
-def decide(course: Course, seen: Seen, control: Control, routers: int) -> Decision:
-    """What to do now, with so many router units."""
-    table = course.table
-    late = sorted(unit for unit in range(routers) if seen.epochs.get(unit, 0) < table.epoch)
-    if late:
-        return Decision(course, (f"epoch {table.epoch} is not in force at routers {late} yet",))
-    course = _learnt(course, seen)
-    course, switches = _switched(course, seen)
-    reasons = [f"piece {one.piece.id} is copied: switch to it" for one in switches]
-    if not (course.copying or course.waiting or switches):
-        course, planned = _planned(course, loads_of(course, seen, control), control)
-        reasons += planned
-    course, copies = _ordered(course, control, switches)
-    reasons += [f"copy piece {one.piece.id}: {one.words}" for one in copies]
-    before, course = course.since, _aged(course, seen, control)
-    if older := course.since > before:
-        reasons.append(f"rows of router rounds before {course.since} are let go: {control.keep_rows:,} are kept")
-    if course.table == table and not switches and not copies and not older:
-        under_way = len(course.copying) + len(course.waiting)
-        words = f"{under_way} pieces are under way" if under_way else "nothing to do: within the bound"
-        return Decision(course, (*reasons, words))
-    orders = Orders(
+def decide(
+    state: ControllerState, observation: JoinObservation, config: RebalanceConfig, routers: int
+) -> RebalanceDecision:
+    """Decide the next step, with `routers` router units."""
+    table = state.table
+    late_routers = sorted(unit for unit in range(routers) if observation.epochs.get(unit, 0) < table.epoch)
+    if late_routers:
+        return RebalanceDecision(state, (f"epoch {table.epoch} is not in force at routers {late_routers} yet",))
+    state = _with_new_tuples(state, observation)
+    state, cutovers = _cut_over(state, observation)
+    reasons = [f"piece {one.migration.id} is copied: switch to it" for one in cutovers]
+    if not (state.copying or state.pending or cutovers):
+        state, plan_reasons = _start_plan(state, loads_of(state, observation, config), config)
+        reasons += plan_reasons
+    state, copies = _start_copies(state, config, cutovers)
+    reasons += [f"copy piece {one.migration.id}: {one.summary}" for one in copies]
+    retained_since, state = state.retained_since, _expire_rounds(state, observation, config)
+    if expires_rounds := state.retained_since > retained_since:
+        reasons.append(f"rows of router rounds before {state.retained_since} are let go: {config.max_rows:,} are kept")
+    if state.table == table and not cutovers and not copies and not expires_rounds:
+        under_way = len(state.copying) + len(state.pending)
+        summary = f"{under_way} pieces are under way" if under_way else "nothing to do: within the bound"
+        return RebalanceDecision(state, (*reasons, summary))
+    commands = EpochCommands(
         table.epoch + 1,
-        tuple(one.piece for one in copies),
-        tuple(Switch(one.piece, *seen.copied[one.piece.id][:2]) for one in switches),
-        course.since,
+        tuple(one.migration for one in copies),
+        tuple(Cutover(one.migration, *observation.copies[one.migration.id][:2]) for one in cutovers),
+        state.retained_since,
     )
-    after = replace(course.table, epoch=table.epoch + 1, orders=orders)
-    return Decision(replace(course, table=after, earlier=table), tuple(reasons), after)
+    next_table = replace(state.table, epoch=table.epoch + 1, commands=commands)
+    return RebalanceDecision(replace(state, table=next_table, previous_table=table), tuple(reasons), next_table)
 
 
-def _learnt(course: Course, seen: Seen) -> Course:
-    """With the tuples that came since: those before the epoch in force went by the table before."""
-    known = course.recollection
-    if course.earlier is not None and seen.begun is not None:
-        known = known.learnt(course.earlier, seen.begun)
-    return replace(course, recollection=known.learnt(course.table, seen.sketches), earlier=None)
+def _with_new_tuples(state: ControllerState, observation: JoinObservation) -> ControllerState:
+    """Count the new tuples by key: those before the current epoch were routed by the previous table."""
+    heavy_keys = state.heavy_keys
+    if state.previous_table is not None and observation.epoch_sketches is not None:
+        heavy_keys = heavy_keys.with_sketches(state.previous_table, observation.epoch_sketches)
+    return replace(state, heavy_keys=heavy_keys.with_sketches(state.table, observation.sketches), previous_table=None)
 
 
-def loads_of(course: Course, seen: Seen, control: Control) -> Loads:
-    """What strategies are told.
+def loads_of(state: ControllerState, observation: JoinObservation, config: RebalanceConfig) -> Loads:
+    """Return the loads for strategies.
 
-    Heavy keys are counted over all that came: where tuples vanish, they are taken to be the same share of what is left.
+    Heavy keys are counted over all tuples ever received; if tuples expire, their share of the remaining ones is assumed
+    to be the same.
     """
-    heavy = course.recollection.heavy(seen.sketches)
-    if control.expiring:
-        stored = [sum(own[side] for own in seen.stored.values()) for side in SIDES]
-        left = [min(stored[side] / max(seen.sketches[side].total, 1), 1.0) for side in SIDES]
-        heavy = [one.lessened(left[one.side], left[one.side.other]) for one in heavy]
-    return Loads(seen.stored, heavy, seen.pairs)
+    heavy = state.heavy_keys.heavy(observation.sketches)
+    if config.expires:
+        stored = [sum(own[side] for own in observation.stored.values()) for side in SIDES]
+        remaining = [min(stored[side] / max(observation.sketches[side].total, 1), 1.0) for side in SIDES]
+        heavy = [one.scale(remaining[one.side], remaining[one.side.other]) for one in heavy]
+    return Loads(observation.stored, heavy, observation.pairs)
 
 
-def _switched(course: Course, seen: Seen) -> tuple[Course, list[Pending]]:
-    """Holders and parts after the switch to all copies that exist."""
-    done = [one for one in course.copying if one.piece.id in seen.copied]
-    if not done:
-        return course, []
-    draft, recollection = Draft(course.table), course.recollection
-    left = [one for one in (*course.copying, *course.waiting) if one not in done]
-    for number, one in enumerate(done):
-        rest = [*left, *done[number + 1 :]]
-        last = one.whole and not any(one.group == other.group and one.subjects & other.subjects for other in rest)
-        gone = [one.piece.giver] if last else []
+def _cut_over(state: ControllerState, observation: JoinObservation) -> tuple[ControllerState, list[PendingMigration]]:
+    """Return the state after the cutover to all existing copies, and the completed migrations."""
+    completed = [one for one in state.copying if one.migration.id in observation.copies]
+    if not completed:
+        return state, []
+    draft, heavy_keys = TableDraft(state.table), state.heavy_keys
+    remaining = [one for one in (*state.copying, *state.pending) if one not in completed]
+    for number, one in enumerate(completed):
+        rest = [*remaining, *completed[number + 1 :]]
+        is_last = one.is_complete and not any(
+            one.group == other.group and one.subjects & other.subjects for other in rest
+        )
+        exhausted = [one.migration.giver] if is_last else []
         for side, subject, bucket in one.places():
             places: Any = draft.buckets[side] if bucket else draft.entries[side]
-            places[subject] = places[subject].holding([one.piece.receiver], gone)
-        recollection = recollection.moved(one, seen.copied[one.piece.id][2], course.table, last=last)
-    copying = tuple(one for one in course.copying if one not in done)
-    return replace(course, table=draft.table(), copying=copying, recollection=recollection), done
+            places[subject] = places[subject].with_holders([one.migration.receiver], exhausted)
+        heavy_keys = heavy_keys.with_migration(
+            one, observation.copies[one.migration.id][2], state.table, is_last=is_last
+        )
+    copying = tuple(one for one in state.copying if one not in completed)
+    return replace(state, table=draft.table(), copying=copying, heavy_keys=heavy_keys), completed
 
 
-def _planned(course: Course, loads: Loads, control: Control) -> tuple[Course, list[str]]:
-    """The next plan's table and pieces, once nothing is under way."""
-    draft = Draft(course.table)
-    reasons = [f"{cleared} entries cleared: their keys are at home"] if (cleared := draft.tidy()) else []
-    course = replace(course, table=draft.table()) if cleared else course
-    plan = next_plan(course, loads, control)
+def _start_plan(state: ControllerState, loads: Loads, config: RebalanceConfig) -> tuple[ControllerState, list[str]]:
+    """Start the next plan, once no migration is in progress: its table and its pending migrations."""
+    draft = TableDraft(state.table)
+    reasons = [f"{cleared} entries cleared: their keys are at home"] if (cleared := draft.clear_entries()) else []
+    state = replace(state, table=draft.table()) if cleared else state
+    plan = next_plan(state, loads, config)
     if plan is None:
-        return replace(course, planned=course.planned if _rests(course, loads, control) else loads.total), reasons
-    pieces = cut(plan.moves, course.next_id, control.piece)
+        return replace(
+            state, planned_tuples=state.planned_tuples if _skips_planning(state, loads, config) else loads.total
+        ), reasons
+    migrations = cut_moves(plan.moves, state.next_id, config.migration_tuples)
     return (
-        replace(course, table=plan.table, waiting=tuple(pieces), next_id=course.next_id + len(pieces), planned=0),
+        replace(
+            state,
+            table=plan.table,
+            pending=tuple(migrations),
+            next_id=state.next_id + len(migrations),
+            planned_tuples=0,
+        ),
         [*reasons, *plan.reasons],
     )
 
 
-def _aged(course: Course, seen: Seen, control: Control) -> Course:
-    """With the rounds let go that only hold tuples older than those that are kept; a 60th of those at a time."""
-    if control.keep_rows is None:
-        return course
-    marks = course.marks
-    if not marks or seen.came - marks[-1][1] >= max(control.keep_rows // _CUTS, 1):
-        marks = (*marks, (seen.round, seen.came))
-    old = [mark for mark in marks if mark[1] <= seen.came - control.keep_rows]
-    since = max([course.since, *(number + 1 for number, _ in old)])
-    return replace(course, since=since, marks=marks[len(old) :])
+def _expire_rounds(state: ControllerState, observation: JoinObservation, config: RebalanceConfig) -> ControllerState:
+    """Expire the rounds with only tuples older than the newest `max_rows`, in steps of a 60th of `max_rows`."""
+    if config.max_rows is None:
+        return state
+    round_marks = state.round_marks
+    if not round_marks or observation.received_tuples - round_marks[-1][1] >= max(
+        config.max_rows // _RETENTION_STEPS, 1
+    ):
+        round_marks = (*round_marks, (observation.round, observation.received_tuples))
+    expired = [mark for mark in round_marks if mark[1] <= observation.received_tuples - config.max_rows]
+    retained_since = max([state.retained_since, *(number + 1 for number, _ in expired)])
+    return replace(state, retained_since=retained_since, round_marks=round_marks[len(expired) :])
 
 
-def next_plan(course: Course, loads: Loads, control: Control) -> Plan | None:
-    """What the strategy would do now; a change of the units is never put off."""
-    return None if _rests(course, loads, control) else control.chosen.plan(course.table, loads, control.units)
+def next_plan(state: ControllerState, loads: Loads, config: RebalanceConfig) -> RebalancePlan | None:
+    """Return the plan that the strategy would make now; a change of the number of units is never deferred."""
+    return (
+        None
+        if _skips_planning(state, loads, config)
+        else config.placement_strategy.plan(state.table, loads, config.units)
+    )
 
 
-def _rests(course: Course, loads: Loads, control: Control) -> bool:
-    """Whether no plan is looked for: too little is known, or hardly more than when there was none."""
-    if control.units != len(course.table.units):
+def _skips_planning(state: ControllerState, loads: Loads, config: RebalanceConfig) -> bool:
+    """Whether planning is skipped: too few tuples, or hardly more than at the last planning without a plan."""
+    if config.units != len(state.table.units):
         return False
-    return loads.total < control.least * control.units or abs(loads.total - course.planned) < _NEWS * loads.total
+    return (
+        loads.total < config.min_tuples * config.units
+        or abs(loads.total - state.planned_tuples) < _REPLAN_SHARE * loads.total
+    )
 
 
-def _ordered(course: Course, control: Control, switches: list[Pending]) -> tuple[Course, list[Pending]]:
-    """The pieces to be copied now: in their order, none of what is under way or waits before it, as many as may be."""
-    busy = {subject: one.group for one in (*course.copying, *switches) for subject in one.subjects}
-    flying = sum(one.tuples for one in course.copying)
-    copies, waiting = [], []
-    for one in course.waiting:
-        free = all(busy.get(subject, one.group) == one.group for subject in one.subjects)
-        if free and (not flying or flying + one.tuples <= control.flight):
-            copies.append(replace(one, piece=_without_entries(one.piece, course.table)))
-            flying += one.tuples
+def _start_copies(
+    state: ControllerState, config: RebalanceConfig, cutovers: list[PendingMigration]
+) -> tuple[ControllerState, list[PendingMigration]]:
+    """Choose the migrations to copy now: in order, up to the limit, and none whose subject an earlier one is moving."""
+    busy = {subject: one.group for one in (*state.copying, *cutovers) for subject in one.subjects}
+    in_flight = sum(one.tuples for one in state.copying)
+    copies, pending = [], []
+    for one in state.pending:
+        is_free = all(busy.get(subject, one.group) == one.group for subject in one.subjects)
+        if is_free and (not in_flight or in_flight + one.tuples <= config.in_flight_tuples):
+            copies.append(replace(one, migration=_without_entries(one.migration, state.table)))
+            in_flight += one.tuples
         else:
-            waiting.append(one)
+            pending.append(one)
         for subject in one.subjects:
             busy.setdefault(subject, one.group)
-    return replace(course, copying=(*course.copying, *copies), waiting=tuple(waiting)), copies
+    return replace(state, copying=(*state.copying, *copies), pending=tuple(pending)), copies
 
 
-def _without_entries(piece: Piece, table: Table) -> Piece:
-    if not piece.buckets:
-        return piece
-    own = table.entries_in[piece.side]
+def _without_entries(migration: StateMigration, table: RoutingTable) -> StateMigration:
+    if not migration.buckets:
+        return migration
+    own = table.keys_by_bucket[migration.side]
     return replace(
-        piece, block=table.block, without=tuple(key for bucket in piece.buckets for key in own.get(bucket, ()))
+        migration,
+        block=table.block,
+        excluded_keys=tuple(key for bucket in migration.buckets for key in own.get(bucket, ())),
     )

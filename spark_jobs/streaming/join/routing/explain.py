@@ -1,4 +1,4 @@
-"""What the controller sees, has under way, and would do now, as plain values for a person."""
+"""Explanation of the controller for a person, as plain values: observed loads, migrations in progress, next plan."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, loads_of, next_plan
-from springline.spark_jobs.streaming.join.routing.table import SIDES, Place
+from springline.spark_jobs.streaming.join.routing.controller import (
+    ControllerState,
+    JoinObservation,
+    RebalanceConfig,
+    loads_of,
+    next_plan,
+)
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Placement
 
 
 @dataclass(frozen=True)
-class Explained:
-    """The routing of a join: `loads` by unit (left, right); shares of tuples by key; moves in words, with costs.
+class RoutingExplanation:
+    """The routing of a join: `loads` by unit (left, right); shares of tuples by key; described moves with costs.
 
-    There is a load for each unit that there can be; those in use are `used`.
+    There is a load for each of the possible units; those in use are `used`.
     """
 
     epoch: int
     strategy: str
     units: int
-    wanted: int
+    requested_units: int
     used: tuple[int, ...]
     loads: Mapping[int, tuple[int, int]]
     imbalance: float
@@ -33,54 +39,64 @@ class Explained:
     moves: tuple[Mapping[str, Any], ...]
 
     def as_json(self) -> dict[str, Any]:
-        """A form for files and answers."""
+        """Return plain values for files and responses."""
         return asdict(self)
 
 
 def explain(
-    course: Course, seen: Seen, control: Control, counts: Mapping[str, int] | None = None, most: int = 20
-) -> Explained:
-    """The `most` heaviest keys, all entries, all that is under way, and the plan of now; `counts` are the routers'."""
-    table = course.table
-    course = Course(
-        table, course.copying, course.waiting, course.recollection.learnt(table, seen.sketches), planned=course.planned
+    state: ControllerState,
+    observation: JoinObservation,
+    config: RebalanceConfig,
+    counts: Mapping[str, int] | None = None,
+    most: int = 20,
+) -> RoutingExplanation:
+    """Explain the `most` heaviest keys, all entries, migrations in progress, and the plan; `counts`: of the routers."""
+    table = state.table
+    state = ControllerState(
+        table,
+        state.copying,
+        state.pending,
+        state.heavy_keys.with_sketches(table, observation.sketches),
+        planned_tuples=state.planned_tuples,
     )
-    loads = loads_of(course, seen, control)
+    loads = loads_of(state, observation, config)
     heavy = sorted(loads.heavy, key=lambda one: (-one.count, one.side, one.key))[:most]
-    busy = len(course.copying) + len(course.waiting)
-    plan = None if busy else next_plan(course, loads, control)
-    would = plan.reasons if plan else (f"wait for {busy} pieces" if busy else "nothing: within the bound",)
+    in_progress = len(state.copying) + len(state.pending)
+    plan = None if in_progress else next_plan(state, loads, config)
+    would = (
+        plan.reasons if plan else (f"wait for {in_progress} pieces" if in_progress else "nothing: within the bound",)
+    )
     counts = counts or {}
-    return Explained(
+    return RoutingExplanation(
         epoch=table.epoch,
-        strategy=control.strategy,
+        strategy=config.strategy,
         units=len(table.units),
-        wanted=control.units,
+        requested_units=config.units,
         used=table.units,
-        loads={unit: loads.stored.get(unit, (0, 0)) for unit in range(table.room)},
+        loads={unit: loads.stored.get(unit, (0, 0)) for unit in range(table.max_units)},
         imbalance=loads.imbalance(table.units),
-        bound=control.theta,
+        bound=config.max_imbalance,
         heavy=tuple(
             {"side": one.side.name.lower(), "key": one.key, "tuples": one.count, "probes": one.probes,
              "parts": dict(one.parts)} for one in heavy
         ),
         entries=tuple(
-            {"side": side.name.lower(), "key": key, **_told(place)}
+            {"side": side.name.lower(), "key": key, **_placement_shares(place)}
             for side in SIDES
             for key, place in sorted(table.entries[side].items())
         ),
         under_way=tuple(
-            {"piece": one.piece.id, "copying": one in course.copying, "tuples": one.tuples, "kind": one.kind,
-             "cost": one.cost, "words": one.words} for one in (*course.copying, *course.waiting)
+            {"piece": one.migration.id, "copying": one in state.copying, "tuples": one.tuples, "kind": one.kind,
+             "cost": one.cost, "description": one.summary} for one in (*state.copying, *state.pending)
         ),
         messages=counts["messages"] / counts["tuples"] if counts.get("tuples") else None,
         would=would,
         moves=tuple(
-            {"kind": one.kind, "tuples": one.tuples, "cost": one.cost, "words": one.words()}
+            {"kind": one.kind, "tuples": one.tuples, "cost": one.cost, "description": one.describe()}
             for one in (plan.moves if plan else ())
         ),
     )  # fmt: skip
 
 
-def _told(place: Place) -> dict[str, Any]:
+def _placement_shares(place: Placement) -> dict[str, Any]:
     return {"stores": {unit: place.share(unit) for unit in place.units}, "holds": list(place.holds)}

@@ -1,4 +1,4 @@
-"""What is known of the units' loads, and what a strategy makes of it: the next table, and what is to be moved."""
+"""Loads of units, and the plans that strategies make from them: the next table, and the tuples to move."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from springline.spark_jobs.streaming.join.routing.table import SIDES, Table
-from springline.spark_jobs.streaming.join.wire import Side
+from springline.spark_jobs.streaming.join.routing.table import SIDES, RoutingTable
+from springline.spark_jobs.streaming.join.wire import JoinSide
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Heavy:
-    """A key with many tuples on a side: how many are stored on which unit; `probes` are those of the other side."""
+class HeavyKeySide:
+    """A key with many tuples on a side: tuple counts by storing unit; `probes` counts the tuples of the other side."""
 
-    side: Side
+    side: JoinSide
     key: int
     parts: Mapping[int, int]
     probes: int = 0
@@ -30,54 +30,55 @@ class Heavy:
         """All its tuples."""
         return sum(self.parts.values())
 
-    def lessened(self, stored: float, probes: float) -> Heavy:
-        """With these shares of what is stored and of the probes, rounded up."""
+    def scale(self, stored: float, probes: float) -> HeavyKeySide:
+        """Return it with these shares of the stored tuples and of the probes, rounded up."""
         parts = {unit: math.ceil(count * stored) for unit, count in self.parts.items()}
-        return Heavy(self.side, self.key, parts, math.ceil(self.probes * probes))
+        return HeavyKeySide(self.side, self.key, parts, math.ceil(self.probes * probes))
 
 
 @dataclass(frozen=True)
 class Loads:
-    """Tuples stored on each unit (left, right), the heavy keys of both sides, and the pairs found; None: unknown."""
+    """Tuples stored on each unit (left, right), the heavy keys of both sides, and the number of results (or None)."""
 
     stored: Mapping[int, tuple[int, int]]
-    heavy: Sequence[Heavy] = ()
+    heavy: Sequence[HeavyKeySide] = ()
     pairs: int | None = None
 
     @property
     def total(self) -> int:
-        """All tuples stored."""
+        """All stored tuples."""
         return sum(sum(two) for two in self.stored.values())
 
     @property
-    def found(self) -> float:
-        """The share of the pairs of equal heavy keys that were results, about; 1 where that is not known."""
-        met = sum(one.count * one.probes for one in self.heavy if one.side is Side.LEFT)
-        return 1.0 if self.pairs is None or not met else min(self.pairs / met, 1.0)
+    def match_share(self) -> float:
+        """Estimated share of the pairs of equal heavy keys that were results; 1 if unknown."""
+        possible_pairs = sum(one.count * one.probes for one in self.heavy if one.side is JoinSide.LEFT)
+        return 1.0 if self.pairs is None or not possible_pairs else min(self.pairs / possible_pairs, 1.0)
 
     def of(self, unit: int) -> int:
-        """A unit's load."""
+        """Return a unit's load."""
         return sum(self.stored.get(unit, (0, 0)))
 
     def mean(self, units: Sequence[int]) -> float:
-        """The mean load of some units."""
+        """Return the mean load of some units."""
         return sum(self.of(unit) for unit in units) / max(len(units), 1)
 
     def imbalance(self, units: Sequence[int]) -> float:
-        """The greatest |load - mean| / mean of some units."""
+        """Return the greatest |load - mean| / mean of some units."""
         mean = self.mean(units)
         return max((abs(self.of(unit) - mean) / mean for unit in units), default=0.0) if mean else 0.0
 
 
 @dataclass(frozen=True)
 class Move:
-    """Stored tuples of a side that are to go from a unit to another: of a key, or of some buckets.
+    """Stored tuples of a side that move from one unit to another: of a key, or of some buckets.
 
-    `share` of what the giver has, from `start` on: of one giver, several receivers get shares one after the other.
-    `whole`: with them, the giver has given all. About `tuples`; `kind` and `cost` are the paper's, or `bucket`.
+    It moves a `share` of what the giver holds, beginning at `start`: several receivers of one giver get consecutive
+    shares. With `is_complete`, the giver has given everything after them. `tuples` is an estimate; `kind` and `cost`
+    are the paper's, or `bucket`.
     """
 
-    side: Side
+    side: JoinSide
     giver: int
     receiver: int
     tuples: int
@@ -87,55 +88,55 @@ class Move:
     buckets: tuple[int, ...] = ()
     share: float = 1.0
     start: float = 0.0
-    whole: bool = True
+    is_complete: bool = True
     cost: float = 0.0
 
-    def words(self) -> str:
-        """For a person."""
-        what = f"key {self.key}" if self.key is not None else f"{len(self.buckets)} buckets"
+    def describe(self) -> str:
+        """Describe the move for a person."""
+        subject = f"key {self.key}" if self.key is not None else f"{len(self.buckets)} buckets"
         part = "" if self.share == 1.0 else f"{self.share:.1%} of "
         return (
-            f"{self.kind}: {part}{self.side.name.lower()} {what}, about {self.tuples:,} tuples, "
+            f"{self.kind}: {part}{self.side.name.lower()} {subject}, about {self.tuples:,} tuples, "
             f"from unit {self.giver} to unit {self.receiver}: {self.reason}"
         )
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The table to go on with (stores as wanted, whoever held still holding), then what to move, and why."""
+class RebalancePlan:
+    """The next table (new tuples at their new units, all former holders still holding), the moves, and the reasons."""
 
-    table: Table
+    table: RoutingTable
     moves: tuple[Move, ...] = ()
     reasons: tuple[str, ...] = ()
 
 
-class Strategy(Protocol):
-    """A way of placing keys on units."""
+class PlacementStrategy(Protocol):
+    """A strategy of placing keys on units."""
 
     @property
     def name(self) -> str:
-        """As it is called in settings."""
+        """The name in settings."""
 
-    def first(self, room: int, units: int, block: int = 0) -> Table:
-        """The table to begin with: units 0 to `units` - 1 are in use."""
+    def first(self, max_units: int, units: int, block: int = 0) -> RoutingTable:
+        """Return the initial table: units 0 to `units` - 1 are in use."""
 
-    def plan(self, table: Table, loads: Loads, units: int) -> Plan | None:
-        """What to go on with, for so many units; nothing where all is well. Nothing may be under way."""
+    def plan(self, table: RoutingTable, loads: Loads, units: int) -> RebalancePlan | None:
+        """Return the plan for `units` units; None if nothing is to change. No migration may be in progress."""
 
 
-def bucket_weights(table: Table, loads: Loads) -> tuple[Floats, Floats]:
-    """What each bucket is reckoned to hold besides the heavy keys, by side: the unit's rest, evenly over its buckets.
+def bucket_weights(table: RoutingTable, loads: Loads) -> tuple[Floats, Floats]:
+    """Estimate the tuples of each bucket without the heavy keys, by side: the unit's remaining tuples, evenly.
 
-    A bucket that several units store counts where its greatest share is.
+    A bucket that several units store counts at the unit with its greatest share.
     """
-    found = []
+    weights = []
     for side in SIDES:
         owner = np.array([max(place.stores, key=lambda one: one[1])[0] for place in table.buckets[side]])
-        rest = np.array([float(loads.stored.get(unit, (0, 0))[side]) for unit in range(table.room)])
+        rest = np.array([float(loads.stored.get(unit, (0, 0))[side]) for unit in range(table.max_units)])
         for heavy in loads.heavy:
             if heavy.side is side:
                 for unit, count in heavy.parts.items():
                     rest[unit] -= count
-        many = np.bincount(owner, minlength=table.room)
-        found.append(np.maximum(rest, 0)[owner] / np.maximum(many[owner], 1))
-    return found[0], found[1]
+        bucket_counts = np.bincount(owner, minlength=table.max_units)
+        weights.append(np.maximum(rest, 0)[owner] / np.maximum(bucket_counts[owner], 1))
+    return weights[0], weights[1]

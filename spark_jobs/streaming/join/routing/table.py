@@ -1,8 +1,8 @@
-"""The routing table: which unit stores a tuple, which units may hold tuples of a key; a value, one an epoch.
+"""The routing table: which unit stores a tuple, and which units may hold tuples of a key; an immutable value per epoch.
 
-A key is placed by its bucket, unless it has an entry of its own, on each side by itself. A place says where tuples go
-from now on (`stores`, with shares) and where tuples may be (`holds`): a unit that is to store holds from then on, and
-one that held before does until all that it has of the key or bucket was moved away.
+A key is placed by its bucket, unless it has its own entry, on each side separately. A placement says where new tuples
+are stored (`stores`, with shares) and where tuples may be (`holds`): a unit that stores also holds from then on, and a
+former unit holds until all its tuples of the key or bucket were moved away.
 """
 
 from __future__ import annotations
@@ -16,158 +16,162 @@ from typing import Any
 
 import numpy as np
 
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
 from springline.spark_jobs.streaming.join.errors import InvalidRoutingError
-from springline.spark_jobs.streaming.join.wire import PARTS, Orders, Reach, Side
+from springline.spark_jobs.streaming.join.wire import SEQ_HASHES, EpochCommands, JoinSide, KeyBand
 
-SIDES = (Side.LEFT, Side.RIGHT)
+SIDES = (JoinSide.LEFT, JoinSide.RIGHT)
 _MOST_BLOCK = 40
 
 
 @dataclass(frozen=True)
-class Place:
-    """Units that store, each with its share of 2^32, and all that may hold; both in the order of units."""
+class Placement:
+    """Units that store, each with its share of 2^32, and all units that may hold; both sorted by unit."""
 
     stores: tuple[tuple[int, int], ...]
     holds: tuple[int, ...]
 
     @staticmethod
-    def at(shares: Mapping[int, float] | Iterable[int], holds: Iterable[int] = ()) -> Place:
-        """A place by shares of any sum, or even ones; all of `holds` may hold too."""
-        told = dict(shares) if isinstance(shares, Mapping) else dict.fromkeys(shares, 1.0)
-        units = sorted(unit for unit, share in told.items() if share > 0)
+    def from_shares(shares: Mapping[int, float] | Iterable[int], holds: Iterable[int] = ()) -> Placement:
+        """Build a placement from shares of any sum, or equal ones; units of `holds` may hold too."""
+        weights = dict(shares) if isinstance(shares, Mapping) else dict.fromkeys(shares, 1.0)
+        units = sorted(unit for unit, share in weights.items() if share > 0)
         if not units:
             raise InvalidRoutingError("a place needs a unit that stores: give one of them a share")
-        ends = np.rint(np.cumsum([told[unit] for unit in units]) / sum(told[unit] for unit in units) * PARTS)
+        ends = np.rint(np.cumsum([weights[unit] for unit in units]) / sum(weights[unit] for unit in units) * SEQ_HASHES)
         shares_ = np.diff(ends.astype(np.int64), prepend=0).tolist()
         stores = tuple((unit, share) for unit, share in zip(units, shares_, strict=True) if share)
-        return Place(stores, tuple(sorted({*holds, *(unit for unit, _ in stores)})))
+        return Placement(stores, tuple(sorted({*holds, *(unit for unit, _ in stores)})))
 
     @cached_property
     def units(self) -> tuple[int, ...]:
-        """The units that store; asked for by the thousand, since buckets are as many."""
+        """The units that store; cached, since all buckets are queried."""
         return tuple(unit for unit, _ in self.stores)
 
     def share(self, unit: int) -> float:
-        """What share of tuples a unit stores."""
-        return next((share / PARTS for one, share in self.stores if one == unit), 0.0)
+        """Return the share of tuples that a unit stores."""
+        return next((share / SEQ_HASHES for one, share in self.stores if one == unit), 0.0)
 
-    def holding(self, more: Iterable[int] = (), without: Iterable[int] = ()) -> Place:
-        """The same with more units that may hold, and without some that do not store."""
-        kept = ({*self.holds, *more} - set(without)) | set(self.units)
-        return replace(self, holds=tuple(sorted(kept)))
+    def with_holders(self, more: Iterable[int] = (), without: Iterable[int] = ()) -> Placement:
+        """Return the placement with the holders `more`, and without those of `without` that do not store."""
+        holders = ({*self.holds, *more} - set(without)) | set(self.units)
+        return replace(self, holds=tuple(sorted(holders)))
 
 
 @dataclass(frozen=True)
-class Table:
-    """One epoch's table: `units` of a `room` are in use; `everywhere`: probes go to all units that hold the other side.
+class RoutingTable:
+    """The table of one epoch, of which `units` out of `max_units` are in use.
 
-    `buckets` has a place for each bucket, `entries` for keys that differ from theirs, each by side; keys are hashed in
-    blocks of 2^block. `orders` are for the cut before the epoch's first round.
+    `buckets` has a placement for each bucket, `entries` for keys that differ from theirs, each by side; keys are hashed
+    in blocks of 2^block. With `probes_everywhere`, tuples probe all units that hold the other side. `commands` are for
+    the cut before the epoch's first round.
     """
 
     epoch: int
-    room: int
+    max_units: int
     units: tuple[int, ...]
-    buckets: tuple[tuple[Place, ...], tuple[Place, ...]] = field(repr=False)
-    entries: tuple[Mapping[int, Place], Mapping[int, Place]] = ({}, {})
+    buckets: tuple[tuple[Placement, ...], tuple[Placement, ...]] = field(repr=False)
+    entries: tuple[Mapping[int, Placement], Mapping[int, Placement]] = ({}, {})
     block: int = 0
-    everywhere: bool = False
-    orders: Orders = field(default_factory=lambda: Orders(1))
+    probes_everywhere: bool = False
+    commands: EpochCommands = field(default_factory=lambda: EpochCommands(1))
 
     def __post_init__(self) -> None:
-        held = {unit for side in SIDES for place in self.places(side) for unit in place.holds}
-        if odd := sorted(unit for unit in held | set(self.units) if not 0 <= unit < self.room):
+        holders = {unit for side in SIDES for place in self.places(side) for unit in place.holds}
+        if out_of_range := sorted(unit for unit in holders | set(self.units) if not 0 <= unit < self.max_units):
             raise InvalidRoutingError(
-                f"units {odd}: there is room for units 0 to {self.room - 1}; give the job more room"
+                f"units {out_of_range}: there is room for units 0 to {self.max_units - 1}; give the job more room"
             )
         if any(len(places) != BUCKETS for places in self.buckets):
             raise InvalidRoutingError(f"a table needs {BUCKETS} buckets on each side")
 
-    def places(self, side: Side) -> set[Place]:
-        """All places of a side."""
+    def places(self, side: JoinSide) -> set[Placement]:
+        """Return all distinct placements of a side."""
         every = {id(place): place for place in (*self.buckets[side], *self.entries[side].values())}
         return set(every.values())
 
-    def place(self, side: Side, key: int) -> Place:
-        """Where tuples of a key are."""
+    def place(self, side: JoinSide, key: int) -> Placement:
+        """Return the placement of a key."""
         own = self.entries[side].get(key)
         return self.home(side, key) if own is None else own
 
-    def home(self, side: Side, key: int) -> Place:
-        """Where the key's bucket is."""
+    def home(self, side: JoinSide, key: int) -> Placement:
+        """Return the placement of a key's bucket."""
         return self.buckets[side][int(bucket_of(key, self.block)[0])]
 
-    def holders(self, side: Side) -> tuple[int, ...]:
-        """All units that may hold tuples of a side."""
+    def holders(self, side: JoinSide) -> tuple[int, ...]:
+        """Return all units that may hold tuples of a side."""
         return tuple(sorted({unit for place in self.places(side) for unit in place.holds}))
 
     @cached_property
-    def entries_in(self) -> tuple[Mapping[int, tuple[int, ...]], Mapping[int, tuple[int, ...]]]:
-        """The keys with entries of each bucket, by side."""
-        found: tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]] = ({}, {})
+    def keys_by_bucket(self) -> tuple[Mapping[int, tuple[int, ...]], Mapping[int, tuple[int, ...]]]:
+        """The keys with entries in each bucket, by side."""
+        by_bucket: tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]] = ({}, {})
         for side in SIDES:
             keys = sorted(self.entries[side])
             for key, bucket in zip(keys, bucket_of(keys, self.block).tolist() if keys else [], strict=True):
-                found[side][bucket] = (*found[side].get(bucket, ()), key)
-        return found
+                by_bucket[side][bucket] = (*by_bucket[side].get(bucket, ()), key)
+        return by_bucket
 
     def as_json(self) -> dict[str, Any]:
-        """A form for files and rounds: places once each, their numbers by bucket packed."""
-        every = sorted(self.places(Side.LEFT) | self.places(Side.RIGHT), key=lambda place: (place.stores, place.holds))
+        """Return JSON for files and rounds: each placement once, and their numbers by bucket in packed form."""
+        every = sorted(
+            self.places(JoinSide.LEFT) | self.places(JoinSide.RIGHT), key=lambda place: (place.stores, place.holds)
+        )
         numbers = {place: number for number, place in enumerate(every)}
         return {
             "epoch": self.epoch,
-            "room": self.room,
+            "max_units": self.max_units,
             "units": list(self.units),
             "block": self.block,
-            "everywhere": self.everywhere,
+            "probes_everywhere": self.probes_everywhere,
             "places": [{"stores": [list(one) for one in place.stores], "holds": list(place.holds)} for place in every],
-            "buckets": [_packed([numbers[place] for place in places]) for places in self.buckets],
+            "buckets": [_pack_numbers([numbers[place] for place in places]) for places in self.buckets],
             "entries": [{str(key): numbers[own[key]] for key in sorted(own)} for own in self.entries],
-            "orders": plain(self.orders),
+            "commands": to_json_value(self.commands),
         }
 
     @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Table:
-        """What `as_json` gave."""
-        every = [Place(tuple((u, s) for u, s in one["stores"]), tuple(one["holds"])) for one in told["places"]]
-        left, right = (tuple(every[number] for number in _unpacked(packed)) for packed in told["buckets"])
-        entries = tuple({int(key): every[number] for key, number in own.items()} for own in told["entries"])
-        return Table(
-            told["epoch"], told["room"], tuple(told["units"]), (left, right), (entries[0], entries[1]),
-            told["block"], told["everywhere"], from_plain(Orders, told["orders"], "the routing table"),
+    def from_json(raw: Mapping[str, Any]) -> RoutingTable:
+        """The inverse of `as_json`."""
+        every = [Placement(tuple((u, s) for u, s in one["stores"]), tuple(one["holds"])) for one in raw["places"]]
+        left, right = (tuple(every[number] for number in _unpack_numbers(packed)) for packed in raw["buckets"])
+        entries = tuple({int(key): every[number] for key, number in own.items()} for own in raw["entries"])
+        return RoutingTable(
+            raw["epoch"], raw["max_units"], tuple(raw["units"]), (left, right), (entries[0], entries[1]),
+            raw["block"], raw["probes_everywhere"],
+            from_json_value(EpochCommands, raw["commands"], "the routing table"),
         )  # fmt: skip
 
 
-class Draft:
-    """A table that is being changed; places that store elsewhere go on holding."""
+class TableDraft:
+    """A mutable copy of a table; units that no longer store continue to hold."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: RoutingTable) -> None:
         self._table = table
         self.buckets = (list(table.buckets[0]), list(table.buckets[1]))
         self.entries = (dict(table.entries[0]), dict(table.entries[1]))
 
-    def place(self, side: Side, key: int) -> Place:
-        """Where a key is now."""
+    def place(self, side: JoinSide, key: int) -> Placement:
+        """Return the current placement of a key."""
         own = self.entries[side].get(key)
         return self.home(side, key) if own is None else own
 
-    def home(self, side: Side, key: int) -> Place:
-        """Where its bucket is now."""
+    def home(self, side: JoinSide, key: int) -> Placement:
+        """Return the current placement of a key's bucket."""
         return self.buckets[side][int(bucket_of(key, self._table.block)[0])]
 
-    def route_bucket(self, side: Side, bucket: int, to: Place) -> None:
-        """Store a bucket elsewhere from now on."""
-        self.buckets[side][bucket] = to.holding(self.buckets[side][bucket].holds)
+    def route_bucket(self, side: JoinSide, bucket: int, to: Placement) -> None:
+        """Store new tuples of a bucket at `to`."""
+        self.buckets[side][bucket] = to.with_holders(self.buckets[side][bucket].holds)
 
-    def route_key(self, side: Side, key: int, to: Place) -> None:
-        """Store a key elsewhere from now on, by an entry."""
-        self.entries[side][key] = to.holding(self.place(side, key).holds)
+    def route_key(self, side: JoinSide, key: int, to: Placement) -> None:
+        """Store new tuples of a key at `to`, by an entry."""
+        self.entries[side][key] = to.with_holders(self.place(side, key).holds)
 
-    def tidy(self) -> int:
-        """Clear the entries of keys that are where their buckets are; how many. Never while anything is moving."""
+    def clear_entries(self) -> int:
+        """Delete entries equal to their bucket's placement; returns how many. Not allowed while anything is moving."""
         cleared = 0
         for side in SIDES:
             for key in sorted(self.entries[side]):
@@ -176,23 +180,23 @@ class Draft:
                     cleared += 1
         return cleared
 
-    def table(self, **changes: Any) -> Table:
-        """What it has become."""
+    def table(self, **changes: Any) -> RoutingTable:
+        """Return the changed table."""
         buckets, entries = (tuple(self.buckets[0]), tuple(self.buckets[1])), (self.entries[0], self.entries[1])
         return replace(self._table, **{"buckets": buckets, "entries": entries, **changes})
 
 
-def block_for(reach: Reach) -> int:
-    """How many low bits of keys a bucket leaves out, so that a band of keys is in little more than one bucket."""
-    if reach.low is None or reach.high is None or reach.is_equality:
+def block_for(key_band: KeyBand) -> int:
+    """Return how many low bits of keys the bucket hash ignores, so that a band of keys covers few buckets."""
+    if key_band.low is None or key_band.high is None or key_band.is_equality:
         return 0
-    return min((max(reach.high - reach.low, 0) * 8).bit_length(), _MOST_BLOCK)
+    return min((max(key_band.high - key_band.low, 0) * 8).bit_length(), _MOST_BLOCK)
 
 
-def _packed(numbers: list[int]) -> str:
+def _pack_numbers(numbers: list[int]) -> str:
     return base64.b64encode(zlib.compress(np.array(numbers, "<u2").tobytes(), 9)).decode()
 
 
-def _unpacked(packed: str) -> list[int]:
-    found: list[int] = np.frombuffer(zlib.decompress(base64.b64decode(packed)), "<u2").tolist()
-    return found
+def _unpack_numbers(packed: str) -> list[int]:
+    numbers: list[int] = np.frombuffer(zlib.decompress(base64.b64decode(packed)), "<u2").tolist()
+    return numbers

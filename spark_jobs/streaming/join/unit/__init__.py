@@ -1,1 +1,1 @@
-"""A unit of a join: the tuples that it stores, probes and hands over."""
+"""The unit of a join: stores, probes and migrates tuples."""

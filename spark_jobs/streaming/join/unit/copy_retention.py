@@ -1,34 +1,34 @@
-"""Which copies a unit may still be told to take in: what lies before them in the topic of copies can be deleted."""
+"""Retention of copies: which part of the topic of copies can be deleted, since no later cutover can refer to it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from springline.spark_jobs.streaming.join.wire import Orders
+from springline.spark_jobs.streaming.join.wire import EpochCommands
 
 
 @dataclass
-class Needing:
-    """For each giver its pieces in the order of their copies, from the first one on that is not switched to.
+class CopyRetention:
+    """For each giver its migrations in the order of their copies, from the first one without a cutover on.
 
-    `pieces` has for each giver (piece, offset behind its copy; None: not switched to), `since` the offset before which
-    all copies of the giver were switched to. Every unit is told all orders, and keeps this of all givers; what the
-    states of all units are done with is not read again.
+    `migrations` has pairs for each giver (migration id, offset after its copy; None: no cutover yet),
+    `deletable_before` the offset before which all copies of the giver have been cut over. Every unit receives all
+    commands, and keeps this for all givers; offsets that the states of all units have passed are not read again.
     """
 
-    pieces: dict[int, list[tuple[int, int | None]]] = field(default_factory=dict)
-    since: dict[int, int] = field(default_factory=dict)
+    migrations: dict[int, list[tuple[int, int | None]]] = field(default_factory=dict)
+    deletable_before: dict[int, int] = field(default_factory=dict)
 
-    def obey(self, orders: Orders) -> None:
-        """After the orders of an epoch."""
-        behind = {switch.piece.id: switch.to for switch in orders.switches}
-        for giver, pieces in list(self.pieces.items()):
-            told = [(piece, behind.get(piece, to)) for piece, to in pieces]
-            while told and (to := told[0][1]) is not None:
-                self.since[giver] = max(to, self.since.get(giver, 0))
-                del told[0]
-            self.pieces[giver] = told
-            if not told:
-                del self.pieces[giver]
-        for piece in orders.copies:
-            self.pieces.setdefault(piece.giver, []).append((piece.id, None))
+    def apply(self, commands: EpochCommands) -> None:
+        """Apply the commands of an epoch."""
+        copy_ends = {cutover.migration.id: cutover.end for cutover in commands.cutovers}
+        for giver, migrations in list(self.migrations.items()):
+            remaining = [(migration, copy_ends.get(migration, end)) for migration, end in migrations]
+            while remaining and (to := remaining[0][1]) is not None:
+                self.deletable_before[giver] = max(to, self.deletable_before.get(giver, 0))
+                del remaining[0]
+            self.migrations[giver] = remaining
+            if not remaining:
+                del self.migrations[giver]
+        for piece in commands.copies:
+            self.migrations.setdefault(piece.giver, []).append((piece.id, None))

@@ -1,4 +1,4 @@
-"""What has come of router rounds that are not done yet: tuples by what is to be done with them, orders, ends."""
+"""Inbox of a unit: tuples by action, commands and end markers of router rounds that are not processed yet."""
 
 from __future__ import annotations
 
@@ -10,145 +10,147 @@ from typing import Any
 import pyarrow as pa
 
 from springline.persistence.errors import DecodeError
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.errors import InvalidBatchError, InvalidCommandsError
-from springline.spark_jobs.streaming.join.unit.runs import Run, joined, sorted_run
-from springline.spark_jobs.streaming.join.wire import Act, Orders, Sent, Side
-from springline.spark_jobs.streaming.runtime.step import Ended, Input, Message, State
+from springline.spark_jobs.streaming.join.unit.runs import SortedRun, merge_all, sorted_run
+from springline.spark_jobs.streaming.join.wire import Action, EpochCommands, JoinSide, RoutedBatch
+from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Message, State
 
 WAITING = "waiting"
 WHERE = "the state of a unit of a join"  # for errors
-_HEAD = b"waiting"
-_Head = tuple[int, Side, Act]
+_HEADER_KEY = b"waiting"
+_GroupKey = tuple[int, JoinSide, Action]
 
 
 @dataclass(frozen=True)
-class Gathered:
-    """What a router round brought a unit: tuples to be stored, tuples to be probed with, each side's as a run.
+class RoundInput:
+    """The input of a unit from one router round: tuples to store, and tuples to probe with, each side's as a run.
 
-    `clock` is the round's (seconds since 1970), where routers tell it.
+    `clock` is the round's (seconds since 1970), if routers send it.
     """
 
-    stores: Mapping[Side, Run | None]
-    probes: Mapping[Side, Run | None]
-    orders: Orders | None
+    stores: Mapping[JoinSide, SortedRun | None]
+    probes: Mapping[JoinSide, SortedRun | None]
+    commands: EpochCommands | None
     clock: float | None
 
 
 @dataclass
-class Waiting:
-    """Tuples and orders of rounds that are not done; a round is whole when every router unit has ended it.
+class RoundInbox:
+    """Tuples and commands of rounds that are not processed; a round is complete when every router unit has ended it.
 
-    `routers` has from which round on there are how many router units.
+    `routers` maps a round to the number of router units from there on.
     """
 
-    kept: dict[_Head, list[pa.RecordBatch]] = field(default_factory=dict)  # of rounds before, as they lie in the state
-    fresh: dict[_Head, list[pa.RecordBatch]] = field(default_factory=dict)
-    orders: dict[int, Orders] = field(default_factory=dict)
+    stored: dict[_GroupKey, list[pa.RecordBatch]] = field(
+        default_factory=dict
+    )  # from earlier stage rounds, as in the state
+    fresh: dict[_GroupKey, list[pa.RecordBatch]] = field(default_factory=dict)
+    commands: dict[int, EpochCommands] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     clocks: dict[int, float] = field(default_factory=dict)
     routers: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(state: State) -> Waiting:
-        """From a unit's state."""
-        found = Waiting()
+    def of(state: State) -> RoundInbox:
+        """Restore from a unit's state."""
+        inbox = RoundInbox()
         for batch in state.runs.get(WAITING, ()):
-            number, side, act = json.loads(batch.schema.metadata[_HEAD])
-            found.kept.setdefault((number, Side(side), Act(act)), []).append(batch)
-        found.orders = from_plain(dict[int, Orders], state.scalars.get("orders", {}), WHERE)
-        found.ends = {int(unit): number for unit, number in state.scalars.get("ended", {}).items()}
-        found.clocks = {int(n): clock for n, clock in state.scalars.get("clocks", {}).items()}
-        found.routers = {int(n): many for n, many in state.scalars.get("routers", {}).items()}
-        return found
+            number, side, action = json.loads(batch.schema.metadata[_HEADER_KEY])
+            inbox.stored.setdefault((number, JoinSide(side), Action(action)), []).append(batch)
+        inbox.commands = from_json_value(dict[int, EpochCommands], state.scalars.get("orders", {}), WHERE)
+        inbox.ends = {int(unit): number for unit, number in state.scalars.get("ended", {}).items()}
+        inbox.clocks = {int(n): clock for n, clock in state.scalars.get("clocks", {}).items()}
+        inbox.routers = {int(n): many for n, many in state.scalars.get("routers", {}).items()}
+        return inbox
 
     @property
-    def whole(self) -> int:
-        """The last round that is whole."""
+    def last_complete_round(self) -> int:
+        """The last complete round."""
         first = {unit: since for since, many in sorted(self.routers.items(), reverse=True) for unit in range(many)}
         return min((self.ends.get(unit, since - 1) for unit, since in first.items()), default=0)
 
     @property
     def tuples(self) -> int:
-        """How many tuples wait."""
-        return sum(batch.num_rows for held in (self.kept, self.fresh) for each in held.values() for batch in each)
+        """The number of queued tuples."""
+        return sum(batch.num_rows for groups in (self.stored, self.fresh) for each in groups.values() for batch in each)
 
-    def take(self, given: Input, condition: Condition, done: int) -> int:
-        """Take what came in; how many tuples that were. Raises `InvalidBatchError`, `InvalidCommandsError`."""
+    def accept(self, step_input: Input, condition: Condition, current_round: int) -> int:
+        """Add the input; returns its number of tuples. Raises `InvalidBatchError`, `InvalidCommandsError`."""
         tuples = 0
-        for message in given.messages:
-            sent = _opened(given, message)
-            where = f"{given.stage}, unit {given.unit}, offset {message.offset}"
-            if sent.round <= done:
+        for message in step_input.messages:
+            sent = _read_batch(step_input, message)
+            where = f"{step_input.stage}, unit {step_input.unit}, offset {message.offset}"
+            if sent.round <= current_round:
                 raise InvalidBatchError(
-                    f"{where}: router round {sent.round}, and this unit has begun round {done} already"
+                    f"{where}: router round {sent.round}, and this unit has begun round {current_round} already"
                 )
-            if sent.orders is not None and self.orders.setdefault(sent.round, sent.orders) != sent.orders:
+            if sent.commands is not None and self.commands.setdefault(sent.round, sent.commands) != sent.commands:
                 raise InvalidCommandsError(
                     f"{where}: router round {sent.round}: two router units send different orders"
                 )
             if sent.tuples.num_rows:
-                wanted = condition.tuple_schema(sent.side)
-                if sent.tuples.schema != wanted:
+                expected = condition.tuple_schema(sent.side)
+                if sent.tuples.schema != expected:
                     raise InvalidBatchError(
-                        f"{where}: columns {sent.tuples.schema.names}, and the join has {wanted.names}"
+                        f"{where}: columns {sent.tuples.schema.names}, and the join has {expected.names}"
                     )
-                head = (sent.round, sent.side, sent.act)
-                self.fresh.setdefault(head, []).append(sent.tuples.replace_schema_metadata(None))
+                group = (sent.round, sent.side, sent.action)
+                self.fresh.setdefault(group, []).append(sent.tuples.replace_schema_metadata(None))
                 tuples += sent.tuples.num_rows
-        self._end(given.ended)
+        self._record_ends(step_input.ended_rounds)
         return tuples
 
-    def next(self, done: int) -> int | None:
-        """The round that can be done next, if it is whole."""
-        return done + 1 if done < self.whole else None
+    def next_round(self, current_round: int) -> int | None:
+        """Return the round to process next, if it is complete."""
+        return current_round + 1 if current_round < self.last_complete_round else None
 
-    def gather(self, number: int) -> Gathered:
-        """All of a round, which no longer waits."""
-        runs: dict[tuple[Side, Act], Run | None] = {}
-        for side in Side:
-            for act in Act:
-                head = (number, side, act)
-                runs[side, act] = sorted_run([*self.kept.pop(head, ()), *self.fresh.pop(head, ())])
-        stores = {side: joined([runs[side, Act.STORE], runs[side, Act.BOTH]]) for side in Side}
-        probes = {side: joined([runs[side, Act.PROBE], runs[side, Act.BOTH]]) for side in Side}
-        return Gathered(stores, probes, self.orders.pop(number, None), self.clocks.pop(number, None))
+    def take_round(self, number: int) -> RoundInput:
+        """Remove and return the input of a round."""
+        runs: dict[tuple[JoinSide, Action], SortedRun | None] = {}
+        for side in JoinSide:
+            for action in Action:
+                group = (number, side, action)
+                runs[side, action] = sorted_run([*self.stored.pop(group, ()), *self.fresh.pop(group, ())])
+        stores = {side: merge_all([runs[side, Action.STORE], runs[side, Action.BOTH]]) for side in JoinSide}
+        probes = {side: merge_all([runs[side, Action.PROBE], runs[side, Action.BOTH]]) for side in JoinSide}
+        return RoundInput(stores, probes, self.commands.pop(number, None), self.clocks.pop(number, None))
 
     def scalars(self) -> dict[str, Any]:
-        """For a state."""
+        """Return the scalars for a state."""
         clocks = {str(number): clock for number, clock in sorted(self.clocks.items())}
         return {
             "ended": {str(unit): number for unit, number in sorted(self.ends.items())},
             "routers": {str(since): many for since, many in sorted(self.routers.items())},
-            "orders": plain(dict(sorted(self.orders.items()))),
+            "orders": to_json_value(dict(sorted(self.commands.items()))),
             **({"clocks": clocks} if clocks else {}),
         }
 
     def batches(self) -> tuple[pa.RecordBatch, ...]:
-        """For a state: what waited before as it was, and what is new as one batch for each round, side and act."""
-        found: list[pa.RecordBatch] = []
-        for head in sorted({*self.kept, *self.fresh}):
-            found += self.kept.get(head, ())
-            if new := self.fresh.get(head):
-                number, side, act = head
-                told = json.dumps([number, int(side), act.value])
-                found.append(pa.concat_batches(new).replace_schema_metadata({_HEAD: told}))
-        return tuple(found)
+        """Return the batches for a state: earlier ones unchanged, new ones as one batch per round, side and action."""
+        batches: list[pa.RecordBatch] = []
+        for group in sorted({*self.stored, *self.fresh}):
+            batches += self.stored.get(group, ())
+            if new := self.fresh.get(group):
+                number, side, action = group
+                header = json.dumps([number, int(side), action.value])
+                batches.append(pa.concat_batches(new).replace_schema_metadata({_HEADER_KEY: header}))
+        return tuple(batches)
 
-    def _end(self, ended: Sequence[Ended]) -> None:
+    def _record_ends(self, ended: Sequence[EndedRound]) -> None:
         for each in ended:
             self.ends[each.unit] = max(each.round, self.ends.get(each.unit, 0))
-            if each.units > max(self.routers.values(), default=0):  # they only become more
+            if each.units > max(self.routers.values(), default=0):  # their number only increases
                 self.routers[each.round] = each.units
             if each.watermark is not None:
                 self.clocks[each.round] = each.watermark
 
 
-def _opened(given: Input, message: Message) -> Sent:
-    """What a router sent; raises `InvalidBatchError`."""
+def _read_batch(step_input: Input, message: Message) -> RoutedBatch:
+    """Decode a router's message; raises `InvalidBatchError`."""
     try:
-        return Sent.read(message.value)
+        return RoutedBatch.read(message.value)
     except (pa.ArrowInvalid, StopIteration, KeyError, TypeError, ValueError, DecodeError) as error:
-        where = f"{given.stage}, unit {given.unit}, offset {message.offset}"
+        where = f"{step_input.stage}, unit {step_input.unit}, offset {message.offset}"
         raise InvalidBatchError(f"{where}: {len(message.value)} bytes that no router sent: {error}") from error

@@ -1,6 +1,6 @@
-"""Which stored tuples some pieces mean: those of all pieces of an epoch are found in one pass.
+"""Selection of the stored tuples that migrations cover, for all migrations of an epoch in one pass.
 
-A key's bucket tells in a table which pieces ask for it; pieces that name no buckets are looked for by their keys.
+A table maps a key's bucket to the migrations that include it; migrations without buckets are searched by their keys.
 """
 
 from __future__ import annotations
@@ -16,83 +16,83 @@ import numpy.typing as npt
 from numba import njit
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_in, part_in
-from springline.spark_jobs.streaming.join.unit.runs import Run
-from springline.spark_jobs.streaming.join.wire import GREATEST, PARTS, Piece
+from springline.spark_jobs.streaming.join.unit.runs import SortedRun
+from springline.spark_jobs.streaming.join.wire import GREATEST, SEQ_HASHES, StateMigration
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-_WHOLE: Any = np.int64(PARTS)
-# What a row of terms holds.
+_ALL_HASHES: Any = np.int64(SEQ_HASHES)
+# The columns of `terms`.
 _LOW, _HIGH, _FIRST, _BEFORE, _LOW_PART, _HIGH_PART, _SALT, _NUMBER, _WITHOUT, _WITHOUT_END, _TERMS = range(11)
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """A piece as it was at a cut: its tuples with seqs below `before`.
+class MigrationCut:
+    """A migration at a cut: its tuples with seqs below `before_seq`.
 
-    `number` counts the switches of a store; it is asked for only where what a later one left is looked for.
+    `number` is the number of the store's cutover; it matters only when cuts from some cutover on are searched.
     """
 
-    piece: Piece
-    before: int
+    migration: StateMigration
+    before_seq: int
     number: int = 0
 
 
-class _Marks(NamedTuple):
-    """Some cuts as columns, which the loops below take one by one: what they read from a tuple costs them a count.
+class _CutColumns(NamedTuple):
+    """Cuts as columns, passed to the loops below one by one, since attribute access would slow down the loops.
 
-    `terms` has a row a cut; `asking[ends[b]:ends[b + 1]]` are those that ask for bucket b, and `asked[b]` is 1 where
-    there are any, else 0.
+    `terms` has a row per cut; `cuts_by_bucket[ends[b]:ends[b + 1]]` are those that include bucket b, and `has_cut[b]`
+    is 1 if there are any, else 0.
     """
 
     terms: npt.NDArray[np.int64]
     without: Ints
     ends: Ints
-    asking: Ints
-    asked: npt.NDArray[np.uint8]
+    cuts_by_bucket: Ints
+    has_cut: npt.NDArray[np.uint8]
     block: int
 
 
 class Selection:
-    """What some cuts of one side mean; where two mean the same tuple, it is the first one's.
+    """The tuples covered by cuts of one side; a tuple covered by two of them belongs to the first one.
 
-    Beside them, a store's `purged`: tuples with a seq below it are left out wherever rows are written anew.
+    It also carries a store's `purged`: tuples with a lower seq are left out whenever rows are rewritten.
     """
 
-    def __init__(self, cuts: Iterable[Cut], purged: int = 0) -> None:
+    def __init__(self, cuts: Iterable[MigrationCut], purged: int = 0) -> None:
         self.cuts = tuple(cuts)
         self.purged = purged
 
     @cached_property
-    def _tables(self) -> Sequence[tuple[_Marks, Ints]]:
-        """For each size of blocks the cuts that name buckets, and which of all cuts they are."""
-        named = [at for at, cut in enumerate(self.cuts) if cut.piece.buckets]
-        named.sort(key=lambda at: self.cuts[at].piece.block)
-        groups = [list(group) for _, group in groupby(named, lambda at: self.cuts[at].piece.block)]
-        return [(_marks([self.cuts[at] for at in group]), np.array(group, np.int64)) for group in groups]
+    def _by_block(self) -> Sequence[tuple[_CutColumns, Ints]]:
+        """The cuts with buckets by block size, and their indices."""
+        named = [at for at, cut in enumerate(self.cuts) if cut.migration.buckets]
+        named.sort(key=lambda index: self.cuts[index].migration.block)
+        groups = [list(group) for _, group in groupby(named, lambda at: self.cuts[at].migration.block)]
+        return [(_cut_columns([self.cuts[at] for at in group]), np.array(group, np.int64)) for group in groups]
 
     @cached_property
-    def _wide(self) -> tuple[_Marks, Ints]:
-        """The cuts that name no buckets, and which of all cuts they are."""
-        found = [at for at, cut in enumerate(self.cuts) if not cut.piece.buckets]
-        return _marks([self.cuts[at] for at in found]), np.array(found, np.int64)
+    def _unbucketed(self) -> tuple[_CutColumns, Ints]:
+        """The cuts without buckets, and their indices."""
+        indices = [index for index, cut in enumerate(self.cuts) if not cut.migration.buckets]
+        return _cut_columns([self.cuts[at] for at in indices]), np.array(indices, np.int64)
 
-    def rows(self, run: Run, start: int, stop: int, since: int = 0) -> tuple[Ints, Ints]:
-        """The rows from `start` to `stop` that cuts from `since` on mean, ascending, and by which cut each is."""
+    def rows(self, run: SortedRun, start: int, stop: int, since: int = 0) -> tuple[Ints, Ints]:
+        """Return the rows from `start` to `stop` that cuts from `since` on cover, ascending, and the cut of each."""
         parts = []
-        for marks, which in self._tables:
+        for marks, which in self._by_block:
             rows, cuts = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
-            count = _in_buckets(run.keys, run.seqs, start, stop, since, rows, cuts, *marks)
+            count = _rows_in_buckets(run.keys, run.seqs, start, stop, since, rows, cuts, *marks)
             parts.append((rows[:count], which[cuts[:count]]))
-        marks, which = self._wide
-        for at in range(which.size):
-            low, high = marks.terms[at, [_LOW, _HIGH]].tolist()
+        marks, which = self._unbucketed
+        for index in range(which.size):
+            low, high = marks.terms[index, [_LOW, _HIGH]].tolist()
             place = run.between((low, high))
             begin, end = max(place.start, start), min(place.stop, stop)
-            if begin < end and marks.terms[at, _NUMBER] >= since:
+            if begin < end and marks.terms[index, _NUMBER] >= since:
                 rows, cuts = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64)
-                count = _in_range(run.keys, run.seqs, begin, end, at, rows, cuts, marks.terms, marks.without)
+                count = _rows_in_range(run.keys, run.seqs, begin, end, index, rows, cuts, marks.terms, marks.without)
                 parts.append((rows[:count], which[cuts[:count]]))
         parts = [part for part in parts if part[0].size]
         if not parts:
@@ -105,46 +105,46 @@ class Selection:
         once = np.append(True, rows[1:] != rows[:-1])
         return rows[once], cuts[once]
 
-    def means(self, run: Run, rows: npt.NDArray[np.integer[Any]], since: int = 0) -> Flags:
-        """Which of the given rows of a run are meant by any cut from `since` on."""
-        found = np.zeros(rows.size, np.bool_)
-        for marks, _ in (*self._tables, self._wide):
+    def matches(self, run: SortedRun, rows: npt.NDArray[np.integer[Any]], since: int = 0) -> Flags:
+        """Return for each of the given rows of a run whether any cut from `since` on covers it."""
+        is_match = np.zeros(rows.size, np.bool_)
+        for marks, _ in (*self._by_block, self._unbucketed):
             if len(marks.terms):
-                _of_rows(run.keys, run.seqs, rows, since, found, *marks)
-        return found
+                _mark_rows(run.keys, run.seqs, rows, since, is_match, *marks)
+        return is_match
 
 
-def _marks(cuts: Sequence[Cut]) -> _Marks:
-    pieces = [cut.piece for cut in cuts]
-    buckets = np.array([bucket for piece in pieces for bucket in piece.buckets], np.int64)
-    owners = np.repeat(np.arange(len(pieces)), [len(piece.buckets) for piece in pieces])
-    without = [np.sort(np.array(piece.without, np.int64)) for piece in pieces]
+def _cut_columns(cuts: Sequence[MigrationCut]) -> _CutColumns:
+    migrations = [cut.migration for cut in cuts]
+    buckets = np.array([bucket for migration in migrations for bucket in migration.buckets], np.int64)
+    owners = np.repeat(np.arange(len(migrations)), [len(piece.buckets) for piece in migrations])
+    without = [np.sort(np.array(piece.excluded_keys, np.int64)) for piece in migrations]
     terms = np.empty((len(cuts), _TERMS), np.int64)
     end = 0
-    for at, cut in enumerate(cuts):
-        piece, begin, end = cut.piece, end, end + len(without[at])
-        before = min(cut.before, piece.seqs[1] + 1, GREATEST)
-        terms[at] = (*piece.keys, piece.seqs[0], before, *piece.part, piece.salt, cut.number, begin, end)
-    return _Marks(
+    for row, cut in enumerate(cuts):
+        piece, begin, end = cut.migration, end, end + len(without[row])
+        before_seq = min(cut.before_seq, piece.seqs[1] + 1, GREATEST)
+        terms[row] = (*piece.keys, piece.seqs[0], before_seq, *piece.part, piece.salt, cut.number, begin, end)
+    return _CutColumns(
         terms=terms,
         without=np.concatenate([np.empty(0, np.int64), *without]),
         ends=np.searchsorted(np.sort(buckets), np.arange(BUCKETS + 1)).astype(np.int64),
-        asking=owners[np.argsort(buckets, kind="stable")].astype(np.int64),
-        asked=(np.bincount(buckets, minlength=BUCKETS) > 0).astype(np.uint8),
-        block=pieces[0].block if pieces else 0,
+        cuts_by_bucket=owners[np.argsort(buckets, kind="stable")].astype(np.int64),
+        has_cut=(np.bincount(buckets, minlength=BUCKETS) > 0).astype(np.uint8),
+        block=migrations[0].block if migrations else 0,
     )
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _meant(key, seq, at, terms, without):  # type: ignore[no-untyped-def]
-    """Whether the cut `at` means a tuple, but for the bucket."""
-    if key < terms[at, _LOW] or key > terms[at, _HIGH] or seq < terms[at, _FIRST] or seq >= terms[at, _BEFORE]:
+def _is_meant(key, seq, cut, terms, without):  # type: ignore[no-untyped-def]
+    """Whether `cut` covers a tuple, regardless of its bucket."""
+    if key < terms[cut, _LOW] or key > terms[cut, _HIGH] or seq < terms[cut, _FIRST] or seq >= terms[cut, _BEFORE]:
         return False
-    if terms[at, _LOW_PART] > 0 or terms[at, _HIGH_PART] < _WHOLE:
-        part = part_in(seq, np.uint64(terms[at, _SALT]))
-        if part < terms[at, _LOW_PART] or part >= terms[at, _HIGH_PART]:
+    if terms[cut, _LOW_PART] > 0 or terms[cut, _HIGH_PART] < _ALL_HASHES:
+        part = part_in(seq, np.uint64(terms[cut, _SALT]))
+        if part < terms[cut, _LOW_PART] or part >= terms[cut, _HIGH_PART]:
             return False
-    low, end = terms[at, _WITHOUT], terms[at, _WITHOUT_END]
+    low, end = terms[cut, _WITHOUT], terms[cut, _WITHOUT_END]
     high = end
     while low < high:
         middle = (low + high) >> 1
@@ -156,49 +156,49 @@ def _meant(key, seq, at, terms, without):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _in_buckets(keys, seqs, begin, end, since, rows, cuts, terms, without, ends, asking, asked, block):  # type: ignore[no-untyped-def]
-    """Write the rows that cuts with buckets mean, and by which; how many they are."""
-    many = 0
-    for row in range(begin, end):  # without a branch on what a key's bucket is
-        rows[many] = row
-        many += asked[bucket_in(keys[row], block)]
+def _rows_in_buckets(keys, seqs, begin, end, since, rows, cuts, terms, without, ends, cuts_by_bucket, has_cut, block):  # type: ignore[no-untyped-def]
+    """Write the rows that cuts with buckets cover, and their cuts; returns how many."""
+    candidates = 0
+    for row in range(begin, end):  # without a branch on the key's bucket
+        rows[candidates] = row
+        candidates += has_cut[bucket_in(keys[row], block)]
     count = 0
-    for i in range(many):
+    for i in range(candidates):
         row = rows[i]
         bucket = bucket_in(keys[row], block)
         for place in range(ends[bucket], ends[bucket + 1]):
-            at = asking[place]
-            if terms[at, _NUMBER] >= since and _meant(keys[row], seqs[row], at, terms, without):
+            cut = cuts_by_bucket[place]
+            if terms[cut, _NUMBER] >= since and _is_meant(keys[row], seqs[row], cut, terms, without):
                 rows[count] = row
-                cuts[count] = at
+                cuts[count] = cut
                 count += 1
                 break
     return count
 
 
 @njit(cache=True, nogil=True)
-def _in_range(keys, seqs, begin, end, at, rows, cuts, terms, without):  # type: ignore[no-untyped-def]
-    """Write the rows that one cut without buckets means; how many they are."""
+def _rows_in_range(keys, seqs, begin, end, cut, rows, cuts, terms, without):  # type: ignore[no-untyped-def]
+    """Write the rows that one cut without buckets covers; returns how many."""
     count = 0
     for row in range(begin, end):
-        if _meant(keys[row], seqs[row], at, terms, without):
+        if _is_meant(keys[row], seqs[row], cut, terms, without):
             rows[count] = row
-            cuts[count] = at
+            cuts[count] = cut
             count += 1
     return count
 
 
 @njit(cache=True, nogil=True)
-def _of_rows(keys, seqs, rows, since, found, terms, without, ends, asking, asked, block):  # type: ignore[no-untyped-def]
-    """Tell which of some rows are meant: by cuts with buckets if there are any, else by any of the others."""
+def _mark_rows(keys, seqs, rows, since, is_match, terms, without, ends, cuts_by_bucket, has_cut, block):  # type: ignore[no-untyped-def]
+    """Mark the rows that are covered: by cuts with buckets if there are any, else by any of the others."""
     for i in range(rows.size):
         key, seq = keys[rows[i]], seqs[rows[i]]
-        if asking.size:
+        if cuts_by_bucket.size:
             bucket = bucket_in(key, block)
-            if asked[bucket]:
+            if has_cut[bucket]:
                 for place in range(ends[bucket], ends[bucket + 1]):
-                    at = asking[place]
-                    found[i] |= terms[at, _NUMBER] >= since and _meant(key, seq, at, terms, without)
+                    cut = cuts_by_bucket[place]
+                    is_match[i] |= terms[cut, _NUMBER] >= since and _is_meant(key, seq, cut, terms, without)
         else:
-            for at in range(len(terms)):
-                found[i] |= terms[at, _NUMBER] >= since and _meant(key, seq, at, terms, without)
+            for cut in range(len(terms)):
+                is_match[i] |= terms[cut, _NUMBER] >= since and _is_meant(key, seq, cut, terms, without)

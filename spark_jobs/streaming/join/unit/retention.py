@@ -1,8 +1,8 @@
-"""Retention: the router rounds whose tuples still answer, by the clocks of rounds, which all units are told alike.
+"""Retention: the router rounds whose tuples still match, by the rounds' clocks, which are the same for all units.
 
-Time is divided into ticks of a 60th of what is kept. A tuple answers the probes of a round if at most 60 ticks have
-begun since the tick of its own round: so surely where the clocks of the two rounds are at most `keep` apart, and surely
-not where they are keep * 61/60 or more apart. A unit remembers where 61 ticks begin, however many tuples it has.
+Time is divided into ticks of a 60th of the retention time. A tuple matches the probes of a round if at most 60 ticks
+have begun since the tick of its own round: always if the clocks of the two rounds are at most `keep` apart, and never
+if they are keep * 61/60 or more apart. A unit stores where 61 ticks begin, however many tuples it has.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ TICKS = 60
 class Retention:
     """Tuples are kept for `keep` seconds: those of the router rounds from `since` on.
 
-    `begun` has for each tick that is not over for good its first round: the clock (seconds since 1970), the number.
-    Rounds before the first that told a clock count as of its tick.
+    `tick_starts` has the first round of each tick that is not expired: its clock (seconds since 1970) and number.
+    Rounds before the first one with a clock belong to its tick.
     """
 
     keep: float
-    begun: tuple[tuple[float, int], ...] = ()
+    tick_starts: tuple[tuple[float, int], ...] = ()
     since: int = 0
 
     @property
     def expired(self) -> int:
-        """Tuples with a seq below this one answer nothing any more."""
+        """Tuples with a seq below this one do not match any more."""
         return first_seq(self.since)
 
-    def at(self, number: int, clock: float) -> Retention:
-        """As it is in a router round; rounds are told in their order, and clocks do not go back."""
+    def advance_to(self, number: int, clock: float) -> Retention:
+        """Return the retention in a router round; calls are in the order of rounds, and clocks do not go back."""
         now = self._tick(clock)
-        if self.begun and self._tick(self.begun[-1][0]) >= now:
+        if self.tick_starts and self._tick(self.tick_starts[-1][0]) >= now:
             return self
-        begun, since = [*self.begun, (clock, number)], self.since
-        while self._tick(begun[0][0]) < now - TICKS:
-            del begun[0]
-            since = begun[0][1]
-        return replace(self, begun=tuple(begun), since=since)
+        tick_starts, since = [*self.tick_starts, (clock, number)], self.since
+        while self._tick(tick_starts[0][0]) < now - TICKS:
+            del tick_starts[0]
+            since = tick_starts[0][1]
+        return replace(self, tick_starts=tuple(tick_starts), since=since)
 
     def _tick(self, clock: float) -> int:
-        """The tick of a clock, without an error of rounding."""
+        """Return the tick of a clock, computed exactly."""
         return int(Fraction(clock) * TICKS // Fraction(self.keep))

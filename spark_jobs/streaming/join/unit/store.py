@@ -1,8 +1,8 @@
 """The stored tuples of one side of a unit: young runs, and levels of segments below them, as in an LSM tree.
 
-What came last lies in a few runs, which are merged at once. When they have grown large they go on as a level of
-segments, and are merged into the levels below step by step. Pieces that have left are hidden at once. Where tuples are
-kept for a while only, segments go whole once all of their tuples have expired, and merges leave out those that have.
+The newest tuples are in a few runs, which are merged eagerly. When these exceed their size, they become a level of
+segments, and are merged into the levels below step by step. Dropped migrations are hidden immediately. With a limited
+retention, segments are removed as a whole once all of their tuples have expired, and merges leave out expired tuples.
 """
 
 from __future__ import annotations
@@ -15,82 +15,86 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from springline.persistence.model.codec import from_plain, plain
-from springline.spark_jobs.streaming.join.kernels import order_of
+from springline.persistence.model.codec import from_json_value, to_json_value
+from springline.spark_jobs.streaming.join.kernels import sort_order
 from springline.spark_jobs.streaming.join.unit.compaction import Level, Levels, Shape
-from springline.spark_jobs.streaming.join.unit.migration_select import Cut, Selection
-from springline.spark_jobs.streaming.join.unit.runs import Run
-from springline.spark_jobs.streaming.join.unit.segments import Segment, both, cut, whole_of
+from springline.spark_jobs.streaming.join.unit.migration_select import MigrationCut, Selection
+from springline.spark_jobs.streaming.join.unit.runs import SortedRun
+from springline.spark_jobs.streaming.join.unit.segments import Segment, cut_run, merge_optional, visible_run
 
-_TIMES = 4  # a young run is merged with the next one while it is at most so many times as long
-_SHARE = 8  # a segment is written anew when one in so many of its rows is hidden,
-_SWITCHES = 16  # or when rows of it have been hidden for so many switches
+_MERGE_FACTOR = 4  # a young run is merged with the next one while it is at most this many times as long
+_HIDDEN_SHARE = 8  # a segment is rewritten when one in this many of its rows is hidden,
+_MAX_CUTOVERS = 16  # or when rows of it have been hidden for this many cutovers
 
-Known = Mapping[int, Run]  # runs that were seen before, by the identity of their batches
+CachedRuns = Mapping[int, SortedRun]  # earlier runs, by the identity of their batches
 
 
 @dataclass(frozen=True)
-class Store:
-    """Segments of one side; nothing changes in place.
+class TupleStore:
+    """The segments of one side; immutable.
 
-    `cuts` are those that hide tuples still, of so many `switches`; `arrived`: bytes that came since it was settled.
-    Tuples with a seq below `expired` answer nothing; those below `purged`, which is that or less, vanish.
+    `cuts` are those that still hide tuples, out of `cutover_count`; `arrived_bytes` are the bytes added since the last
+    `settle`. Tuples with a seq below `expired` match no probes; those below `purged`, which is at most `expired`, are
+    removed.
     """
 
     young: Level = ()
     deep: Levels = field(default_factory=Levels)
-    cuts: tuple[Cut, ...] = ()
-    switches: int = 0
-    arrived: int = 0
+    cuts: tuple[MigrationCut, ...] = ()
+    cutover_count: int = 0
+    arrived_bytes: int = 0
     expired: int = 0
     purged: int = 0
     shape: Shape = field(default_factory=Shape)
 
     @staticmethod
     def of(
-        batches: tuple[pa.RecordBatch, ...], told: Mapping[str, Any] | None, known: Known, shape: Shape | None = None
-    ) -> Store:
-        """From a state's batches and scalars."""
+        batches: tuple[pa.RecordBatch, ...],
+        layout: Mapping[str, Any] | None,
+        cached_runs: CachedRuns,
+        shape: Shape | None = None,
+    ) -> TupleStore:
+        """Restore from a state's batches and scalars."""
         shape = shape or Shape()
-        if told is None:
-            return Store(shape=shape)
-        runs = (known.get(id(batch)) or Run(batch) for batch in batches)
-        parts = {int(at): part for at, part in told["parts"].items()}
+        if layout is None:
+            return TupleStore(shape=shape)
+        runs = (cached_runs.get(id(batch)) or SortedRun(batch) for batch in batches)
+        parts = {int(index): part for index, part in layout["parts"].items()}
         segments = iter([Segment(run, *parts.get(at, ())) for at, run in enumerate(runs)])
 
         def level(count: int) -> Level:
             return tuple(next(segments) for _ in range(count))
 
-        young = level(told["young"])
-        waiting, levels = (tuple(level(count) for count in told[name]) for name in ("waiting", "levels"))
-        cursors = tuple(None if cursor is None else (cursor[0], cursor[1]) for cursor in told["cursors"])
-        cuts = from_plain(tuple[Cut, ...], told["cuts"], "the store of a unit of a join")
-        expired, purged = told.get("expired", (0, 0))
-        deep = Levels(waiting, levels, cursors)
-        return Store(young, deep, cuts, told["switches"], told["arrived"], expired, purged, shape)
+        young = level(layout["young"])
+        incoming, levels = (tuple(level(count) for count in layout[name]) for name in ("waiting", "levels"))
+        cursors = tuple(None if cursor is None else (cursor[0], cursor[1]) for cursor in layout["cursors"])
+        cuts = from_json_value(tuple[MigrationCut, ...], layout["cuts"], "the store of a unit of a join")
+        expired, purged = layout.get("expired", (0, 0))
+        deep = Levels(incoming, levels, cursors)
+        return TupleStore(young, deep, cuts, layout["switches"], layout["arrived"], expired, purged, shape)
 
     @cached_property
     def segments(self) -> Level:
-        """All of them; which they are changes only where tuples come, leave, or settle."""
+        """All segments; they change only when tuples are added, removed or settled."""
         return (*self.young, *self.deep.segments)
 
     @property
     def batches(self) -> tuple[pa.RecordBatch, ...]:
-        """For a state; a run that was there before is the same object."""
+        """The batches for a state; unchanged runs are the same objects."""
         return tuple(segment.run.batch for segment in self.segments)
 
     @property
-    def told(self) -> dict[str, Any]:
-        """For a state's scalars."""
+    def layout(self) -> dict[str, Any]:
+        """The values for a state's scalars."""
         return {
             "young": len(self.young),
-            "waiting": [len(level) for level in self.deep.waiting],
+            "waiting": [len(level) for level in self.deep.incoming],
             "levels": [len(level) for level in self.deep.levels],
             "cursors": [None if cursor is None else list(cursor) for cursor in self.deep.cursors],
-            "parts": {str(at): part for at, segment in enumerate(self.segments) if (part := segment.told())},
-            "cuts": plain(self.cuts),
-            "switches": self.switches,
-            "arrived": self.arrived,
+            "parts": {str(index): part for index, segment in enumerate(self.segments) if (part := segment.layout())},
+            "cuts": to_json_value(self.cuts),
+            "switches": self.cutover_count,
+            "arrived": self.arrived_bytes,
             **({"expired": [self.expired, self.purged]} if self.expired else {}),
         }
 
@@ -104,118 +108,122 @@ class Store:
 
     @cached_property
     def hiding(self) -> Selection:
-        """What is hidden, of segments that were there when it was, and what is purged."""
+        """The selection of hidden tuples, in segments that existed at the cut, and of purged ones."""
         return Selection(self.cuts, self.purged)
 
-    def plus(self, run: Run | None) -> Store:
-        """With one more run, not merged yet."""
+    def with_run(self, run: SortedRun | None) -> TupleStore:
+        """Return the store with one more run, not merged yet."""
         if run is None:
             return self
-        return replace(self, young=(*self.young, Segment(run)), arrived=self.arrived + run.bytes)
+        return replace(self, young=(*self.young, Segment(run)), arrived_bytes=self.arrived_bytes + run.bytes)
 
-    def taking(self, run: Run | None) -> Store:
-        """With tuples that came from another unit, which are not a round's: they settle with what comes later."""
-        left = None if run is None else whole_of([Segment(run)], self.hiding)
-        return replace(self, deep=self.deep.with_waiting(cut(left, self.shape.segment)))
+    def with_copy(self, run: SortedRun | None) -> TupleStore:
+        """Return the store with tuples from another unit; they do not count for the round, and are merged later."""
+        visible = None if run is None else visible_run([Segment(run)], self.hiding)
+        return replace(self, deep=self.deep.with_incoming(cut_run(visible, self.shape.segment)))
 
-    def expiring(self, before: int, *, purging: bool) -> Store:
-        """With tuples of seqs below `before` answering nothing from now on, and, with `purging`, on their way out.
+    def expire(self, expired: int, *, purging: bool) -> TupleStore:
+        """Return the store with tuples below `expired` matching no probes, and, with `purging`, to be removed.
 
-        What had expired stays so. While a piece is copied and not dropped yet, there must be no purging: all that was
-        copied is to be dropped.
+        Expired tuples stay expired. While a migration is copied and not dropped yet, purging is not allowed, since
+        exactly the copied tuples must be dropped.
         """
-        before = max(before, self.expired)
-        purged = before if purging else self.purged
-        if (before, purged) == (self.expired, self.purged):
+        expired = max(expired, self.expired)
+        purged = expired if purging else self.purged
+        if (expired, purged) == (self.expired, self.purged):
             return self
-        store = replace(self, expired=before, purged=purged)
-        return store._replaced([each if each.run.greatest >= purged else None for each in self.segments])._forgetting()
+        store = replace(self, expired=expired, purged=purged)
+        return store._with_segments(
+            [each if each.run.greatest >= purged else None for each in self.segments]
+        )._without_idle_cuts()
 
-    def settled(self) -> Store:
-        """With young runs merged, and deeper ones as far as a round allows."""
-        young, deep = self._rejuvenated()
-        done = 0
-        while done <= self.shape.work * self.arrived or not done:
-            deep, read = deep.advanced(self.shape, self.hiding)
+    def settle(self) -> TupleStore:
+        """Return the store with young runs merged, and deeper ones as far as a round's limit allows."""
+        young, deep = self._merge_young()
+        bytes_read = 0
+        while bytes_read <= self.shape.work * self.arrived_bytes or not bytes_read:
+            deep, read = deep.advance(self.shape, self.hiding)
             if not read:
                 break
-            done += read
-        store = replace(self, young=young, deep=deep, arrived=0)
-        return (store if done >= self.shape.segment else store._swept())._forgetting()
+            bytes_read += read
+        store = replace(self, young=young, deep=deep, arrived_bytes=0)
+        return (store if bytes_read >= self.shape.segment else store._sweep())._without_idle_cuts()
 
-    def extract(self, cuts: Sequence[Cut]) -> list[list[pa.RecordBatch]]:
-        """The tuples of each piece as one batch, or none, from one pass over the store; not those that are purged."""
-        wanted = Selection(cuts)
-        found: list[list[pa.RecordBatch]] = [[] for _ in cuts]
+    def extract(self, cuts: Sequence[MigrationCut]) -> list[list[pa.RecordBatch]]:
+        """Return the tuples of each migration as at most one batch, in one pass over the store, without purged ones."""
+        selection = Selection(cuts)
+        batches_by_cut: list[list[pa.RecordBatch]] = [[] for _ in cuts]
         for segment in self.segments:
-            rows, which = segment.found(wanted, self.hiding)
-            if (lasting := segment.lasting(rows, self.purged)) is not None:
-                rows, which = rows[lasting], which[lasting]
+            rows, which = segment.find_rows(selection, self.hiding)
+            if (is_unpurged := segment.unpurged_mask(rows, self.purged)) is not None:
+                rows, which = rows[is_unpurged], which[is_unpurged]
             if rows.size:
-                batch = segment.run.batch.take(pa.array(rows[order_of(which)]))
+                batch = segment.run.batch.take(pa.array(rows[sort_order(which)]))
                 ends = np.cumsum(np.bincount(which, minlength=len(cuts)))
-                for at, end in enumerate(ends.tolist()):
-                    if count := int(end - ends[at - 1] if at else end):
-                        found[at].append(batch.slice(end - count, count).replace_schema_metadata(None))
-        return [[pa.concat_batches(batches)] if batches else [] for batches in found]
+                for index, end in enumerate(ends.tolist()):
+                    if count := int(end - ends[index - 1] if index else end):
+                        batches_by_cut[index].append(batch.slice(end - count, count).replace_schema_metadata(None))
+        return [[pa.concat_batches(batches)] if batches else [] for batches in batches_by_cut]
 
-    def without(self, cuts: Sequence[Cut]) -> tuple[Store, list[int]]:
-        """Without the tuples of some pieces, and how many each had, from one pass over the store.
+    def without(self, cuts: Sequence[MigrationCut]) -> tuple[TupleStore, list[int]]:
+        """Return the store without the tuples of some migrations, and the count of each, in one pass over the store.
 
-        Those that are purged are not counted, whether they have vanished yet or not.
+        Purged tuples are not counted, whether or not they are already removed.
         """
-        number = self.switches + 1
+        number = self.cutover_count + 1
         cuts = [replace(each, number=number) for each in cuts]
-        wanted, counts = Selection(cuts), np.zeros(len(cuts), np.int64)
-        now: list[Segment | None] = []
+        selection, counts = Selection(cuts), np.zeros(len(cuts), np.int64)
+        segments: list[Segment | None] = []
         for segment in self.segments:
-            rows, which = segment.found(wanted, self.hiding)
-            lasting = segment.lasting(rows, self.purged)
-            counts += np.bincount(which if lasting is None else which[lasting], minlength=len(cuts))
+            rows, which = segment.find_rows(selection, self.hiding)
+            is_unpurged = segment.unpurged_mask(rows, self.purged)
+            counts += np.bincount(which if is_unpurged is None else which[is_unpurged], minlength=len(cuts))
             if rows.size == len(segment):
-                now.append(None)
+                segments.append(None)
             else:
-                now.append(segment.hiding(rows, number) if rows.size else segment)
+                segments.append(segment.with_hidden(rows, number) if rows.size else segment)
         if not counts.any():
             return self, counts.tolist()
-        return replace(self._replaced(now), cuts=(*self.cuts, *cuts), switches=number)._forgetting(), counts.tolist()
+        return replace(
+            self._with_segments(segments), cuts=(*self.cuts, *cuts), cutover_count=number
+        )._without_idle_cuts(), counts.tolist()
 
-    def _rejuvenated(self) -> tuple[Level, Levels]:
-        """Young runs merged; of a cascade only the last run is left, so only that is written."""
+    def _merge_young(self) -> tuple[Level, Levels]:
+        """Merge young runs; of a cascade only the last run is kept, so only that is written."""
         young = sorted(self.young, key=len, reverse=True)
         large = sum(segment.bytes for segment in young) > self.shape.young
-        while len(young) > 1 and (large or len(young[-2]) <= _TIMES * len(young[-1])):
-            newer, older = (whole_of([young.pop()], self.hiding) for _ in range(2))
-            if (run := both(older, newer)) is not None:
+        while len(young) > 1 and (large or len(young[-2]) <= _MERGE_FACTOR * len(young[-1])):
+            newer, older = (visible_run([young.pop()], self.hiding) for _ in range(2))
+            if (run := merge_optional(older, newer)) is not None:
                 young.append(Segment(run))
         if not large:
             return tuple(young), self.deep
-        level = cut(whole_of(young, self.hiding), self.shape.segment)
-        return (), self.deep.with_waiting(level)
+        level = cut_run(visible_run(young, self.hiding), self.shape.segment)
+        return (), self.deep.with_incoming(level)
 
-    def _swept(self) -> Store:
-        """With the segment written anew of which the most is hidden, if that is much, or has been for long."""
-        due = [
-            (segment.hidden / len(segment.run), at)
-            for at, segment in enumerate(self.segments)
-            if segment.hidden * _SHARE >= len(segment.run)
-            or (segment.hidden and self.switches - segment.since >= _SWITCHES)
+    def _sweep(self) -> TupleStore:
+        """Rewrite the segment with the greatest share of hidden rows, if that is large or some are hidden for long."""
+        candidates = [
+            (segment.hidden / len(segment.run), index)
+            for index, segment in enumerate(self.segments)
+            if segment.hidden * _HIDDEN_SHARE >= len(segment.run)
+            or (segment.hidden and self.cutover_count - segment.since >= _MAX_CUTOVERS)
         ]
-        if not due:
+        if not candidates:
             return self
-        _, at = max(due)
-        run = whole_of([self.segments[at]], self.hiding)
-        now: list[Segment | None] = list(self.segments)
-        now[at] = None if run is None else Segment(run)
-        return self._replaced(now)
+        _, at = max(candidates)
+        run = visible_run([self.segments[at]], self.hiding)
+        segments: list[Segment | None] = list(self.segments)
+        segments[at] = None if run is None else Segment(run)
+        return self._with_segments(segments)
 
-    def _forgetting(self) -> Store:
-        """Without cuts that hide nothing any more."""
-        since = min((segment.since for segment in self.segments if segment.hidden), default=self.switches + 1)
+    def _without_idle_cuts(self) -> TupleStore:
+        """Return the store without cuts that no longer hide anything."""
+        since = min((segment.since for segment in self.segments if segment.hidden), default=self.cutover_count + 1)
         if all(each.number >= since for each in self.cuts):
             return self
         return replace(self, cuts=tuple(each for each in self.cuts if each.number >= since))
 
-    def _replaced(self, now: Sequence[Segment | None]) -> Store:
-        young = tuple(segment for segment in now[: len(self.young)] if segment is not None)
-        return replace(self, young=young, deep=self.deep.replaced(now[len(self.young) :]))
+    def _with_segments(self, segments: Sequence[Segment | None]) -> TupleStore:
+        young = tuple(segment for segment in segments[: len(self.young)] if segment is not None)
+        return replace(self, young=young, deep=self.deep.replaced(segments[len(self.young) :]))

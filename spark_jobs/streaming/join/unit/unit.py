@@ -1,9 +1,9 @@
-"""The unit: stores tuples of both sides, and answers probes with the pairs that they make with what is stored.
+"""The unit's step: stores tuples of both sides, and answers probes with the pairs they form with stored tuples.
 
-It takes a router round as a whole, once every router unit has ended it: first what the round's epoch asks for, then it
-stores the round's tuples, then it probes. A stored tuple answers only probes of a greater seq. What a round of the
-stage has no room for waits, and nothing is stored, copied or switched before it is answered. Where tuples are kept for
-a while only, the round's clock says which of them answer it.
+It processes a router round as a whole, once every router unit has ended it: first the commands of the round's epoch,
+then it stores the round's tuples, then it probes. A stored tuple matches only probes with a greater seq. Probes beyond
+the limit of a stage's round are queued, and nothing is stored, copied or cut over before they are answered. With a
+limited retention, the round's clock determines which tuples match its probes.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import Any
 
 import pyarrow as pa
 
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.errors import InvalidCommandsError
 from springline.spark_jobs.streaming.join.unit.compaction import Shape
-from springline.spark_jobs.streaming.join.unit.copy_retention import Needing
-from springline.spark_jobs.streaming.join.unit.inbox import WAITING, WHERE, Waiting
-from springline.spark_jobs.streaming.join.unit.migration import Copied, parts_of, taken_in
-from springline.spark_jobs.streaming.join.unit.migration_select import Cut
-from springline.spark_jobs.streaming.join.unit.probe import Answers, Place
+from springline.spark_jobs.streaming.join.unit.copy_retention import CopyRetention
+from springline.spark_jobs.streaming.join.unit.inbox import WAITING, WHERE, RoundInbox
+from springline.spark_jobs.streaming.join.unit.migration import MigrationCopy, encode_copy, import_copy
+from springline.spark_jobs.streaming.join.unit.migration_select import MigrationCut
+from springline.spark_jobs.streaming.join.unit.probe import ProbeCursor, ProbeResults
 from springline.spark_jobs.streaming.join.unit.retention import Retention
-from springline.spark_jobs.streaming.join.unit.runs import Run, bytes_of, joined
-from springline.spark_jobs.streaming.join.unit.store import Known, Store
-from springline.spark_jobs.streaming.join.wire import Orders, Piece, Side, Switch, first_seq
+from springline.spark_jobs.streaming.join.unit.runs import SortedRun, bytes_of, merge_all
+from springline.spark_jobs.streaming.join.unit.store import CachedRuns, TupleStore
+from springline.spark_jobs.streaming.join.wire import Cutover, EpochCommands, JoinSide, StateMigration, first_seq
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State
 
-_STORED = {Side.LEFT: "left", Side.RIGHT: "right"}
-_PROBES = {Side.LEFT: "probes-left", Side.RIGHT: "probes-right"}
+_STORED = {JoinSide.LEFT: "left", JoinSide.RIGHT: "right"}
+_PROBES = {JoinSide.LEFT: "probes-left", JoinSide.RIGHT: "probes-right"}
 
 
 class JoinUnit:
-    """The step of one unit of the join `query`, with pieces on their way in `copies`.
+    """The step of one unit of the join `query`; copies of migrations are sent to the topic `copies`.
 
-    `condition` is a `Condition` as JSON, `most_pairs` how many pairs a round of the stage emits at most, `shape` tells
-    the sizes of what is stored. Tuples are kept for `keep` seconds (see `Retention`), or for ever.
+    `condition` is a `Condition` as JSON, `most_pairs` the maximum number of pairs that a round of the stage emits,
+    `shape` the sizes of the store. Tuples are kept for `keep` seconds (see `Retention`), or without limit.
     """
 
     def __init__(
@@ -53,237 +53,258 @@ class JoinUnit:
         self._query = query
         self._condition = Condition.from_json(condition)
         self._copies = copies
-        self._most = most_pairs
+        self._max_pairs = most_pairs
         self._shape = shape or Shape()
-        self._keep = keep
-        self._known: dict[int, Known] = {}  # of each unit, the runs of its last state: what was found out of them
+        self._retention_seconds = keep
+        self._cached_runs: dict[
+            int, CachedRuns
+        ] = {}  # the runs of each unit's last state, with their cached properties
 
-    def __call__(self, state: State, given: Input) -> Output:
-        """One round."""
-        stored = _stored(state, self._known.get(given.unit, {}), self._shape)
-        kept = None if self._keep is None else _kept(state, self._keep)
-        work = _Work(state, given, self._condition, self._copies, stored, kept)
-        answers = Answers(self._condition, self._query, self._most)
+    def __call__(self, state: State, step_input: Input) -> Output:
+        """Process one round."""
+        stores = _read_stores(state, self._cached_runs.get(step_input.unit, {}), self._shape)
+        retention = None if self._retention_seconds is None else _read_retention(state, self._retention_seconds)
+        unit_round = _UnitRound(state, step_input, self._condition, self._copies, stores, retention)
+        probe_results = ProbeResults(self._condition, self._query, self._max_pairs)
         while True:
-            if work.place is None:
-                if answers.full or not work.begin():
+            if unit_round.cursor is None:
+                if probe_results.is_full or not unit_round.begin_round():
                     break
-            elif not work.answer(answers):
+            elif not unit_round.probe(probe_results):
                 break
-        work.counts["pairs"] = answers.pairs
-        self._known[given.unit] = work.known
+        unit_round.counts["pairs"] = probe_results.pairs
+        self._cached_runs[step_input.unit] = unit_round.cached_runs
         return Output(
-            work.state(), results=answers.results, tells=work.tells, counts=dict(sorted(work.counts.items())),
-            gauges=work.gauges(), needs=work.needing.since,
+            unit_round.state(), results=probe_results.results, feedback=unit_round.copy_parts,
+            counts=dict(sorted(unit_round.counts.items())),
+            gauges=unit_round.gauges(), feedback_needed_from=unit_round.copy_retention.deletable_before,
         )  # fmt: skip
 
 
-class _Work:
-    """One round of the stage in a unit; `place` is where the probes of router round `number` are to be gone on with."""
+class _UnitRound:
+    """One round of the stage in a unit.
+
+    `cursor` is where the probes of router round `number` are to be resumed.
+    """
 
     def __init__(
         self,
         state: State,
-        given: Input,
+        step_input: Input,
         condition: Condition,
         copies: str,
-        stored: Mapping[Side, Store],
+        stores: Mapping[JoinSide, TupleStore],
         retention: Retention | None,
     ) -> None:
-        told = state.scalars
-        self._given = given
+        scalars = state.scalars
+        self._step_input = step_input
         self._condition = condition
-        self._topic = copies
-        self.number: int = told.get("round", 0)
-        self.epoch: int = told.get("epoch", 0)
-        self._arrived = Counter(told.get("arrived", {}))
-        self.place = from_plain(Place, told["place"], WHERE) if told.get("place") else None
-        copied = from_plain(tuple[Copied, ...], told.get("copied", ()), WHERE)
-        self._copied = {each.piece.id: each for each in copied}
-        self.needing = from_plain(Needing, told.get("needing", {}), WHERE)
-        self._stores = dict(stored)
+        self._copy_topic = copies
+        self.number: int = scalars.get("round", 0)
+        self.epoch: int = scalars.get("epoch", 0)
+        self._arrived = Counter(scalars.get("arrived", {}))
+        self.cursor = from_json_value(ProbeCursor, scalars["place"], WHERE) if scalars.get("place") else None
+        copied = from_json_value(tuple[MigrationCopy, ...], scalars.get("copied", ()), WHERE)
+        self._copies = {each.migration.id: each for each in copied}
+        self.copy_retention = from_json_value(CopyRetention, scalars.get("needing", {}), WHERE)
+        self._stores = dict(stores)
         self._retention = retention
-        self._since: int = told.get("since", 0)
-        self._probes: dict[Side, Run | None] = {
-            side: next((Run(batch) for batch in state.runs.get(_PROBES[side], ())), None) for side in Side
+        self._retained_since: int = scalars.get("since", 0)
+        self._probes: dict[JoinSide, SortedRun | None] = {
+            side: next((SortedRun(batch) for batch in state.runs.get(_PROBES[side], ())), None) for side in JoinSide
         }
-        self.tells: list[pa.RecordBatch] = []
+        self.copy_parts: list[pa.RecordBatch] = []
         self.counts: Counter[str] = Counter()
-        self._waiting = Waiting.of(state)
-        self.counts["rows"] = self._waiting.take(given, condition, self.number)
+        self._inbox = RoundInbox.of(state)
+        self.counts["rows"] = self._inbox.accept(step_input, condition, self.number)
 
-    def begin(self) -> bool:
-        """Begin the next router round, up to its probes; False if it is not whole."""
-        number = self._waiting.next(self.number)
+    def begin_round(self) -> bool:
+        """Begin the next router round, up to its probes; returns False if it is not complete."""
+        number = self._inbox.next_round(self.number)
         if number is None:
             return False
         self.number = number
-        gathered = self._waiting.gather(number)
-        orders = gathered.orders
-        if orders is not None and orders.epoch != self.epoch:
-            self._obey(orders, gathered.clock)
+        round_input = self._inbox.take_round(number)
+        commands = round_input.commands
+        if commands is not None and commands.epoch != self.epoch:
+            self._apply_commands(commands, round_input.clock)
         else:
-            self._expire(gathered.clock)
-        for side in Side:
-            self._stores[side] = self._stores[side].plus(gathered.stores[side])
-            self.counts["stored"] += len(gathered.stores[side] or ())
-            self._arrived[_STORED[side]] += len(gathered.stores[side] or ())
-            self.counts["probes"] += len(gathered.probes[side] or ())
-        self._probes = dict(gathered.probes)
-        self.place = Place()
+            self._expire(round_input.clock)
+        for side in JoinSide:
+            self._stores[side] = self._stores[side].with_run(round_input.stores[side])
+            self.counts["stored"] += len(round_input.stores[side] or ())
+            self._arrived[_STORED[side]] += len(round_input.stores[side] or ())
+            self.counts["probes"] += len(round_input.probes[side] or ())
+        self._probes = dict(round_input.probes)
+        self.cursor = ProbeCursor()
         return True
 
-    def answer(self, answers: Answers) -> bool:
-        """Go on with the round's probes; False if there was no room for all of them."""
-        assert self.place is not None
-        for side in range(self.place.side, len(Side)):
-            here = self.place if side == self.place.side else Place(Side(side))
-            left = answers.answer(self._probes[here.side], self._stores[here.side.other], here)
-            if left is not None:
-                self.place = left
+    def probe(self, probe_results: ProbeResults) -> bool:
+        """Continue the round's probes; returns False if the limit was reached before the end."""
+        assert self.cursor is not None
+        for side in range(self.cursor.side, len(JoinSide)):
+            cursor = self.cursor if side == self.cursor.side else ProbeCursor(JoinSide(side))
+            next_cursor = probe_results.probe(self._probes[cursor.side], self._stores[cursor.side.other], cursor)
+            if next_cursor is not None:
+                self.cursor = next_cursor
                 return False
-        self.place = None
-        self._probes = dict.fromkeys(Side)
-        self._stores = {side: store.settled() for side, store in self._stores.items()}
+        self.cursor = None
+        self._probes = dict.fromkeys(JoinSide)
+        self._stores = {side: store.settle() for side, store in self._stores.items()}
         return True
 
-    def _obey(self, orders: Orders, clock: float | None) -> None:
-        """What an epoch asks for at the cut before this round: drop, take in, then copy of what is there now.
+    def _apply_commands(self, commands: EpochCommands, clock: float | None) -> None:
+        """Apply an epoch's commands at the cut before this round: drop, import, then copy from the resulting store.
 
-        What has expired is purged in between, when the fewest pieces are copied and not dropped.
+        Expired tuples are purged in between, when the fewest migrations are copied and not dropped.
         """
-        if orders.epoch < self.epoch:
-            raise InvalidCommandsError(f"{self._where}: epoch {orders.epoch} comes after epoch {self.epoch}")
-        self.epoch = orders.epoch
-        self._since = orders.since
-        self.needing.obey(orders)
-        unit = self._given.unit
-        for side in Side:
-            self._drop([each.piece for each in orders.switches if (each.piece.giver, each.piece.side) == (unit, side)])
+        if commands.epoch < self.epoch:
+            raise InvalidCommandsError(f"{self._where}: epoch {commands.epoch} comes after epoch {self.epoch}")
+        self.epoch = commands.epoch
+        self._retained_since = commands.retained_since
+        self.copy_retention.apply(commands)
+        unit = self._step_input.unit
+        for side in JoinSide:
+            self._drop(
+                [
+                    each.migration
+                    for each in commands.cutovers
+                    if (each.migration.giver, each.migration.side) == (unit, side)
+                ]
+            )
         self._expire(clock)
-        for side in Side:
-            self._take_in([each for each in orders.switches if (each.piece.receiver, each.piece.side) == (unit, side)])
-            self._copy([piece for piece in orders.copies if (piece.giver, piece.side) == (unit, side)])
+        for side in JoinSide:
+            self._import_copies(
+                [each for each in commands.cutovers if (each.migration.receiver, each.migration.side) == (unit, side)]
+            )
+            self._copy_out(
+                [migration for migration in commands.copies if (migration.giver, migration.side) == (unit, side)]
+            )
 
     def _expire(self, clock: float | None) -> None:
-        """Let go what has expired in this round, or was ordered to, if tuples are not kept for ever."""
-        expired = first_seq(self._since)
+        """Expire tuples by the retention time and by the commands."""
+        expired = first_seq(self._retained_since)
         if self._retention is not None:
             if clock is not None:
-                self._retention = self._retention.at(self.number, clock)
+                self._retention = self._retention.advance_to(self.number, clock)
             expired = max(expired, self._retention.expired)
-        leaving = {copied.piece.side for copied in self._copied.values()}
+        leaving = {copied.migration.side for copied in self._copies.values()}
         for side, store in self._stores.items():
-            self._stores[side] = store.expiring(expired, purging=side not in leaving)
+            self._stores[side] = store.expire(expired, purging=side not in leaving)
 
-    def _drop(self, pieces: Sequence[Piece]) -> None:
-        """Drop exactly what was copied of some pieces of one side."""
-        if not pieces:
+    def _drop(self, migrations: Sequence[StateMigration]) -> None:
+        """Drop exactly the tuples that were copied, for migrations of one side."""
+        if not migrations:
             return
-        copies = [self._copied.pop(piece.id, None) for piece in pieces]
+        copies = [self._copies.pop(migration.id, None) for migration in migrations]
         cuts = []
-        for piece, copied in zip(pieces, copies, strict=True):
-            if copied is None or copied.piece != piece:
+        for piece, copied in zip(migrations, copies, strict=True):
+            if copied is None or copied.migration != piece:
                 raise InvalidCommandsError(
                     f"{self._where}: piece {piece.id} was not copied here, and is to be switched"
                 )
-            cuts.append(Cut(piece, copied.before))
-        side = pieces[0].side
+            cuts.append(MigrationCut(piece, copied.before_seq))
+        side = migrations[0].side
         self._stores[side], counts = self._stores[side].without(cuts)
         for copied, dropped in zip(copies, counts, strict=True):
             assert copied is not None
             if dropped != copied.rows:
                 raise InvalidCommandsError(
-                    f"{self._where}: {copied.rows} tuples of piece {copied.piece.id} were copied, and {dropped} are "
+                    f"{self._where}: {copied.rows} tuples of piece {copied.migration.id} "
+                    f"were copied, and {dropped} are "
                     "there now: another piece of the same keys came in or left meanwhile"
                 )
         self.counts["dropped"] += sum(counts)
 
-    def _take_in(self, switches: Sequence[Switch]) -> None:
-        """Store the copies of some pieces of one side."""
+    def _import_copies(self, cutovers: Sequence[Cutover]) -> None:
+        """Store the copies of migrations of one side."""
         runs = [
-            taken_in(each, self._given.source(self._topic, each.piece.giver, each.start, each.to)) for each in switches
+            import_copy(each, self._step_input.read_topic(self._copy_topic, each.migration.giver, each.start, each.end))
+            for each in cutovers
         ]
-        if run := joined(runs):
+        if run := merge_all(runs):
             self.counts["taken in"] += len(run)
-            side = switches[0].piece.side
-            self._stores[side] = self._stores[side].taking(run)
+            side = cutovers[0].migration.side
+            self._stores[side] = self._stores[side].with_copy(run)
 
-    def _copy(self, pieces: Sequence[Piece]) -> None:
-        """Copy some pieces of one side."""
-        if not pieces:
+    def _copy_out(self, migrations: Sequence[StateMigration]) -> None:
+        """Copy migrations of one side to the topic of copies."""
+        if not migrations:
             return
-        side, before = pieces[0].side, first_seq(self.number)
-        found = self._stores[side].extract([Cut(piece, before) for piece in pieces])
-        for piece, batches in zip(pieces, found, strict=True):
-            parts = parts_of(piece, self._condition.tuple_schema(side), batches)
+        side, before_seq = migrations[0].side, first_seq(self.number)
+        extracted = self._stores[side].extract([MigrationCut(migration, before_seq) for migration in migrations])
+        for piece, batches in zip(migrations, extracted, strict=True):
+            parts = encode_copy(piece, self._condition.tuple_schema(side), batches)
             rows, size = sum(part.num_rows for part in parts), sum(bytes_of(part) for part in parts)
-            copied = Copied(piece, before, rows, size, len(parts), self._given.round.number)
-            self._copied[piece.id] = copied
-            self.tells += parts
+            copied = MigrationCopy(piece, before_seq, rows, size, len(parts), self._step_input.round.number)
+            self._copies[piece.id] = copied
+            self.copy_parts += parts
             self.counts["copied"] += rows
 
     @property
     def _where(self) -> str:
-        return f"{self._given.stage}, unit {self._given.unit}, router round {self.number}"
+        return f"{self._step_input.stage}, unit {self._step_input.unit}, router round {self.number}"
 
     def state(self) -> State:
-        """What is remembered."""
+        """Return the state after the round."""
         scalars = {
-            **self._waiting.scalars(),
+            **self._inbox.scalars(),
             "round": self.number,
             "epoch": self.epoch,
-            "arrived": self._came(),
-            "place": plain(self.place),
-            "copied": plain([self._copied[piece] for piece in sorted(self._copied)]),
-            "needing": plain(self.needing),
-            "stores": {_STORED[side]: store.told for side, store in self._stores.items()},
+            "arrived": self._arrived_counts(),
+            "place": to_json_value(self.cursor),
+            "copied": to_json_value([self._copies[migration] for migration in sorted(self._copies)]),
+            "needing": to_json_value(self.copy_retention),
+            "stores": {_STORED[side]: store.layout for side, store in self._stores.items()},
         }
         runs = {_STORED[side]: store.batches for side, store in self._stores.items()}
         runs |= {_PROBES[side]: () if run is None else (run.batch,) for side, run in self._probes.items()}
-        runs[WAITING] = self._waiting.batches()
+        runs[WAITING] = self._inbox.batches()
         if self._retention is not None:
-            scalars["kept"] = plain(self._retention)
-        if self._since:
-            scalars["since"] = self._since
+            scalars["kept"] = to_json_value(self._retention)
+        if self._retained_since:
+            scalars["since"] = self._retained_since
         return State(scalars, {name: batches for name, batches in runs.items() if batches})
 
-    def _came(self) -> dict[str, int]:
-        """How many tuples routers have sent to be stored here."""
+    def _arrived_counts(self) -> dict[str, int]:
+        """Return how many tuples routers have sent to be stored here."""
         return {name: self._arrived[name] for name in _STORED.values()}
 
     @property
-    def known(self) -> Known:
-        """What is stored, by the identity of its batches."""
+    def cached_runs(self) -> CachedRuns:
+        """The stored runs, by the identity of their batches."""
         return {id(each.run.batch): each.run for store in self._stores.values() for each in store.segments}
 
     def gauges(self) -> dict[str, Any]:
-        """How full the unit is, how far, and which pieces it has copied that are not switched yet.
+        """Return gauges: stored tuples, progress, and the migrations that are copied and not cut over yet.
 
-        Tuples that have expired are among those that are stored until they vanish.
+        Expired tuples count as stored until they are removed.
         """
         return {
             "stored": {_STORED[side]: len(store) for side, store in self._stores.items()},
             "bytes": sum(store.bytes for store in self._stores.values()),
-            "arrived": self._came(),
+            "arrived": self._arrived_counts(),
             "round": self.number,
             "epoch": self.epoch,
             "pending": {
-                "rounds": max(self._waiting.whole - self.number, 0) + (self.place is not None),
-                "tuples": self._waiting.tuples,
+                "rounds": max(self._inbox.last_complete_round - self.number, 0) + (self.cursor is not None),
+                "tuples": self._inbox.tuples,
                 "probes": sum(len(run or ()) for run in self._probes.values()),
             },
-            "copied": {str(piece): copied.told() for piece, copied in sorted(self._copied.items())},
+            "copied": {str(migration): copied.gauges() for migration, copied in sorted(self._copies.items())},
         }
 
 
-def _kept(state: State, keep: float) -> Retention:
-    """The router rounds that a state holds; they are kept for as long as the job says now."""
-    told = state.scalars.get("kept")
-    return Retention(keep) if told is None else replace(from_plain(Retention, told, WHERE), keep=keep)
+def _read_retention(state: State, keep: float) -> Retention:
+    """Return the retention of a state, with the job's current `keep`."""
+    raw = state.scalars.get("kept")
+    return Retention(keep) if raw is None else replace(from_json_value(Retention, raw, WHERE), keep=keep)
 
 
-def _stored(state: State, known: Known, shape: Shape) -> dict[Side, Store]:
-    """What a state holds of either side."""
-    told = state.scalars.get("stores", {})
-    return {side: Store.of(state.runs.get(name, ()), told.get(name), known, shape) for side, name in _STORED.items()}
+def _read_stores(state: State, cached_runs: CachedRuns, shape: Shape) -> dict[JoinSide, TupleStore]:
+    """Return the stores of a state, by side."""
+    layouts = state.scalars.get("stores", {})
+    return {
+        side: TupleStore.of(state.runs.get(name, ()), layouts.get(name), cached_runs, shape)
+        for side, name in _STORED.items()
+    }

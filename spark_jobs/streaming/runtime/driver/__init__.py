@@ -1,1 +1,1 @@
-"""What runs in the driver: plans rounds, drains stages, recovers states, takes savepoints."""
+"""What runs in the driver: plans rounds, waits for drained stages, recovers states, makes savepoints."""

@@ -1,4 +1,4 @@
-"""How many messages a round may admit: a fixed number of each unit, or what back-pressure leaves."""
+"""Limits the messages that a round admits: a fixed number per unit, or the limit set by back-pressure."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 
 
-class Admitting(Protocol):
-    """Asked before each round of a stage is planned, and told afterwards."""
+class AdmissionLimit(Protocol):
+    """Queried before each round of a stage is planned, and notified afterwards."""
 
-    def admitted(self, waiting: Mapping[int, int], now: float) -> Mapping[int, int]:
-        """The messages that the next round may admit, by unit, where so many are there."""
+    def max_messages(self, lag: Mapping[int, int], now: float) -> Mapping[int, int]:
+        """Return the maximum number of messages of the next round, by unit, given the lag of each unit."""
 
-    def planned(self, plan: Plan, now: float) -> None:
-        """A round is planned, or run again as it was planned."""
+    def on_round_planned(self, plan: RoundPlan, now: float) -> None:
+        """Handle a planned round, including one that is planned again unchanged."""
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """So many messages of each unit."""
+class FixedAdmission:
+    """A fixed number of messages per unit."""
 
     messages: int
 
-    def admitted(self, waiting: Mapping[int, int], now: float) -> Mapping[int, int]:
-        """See `Admitting`."""
-        return dict.fromkeys(waiting, self.messages)
+    def max_messages(self, lag: Mapping[int, int], now: float) -> Mapping[int, int]:
+        """See `AdmissionLimit`."""
+        return dict.fromkeys(lag, self.messages)
 
-    def planned(self, plan: Plan, now: float) -> None:
-        """Nothing to remember."""
+    def on_round_planned(self, plan: RoundPlan, now: float) -> None:
+        """Do nothing."""

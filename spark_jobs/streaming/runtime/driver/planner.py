@@ -1,7 +1,7 @@
-"""The planner of a stage: decides each next round once, and writes it down before anything of it runs.
+"""The planner of a stage: decides each next round once, and logs it before any part of it runs.
 
-A driver that opens the rounds log fences off the one before: rounds have one writer. What was planned and not run is
-planned again as it was, by whichever driver goes on. `history` reads the log.
+A driver that opens the rounds log fences the previous one, so that rounds have one writer. A round that was planned and
+not run is reused unchanged by the next driver. `history` reads the log.
 """
 
 from __future__ import annotations
@@ -10,196 +10,206 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from springline.spark_jobs.streaming.errors import MissingStateError
-from springline.spark_jobs.streaming.runtime.driver.admission import Admitting, Fixed
+from springline.spark_jobs.streaming.runtime.driver.admission import AdmissionLimit, FixedAdmission
 from springline.spark_jobs.streaming.runtime.history import (
-    CONTENTS_EVERY,
-    Content,
+    BROADCAST_INTERVAL,
+    BroadcastValue,
     History,
     Line,
-    ShiftEnd,
+    TaskLoopEnd,
     newest_complete,
     read_history,
     write_line,
 )
-from springline.spark_jobs.streaming.runtime.message_log import Appender, Log
+from springline.spark_jobs.streaming.runtime.message_log import Appender, MessageLog
 from springline.spark_jobs.streaming.runtime.rounds import (
-    Extent,
-    Plan,
-    beginning,
+    OffsetBounds,
+    RoundPlan,
+    consumer_lag,
+    initial_plan,
     next_round,
-    starts_of,
-    waiting,
+    start_offsets,
 )
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.state_store import Versions
+from springline.spark_jobs.streaming.runtime.state_store import StateStore
 
-_SLOWER = 0.5  # speed of the rounds' clock while it is ahead, since it cannot go back
+_SLOWER = 0.5  # speed of the rounds' clock while it is ahead, since it must not go back
 
 
-class Awaited:
-    """The end of a round: it is over when every unit has done it; those that have are not looked at again."""
+class RoundCompletion:
+    """Completion of a round: complete when every unit has completed it; completed units are not checked again."""
 
-    def __init__(self, plan: Plan, versions: list[Versions]) -> None:
+    def __init__(self, plan: RoundPlan, stores: list[StateStore]) -> None:
         self._plan = plan
-        self._left = versions
+        self._remaining = stores
 
-    def is_over(self) -> bool:
-        """Whether no unit is left."""
-        while self._left and self._left[-1].written(*self._plan.order):
-            self._left.pop()
-        return not self._left
+    def is_complete(self) -> bool:
+        """Return whether all units have completed the round."""
+        while self._remaining and self._remaining[-1].is_written(*self._plan.round_id):
+            self._remaining.pop()
+        return not self._remaining
 
 
 class Planner:
-    """Plans the rounds of one stage; `now` gives the time, `contents` what rounds are to name, newest first.
+    """Plans the rounds of one stage; `now` returns the time, `read_broadcast_values` the current values to broadcast.
 
-    `admitting` bounds what they admit; without it, each unit's messages are bounded by the stage's `admitted`. With
-    `units`, they are of the first so many units alone: those that a topic gets meanwhile wait until the application
-    knows of them.
+    `admission_limit` limits the messages of each round; by default, each unit's messages are limited by the stage's
+    `max_messages_per_round`. With `units`, only the first `units` units are planned: later partitions of the topic are
+    ignored until the application restarts its stages.
     """
 
     def __init__(
         self,
         stage: Stage,
-        log: Log,
+        log: MessageLog,
         now: Callable[[], float],
-        contents: Callable[[], Mapping[str, Content]],
+        read_broadcast_values: Callable[[], Mapping[str, BroadcastValue]],
         *,
         latest: bool = False,
-        admitting: Admitting | None = None,
+        admission_limit: AdmissionLimit | None = None,
         units: int | None = None,
     ) -> None:
         self._stage = stage
-        self._admitting = admitting or Fixed(stage.admitted)
+        self._admission_limit = admission_limit or FixedAdmission(stage.max_messages_per_round)
         self._log = log
         self._now = now
-        self._contents = contents
+        self._read_broadcast_values = read_broadcast_values
         self._latest = latest
         self._units = units
-        self._opened: tuple[Appender, History] | None = None
-        self._next = 0
-        self._planned: tuple[tuple[int, int], float] = ((0, 0), 0.0)  # the newest round, and when that was
+        self._open_log: tuple[Appender, History] | None = None
+        self._next_offset = 0
+        self._newest_round: tuple[tuple[int, int], float] = ((0, 0), 0.0)  # the newest round, and when it was planned
 
     @property
-    def pace(self) -> float:
-        """Seconds between the beginnings of two rounds, at least."""
-        return self._stage.pace
+    def min_round_interval(self) -> float:
+        """Minimum seconds between the starts of two rounds."""
+        return self._stage.min_round_interval
 
-    def begin(self) -> Plan:
-        """Where a driver without memory goes on: after the newest round whose state is there, or at the start."""
+    def begin(self) -> RoundPlan:
+        """Return the round after which a new driver continues: the newest whose states exist, or the start."""
         _, history = self._open()
         return self._start(newest_complete(self._stage, history))
 
-    def resume(self) -> Plan:
-        """Where the units of a stage go on: after the newest round, or the one before where that is not run yet.
+    def resume(self) -> RoundPlan:
+        """Return the round after which the units continue: the newest, or the one before if the newest has not run yet.
 
-        Raises `MissingStateError` where the states after both are lost in some unit: an application that is started
-        anew brings them back (`recovery`). Rounds before those are never run here again: what they sent has arrived,
-        and may be cut by now.
+        Raises `MissingStateError` if the states after both are lost in some unit: the next start of the application
+        recovers them (`recovery`). Earlier rounds are never run again here: their output has been delivered, and may be
+        deleted by now.
         """
         _, history = self._open()
-        found, last = newest_complete(self._stage, history), history.last
-        if last is not None and (found is None or found.order not in (last.order, last.before)):
+        complete, last = newest_complete(self._stage, history), history.last
+        if last is not None and (complete is None or complete.round_id not in (last.round_id, last.previous_round_id)):
             raise MissingStateError(
                 f"{self._stage.id}: the state after round {last.number - 1} is not there in every unit any more; "
                 "it is brought back when the job is started again"
             )
-        return self._start(found)
+        return self._start(complete)
 
-    def after(self, last: Plan) -> Plan | None:
-        """The round after `last`; None while there is nothing to do. Raises what `next_round` and the log raise."""
+    def after(self, last: RoundPlan) -> RoundPlan | None:
+        """Return the round after `last`; None if there is nothing to do. Raises as `next_round` and the log do."""
         appender, history = self._open()
         if (logged := history.after(last)) is not None:
-            self._admitting.planned(logged, self._now())
+            self._admission_limit.on_round_planned(logged, self._now())
             return logged
         stage = self._stage
-        topics = self._log.ids(*stage.offsets_of)
-        extents = self._extents()
-        contents = self._contents()
-        versions = {name: content.hash for name, content in contents.items()}
+        topics = self._log.ids(*stage.consumed_topics)
+        offset_bounds = self._offset_bounds()
+        broadcast_values = self._read_broadcast_values()
+        versions = {name: content.hash for name, content in broadcast_values.items()}
         now = self._now()
-        admitted = self._admitting.admitted(waiting(last, extents), now)
-        with stage.telling_what_helps():
+        max_messages = self._admission_limit.max_messages(consumer_lag(last, offset_bounds), now)
+        with stage.with_remedy():
             clock = self._clock(last, now)
-            plan = next_round(last, extents, admitted, clock, versions, log=stage.topic, topics=topics)
+            plan = next_round(last, offset_bounds, max_messages, clock, versions, log=stage.topic, topics=topics)
         if plan is None:
             return None
-        again = plan.number % CONTENTS_EVERY == 0
-        # What was named before, but not by the last round, is told once more: who follows a shift may not know it.
-        changed = {name: each for name, each in contents.items() if again or each.hash != last.versions.get(name)}
+        is_full_broadcast = plan.number % BROADCAST_INTERVAL == 0
+        # Values that earlier rounds named, but not the last one, are logged again: readers of a shift may lack them.
+        changed = {
+            name: each
+            for name, each in broadcast_values.items()
+            if is_full_broadcast or each.hash != last.versions.get(name)
+        }
         new = {each.hash: each for each in changed.values()}
         self._append(appender, [*new.values(), plan])
-        history.contents |= {digest: content.value for digest, content in new.items()}
-        history.keep(last, plan)
-        self._admitting.planned(plan, now)
-        self._planned = (plan.order, now)
+        history.broadcast_values |= {digest: content.value for digest, content in new.items()}
+        history.retain(last, plan)
+        self._admission_limit.on_round_planned(plan, now)
+        self._newest_round = (plan.round_id, now)
         return plan
 
-    def _clock(self, last: Plan, now: float) -> float:
-        """The clock of the round after `last`: `now`, or where that is before the last one's, slower until it is not.
+    def _clock(self, last: RoundPlan, now: float) -> float:
+        """Return the clock of the round after `last`: `now`, or while that is behind the last clock, half as fast until
+        it is not.
 
-        A machine's clock that was ahead for a moment would else let the rounds' stand for as long as it was ahead.
+        Otherwise, after a machine's clock was ahead for a moment, the rounds' clock would stand still for as long as it
+        was ahead.
         """
-        order, since = self._planned
-        if order != last.order or now < since:
-            self._planned = (last.order, since := now)
+        round_id, since = self._newest_round
+        if round_id != last.round_id or now < since:
+            self._newest_round = (last.round_id, since := now)
         return max(now, last.clock + (now - since) * _SLOWER)
 
-    def contents_of(self, plan: Plan) -> dict[str, Any]:
-        """What the versions that a round names stand for."""
-        return self._open()[1].contents_of(plan)
+    def broadcast_values_of(self, plan: RoundPlan) -> dict[str, Any]:
+        """Return the values of the versions that a round names."""
+        return self._open()[1].broadcast_values_of(plan)
 
-    def is_complete(self, plan: Plan) -> bool:
-        """Whether every unit has done a round."""
+    def is_complete(self, plan: RoundPlan) -> bool:
+        """Return whether every unit has completed a round."""
         stage = self._stage
-        return all(stage.versions(unit).written(*plan.order) for unit in plan.ranges)
+        return all(stage.state_store(unit).is_written(*plan.round_id) for unit in plan.ranges)
 
-    def awaited(self, plan: Plan) -> Awaited:
-        """The end of a round that has been planned, to be asked for again and again."""
-        return Awaited(plan, [self._stage.versions(unit) for unit in plan.ranges])
+    def completion_of(self, plan: RoundPlan) -> RoundCompletion:
+        """Return the completion of a planned round, for repeated checks."""
+        return RoundCompletion(plan, [self._stage.state_store(unit) for unit in plan.ranges])
 
-    def has_lost(self, plan: Plan) -> bool:
-        """Whether some unit cannot do a round: the state that it goes on from is not there."""
+    def has_lost_state(self, plan: RoundPlan) -> bool:
+        """Return whether some unit cannot run a round because its previous state is lost."""
         stage = self._stage
-        found = [stage.versions(unit) for unit in plan.ranges if unit not in plan.new]
-        return not all(each.written(*plan.before) or each.written(*plan.order) for each in found)
+        stores = [stage.state_store(unit) for unit in plan.ranges if unit not in plan.new_units]
+        return not all(each.is_written(*plan.previous_round_id) or each.is_written(*plan.round_id) for each in stores)
 
     def next_offset(self) -> int:
-        """The offset in the rounds log after the last line, at which or after which the next one will be.
+        """Return the offset after the last line of the rounds log; the next line has this offset or a later one.
 
-        It is known from what was appended: the log itself may tell of a commit a moment later.
+        It is derived from appended lines, since the log may report a commit slightly later.
         """
         self._open()
-        return self._next
+        return self._next_offset
 
-    def end_shift(self) -> None:
-        """Let whoever follows the rounds log end."""
-        self._append(self._open()[0], [ShiftEnd()])
+    def end_task_loop(self) -> None:
+        """Log the end of the shift for all readers of the rounds log."""
+        self._append(self._open()[0], [TaskLoopEnd()])
 
-    def _start(self, complete: Plan | None) -> Plan:
-        """The round that is complete, if there is one; else the first one, which is planned where nothing is yet."""
+    def _start(self, complete: RoundPlan | None) -> RoundPlan:
+        """Return `complete` if it is given; else the first round, which is planned if there is none yet."""
         if complete is not None:
             return complete
         appender, history = self._open()
         if history.plans:
             return history.plans[min(history.plans)]
-        topics = self._log.ids(*self._stage.offsets_of)
-        plan = beginning(starts_of(self._extents(), latest=self._latest), topics=topics)
+        topics = self._log.ids(*self._stage.consumed_topics)
+        plan = initial_plan(start_offsets(self._offset_bounds(), latest=self._latest), topics=topics)
         self._append(appender, [plan])
-        history.plans[plan.order] = plan
+        history.plans[plan.round_id] = plan
         return plan
 
-    def _extents(self) -> Mapping[int, Extent]:
-        """What the units hold that the application knows."""
-        extents = self._log.extents(self._stage.topic)
-        return {unit: each for unit, each in extents.items() if self._units is None or unit < self._units}
+    def _offset_bounds(self) -> Mapping[int, OffsetBounds]:
+        """Return the offsets of the units that the application knows."""
+        offset_bounds = self._log.offset_bounds(self._stage.topic)
+        return {
+            unit: unit_bounds
+            for unit, unit_bounds in offset_bounds.items()
+            if self._units is None or unit < self._units
+        }
 
     def _open(self) -> tuple[Appender, History]:
-        if self._opened is None:
-            appender = self._log.appender(self._stage.rounds, self._stage.rounds)  # first: nobody else appends then
-            self._opened = (appender, read_history(self._stage, self._log))
-            self._append(appender, [ShiftEnd()])  # for those that follow the driver before
-        return self._opened
+        if self._open_log is None:
+            appender = self._log.appender(self._stage.rounds, self._stage.rounds)  # fences other drivers before reading
+            self._open_log = (appender, read_history(self._stage, self._log))
+            self._append(appender, [TaskLoopEnd()])  # for tasks that follow the previous driver
+        return self._open_log
 
     def _append(self, appender: Appender, lines: Sequence[Line]) -> None:
-        self._next = appender.append([write_line(line) for line in lines]) + 1
+        self._next_offset = appender.append([write_line(line) for line in lines]) + 1

@@ -1,8 +1,8 @@
-"""Savepoints: the states of all stages at a moment at which they are level, and going back to it.
+"""Savepoints: the states of all stages at a moment when the stages are drained, and rewinding to them.
 
-A savepoint is made when the stages are level (`levelness`). Going back makes a new incarnation,
-which begins with the savepoint's states and drops whatever earlier ones have sent: what lies between the stages then
-need not be kept for it, only the messages of the source from the savepoint on.
+A savepoint is made when the stages are drained (`drain`). A rewind starts a new incarnation, which begins with the
+savepoint's states and drops everything that earlier incarnations have sent: so messages between stages need not be
+retained for it, only the messages of the source from the savepoint on.
 """
 
 from __future__ import annotations
@@ -11,50 +11,51 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from springline.spark_jobs.streaming.errors import MessagesLostError, NeverRanError, TopicReplacedError
-from springline.spark_jobs.streaming.runtime.driver.drain import level
+from springline.spark_jobs.streaming.runtime.driver.drain import find_drained_plans
 from springline.spark_jobs.streaming.runtime.history import History, read_history, write_line
-from springline.spark_jobs.streaming.runtime.message_log import Appender, Log, Order
-from springline.spark_jobs.streaming.runtime.rounds import beginning, starts_of
+from springline.spark_jobs.streaming.runtime.message_log import Appender, MessageLog, RoundId
+from springline.spark_jobs.streaming.runtime.rounds import initial_plan, start_offsets
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage
-from springline.spark_jobs.streaming.runtime.state_store import Packed
+from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot
 
 
 @dataclass(frozen=True)
-class Part:
-    """A stage's part of a savepoint: its round, and the states of its units after that."""
+class StageSavepoint:
+    """A stage's part of a savepoint: its round, and the states of its units after that round."""
 
-    order: Order
-    units: Mapping[int, Packed]
-
-
-Savepoint = Mapping[str, Part]  # by the names of stages
-BEGINNING: Savepoint = {}  # before the first round; the source from its first message on
+    round_id: RoundId
+    units: Mapping[int, PackedSnapshot]
 
 
-def pack(stages: Sequence[Stage], log: Log) -> Savepoint | None:
-    """The states of all stages as they are now; None while they are not level, or nothing has run.
+Savepoint = Mapping[str, StageSavepoint]  # by the names of stages
+BEGINNING: Savepoint = {}  # before the first round, with the source from its first message on
 
-    Raises `MissingStateError` or FileNotFoundError where they have gone on meanwhile.
+
+def pack_savepoint(stages: Sequence[Stage], log: MessageLog) -> Savepoint | None:
+    """Return the current states of all stages; None while they are not drained, or before any round has run.
+
+    Raises `MissingStateError` or FileNotFoundError if rounds complete concurrently.
     """
-    plans = level(stages, log)
+    plans = find_drained_plans(stages, log)
     if plans is None:
         return None
-    found = {}
+    savepoint = {}
     for stage in stages:
         plan = plans[stage.name]
-        units = {unit: stage.versions(unit).packed(*plan.order) for unit in sorted(plan.ranges)}
-        found[stage.name] = Part(plan.order, units)
-    return found
+        units = {unit: stage.state_store(unit).pack(*plan.round_id) for unit in sorted(plan.ranges)}
+        savepoint[stage.name] = StageSavepoint(plan.round_id, units)
+    return savepoint
 
 
-def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
-    """Go back to a savepoint; returns the new incarnation. No application of the job may run.
+def rewind(stages: Sequence[Stage], log: MessageLog, savepoint: Savepoint, now: float) -> int:
+    """Rewind to a savepoint; returns the new incarnation. No application of the job may run.
 
-    Raises `NeverRanError`, and `MessagesLostError` where the source does not hold the messages after the savepoint any
-    more, or is another topic by now; then nothing has changed. Dying on the way leaves stages apart, which stops the
-    next application with `StampGapError` or `LogLostError`: going back once more mends it.
+    Raises `NeverRanError`, and `MessagesLostError` if the source no longer holds the messages after the savepoint, or
+    `TopicReplacedError` if it is another topic now; then nothing has changed. A crash midway leaves stages in different
+    incarnations, which stops the next application with `StampGapError` or `LogLostError`: repeating the rewind repairs
+    it.
     """
-    opened = [_opened(stage, log) for stage in stages]
+    opened = [_take_over(stage, log) for stage in stages]
     newest = [history.last for _, history in opened if history.last is not None]
     if not newest:
         job = stages[0].job
@@ -64,40 +65,40 @@ def rewind(stages: Sequence[Stage], log: Log, to: Savepoint, now: float) -> int:
         )
     incarnation = 1 + max(plan.incarnation for plan in newest)
     clock = max(now, *(plan.clock for plan in newest))
-    starts = [_starts(stage, log, to.get(stage.name)) for stage in stages]
+    starts = [_start_offsets(stage, log, savepoint.get(stage.name)) for stage in stages]
     for stage, (appender, _), start in zip(stages, opened, starts, strict=True):
-        part = to.get(stage.name) or Part((0, 0), {})
-        number = part.order[1]
-        for unit, packed in part.units.items():
-            stage.versions(unit).unpack(incarnation, number, packed)
-        topics = log.ids(*stage.offsets_of)
-        appender.append([write_line(beginning(start, (incarnation, number), clock, topics))])
+        stage_savepoint = savepoint.get(stage.name) or StageSavepoint((0, 0), {})
+        number = stage_savepoint.round_id[1]
+        for unit, packed in stage_savepoint.units.items():
+            stage.state_store(unit).unpack(incarnation, number, packed)
+        topics = log.ids(*stage.consumed_topics)
+        appender.append([write_line(initial_plan(start, (incarnation, number), clock, topics))])
     return incarnation
 
 
-def _opened(stage: Stage, log: Log) -> tuple[Appender, History]:
-    """The rounds log of a stage, closed for whoever had it open."""
+def _take_over(stage: Stage, log: MessageLog) -> tuple[Appender, History]:
+    """Open the rounds log of a stage, which fences its previous writer, and read it."""
     return log.appender(stage.rounds, stage.rounds), read_history(stage, log)
 
 
-def _starts(stage: Stage, log: Log, part: Part | None) -> dict[int, int]:
-    """The offsets at which a stage goes on; units that came after the savepoint begin with the round after it."""
-    extents = log.extents(stage.topic)
-    starts = starts_of(extents, latest=stage.inside)
-    if part is None or part.order[1] == 0:
+def _start_offsets(stage: Stage, log: MessageLog, stage_savepoint: StageSavepoint | None) -> dict[int, int]:
+    """Return the start offsets of a stage; units newer than the savepoint begin with the round after it."""
+    offset_bounds = log.offset_bounds(stage.topic)
+    starts = start_offsets(offset_bounds, latest=stage.reads_own_job)
+    if stage_savepoint is None or stage_savepoint.round_id[1] == 0:
         return starts
-    starts = {unit: at for unit, at in starts.items() if unit in part.units}
-    if stage.inside:
+    starts = {unit: offset for unit, offset in starts.items() if unit in stage_savepoint.units}
+    if stage.reads_own_job:
         return starts
-    ids = log.ids(*stage.offsets_of)
-    for unit, packed in part.units.items():
+    ids = log.ids(*stage.consumed_topics)
+    for unit, packed in stage_savepoint.units.items():
         if packed.notes["topics"] != ids:
             raise TopicReplacedError(
                 f"{stage.topic} was deleted and made anew since: the savepoint's offsets are not offsets of this topic"
             )
-        at, extent = packed.notes["offset"], extents.get(unit)
-        if extent is None or not extent.low <= at <= extent.high:
-            there = f"{extent.low} to {extent.high}" if extent else "nothing"
+        at, bounds = packed.notes["offset"], offset_bounds.get(unit)
+        if bounds is None or not bounds.low <= at <= bounds.high:
+            there = f"{bounds.low} to {bounds.high}" if bounds else "nothing"
             raise MessagesLostError(
                 f"{stage.topic}[{unit}]: the savepoint goes on at offset {at}, and the log holds {there}"
             )

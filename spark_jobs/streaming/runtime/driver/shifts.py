@@ -1,4 +1,4 @@
-"""The shifts of a stage as its driver sees them: each next round is planned when every unit has done the one before."""
+"""Drives the shifts of a stage: each next round is planned when every unit has completed the previous one."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ from contextlib import suppress
 
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.rounds import Plan
-from springline.spark_jobs.streaming.runtime.worker.task_loop import Shift
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
+from springline.spark_jobs.streaming.runtime.worker.task_loop import TaskLoop
 
-SECONDS = 600.0  # that a shift lasts
-_STALLED_SECONDS = 20.0  # after which a round that not all units have done ends the shift: a task may have no place
-_SHORT = 100  # shifts of one round after that, in which tasks take turns
-_LOOK_SECONDS = 0.002  # between two looks whether a round is done
-_LOST_SECONDS = 0.1  # between two looks whether a state is lost that it goes on from
-_PAUSES = ((2.0, 0.005), (10.0, 0.03))  # seconds between two looks for messages, up to so many after the last ones
-_REST_SECONDS = 0.1  # and after that: an idle stage costs its broker and a core little
+TASK_LOOP_SECONDS = 600.0  # duration of a shift
+_STALLED_SECONDS = 20.0  # after which a round that not all units have completed ends the shift: a task may have no slot
+_SHORT_LOOPS = 100  # shifts of one round after that, in which tasks take turns
+_POLL_SECONDS = 0.002  # between two checks whether a round is complete
+_LOST_SECONDS = 0.1  # between two checks whether a state is lost that the round needs
+_PAUSES = ((2.0, 0.005), (10.0, 0.03))  # (seconds since the last messages, seconds between two polls for messages)
+_IDLE_PAUSE_SECONDS = 0.1  # after that, so that an idle stage costs little CPU of broker and driver
 
 
-class Shifts:
-    """The shifts of one stage, one after another, as its driver sees them.
+class TaskLoopDriver:
+    """Drives the consecutive shifts of one stage.
 
-    Each lasts so many seconds; with 0, one round, and so do some after one in which not all tasks had come to run.
-    Nothing is planned while `held()`.
+    Each lasts `seconds` seconds, or one round with 0 seconds and for some time after a round for which not all tasks
+    had a slot. Nothing is planned while `is_paused()`.
     """
 
-    def __init__(self, planner: Planner, held: Callable[[], bool], seconds: float = SECONDS) -> None:
+    def __init__(self, planner: Planner, is_paused: Callable[[], bool], seconds: float = TASK_LOOP_SECONDS) -> None:
         self._planner = planner
-        self._held = held
+        self._is_paused = is_paused
         self._seconds = seconds
-        self._last: Plan | None = None  # the newest round that was planned here
-        self._shift: Shift | None = None
+        self._last: RoundPlan | None = None  # the newest round that was planned here
+        self._task_loop: TaskLoop | None = None
         self._thread: threading.Thread | None = None
-        self._over = threading.Event()
+        self._stopping = threading.Event()
         self._error: StreamError | None = None
-        self._busy = time.monotonic()  # when there were messages
-        self._short = 0  # shifts that last a round, from now on
+        self._last_busy = time.monotonic()  # when there were messages last
+        self._short_loops_left = 0  # next shifts that last one round
 
-    def first(self, patience: float) -> Plan | None:
-        """The first round of the next shift; None if there is nothing to do for so many seconds.
+    def first(self, timeout: float) -> RoundPlan | None:
+        """Return the first round of the next shift; None if there is nothing to do for `timeout` seconds.
 
-        The shift before has ended, in all units. Raises what planning raised meanwhile.
+        The previous shift has ended in all units. Raises the error with which its planning failed, if any.
         """
         self._close()
-        until = time.monotonic() + patience
-        while not self._held():
+        until = time.monotonic() + timeout
+        while not self._is_paused():
             if (plan := self._next()) is not None:
                 self._last = plan
                 return plan
@@ -56,55 +56,55 @@ class Shifts:
             time.sleep(self._pause())
         return None
 
-    def begin(self, first: Plan) -> Shift:
-        """Begin a shift with that round; asked again, it is the same shift."""
-        if self._shift is not None and self._shift.first == first:
-            return self._shift
+    def begin(self, first: RoundPlan) -> TaskLoop:
+        """Begin a shift with that round; a repeated call returns the same shift."""
+        if self._task_loop is not None and self._task_loop.first == first:
+            return self._task_loop
         self._close()
-        named = self._planner.contents_of(first)
-        contents = {first.versions[name]: content for name, content in named.items()}
-        lasts = self._seconds > 0 and not self._short
-        self._short = max(self._short - 1, 0)
-        self._shift = Shift(first, contents, self._planner.next_offset() if lasts else None)
-        if lasts:
-            self._over.clear()
+        named = self._planner.broadcast_values_of(first)
+        broadcast_values = {first.versions[name]: content for name, content in named.items()}
+        is_long = self._seconds > 0 and not self._short_loops_left
+        self._short_loops_left = max(self._short_loops_left - 1, 0)
+        self._task_loop = TaskLoop(first, broadcast_values, self._planner.next_offset() if is_long else None)
+        if is_long:
+            self._stopping.clear()
             self._thread = threading.Thread(target=self._plan, args=(first,), name="shift", daemon=True)
             self._thread.start()
-        return self._shift
+        return self._task_loop
 
-    def _next(self) -> Plan | None:
-        """The round after the newest that every unit has done: that may have been planned already."""
+    def _next(self) -> RoundPlan | None:
+        """Return the round after the newest that every unit has completed; it may have been planned already."""
         if self._last is None or not self._planner.is_complete(self._last):
             self._last = self._planner.resume()
-        return self._planned_after(self._last)
+        return self._plan_after(self._last)
 
-    def _planned_after(self, last: Plan) -> Plan | None:
+    def _plan_after(self, last: RoundPlan) -> RoundPlan | None:
         plan = self._planner.after(last)
         if plan is not None and plan.messages:
-            self._busy = time.monotonic()
+            self._last_busy = time.monotonic()
         return plan
 
     def _pause(self) -> float:
-        idle = time.monotonic() - self._busy
-        return next((pause for until, pause in _PAUSES if idle < until), _REST_SECONDS)
+        idle = time.monotonic() - self._last_busy
+        return next((pause for until, pause in _PAUSES if idle < until), _IDLE_PAUSE_SECONDS)
 
-    def _plan(self, last: Plan) -> None:
-        """Plan until the shift is over, and say so."""
+    def _plan(self, last: RoundPlan) -> None:
+        """Plan rounds until the shift is over, and log its end."""
         try:
-            self._plan_on(last)
-            self._planner.end_shift()
+            self._plan_rounds(last)
+            self._planner.end_task_loop()
         except StreamError as error:
             self._error = error
             with suppress(StreamError):
-                self._planner.end_shift()
+                self._planner.end_task_loop()
 
-    def _plan_on(self, last: Plan) -> None:
+    def _plan_rounds(self, last: RoundPlan) -> None:
         units, planned_at = set(last.ranges), time.monotonic()
         until = planned_at + self._seconds
         while set(last.ranges) == units and self._await_end(last):
-            rest = max(planned_at + self._planner.pace - time.monotonic(), 0)
-            while not self._over.wait(rest) and not self._held() and time.monotonic() < until:
-                if (plan := self._planned_after(last)) is not None:
+            rest = max(planned_at + self._planner.min_round_interval - time.monotonic(), 0)
+            while not self._stopping.wait(rest) and not self._is_paused() and time.monotonic() < until:
+                if (plan := self._plan_after(last)) is not None:
                     self._last = last = plan
                     planned_at = time.monotonic()
                     break
@@ -112,30 +112,30 @@ class Shifts:
             else:
                 return
 
-    def _await_end(self, plan: Plan) -> bool:
-        """Wait until all units have done a round; False if that is not to be waited for."""
-        awaited = self._planner.awaited(plan)
-        looked = begun = time.monotonic()
-        while not awaited.is_over():
+    def _await_end(self, plan: RoundPlan) -> bool:
+        """Wait until all units have completed a round; returns False if the shift must end instead."""
+        completion = self._planner.completion_of(plan)
+        checked_at = started_at = time.monotonic()
+        while not completion.is_complete():
             now = time.monotonic()
-            if now > begun + _STALLED_SECONDS:
-                self._short = _SHORT
+            if now > started_at + _STALLED_SECONDS:
+                self._short_loops_left = _SHORT_LOOPS
                 return False
-            if now > looked + _LOST_SECONDS:
-                looked = now
-                if self._held() or self._planner.has_lost(plan):
+            if now > checked_at + _LOST_SECONDS:
+                checked_at = now
+                if self._is_paused() or self._planner.has_lost_state(plan):
                     return False
-            if self._over.wait(_LOOK_SECONDS):
+            if self._stopping.wait(_POLL_SECONDS):
                 return False
         return True
 
     def _close(self) -> None:
-        """End the shift that is under way, if any."""
+        """End the current shift, if any."""
         if self._thread is not None:
-            self._over.set()
+            self._stopping.set()
             self._thread.join()
             self._thread = None
-        self._shift = None
+        self._task_loop = None
         if (error := self._error) is not None:
             self._error = None
             raise error

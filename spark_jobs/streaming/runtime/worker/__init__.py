@@ -1,1 +1,1 @@
-"""What runs in the tasks: the units of a stage, round by round, and what is tried again."""
+"""What runs in the tasks: the rounds of a stage's units, and their retries."""

@@ -1,8 +1,8 @@
-"""What becomes of a round that fails again and again in a unit: the messages that it fails with are put aside.
+"""Attempts of a round in a unit: after repeated failures, the messages that make it fail become dead letters.
 
-Which those are is decided by trials (`poison`), once, and written to the rounds log before the round goes on without
-them: so every attempt, and every replay after states were lost, leaves out the same. An attempt looks there only where
-another one was made before it (`tries`).
+Which messages those are is decided once, by trials (`poison`), and written to the rounds log before the round continues
+without them: so every attempt, and every replay after states were lost, skips the same messages. An attempt reads the
+decision only if there were attempts before it (`tries`).
 """
 
 from __future__ import annotations
@@ -13,103 +13,110 @@ from collections.abc import Mapping, Sequence
 
 from springline.spark_jobs.streaming.errors import LogUnavailableError, RoundError
 from springline.spark_jobs.streaming.runtime.history import read_line, write_line
-from springline.spark_jobs.streaming.runtime.message_log import Letter, Log, Order
-from springline.spark_jobs.streaming.runtime.rounds import Aside, Plan
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord, RoundId
+from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.step import Message
-from springline.spark_jobs.streaming.runtime.worker.poison import apart, poison_in
-from springline.spark_jobs.streaming.runtime.worker.round_step import RoundStep, Stepped, UnitRound
-from springline.spark_jobs.streaming.runtime.worker.tries import Tries
+from springline.spark_jobs.streaming.runtime.worker.poison import find_poison, in_subprocess
+from springline.spark_jobs.streaming.runtime.worker.round_step import RoundStep, StepResult, UnitRound
+from springline.spark_jobs.streaming.runtime.worker.tries import AttemptCounts
 
 logger = logging.getLogger("springline.unit")
 
-_REASON = 1_000  # characters of why a message is put aside
-_STEP = 64  # lines of the rounds log that are read first
-_PATIENCE = 30.0  # seconds until what was written can be read
+_REASON = 1_000  # characters of the reason for a poison message
+_STEP = 64  # lines of the rounds log in the first read
+_TIMEOUT_SECONDS = 30.0  # seconds until a written line must be readable
 
 
-def attempt(stage: Stage, log: Log, step: RoundStep, of: UnitRound) -> Stepped:
-    """What the step makes of a round, at this attempt of some.
+def run_attempt(stage: Stage, log: MessageLog, step: RoundStep, unit_round: UnitRound) -> StepResult:
+    """Run the step of a round, as one attempt.
 
-    Raises `RoundError`, from some attempt on `MessageIndependentError`, and what the log raises.
+    Raises `RoundError`, after repeated failures `MessageIndependentError`, and what the log raises.
     """
-    start, to = of.range
-    aside = of.plan.aside.get(of.unit)
-    if aside is not None or start == to or not stage.dead or stage.own or not stage.tries:
-        return step.run(of, aside or {})
-    folder = stage.folder(of.unit)
-    before = Tries.read(folder, of.plan.order)
-    if before.begun:  # somebody may have decided already
-        aside = decided(stage, log, of.plan.order, of.unit)
-        if aside is None and max(before.alike, before.died) >= stage.tries:
-            aside = _tried(stage, log, step, of, by_itself=before.alike < stage.tries)
-        if aside is not None:
-            return step.run(of, aside)
-    now = before.begin()
-    now.write(folder)
+    start, to = unit_round.range
+    poison = unit_round.plan.poison.get(unit_round.unit)
+    if poison is not None or start == to or not stage.dead_letters or stage.reads_feedback or not stage.max_attempts:
+        return step.run(unit_round, poison or {})
+    folder = stage.folder(unit_round.unit)
+    earlier = AttemptCounts.read(folder, unit_round.plan.round_id)
+    if earlier.started:  # another attempt may have decided already
+        poison = read_poison(stage, log, unit_round.plan.round_id, unit_round.unit)
+        if poison is None and max(earlier.same_cause, earlier.crashes) >= stage.max_attempts:
+            poison = _find_poison(stage, log, step, unit_round, is_isolated=earlier.same_cause < stage.max_attempts)
+        if poison is not None:
+            return step.run(unit_round, poison)
+    current = earlier.with_start()
+    current.write(folder)
     try:
-        return step.run(of, {})
-    except RoundError as failed:
-        now.fail(failed.cause).write(folder)
+        return step.run(unit_round, {})
+    except RoundError as error:
+        current.with_failure(error.cause).write(folder)
         raise
-    except BaseException:  # of the log, or of whoever ends this process: that is no try
-        before.write(folder)
+    except BaseException:  # from the log, or a signal to this process: not counted as an attempt
+        earlier.write(folder)
         raise
 
 
-def _tried(stage: Stage, log: Log, step: RoundStep, of: UnitRound, *, by_itself: bool) -> Mapping[int, str]:
-    """What the unit leaves out, after trials with some of its messages: each in a process `by_itself`, or here."""
-    prepared = step.prepared(of)
+def _find_poison(
+    stage: Stage, log: MessageLog, step: RoundStep, unit_round: UnitRound, *, is_isolated: bool
+) -> Mapping[int, str]:
+    """Find the messages that the unit skips, by trials with subsets, and record them.
+
+    Each trial runs in a subprocess if `is_isolated`, else in this process.
+    """
+    prepared = step.prepare(unit_round)
 
     def trial(some: Sequence[Message]) -> str | None:
         try:
-            step.outcome(prepared, some, results=not by_itself)  # what writes lines has threads, and does not fork
-        except RoundError as failed:
-            return failed.cause
+            step.run_step(prepared, some, results=not is_isolated)  # encoding results starts threads
+        except RoundError as failure:
+            return failure.cause
         return None
 
-    found = poison_in(prepared.messages, apart(trial) if by_itself else trial)
-    if not found:
+    errors = find_poison(prepared.messages, in_subprocess(trial) if is_isolated else trial)
+    if not errors:
         return {}
-    number = of.plan.number
-    reasons = {offset: f"round {number} fails with it: {error}"[:_REASON] for offset, error in found.items()}
+    number = unit_round.plan.number
+    reasons = {offset: f"round {number} fails with it: {error}"[:_REASON] for offset, error in errors.items()}
     logger.error(
         "%s[%s]: round %s goes on without %d of its messages, which are in %s; offset %d: %s",
-        stage.id, of.unit, number, len(found), stage.dead, *next(iter(reasons.items())),
+        stage.id, unit_round.unit, number, len(errors), stage.dead_letters, *next(iter(reasons.items())),
     )  # fmt: skip
-    return decide(stage, log, of.plan.order, of.unit, reasons)
+    return record_poison(stage, log, unit_round.plan.round_id, unit_round.unit, reasons)
 
 
-def decided(stage: Stage, log: Log, order: Order, unit: int) -> Mapping[int, str] | None:
-    """What a unit leaves out in a round; None where that is not decided. Raises what the log raises."""
-    extent = log.extents(stage.rounds)[0]
-    at, step = extent.high, _STEP
-    while at > extent.low:
-        at, to = max(extent.low, at - step), at
-        lines = [read_line(message) for message in log.fetch(stage.rounds, 0, at, to)]
+def read_poison(stage: Stage, log: MessageLog, round_id: RoundId, unit: int) -> Mapping[int, str] | None:
+    """Return what a unit skips in a round; None if that is not decided. Raises what the log raises."""
+    bounds = log.offset_bounds(stage.rounds)[0]
+    start, step = bounds.high, _STEP
+    while start > bounds.low:
+        start, end = max(bounds.low, start - step), start
+        lines = [read_line(message) for message in log.fetch(stage.rounds, 0, start, end)]
         for line in lines:
-            if isinstance(line, Aside) and (line.order, line.unit) == (order, unit):
+            if isinstance(line, PoisonMessages) and (line.round_id, line.unit) == (round_id, unit):
                 return line.messages
-        if any(isinstance(line, Plan) and line.order <= order for line in lines):
+        if any(isinstance(line, RoundPlan) and line.round_id <= round_id for line in lines):
             break
         step *= 8
     return None
 
 
-def decide(stage: Stage, log: Log, order: Order, unit: int, messages: Mapping[int, str]) -> Mapping[int, str]:
-    """Decide what a unit leaves out in a round; returns what was decided, here or before by somebody else.
+def record_poison(
+    stage: Stage, log: MessageLog, round_id: RoundId, unit: int, messages: Mapping[int, str]
+) -> Mapping[int, str]:
+    """Record what a unit skips in a round; returns the decision, this one or an earlier one of another attempt.
 
     Raises what the log raises.
     """
-    line = write_line(Aside(order, unit, messages))
-    letter = Letter(stage.rounds, 0, line, Stamp(order[0], unit, order[1], 0).header())
-    log.publish(f"{stage.id}.{unit}.aside", order, [letter], [(stage.rounds, 0, unit)])
-    until = time.monotonic() + _PATIENCE
-    while (found := decided(stage, log, order, unit)) is None:
+    line = write_line(PoisonMessages(round_id, unit, messages))
+    record = OutgoingRecord(stage.rounds, 0, line, Stamp(round_id[0], unit, round_id[1], 0).header())
+    log.publish(f"{stage.id}.{unit}.aside", round_id, [record], [(stage.rounds, 0, unit)])
+    until = time.monotonic() + _TIMEOUT_SECONDS
+    while (poison := read_poison(stage, log, round_id, unit)) is None:
         if time.monotonic() > until:
             raise LogUnavailableError(
-                f"{stage.rounds}: what unit {unit} leaves out of round {order[1]} is not there yet"
+                f"{stage.rounds}: what unit {unit} leaves out of round {round_id[1]} is not there yet"
             )
         time.sleep(0.05)
-    return found
+    return poison

@@ -1,4 +1,4 @@
-"""The step of a stage on the messages of a round in a unit: what it is given, what comes of it, or that it fails."""
+"""Runs the step of a stage on the messages of a round in a unit: its input, its outcome, or its failure."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from functools import cached_property
 from typing import Any
 
 from springline.spark_jobs.streaming.errors import RoundError
-from springline.spark_jobs.streaming.runtime.encoding import letters_of, results_of
-from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
-from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.encoding import encode_buffers, encode_results
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.stamps import Taken, accept, taken_in
-from springline.spark_jobs.streaming.runtime.state_store import Version
+from springline.spark_jobs.streaming.runtime.stamps import UpstreamPosition, accept, upstream_positions
+from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round
 
 logger = logging.getLogger("springline.unit")
 
-_ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit)  # which end the process, and say nothing of a message
+_ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit)  # end the process, whatever its messages
 
 
 @dataclass(frozen=True)
 class UnitRound:
-    """A round of a unit, the contents that its plan names, and the state before it."""
+    """A round of a unit, the values that its plan names, and the state before it."""
 
-    plan: Plan
-    contents: Mapping[str, Any]
+    plan: RoundPlan
+    broadcast_values: Mapping[str, Any]
     unit: int
-    before: Version
+    previous: StateSnapshot
 
     @property
     def range(self) -> tuple[int, int]:
@@ -39,166 +39,182 @@ class UnitRound:
         return self.plan.ranges[self.unit]
 
     @property
-    def begins(self) -> bool:
-        """Whether it is the first one of a unit that came later than the others."""
-        return self.unit in self.plan.new
+    def is_first_round(self) -> bool:
+        """Whether it is the first round of a unit that was added later than the others."""
+        return self.unit in self.plan.new_units
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a step made of messages: for stages downstream, for ackers, and as lines of results."""
+class StepOutcome:
+    """The output of a step, with its encoded messages: for downstream stages and ackers, and results."""
 
     output: Output
-    letters: Sequence[Letter]
-    results: Sequence[Letter]
+    records: Sequence[OutgoingRecord]
+    results: Sequence[OutgoingRecord]
 
 
 @dataclass(frozen=True)
-class Stepped:
-    """A round of a unit whose step has run, and what came of it; `read` bytes of its messages."""
+class StepResult:
+    """The result of a round of a unit after its step has run; `read_bytes` is the size of its messages."""
 
-    of: UnitRound
-    outcome: Outcome
-    taken: Mapping[int, Taken]
-    newest: float
-    read: int
+    unit_round: UnitRound
+    outcome: StepOutcome
+    positions: Mapping[int, UpstreamPosition]
+    newest_timestamp: float
+    read_bytes: int
 
     @property
     def output(self) -> Output:
-        """What the step made."""
+        """The output of the step."""
         return self.outcome.output
 
     @cached_property
-    def sent(self) -> dict[str, int]:
-        """The bytes sent so far to each unit downstream, with this round's."""
-        found = Counter(self.of.before.notes.get("sent", {}))
-        for letter in self.outcome.letters:
-            found[receiver(letter.topic, letter.unit)] += len(letter.value)
-        return dict(found)
+    def sent_bytes(self) -> dict[str, int]:
+        """The total bytes sent to each unit downstream, including this round."""
+        counts = Counter(self.unit_round.previous.notes.get("sent", {}))
+        for record in self.outcome.records:
+            counts[receiver_name(record.topic, record.unit)] += len(record.value)
+        return dict(counts)
 
 
-def receiver(topic: str, unit: int) -> str:
-    """The name of a unit downstream where bytes are counted."""
+def receiver_name(topic: str, unit: int) -> str:
+    """Return the name of a unit downstream in byte counts."""
     return f"{topic}[{unit}]"
 
 
 class RoundStep:
     """The step of a stage, for rounds of any of its units."""
 
-    def __init__(self, stage: Stage, log: Log) -> None:
+    def __init__(self, stage: Stage, log: MessageLog) -> None:
         self.step = stage.make_step()
         self._stage = stage
         self._log = log
 
-    def run(self, of: UnitRound, aside: Mapping[int, str]) -> Stepped:
-        """Run it without the messages that are put aside, which are dead letters; raises `RoundError`."""
-        prepared = self.prepared(of)
-        if not aside:
-            return prepared.stepped(self.outcome(prepared, prepared.given.messages))
-        kept = [message for message in prepared.messages if message.offset not in aside]
-        outcome = self.outcome(prepared, kept)
-        dead = [
-            DeadLetter(message.offset, bytes(message.value), aside[message.offset])
+    def run(self, unit_round: UnitRound, poison: Mapping[int, str]) -> StepResult:
+        """Run a round without its poison messages, which become dead letters; raises `RoundError`."""
+        prepared = self.prepare(unit_round)
+        if not poison:
+            return prepared.with_outcome(self.run_step(prepared, prepared.step_input.messages))
+        remaining = [message for message in prepared.messages if message.offset not in poison]
+        outcome = self.run_step(prepared, remaining)
+        dead_letters = [
+            DeadLetter(message.offset, bytes(message.value), poison[message.offset])
             for message in prepared.messages
-            if message.offset in aside
+            if message.offset in poison
         ]
-        counts = Counter(outcome.output.counts) + Counter(aside=len(dead), dead=len(dead))
-        output = replace(outcome.output, dead=(*dead, *outcome.output.dead), counts=dict(sorted(counts.items())))
-        return prepared.stepped(replace(outcome, output=output))
+        counts = Counter(outcome.output.counts) + Counter(aside=len(dead_letters), dead=len(dead_letters))
+        output = replace(
+            outcome.output,
+            dead_letters=(*dead_letters, *outcome.output.dead_letters),
+            counts=dict(sorted(counts.items())),
+        )
+        return prepared.with_outcome(replace(outcome, output=output))
 
-    def prepared(self, of: UnitRound) -> Prepared:
-        """All that the step is given."""
-        stage, plan = self._stage, of.plan
-        start, to = of.range
-        reading = Reading(stage, self._log, of.unit, start, to)
-        taken = taken_in(of.before.notes, f"{stage.id}, unit {of.unit}")
-        this = Round(plan.incarnation, plan.number, plan.clock, of.contents, plan.quiet)
-        given = Input(
-            stage.name, of.unit, this, reading, start=start, to=to, source=reading.source, left=of.unit in plan.left
+    def prepare(self, unit_round: UnitRound) -> PreparedRound:
+        """Prepare the input of the step."""
+        stage, plan = self._stage, unit_round.plan
+        start, to = unit_round.range
+        reader = MessageReader(stage, self._log, unit_round.unit, start, to)
+        positions = upstream_positions(unit_round.previous.notes, f"{stage.id}, unit {unit_round.unit}")
+        this = Round(plan.incarnation, plan.number, plan.clock, unit_round.broadcast_values, plan.quiet_seconds)
+        step_input = Input(
+            stage.name,
+            unit_round.unit,
+            this,
+            reader,
+            start=start,
+            to=to,
+            read_topic=reader.read_topic,
+            has_lag=unit_round.unit in plan.lagging_units,
         )
         if not stage.stamped:
-            return Prepared(of, given, reading, taken)
-        accepted = accept(reading, taken, plan.incarnation, log=f"{stage.topic}[{of.unit}]")
-        if accepted.foreign:
+            return PreparedRound(unit_round, step_input, reader, positions)
+        accepted = accept(reader, positions, plan.incarnation, log=f"{stage.topic}[{unit_round.unit}]")
+        if accepted.foreign_offsets:
             logger.warning(
                 "%s[%s]: %d messages that no stage of this job has sent are left out, the first at offset %d",
-                stage.topic, of.unit, len(accepted.foreign), accepted.foreign[0],
+                stage.topic, unit_round.unit, len(accepted.foreign_offsets), accepted.foreign_offsets[0],
             )  # fmt: skip
-        given = replace(
-            given, messages=accepted.messages, watermarks=accepted.watermarks, idle=accepted.idle,
-            clocks=accepted.clocks, ended=accepted.ended, upstream=accepted.upstream,
+        step_input = replace(
+            step_input, messages=accepted.messages, watermarks=accepted.watermarks, idle_units=accepted.idle_units,
+            clocks=accepted.clocks, ended_rounds=accepted.ended_rounds, upstream_units=accepted.upstream_units,
         )  # fmt: skip
-        read = sum(len(message.value) for message in accepted.messages)
-        return Prepared(of, given, reading, accepted.taken, read)
+        read_bytes = sum(len(message.value) for message in accepted.messages)
+        return PreparedRound(unit_round, step_input, reader, accepted.positions, read_bytes)
 
-    def outcome(self, prepared: Prepared, messages: Iterable[Message], *, results: bool = True) -> Outcome:
-        """What the step makes of some messages, with the lines of its results or without; raises `RoundError`."""
-        of, stage = prepared.of, self._stage
+    def run_step(self, prepared: PreparedRound, messages: Iterable[Message], *, results: bool = True) -> StepOutcome:
+        """Run the step on messages, with or without encoding its results; raises `RoundError`."""
+        unit_round, stage = prepared.unit_round, self._stage
         try:
-            output = self.step(of.before.state, replace(prepared.given, messages=messages))
-            made = (stage, of.unit, of.plan.order, output)
-            letters = tuple(letters_of(*made, begins=of.begins))
-            return Outcome(output, letters, tuple(results_of(*made)) if results else ())
+            output = self.step(unit_round.previous.state, replace(prepared.step_input, messages=messages))
+            encoder_args = (stage, unit_round.unit, unit_round.plan.round_id, output)
+            records = tuple(encode_buffers(*encoder_args, is_first_round=unit_round.is_first_round))
+            return StepOutcome(output, records, tuple(encode_results(*encoder_args)) if results else ())
         except BaseException as error:
-            if prepared.reading.failed or isinstance(error, _ENDING):
+            if prepared.reader.has_failed or isinstance(error, _ENDING):
                 raise
-            start, to = of.range
+            start, to = unit_round.range
             offsets = f"offsets {start} to {to - 1}" if start < to else f"no messages at offset {start}"
-            raise RoundError(f"{stage.topic}[{of.unit}], {offsets}", f"{type(error).__name__}: {error}") from error
+            raise RoundError(
+                f"{stage.topic}[{unit_round.unit}], {offsets}", f"{type(error).__name__}: {error}"
+            ) from error
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """What the step of a round is given; `read` bytes of messages, where that is known before it has read them."""
+class PreparedRound:
+    """The prepared input of a round.
 
-    of: UnitRound
-    given: Input
-    reading: Reading
-    taken: Mapping[int, Taken]
-    read: int | None = None
+    `read_bytes` is the size of its messages if it is known before the step reads them.
+    """
+
+    unit_round: UnitRound
+    step_input: Input
+    reader: MessageReader
+    positions: Mapping[int, UpstreamPosition]
+    read_bytes: int | None = None
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """All of them: those of the source are read once."""
-        return tuple(self.given.messages)
+        """All messages, cached, since those of the source can be read only once."""
+        return tuple(self.step_input.messages)
 
-    def stepped(self, outcome: Outcome) -> Stepped:
-        """With what came of them."""
-        read = self.reading.bytes if self.read is None else self.read
-        return Stepped(self.of, outcome, self.taken, self.reading.newest, read)
+    def with_outcome(self, outcome: StepOutcome) -> StepResult:
+        """Return the result of the round with this outcome."""
+        read_bytes = self.reader.read_bytes if self.read_bytes is None else self.read_bytes
+        return StepResult(self.unit_round, outcome, self.positions, self.reader.newest_timestamp, read_bytes)
 
 
-class Reading:
-    """Messages on their way to a step, when the newest of them was appended, and their bytes.
+class MessageReader:
+    """The messages of a round, read on demand; it records the timestamp of the newest message, and their bytes.
 
-    `failed` says that the log could not give what the step has asked for.
+    `has_failed` is true if the log raised an error while the step was reading.
     """
 
-    def __init__(self, stage: Stage, log: Log, unit: int, start: int, to: int) -> None:
+    def __init__(self, stage: Stage, log: MessageLog, unit: int, start: int, to: int) -> None:
         self._stage = stage
         self._log = log
-        self._place = (stage.topic, unit, start, to)
-        self.newest = 0.0
-        self.bytes = 0
-        self.failed = False
+        self._range = (stage.topic, unit, start, to)
+        self.newest_timestamp = 0.0
+        self.read_bytes = 0
+        self.has_failed = False
 
     def __iter__(self) -> Iterator[Message]:
-        with self._noting():
-            for message in self._log.fetch(*self._place):
-                self.newest = max(self.newest, message.timestamp)
-                self.bytes += len(message.value)
+        with self._noting_failure():
+            for message in self._log.fetch(*self._range):
+                self.newest_timestamp = max(self.newest_timestamp, message.timestamp)
+                self.read_bytes += len(message.value)
                 yield message
 
-    def source(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
-        """Messages of another topic."""
-        with self._noting():
+    def read_topic(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+        """Yield messages of another topic."""
+        with self._noting_failure():
             yield from self._log.fetch(topic, unit, start, to)
 
     @contextmanager
-    def _noting(self) -> Iterator[None]:
+    def _noting_failure(self) -> Iterator[None]:
         try:
-            with self._stage.telling_what_helps():
+            with self._stage.with_remedy():
                 yield
         except Exception:
-            self.failed = True
+            self.has_failed = True
             raise

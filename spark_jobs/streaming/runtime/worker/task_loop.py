@@ -1,7 +1,7 @@
-"""A shift in a task: rounds that its units run one after another, as the rounds log tells them.
+"""A shift in a task: its units run consecutive rounds, as they appear in the rounds log.
 
-To start a task costs Spark more than most rounds take. So a task runs a first round, and then follows the rounds log
-until that says that the shift ends.
+Starting a task in Spark takes longer than most rounds. So a task runs a first round, and then follows the rounds log
+until the end of the shift.
 """
 
 from __future__ import annotations
@@ -12,63 +12,63 @@ from dataclasses import dataclass
 from typing import Any
 
 from springline.spark_jobs.streaming.errors import MessagesLostError
-from springline.spark_jobs.streaming.runtime.history import Content, History, ShiftEnd, read_line
-from springline.spark_jobs.streaming.runtime.message_log import Log
-from springline.spark_jobs.streaming.runtime.rounds import Plan
-from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.runtime.history import BroadcastValue, History, TaskLoopEnd, read_line
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 
-_ALONE_SECONDS = 15.0  # without a line, though a round is planned every second: whoever plans is not there any more
+_ALONE_SECONDS = 15.0  # without a line, though a round is planned every second: the driver is dead
 
 
 @dataclass(frozen=True)
-class Shift:
-    """Its first round, and the offset in the rounds log of what follows; None: that round is all.
+class TaskLoop:
+    """The first round of a shift, and the offset in the rounds log of the next line; None: it is the only round.
 
-    `contents` are those that the first round names, by their hash.
+    `broadcast_values` are those that the first round names, by their hash.
     """
 
-    first: Plan
-    contents: Mapping[str, Any]
-    follows: int | None
+    first: RoundPlan
+    broadcast_values: Mapping[str, Any]
+    next_offset: int | None
 
 
-def work(units: Units, log: Log, shift: Shift, chosen: Sequence[int]) -> int:
-    """Run a shift in the chosen units; returns how many rounds. Raises what `Units.run` and the log raise.
+def run_task(worker: StageWorker, log: MessageLog, task_loop: TaskLoop, unit_numbers: Sequence[int]) -> int:
+    """Run a shift in these units; returns the number of rounds. Raises what `StageWorker.run` and the log raise.
 
-    An attempt after another finds rounds that are done, and goes on after them. Who finds a round done after it has run
-    one itself, has been given up by Spark (it was stopped for a while), and ends.
+    A retry finds completed rounds and continues after them. An attempt that finds a round completed after it has run
+    one itself was replaced by Spark (it was suspended for a while), and ends.
     """
-    known = History(contents=dict(shift.contents))
-    versions = {unit: units.stage.versions(unit) for unit in chosen}
-    done = 0
-    for plan in _plans(log, units.stage.rounds, shift, known.contents):
-        named = known.contents_of(plan)
-        reached = {unit: versions[unit].newest() or (0, 0) for unit in chosen if unit in plan.ranges}
-        ran = [units.run(plan, named, unit) for unit, order in reached.items() if order <= plan.order]
-        if done and not any(ran):
+    history = History(broadcast_values=dict(task_loop.broadcast_values))
+    stores = {unit: worker.stage.state_store(unit) for unit in unit_numbers}
+    finished_rounds = 0
+    for plan in _plans(log, worker.stage.rounds, task_loop, history.broadcast_values):
+        named = history.broadcast_values_of(plan)
+        reached = {unit: stores[unit].newest() or (0, 0) for unit in unit_numbers if unit in plan.ranges}
+        ran = [worker.run(plan, named, unit) for unit, round_id in reached.items() if round_id <= plan.round_id]
+        if finished_rounds and not any(ran):
             break
-        done += any(ran)
-    return done
+        finished_rounds += any(ran)
+    return finished_rounds
 
 
-def _plans(log: Log, rounds: str, shift: Shift, contents: dict[str, Any]) -> Iterator[Plan]:
-    """The rounds of a shift; what they name is added to `contents` before."""
-    yield shift.first
-    at = shift.follows
-    heard = time.monotonic()
-    while at is not None and time.monotonic() - heard < _ALONE_SECONDS:
+def _plans(log: MessageLog, rounds: str, task_loop: TaskLoop, broadcast_values: dict[str, Any]) -> Iterator[RoundPlan]:
+    """Yield the rounds of a shift; the values that a round names are added to `broadcast_values` before."""
+    yield task_loop.first
+    offset = task_loop.next_offset
+    heard_at = time.monotonic()
+    while offset is not None and time.monotonic() - heard_at < _ALONE_SECONDS:
         try:
-            messages = log.follow(rounds, 0, at, _ALONE_SECONDS)
-        except MessagesLostError:  # no unit needs them any more, nor this attempt
-            at = max(at + 1, log.extents(rounds)[0].low)
+            messages = log.follow(rounds, 0, offset, _ALONE_SECONDS)
+        except MessagesLostError:  # no unit needs these lines any more, nor does this attempt
+            offset = max(offset + 1, log.offset_bounds(rounds)[0].low)
             continue
         for message in messages:
-            at = message.offset + 1
+            offset = message.offset + 1
             line = read_line(message)
-            if isinstance(line, ShiftEnd):
+            if isinstance(line, TaskLoopEnd):
                 return
-            if isinstance(line, Content):
-                contents[line.hash] = line.value
-            elif isinstance(line, Plan):
+            if isinstance(line, BroadcastValue):
+                broadcast_values[line.hash] = line.value
+            elif isinstance(line, RoundPlan):
                 yield line
-                heard = time.monotonic()
+                heard_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""How often a round was tried in a unit: a small file beside its state, which outlives the worker that tries."""
+"""Counts the attempts of a round in a unit, in a small file beside its state, which survives crashes of the worker."""
 
 from __future__ import annotations
 
@@ -8,46 +8,50 @@ from pathlib import Path
 
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
-from springline.spark_jobs.streaming.runtime.message_log import Order
+from springline.spark_jobs.streaming.runtime.message_log import RoundId
 
 _FILE = "tries.json"
-_VARIES = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)  # in what an error says: addresses, sizes, places
+_VARYING = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)  # in messages of errors: addresses, sizes, offsets
 
 
 @dataclass(frozen=True)
-class Tries:
-    """Of the round `order`: how often it was begun, failed, and how often in a row it failed for the same cause."""
+class AttemptCounts:
+    """Attempts of the round `round_id`: started, failed, and failed consecutively for the same cause."""
 
-    order: Order
-    begun: int = 0
-    failed: int = 0
-    alike: int = 0
+    round_id: RoundId
+    started: int = 0
+    failures: int = 0
+    same_cause: int = 0
     cause: str = ""
 
     @staticmethod
-    def read(folder: Path, order: Order) -> Tries:
-        """Those of a round in a unit's folder, from which those of other rounds are gone."""
-        told = read_value(folder / _FILE, _TRIES)
-        return told if told is not None and told.order == order else Tries(order)
+    def read(folder: Path, round_id: RoundId) -> AttemptCounts:
+        """Return the counts of a round in a unit's folder; zero if the file is about another round."""
+        stored = read_value(folder / _FILE, _ATTEMPT_COUNTS)
+        return stored if stored is not None and stored.round_id == round_id else AttemptCounts(round_id)
 
     def write(self, folder: Path) -> None:
-        """Leave them in a unit's folder, in place of those that are there."""
+        """Write the counts to a unit's folder, replacing the previous ones."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_value(folder / _FILE, _TRIES, self)
+        write_value(folder / _FILE, _ATTEMPT_COUNTS, self)
 
     @property
-    def died(self) -> int:
-        """How often whoever tried it died, or was ended."""
-        return self.begun - self.failed
+    def crashes(self) -> int:
+        """Number of attempts that ended without a recorded failure, by a crash or a kill."""
+        return self.started - self.failures
 
-    def begin(self) -> Tries:
-        """With one more."""
-        return replace(self, begun=self.begun + 1)
+    def with_start(self) -> AttemptCounts:
+        """Return the counts with one more started attempt."""
+        return replace(self, started=self.started + 1)
 
-    def fail(self, cause: str) -> Tries:
-        """After the newest one has failed."""
-        same = _VARIES.sub("#", cause)
-        return replace(self, failed=self.failed + 1, alike=self.alike + 1 if same == self.cause else 1, cause=same)
+    def with_failure(self, cause: str) -> AttemptCounts:
+        """Return the counts after a failure of the newest attempt."""
+        same = _VARYING.sub("#", cause)
+        return replace(
+            self, failures=self.failures + 1, same_cause=self.same_cause + 1 if same == self.cause else 1, cause=same
+        )
 
 
-_TRIES: Codec[Tries] = Codec(Tries, 1, "the tries of a round", "remove the file, and they are counted anew")
+_ATTEMPT_COUNTS: Codec[AttemptCounts] = Codec(
+    AttemptCounts, 1, "the tries of a round", "remove the file, and they are counted anew"
+)

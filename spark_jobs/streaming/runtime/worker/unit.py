@@ -1,8 +1,8 @@
-"""Runs rounds of a stage's units: loads the state, takes the messages, runs the step, sends, writes the new state.
+"""Runs rounds of a stage's units: loads the state, reads the messages, runs the step, sends, writes the new state.
 
-The new state is written last, so where it is there, all that the round sent has arrived, and the round need not be run
-again. Each attempt sends the same messages from the first one on, and units downstream take each once. A round that
-fails too often goes on without the messages that it fails with, which are dead letters (`attempts`).
+The new state is written last: if it exists, all output of the round was delivered, and the round need not run again.
+Each attempt sends the same messages from the first one on, and units downstream accept each once. A round that fails
+too often continues without the messages that make it fail, which become dead letters (`attempts`).
 """
 
 from __future__ import annotations
@@ -13,138 +13,165 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from springline.persistence.model.codec import plain
-from springline.persistence.monitoring.logs import about
-from springline.spark_jobs.streaming.runtime.encoding import dead_letters, tells_of
-from springline.spark_jobs.streaming.runtime.message_log import Letter, Log
-from springline.spark_jobs.streaming.runtime.report import Flow, Report
-from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.persistence.model.codec import to_json_value
+from springline.persistence.monitoring.logs import log_context
+from springline.spark_jobs.streaming.runtime.encoding import encode_dead_letters, encode_feedback
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
+from springline.spark_jobs.streaming.runtime.report import Flow, UnitReport
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.stamps import End, Stamp, taken_in
-from springline.spark_jobs.streaming.runtime.state_store import Version
-from springline.spark_jobs.streaming.runtime.worker.attempts import attempt
-from springline.spark_jobs.streaming.runtime.worker.round_step import RoundStep, Stepped, UnitRound, receiver
+from springline.spark_jobs.streaming.runtime.stamps import EndMarker, Stamp, upstream_positions
+from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot
+from springline.spark_jobs.streaming.runtime.worker.attempts import run_attempt
+from springline.spark_jobs.streaming.runtime.worker.round_step import RoundStep, StepResult, UnitRound, receiver_name
 
 logger = logging.getLogger("springline.unit")
 
-_KEPT_ROUNDS = 4  # newest versions that pruning leaves
+_RETAINED_ROUNDS = 4  # newest versions that pruning retains
 _PRUNE_EVERY = 16
 
 
-class Units:
-    """The units of one stage, as far as this process runs them; their newest states are kept in memory."""
+class StageWorker:
+    """The units of one stage that this process runs; their newest states are cached in memory."""
 
-    def __init__(self, stage: Stage, log: Log) -> None:
+    def __init__(self, stage: Stage, log: MessageLog) -> None:
         self.stage = stage
         self.step = RoundStep(stage, log)
         self._log = log
-        self._kept: dict[int, Version] = {}
+        self._snapshots: dict[int, StateSnapshot] = {}
 
-    def run(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> bool:
-        """Run a round in a unit, and leave a report; False if that was done before.
+    def run(self, plan: RoundPlan, broadcast_values: Mapping[str, Any], unit: int) -> bool:
+        """Run a round in a unit, and write a report; returns False if the round was completed before.
 
-        `contents` is what the plan's versions stand for. Raises `MissingStateError` where the state of the round before
-        is not there, and whatever the log or the step raises; then the round can be run again.
+        `broadcast_values` are the values of the plan's versions, by name. Raises `MissingStateError` if the state after
+        the previous round does not exist, and whatever the log or the step raises; then the round can be retried.
         """
-        if self.stage.versions(unit).whole(*plan.order):
+        if self.stage.state_store(unit).is_complete(*plan.round_id):
             return False
-        with about(job=self.stage.job, stage=self.stage.name, unit=unit, round=plan.number):
+        with log_context(job=self.stage.job, stage=self.stage.name, unit=unit, round=plan.number):
             try:
-                self._run(plan, contents, unit)
+                self._run(plan, broadcast_values, unit)
             except Exception as error:
                 logger.error("%s[%s]: round %s failed: %s", self.stage.id, unit, plan.number, error)
                 raise
         return True
 
-    def replay(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:
-        """Run a round for its state alone: what it sends has arrived long ago, and is discarded."""
-        self._save(self.step.run(self._of(plan, contents, unit), plan.aside.get(unit, {})))
+    def replay(self, plan: RoundPlan, broadcast_values: Mapping[str, Any], unit: int) -> None:
+        """Run a round only for its state: its output was delivered before, and is discarded."""
+        self._save(self.step.run(self._unit_round(plan, broadcast_values, unit), plan.poison.get(unit, {})))
 
-    def _run(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> None:
-        begun, spent = time.monotonic(), time.process_time()
-        done = attempt(self.stage, self._log, self.step, self._of(plan, contents, unit))
-        stepped = time.monotonic()
-        self._send(done)
-        arrived = time.monotonic()
-        after = self._save(done)
-        versions = self.stage.versions(unit)
+    def _run(self, plan: RoundPlan, broadcast_values: Mapping[str, Any], unit: int) -> None:
+        started_at, cpu_started = time.monotonic(), time.process_time()
+        result = run_attempt(self.stage, self._log, self.step, self._unit_round(plan, broadcast_values, unit))
+        stepped_at = time.monotonic()
+        self._send(result)
+        sent_at = time.monotonic()
+        after = self._save(result)
+        store = self.stage.state_store(unit)
         if plan.number % _PRUNE_EVERY == 0:
-            versions.prune((), before=(plan.incarnation, plan.number - _KEPT_ROUNDS))
-        ended = time.monotonic()
-        seconds = {"step": stepped - begun, "send": arrived - stepped, "save": ended - arrived}
-        folder = versions.folder
-        earlier = Report.read(folder)
-        cpu = (earlier.cpu if earlier else 0.0) + time.process_time() - spent
+            store.prune((), before=(plan.incarnation, plan.number - _RETAINED_ROUNDS))
+        saved_at = time.monotonic()
+        seconds = {"step": stepped_at - started_at, "send": sent_at - stepped_at, "save": saved_at - sent_at}
+        folder = store.folder
+        earlier = UnitReport.read(folder)
+        cpu = (earlier.cpu if earlier else 0.0) + time.process_time() - cpu_started
         start, to = plan.ranges[unit]
-        before = Flow(
-            _read(done.of.before), done.of.before.notes.get("sent", {}), earlier.flow.busy if earlier else 0.0
+        previous_flow = Flow(
+            _read_bytes(result.unit_round.previous),
+            result.unit_round.previous.notes.get("sent", {}),
+            earlier.flow.busy_seconds if earlier else 0.0,
         )
-        flow = Flow(after.notes["read"], done.sent, before.busy + (ended - begun if to > start else 0.0))
-        Report(
-            unit, plan.number, after.notes["counts"], after.bytes, plan.behind, done.newest, seconds, time.time(),
-            done.output.gauges, cpu, to, flow, before,
+        flow = Flow(
+            after.notes["read"],
+            result.sent_bytes,
+            previous_flow.busy_seconds + (saved_at - started_at if to > start else 0.0),
+        )
+        UnitReport(
+            unit, plan.number, after.notes["counts"], after.bytes, plan.lag, result.newest_timestamp, seconds,
+            time.time(),
+            result.output.gauges, cpu, to, flow, previous_flow,
         ).write(folder)  # fmt: skip
-        logger.debug("%s[%s]: round %s took %.3f s", self.stage.id, unit, plan.number, ended - begun)
+        logger.debug("%s[%s]: round %s took %.3f s", self.stage.id, unit, plan.number, saved_at - started_at)
 
-    def _of(self, plan: Plan, contents: Mapping[str, Any], unit: int) -> UnitRound:
-        """The round of a unit, with the state before it; raises `MissingStateError`."""
-        # Taken out: an attempt that fails must not leave a state behind that others go on from.
-        kept = self._kept.pop(unit, None)
-        if unit in plan.new:
-            before = Version(*plan.before)
+    def _unit_round(self, plan: RoundPlan, broadcast_values: Mapping[str, Any], unit: int) -> UnitRound:
+        """Return the round of a unit, with the state before it; raises `MissingStateError`."""
+        # Removed from the cache, so that a failed attempt does not leave a state for later rounds.
+        cached = self._snapshots.pop(unit, None)
+        if unit in plan.new_units:
+            before = StateSnapshot(*plan.previous_round_id)
         else:
-            known = kept if kept is not None and kept.order == plan.before else None
-            before = known or self.stage.versions(unit).load(*plan.before)
-        return UnitRound(plan, contents, unit, before)
+            matching = cached if cached is not None and cached.round_id == plan.previous_round_id else None
+            before = matching or self.stage.state_store(unit).load(*plan.previous_round_id)
+        return UnitRound(plan, broadcast_values, unit, before)
 
-    def _send(self, done: Stepped) -> None:
-        """Send what the step made, and the ends of the round; returns when all has arrived."""
-        stage, unit, order = self.stage, done.of.unit, done.of.plan.order
+    def _send(self, result: StepResult) -> None:
+        """Send the output of the step and the end markers of the round; returns when all are delivered."""
+        stage, unit, round_id = self.stage, result.unit_round.unit, result.unit_round.plan.round_id
         if stage.outlets:
-            with self._log.sending() as sending:
-                for letter in (*done.outcome.letters, *_ends(stage, done)):
-                    sending.send(letter)
-        made = (stage, unit, order, done.output)
-        if outside := [*done.outcome.results, *dead_letters(*made), *tells_of(*made)]:
-            places = [(stage.results, unit), (stage.dead, stage.sender(unit)), (stage.told, unit)]
-            here = [(topic, unit, sender) for topic, sender in places if topic]
-            self._log.publish(f"{stage.id}.{unit}", order, outside, here)
+            with self._log.record_sender() as record_sender:
+                for record in (*result.outcome.records, *_end_markers(stage, result)):
+                    record_sender.send(record)
+        encoder_args = (stage, unit, round_id, result.output)
+        if published := [*result.outcome.results, *encode_dead_letters(*encoder_args), *encode_feedback(*encoder_args)]:
+            outputs = [(stage.results, unit), (stage.dead_letters, stage.sender(unit)), (stage.feedback, unit)]
+            positions = [(topic, unit, sender) for topic, sender in outputs if topic]
+            self._log.publish(f"{stage.id}.{unit}", round_id, published, positions)
 
-    def _save(self, done: Stepped) -> Version:
-        """Write the new state, and what is remembered beside it: how far the unit is, all that it has counted."""
-        of = done.of
-        counts = Counter(of.before.notes.get("counts", {}))
-        counts.update(done.output.counts)
+    def _save(self, result: StepResult) -> StateSnapshot:
+        """Write the new state with its notes: the next offset, the upstream positions, and the unit's counts."""
+        unit_round = result.unit_round
+        counts = Counter(unit_round.previous.notes.get("counts", {}))
+        counts.update(result.output.counts)
         notes = {
-            "offset": of.range[1],
-            "topics": dict(sorted(of.plan.topics.items())),
-            "taken": plain(dict(sorted(done.taken.items()))),
-            "sent": done.sent,
-            "read": _read(of.before) + done.read,
+            "offset": unit_round.range[1],
+            "topics": dict(sorted(unit_round.plan.topics.items())),
+            "taken": to_json_value(dict(sorted(result.positions.items()))),
+            "sent": result.sent_bytes,
+            "read": _read_bytes(unit_round.previous) + result.read_bytes,
             "counts": dict(sorted(counts.items())),
         }
-        if done.output.needs:
-            notes["needs"] = {str(unit): done.output.needs[unit] for unit in sorted(done.output.needs)}
-        after = self.stage.versions(of.unit).save(of.before, done.output.state, of.plan.order, notes)
-        self._kept[of.unit] = after
+        if result.output.feedback_needed_from:
+            notes["needs"] = {
+                str(unit): result.output.feedback_needed_from[unit]
+                for unit in sorted(result.output.feedback_needed_from)
+            }
+        after = self.stage.state_store(unit_round.unit).save(
+            unit_round.previous, result.output.state, unit_round.plan.round_id, notes
+        )
+        self._snapshots[unit_round.unit] = after
         return after
 
 
-def _read(version: Version) -> int:
-    """The bytes taken until then; a state that does not tell them has taken what its units upstream had sent."""
+def _read_bytes(version: StateSnapshot) -> int:
+    """Return the total bytes accepted; if the notes lack it, what the upstream units had sent."""
     if "read" in version.notes:
         return int(version.notes["read"])
-    taken = taken_in(version.notes, f"round {version.round}")
-    return sum(each.sent_bytes for each in taken.values())
+    positions = upstream_positions(version.notes, f"round {version.round}")
+    return sum(each.sent_bytes for each in positions.values())
 
 
-def _ends(stage: Stage, done: Stepped) -> Iterator[Letter]:
-    """The end markers of a round, one for each unit downstream."""
-    of, output = done.of, done.output
-    counts = Counter((letter.topic, letter.unit) for letter in done.outcome.letters)
+def _end_markers(stage: Stage, result: StepResult) -> Iterator[OutgoingRecord]:
+    """Yield the end markers of a round, one for each unit downstream."""
+    unit_round, output = result.unit_round, result.output
+    counts = Counter((record.topic, record.unit) for record in result.outcome.records)
     for topic, units in stage.outlets.items():
         for unit in range(units):
-            count, sent = counts[topic, unit], done.sent.get(receiver(topic, unit), 0)
-            end = End(count, output.watermark, sent, output.idle, *of.range, of.plan.clock, len(of.plan.ranges))
-            stamp = Stamp(of.plan.incarnation, stage.sender(of.unit), of.plan.number, count, end, of.begins)
-            yield Letter(topic, unit, b"", stamp.header())
+            count, sent = counts[topic, unit], result.sent_bytes.get(receiver_name(topic, unit), 0)
+            end = EndMarker(
+                count,
+                output.watermark,
+                sent,
+                output.idle,
+                *unit_round.range,
+                unit_round.plan.clock,
+                len(unit_round.plan.ranges),
+            )
+            stamp = Stamp(
+                unit_round.plan.incarnation,
+                stage.sender(unit_round.unit),
+                unit_round.plan.number,
+                count,
+                end,
+                unit_round.is_first_round,
+            )
+            yield OutgoingRecord(topic, unit, b"", stamp.header())

@@ -1,1 +1,1 @@
-"""The acker: the tables of tracking records, and the stage that keeps them."""
+"""The acker: the tables of tracking records, and the stage that maintains them."""

@@ -1,12 +1,12 @@
-"""The acker: holds the tracking records of its part of the ring, and names the roots whose time is over.
+"""The acker: holds the tracking records of its part of the ring, and reports the roots that timed out.
 
-Its state is a snapshot of what it knew once, and a log of the rounds after that, each with its messages as they came.
-What it knows now is kept in memory, and made again from both where it is lost. The log is folded into a new snapshot
-when it outgrows the one before, so both grow with what is in flight.
+Its state is a snapshot of its memory, and a log of the rounds after that, each with its messages unchanged. The current
+memory is kept by the process, and restored from both if it is lost. The log is folded into a new snapshot when it
+outgrows the previous one, so both are proportional to what is in flight.
 
-Time goes in ticks, and stands still while the rounds' `pace` says so: while a stage is behind or away nothing is late.
-A root whose time is over is told to be sent again, or after so many tries to be given up. A record that is another
-acker's, by the newest ring that was heard of, is sent on.
+Time is counted in ticks, and is paused while the rounds' `pace` says so: while a stage lags or is down nothing times
+out. A root that timed out is reported to be sent again, or, after all attempts, as failed. A record that belongs to
+another acker, by the newest ring known, is forwarded.
 """
 
 from __future__ import annotations
@@ -19,298 +19,332 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from springline.persistence.model.codec import Codec, from_plain, plain
+from springline.persistence.model.codec import Codec, from_json_value, to_json_value
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State
-from springline.spark_jobs.streaming.tracking.acker.table import Layout, Table
-from springline.spark_jobs.streaming.tracking.latency_histogram import Durations
-from springline.spark_jobs.streaming.tracking.records import SLICES, Items
-from springline.spark_jobs.streaming.tracking.ring import Circle, newest
-from springline.spark_jobs.streaming.tracking.wire import Kind, Telling, Told
+from springline.spark_jobs.streaming.tracking.acker.table import AckTable, Layout
+from springline.spark_jobs.streaming.tracking.latency_histogram import LatencyHistogram
+from springline.spark_jobs.streaming.tracking.records import SLICES, TrackingRecords
+from springline.spark_jobs.streaming.tracking.ring import AckerRing, newest_epoch
+from springline.spark_jobs.streaming.tracking.wire import AckEncoder, AckMessage, MessageKind
 
-TICKS = 1_024  # of a time-out
-_SWEEP_TICKS = TICKS // 8  # between two looks at whose time is over
-_STEP_SECONDS = 2.0  # by which time goes on in one round, at most
-_LOG_BYTES = 4 << 20  # that the log may have, whatever the snapshot has
+TICKS = 1_024  # per timeout
+_SWEEP_TICKS = TICKS // 8  # between two sweeps for roots that timed out
+_STEP_SECONDS = 2.0  # most time that passes in one round
+_LOG_BYTES = 4 << 20  # allowed for the log, however small the snapshot
 _LOG_ROUNDS = 200
-_MARK_TICKS = 8  # between two looks at which roots are the first unfinished
+_MARK_TICKS = 8  # between two updates of the low watermarks
 _LOG = pa.schema([pa.field("value", pa.large_binary(), nullable=False)])
+_TOTALS = ("completed", "replay_requests", "retried", "forwarded", "adopted", "failed")
 
 
 @dataclass
-class _Known:
-    """What an acker knows after the round `order`."""
+class _AckerMemory:
+    """State of an acker in memory, after the round `round_id`."""
 
-    table: Table
+    table: AckTable
     epoch: int = 0
-    order: tuple[int, int] = (0, 0)
+    round_id: tuple[int, int] = (0, 0)
     time: float = 0.0
     clock: float = 0.0
-    swept: int = 0  # tick of the last sweep
-    marked: int = 0  # tick at which the marks were looked at
-    lows: dict[int, int] = field(default_factory=dict)  # by partition, the first offset that may be unfinished
-    through: dict[int, int] = field(default_factory=dict)  # by partition, the offset up to which all is registered
-    durations: Durations = field(default_factory=Durations)
+    swept_tick: int = 0  # tick of the last sweep
+    watermarks_tick: int = 0  # tick of the last update of the low watermarks
+    low_watermarks: dict[int, int] = field(
+        default_factory=dict
+    )  # by partition, the first offset that may be unfinished
+    registered_up_to: dict[int, int] = field(
+        default_factory=dict
+    )  # by partition, the offset up to which all is registered
+    durations: LatencyHistogram = field(default_factory=LatencyHistogram)
     totals: Counter[str] = field(default_factory=Counter)
-    back: bool = False  # whether roots came, in this round, that the marks may have passed
+    must_update_watermarks: bool = False  # whether this round brought roots that the watermarks may have passed
 
     @property
-    def base(self) -> _Base:
-        """All but the table's records."""
-        return _Base(
-            self.epoch, self.table.circle.ackers, self.order, self.time, self.clock, self.swept, self.marked, self.lows,
-            self.through, self.durations.counts, self.durations.since, self.totals,
+    def base(self) -> _SnapshotHeader:
+        """The memory without the table's records."""
+        return _SnapshotHeader(
+            self.epoch, self.table.ring.ackers, self.round_id, self.time, self.clock, self.swept_tick,
+            self.watermarks_tick, self.low_watermarks,
+            self.registered_up_to, self.durations.counts, self.durations.since, self.totals,
         )  # fmt: skip
 
     @staticmethod
-    def of(base: _Base, table: Table) -> _Known:
+    def of(base: _SnapshotHeader, table: AckTable) -> _AckerMemory:
         """The inverse of `base`, with the table."""
-        return _Known(
-            table, base.epoch, base.order, base.time, base.clock, base.swept, base.marked, dict(base.lows),
-            dict(base.through), Durations(dict(base.durations), base.since), Counter(base.totals),
+        return _AckerMemory(
+            table, base.epoch, base.round_id, base.time, base.clock, base.swept_tick, base.watermarks_tick,
+            dict(base.low_watermarks),
+            dict(base.registered_up_to), LatencyHistogram(dict(base.durations), base.since), Counter(base.totals),
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class _Base:
-    """What an acker knew when it wrote its snapshot, without the records: in the scalars of its state."""
+class _SnapshotHeader:
+    """The memory without records when the snapshot was written: stored in the scalars of the state."""
 
     epoch: int
     ackers: tuple[int, ...]
-    order: tuple[int, int]
+    round_id: tuple[int, int]
     time: float
     clock: float
-    swept: int
-    marked: int
-    lows: Mapping[int, int]
-    through: Mapping[int, int]
+    swept_tick: int
+    watermarks_tick: int
+    low_watermarks: Mapping[int, int]
+    registered_up_to: Mapping[int, int]
     durations: Mapping[int, int]
     since: float
     totals: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _About:
-    """What a row of the log says of its round beside the messages: a schema's metadata."""
+class _LogEntryHeader:
+    """Header of a row of the log, which has the messages: stored as metadata of its schema."""
 
-    order: tuple[int, int]
+    round_id: tuple[int, int]
     clock: float
-    still: bool
+    clock_paused: bool
     epoch: int
     ackers: tuple[int, ...]
 
 
-_ABOUT: Codec[_About] = Codec(
-    _About, 1, "a round in the log of an acker",
+_LOG_ENTRY_HEADER: Codec[_LogEntryHeader] = Codec(
+    _LogEntryHeader, 1, "a round in the log of an acker",
     "run the job with the version that wrote it, or reset the job, which then begins anew",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Came:
-    """What a round brought: messages, the clock, whether time stands still, the ring; a row of the log."""
+class _LogEntry:
+    """Input of a round: messages, the clock, whether it is paused, and the ring; a row of the log."""
 
     values: Sequence[bytes]
     clock: float
-    still: bool
+    clock_paused: bool
     epoch: int
     ackers: tuple[int, ...]
 
-    def batch(self, order: tuple[int, int]) -> pa.RecordBatch:
-        """As a run of the state."""
-        about = _About(order, self.clock, self.still, self.epoch, self.ackers)
-        schema = _LOG.with_metadata({"came": _ABOUT.encode(about)})
+    def to_batch(self, round_id: tuple[int, int]) -> pa.RecordBatch:
+        """Encode it as a run of the state."""
+        header = _LogEntryHeader(round_id, self.clock, self.clock_paused, self.epoch, self.ackers)
+        schema = _LOG.with_metadata({"came": _LOG_ENTRY_HEADER.encode(header)})
         return pa.RecordBatch.from_arrays([pa.array(self.values, pa.large_binary())], schema=schema)
 
     @staticmethod
-    def of(batch: pa.RecordBatch) -> tuple[tuple[int, int], _Came]:
-        """The inverse of `batch`."""
-        about = _ABOUT.decode(batch.schema.metadata[b"came"], "the log of an acker")
+    def of(batch: pa.RecordBatch) -> tuple[tuple[int, int], _LogEntry]:
+        """The inverse of `to_batch`."""
+        header = _LOG_ENTRY_HEADER.decode(batch.schema.metadata[b"came"], "the log of an acker")
         values = [value.as_buffer() for value in batch.column("value")]
-        return about.order, _Came(values, about.clock, about.still, about.epoch, about.ackers)
+        return header.round_id, _LogEntry(values, header.clock, header.clock_paused, header.epoch, header.ackers)
 
 
 class Acker:
-    """The step of ackers; `timeout` in seconds, `tries` attempts in all, records in either `layout`.
+    """The step of ackers: `timeout` in seconds, `tries` attempts at most, records in either `layout`.
 
-    With `outcomes`, others have named the roots: what is complete is told too, and no marks are kept, since an id says
-    nothing of where a record lies.
+    With `outcomes`, clients have named the roots: completed roots are reported too, and no low watermarks are kept,
+    since an id does not determine the position of a record.
     """
 
     def __init__(self, timeout: float, tries: int, layout: Layout = "dense", outcomes: bool = False) -> None:
-        self._tick = timeout / TICKS
-        self._tries = tries
+        self._tick_seconds = timeout / TICKS
+        self._max_attempts = tries
         self._outcomes = outcomes
         self._layout: Layout = layout
-        self._kept: dict[int, _Known] = {}  # by unit
-        self._circles: dict[tuple[int, ...], Circle] = {}
+        self._memories: dict[int, _AckerMemory] = {}  # by unit
+        self._rings: dict[tuple[int, ...], AckerRing] = {}
 
-    def __call__(self, state: State, given: Input) -> Output:
-        """One round."""
-        this = (given.round.incarnation, given.round.number)
-        values = [bytes(message.value) for message in given.messages]
-        still = bool(given.round.versions["pace"]["still"])
-        came = _Came(values, given.round.clock, still, *newest(given.round.versions["ring"]))
-        # Taken out: an attempt that fails must not leave behind what others go on from.
-        known = self._kept.pop(given.unit, None)
-        if known is None or list(known.order) != state.scalars.get("order", [0, 0]):
-            known = self._made_again(state, given.unit, came)
-        before = known.totals.copy()
-        tells = self._go_on(known, came, this)
-        after = self._state(state, known, came)
-        self._kept[given.unit] = known
-        counts = {name: total - before[name] for name, total in sorted(known.totals.items()) if total != before[name]}
-        return Output(state=after, tells=tells, counts=counts, gauges=self._gauges(known))
+    def __call__(self, state: State, step_input: Input) -> Output:
+        """Process one round."""
+        round_id = (step_input.round.incarnation, step_input.round.number)
+        values = [bytes(message.value) for message in step_input.messages]
+        clock_paused = bool(step_input.round.versions["pace"]["paused"])
+        entry = _LogEntry(
+            values, step_input.round.clock, clock_paused, *newest_epoch(step_input.round.versions["ring"])
+        )
+        # Taken out: a failed attempt must not leave partial changes for the next one.
+        memory = self._memories.pop(step_input.unit, None)
+        if memory is None or list(memory.round_id) != state.scalars.get("order", [0, 0]):
+            memory = self._restore(state, step_input.unit, entry)
+        before = memory.totals.copy()
+        feedback = self._apply_entry(memory, entry, round_id)
+        after = self._next_state(state, memory, entry)
+        self._memories[step_input.unit] = memory
+        counts = {name: total - before[name] for name, total in sorted(memory.totals.items()) if total != before[name]}
+        return Output(state=after, feedback=feedback, counts=counts, gauges=self._gauges(memory))
 
     # ---- a round
 
-    def _go_on(self, known: _Known, came: _Came, order: tuple[int, int]) -> list[pa.RecordBatch]:
-        """Take what came and let time go on; what is to be told."""
-        passed = came.clock - known.clock if known.clock else 0.0
-        known.order, known.clock = order, came.clock
-        if not came.still:
-            known.time += min(passed, _STEP_SECONDS)
-        now = int(known.time / self._tick)
-        told = [Told.read(value) for value in came.values]
-        for each in told:
-            self._take(known, each, now)
-        forward = self._forward(known, [(came.epoch, came.ackers), *((each.epoch, each.ackers) for each in told)])
-        telling = Telling(known.epoch, known.table.circle.ackers)
-        tells = [telling.records(forward)] if forward is not None and forward.roots.size else []
-        if now - known.swept >= _SWEEP_TICKS:
-            known.swept = now
-            tells += self._sweep(known, telling, now)
-        done = known.table.drain_completed()
-        if done.roots.size:
-            known.totals["completed"] += done.roots.size
-            known.durations.add((now - done.born.astype(np.int64)) * self._tick, known.time)
+    def _apply_entry(self, memory: _AckerMemory, entry: _LogEntry, round_id: tuple[int, int]) -> list[pa.RecordBatch]:
+        """Apply the input of a round and advance the time; return the feedback to send."""
+        passed = entry.clock - memory.clock if memory.clock else 0.0
+        memory.round_id, memory.clock = round_id, entry.clock
+        if not entry.clock_paused:
+            memory.time += min(passed, _STEP_SECONDS)
+        now = int(memory.time / self._tick_seconds)
+        messages = [AckMessage.read(value) for value in entry.values]
+        for each in messages:
+            self._apply_message(memory, each, now)
+        forward = self._forward(
+            memory, [(entry.epoch, entry.ackers), *((each.epoch, each.ackers) for each in messages)]
+        )
+        encoder = AckEncoder(memory.epoch, memory.table.ring.ackers)
+        feedback = [encoder.records(forward)] if forward is not None and forward.roots.size else []
+        if now - memory.swept_tick >= _SWEEP_TICKS:
+            memory.swept_tick = now
+            feedback += self._sweep(memory, encoder, now)
+        completed = memory.table.drain_completed()
+        if completed.roots.size:
+            memory.totals["completed"] += completed.roots.size
+            memory.durations.add((now - completed.ticks.astype(np.int64)) * self._tick_seconds, memory.time)
             if self._outcomes:
-                tells.append(telling.named(done.roots, done.attempts, Kind.DONE))
-        if not self._outcomes and (known.back or now - known.marked >= _MARK_TICKS or not known.marked):
-            known.marked, known.back = now, False
-            known.lows = {**known.through, **known.table.lows()}
-        return tells
+                feedback.append(encoder.root_attempts(completed.roots, completed.attempts, MessageKind.COMPLETED))
+        if not self._outcomes and (
+            memory.must_update_watermarks or now - memory.watermarks_tick >= _MARK_TICKS or not memory.watermarks_tick
+        ):
+            memory.watermarks_tick, memory.must_update_watermarks = now, False
+            memory.low_watermarks = {**memory.registered_up_to, **memory.table.low_watermarks()}
+        return feedback
 
-    def _take(self, known: _Known, told: Told, now: int) -> None:
-        table, totals, batch = known.table, known.totals, told.batch
-        circle = self._circle(told.ackers)
-        if told.kind is Kind.REGISTRATIONS:
+    def _apply_message(self, memory: _AckerMemory, message: AckMessage, now: int) -> None:
+        table, totals, batch = memory.table, memory.totals, message.batch
+        ring = self._ring_of(message.ackers)
+        if message.kind is MessageKind.REGISTRATIONS:
             values = batch.column("values")
             flat, ends = values.flatten().to_numpy(zero_copy_only=False), values.offsets.to_numpy()
             ends = ends - ends[0]
-            columns = [told.column(name).tolist() for name in ("partition", "offset", "messages", "rows")]
+            columns = [message.column(name).tolist() for name in ("partition", "offset", "messages", "rows")]
             for row, (partition, offset, messages, rows) in enumerate(zip(*columns, strict=True)):
                 part = flat[ends[row] : ends[row + 1]]
-                table.register_range(partition, offset, messages, rows, part, told.attempt, now, circle)
+                table.register_range(partition, offset, messages, rows, part, message.attempt, now, ring)
             totals["registered"] += flat.size
-        elif told.kind is Kind.SOURCES:
-            for span in told.spans():
+        elif message.kind is MessageKind.SOURCES:
+            for message_range in message.ranges():
                 table.register_range(
-                    span.partition, span.offset, span.messages, 1, np.uint64(span.value), 1, now, circle
+                    message_range.partition, message_range.offset, message_range.messages, 1,
+                    np.uint64(message_range.value), 1, now, ring
                 )  # fmt: skip
-        elif told.kind is Kind.RETRIES:
-            table.register(told.column("root"), told.attempt, told.column("value"), now)
+        elif message.kind is MessageKind.RETRIES:
+            table.register(message.column("root"), message.attempt, message.column("value"), now)
             totals["retried"] += batch.num_rows
-            known.back = True  # `retried` is told now: marks that do not know of them yet would let them pass
-        elif told.kind is Kind.ACKS:
-            table.ack(told.column("root"), told.attempt, told.column("value"), now)
+            memory.must_update_watermarks = (
+                True  # `retried` is reported now: watermarks that do not include them would pass them
+            )
+        elif message.kind is MessageKind.ACKS:
+            table.ack(message.column("root"), message.attempt, message.column("value"), now)
             totals["acks"] += batch.num_rows
-        elif told.kind is Kind.SPANS:
-            for span in told.spans():
-                table.ack_range(span.partition, span.offset, span.messages, span.value, now, circle=circle)
-                totals["acks"] += span.messages
-        elif told.kind is Kind.RECORDS:
-            table.adopt(told.items())
+        elif message.kind is MessageKind.RANGES:
+            for message_range in message.ranges():
+                table.ack_range(
+                    message_range.partition,
+                    message_range.offset,
+                    message_range.messages,
+                    message_range.value,
+                    now,
+                    ring=ring,
+                )
+                totals["acks"] += message_range.messages
+        elif message.kind is MessageKind.RECORDS:
+            table.adopt(message.records())
             totals["adopted"] += batch.num_rows
-            known.back = True
-        for partition, offset in (told.through or {}).items():
-            known.through[partition] = max(known.through.get(partition, 0), offset)
+            memory.must_update_watermarks = True
+        for partition, offset in (message.registered_up_to or {}).items():
+            memory.registered_up_to[partition] = max(memory.registered_up_to.get(partition, 0), offset)
 
-    def _forward(self, known: _Known, heard: Sequence[tuple[int, tuple[int, ...]]]) -> Items | None:
-        """The records that are not this acker's by the newest ring that was heard of."""
-        epoch, ackers = max([(known.epoch, known.table.circle.ackers), *heard])
-        late = any(0 < each < epoch for each, _ in heard[1:])  # sent by somebody who had not heard of it yet
-        if epoch == known.epoch and not late:
+    def _forward(
+        self, memory: _AckerMemory, announced_rings: Sequence[tuple[int, tuple[int, ...]]]
+    ) -> TrackingRecords | None:
+        """Remove and return the records that are not this acker's by the newest ring known."""
+        epoch, ackers = max([(memory.epoch, memory.table.ring.ackers), *announced_rings])
+        late = any(0 < each < epoch for each, _ in announced_rings[1:])  # a sender did not know the newest ring
+        if epoch == memory.epoch and not late:
             return None
-        known.epoch = epoch
-        found = known.table.release(self._circle(ackers))
-        known.totals["forwarded"] += found.roots.size
-        return found
+        memory.epoch = epoch
+        released = memory.table.release(self._ring_of(ackers))
+        memory.totals["forwarded"] += released.roots.size
+        return released
 
-    def _sweep(self, known: _Known, telling: Telling, now: int) -> list[pa.RecordBatch]:
-        """Name the roots that were registered a time-out ago; of what was never registered, forget the acks."""
+    def _sweep(self, memory: _AckerMemory, encoder: AckEncoder, now: int) -> list[pa.RecordBatch]:
+        """Report the roots that were registered a timeout ago; drop acks of roots that were never registered."""
         if now < TICKS:
             return []
-        expired = known.table.sweep(now - TICKS + 1)
-        known.totals["strays"] += expired.unregistered_roots.size
-        over = expired.attempts >= self._tries
-        known.totals["expired"] += expired.roots.size
-        known.totals["again"] += int((~over).sum())
-        known.totals["gone"] += int(over.sum())
-        tells = []
-        if not over.all():
-            tells.append(telling.named(expired.roots[~over], expired.attempts[~over] + np.uint8(1), Kind.AGAIN))
-        if over.any():
-            tells.append(telling.named(expired.roots[over], expired.attempts[over], Kind.GONE))
-        return tells
+        expired = memory.table.sweep(now - TICKS + 1)
+        memory.totals["strays"] += expired.unregistered_roots.size
+        is_exhausted = expired.attempts >= self._max_attempts
+        memory.totals["expired"] += expired.roots.size
+        memory.totals["replay_requests"] += int((~is_exhausted).sum())
+        memory.totals["failed"] += int(is_exhausted.sum())
+        feedback = []
+        if not is_exhausted.all():
+            feedback.append(
+                encoder.root_attempts(
+                    expired.roots[~is_exhausted],
+                    expired.attempts[~is_exhausted] + np.uint8(1),
+                    MessageKind.REPLAY_REQUESTS,
+                )
+            )
+        if is_exhausted.any():
+            feedback.append(
+                encoder.root_attempts(expired.roots[is_exhausted], expired.attempts[is_exhausted], MessageKind.FAILED)
+            )
+        return feedback
 
     # ---- the state
 
-    def _made_again(self, state: State, unit: int, came: _Came) -> _Known:
-        """What was known after the round of `state`."""
+    def _restore(self, state: State, unit: int, entry: _LogEntry) -> _AckerMemory:
+        """Restore the memory after the round of `state`."""
         scalars = state.scalars
         if not scalars:
-            return _Known(Table(self._layout, unit, self._circle(came.ackers)), came.epoch)
-        base = from_plain(_Base, scalars["base"], f"the state of acker {unit}")
-        circle = self._circle(base.ackers)
+            return _AckerMemory(AckTable(self._layout, unit, self._ring_of(entry.ackers)), entry.epoch)
+        base = from_json_value(_SnapshotHeader, scalars["base"], f"the state of acker {unit}")
+        ring = self._ring_of(base.ackers)
         snapshot = state.runs["snapshot"][0] if state.runs.get("snapshot") else None
-        table = Table(self._layout, unit, circle)
+        table = AckTable(self._layout, unit, ring)
         if snapshot is not None:
-            table = Table.of(snapshot, self._layout, unit, circle)
-        known = _Known.of(base, table)
+            table = AckTable.of(snapshot, self._layout, unit, ring)
+        memory = _AckerMemory.of(base, table)
         for batch in state.runs.get("log", ()):
-            order, logged = _Came.of(batch)
-            self._go_on(known, logged, order)
-        return known
+            round_id, logged = _LogEntry.of(batch)
+            self._apply_entry(memory, logged, round_id)
+        return memory
 
-    def _state(self, state: State, known: _Known, came: _Came) -> State:
-        log = (*state.runs.get("log", ()), came.batch(known.order))
-        written = sum(batch.nbytes for batch in log)
-        held = sum(batch.nbytes for batch in state.runs.get("snapshot", ()))
-        order = list(known.order)
-        if state.scalars and written <= max(_LOG_BYTES, 2 * held) and len(log) <= _LOG_ROUNDS:
-            return State({**state.scalars, "order": order}, {**state.runs, "log": log})
-        self._rebase(known)
-        return State({"order": order, "base": plain(known.base)}, {"snapshot": (known.table.snapshot(),)})
+    def _next_state(self, state: State, memory: _AckerMemory, entry: _LogEntry) -> State:
+        log = (*state.runs.get("log", ()), entry.to_batch(memory.round_id))
+        log_bytes = sum(batch.nbytes for batch in log)
+        snapshot_bytes = sum(batch.nbytes for batch in state.runs.get("snapshot", ()))
+        round_id = list(memory.round_id)
+        if state.scalars and log_bytes <= max(_LOG_BYTES, 2 * snapshot_bytes) and len(log) <= _LOG_ROUNDS:
+            return State({**state.scalars, "order": round_id}, {**state.runs, "log": log})
+        self._rebase(memory)
+        return State({"order": round_id, "base": to_json_value(memory.base)}, {"snapshot": (memory.table.snapshot(),)})
 
-    def _rebase(self, known: _Known) -> None:
-        """Begin to count ticks anew before there are more than a record has room for."""
-        now = int(known.time / self._tick)
+    def _rebase(self, memory: _AckerMemory) -> None:
+        """Restart the count of ticks before it exceeds the capacity of a record."""
+        now = int(memory.time / self._tick_seconds)
         if now < SLICES // 2:
             return
-        back = now - 2 * TICKS
-        found = known.table.items()
-        born = np.maximum(found.born.astype(np.int64) - back, 0).astype(np.uint32)
-        fresh = Table(self._layout, known.table.acker, known.table.circle)
-        fresh.adopt(found._replace(born=born))
-        known.table = fresh
-        known.time -= back * self._tick
-        known.swept, known.marked = known.swept - back, known.marked - back
-        known.durations.since -= back * self._tick
+        shift = now - 2 * TICKS
+        records = memory.table.records()
+        ticks = np.maximum(records.ticks.astype(np.int64) - shift, 0).astype(np.uint32)
+        fresh = AckTable(self._layout, memory.table.acker, memory.table.ring)
+        fresh.adopt(records._replace(ticks=ticks))
+        memory.table = fresh
+        memory.time -= shift * self._tick_seconds
+        memory.swept_tick, memory.watermarks_tick = memory.swept_tick - shift, memory.watermarks_tick - shift
+        memory.durations.since -= shift * self._tick_seconds
 
-    def _gauges(self, known: _Known) -> dict[str, Any]:
-        totals = known.totals
+    def _gauges(self, memory: _AckerMemory) -> dict[str, Any]:
+        totals = memory.totals
         return {
-            "in_flight": known.table.in_flight, "bytes": known.table.nbytes, "epoch": known.epoch,
-            "ackers": list(known.table.circle.ackers), "lows": _texts(known.lows), "time": known.time,
-            "durations": known.durations.as_json(),
-            **{name: totals[name] for name in ("completed", "again", "retried", "forwarded", "adopted", "gone")},
+            "in_flight": memory.table.in_flight, "bytes": memory.table.nbytes, "epoch": memory.epoch,
+            "ackers": list(memory.table.ring.ackers), "low_watermarks": _with_text_keys(memory.low_watermarks),
+            "time": memory.time,
+            "durations": memory.durations.as_json(),
+            **{name: totals[name] for name in _TOTALS},
         }  # fmt: skip
 
-    def _circle(self, ackers: tuple[int, ...]) -> Circle:
-        if ackers not in self._circles:
-            self._circles[ackers] = Circle.of(ackers)
-        return self._circles[ackers]
+    def _ring_of(self, ackers: tuple[int, ...]) -> AckerRing:
+        if ackers not in self._rings:
+            self._rings[ackers] = AckerRing.of(ackers)
+        return self._rings[ackers]
 
 
-def _texts(numbers: dict[int, int]) -> dict[str, int]:
+def _with_text_keys(numbers: dict[int, int]) -> dict[str, int]:
     return {str(key): numbers[key] for key in sorted(numbers)}

@@ -1,7 +1,7 @@
-"""The dense layout: for the first attempts of ranges of roots, a block of check values, and nothing else, a range.
+"""The dense layout: for first attempts of ranges of roots, only a block of check values per range.
 
-A root's id is not kept: it follows from where its value lies. What is complete is 0, a range that is complete to its
-last root is dropped, and what does not lie here (or does not any more) is told to the caller, who has slots for it.
+A root's id is not stored: it follows from the position of its value. A completed value is 0, a range without unfinished
+roots is dropped, and roots that are not (or no longer) here are returned to the caller, who has slots for them.
 """
 
 from __future__ import annotations
@@ -12,100 +12,113 @@ import numpy.typing as npt
 from springline.spark_jobs.streaming.tracking.acker import dense_kernels
 from springline.spark_jobs.streaming.tracking.acker.dense_kernels import (
     ADDRESS,
-    BORN,
-    CIRCLE,
     COLUMNS,
     FIRST,
-    LEFT,
     MESSAGES,
     ORDER,
     PLACE,
+    RING,
     ROWS,
+    TICK,
+    UNFINISHED,
 )
-from springline.spark_jobs.streaming.tracking.acker.root_ranges import Run, runs_of
+from springline.spark_jobs.streaming.tracking.acker.root_ranges import RootRange, root_ranges_of
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError, InvariantError
-from springline.spark_jobs.streaming.tracking.records import SLICES, Completed, Ids, Items, items, together
-from springline.spark_jobs.streaming.tracking.ring import Circle
+from springline.spark_jobs.streaming.tracking.records import (
+    SLICES,
+    CompletedRoots,
+    Ids,
+    TrackingRecords,
+    merge_records,
+    tracking_records,
+)
+from springline.spark_jobs.streaming.tracking.ring import AckerRing
 
 _Values = npt.NDArray[np.uint64]
 
 
-class Dense:
-    """The ranges of one acker. Each is found by the circle under which it was registered."""
+class DenseRanges:
+    """The ranges of one acker; each is addressed by the ring under which it was registered."""
 
     def __init__(self, acker: int) -> None:
         self.acker = acker
         self._ranges = np.empty((0, COLUMNS), np.int64)
         self._blocks: list[_Values] = []
         self._new: list[list[int]] = []
-        self._circles: list[Circle] = []
+        self._rings: list[AckerRing] = []
         self._ranks = np.empty((0, 2, 4097), np.int64)
 
     def __len__(self) -> int:
-        return int(self._sorted()[:, LEFT].sum())
+        return int(self._sorted()[:, UNFINISHED].sum())
 
     @property
     def nbytes(self) -> int:
-        """What blocks and ranges take."""
+        """Bytes of blocks and ranges."""
         return sum(block.nbytes for block in self._blocks) + self._sorted().nbytes
 
-    def register(self, run: Run, values: npt.ArrayLike, born: int, circle: Circle) -> Completed:
-        """Put the values of the run's roots that are the acker's here, in the order of their ids, or one for all."""
-        if not 0 <= born < SLICES:
-            raise InvalidUpdateError(f"{run}, slice {born}: a record has room for slices 0 to {SLICES - 1}")
-        own, given = run.count(circle, self.acker), np.asarray(values, np.uint64)
-        if given.ndim and given.size != own:
-            raise InvalidUpdateError(f"{run}: {given.size} values for {own} roots that acker {self.acker} holds")
+    def register(self, root_range: RootRange, values: npt.ArrayLike, tick: int, ring: AckerRing) -> CompletedRoots:
+        """Add the values of the acker's roots of the range, in the order of their ids, or one value for all."""
+        if not 0 <= tick < SLICES:
+            raise InvalidUpdateError(f"{root_range}, slice {tick}: a record has room for slices 0 to {SLICES - 1}")
+        own, root_values = root_range.count(ring, self.acker), np.asarray(values, np.uint64)
+        if root_values.ndim and root_values.size != own:
+            raise InvalidUpdateError(
+                f"{root_range}: {root_values.size} values for {own} roots that acker {self.acker} holds"
+            )
         if not own:
-            return Completed.first(np.empty(0, np.uint64), np.empty(0, np.uint32))
-        block = np.array(np.broadcast_to(given, own))
-        done = run.roots_at(circle, self.acker, np.flatnonzero(block == 0))
-        if done.size < own:
-            self._add(run, block, own - done.size, born, circle)
-        return Completed.first(done, np.full(done.size, born, np.uint32))
+            return CompletedRoots.first(np.empty(0, np.uint64), np.empty(0, np.uint32))
+        block = np.array(np.broadcast_to(root_values, own))
+        completed = root_range.roots_at(ring, self.acker, np.flatnonzero(block == 0))
+        if completed.size < own:
+            self._add(root_range, block, own - completed.size, tick, ring)
+        return CompletedRoots.first(completed, np.full(completed.size, tick, np.uint32))
 
-    def ack(self, roots: Ids, values: npt.ArrayLike) -> tuple[Completed, npt.NDArray[np.bool_]]:
-        """XOR values into roots; returns what is complete, and which roots are known here."""
-        known, done, born = np.zeros(roots.size, np.bool_), np.empty(roots.size, np.uint64), np.empty(0, np.uint32)
+    def ack(self, roots: Ids, values: npt.ArrayLike) -> tuple[CompletedRoots, npt.NDArray[np.bool_]]:
+        """XOR values into roots; return the completed roots, and for each root whether it is unfinished here."""
+        is_unfinished, completed, ticks = (
+            np.zeros(roots.size, np.bool_),
+            np.empty(roots.size, np.uint64),
+            np.empty(0, np.uint32),
+        )
         ranges = self._sorted()
         if not len(ranges):
-            return Completed.first(done[:0], born), known
-        added, born = np.atleast_1d(np.asarray(values, np.uint64)), np.empty(roots.size, np.uint32)
-        count = dense_kernels.ack(ranges, self._ranks, roots, added, known, done, born)
+            return CompletedRoots.first(completed[:0], ticks), is_unfinished
+        added, ticks = np.atleast_1d(np.asarray(values, np.uint64)), np.empty(roots.size, np.uint32)
+        count = dense_kernels.ack(ranges, self._ranks, roots, added, is_unfinished, completed, ticks)
         if count:
-            self._drop()
-        return Completed.first(done[:count].copy(), born[:count].copy()), known
+            self._drop_complete()
+        return CompletedRoots.first(completed[:count].copy(), ticks[:count].copy()), is_unfinished
 
-    def ack_run(self, run: Run, value: int, circle: Circle) -> tuple[Completed, Ids]:
-        """XOR one value into the roots that the acker holds under a circle; returns what is complete, what not known.
+    def ack_range(self, root_range: RootRange, value: int, ring: AckerRing) -> tuple[CompletedRoots, Ids]:
+        """XOR one value into the acker's roots of a range under a ring; return the completed and the unknown roots.
 
-        At the speed of memory where ranges were registered under this circle.
+        Runs at the speed of memory for ranges that were registered under the same ring.
         """
-        found, unknown, at = [], [], run.offset
-        last = run.offset + run.messages
-        for index in self._over(run):
+        acked_parts, unknown, position = [], [], root_range.offset
+        last = root_range.offset + root_range.messages
+        for index in self._overlapping(root_range):
             row, block = self._ranges[index], self._blocks[index]
-            first = int(row[FIRST]) - (run.partition << 36)
-            begin, end = max(first, run.offset), min(first + int(row[MESSAGES]), last)
-            if row[ROWS] != run.rows or self._circles[row[CIRCLE]] != circle:
+            first = int(row[FIRST]) - (root_range.partition << 36)
+            begin, end = max(first, root_range.offset), min(first + int(row[MESSAGES]), last)
+            if row[ROWS] != root_range.rows or self._rings[row[RING]] != ring:
                 continue
-            if at < begin:
-                unknown.append(Run(run.partition, at, begin - at, run.rows))
-            held = Run(run.partition, first, int(row[MESSAGES]), run.rows)
-            found.append(self._ack_block(index, block, held, (begin - first, end - first), value, circle))
-            at = end
-        if at < last:
-            unknown.append(Run(run.partition, at, last - at, run.rows))
-        rest = np.concatenate([part.roots(circle, self.acker) for part in unknown] or [np.empty(0, np.uint64)])
+            if position < begin:
+                unknown.append(RootRange(root_range.partition, position, begin - position, root_range.rows))
+            stored_range = RootRange(root_range.partition, first, int(row[MESSAGES]), root_range.rows)
+            acked_parts.append(self._ack_block(index, block, stored_range, (begin - first, end - first), value, ring))
+            position = end
+        if position < last:
+            unknown.append(RootRange(root_range.partition, position, last - position, root_range.rows))
+        rest = np.concatenate([part.roots(ring, self.acker) for part in unknown] or [np.empty(0, np.uint64)])
         if rest.size:
-            done, known = self.ack(rest, value)
-            found.append((done, rest[~known]))
-        self._drop()
-        return Completed.joined([one for one, _ in found]), np.concatenate(
-            [np.empty(0, np.uint64), *(two for _, two in found)]
+            completed, is_unfinished = self.ack(rest, value)
+            acked_parts.append((completed, rest[~is_unfinished]))
+        self._drop_complete()
+        return CompletedRoots.concat([one for one, _ in acked_parts]), np.concatenate(
+            [np.empty(0, np.uint64), *(two for _, two in acked_parts)]
         )
 
-    def take(self, roots: Ids) -> Items:
+    def pop(self, roots: Ids) -> TrackingRecords:
         """Remove those of the roots that are unfinished here and return them, in the order given."""
         ranges = self._sorted()
         holders, addresses = np.empty(roots.size, np.int64), np.empty(roots.size, np.uint64)
@@ -113,9 +126,9 @@ class Dense:
         values = np.zeros(roots.size, np.uint64)
         dense_kernels.exchange(ranges, holders, addresses, values)
         here = values != 0
-        born = ranges[holders[here], BORN]
-        self._drop()
-        return items(roots[here], 1, True, born, values[here])
+        ticks = ranges[holders[here], TICK]
+        self._drop_complete()
+        return tracking_records(roots[here], 1, True, ticks, values[here])
 
     def put(self, roots: Ids, values: _Values) -> None:
         """Set the values of roots whose ranges are here."""
@@ -125,128 +138,135 @@ class Dense:
             raise InvariantError("a value was to be put where no range is")
         dense_kernels.exchange(self._ranges, holders, addresses, values.copy())
 
-    def items(self) -> Items:
-        """What is unfinished, in the order of roots."""
-        return together([self._items(index) for index in range(len(self._sorted()))])
+    def records(self) -> TrackingRecords:
+        """Return the unfinished records, in the order of roots."""
+        return merge_records([self._records_of(index) for index in range(len(self._sorted()))])
 
-    def load(self, found: Items, circle: Circle) -> npt.NDArray[np.bool_]:
-        """Take over records, in the order of roots, into a table that is empty; returns which lie close enough."""
+    def load(self, records: TrackingRecords, ring: AckerRing) -> npt.NDArray[np.bool_]:
+        """Load records, sorted by root, into an empty table; return which are dense enough to be stored here."""
         if len(self):
             raise InvariantError("records can only be loaded into a table that is empty")
-        taken = np.zeros(found.roots.size, np.bool_)
-        for run, rows, born in runs_of(found, circle, self.acker):
-            self._add(run, np.zeros(run.count(circle, self.acker), np.uint64), 0, born, circle)
-            taken[rows] = True
-        self.put(found.roots[taken], found.values[taken])
-        return taken
+        is_loaded = np.zeros(records.roots.size, np.bool_)
+        for root_range, rows, tick in root_ranges_of(records, ring, self.acker):
+            self._add(root_range, np.zeros(root_range.count(ring, self.acker), np.uint64), 0, tick, ring)
+            is_loaded[rows] = True
+        self.put(records.roots[is_loaded], records.values[is_loaded])
+        return is_loaded
 
-    def sweep(self, before: int) -> Items:
-        """Remove the ranges of slices before this one; returns what was unfinished, in the order of roots."""
-        old = np.flatnonzero(self._sorted()[:, BORN] < before)
-        swept = together([self._items(int(index)) for index in old])
-        self._ranges[old, LEFT] = 0
-        self._drop()
+    def sweep(self, before: int) -> TrackingRecords:
+        """Remove the ranges of ticks before this one; return their unfinished records, in the order of roots."""
+        old = np.flatnonzero(self._sorted()[:, TICK] < before)
+        swept = merge_records([self._records_of(int(index)) for index in old])
+        self._ranges[old, UNFINISHED] = 0
+        self._drop_complete()
         return swept
 
-    def release(self, circle: Circle) -> Items:
-        """Remove what is another acker's under a circle and return it, in the order of roots."""
-        found = []
+    def release(self, ring: AckerRing) -> TrackingRecords:
+        """Remove the records that belong to other ackers under a ring; return them in the order of roots."""
+        parts = []
         for index, row in enumerate(self._sorted()):
-            if self._circles[row[CIRCLE]] != circle:
-                held = self._items(index)
-                found.append(held.at(circle.owners_of(held.roots) != self.acker))
-        out = together(found)
+            if self._rings[row[RING]] != ring:
+                records = self._records_of(index)
+                parts.append(records.select(ring.owners_of(records.roots) != self.acker))
+        out = merge_records(parts)
         if out.roots.size:
-            self.take(out.roots)
+            self.pop(out.roots)
         return out
 
-    def lows(self, least: Ids) -> None:
+    def update_least_roots(self, least: Ids) -> None:
         """Lower `least`, by partition, to the least unfinished root that is here."""
-        seen = set()
+        partitions = set()
         for index, row in enumerate(self._sorted()):
             partition = int(row[FIRST]) >> 36
-            if partition not in seen:
-                seen.add(partition)
+            if partition not in partitions:
+                partitions.add(partition)
                 place = np.array([np.argmax(self._blocks[index] != 0)])
                 least[partition] = min(least[partition], self._roots_at(index, place)[0])
 
     def _ack_block(
-        self, index: int, block: _Values, held: Run, part: tuple[int, int], value: int, circle: Circle
-    ) -> tuple[Completed, Ids]:
-        """XOR one value into the messages of a range from one to another, counted from its first."""
-        begin, end = (held.place_after(circle, self.acker, step) if held.order else step * block.size for step in part)
+        self, index: int, block: _Values, stored_range: RootRange, part: tuple[int, int], value: int, ring: AckerRing
+    ) -> tuple[CompletedRoots, Ids]:
+        """XOR one value into the messages `part` of a range: [first, end), counted from its first message."""
+        begin, end = (
+            stored_range.count_before(ring, self.acker, step) if stored_range.order else step * block.size
+            for step in part
+        )
         begin = dense_kernels.xor_run(block, begin, end, np.uint64(value))
         rest = block[begin:end]
-        done, gone = np.flatnonzero(rest == value) + begin, np.flatnonzero(rest == 0) + begin
+        completed_positions, complete_before = np.flatnonzero(rest == value) + begin, np.flatnonzero(rest == 0) + begin
         rest ^= np.uint64(value)
-        block[gone] = 0
+        block[complete_before] = 0
         if value == 0:
-            done = done[:0]
-        self._ranges[index, LEFT] -= done.size
-        born = np.full(done.size, self._ranges[index, BORN], np.uint32)
-        completed = Completed.first(held.roots_at(circle, self.acker, done), born)
-        return completed, held.roots_at(circle, self.acker, gone)
+            completed_positions = completed_positions[:0]
+        self._ranges[index, UNFINISHED] -= completed_positions.size
+        ticks = np.full(completed_positions.size, self._ranges[index, TICK], np.uint32)
+        completed = CompletedRoots.first(stored_range.roots_at(ring, self.acker, completed_positions), ticks)
+        return completed, stored_range.roots_at(ring, self.acker, complete_before)
 
-    def _over(self, run: Run) -> range:
-        """The ranges that share a message with a run."""
-        ranges, first = self._sorted(), run.partition << 36 | run.offset
-        after = int(np.searchsorted(ranges[:, FIRST], first + run.messages))
+    def _overlapping(self, root_range: RootRange) -> range:
+        """Return the indices of the ranges that share a message with a range."""
+        ranges, first = self._sorted(), root_range.partition << 36 | root_range.offset
+        after = int(np.searchsorted(ranges[:, FIRST], first + root_range.messages))
         begin = max(0, int(np.searchsorted(ranges[:, FIRST], first, "right")) - 1)
         if begin < after and ranges[begin, FIRST] + ranges[begin, MESSAGES] <= first:
             begin += 1
         return range(begin, after)
 
-    def _run(self, index: int) -> Run:
+    def _range_at(self, index: int) -> RootRange:
         first, messages, rows = (int(one) for one in self._ranges[index, [FIRST, MESSAGES, ROWS]])
-        return Run(first >> 36, first & (1 << 36) - 1, messages, rows)
+        return RootRange(first >> 36, first & (1 << 36) - 1, messages, rows)
 
     def _roots_at(self, index: int, positions: npt.NDArray[np.int64]) -> Ids:
-        return self._run(index).roots_at(self._circles[self._ranges[index, CIRCLE]], self.acker, positions)
+        return self._range_at(index).roots_at(self._rings[self._ranges[index, RING]], self.acker, positions)
 
-    def _items(self, index: int) -> Items:
+    def _records_of(self, index: int) -> TrackingRecords:
         positions = np.flatnonzero(self._blocks[index])
-        born = self._ranges[index, BORN]
-        return items(self._roots_at(index, positions), 1, True, born, self._blocks[index][positions])
+        tick = self._ranges[index, TICK]
+        return tracking_records(self._roots_at(index, positions), 1, True, tick, self._blocks[index][positions])
 
-    def _add(self, run: Run, block: _Values, left: int, born: int, circle: Circle) -> None:
-        if circle not in self._circles:
-            self._circles.append(circle)
-            self._ranks = np.stack([one.ranks(self.acker) for one in self._circles])
+    def _add(self, root_range: RootRange, block: _Values, unfinished: int, tick: int, ring: AckerRing) -> None:
+        if ring not in self._rings:
+            self._rings.append(ring)
+            self._ranks = np.stack([one.ranks(self.acker) for one in self._rings])
         row = [0] * COLUMNS
-        row[FIRST], row[MESSAGES], row[ROWS] = run.partition << 36 | run.offset, run.messages, run.rows
-        row[ORDER], row[PLACE], row[CIRCLE] = run.order, run.place, self._circles.index(circle)
-        row[ADDRESS], row[LEFT], row[BORN] = block.ctypes.data, left, born
+        row[FIRST], row[MESSAGES], row[ROWS] = (
+            root_range.partition << 36 | root_range.offset,
+            root_range.messages,
+            root_range.rows,
+        )
+        row[ORDER], row[PLACE], row[RING] = root_range.order, root_range.place, self._rings.index(ring)
+        row[ADDRESS], row[UNFINISHED], row[TICK] = block.ctypes.data, unfinished, tick
         self._new.append(row)
         self._blocks.append(block)
 
     def _sorted(self) -> npt.NDArray[np.int64]:
-        """The ranges by their first messages, those registered since the last call among them."""
+        """Return the ranges sorted by their first messages, including those registered since the last call."""
         if self._new:
             ranges = np.concatenate([self._ranges, np.array(self._new, np.int64)])
             order = np.argsort(ranges[:, FIRST], kind="stable")
             self._ranges, self._blocks, self._new = ranges[order], [self._blocks[index] for index in order], []
         return self._ranges
 
-    def _drop(self) -> None:
-        """Drop the ranges that are complete."""
-        left = self._ranges[:, LEFT] != 0
-        if not left.all():
-            self._ranges = self._ranges[left]
-            self._blocks = [block for block, stays in zip(self._blocks, left, strict=True) if stays]
+    def _drop_complete(self) -> None:
+        """Drop the ranges without unfinished roots."""
+        is_unfinished = self._ranges[:, UNFINISHED] != 0
+        if not is_unfinished.all():
+            self._ranges = self._ranges[is_unfinished]
+            self._blocks = [block for block, stays in zip(self._blocks, is_unfinished, strict=True) if stays]
 
     def _check(self) -> None:
-        """Raise `InvariantError` if the ranges contradict themselves."""
+        """Raise `InvariantError` if the ranges are inconsistent."""
         ranges = self._sorted()
         if (ranges[:-1, FIRST] + ranges[:-1, MESSAGES] > ranges[1:, FIRST]).any():
             raise InvariantError("two ranges share a message")
         for index, row in enumerate(ranges):
-            run, block = self._run(index), self._blocks[index]
-            circle = self._circles[row[CIRCLE]]
-            if row[LEFT] != np.count_nonzero(block) or not row[LEFT]:
+            root_range, block = self._range_at(index), self._blocks[index]
+            ring = self._rings[row[RING]]
+            if row[UNFINISHED] != np.count_nonzero(block) or not row[UNFINISHED]:
                 raise InvariantError(
-                    f"{run}: {row[LEFT]} roots are counted as unfinished, {np.count_nonzero(block)} are"
+                    f"{root_range}: {row[UNFINISHED]} roots are counted as unfinished, {np.count_nonzero(block)} are"
                 )
-            if row[ADDRESS] != block.ctypes.data or block.size != run.count(circle, self.acker):
-                raise InvariantError(f"{run}: its values do not lie where they are looked for")
-            if (row[PLACE], row[ORDER]) != (run.place, run.order):
-                raise InvariantError(f"{run}: it begins elsewhere on the circle")
+            if row[ADDRESS] != block.ctypes.data or block.size != root_range.count(ring, self.acker):
+                raise InvariantError(f"{root_range}: its values do not lie where they are looked for")
+            if (row[PLACE], row[ORDER]) != (root_range.place, root_range.order):
+                raise InvariantError(f"{root_range}: it begins elsewhere on the circle")

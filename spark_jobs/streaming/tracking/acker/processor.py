@@ -1,4 +1,4 @@
-"""Instructions of the processor that numba does not offer by itself: prefetching, and arrays by their addresses."""
+"""Processor instructions that numba does not offer by itself: prefetching, and memory access by address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORD, _BYTE_POINTER, _INT = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntT
 
 
 def _hint(builder: Any, pointer: Any) -> None:
-    """Ask for a cache line, to be written soon."""
+    """Prefetch a cache line for writing."""
     kind = ir.FunctionType(ir.VoidType(), [_BYTE_POINTER, _INT, _INT, _INT])
     name = "llvm.prefetch.p0" if "p0i8" not in str(_BYTE_POINTER) else "llvm.prefetch.p0i8"
     function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
@@ -21,7 +21,7 @@ def _hint(builder: Any, pointer: Any) -> None:
 
 
 def _prefetch(typing_context: Any, data: Any, index: Any) -> Any:
-    """Bring the cache line of `data[index]` near: `data` of one dimension, contiguous; index an int64."""
+    """Prefetch the cache line of `data[index]`: `data` one-dimensional and contiguous; index an int64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -33,7 +33,7 @@ def _prefetch(typing_context: Any, data: Any, index: Any) -> Any:
 
 
 def _prefetch_at(typing_context: Any, address: Any) -> Any:
-    """Bring the cache line at an address near."""
+    """Prefetch the cache line at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         _hint(builder, builder.inttoptr(arguments[0], _BYTE_POINTER))
@@ -43,7 +43,7 @@ def _prefetch_at(typing_context: Any, address: Any) -> Any:
 
 
 def _load_at(typing_context: Any, address: Any) -> Any:
-    """The uint64 at an address."""
+    """Return the uint64 at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(builder.inttoptr(arguments[0], _WORD.as_pointer()))

@@ -1,7 +1,7 @@
-"""The paper's layout of tracking records: slots of 20 bytes in an open table (papers: tuple tracking, 3.2).
+"""The paper's layout of tracking records: slots of 20 bytes in an open-addressing table (papers: tuple tracking, 3.2).
 
-A root's slot is freed in the moment in which it is registered and its check value is 0. The table is full to nine
-tenths, grows by small steps in place, and is made anew when less than two fifths of it are taken.
+A root's slot is freed as soon as the root is registered and its check value is 0. The table fills to nine tenths, grows
+by small steps in place, and is rebuilt when less than two fifths of it are occupied.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from springline.spark_jobs.streaming.tracking.acker import slot_choices, slot_kernels
-from springline.spark_jobs.streaming.tracking.acker.growable_array import Growing
-from springline.spark_jobs.streaming.tracking.acker.slot_kernels import BUCKETS, COUNT, DONE, NO_ROOT, STALE, WIDTH
+from springline.spark_jobs.streaming.tracking.acker.growable_array import GrowableArray
+from springline.spark_jobs.streaming.tracking.acker.slot_kernels import BUCKETS, COMPLETED, COUNT, NO_ROOT, STALE, WIDTH
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError, InvariantError
-from springline.spark_jobs.streaming.tracking.records import SLICES, Completed, Ids, Items, marks
+from springline.spark_jobs.streaming.tracking.records import SLICES, CompletedRoots, Ids, TrackingRecords, pack_marks
 
 _LEAST = 16  # buckets
 _ALL = SLICES
-_Marks = npt.NDArray[np.uint32]
+_PackedMarks = npt.NDArray[np.uint32]
 _KINDS = (np.uint64, np.uint64, np.uint32)
 
 
-class Slots:
-    """An open table of slots; `stale` counts the acks of attempts that were over."""
+class SlotTable:
+    """An open-addressing table of slots; `stale` counts the acks of attempts that had ended."""
 
     def __init__(self) -> None:
         self._state = np.zeros(4, np.int64)
@@ -35,64 +35,76 @@ class Slots:
 
     @property
     def stale(self) -> int:
-        """Acks that came for an attempt that was over."""
+        """Acks that arrived for an attempt that had ended."""
         return int(self._state[STALE])
 
     @property
     def nbytes(self) -> int:
-        """What the slots take, free ones too."""
+        """Bytes of the slots, free ones included."""
         return int(self._state[BUCKETS]) * WIDTH * 20
 
-    def register(self, roots: npt.ArrayLike, attempts: npt.ArrayLike, values: npt.ArrayLike, born: int) -> Completed:
-        """XOR the edges that roots were sent with into their values and mark them as registered."""
-        return self._update(roots, marks(attempts, True, born), values)
+    def register(
+        self, roots: npt.ArrayLike, attempts: npt.ArrayLike, values: npt.ArrayLike, tick: int
+    ) -> CompletedRoots:
+        """XOR the edges on which roots were sent into their values, and mark them as registered."""
+        return self._update(roots, pack_marks(attempts, True, tick), values)
 
-    def ack(self, roots: npt.ArrayLike, attempts: npt.ArrayLike, values: npt.ArrayLike, born: int) -> Completed:
-        """XOR acks into the values: a root that is not there yet is made, a later attempt takes an earlier's place."""
-        return self._update(roots, marks(attempts, False, born), values)
+    def ack(self, roots: npt.ArrayLike, attempts: npt.ArrayLike, values: npt.ArrayLike, tick: int) -> CompletedRoots:
+        """XOR acks into the values: a new root is inserted, a later attempt replaces an earlier one."""
+        return self._update(roots, pack_marks(attempts, False, tick), values)
 
-    def load(self, found: Items) -> Completed:
-        """Add records of another table: parts of one attempt are joined."""
-        return self._update(found.roots, marks(found.attempts, found.registered, found.born), found.values)
+    def load(self, records: TrackingRecords) -> CompletedRoots:
+        """Add records of another table: parts of one attempt are merged."""
+        return self._update(
+            records.roots, pack_marks(records.attempts, records.registered, records.ticks), records.values
+        )
 
-    def items(self) -> Items:
-        """All records, in the order of roots."""
-        return self._items(self._chosen(slot_choices.born_before, self._arrays[2], np.uint32(_ALL))).sorted()
+    def records(self) -> TrackingRecords:
+        """Return all records, in the order of roots."""
+        return self._records_in(
+            self._select_slots(slot_choices.slots_before_tick, self._arrays[2], np.uint32(_ALL))
+        ).sorted()
 
-    def sweep(self, before: int) -> Items:
-        """Remove the records of slices before this one, registered or not, and return them in the order of roots."""
-        return self._remove(self._chosen(slot_choices.born_before, self._arrays[2], np.uint32(before))).sorted()
+    def sweep(self, before: int) -> TrackingRecords:
+        """Remove the records of ticks before this one, registered or not, and return them in the order of roots."""
+        return self._remove(
+            self._select_slots(slot_choices.slots_before_tick, self._arrays[2], np.uint32(before))
+        ).sorted()
 
-    def release(self, owners: npt.NDArray[np.uint16], acker: int) -> Items:
-        """Remove the records whose arc is another acker's, and return them in the order of roots."""
-        return self._remove(self._chosen(slot_choices.held_for_others, owners, acker)).sorted()
+    def release(self, owners: npt.NDArray[np.uint16], acker: int) -> TrackingRecords:
+        """Remove the records whose arc belongs to another acker, and return them in the order of roots."""
+        return self._remove(self._select_slots(slot_choices.slots_of_other_ackers, owners, acker)).sorted()
 
-    def take(self, roots: Ids) -> Items:
-        """Remove the records of those of these roots that are there, and return them in the order given."""
+    def pop(self, roots: Ids) -> TrackingRecords:
+        """Remove the records of those of these roots that are here, and return them in the order given."""
         if not len(self):
-            return self._items(np.empty(0, np.int64))
+            return self._records_in(np.empty(0, np.int64))
         slots = np.empty(roots.size, np.int64)
         slot_kernels.find(self._arrays[0], self._state, roots, slots)
         return self._remove(slots[slots >= 0])
 
-    def lows(self, least: Ids) -> None:
+    def update_least_roots(self, least: Ids) -> None:
         """Lower `least`, by partition, to the least registered root that is here."""
-        roots, _, held = self._arrays
-        slot_choices.lows(roots, held, least)
+        roots, _, slot_marks = self._arrays
+        slot_choices.update_least_roots(roots, slot_marks, least)
 
-    def _update(self, roots: npt.ArrayLike, given: _Marks, values: npt.ArrayLike) -> Completed:
+    def _update(self, roots: npt.ArrayLike, added_marks: _PackedMarks, values: npt.ArrayLike) -> CompletedRoots:
         ids = np.ascontiguousarray(roots, np.uint64)
         added = np.ascontiguousarray(np.atleast_1d(np.asarray(values, np.uint64)))
-        if not {added.size, given.size} <= {1, ids.size}:
+        if not {added.size, added_marks.size} <= {1, ids.size}:
             raise InvalidUpdateError(
-                f"{ids.size} roots, {added.size} values, {given.size} attempts: as many of each, or one"
+                f"{ids.size} roots, {added.size} values, {added_marks.size} attempts: as many of each, or one"
             )
-        done, held = np.empty(ids.size, np.uint64), np.empty(ids.size, np.uint32)
-        self._state[DONE] = 0
-        self._put(ids, added, given, done, held)
+        completed, completed_marks = np.empty(ids.size, np.uint64), np.empty(ids.size, np.uint32)
+        self._state[COMPLETED] = 0
+        self._put(ids, added, added_marks, completed, completed_marks)
         self._shrink()
-        count = self._state[DONE]
-        return Completed(done[:count].copy(), held[:count] >> np.uint32(7), (held[:count] & 63).astype(np.uint8))
+        count = self._state[COMPLETED]
+        return CompletedRoots(
+            completed[:count].copy(),
+            completed_marks[:count] >> np.uint32(7),
+            (completed_marks[:count] & 63).astype(np.uint8),
+        )
 
     @property
     def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
@@ -100,63 +112,71 @@ class Slots:
         return tuple(column.array[:size] for column in self._columns)
 
     def _begin(self, buckets: int) -> None:
-        self._columns = [Growing(kind, buckets * WIDTH) for kind in _KINDS]
+        self._columns = [GrowableArray(kind, buckets * WIDTH) for kind in _KINDS]
         self._columns[0].array[:] = NO_ROOT
         self._state[BUCKETS], self._state[COUNT] = buckets, 0
 
     def _grow(self) -> None:
         buckets = int(self._state[BUCKETS])
-        wanted = buckets + (buckets >> 5) + 1
+        new_buckets = buckets + (buckets >> 5) + 1
         for column in self._columns:
-            column.grow(wanted * WIDTH)
-        roots, values, held = (column.array for column in self._columns)
-        slot_kernels.split(roots, values, held, self._state, wanted)
+            column.grow(new_buckets * WIDTH)
+        roots, values, slot_marks = (column.array for column in self._columns)
+        slot_kernels.split(roots, values, slot_marks, self._state, new_buckets)
 
     def _shrink(self) -> None:
         if self._state[BUCKETS] > 2 * _LEAST and 5 * len(self) < 2 * self._state[BUCKETS] * WIDTH:
-            held = self._items(self._chosen(slot_choices.born_before, self._arrays[2], np.uint32(_ALL)))
-            self._begin(max(_LEAST, len(held.roots) * 5 // (4 * WIDTH)))
-            given = marks(held.attempts, held.registered, held.born)
-            self._put(held.roots, held.values, given, held.roots[:0], held.born[:0])
+            records = self._records_in(
+                self._select_slots(slot_choices.slots_before_tick, self._arrays[2], np.uint32(_ALL))
+            )
+            self._begin(max(_LEAST, len(records.roots) * 5 // (4 * WIDTH)))
+            packed_marks = pack_marks(records.attempts, records.registered, records.ticks)
+            self._put(records.roots, records.values, packed_marks, records.roots[:0], records.ticks[:0])
 
-    def _put(self, ids: Ids, added: Ids, given: _Marks, done: Ids, done_marks: _Marks) -> None:
+    def _put(
+        self, ids: Ids, added: Ids, added_marks: _PackedMarks, completed: Ids, completed_marks: _PackedMarks
+    ) -> None:
         row = 0
         while row < ids.size:
-            roots, values, held = self._arrays
-            row = slot_kernels.update(roots, values, held, self._state, ids, added, given, row, done, done_marks)
-            del roots, values, held  # memory that is referred to cannot be moved
+            roots, values, slot_marks = self._arrays
+            row = slot_kernels.update(
+                roots, values, slot_marks, self._state, ids, added, added_marks, row, completed, completed_marks
+            )
+            del roots, values, slot_marks  # referenced memory cannot be moved
             if row < ids.size:
                 self._grow()
 
-    def _chosen(self, choose: Any, *given: Any) -> npt.NDArray[np.int64]:
+    def _select_slots(self, choose: Any, *arguments: Any) -> npt.NDArray[np.int64]:
         roots = self._arrays[0]
-        chosen = np.empty(choose(roots, *given, np.empty(0, np.int64)), np.int64)
-        if chosen.size:
-            choose(roots, *given, chosen)
-        return chosen
+        slots = np.empty(choose(roots, *arguments, np.empty(0, np.int64)), np.int64)
+        if slots.size:
+            choose(roots, *arguments, slots)
+        return slots
 
-    def _items(self, slots: npt.NDArray[np.int64]) -> Items:
-        roots, values, held = (column[slots] for column in self._arrays)
-        return Items(roots, (held & 63).astype(np.uint8), (held & 64) != 0, held >> np.uint32(7), values)
+    def _records_in(self, slots: npt.NDArray[np.int64]) -> TrackingRecords:
+        roots, values, slot_marks = (column[slots] for column in self._arrays)
+        return TrackingRecords(
+            roots, (slot_marks & 63).astype(np.uint8), (slot_marks & 64) != 0, slot_marks >> np.uint32(7), values
+        )
 
-    def _remove(self, slots: npt.NDArray[np.int64]) -> Items:
-        found = self._items(slots)
+    def _remove(self, slots: npt.NDArray[np.int64]) -> TrackingRecords:
+        records = self._records_in(slots)
         self._arrays[0][slots] = NO_ROOT
         self._state[COUNT] -= slots.size
         self._shrink()
-        return found
+        return records
 
     def _check(self) -> None:
-        """Raise `InvariantError` if the table contradicts itself."""
-        roots, values, held = self._arrays
-        taken = roots != NO_ROOT
-        slots = np.empty(taken.sum(), np.int64)
-        slot_kernels.find(roots, self._state, roots[taken], slots)
-        if not np.array_equal(slots, np.flatnonzero(taken)):
+        """Raise `InvariantError` if the table is inconsistent."""
+        roots, values, slot_marks = self._arrays
+        occupied = roots != NO_ROOT
+        slots = np.empty(occupied.sum(), np.int64)
+        slot_kernels.find(roots, self._state, roots[occupied], slots)
+        if not np.array_equal(slots, np.flatnonzero(occupied)):
             raise InvariantError("a root is not found where it lies, or lies in two slots")
-        if taken.sum() != len(self):
-            raise InvariantError(f"{taken.sum()} slots are taken, and {len(self)} are counted")
-        if (taken & (values == 0) & (held & 64 != 0)).any():
+        if occupied.sum() != len(self):
+            raise InvariantError(f"{occupied.sum()} slots are taken, and {len(self)} are counted")
+        if (occupied & (values == 0) & (slot_marks & 64 != 0)).any():
             raise InvariantError("a slot that is registered and 0 was not freed")
-        if (held[taken] & 63 == 0).any():
+        if (slot_marks[occupied] & 63 == 0).any():
             raise InvariantError("a slot without an attempt")

@@ -1,9 +1,8 @@
-"""The tracking records of one acker, in either of two layouts behind one interface.
+"""The tracking records of one acker, in one of two layouts with the same interface.
 
-"slots" is the paper's: 20 bytes a root. "dense" holds the first attempts of ranges of roots at 8 bytes a root, and has
-slots beside them for all else: retries, acks that come before their range, records taken over from other ackers. Both
-hold the same records after the same calls. There is neither clock nor chance in here: slices of time are numbers that
-the caller gives.
+"slots" is the paper's: 20 bytes per root. "dense" stores the first attempts of ranges of roots at 8 bytes per root, and
+uses slots for everything else: retries, acks that arrive before their range, records adopted from other ackers. Both
+contain the same records after the same calls. The table uses neither a clock nor randomness: the caller passes ticks.
 """
 
 from __future__ import annotations
@@ -14,19 +13,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from springline.spark_jobs.streaming.tracking.acker.dense import Dense
-from springline.spark_jobs.streaming.tracking.acker.root_ranges import Run
-from springline.spark_jobs.streaming.tracking.acker.slots import Slots
+from springline.spark_jobs.streaming.tracking.acker.dense import DenseRanges
+from springline.spark_jobs.streaming.tracking.acker.root_ranges import RootRange
+from springline.spark_jobs.streaming.tracking.acker.slots import SlotTable
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError, InvariantError
-from springline.spark_jobs.streaming.tracking.records import Completed, Ids, Items, items, together
-from springline.spark_jobs.streaming.tracking.ring import Circle
-from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT, PARTITIONS, name_of
+from springline.spark_jobs.streaming.tracking.records import (
+    CompletedRoots,
+    Ids,
+    TrackingRecords,
+    merge_records,
+    tracking_records,
+)
+from springline.spark_jobs.streaming.tracking.ring import AckerRing
+from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT, PARTITIONS, unpack_root_id
 
 Layout = Literal["dense", "slots"]
 
 
-class Expired(NamedTuple):
-    """What was swept: registered roots, which are to be sent again, and acks whose registration never came."""
+class ExpiredRecords(NamedTuple):
+    """Result of a sweep: registered roots, which are to be sent again, and roots with acks but no registration."""
 
     roots: Ids
     attempts: npt.NDArray[np.uint8]
@@ -34,39 +39,39 @@ class Expired(NamedTuple):
     unregistered_attempts: npt.NDArray[np.uint8]
 
 
-class Table:
-    """The records of one acker under a circle. Attempts count from 1; `born` is the number of a slice of time."""
+class AckTable:
+    """The records of one acker under a ring. Attempts count from 1; `tick` is the number of a time slice."""
 
-    def __init__(self, layout: Layout, acker: int, circle: Circle) -> None:
-        self.layout, self.acker, self.circle = layout, acker, circle
+    def __init__(self, layout: Layout, acker: int, ring: AckerRing) -> None:
+        self.layout, self.acker, self.ring = layout, acker, ring
         self.completed_count = 0
-        self._dense, self._slots = Dense(acker), Slots()
-        self._done: list[Completed] = []
+        self._dense, self._slots = DenseRanges(acker), SlotTable()
+        self._completed: list[CompletedRoots] = []
         self._stale = 0
 
     @classmethod
-    def of(cls, snapshot: pa.RecordBatch, layout: Layout, acker: int, circle: Circle) -> Table:
-        """A table with what another told as `snapshot`."""
-        table = cls(layout, acker, circle)
-        held = Items.of(snapshot)
+    def of(cls, snapshot: pa.RecordBatch, layout: Layout, acker: int, ring: AckerRing) -> AckTable:
+        """Return a table with the records of a `snapshot`."""
+        table = cls(layout, acker, ring)
+        records = TrackingRecords.of(snapshot)
         if layout == "dense":
-            held = held.at(~table._dense.load(held, circle))
-        table._slots.load(held)
+            records = records.select(~table._dense.load(records, ring))
+        table._slots.load(records)
         return table
 
     @property
     def in_flight(self) -> int:
-        """Records: roots that are not complete, registered or only heard of."""
+        """Number of records: roots that are not completed, registered or known only by acks."""
         return len(self._dense) + len(self._slots)
 
     @property
     def stale(self) -> int:
-        """Roots and acks that came for an attempt that was over."""
+        """Roots and acks that arrived for an attempt that had ended."""
         return self._stale + self._slots.stale
 
     @property
     def nbytes(self) -> int:
-        """What the records take."""
+        """Bytes of the records."""
         return self._dense.nbytes + self._slots.nbytes
 
     def register_range(
@@ -77,52 +82,56 @@ class Table:
         rows: int,
         values: npt.ArrayLike,
         attempt: int,
-        born: int,
-        circle: Circle | None = None,
+        tick: int,
+        ring: AckerRing | None = None,
     ) -> None:
-        """Register the acker's part (by the circle in force, or another) of a range of roots.
+        """Register the acker's part of a range of roots, under the ring in force or `ring`.
 
-        `values` are of its roots in the order of their ids, or one for all. Raises `InvalidRootError`,
+        `values` belong to its roots in the order of their ids, or one value for all. Raises `InvalidRootError`,
         `InvalidUpdateError`.
         """
-        under, runs = circle or self.circle, Run.of(partition, offset, messages, rows)
-        given, counts = np.asarray(values, np.uint64), [run.count(circle or self.circle, self.acker) for run in runs]
-        if given.ndim and given.size != sum(counts):
+        range_ring, root_ranges = ring or self.ring, RootRange.of(partition, offset, messages, rows)
+        root_values, counts = (
+            np.asarray(values, np.uint64),
+            [root_range.count(ring or self.ring, self.acker) for root_range in root_ranges],
+        )
+        if root_values.ndim and root_values.size != sum(counts):
             raise InvalidUpdateError(
-                f"partition {partition}, {messages} messages of {rows} roots from offset {offset}: {given.size} values "
+                f"partition {partition}, {messages} messages of {rows} roots from "
+                f"offset {offset}: {root_values.size} values "
                 f"for {sum(counts)} roots of acker {self.acker}"
             )
-        at = 0
-        for run, count in zip(runs, counts, strict=True):
-            part = given[at : at + count] if given.ndim else given
-            at += count
+        position = 0
+        for run, count in zip(root_ranges, counts, strict=True):
+            part = root_values[position : position + count] if root_values.ndim else root_values
+            position += count
             if self.layout == "dense" and attempt == 1:
-                self._register_run(run, part, born, under)
+                self._register_dense_range(run, part, tick, range_ring)
             else:
-                self.register(run.roots(under, self.acker), attempt, part, born)
+                self.register(run.roots(range_ring, self.acker), attempt, part, tick)
 
-    def register(self, roots: npt.ArrayLike, attempts: npt.ArrayLike, values: npt.ArrayLike, born: int) -> None:
-        """Register single roots: XOR their values in, and mark them."""
+    def register(self, roots: npt.ArrayLike, attempts: npt.ArrayLike, values: npt.ArrayLike, tick: int) -> None:
+        """Register single roots: XOR their values, and mark them as registered."""
         ids, tries = np.asarray(roots, np.uint64), np.asarray(attempts)
         self._end_first_attempts(ids, tries)
-        self._complete(self._slots.register(ids, tries, values, born))
+        self._complete(self._slots.register(ids, tries, values, tick))
 
-    def ack(self, roots: npt.ArrayLike, attempts: npt.ArrayLike, values: npt.ArrayLike, born: int) -> None:
-        """XOR acks in: those of later attempts first, of attempts that are over not at all."""
+    def ack(self, roots: npt.ArrayLike, attempts: npt.ArrayLike, values: npt.ArrayLike, tick: int) -> None:
+        """Apply acks by XOR: first those of later attempts; those of ended attempts are dropped."""
         ids, tries, added = np.asarray(roots, np.uint64), np.asarray(attempts), np.asarray(values, np.uint64)
         self._end_first_attempts(ids, tries)
         if tries.ndim and (tries > 1).any():
             later, added = tries > 1, np.broadcast_to(added, ids.shape)
-            self._complete(self._slots.ack(ids[later], tries[later], added[later], born))
+            self._complete(self._slots.ack(ids[later], tries[later], added[later], tick))
             ids, added, tries = ids[~later], added[~later], tries[~later]
         if self.layout == "dense" and (tries.ndim or tries == 1):
-            done, known = self._dense.ack(ids, added)
-            self._complete(done)
-            if known.all():
+            completed, is_unfinished = self._dense.ack(ids, added)
+            self._complete(completed)
+            if is_unfinished.all():
                 return
-            ids, added = ids[~known], added[~known] if added.ndim else added
-            tries = tries[~known] if tries.ndim else tries
-        self._complete(self._slots.ack(ids, tries, added, born))
+            ids, added = ids[~is_unfinished], added[~is_unfinished] if added.ndim else added
+            tries = tries[~is_unfinished] if tries.ndim else tries
+        self._complete(self._slots.ack(ids, tries, added, tick))
 
     def ack_range(
         self,
@@ -130,90 +139,97 @@ class Table:
         offset: int,
         messages: int,
         value: int,
-        born: int,
+        tick: int,
         rows: int = 1,
-        circle: Circle | None = None,
+        ring: AckerRing | None = None,
     ) -> None:
-        """XOR one value into first attempts: the acker's part of a range by the circle under which it was sent."""
-        under = circle or self.circle
-        for run in Run.of(partition, offset, messages, rows):
+        """XOR one value into first attempts: the acker's part of a range under the ring with which it was sent."""
+        range_ring = ring or self.ring
+        for root_range in RootRange.of(partition, offset, messages, rows):
             if self.layout == "dense":
-                done, rest = self._dense.ack_run(run, value, under)
-                self._complete(done)
+                completed, rest = self._dense.ack_range(root_range, value, range_ring)
+                self._complete(completed)
             else:
-                rest = run.roots(under, self.acker)
-            self._complete(self._slots.ack(rest, 1, np.uint64(value), born))
+                rest = root_range.roots(range_ring, self.acker)
+            self._complete(self._slots.ack(rest, 1, np.uint64(value), tick))
 
-    def sweep(self, before: int) -> Expired:
-        """Remove the records of slices before this one, and return them in the order of roots."""
-        swept = together([self._dense.sweep(before), self._slots.sweep(before)])
+    def sweep(self, before: int) -> ExpiredRecords:
+        """Remove the records of ticks before this one, and return them in the order of roots."""
+        swept = merge_records([self._dense.sweep(before), self._slots.sweep(before)])
         is_in = swept.registered
-        return Expired(swept.roots[is_in], swept.attempts[is_in], swept.roots[~is_in], swept.attempts[~is_in])
+        return ExpiredRecords(swept.roots[is_in], swept.attempts[is_in], swept.roots[~is_in], swept.attempts[~is_in])
 
-    def adopt(self, found: Items) -> None:
-        """Take over records of other ackers: parts of one attempt are joined."""
-        self._end_first_attempts(found.roots, found.attempts)
-        done, known = self._dense.ack(found.roots, np.where(found.attempts == 1, found.values, np.uint64(0)))
-        self._complete(done)
-        self._complete(self._slots.load(found.at(~known)))
+    def adopt(self, records: TrackingRecords) -> None:
+        """Adopt records of other ackers: parts of one attempt are merged."""
+        self._end_first_attempts(records.roots, records.attempts)
+        completed, is_unfinished = self._dense.ack(
+            records.roots, np.where(records.attempts == 1, records.values, np.uint64(0))
+        )
+        self._complete(completed)
+        self._complete(self._slots.load(records.select(~is_unfinished)))
 
-    def release(self, circle: Circle) -> Items:
-        """Go on under a circle: remove the records that are other ackers' under it, and return them by root."""
-        self.circle = circle
-        return together([self._dense.release(circle), self._slots.release(circle.owners, self.acker)])
+    def release(self, ring: AckerRing) -> TrackingRecords:
+        """Switch to a ring: remove the records that belong to other ackers under it, and return them sorted by root."""
+        self.ring = ring
+        return merge_records([self._dense.release(ring), self._slots.release(ring.owners, self.acker)])
 
-    def drain_completed(self) -> Completed:
-        """The roots completed since the last call, with the slices of their registrations."""
-        done, self._done = Completed.joined(self._done), []
-        return done
+    def drain_completed(self) -> CompletedRoots:
+        """Return the roots completed since the last call, with the ticks of their registrations."""
+        completed, self._completed = CompletedRoots.concat(self._completed), []
+        return completed
 
-    def lows(self) -> dict[int, int]:
-        """By partition, the offset of the first root that is registered and not complete."""
+    def low_watermarks(self) -> dict[int, int]:
+        """Return, by partition, the offset of the first root that is registered and not completed."""
         least = np.full(PARTITIONS, NO_ROOT, np.uint64)
-        self._dense.lows(least)
-        self._slots.lows(least)
-        return {int(partition): name_of(int(least[partition])).offset for partition in np.flatnonzero(least != NO_ROOT)}
+        self._dense.update_least_roots(least)
+        self._slots.update_least_roots(least)
+        return {
+            int(partition): unpack_root_id(int(least[partition])).offset
+            for partition in np.flatnonzero(least != NO_ROOT)
+        }
 
-    def items(self) -> Items:
-        """All records, by root."""
-        return together([self._dense.items(), self._slots.items()])
+    def records(self) -> TrackingRecords:
+        """Return all records, sorted by root."""
+        return merge_records([self._dense.records(), self._slots.records()])
 
     def snapshot(self) -> pa.RecordBatch:
-        """All records, by root: the same bytes for the same records, whatever came before."""
-        return self.items().batch()
+        """Return all records, sorted by root: the same bytes for the same records, whatever the history."""
+        return self.records().to_batch()
 
-    def _register_run(self, run: Run, values: npt.NDArray[np.uint64], born: int, circle: Circle) -> None:
-        """Register a run in the dense layout, with what acks of it came early."""
-        early = items([], [], [], [], [])
+    def _register_dense_range(
+        self, root_range: RootRange, values: npt.NDArray[np.uint64], tick: int, ring: AckerRing
+    ) -> None:
+        """Register a range in the dense layout, with acks of it that arrived early."""
+        early = tracking_records([], [], [], [], [])
         if len(self._slots):
-            roots = run.roots(circle, self.acker)
-            early = self._slots.take(roots)
+            roots = root_range.roots(ring, self.acker)
+            early = self._slots.pop(roots)
         if not early.roots.size:
-            self._complete(self._dense.register(run, values, born, circle))
+            self._complete(self._dense.register(root_range, values, tick, ring))
             return
         over = early.attempts > 1
         joined, places = np.array(np.broadcast_to(values, roots.shape)), np.searchsorted(roots, early.roots)
         joined[places] = np.where(over, np.uint64(1), joined[places] ^ early.values)
-        self._complete(self._dense.register(run, joined, born, circle))
+        self._complete(self._dense.register(root_range, joined, tick, ring))
         if over.any():
             self._stale += int(over.sum())
-            self._dense.take(early.roots[over])
-            self._slots.load(early.at(over))
+            self._dense.pop(early.roots[over])
+            self._slots.load(early.select(over))
 
     def _end_first_attempts(self, roots: Ids, attempts: npt.NDArray[np.integer]) -> None:
-        """A later attempt takes the place of a first one."""
+        """Remove first attempts that later attempts replace."""
         if len(self._dense) and (attempts > 1).any():
-            self._dense.take(roots[attempts > 1] if attempts.ndim else roots)
+            self._dense.pop(roots[attempts > 1] if attempts.ndim else roots)
 
-    def _complete(self, done: Completed) -> None:
-        if done.roots.size:
-            self.completed_count += done.roots.size
-            self._done.append(done)
+    def _complete(self, completed: CompletedRoots) -> None:
+        if completed.roots.size:
+            self.completed_count += completed.roots.size
+            self._completed.append(completed)
 
     def _check(self) -> None:
-        """Raise `InvariantError` if the table contradicts itself."""
+        """Raise `InvariantError` if the table is inconsistent."""
         self._dense._check()
         self._slots._check()
-        held = self.items()
-        if (np.diff(held.roots.astype(object)) == 0).any() or len(held.roots) != self.in_flight:
+        records = self.records()
+        if (np.diff(records.roots.astype(object)) == 0).any() or len(records.roots) != self.in_flight:
             raise InvariantError("a root has two records")

@@ -1,1 +1,1 @@
-"""Roots that are sent again: by the timeout, or by a person; and those that failed."""
+"""Retries of roots, by timeout or by a user, and failed roots."""

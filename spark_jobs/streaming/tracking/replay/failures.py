@@ -1,4 +1,4 @@
-"""Roots that were given up, with their content: read back from the end of a job's dead letters."""
+"""Failed roots, with their content: read from the end of a job's dead-letter queue."""
 
 from __future__ import annotations
 
@@ -7,77 +7,78 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from springline.spark_jobs.streaming.errors import MissingStampError
-from springline.spark_jobs.streaming.runtime.message_log import Log
-from springline.spark_jobs.streaming.runtime.stamps import HEADER, PLACE, Stamp
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog
+from springline.spark_jobs.streaming.runtime.stamps import HEADER, MAX_STAGE_UNITS, Stamp
 from springline.spark_jobs.streaming.runtime.step import Message
-from springline.spark_jobs.streaming.tracking.config import FIRST
+from springline.spark_jobs.streaming.tracking.config import FIRST_PROCESSOR
 from springline.spark_jobs.streaming.tracking.errors import UnknownFailureError
 
-_REACH = 4_096  # offsets from the end of a unit
+_REACH = 4_096  # offsets from the end of a partition
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A record that was not used: the topic it is in and where, why, when that was told, its bytes.
+    """A record that was not used: its topic and position, why and when it failed, and its bytes.
 
-    `letter` is its place among the dead letters, `UNIT:OFFSET`. What is `derived` is no record, but what a stage had
-    made of some.
+    `record` is its position in the dead-letter queue, `UNIT:OFFSET`. A `derived` failure is no source record, but what
+    a stage has made of some.
     """
 
-    letter: str
+    record: str
     topic: str
     partition: int
     offset: int
     reason: str
-    at: float
+    failed_at: float
     content: bytes
     derived: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; bytes that are no UTF-8 are shown as such."""
+        """Return plain values; bytes that are not UTF-8 are escaped."""
         return {**asdict(self), "content": self.content.decode(errors="backslashreplace")}
 
 
-def newest_failures(log: Log, topic: str, last: int) -> list[Failure]:
-    """The newest so many, the newest last; those far from the end of the topic are not looked for."""
-    found = sorted(_all(log, topic), key=lambda each: each.at)
-    return found[-last:]
+def newest_failures(log: MessageLog, topic: str, last: int) -> list[Failure]:
+    """Return the newest `last` failures, the newest last; only the end of the topic is searched."""
+    failures = sorted(_read_failures(log, topic), key=lambda each: each.failed_at)
+    return failures[-last:]
 
 
-def failure_at(log: Log, topic: str, letter: str) -> Failure:
-    """The one whose place among the dead letters is `letter`; raises `UnknownFailureError`."""
-    unit, _, place = letter.partition(":")
+def failure_at(log: MessageLog, topic: str, record: str) -> Failure:
+    """Return the failure at position `record` of the dead-letter queue; raises `UnknownFailureError`."""
+    unit, _, place = record.partition(":")
     if unit.isdecimal() and place.isdecimal():
-        extent, offset = log.extents(topic).get(int(unit)), int(place)
+        extent, offset = log.offset_bounds(topic).get(int(unit)), int(place)
         if extent is not None and extent.low <= offset < extent.high:
             for message in log.fetch(topic, int(unit), offset, offset + 1):
-                if (found := _failure(int(unit), message)) is not None:
-                    return found
-    raise UnknownFailureError(f"{topic}: there is no letter {letter}; `stream dead-letters` lists those that there are")
+                if (failure := _parse_failure(int(unit), message)) is not None:
+                    return failure
+    raise UnknownFailureError(f"{topic}: there is no letter {record}; `stream dead-letters` lists those that there are")
 
 
 def failures_within(
-    log: Log, topic: str, source: str, begin: Mapping[int, int], end: Mapping[int, int]
+    log: MessageLog, topic: str, source: str, begin: Mapping[int, int], end: Mapping[int, int]
 ) -> Iterator[Failure]:
-    """All of the topic `source` whose offsets are in [begin, end), by partition; none of partitions without an end.
+    """Yield the failures of the topic `source` whose offsets are in [begin, end), by partition.
 
-    Where a partition has no beginning it begins at 0. The whole topic of dead letters, `topic`, is read.
+    A partition without a beginning begins at 0; of one without an end there are none. The whole dead-letter topic,
+    `topic`, is read.
     """
-    for each in _all(log, topic, None):
+    for each in _read_failures(log, topic, None):
         if each.topic == source and begin.get(each.partition, 0) <= each.offset < end.get(each.partition, 0):
             yield each
 
 
-def _all(log: Log, topic: str, reach: int | None = _REACH) -> Iterator[Failure]:
-    for unit, extent in log.extents(topic).items():
-        first = extent.low if reach is None else max(extent.low, extent.high - reach)
+def _read_failures(log: MessageLog, topic: str, max_offsets: int | None = _REACH) -> Iterator[Failure]:
+    for unit, extent in log.offset_bounds(topic).items():
+        first = extent.low if max_offsets is None else max(extent.low, extent.high - max_offsets)
         for message in log.fetch(topic, unit, first, extent.high):
-            if (found := _failure(unit, message)) is not None:
-                yield found
+            if (failure := _parse_failure(unit, message)) is not None:
+                yield failure
 
 
-def _failure(unit: int, message: Message) -> Failure | None:
-    """What a letter says; None of one that no stage of ours has written."""
+def _parse_failure(unit: int, message: Message) -> Failure | None:
+    """Parse a dead letter; None if no stage of ours has written it."""
     headers = message.headers
     try:
         return Failure(
@@ -95,8 +96,8 @@ def _failure(unit: int, message: Message) -> Failure | None:
 
 
 def _is_derived(headers: Mapping[str, bytes]) -> bool:
-    """Whether a stage behind the source has told a letter; what has no stamp of ours is taken for a record."""
+    """Whether a stage downstream of the source wrote a dead letter; one without a valid stamp is taken for a record."""
     try:
-        return Stamp.decode(headers.get(HEADER, b"")).unit // PLACE >= FIRST
+        return Stamp.decode(headers.get(HEADER, b"")).unit // MAX_STAGE_UNITS >= FIRST_PROCESSOR
     except MissingStampError:
         return False

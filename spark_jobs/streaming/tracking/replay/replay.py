@@ -1,7 +1,8 @@
-"""The stage that sends roots again: reads what ackers tell, and the records anew from the source, where they still are.
+"""The stage that sends roots again: reads the ackers' feedback, and reads the records again from the source.
 
-It is a spring like the first stage, and registers what it sends as another attempt. What is given up goes to the dead
-letters with its content. Records that are another acker's by now pass through here on their way to it.
+It is a spring like the first stage: it registers what it sends, as another attempt. Failed roots go to the dead-letter
+queue with their content, if the source still has it. Tracking records that now belong to another acker are forwarded by
+this stage.
 """
 
 from __future__ import annotations
@@ -17,31 +18,31 @@ import pyarrow as pa
 from springline.spark_jobs.streaming.errors import MessagesLostError
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, State
-from springline.spark_jobs.streaming.tracking.ack_output import Ackers, Acks, extend
+from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, Acks, add_batches
 from springline.spark_jobs.streaming.tracking.ids import Ids
-from springline.spark_jobs.streaming.tracking.root_id import name_of
-from springline.spark_jobs.streaming.tracking.wire import Kind, Told
+from springline.spark_jobs.streaming.tracking.root_id import unpack_root_id
+from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKind
 
-_Place = tuple[int, int]  # partition and offset
-_NEAR = 16  # messages between two wanted ones that are read rather than skipped
+_Position = tuple[int, int]  # partition and offset
+_NEAR = 16  # messages between two requested ones that are read rather than skipped
 
 
 @dataclass(frozen=True)
-class Emitted:
-    """What came of some rows: buffers for the units downstream, and the edges that left, XORed, of each row."""
+class EmittedRows:
+    """Output of some rows: batches for the downstream units, and for each row the XOR of the edges that left."""
 
     buffers: Mapping[int, Sequence[pa.RecordBatch]]
     values: Ids
 
 
-# Rows of one message, by number, in an attempt; and what a row is as bytes.
-Emit = Callable[[int, Message, Sequence[int], int], Emitted]
+# Process rows of one message, by number, in an attempt; and return a row as bytes.
+Emit = Callable[[int, Message, Sequence[int], int], EmittedRows]
 RowOf = Callable[[Message, int], bytes]
 
 
 @dataclass
-class _Work:
-    """What a round makes."""
+class _ReplayOutput:
+    """Output of a round."""
 
     buffers: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     acks: Acks = field(default_factory=dict)
@@ -49,91 +50,98 @@ class _Work:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-class Again:
-    """The step: `source` is the topic of the records, `emit` does with them what the first stage does."""
+class Replayer:
+    """The step: `source` is the topic of the records, `emit` processes them as the first stage does."""
 
     def __init__(self, source: str, emit: Emit, row_of: RowOf) -> None:
         self._source = source
         self._emit = emit
         self._row_of = row_of
 
-    def __call__(self, state: State, given: Input) -> Output:
-        """One round."""
-        ackers = Ackers(given.round.versions["ring"])
-        work = _Work()
-        for told in told_in(given):
-            if told.kind is Kind.RECORDS:
-                extend(work.acks, ackers.records(told.items()))
+    def __call__(self, state: State, step_input: Input) -> Output:
+        """Process one round."""
+        ack_output = AckOutput(step_input.round.versions["ring"])
+        output = _ReplayOutput()
+        for ack_message in ack_messages(step_input):
+            if ack_message.kind is MessageKind.RECORDS:
+                add_batches(output.acks, ack_output.records(ack_message.records()))
             else:
-                self._send_again(work, told, ackers, given)
+                self._replay_roots(output, ack_message, ack_output, step_input)
         return Output(
-            state, work.buffers, dead=work.dead, counts=dict(sorted(work.counts.items())), acks=work.acks
+            state, output.buffers, dead_letters=output.dead, counts=dict(sorted(output.counts.items())),
+            acks=output.acks
         )  # fmt: skip
 
-    def _send_again(self, work: _Work, told: Told, ackers: Ackers, given: Input) -> None:
-        pairs = sorted(zip(told.column("attempt").tolist(), told.column("root").tolist(), strict=True))
+    def _replay_roots(
+        self, output: _ReplayOutput, ack_message: AckMessage, ack_output: AckOutput, step_input: Input
+    ) -> None:
+        pairs = sorted(zip(ack_message.column("attempt").tolist(), ack_message.column("root").tolist(), strict=True))
         for attempt, group in groupby(pairs, key=lambda pair: pair[0]):
             roots = [root for _, root in group]
-            names = [name_of(root) for root in roots]
-            messages, gone = self._messages(given, {(name.partition, name.offset) for name in names})
+            names = [unpack_root_id(root) for root in roots]
+            messages, missing = self._read_messages(step_input, {(name.partition, name.offset) for name in names})
             values: list[Ids] = []
             for (partition, offset), named in groupby(names, key=lambda name: name[:2]):
                 rows = [name.row for name in named]
                 message = messages.get((partition, offset))
-                if told.kind is Kind.GONE or message is None:
-                    if message is not None or (partition, offset) in gone:  # else it never was: offsets have gaps
-                        work.dead += self._dead(partition, offset, message, rows, attempt)
-                    values.append(np.zeros(len(rows), np.uint64))  # which completes it: nobody waits any more
-                    work.counts["gone"] += len(rows)
+                if ack_message.kind is MessageKind.FAILED or message is None:
+                    if message is not None or (partition, offset) in missing:  # else a gap in the offsets
+                        output.dead += self._dead_letters(partition, offset, message, rows, attempt)
+                    values.append(np.zeros(len(rows), np.uint64))  # completes it: it is no longer awaited
+                    output.counts["failed"] += len(rows)
                 else:
                     emitted = self._emit(partition, message, rows, attempt)
-                    extend(work.buffers, emitted.buffers)
+                    add_batches(output.buffers, emitted.buffers)
                     values.append(emitted.values)
-                    work.counts["again"] += len(rows)
-            if told.kind is Kind.AGAIN:
-                sent = ackers.acks(np.array(roots, np.uint64), np.concatenate(values), attempt, kind=Kind.RETRIES)
-                extend(work.acks, sent)
+                    output.counts["retried"] += len(rows)
+            if ack_message.kind is MessageKind.REPLAY_REQUESTS:
+                sent = ack_output.acks(
+                    np.array(roots, np.uint64), np.concatenate(values), attempt, kind=MessageKind.RETRIES
+                )
+                add_batches(output.acks, sent)
 
-    def _messages(self, given: Input, wanted: set[_Place]) -> tuple[dict[_Place, Message], set[_Place]]:
-        """The wanted messages that are still there, and the places that are gone; neighbours are read together."""
-        found: dict[_Place, Message] = {}
-        gone: set[_Place] = set()
-        for partition, start, to in _spans(wanted):
+    def _read_messages(
+        self, step_input: Input, requested: set[_Position]
+    ) -> tuple[dict[_Position, Message], set[_Position]]:
+        """Read the requested messages that still exist, and the missing positions; neighbours are read together."""
+        messages: dict[_Position, Message] = {}
+        missing: set[_Position] = set()
+        for partition, start, to in _offset_ranges(requested):
             try:
-                for message in given.source(self._source, partition, start, to):
-                    found[partition, message.offset] = message
+                for message in step_input.read_topic(self._source, partition, start, to):
+                    messages[partition, message.offset] = message
             except MessagesLostError:
-                gone |= {place for place in wanted if place[0] == partition and start <= place[1] < to}
-        return found, gone - set(found)
+                missing |= {place for place in requested if place[0] == partition and start <= place[1] < to}
+        return messages, missing - set(messages)
 
-    def _dead(
+    def _dead_letters(
         self, partition: int, offset: int, message: Message | None, rows: Sequence[int], attempt: int
     ) -> Iterator[DeadLetter]:
         for row in rows:
             content = b"" if message is None else self._row_of(message, row)
-            gone = "; the source does not hold it any more" if message is None else ""
+            missing_note = "; the source does not hold it any more" if message is None else ""
             times = "once" if attempt == 1 else f"{attempt} times"
-            reason = f"row {row}: sent {times} and not processed to the end in time{gone}"
+            reason = f"row {row}: sent {times} and not processed to the end in time{missing_note}"
             yield DeadLetter(offset, content, reason, partition, self._source)
 
 
-def _spans(places: set[_Place]) -> Iterator[tuple[int, int, int]]:
-    """Partitions and offsets [start, to) that cover the places, with small gaps."""
-    span: tuple[int, int, int] | None = None
-    for partition, offset in sorted(places):
-        if span is not None and span[0] == partition and offset - span[2] < _NEAR:
-            span = (partition, span[1], offset + 1)
+def _offset_ranges(positions: set[_Position]) -> Iterator[tuple[int, int, int]]:
+    """Yield partitions and offsets [start, to) that cover the positions, with small gaps."""
+    offset_range: tuple[int, int, int] | None = None
+    for partition, offset in sorted(positions):
+        if offset_range is not None and offset_range[0] == partition and offset - offset_range[2] < _NEAR:
+            offset_range = (partition, offset_range[1], offset + 1)
             continue
-        if span is not None:
-            yield span
-        span = (partition, offset, offset + 1)
-    if span is not None:
-        yield span
+        if offset_range is not None:
+            yield offset_range
+        offset_range = (partition, offset, offset + 1)
+    if offset_range is not None:
+        yield offset_range
 
 
-def told_in(given: Input) -> Iterator[Told]:
-    """What ackers have told in this incarnation: what others before it have told was undone."""
-    for message in given.messages:
-        stamp = stamp_of(message)  # what has none is somebody else's
-        if stamp is not None and stamp.incarnation == given.round.incarnation:
-            yield Told.read(message.value)
+def ack_messages(step_input: Input) -> Iterator[AckMessage]:
+    """Yield the feedback of this incarnation of the job; that of earlier ones was undone."""
+    for message in step_input.messages:
+        stamp = stamp_of(message)  # other producers' messages have none
+        if stamp is not None and stamp.incarnation == step_input.round.incarnation:
+            yield AckMessage.read(message.value)

@@ -1,4 +1,4 @@
-"""One pass over the rows for some cubes: rows to groups, groups to the partials of each cube."""
+"""One pass over the rows for several cubes: rows to groups, and groups to the partials of each cube."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from springline.spark_jobs.streaming.kernels.hash_tables import (
     Ints,
     NumberTable,
     PairTable,
-    Words,
+    UInt64s,
 )
 from springline.spark_jobs.streaming.sources.chunk import Chunk
 from springline.spark_jobs.streaming.sql.expressions import Expression
-from springline.spark_jobs.streaming.windows.aggregation.accumulators import Totals
-from springline.spark_jobs.streaming.windows.aggregation.dictionary import Coder
+from springline.spark_jobs.streaming.windows.aggregation.accumulators import Accumulators
+from springline.spark_jobs.streaming.windows.aggregation.dictionary import DictionaryEncoder
 from springline.spark_jobs.streaming.windows.aggregation.partials import (
-    add_up,
+    accumulate_measures,
     hashes_of,
-    in_order,
     merge,
-    schema_of,
+    partial_schema,
+    sort_order,
     units_of,
 )
-from springline.spark_jobs.streaming.windows.multi_query import Cube, Pass, Slices
+from springline.spark_jobs.streaming.windows.multi_query import Cube, ScanPass, Slices
 
 
 class Grouping:
     """The groups of one pass in a round.
 
-    Rows that are late for some of its cubes and not for others, which are few, are grouped by themselves for each kind
-    of slices.
+    Rows that are late for some of its cubes and not for others, which are few, are grouped separately for each kind of
+    slices.
     """
 
-    def __init__(self, wanted: Pass, coder: Coder) -> None:
-        self._pass = wanted
-        self._coder = coder
-        self._groups = _Groups(wanted, coder)
-        self._apart: dict[Slices, _Groups] = {}
-        self._slices = sorted({cube.slices for cube in wanted.cubes})
+    def __init__(self, scan_pass: ScanPass, encoder: DictionaryEncoder) -> None:
+        self._pass = scan_pass
+        self._encoder = encoder
+        self._groups = _Groups(scan_pass, encoder)
+        self._groups_by_slices: dict[Slices, _Groups] = {}
+        self._slices = sorted({cube.slices for cube in scan_pass.cubes})
 
     @property
     def queries(self) -> list[str]:
-        """The names of the queries that it is for."""
+        """The names of the queries that the pass serves."""
         return [name for cube in self._pass.cubes for name in cube.queries]
 
     def add(self, chunk: Chunk, on_time: Mapping[Slices, Flags]) -> None:
-        """Add the rows of a chunk; `on_time` says which are, for each kind of slices (empty: all)."""
+        """Add the rows of a chunk; `on_time` has the rows that are not late, for each kind of slices (empty: all)."""
         some = [on_time[slices] for slices in self._slices if on_time[slices].size]
         always = np.logical_and.reduce(some) if some else EVERYWHERE
         self._groups.add(chunk, always)
@@ -62,95 +62,97 @@ class Grouping:
         for slices in self._slices:
             rest = ~always & on_time[slices] if on_time[slices].size else ~always
             if rest.any():
-                self._apart.setdefault(slices, _Groups(self._pass, self._coder)).add(chunk, rest)
+                self._groups_by_slices.setdefault(slices, _Groups(self._pass, self._encoder)).add(chunk, rest)
 
     def partials(self, units: int) -> dict[str, list[pa.RecordBatch]]:
-        """The partials of each cube for each unit downstream, by the cube's name."""
-        found = self._groups.partials(self._pass.cubes, units)
-        for slices, groups in sorted(self._apart.items()):
+        """Return the partials of each cube for each downstream unit, by the cube's id."""
+        partials = self._groups.partials(self._pass.cubes, units)
+        for slices, groups in sorted(self._groups_by_slices.items()):
             cubes = [cube for cube in self._pass.cubes if cube.slices == slices]
             for name, batches in groups.partials(cubes, units).items():
-                both = zip(found.get(name, [b.slice(0, 0) for b in batches]), batches, strict=True)
-                found[name] = [merge(pair) or pair[0] for pair in both]
-        return found
+                both = zip(partials.get(name, [b.slice(0, 0) for b in batches]), batches, strict=True)
+                partials[name] = [merge(pair) or pair[0] for pair in both]
+        return partials
 
 
 class _Groups:
     """Groups of rows by slices and the columns of a pass."""
 
-    def __init__(self, wanted: Pass, coder: Coder) -> None:
-        self._pass = wanted
-        self._coder = coder
+    def __init__(self, scan_pass: ScanPass, encoder: DictionaryEncoder) -> None:
+        self._pass = scan_pass
+        self._encoder = encoder
         self._slices = NumberTable()
         self._pairs = PairTable()
-        self._totals = Totals(wanted.measures)
+        self._accumulators = Accumulators(scan_pass.measures)
 
     def add(self, chunk: Chunk, keep: Flags) -> None:
         if self._pass.only is not None:
-            holds = self._coder.holds(self._pass.only)
+            holds = self._encoder.holds(self._pass.only)
             keep = holds & keep if keep.size else holds
         slices = self._slices.slices(chunk.times, self._pass.width, self._pass.phase, keep)
-        groups = self._coder.groups(self._pass.columns)
-        most = self._coder.groups_so_far(self._pass.columns)
-        self._totals.add(self._pairs.codes(slices, groups, len(self._slices), most), len(self._pairs), self._coder)
+        groups = self._encoder.groups(self._pass.columns)
+        most = self._encoder.max_group_code(self._pass.columns)
+        self._accumulators.add(
+            self._pairs.codes(slices, groups, len(self._slices), most), len(self._pairs), self._encoder
+        )
 
     def partials(self, cubes: Sequence[Cube], units: int) -> dict[str, list[pa.RecordBatch]]:
         count = len(self._pairs)
         if not count:
             return {}
-        left, right = self._pairs.halves()
+        left, right = self._pairs.pairs()
         slices = self._slices.numbers()[left[1:]]
-        codes = self._coder.parts(self._pass.columns, right[1:])
-        measures = self._totals.arrays(count, self._coder)
+        codes = self._encoder.codes_by_expression(self._pass.columns, right[1:])
+        measures = self._accumulators.arrays(count, self._encoder)
         return {cube.id: self._partials(cube, slices, codes, measures, units) for cube in cubes}
 
     def _partials(
         self, cube: Cube, slices: Ints, codes: Mapping[Expression, Ints], measures: Mapping[str, Any], units: int
     ) -> list[pa.RecordBatch]:
-        held = self._held(cube, codes)
+        passing = self._passing_groups(cube, codes)
         of_cube = {f.name: measures[f.name] for measure in cube.measures for f in measure.fields}
         keys = [codes[key] for key in cube.keys]
-        if held is not None or len(cube.keys) < len(self._pass.columns) or cube.width != self._pass.width:
+        if passing is not None or len(cube.keys) < len(self._pass.columns) or cube.width != self._pass.width:
             slices = (slices - cube.phase) // cube.width * cube.width + cube.phase
-            groups, count, firsts = regrouped(slices, keys, held)
-            of_cube = add_up(of_cube, groups, count)
+            groups, count, firsts = regroup(slices, keys, passing)
+            of_cube = accumulate_measures(of_cube, groups, count)
             slices, keys = slices[firsts], [key[firsts] for key in keys]
-        hashes = hashes_of_groups(cube, self._coder, keys, slices.size)
-        order = in_order(slices, hashes, units)
-        batch = batch_of(cube, self._coder, slices, hashes, keys, of_cube, order)
+        hashes = hashes_of_groups(cube, self._encoder, keys, slices.size)
+        order = sort_order(slices, hashes, units)
+        batch = batch_of(cube, self._encoder, slices, hashes, keys, of_cube, order)
         limits = np.searchsorted(units_of(hashes, units)[order], np.arange(units + 1))
         return [batch.slice(first, last - first) for first, last in pairwise(limits.tolist())]
 
-    def _held(self, cube: Cube, codes: Mapping[Expression, Ints]) -> Flags | None:
-        """Which groups pass the cube's filter; None: all."""
+    def _passing_groups(self, cube: Cube, codes: Mapping[Expression, Ints]) -> Flags | None:
+        """Return which groups pass the cube's filter; None means all."""
         if cube.where is None or cube.where == self._pass.only:
             return None
         if cube.where in codes:
             return np.asarray(codes[cube.where] == 2)
         plain = {column.sql: column for column in codes if column.sql in cube.where.columns}
-        columns = {name: self._coder.values(c).take(pa.array(codes[c])) for name, c in plain.items()}
+        columns = {name: self._encoder.values(c).take(pa.array(codes[c])) for name, c in plain.items()}
         values = cube.where.values(columns, len(self._pairs))
         return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False))
 
 
-def hashes_of_groups(cube: Cube, coder: Coder, keys: Sequence[Ints], count: int) -> Words:
-    """The hash of each group, from the codes of its keys."""
-    return hashes_of(count, [coder.hashes(key)[codes] for key, codes in zip(cube.keys, keys, strict=True)])
+def hashes_of_groups(cube: Cube, encoder: DictionaryEncoder, keys: Sequence[Ints], count: int) -> UInt64s:
+    """Return the hash of each group, computed from the codes of its keys."""
+    return hashes_of(count, [encoder.hashes(key)[codes] for key, codes in zip(cube.keys, keys, strict=True)])
 
 
 def batch_of(
     cube: Cube,
-    coder: Coder,
+    encoder: DictionaryEncoder,
     slices: Ints,
-    hashes: Words,
+    hashes: UInt64s,
     keys: Sequence[Ints],
     measures: Mapping[str, Any],
     order: Ints,
 ) -> pa.RecordBatch:
-    """The partials of groups with these codes of keys, in that order."""
-    schema = schema_of(cube.keys, cube.measures)
+    """Return the partials of the groups with these key codes, in the given order."""
+    schema = partial_schema(cube.keys, cube.measures)
     arrays = [pa.array(slices[order]), pa.array(hashes[order])]
-    arrays += [coder.values(key).take(pa.array(codes[order])) for key, codes in zip(cube.keys, keys, strict=True)]
+    arrays += [encoder.values(key).take(pa.array(codes[order])) for key, codes in zip(cube.keys, keys, strict=True)]
     for field in schema:
         if field.name in measures:
             values = measures[field.name]
@@ -159,16 +161,19 @@ def batch_of(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def regrouped(slices: Ints, keys: Sequence[Ints], held: Flags | None) -> tuple[Codes, int, Ints]:
-    """Fewer groups from groups: the new number of each (-1: none), how many there are, and the first of each."""
+def regroup(slices: Ints, keys: Sequence[Ints], passing: Flags | None) -> tuple[Codes, int, Ints]:
+    """Merge groups into fewer groups.
+
+    Returns the new number of each group (-1: none), how many there are now, and the index of the first of each.
+    """
     table = NumberTable()
     groups = table.codes(slices)
     count = len(table)
-    if held is not None:
-        groups = np.where(held, groups, np.int32(-1))
+    if passing is not None:
+        groups = np.where(passing, groups, np.int32(-1))
     more = list(keys)
-    if held is not None and not keys:
-        more = [np.zeros(groups.size, np.int64)]  # numbered without gaps again
+    if passing is not None and not keys:
+        more = [np.zeros(groups.size, np.int64)]  # renumber without gaps
     for key in more:
         pairs = PairTable()
         groups = pairs.codes(groups, key.astype(np.int32), count, int(key.max(initial=0)))

@@ -1,12 +1,12 @@
-"""Partial results: what groups have in a slice, as Arrow record batches; how they are ordered and added up.
+"""Partials: the aggregates of groups in a slice, as Arrow record batches; their order, and how they are merged.
 
-    slice   int64        its beginning, in microseconds
-    hash    uint64       of the group's keys: its unit, and its place among the groups of its slice
+    slice   int64        start of the slice, in microseconds
+    hash    uint64       of the group's keys: determines its unit, and its position among the groups of its slice
     k0, …                the keys
     rows(), sum(x), …    the measures
 
-A batch is in the order of (slice, hash). Two groups of one hash, which are 2 in 10^13 pairs at random, are told apart
-by their keys, more slowly.
+A batch is sorted by (slice, hash). Two groups with the same hash, which are 2 in 10^13 pairs at random, are
+distinguished by their keys, which is slower.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Codes, Ints, NumberTable, Words
+from springline.spark_jobs.streaming.kernels.hash_tables import EVERYWHERE, Codes, Ints, NumberTable, UInt64s
 from springline.spark_jobs.streaming.kernels.hashing import hash_parts, same_texts
 from springline.spark_jobs.streaming.kernels.sums import (
+    add_integers_in_pairs,
     add_sums,
     add_sums_in_pairs,
-    add_wholes_in_pairs,
-    keep_greatest,
-    keep_least,
+    keep_max,
+    keep_min,
 )
 from springline.spark_jobs.streaming.sql.expressions import ARROW, Expression
-from springline.spark_jobs.streaming.windows.aggregation.accumulators import neutral
+from springline.spark_jobs.streaming.windows.aggregation.accumulators import neutral_value
 from springline.spark_jobs.streaming.windows.aggregation.sketches import EMPTY, unions
-from springline.spark_jobs.streaming.windows.measures import Measure, rest
+from springline.spark_jobs.streaming.windows.measures import Measure, remainder_column
 
 _SEED = np.uint64(0x2545F4914F6CDD1D)
 
 
-def schema_of(keys: Sequence[Expression], measures: Sequence[Measure]) -> pa.Schema:
-    """The columns of the partials of a cube."""
+def partial_schema(keys: Sequence[Expression], measures: Sequence[Measure]) -> pa.Schema:
+    """Return the schema of a cube's partials."""
     fields = [pa.field("slice", pa.int64()), pa.field("hash", pa.uint64())]
     fields += [pa.field(f"k{index}", ARROW[key.type]) for index, key in enumerate(keys)]
     return pa.schema(fields + [field for measure in measures for field in measure.fields])
 
 
-def hashes_of(count: int, parts: Sequence[Words]) -> Words:
-    """The hash of each of `count` groups from those of its keys."""
+def hashes_of(count: int, parts: Sequence[UInt64s]) -> UInt64s:
+    """Return the hash of each of `count` groups, combined from the hashes of its keys."""
     hashes = np.full(count, _SEED, np.uint64)
     for part in parts:
         hash_parts(hashes, part)
     return hashes
 
 
-def units_of(hashes: Words, units: int) -> Ints:
-    """The unit downstream that each group belongs to."""
+def units_of(hashes: UInt64s, units: int) -> Ints:
+    """Return the downstream unit of each group."""
     return ((hashes >> np.uint64(32)) % np.uint64(units)).view(np.int64)
 
 
-def in_order(slices: Ints, hashes: Words, units: int = 1) -> Ints:
-    """The order by unit downstream, slice and hash; of those that agree in all three, as they are."""
+def sort_order(slices: Ints, hashes: UInt64s, units: int = 1) -> Ints:
+    """Return the order by downstream unit, slice and hash; rows that are equal in all three keep their order."""
     table = NumberTable()
     codes = table.codes(slices)
     ranks = np.argsort(np.argsort(table.numbers()[1:]))
     major = ranks[codes - 1] + (len(table) * units_of(hashes, units) if units > 1 else 0)
-    major = major.astype(np.uint16 if len(table) * units < 1 << 16 else np.int64)  # the narrow ones are sorted quickly
+    major = major.astype(np.uint16 if len(table) * units < 1 << 16 else np.int64)  # numpy sorts narrow integers faster
     for kind in ("quicksort", "stable"):
         order = np.argsort(hashes, kind=kind)  # type: ignore[call-overload]
         if len(table) * units > 1:
@@ -73,32 +73,32 @@ def in_order(slices: Ints, hashes: Words, units: int = 1) -> Ints:
     return np.asarray(order)
 
 
-def column(batch: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[Any]:
-    """A column of numbers without nulls."""
+def column_values(batch: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[Any]:
+    """Return a column of numbers without nulls as a numpy array."""
     array = batch.column(name)
     return np.asarray(array.to_numpy() if isinstance(array, pa.ChunkedArray) else array.to_numpy(zero_copy_only=False))
 
 
 def merge(batches: Sequence[pa.RecordBatch], into: int | None = None) -> pa.RecordBatch | None:
-    """Add up batches of partials of one cube; all into the slice `into`, if it is given. None if there are none.
+    """Merge batches of partials of one cube, all into the slice `into` if it is given; None if there are no partials.
 
-    A measure that only some of the batches hold is what it is of no value in the others.
+    A measure that only some of the batches have takes its neutral value in the others.
     """
     batches = [batch for batch in batches if batch.num_rows]
     if not batches:
         return None
     if len(batches) == 1 and into is None:
         return batches[0]
-    table = pa.Table.from_batches(_alike(batches)).combine_chunks()
+    table = pa.Table.from_batches(_with_same_columns(batches)).combine_chunks()
     if into is not None:
         table = table.set_column(0, "slice", pa.array(np.full(table.num_rows, into)))
-    return added_up(table)
+    return combine_partials(table)
 
 
-def added_up(table: pa.Table) -> pa.RecordBatch:
-    """The partials of one cube, in any order, with those of one group and slice as one."""
-    slices, hashes = column(table, "slice"), column(table, "hash")
-    order = in_order(slices, hashes)
+def combine_partials(table: pa.Table) -> pa.RecordBatch:
+    """Merge the partials of one cube, in any order, so that each group has one row per slice."""
+    slices, hashes = column_values(table, "slice"), column_values(table, "hash")
+    order = sort_order(slices, hashes)
     fresh = _changes(slices[order]) | _changes(hashes[order])
     keys = [name for name in table.column_names if _is_key(name)]
     if not fresh.all() and not _same_keys(table, keys, order, fresh):
@@ -114,43 +114,46 @@ def added_up(table: pa.Table) -> pa.RecordBatch:
     if groups is None:
         arrays |= {name: table.column(name).take(firsts) for name in measured}
     else:
-        arrays |= add_up({name: table.column(name) for name in measured}, groups, begins.size, (order, begins))
-    columns = [_single(arrays[name]) for name in table.column_names]
+        arrays |= accumulate_measures(
+            {name: table.column(name) for name in measured}, groups, begins.size, (order, begins)
+        )
+    columns = [_as_array(arrays[name]) for name in table.column_names]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema([f.with_metadata(None) for f in table.schema]))
 
 
-def add_up(
-    given: Mapping[str, Any], groups: Codes, count: int, order: tuple[Ints, Ints] | None = None
+def accumulate_measures(
+    measures: Mapping[str, Any], groups: Codes, count: int, order: tuple[Ints, Ints] | None = None
 ) -> dict[str, Any]:
-    """The measures of `count` groups, numbered from 1, of which each row is a part; a negative number is left out.
+    """Merge the measures of rows into `count` groups, numbered from 1.
 
-    `order` (rows by group, and where each group begins in it) is worked out if it is needed and not given.
+    `groups` has the group of each row; rows with a negative group are skipped.
+    `order` (rows by group, and the start of each group in it) is computed if it is needed and not given.
     """
-    found: dict[str, Any] = {}
-    for name, values in given.items():
+    sums: dict[str, Any] = {}
+    for name, values in measures.items():
         if name.startswith("distinct("):
             rows, begins = order or _by_group(groups)
-            held = values.take(pa.array(rows)).to_pylist() if hasattr(values, "take") else [values[r] for r in rows]
-            found[name] = unions(held, begins)
+            sketches = values.take(pa.array(rows)).to_pylist() if hasattr(values, "take") else [values[r] for r in rows]
+            sums[name] = unions(sketches, begins)
             continue
-        if name in found:  # the rest of a sum, done with it
+        if name in sums:  # the remainder of a sum, merged together with the sum
             continue
         array = np.asarray(values)
-        into = np.full(count + 1, neutral(name, array.dtype), array.dtype)
+        into = np.full(count + 1, neutral_value(name, array.dtype), array.dtype)
         if name.startswith("min("):
-            keep_least(groups, array, EVERYWHERE, into)
+            keep_min(groups, array, EVERYWHERE, into)
         elif name.startswith("max("):
-            keep_greatest(groups, array, EVERYWHERE, into)
-        elif rest(name) in given:
-            rests = np.zeros(count + 1, array.dtype)
-            add_pairs = add_wholes_in_pairs if array.dtype == np.int64 else add_sums_in_pairs
-            add_pairs(groups, array, EVERYWHERE, into, rests)
-            add_sums(groups, np.asarray(given[rest(name)]), EVERYWHERE, rests)
-            found[rest(name)] = rests[1:]
+            keep_max(groups, array, EVERYWHERE, into)
+        elif remainder_column(name) in measures:
+            remainders = np.zeros(count + 1, array.dtype)
+            add_pairs = add_integers_in_pairs if array.dtype == np.int64 else add_sums_in_pairs
+            add_pairs(groups, array, EVERYWHERE, into, remainders)
+            add_sums(groups, np.asarray(measures[remainder_column(name)]), EVERYWHERE, remainders)
+            sums[remainder_column(name)] = remainders[1:]
         else:
             add_sums(groups, array, EVERYWHERE, into)
-        found[name] = into[1:]
-    return found
+        sums[name] = into[1:]
+    return sums
 
 
 def _by_group(groups: Codes) -> tuple[Ints, Ints]:
@@ -164,21 +167,21 @@ def _is_key(name: str) -> bool:
 
 
 def _changes(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Where a value differs from the one before."""
+    """Return where a value differs from the previous one."""
     return np.concatenate([[True], values[1:] != values[:-1]])
 
 
 def _same_keys(table: pa.Table, keys: Sequence[str], order: Ints, fresh: npt.NDArray[np.bool_]) -> bool:
-    """Whether rows of one slice and hash have the same keys."""
+    """Return whether rows with the same slice and hash have the same keys."""
     begins = np.flatnonzero(fresh)
-    again = np.flatnonzero(~fresh)
-    first = order[begins[np.cumsum(fresh)[again] - 1]]
-    return all(_same(table.column(name), order[again], first) for name in keys)
+    repeats = np.flatnonzero(~fresh)
+    first = order[begins[np.cumsum(fresh)[repeats] - 1]]
+    return all(_same(table.column(name), order[repeats], first) for name in keys)
 
 
 def _same(column: pa.ChunkedArray, rows: Ints, others: Ints) -> bool:
-    """Whether each of some rows has the same key as another row."""
-    array = _single(column)
+    """Return whether each of some rows has the same key as its counterpart in `others`."""
+    array = _as_array(column)
     if pa.types.is_string(array.type) and not array.null_count and array.buffers()[2] is not None:
         ends = np.frombuffer(array.buffers()[1], np.int32)[array.offset :]
         return bool(same_texts(np.frombuffer(array.buffers()[2], np.uint8), ends, rows, others))
@@ -188,7 +191,7 @@ def _same(column: pa.ChunkedArray, rows: Ints, others: Ints) -> bool:
 
 
 def _by_keys(table: pa.Table, keys: Sequence[str]) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """The order by slice, hash and keys, and where groups begin in it."""
+    """Return the order by slice, hash and keys, and where groups start in it."""
     by = [(name, "ascending") for name in ("slice", "hash", *keys)]
     order = pc.sort_indices(table, sort_keys=by).to_numpy()
     fresh = np.zeros(order.size, np.bool_)
@@ -199,8 +202,8 @@ def _by_keys(table: pa.Table, keys: Sequence[str]) -> tuple[Ints, npt.NDArray[np
     return order, fresh
 
 
-def _alike(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """With the same columns in the same order."""
+def _with_same_columns(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Return the batches with the same columns in the same order."""
     plain = [batch.replace_schema_metadata(None) for batch in batches]
     fields: dict[str, pa.Field] = {field.name: field for batch in reversed(plain) for field in batch.schema}
     if all(batch.schema.names == plain[0].schema.names for batch in plain):
@@ -211,21 +214,24 @@ def _alike(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     schema = pa.schema([fields[name] for name in names])
     return [
         pa.RecordBatch.from_arrays(
-            [batch.column(f.name) if f.name in batch.schema.names else _nothing(f, batch.num_rows) for f in schema],
+            [
+                batch.column(f.name) if f.name in batch.schema.names else _neutral_array(f, batch.num_rows)
+                for f in schema
+            ],
             schema=schema,
         )
         for batch in plain
     ]
 
 
-def _nothing(field: pa.Field, rows: int) -> pa.Array:
+def _neutral_array(field: pa.Field, rows: int) -> pa.Array:
     if pa.types.is_binary(field.type):
         return pa.array([EMPTY] * rows, pa.binary())
     kind = np.int64 if field.type == pa.int64() else np.float64
-    return pa.array(np.full(rows, neutral(field.name, kind), kind))
+    return pa.array(np.full(rows, neutral_value(field.name, kind), kind))
 
 
-def _single(values: Any) -> pa.Array:
+def _as_array(values: Any) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
     return pa.array(values, pa.binary()) if isinstance(values, list) else pa.array(values)

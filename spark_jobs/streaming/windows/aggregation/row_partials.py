@@ -1,6 +1,6 @@
-"""Rows for windows that count rows: each is a partial of its own, with its place in the order of the stream.
+"""Partials of rows for count windows: each row is one partial, with its position in the order of the stream.
 
-That order is (time, unit, place in the unit's log): it does not depend on how far units are, or on rounds.
+The order is (time, unit, position in the unit's log): it depends neither on the progress of units nor on rounds.
 """
 
 from __future__ import annotations
@@ -12,46 +12,46 @@ import pyarrow as pa
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Flags
 from springline.spark_jobs.streaming.sources.chunk import Chunk
-from springline.spark_jobs.streaming.windows.aggregation.accumulators import Totals
-from springline.spark_jobs.streaming.windows.aggregation.dictionary import Coder
+from springline.spark_jobs.streaming.windows.aggregation.accumulators import Accumulators
+from springline.spark_jobs.streaming.windows.aggregation.dictionary import DictionaryEncoder
 from springline.spark_jobs.streaming.windows.aggregation.grouping import batch_of, hashes_of_groups
 from springline.spark_jobs.streaming.windows.multi_query import Cube
 
-PLACE = ("time", "unit", "position")
+ORDER_COLUMNS = ("time", "unit", "position")
 
 
 class RowPartials:
     """The rows of a round for one cube."""
 
-    def __init__(self, cube: Cube, coder: Coder, unit: int) -> None:
+    def __init__(self, cube: Cube, encoder: DictionaryEncoder, unit: int) -> None:
         self.cube = cube
-        self._coder = coder
+        self._encoder = encoder
         self._unit = unit
-        self._found: list[pa.RecordBatch] = []
+        self._batches: list[pa.RecordBatch] = []
 
     def add(self, chunk: Chunk, position: int, keep: Flags) -> None:
-        """Add the rows that the cube's filter lets pass, of those that `keep` (empty: all) says."""
-        wanted = keep if keep.size else np.ones(chunk.rows, np.bool_)
+        """Add the rows that pass the cube's filter, of those that `keep` selects (empty: all)."""
+        selected_flags = keep if keep.size else np.ones(chunk.rows, np.bool_)
         if self.cube.where is not None:
-            wanted = wanted & self._coder.holds(self.cube.where)
-        rows = np.flatnonzero(wanted)
+            selected_flags = selected_flags & self._encoder.holds(self.cube.where)
+        rows = np.flatnonzero(selected_flags)
         if not rows.size:
             return
         groups = np.full(chunk.rows, -1, np.int32)
         groups[rows] = np.arange(1, rows.size + 1)
-        totals = Totals(self.cube.measures)
-        totals.add(groups, rows.size, self._coder)
-        keys = [self._coder.codes(key)[rows].astype(np.int64) for key in self.cube.keys]
-        measures = totals.arrays(rows.size, self._coder)
-        hashes = hashes_of_groups(self.cube, self._coder, keys, rows.size)
-        slices, as_they_are = np.zeros(rows.size, np.int64), np.arange(rows.size)
-        batch = batch_of(self.cube, self._coder, slices, hashes, keys, measures, as_they_are)
+        accumulators = Accumulators(self.cube.measures)
+        accumulators.add(groups, rows.size, self._encoder)
+        keys = [self._encoder.codes(key)[rows].astype(np.int64) for key in self.cube.keys]
+        measures = accumulators.arrays(rows.size, self._encoder)
+        hashes = hashes_of_groups(self.cube, self._encoder, keys, rows.size)
+        slices, order = np.zeros(rows.size, np.int64), np.arange(rows.size)
+        batch = batch_of(self.cube, self._encoder, slices, hashes, keys, measures, order)
         places = [chunk.times[rows], np.full(rows.size, self._unit), position + rows]
-        for name, values in zip(PLACE, places, strict=True):
+        for name, values in zip(ORDER_COLUMNS, places, strict=True):
             batch = batch.append_column(pa.field(name, pa.int64()), pa.array(values, pa.int64()))
-        self._found.append(batch)
+        self._batches.append(batch)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows, if there are any."""
-        if self._found:
-            yield pa.Table.from_batches(self._found).combine_chunks().to_batches()[0]
+        """Yield all rows as one batch, if there are any."""
+        if self._batches:
+            yield pa.Table.from_batches(self._batches).combine_chunks().to_batches()[0]

@@ -1,7 +1,7 @@
-"""Sketches of how many different values there are: Theta sketches of Apache DataSketches, as bytes.
+"""Sketches that estimate numbers of distinct values: Theta sketches of Apache DataSketches, serialized.
 
-A Theta sketch holds the smallest hashes of the values that it has seen, so what a union says does not depend on the
-order of values, rows and slices. Exact up to 2,048 values; one standard deviation beyond is 2.2 %.
+A Theta sketch holds the smallest hashes of the values that it has seen, so the result of a union does not depend on the
+order of values, rows and slices. Exact up to 2,048 values; above that, one standard deviation is 2.2 %.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ LG_VALUES = 11
 
 
 def sketches_of(groups: Ints, codes: Ints, values: pa.Array, count: int) -> list[bytes]:
-    """A sketch for each of `count` groups of the pairs (group, code of a value), each of which is there once."""
-    found = [EMPTY] * count
+    """Return a sketch for each of `count` groups, from distinct pairs (group, code of a value)."""
+    sketches = [EMPTY] * count
     order = np.lexsort((codes, groups))
-    held = values.to_pylist()
+    value_list = values.to_pylist()
     bounds = np.flatnonzero(np.diff(groups[order], prepend=-1, append=-1))
     ordered, which = codes[order].tolist(), groups[order].tolist()
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         sketch = update_theta_sketch(LG_VALUES)
         for code in ordered[begin:end]:
-            value = held[code]
-            sketch.update(f"={value}" if isinstance(value, str) else value)  # an empty text would be passed over
+            value = value_list[code]
+            sketch.update(f"={value}" if isinstance(value, str) else value)  # update() ignores an empty text
         sketch.trim()
-        found[which[begin]] = sketch.compact().serialize()
-    return found
+        sketches[which[begin]] = sketch.compact().serialize()
+    return sketches
 
 
 def union(sketches: Iterable[bytes]) -> bytes:
-    """One sketch of all that some sketches have seen."""
-    held = theta_union(LG_VALUES)
+    """Return the union of some sketches."""
+    merged_sketch = theta_union(LG_VALUES)
     for sketch in sketches:
-        held.update(compact_theta_sketch.deserialize(sketch))
-    return bytes(held.get_result().serialize())
+        merged_sketch.update(compact_theta_sketch.deserialize(sketch))
+    return bytes(merged_sketch.get_result().serialize())
 
 
 def unions(sketches: Sequence[bytes], begins: Ints) -> list[bytes]:
-    """The union of each stretch of sketches; `begins` is where stretches begin."""
+    """Return the union of each section of `sketches`; `begins` has the start of each section."""
     ends = [*begins[1:].tolist(), len(sketches)]
     return [
         sketches[begin] if end - begin == 1 else union(sketches[begin:end])
@@ -52,9 +52,9 @@ def unions(sketches: Sequence[bytes], begins: Ints) -> list[bytes]:
 
 
 def estimate(sketch: bytes) -> int:
-    """How many different values, as a whole number."""
-    found: int = round(compact_theta_sketch.deserialize(sketch).get_estimate())
-    return found
+    """Return the estimated number of distinct values, rounded."""
+    distinct_count: int = round(compact_theta_sketch.deserialize(sketch).get_estimate())
+    return distinct_count
 
 
 EMPTY = bytes(update_theta_sketch(LG_VALUES).compact().serialize())

@@ -1,1 +1,1 @@
-"""Results of windowed statistics as parquet: kept as they come, asked by SQL, computed anew for a range."""
+"""Results of windowed statistics as Parquet: written at intervals, queried by SQL, recomputed for a range."""

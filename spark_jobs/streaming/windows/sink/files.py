@@ -1,4 +1,4 @@
-"""Results as the parquet files of one generation: one for each query, and a further one where it would grow large."""
+"""Writes results as Parquet files of one generation: one per query, and further ones if it grows large."""
 
 from __future__ import annotations
 
@@ -10,70 +10,70 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from springline.persistence.engine.store import Writing
-from springline.persistence.model.dataset import Written
+from springline.persistence.engine.store import OpenWrite
+from springline.persistence.model.dataset import OperationResult
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.sql.expressions import ARROW
-from springline.spark_jobs.streaming.sql.windowing import Rows
+from springline.spark_jobs.streaming.sql.windowing import CountWindow
 from springline.spark_jobs.streaming.windows.query import Query
 
-HELD_BYTES = 64 << 20  # of results that wait to be written, all queries together
+BUFFERED_BYTES = 64 << 20  # of buffered results, over all queries
 _PLAIN = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 
 
-def schema_of(query: Query) -> pa.Schema:
-    """The columns of a query's results; the bounds of a window of rows are numbers of rows."""
-    bound = pa.int64() if isinstance(query.window, Rows) else ARROW["time"]
+def result_schema(query: Query) -> pa.Schema:
+    """Return the schema of a query's results; the bounds of a window of rows are row numbers."""
+    bound = pa.int64() if isinstance(query.window, CountWindow) else ARROW["time"]
     fixed = [("query", pa.string()), ("window_start", bound), ("window_end", bound)]
     return pa.schema([*fixed, *((column.name, ARROW[column.value.type]) for column in query.columns)])
 
 
 class ResultFiles:
-    """Writes results into a generation that is being written; `files` says which are whose."""
+    """Writes results into a generation that is being written; `files` has the file names of each query."""
 
-    def __init__(self, platform: Platform, writing: Writing) -> None:
-        self._backend = platform.under if writing.straight_down else platform.cache
+    def __init__(self, platform: Platform, writing: OpenWrite) -> None:
+        self._backend = platform.under if writing.bypasses_cache else platform.cache
         self._location = writing.location
-        self._held: dict[str, list[pa.Table]] = {}
-        self._bytes = 0
+        self._buffered_tables: dict[str, list[pa.Table]] = {}
+        self._buffered_bytes = 0
         self._rows: Counter[str] = Counter()
         self._digest = xxhash.xxh3_128()
         self.files: dict[str, list[str]] = {}
 
     def add(self, query: str, results: pa.Table) -> None:
-        """Add results of a query; those of other columns begin a file of their own."""
-        held = self._held.setdefault(query, [])
-        if held and not held[0].schema.equals(results.schema):
+        """Add results of a query; results with other columns start another file."""
+        tables = self._buffered_tables.setdefault(query, [])
+        if tables and not tables[0].schema.equals(results.schema):
             self._write(query)
-        self._held.setdefault(query, []).append(results)
-        self._bytes += results.nbytes
-        if self._bytes >= HELD_BYTES:
+        self._buffered_tables.setdefault(query, []).append(results)
+        self._buffered_bytes += results.nbytes
+        if self._buffered_bytes >= BUFFERED_BYTES:
             self._flush()
 
-    def written(self, seconds: float, report: Mapping[str, object]) -> Written:
-        """Write what is held, and say what the generation holds, with `report` and the rows and files of each query."""
+    def finish(self, seconds: float, report: Mapping[str, object]) -> OperationResult:
+        """Write the buffered results; return the operation result, with `report` and each query's rows and files."""
         self._flush()
         queries = {name: {"rows": self._rows[name], "files": files} for name, files in sorted(self.files.items())}
-        return Written(self._rows.total(), self._digest.hexdigest(), seconds, {**report, "queries": queries})
+        return OperationResult(self._rows.total(), self._digest.hexdigest(), seconds, {**report, "queries": queries})
 
     def _flush(self) -> None:
-        for query in sorted(self._held):
+        for query in sorted(self._buffered_tables):
             self._write(query)
-        self._bytes = 0
+        self._buffered_bytes = 0
 
     def _write(self, query: str) -> None:
-        table = pa.concat_tables(self._held.pop(query))
+        table = pa.concat_tables(self._buffered_tables.pop(query))
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink)
         content = sink.getvalue()
         files = self.files.setdefault(query, [])
-        files.append(f"{_plain(query)}-{len(files)}.parquet")
+        files.append(f"{_file_stem(query)}-{len(files)}.parquet")
         with self._backend.create(self._location, files[-1], content.size) as file:
             file.write(bytes(content))
         self._rows[query] += table.num_rows
         self._digest.update(content)
 
 
-def _plain(query: str) -> str:
-    """A query's name as part of a file's, in every store: other letters, and hidden names, are hashed."""
+def _file_stem(query: str) -> str:
+    """Return a query's name as a file name for every store: names with other characters, or hidden, are hashed."""
     return query if _PLAIN.fullmatch(query) else xxhash.xxh3_64_hexdigest(query.encode())

@@ -1,8 +1,8 @@
-"""SQL over the kept results of a job, by DuckDB: a view for each query over all parquet files that hold its results.
+"""SQL over the stored results of a job, by DuckDB: one view per query over all Parquet files with its results.
 
-Whoever asks reads these files and no other, and changes nothing: DuckDB could read and write any file of this machine,
-load extensions and attach databases, so all of that is locked before the SQL is looked at, and of SQL there is one
-SELECT. A SELECT can write too (`WITH x AS (COPY …)`), so the files are handed in by a file system that cannot.
+A query can read these files and no others, and can change nothing. DuckDB could read and write any file of this
+machine, load extensions and attach databases, so all of that is locked before the SQL is parsed, and the SQL must be a
+single SELECT. A SELECT can write too (`WITH x AS (COPY …)`), so DuckDB accesses the files by a read-only file system.
 """
 
 from __future__ import annotations
@@ -17,52 +17,53 @@ import duckdb
 import pyarrow as pa
 
 from springline.persistence.backends.listing import checked_below
-from springline.persistence.engine.store import Reading
+from springline.persistence.engine.store import OpenRead
 from springline.persistence.model.dataset import Phase
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.errors import InvalidSqlError, NoSinkError
 from springline.spark_jobs.streaming.windows.queryable import Queryable
-from springline.spark_jobs.streaming.windows.sink.parquet import folder_of
+from springline.spark_jobs.streaming.windows.sink.parquet import results_prefix
 from springline.spark_jobs.streaming.windows.sink.read_only_files import PROTOCOL, ReadOnlyFiles
 
 _LOCAL = "file://"
-_MOST = 1_000_000  # datasets of a job
+_MAX_DATASETS = 1_000_000  # datasets of a job
 
 
-def ask_kept(platform: Platform, job: Queryable, sql: str) -> pa.Table:
-    """Answer `sql` from all kept results of a job.
+def query_results(platform: Platform, job: Queryable, sql: str) -> pa.Table:
+    """Answer `sql` from all stored results of a job.
 
-    Raises `NoSinkError`, `InvalidSqlError`, and what reading datasets raises.
-
-    While it is answered the datasets are neither evicted nor retired; what is in a store that is no folder is copied.
+    While it runs, the datasets are neither evicted nor retired; files of a store that is no local folder are copied.
+    Raises `NoSinkError`, `InvalidSqlError`, and the errors of reading datasets.
     """
-    found = platform.catalog.find(prefix=folder_of(job.name), phase=Phase.COMMITTED, superseded=False, limit=_MOST)
-    if not found:
+    datasets = platform.catalog.find(
+        prefix=results_prefix(job.name), phase=Phase.COMMITTED, superseded=False, limit=_MAX_DATASETS
+    )
+    if not datasets:
         when = (
             "they are kept at intervals, and at the job's end"
-            if job.keep
-            else f'write keep = "parquet" at the job {job.name!r} in the file that declares it'
+            if job.sink
+            else f'write sink = "parquet" at the job {job.name!r} in the file that declares it'
         )
         raise NoSinkError(f"{job.name}: no results are kept yet; {when}")
     files: dict[str, list[Path]] = {}
-    with ExitStack() as held:
-        copies = Path(held.enter_context(TemporaryDirectory(prefix="springline-kept-")))
-        for path in sorted(dataset.ref.path for dataset in found):
-            reading = held.enter_context(platform.store.read(path))
+    with ExitStack() as stack:
+        copies = Path(stack.enter_context(TemporaryDirectory(prefix="springline-kept-")))
+        for path in sorted(dataset.ref.path for dataset in datasets):
+            reading = stack.enter_context(platform.store.read(path))
             for query, names in _files_of(reading).items():
-                files.setdefault(query, []).extend(_at_hand(platform, reading, name, copies) for name in names)
-        return _answered(job.name, files, sql, copies)
+                files.setdefault(query, []).extend(_local_file(platform, reading, name, copies) for name in names)
+        return _answer(job.name, files, sql, copies)
 
 
-def _files_of(reading: Reading) -> dict[str, Sequence[str]]:
-    """The files of each query in a dataset, as its report tells."""
-    told = (reading.dataset.report or {})["queries"]
-    assert isinstance(told, dict)
-    return {query: each["files"] for query, each in told.items()}
+def _files_of(reading: OpenRead) -> dict[str, Sequence[str]]:
+    """Return the files of each query in a dataset, from its report."""
+    queries = (reading.dataset.report or {})["queries"]
+    assert isinstance(queries, dict)
+    return {query: each["files"] for query, each in queries.items()}
 
 
-def _at_hand(platform: Platform, reading: Reading, name: str, copies: Path) -> Path:
-    """A file of a dataset in this machine's file system; raises `InvalidPathError` for a name that leads out of it."""
+def _local_file(platform: Platform, reading: OpenRead, name: str, copies: Path) -> Path:
+    """Return a local path of a dataset's file; raises `InvalidPathError` for a name outside the dataset."""
     name = checked_below(reading.uri, name)
     if reading.uri.startswith(_LOCAL):
         return Path(reading.uri.removeprefix(_LOCAL)) / name
@@ -77,47 +78,49 @@ def _at_hand(platform: Platform, reading: Reading, name: str, copies: Path) -> P
     return copy
 
 
-def _answered(job: str, files: dict[str, list[Path]], sql: str, scratch: Path) -> pa.Table:
+def _answer(job: str, files: dict[str, list[Path]], sql: str, scratch: Path) -> pa.Table:
     names = {query: [f"{query}/{number}.parquet" for number in range(len(paths))] for query, paths in files.items()}
-    seen = {name: path for query in files for name, path in zip(names[query], files[query], strict=True)}
+    files_by_name = {name: path for query in files for name, path in zip(names[query], files[query], strict=True)}
     views = _views(files)
     with duckdb.connect() as database:
-        database.register_filesystem(ReadOnlyFiles(seen))
+        database.register_filesystem(ReadOnlyFiles(files_by_name))
         database.execute("SET TimeZone = 'UTC'")
         for query in files:
-            # A view cannot be prepared with parameters.
+            # CREATE VIEW takes no parameters.
             name = views[query].replace('"', '""')
             database.execute(
                 f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{_listed(names[query])}], union_by_name = true)'
             )
-        _lock(database, seen, scratch)
-        known = ", ".join(sorted(views.values()))
+        _lock(database, files_by_name, scratch)
+        table_names = ", ".join(sorted(views.values()))
         try:
             kinds = [statement.type for statement in database.extract_statements(sql)]
             if kinds != [duckdb.StatementType.SELECT]:
-                raise InvalidSqlError(f"{job}: only one SELECT is answered here; write SELECT … FROM one of {known}")
+                raise InvalidSqlError(
+                    f"{job}: only one SELECT is answered here; write SELECT … FROM one of {table_names}"
+                )
             answer = database.sql(sql)
             return answer.to_arrow_table()
         except (duckdb.Error, OSError) as error:
-            raise InvalidSqlError(f"{job}: {str(error).strip()}\nResults are kept of: {known}") from error
+            raise InvalidSqlError(f"{job}: {str(error).strip()}\nResults are kept of: {table_names}") from error
 
 
 def _views(queries: Iterable[str]) -> dict[str, str]:
-    """The table of each query: its own name, with a number where another one differs only in small and large letters.
+    """Return the view name of each query: its name, with a number if another name differs only in case.
 
-    To SQL such names are the same.
+    SQL does not distinguish such names.
     """
-    found: dict[str, str] = {}
-    taken: set[str] = set()
+    views: dict[str, str] = {}
+    used_names: set[str] = set()
     for query in sorted(queries):
         names = itertools.chain([query], (f"{query}_{number}" for number in itertools.count(2)))
-        found[query] = next(name for name in names if name.casefold() not in taken)
-        taken.add(found[query].casefold())
-    return found
+        views[query] = next(name for name in names if name.casefold() not in used_names)
+        used_names.add(views[query].casefold())
+    return views
 
 
 def _lock(database: duckdb.DuckDBPyConnection, names: Iterable[str], scratch: Path) -> None:
-    """Let nothing be opened any more but these files, and what does not fit into memory in `scratch`; for good."""
+    """Restrict DuckDB to these files, and to `scratch` for data that exceeds memory; it cannot be undone."""
     database.execute(f"SET temp_directory = {_quoted(str(scratch))}")
     database.execute(f"SET allowed_paths = [{_listed(names)}]")
     database.execute("SET enable_external_access = false")

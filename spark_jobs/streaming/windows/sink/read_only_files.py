@@ -1,6 +1,7 @@
-"""A file system for DuckDB that has a few named files, and opens them for reading only.
+"""A read-only file system for DuckDB with a few named files.
 
-DuckDB's own setting (`allowed_paths`) lets SQL write whatever it lets it read. Here there is nothing that could write.
+With DuckDB's own setting (`allowed_paths`), SQL may write every file that it may read. This file system has no
+operation that writes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PROTOCOL = "kept"
 
 
 class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]
-    """Files of this machine by names of their own, `kept://NAME`; all else is not there."""
+    """Files of this machine under the names `kept://NAME`; no others exist."""
 
     protocol = PROTOCOL
     cachable = False
@@ -28,65 +29,65 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]
         super().__init__()
         self._files = dict(files)
 
-    def open(self, path: str, mode: str = "rb", **_: Any) -> _File:
-        """A file to read from; raises `PermissionError` for whatever else one might want of it."""
+    def open(self, path: str, mode: str = "rb", **_: Any) -> _ReadOnlyFile:
+        """Open a file for reading; raises `PermissionError` for any other mode."""
         if mode != "rb":
             raise PermissionError(f"{path}: kept results can be read and not be changed")
-        return _File(self._place(path))
+        return _ReadOnlyFile(self._path_of(path))
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """How large a file is."""
-        return {"name": path, "size": self._place(path).stat().st_size, "type": "file"}
+        """Return the size of a file."""
+        return {"name": path, "size": self._path_of(path).stat().st_size, "type": "file"}
 
     def modified(self, path: str) -> datetime:
-        """When a file was written."""
-        return datetime.fromtimestamp(self._place(path).stat().st_mtime, UTC)
+        """Return the modification time of a file."""
+        return datetime.fromtimestamp(self._path_of(path).stat().st_mtime, UTC)
 
     def glob(self, path: str, **_: Any) -> list[str]:
-        """The file of this name: names are no patterns."""
+        """Return the file of this name; names are not patterns."""
         return [path] if self._strip_protocol(path) in self._files else []
 
-    def _place(self, path: str) -> Path:
+    def _path_of(self, path: str) -> Path:
         name = self._strip_protocol(path)
         if name not in self._files:
             raise FileNotFoundError(path)
         return self._files[name]
 
 
-class _File(io.RawIOBase):
-    """A file that threads read at once, each at a place of its own: DuckDB seeks, then reads."""
+class _ReadOnlyFile(io.RawIOBase):
+    """A file that several threads read concurrently, each at its own position: DuckDB seeks, then reads."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)
         self._size = os.fstat(self._descriptor).st_size
-        self._places = threading.local()
+        self._position = threading.local()
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place, as this thread sees it."""
+        """Set this thread's position."""
         begin = {io.SEEK_SET: 0, io.SEEK_CUR: self.tell(), io.SEEK_END: self._size}[whence]
-        self._places.at = begin + offset
+        self._position.offset = begin + offset
         return self.tell()
 
     def tell(self) -> int:
-        """The place of this thread."""
-        return getattr(self._places, "at", 0)
+        """Return this thread's position."""
+        return getattr(self._position, "offset", 0)
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes from the place of this thread on, fewer only at the end."""
-        found = os.pread(self._descriptor, self._size if size < 0 else size, self.tell())
-        self._places.at = self.tell() + len(found)
-        return found
+        """Read `size` bytes from this thread's position, fewer only at the end of the file."""
+        content = os.pread(self._descriptor, self._size if size < 0 else size, self.tell())
+        self._position.offset = self.tell() + len(content)
+        return content
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the file descriptor."""
         if not self.closed:
             os.close(self._descriptor)
         super().close()

@@ -1,1 +1,1 @@
-"""The reducer's state: slices, watermarks, and when windows fire."""
+"""The reducer's state: slices, watermarks, and window triggers."""

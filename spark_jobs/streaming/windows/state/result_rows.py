@@ -1,4 +1,4 @@
-"""From the measures of a window's groups to the rows that a query asked for."""
+"""Result rows: computes the columns of a query from the measures of a window's groups."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from springline.spark_jobs.streaming.sql.expressions import ARROW
-from springline.spark_jobs.streaming.sql.windowing import Rows
-from springline.spark_jobs.streaming.windows.aggregation.partials import column
+from springline.spark_jobs.streaming.sql.windowing import CountWindow
+from springline.spark_jobs.streaming.windows.aggregation.partials import column_values
 from springline.spark_jobs.streaming.windows.aggregation.sketches import estimate
-from springline.spark_jobs.streaming.windows.measures import Aggregate, Measure, rest
+from springline.spark_jobs.streaming.windows.measures import Aggregate, Measure, remainder_column
 from springline.spark_jobs.streaming.windows.query import Query
 
 
-def finished(query: Query, groups: pa.RecordBatch, keys: list[str], begin: int, end: int) -> pa.RecordBatch:
-    """The results of one window: its query and bounds, then the columns of SELECT.
+def result_batch(query: Query, groups: pa.RecordBatch, keys: list[str], begin: int, end: int) -> pa.RecordBatch:
+    """Return the results of one window: query name and bounds, then the columns of SELECT.
 
-    `keys` are the columns of `groups` that hold the query's keys. The bounds of a window of rows are numbers of rows.
+    `keys` are the columns of `groups` that hold the query's keys. The bounds of a window of rows are row numbers.
     """
     rows = groups.num_rows
-    kind = pa.int64() if isinstance(query.window, Rows) else ARROW["time"]
+    kind = pa.int64() if isinstance(query.window, CountWindow) else ARROW["time"]
     bounds = {"window_start": begin, "window_end": end}
-    columns: dict[str, pa.Array] = {name: pa.repeat(pa.scalar(at, kind), rows) for name, at in bounds.items()}
+    columns: dict[str, pa.Array] = {name: pa.repeat(pa.scalar(bound, kind), rows) for name, bound in bounds.items()}
     columns |= {f"$k{index}": groups.column(name) for index, name in enumerate(keys)}
     columns |= {f"$a{index}": _value(aggregate, groups) for index, aggregate in enumerate(query.aggregates)}
-    found = [pa.repeat(pa.scalar(query.name), rows), columns["window_start"], columns["window_end"]]
-    found += [selected.value.values(columns, rows) for selected in query.columns]
+    arrays = [pa.repeat(pa.scalar(query.name), rows), columns["window_start"], columns["window_end"]]
+    arrays += [selected.value.values(columns, rows) for selected in query.columns]
     names = ["query", *bounds, *(selected.name for selected in query.columns)]
     schema = pa.schema(
-        [pa.field(name, array.type) for name, array in zip(names, found, strict=True)], metadata={"query": query.name}
+        [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)], metadata={"query": query.name}
     )
-    batch = pa.RecordBatch.from_arrays(found, schema=schema)
-    if query.having is not None:
-        batch = batch.filter(pc.fill_null(query.having.values(columns, rows), False))
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    if query.having_condition is not None:
+        batch = batch.filter(pc.fill_null(query.having_condition.values(columns, rows), False))
     return batch
 
 
@@ -46,20 +46,24 @@ def _value(aggregate: Aggregate, groups: pa.RecordBatch) -> pa.Array:
     if aggregate.kind == "distinct":
         sketches = groups.column(Measure("distinct", aggregate.argument).name)
         return pa.array([estimate(sketch) for sketch in sketches.to_pylist()], pa.int64())
-    counts = column(groups, Measure("count", aggregate.argument).name)
+    counts = column_values(groups, Measure("count", aggregate.argument).name)
     if aggregate.kind == "count":
         return pa.array(counts)
     measure = Measure("sum" if aggregate.kind == "avg" else aggregate.kind, aggregate.argument)  # type: ignore[arg-type]
-    values: Any = column(groups, measure.name)
-    lost = counts == 0
+    values: Any = column_values(groups, measure.name)
+    is_null = counts == 0
     with np.errstate(invalid="ignore"):
-        if measure.paired and measure.exact:
-            beyond = column(groups, rest(measure.name))
-            values, lost = (
-                (values + beyond * 2.0**64, lost) if aggregate.kind == "avg" else (values, lost | (beyond != 0))
+        if measure.has_remainder and measure.is_integer:
+            overflows = column_values(groups, remainder_column(measure.name))
+            values, is_null = (
+                (values + overflows * 2.0**64, is_null)
+                if aggregate.kind == "avg"
+                else (values, is_null | (overflows != 0))
             )
-        elif measure.paired:
-            values = np.where(np.isfinite(values), values + column(groups, rest(measure.name)), values)
+        elif measure.has_remainder:
+            values = np.where(
+                np.isfinite(values), values + column_values(groups, remainder_column(measure.name)), values
+            )
         if aggregate.kind == "avg":
             values = values / np.maximum(counts, 1)
-        return pa.array(values, mask=lost | np.isnan(values))
+        return pa.array(values, mask=is_null | np.isnan(values))

@@ -1,7 +1,7 @@
-"""Which windows are due, and which slices are needed no more: plain arithmetic on their bounds.
+"""Window triggers: which windows are due, and which slices are no longer needed; arithmetic on their bounds.
 
-A bound that is None does not bind. `mark` is up to where windows were emitted before, `limit` up to where they are
-closed now, `after` and `floor` where whole ones may begin.
+A bound of None does not apply. `mark` is the time up to which windows were emitted before, `limit` the time up to which
+they are closed now; complete windows begin after `after`, and not before `floor`.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from springline.spark_jobs.streaming.sql.windowing import Hop, Landmark, Rows, Window
+from springline.spark_jobs.streaming.sql.windowing import CountWindow, Hop, Landmark, Window
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a window that is due keeps to: begins after `after` and not before `floor`, ends in (mark, limit]."""
+class WindowBounds:
+    """Bounds of the windows that are due: they begin after `after` and not before `floor`, and end in (mark, limit]."""
 
     mark: int | None
     limit: int | None
     after: int | None
     floor: int | None
 
-    def holds(self, begin: int, end: int) -> bool:
-        """Whether the window [begin, end) keeps to them; none does without a limit."""
+    def contains(self, begin: int, end: int) -> bool:
+        """Return whether the window [begin, end) is within the bounds; without a limit, no window is."""
         return (
             self.limit is not None
             and end <= self.limit
@@ -32,33 +32,33 @@ class Bounds:
         )
 
 
-def due(window: Hop | Rows, slices: Iterable[int], bounds: Bounds) -> list[tuple[int, int]]:
-    """The windows that are due and hold one of the slices, by their ends."""
+def windows_to_fire(window: Hop | CountWindow, slices: Iterable[int], bounds: WindowBounds) -> list[tuple[int, int]]:
+    """Return the windows that are due and contain at least one of the slices, sorted by their ends."""
     if bounds.limit is None:
         return []
-    found: set[int] = set()
+    begins: set[int] = set()
     for begin in slices:
         past = begin if bounds.mark is None else max(begin, bounds.mark)
         first = next_begin(window, past)
         last = min(begin, bounds.limit - window.size)
-        found.update(range(first, last + 1, window.slide))
-    windows = [(begin, begin + window.size) for begin in sorted(found)]
-    return [each for each in windows if bounds.holds(*each)]
+        begins.update(range(first, last + 1, window.slide))
+    windows = [(begin, begin + window.size) for begin in sorted(begins)]
+    return [each for each in windows if bounds.contains(*each)]
 
 
 def landmark_begin(window: Landmark, after: int | None, floor: int | None) -> int:
-    """Where a landmark's window really begins: at the landmark, or with the first slice that is whole."""
+    """Return the actual start of a landmark window: the landmark, or the first complete slice."""
     least = max(window.since, window.since if after is None else after + 1, window.since if floor is None else floor)
     return window.since + -(-(least - window.since) // window.width) * window.width
 
 
-def next_begin(window: Hop | Rows, mark: int) -> int:
-    """Where the first window begins that ends after `mark`."""
+def next_begin(window: Hop | CountWindow, mark: int) -> int:
+    """Return the start of the first window that ends after `mark`."""
     return (mark - window.size - window.shift) // window.slide * window.slide + window.slide + window.shift
 
 
 def needed_from(window: Window, mark: int | None) -> int | None:
-    """The first slice that windows will need which end after `mark`; None: all. Landmarks need those after it."""
+    """Return the first slice that windows ending after `mark` need: `mark` for landmark windows; None means all."""
     if mark is None:
         return None
     if isinstance(window, Landmark):
@@ -67,7 +67,7 @@ def needed_from(window: Window, mark: int | None) -> int | None:
 
 
 def floor_of(needs: Sequence[int | None], floor: int | None, retained_from: int | None) -> int | None:
-    """The slice before which none is needed by anybody; it does not go back."""
+    """Return the start of the first slice that is still needed; it never decreases."""
     if not needs or any(need is None for need in needs):
         return floor
     least = min([need for need in needs if need is not None] + ([] if retained_from is None else [retained_from]))

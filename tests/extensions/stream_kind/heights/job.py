@@ -2,14 +2,14 @@
 
 [everest]
 kind = "heights"
-topic = "numbers"          # messages of one number each
-least = 1                  # numbers up to this one are no records
-from = "earliest"          # or "latest": where a job begins that never ran
+topic = "numbers"           # messages of one number each
+least = 1                   # numbers up to this one are no records
+start_from = "earliest"     # or "latest": where a job begins that never ran
 """
 
 from dataclasses import dataclass
 
-from springline.stream_kinds import HOLD, STOP, USUAL, BaseJob, Choice, Declared, Kind, StageSpec
+from springline.stream_kinds import DEFAULT_CONFIG, HOLD, STOP, BackpressureConfig, BaseJob, JobTable, Kind, StageSpec
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class HeightsJob(BaseJob):
     topic: str
     least: int = 1
     latest: bool = False
-    backpressure: Choice = USUAL
+    backpressure: BackpressureConfig = DEFAULT_CONFIG
 
     def stages(self, units: int) -> tuple[StageSpec, ...]:
         """One, on all units of the topic."""
@@ -31,16 +31,18 @@ class HeightsJob(BaseJob):
             units,
             {"least": self.least},
             results=self.results,
-            dead=self.dead,
-            holds=(STOP, HOLD),
+            dead_letters=self.dead_letters,
+            hold_files=(STOP, HOLD),
         )
         return (watch,)
 
 
-def declared_heights(table: Declared) -> HeightsJob:
+def declared_heights(table: JobTable) -> HeightsJob:
     """A job from its table; raises `InvalidJobError`."""
-    table.check({"least", "from"})
-    return HeightsJob(table.name, table.topic, table.number("least", 1), table.latest, Choice.declared(table))
+    table.check({"least", "start_from"})
+    return HeightsJob(
+        table.name, table.topic, table.number("least", 1), table.latest, BackpressureConfig.from_table(table)
+    )
 
 
 KIND = Kind("heights", declared_heights)

@@ -24,4 +24,4 @@ class Records:
                 record = number
                 records.append({"unit": given.unit, "offset": message.offset, "record": number})
         results = [pa.RecordBatch.from_pylist(records)] if records else []
-        return Output(State({"record": record}), results=results, dead=dead, counts={"records": len(records)})
+        return Output(State({"record": record}), results=results, dead_letters=dead, counts={"records": len(records)})

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from springline.persistence.backends.listing import Entry, checked_below, copies_below, files_below, locations_below
+from springline.persistence.backends.listing import (
+    FolderEntry,
+    checked_below,
+    copies_below,
+    files_below,
+    locations_below,
+)
 from springline.persistence.errors import InvalidPathError
 
 FILES = [
@@ -14,14 +20,16 @@ FILES = [
 ]  # fmt: skip
 
 
-def entries(location: str, *, gone: Sequence[str] = ()) -> list[Entry]:
+def entries(location: str, *, gone: Sequence[str] = ()) -> list[FolderEntry]:
     """A tree of the files above; what is in `gone` vanishes once its folder was listed."""
     inside = [path for path in FILES if path.startswith(f"{location}/" if location else "")]
     if not inside or location in gone:
         raise FileNotFoundError(location)
     rest = {path[len(location) + 1 if location else 0 :] for path in inside}
     folders = {path.partition("/")[0] for path in rest if "/" in path}
-    return [Entry(name, True) for name in sorted(folders)] + [Entry(name, False, 3) for name in rest if "/" not in name]
+    return [FolderEntry(name, True) for name in sorted(folders)] + [
+        FolderEntry(name, False, 3) for name in rest if "/" not in name
+    ]
 
 
 def test_files_of_a_generation_are_found_at_any_depth_and_hidden_ones_left_out() -> None:

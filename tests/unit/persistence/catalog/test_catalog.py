@@ -12,17 +12,17 @@ from sqlalchemy import event
 
 from springline.persistence.errors import InvalidPathError, TransitionError, UnknownDatasetError
 from springline.persistence.model.dataset import (
-    Cache,
+    CacheState,
     Call,
     Dataset,
-    Method,
+    ExecutionSide,
     Operation,
     Origin,
     Phase,
     Ref,
-    Side,
     Strategy,
-    Under,
+    TransferMethod,
+    UnderStoreState,
 )
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
@@ -102,12 +102,17 @@ def test_everything_that_was_recorded_is_read_back(platform: Platform) -> None:
     call = Call("op", "v1", {"ds": "2013-01-05", "name": "Zürich"})
     begun = platform.catalog.begin(
         "a", call=call, sources=[sources[1], sources[0], sources[1]], strategy=Strategy.CACHE_THROUGH, origin=RUN,
-        checkpoint=True, wanted=False, expected_bytes=77,
+        checkpoint=True, persist_requested=False, expected_bytes=77,
     )  # fmt: skip
     platform.catalog.amend(begun.ref, report={"passed": True})
     read = platform.catalog.get(begun.ref)
     assert (read.call, read.sources) == (call, (sources[1], sources[0], sources[1]))
-    assert (read.origin, read.strategy, read.checkpoint, read.wanted) == (RUN, Strategy.CACHE_THROUGH, True, False)
+    assert (read.origin, read.strategy, read.checkpoint, read.persist_requested) == (
+        RUN,
+        Strategy.CACHE_THROUGH,
+        True,
+        False,
+    )
     assert (read.report, read.bytes, read.phase) == ({"passed": True}, 77, Phase.OPEN)
 
 
@@ -127,7 +132,7 @@ def test_a_change_made_only_if_nothing_else_changed_is_refused_otherwise(platfor
         platform.catalog.change(made.ref, Event.LOST, only_if={"cache_location": "elsewhere"})
     assert platform.catalog.get(made.ref).in_cache
     platform.catalog.change(made.ref, Event.LOST, only_if={"cache_location": made.cache_location})
-    assert platform.catalog.get(made.ref).cache is Cache.LOST
+    assert platform.catalog.get(made.ref).cache is CacheState.LOST
 
 
 def test_every_change_is_logged_with_who_and_why(platform: Platform) -> None:
@@ -135,17 +140,17 @@ def test_every_change_is_logged_with_who_and_why(platform: Platform) -> None:
     made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     moments = platform.catalog.history(made.ref)
     assert [m.event for m in moments] == ["began", Event.CACHED, Event.CLAIMED, Event.COPIED, Event.COMMITTED]
-    assert {m.who for m in moments} == {"test"} and "data by writer" in moments[3].why
+    assert {m.actor for m in moments} == {"test"} and "data by writer" in moments[3].reason
     last = moments[-1]
     assert (last.phase, last.cache, last.under) == (made.phase, made.cache, made.under)
-    assert [m.at for m in moments] == sorted(m.at for m in moments)
-    assert platform.catalog.history(since=last.at + 1) == []
+    assert [m.timestamp for m in moments] == sorted(m.timestamp for m in moments)
+    assert platform.catalog.history(since=last.timestamp + 1) == []
 
 
 def test_an_amendment_is_logged_where_it_says_so(platform: Platform) -> None:
     """Pinning by a person is an event, a new score is none."""
     made = make(platform, "a", "load")
-    platform.catalog.amend(made.ref, event="pinned", why="by hand", pinned=True)
+    platform.catalog.amend(made.ref, event="pinned", reason="by hand", pinned=True)
     platform.catalog.amend(made.ref, score=3.0)
     assert events_of(platform, made.ref)[-1] == "pinned" and platform.catalog.get(made.ref).pinned
 
@@ -190,9 +195,9 @@ def test_what_was_made_directly_from_a_generation_is_found(platform: Platform) -
         make(platform, "a", "load")
         make(platform, "b", "shout", ["a"])
     make(platform, "c", "shout", ["b"])
-    assert [d.ref for d in platform.catalog.made_from(Ref("a", 1))] == [Ref("b", 1)]
-    assert [d.ref for d in platform.catalog.made_from(Ref("b", 2))] == [Ref("c", 1)]
-    assert platform.catalog.made_from(Ref("c", 1)) == []
+    assert [d.ref for d in platform.catalog.find_children(Ref("a", 1))] == [Ref("b", 1)]
+    assert [d.ref for d in platform.catalog.find_children(Ref("b", 2))] == [Ref("c", 1)]
+    assert platform.catalog.find_children(Ref("c", 1)) == []
 
 
 def test_get_all_keeps_the_order_and_names_what_is_missing(platform: Platform) -> None:
@@ -248,7 +253,7 @@ def test_a_generation_begun_before_a_run_and_committed_after_is_not_seen(platfor
     make(platform, "a", lines=["old"])
     with platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
         platform.store.begin_run(RUN)
-        writing.done(platform.runner.run(Call("load", "1"), [], writing.uri))
+        writing.mark_complete(platform.runner.run(Call("load", "1"), [], writing.uri))
     assert lines_of(platform, "a", RUN) == ["old"]
     assert len(lines_of(platform, "a")) == 100
 
@@ -289,14 +294,17 @@ def test_code_that_changes_while_its_output_waits_sends_the_data_first_in_the_qu
     """What the old code made, and what came of that, cannot be made again: the bytes go, the new code is not run."""
     _, made, child = waiting_chain(platform)
     measured(platform, "shout", run=0.001, send=10.0)
-    assert not platform.catalog.get(made.ref).head
+    assert not platform.catalog.get(made.ref).expedited
     runner.add("shout", lambda sources, params: ["of the new code"], version="2")
     assert registered(platform, *runner.operations().values()) == [made.ref, child.ref]
-    assert platform.catalog.history(made.ref)[-1].why == "the code that made it is gone"
-    runner.ran.clear()
+    assert platform.catalog.history(made.ref)[-1].reason == "the code that made it is gone"
+    runner.executed_operations.clear()
     outcomes = platform.persister.drain().outcomes
-    assert {outcome.ref: outcome.method for outcome in outcomes} == {made.ref: Method.DATA, child.ref: Method.DATA}
-    assert runner.ran == []
+    assert {outcome.ref: outcome.method for outcome in outcomes} == {
+        made.ref: TransferMethod.DATA,
+        child.ref: TransferMethod.DATA,
+    }
+    assert runner.executed_operations == []
     wipe_cache(platform)
     assert lines_of(platform, "b") == [f"LINE {i}" for i in range(100)]
     assert platform.catalog.get(child.ref).persisted
@@ -306,13 +314,13 @@ def test_code_that_comes_back_can_be_run_again(platform: Platform) -> None:
     """A version that was gone and is here again counts, with what was seen of it."""
     _, made, _ = waiting_chain(platform)
     assert made.call is not None
-    platform.catalog.saw_repeat(made.call, same=True)
+    platform.catalog.record_reproduction(made.call, same=True)
     registered(platform, Operation("shout", "2", idempotent=True))
-    assert not platform.catalog.lineage_around([made.ref]).recomputable(made.ref)
+    assert not platform.catalog.lineage_around([made.ref]).is_recomputable(made.ref)
     registered(platform, Operation("shout", "1", idempotent=True))
     lineage = platform.catalog.lineage_around([made.ref])
     operation = lineage.operation_of(made.ref)
-    assert lineage.recomputable(made.ref) and operation is not None and operation.repeats == 1
+    assert lineage.is_recomputable(made.ref) and operation is not None and operation.repeats == 1
 
 
 def test_registering_the_same_again_moves_nothing(platform: Platform, runner: LinesRunner) -> None:
@@ -339,8 +347,8 @@ def test_an_operation_that_is_no_longer_declared_idempotent_sends_its_waiting_ou
     """The same code, declared otherwise: what it made, and what came of that, cannot be relied on to come back."""
     _, made, child = waiting_chain(platform)
     assert registered(platform, Operation("shout", "1", idempotent=False)) == [made.ref, child.ref]
-    assert platform.catalog.get(made.ref).head and platform.catalog.get(child.ref).head
-    assert not platform.catalog.lineage_around([made.ref]).recomputable(made.ref)
+    assert platform.catalog.get(made.ref).expedited and platform.catalog.get(child.ref).expedited
+    assert not platform.catalog.lineage_around([made.ref]).is_recomputable(made.ref)
 
 
 def test_an_operation_stays_unmasked_however_often_it_is_registered(platform: Platform, runner: LinesRunner) -> None:
@@ -348,20 +356,20 @@ def test_an_operation_stays_unmasked_however_often_it_is_registered(platform: Pl
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     made = make(platform, "b", "liar", ["a"])
     assert made.call is not None
-    assert platform.catalog.saw_repeat(made.call, same=False) == [made.ref]
+    assert platform.catalog.record_reproduction(made.call, same=False) == [made.ref]
     registered(platform, *runner.operations().values())
     lineage = platform.catalog.lineage_around([made.ref])
-    assert "another digest" in lineage.why_not_recomputable(made.ref)[0]
+    assert "another digest" in lineage.recompute_obstacles(made.ref)[0]
     runner.add("liar", lambda sources, params: ["honest now"], version="2")
     newer = make(platform, "c", "liar", ["a"])
-    assert platform.catalog.lineage_around([newer.ref]).recomputable(newer.ref)
+    assert platform.catalog.lineage_around([newer.ref]).is_recomputable(newer.ref)
 
 
 def test_what_is_persisted_or_unwanted_does_not_go_to_the_head(platform: Platform) -> None:
     """Only what waits is in a queue."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     make(platform, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
-    make(platform, "c", "shout", ["a"], wanted=False)
+    make(platform, "c", "shout", ["a"], persist_requested=False)
     assert registered(platform, Operation("shout", "2", idempotent=True)) == []
 
 
@@ -369,7 +377,7 @@ def test_what_can_no_longer_be_made_again_is_not_evicted(platform: Platform) -> 
     """Its code is gone: it stays until its data is persisted."""
     _, made, _ = waiting_chain(platform)
     assert made.call is not None
-    platform.catalog.saw_repeat(made.call, same=True)
+    platform.catalog.record_reproduction(made.call, same=True)
     assert made.ref in [victim.ref for victim in platform.replacement.plan(10**9).victims]
     registered(platform, Operation("shout", "2", idempotent=True))
     assert made.ref not in [victim.ref for victim in platform.replacement.plan(10**9).victims]
@@ -388,7 +396,7 @@ def test_the_lineage_reaches_up_to_what_is_persisted_and_down_over_what_is_not(p
     assert set(around.datasets) == set(refs[1:])
     assert set(platform.catalog.lineage_around([refs[3]], down=False).datasets) == set(refs[1:4])
     assert refs[0] in platform.catalog.lineage_around([refs[1]], down=False).datasets
-    assert around.recomputable(refs[4])
+    assert around.is_recomputable(refs[4])
 
 
 def test_the_lineage_of_the_cache_has_the_sources_of_what_left_it(platform: Platform) -> None:
@@ -406,18 +414,18 @@ def test_measurements_become_costs(platform: Platform) -> None:
     """By operation and side, the link by itself."""
     _, made, _ = waiting_chain(platform)
     measured(platform, "shout", run=2.0, send=4.0)
-    costs = platform.catalog.costs(platform.catalog.lineage_around([made.ref]))
-    below, sent = costs.run("shout", Side.STORAGE, 1000), costs.send(1000)
+    costs = platform.catalog.load_cost_model(platform.catalog.lineage_around([made.ref]))
+    below, sent = costs.predict_run("shout", ExecutionSide.STORAGE, 1000), costs.predict_transfer(1000)
     assert below is not None and sent is not None
     assert below.seconds == pytest.approx(2) and sent.seconds == pytest.approx(4, rel=0.2)
 
 
 def test_the_growth_of_an_operation_is_learned(platform: Platform) -> None:
     """Bytes out for bytes in; unknown at first, and for what reads nothing."""
-    assert platform.catalog.growth("shout") is None
+    assert platform.catalog.output_ratio("shout") is None
     waiting_chain(platform)
-    assert platform.catalog.growth("shout") == pytest.approx(1)
-    assert platform.catalog.growth("load") is None
+    assert platform.catalog.output_ratio("shout") == pytest.approx(1)
+    assert platform.catalog.output_ratio("load") is None
 
 
 def test_the_bytes_that_open_writes_are_expected_to_need_count_as_used(platform: Platform) -> None:
@@ -428,4 +436,4 @@ def test_the_bytes_that_open_writes_are_expected_to_need_count_as_used(platform:
     assert platform.catalog.cache_used() == 600
     platform.catalog.change(Ref("a", 1), Event.ABANDONED)
     assert platform.catalog.cache_used() == 0
-    assert platform.catalog.get(Ref("a", 1)).under is Under.NONE
+    assert platform.catalog.get(Ref("a", 1)).under is UnderStoreState.NONE

@@ -13,7 +13,7 @@ from springline.persistence.catalog.claims import Claims, Lease, LeaseLostError
 from springline.persistence.catalog.schema import db_now, generation
 from springline.persistence.engine.attempt import Attempt
 from springline.persistence.errors import TransitionError
-from springline.persistence.model.dataset import Call, Dataset, Method, Strategy, Under
+from springline.persistence.model.dataset import Call, Dataset, Strategy, TransferMethod, UnderStoreState
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
@@ -23,15 +23,15 @@ from tests.support.datasets.states import end_pauses, events_of, expire_leases, 
 
 def claimed(platform: Platform, dataset: Dataset, owner: str = "one") -> Lease:
     """A lease on a generation that nobody else has."""
-    lease = platform.claims.claim(dataset.ref, owner, Method.DATA, 1.5)
+    lease = platform.claims.claim(dataset.ref, owner, TransferMethod.DATA, 1.5)
     assert lease is not None
     return lease
 
 
 def settle(platform: Platform, lease: Lease) -> Dataset:
     """Record a copy made under a lease."""
-    return platform.claims.settle(
-        lease, method=Method.DATA, location=f"somewhere-{lease.number}", checksum="c", actual_seconds=2.5
+    return platform.claims.complete(
+        lease, method=TransferMethod.DATA, location=f"somewhere-{lease.number}", checksum="c", actual_seconds=2.5
     )
 
 
@@ -39,20 +39,25 @@ def test_a_generation_is_claimed_once(platform: Platform) -> None:
     """The second worker is told no, without an error."""
     made = make(platform, "a", "load")
     lease = claimed(platform, made)
-    assert platform.claims.claim(made.ref, "two", Method.DATA, None) is None
-    assert platform.claims.waiting(10) == []
+    assert platform.claims.claim(made.ref, "two", TransferMethod.DATA, None) is None
+    assert platform.claims.list_claimable(10) == []
     row = platform.catalog.get(made.ref)
-    assert (row.under, row.method, row.predicted_seconds, row.attempts) == (Under.COPYING, Method.DATA, 1.5, 1)
+    assert (row.under, row.method, row.predicted_seconds, row.attempts) == (
+        UnderStoreState.COPYING,
+        TransferMethod.DATA,
+        1.5,
+        1,
+    )
     assert settle(platform, lease).under_location == "somewhere-1"
 
 
 def test_a_job_waits_for_a_transfer_only_while_it_writes_synchronously(platform: Platform) -> None:
     """A background transfer keeps nobody waiting, nor does a synchronous one that has ended or fallen silent."""
     seen = []
-    stage(platform, lambda point, _: seen.append(platform.claims.somebody_waits()) if point == "chunks" else None)
+    stage(platform, lambda point, _: seen.append(platform.claims.has_sync_waiter()) if point == "chunks" else None)
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     make(platform, "b", "load", strategy=Strategy.ASYNC_STORE)
-    assert not platform.claims.somebody_waits()
+    assert not platform.claims.has_sync_waiter()
     platform.persister.drain()
     assert seen == [True, False]
 
@@ -64,7 +69,7 @@ def test_a_synchronous_writer_that_fell_silent_is_not_waited_for(platform: Platf
     def look(point: str, _: str) -> None:
         if point == "chunks":
             expire_leases(platform)
-            seen.append(platform.claims.somebody_waits())
+            seen.append(platform.claims.has_sync_waiter())
 
     stage(platform, look)
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
@@ -80,7 +85,7 @@ def test_of_many_workers_that_claim_at_once_one_gets_it(open_at: Callable[..., P
 
     def claim(platform: Platform) -> None:
         barrier.wait()
-        leases.append(platform.claims.claim(made.ref, "one of four", Method.DATA, None))
+        leases.append(platform.claims.claim(made.ref, "one of four", TransferMethod.DATA, None))
 
     threads = [threading.Thread(target=claim, args=(platform,)) for platform in platforms]
     for thread in threads:
@@ -98,9 +103,9 @@ def test_a_lease_that_ran_out_is_taken_back_once(platform: Platform) -> None:
     expire_leases(platform)
     assert platform.claims.expire() == [lease]
     assert platform.claims.expire() == []
-    assert platform.catalog.get(made.ref).under is Under.NONE
-    assert "the silent one" in platform.catalog.history(made.ref)[-1].why
-    assert platform.claims.waiting(10) == [made.ref]
+    assert platform.catalog.get(made.ref).under is UnderStoreState.NONE
+    assert "the silent one" in platform.catalog.history(made.ref)[-1].reason
+    assert platform.claims.list_claimable(10) == [made.ref]
 
 
 @pytest.mark.parametrize("meanwhile", ["renewed", "settled", "taken back"])
@@ -145,11 +150,11 @@ def test_a_lost_lease_is_neither_renewed_nor_settled_nor_released(platform: Plat
         before = platform.catalog.get(made.ref), events_of(platform, made.ref)
         assert not platform.claims.renew(late)
         assert not platform.claims.release(late, "late", wanted=False)
-        platform.claims.now_by(late, Method.OPERATION, 99.0)
+        platform.claims.change_method(late, TransferMethod.OPERATION, 99.0)
         with pytest.raises(LeaseLostError):
             settle(platform, late)
         assert (platform.catalog.get(made.ref), events_of(platform, made.ref)) == before
-        newest = newest or platform.claims.claim(made.ref, "two", Method.DATA, None)
+        newest = newest or platform.claims.claim(made.ref, "two", TransferMethod.DATA, None)
     assert (
         newest is not None
         and newest.number > late.number
@@ -176,11 +181,11 @@ def test_a_release_says_why_and_sets_a_pause(platform: Platform) -> None:
     made = make(platform, "a", "load")
     lease = claimed(platform, made)
     platform.claims.release(lease, "refused", pause=20, attempts=1)
-    assert platform.claims.waiting(10) == [] and platform.claims.depth() == 1
+    assert platform.claims.list_claimable(10) == [] and platform.claims.depth() == 1
     assert pause_of(platform, made.ref) == pytest.approx(20, abs=5)
     assert platform.catalog.get(made.ref).error == "refused"
     end_pauses(platform)
-    assert platform.claims.waiting(10) == [made.ref]
+    assert platform.claims.list_claimable(10) == [made.ref]
 
 
 def test_a_transfer_that_goes_well_clears_the_error_and_the_head(platform: Platform) -> None:
@@ -189,18 +194,18 @@ def test_a_transfer_that_goes_well_clears_the_error_and_the_head(platform: Platf
     platform.claims.release(claimed(platform, made), "refused")
     platform.catalog.amend(made.ref, head=True)
     settled = settle(platform, claimed(platform, made))
-    assert (settled.error, settled.head, settled.actual_seconds) == ("", False, 2.5)
+    assert (settled.error, settled.expedited, settled.actual_seconds) == ("", False, 2.5)
     assert settled.persisted_at is not None
 
 
 def test_the_depth_counts_what_waits_and_what_is_under_way(platform: Platform) -> None:
     """Not what is unwanted, persisted, or still being written."""
     make(platform, "a", "load")
-    make(platform, "b", "load", wanted=False)
+    make(platform, "b", "load", persist_requested=False)
     make(platform, "c", "load", strategy=Strategy.CACHE_THROUGH)
     with platform.store.write("d", strategy=Strategy.ASYNC_STORE) as writing:
         assert platform.claims.depth() == 1
-        writing.done(platform.runner.run(Call("load", "1"), [], writing.uri))
+        writing.mark_complete(platform.runner.run(Call("load", "1"), [], writing.uri))
     claimed(platform, platform.catalog.resolve("a"))
     assert platform.claims.depth() == 2
 
@@ -212,10 +217,10 @@ def test_the_queue_is_ordered_by_head_then_score_then_age(platform: Platform) ->
         platform.claims.rescore(ref, score)
     platform.catalog.amend(made[3], head=True)
     in_order = [made[3], made[1], made[0], made[2]]
-    assert platform.claims.waiting(10) == in_order
-    assert platform.claims.waiting(2) + platform.claims.waiting(2, 2) == in_order
+    assert platform.claims.list_claimable(10) == in_order
+    assert platform.claims.list_claimable(2) + platform.claims.list_claimable(2, 2) == in_order
     ahead = [
-        platform.claims.ahead_of(platform.catalog.get(ref), score) for ref, score in ((made[3], 0.5), (made[0], 1))
+        platform.claims.count_ahead(platform.catalog.get(ref), score) for ref, score in ((made[3], 0.5), (made[0], 1))
     ]
     assert ahead == [0, 2]
 
@@ -224,7 +229,7 @@ def test_a_lease_is_renewed_while_it_is_kept(platform: Platform) -> None:
     """In the background, each third of its time; the event is set once it is lost."""
     claims = Claims(platform.catalog, 0.03)
     made = make(platform, "a", "load")
-    lease = claims.claim(made.ref, "one", Method.DATA, None)
+    lease = claims.claim(made.ref, "one", TransferMethod.DATA, None)
     assert lease is not None
     renewed = threading.Event()
     answers = iter([OperationalError("", {}, Exception("away")), True, False])
@@ -237,7 +242,7 @@ def test_a_lease_is_renewed_while_it_is_kept(platform: Platform) -> None:
         return answer
 
     claims.renew = renew  # type: ignore[method-assign, assignment]
-    with claims.renewed(lease) as lost:
+    with claims.renewing(lease) as lost:
         assert lost.wait(30) and renewed.is_set()
 
 

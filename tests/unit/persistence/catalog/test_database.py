@@ -137,13 +137,13 @@ class Away:
 
 def test_a_transaction_waits_for_a_database_that_is_away_as_long_as_its_patience() -> None:
     """It begins once the server is back; without patience it says at once that it is not there."""
-    opened = Database("sqlite://", patience=60)
+    opened = Database("sqlite://", timeout=60)
     engine = opened.engine
     opened.engine = Away(engine, 2)  # type: ignore[assignment]
     assert opened.now() > 0
     opened.engine = Away(engine, 2)  # type: ignore[assignment]
     with pytest.raises(CatalogUnavailableError, match=r"sqlite.* does not answer: connection refused"):
-        opened.reading(patience=0).__enter__()
+        opened.read_transaction(timeout=0).__enter__()
 
 
 NOBODY = "postgresql+psycopg://ann@127.0.0.1:1/catalog"
@@ -155,16 +155,16 @@ def test_opening_a_catalog_whose_server_is_away_waits_for_it_too(monkeypatch: py
         Database(NOBODY)
     monkeypatch.setattr(database.time, "sleep", raise_(InterruptedError("waits")))
     with pytest.raises(InterruptedError, match="waits"):
-        Database(NOBODY, patience=60)
+        Database(NOBODY, timeout=60)
     monkeypatch.setattr(database, "_REFUSALS", ("refused",))
     with pytest.raises(CatalogUnavailableError):
-        Database(NOBODY, patience=60)
+        Database(NOBODY, timeout=60)
 
 
 def test_a_catalog_in_a_file_that_cannot_be_opened_is_said_to_be_away_at_once(tmp_path: Path) -> None:
     """A folder is no database."""
     with pytest.raises(CatalogUnavailableError, match="unable to open database file"):
-        Database(f"sqlite:///{tmp_path}", patience=60)
+        Database(f"sqlite:///{tmp_path}", timeout=60)
 
 
 @pytest.mark.parametrize(("url", "given"), [(NOBODY, {"connect_timeout": 10}), (f"{NOBODY}?connect_timeout=1", {})])
@@ -187,5 +187,5 @@ def test_a_server_that_says_nothing_is_given_up(
 def test_other_troubles_of_a_database_are_not_taken_for_its_absence() -> None:
     """A wrong statement stays what it is."""
     opened = Database("sqlite://")
-    with pytest.raises(OperationalError, match="no such table"), opened.reading() as connection:
+    with pytest.raises(OperationalError, match="no such table"), opened.read_transaction() as connection:
         connection.exec_driver_sql("SELECT * FROM nowhere")

@@ -6,16 +6,27 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from springline.persistence.catalog.records import load
+from springline.persistence.catalog.records import load_datasets
 from springline.persistence.catalog.schema import generation
-from springline.persistence.model.dataset import Cache, Call, Dataset, Method, Origin, Phase, Ref, Strategy, Under
+from springline.persistence.model.dataset import (
+    CacheState,
+    Call,
+    Dataset,
+    Origin,
+    Phase,
+    Ref,
+    Strategy,
+    TransferMethod,
+    UnderStoreState,
+)
 from springline.persistence.platform import Platform
 
 STATES: dict[str, Any] = {
-    "phase": Phase.RETIRED, "cache": Cache.LOST, "under": Under.COPYING, "strategy": Strategy.CACHE_ONLY,
-    "method": Method.OPERATION,
+    "phase": Phase.RETIRED, "cache": CacheState.LOST, "under": UnderStoreState.COPYING, "strategy": Strategy.CACHE_ONLY,
+    "method": TransferMethod.OPERATION,
 }  # fmt: skip
 YES, NO = {"checkpoint": True, "superseded": True}, {"wanted": False, "pinned": False, "head": False}
+FIELDS = {"wanted": "persist_requested", "head": "expedited"}  # those that are not called as their column
 APART = {"path", "generation", "operation", "version", "params", "dag_id", "run_id", "task_id"}
 QUEUE = {"id", "commit_number", "score", "not_before", "lease_owner", "lease_number", "lease_until"}
 
@@ -33,7 +44,8 @@ def test_every_column_becomes_the_field_of_its_name(platform: Platform) -> None:
         "operation": call.name, "version": call.version, "params": call.params, "dag_id": origin.dag_id,
         "run_id": origin.run_id, "task_id": origin.task_id,
     }  # fmt: skip
-    with platform.catalog.writing() as connection:
+    with platform.catalog.write_transaction() as connection:
         key = connection.execute(insert(generation).values(row)).inserted_primary_key[0]  # type: ignore[index]
-        found = load(connection, [key])
-    assert found == {key: Dataset(ref=Ref("a", 4), call=call, origin=origin, sources=(), **fields)}
+        found = load_datasets(connection, [key])
+    values = {FIELDS.get(name, name): value for name, value in fields.items()}
+    assert found == {key: Dataset(ref=Ref("a", 4), call=call, origin=origin, sources=(), **values)}

@@ -53,13 +53,17 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "springline.persistence.engine.runner:mak",
             "springline.persistence.engine.runner has no such factory",
         ),
-        ("CATALOG_PATIENCE", "-1", "SPRINGLINE_CATALOG_PATIENCE: .* greater than or equal to 0"),
+        ("CATALOG_TIMEOUT", "-1", "SPRINGLINE_CATALOG_TIMEOUT: .* greater than or equal to 0"),
         (
             "POLICY",
             "lru",
             "policy 'lru': no installed package adds 'lru'; known: paper, .*; install the package",
         ),
-        ("WEIGHTS", "-4,-2", "SPRINGLINE_WEIGHTS: write four numbers with commas between, such as -4,-2,1,0.1"),
+        (
+            "POLICY_WEIGHTS",
+            "-4,-2",
+            "SPRINGLINE_POLICY_WEIGHTS: write four numbers with commas between, such as -4,-2,1,0.1",
+        ),
         ("CACHE_CAPACITY", "8XB", "SPRINGLINE_CACHE_CAPACITY: not a size: write bytes, or a number with a unit"),
     ],
 )
@@ -67,7 +71,7 @@ def test_a_setting_that_cannot_be_used_is_named_in_one_line(
     setting: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With what to write instead, or what is missing."""
-    monkeypatch.setenv("SPRINGLINE_CATALOG_PATIENCE", "0")
+    monkeypatch.setenv("SPRINGLINE_CATALOG_TIMEOUT", "0")
     monkeypatch.setenv(f"SPRINGLINE_{setting}", value)
     said = refused(monkeypatch, capsys, "dataset", "recover")  # it runs operations, so it loads the runner too
     assert said.startswith("springline: ")
@@ -78,7 +82,7 @@ def test_a_catalog_that_is_away_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command was right; exit status 1."""
-    monkeypatch.setenv("SPRINGLINE_CATALOG_PATIENCE", "0")
+    monkeypatch.setenv("SPRINGLINE_CATALOG_TIMEOUT", "0")
     monkeypatch.setenv("SPRINGLINE_CATALOG_URL", "postgresql+psycopg://u:p@127.0.0.1:1/x")
     said = refused(monkeypatch, capsys, "dataset", "list", status=1)
     assert re.search("127.0.0.1:1/x does not answer: .*is it running?", said, re.DOTALL)

@@ -30,12 +30,12 @@ def test_persisted_and_unwanted_ones_go_first_the_least_recently_used_before_oth
         made("wanted", "old", created_at=1.0),
         persisted("new", created_at=9.0, last_read_at=50.0),
         persisted("old", created_at=2.0),
-        made("temporary", "new", created_at=5.0, wanted=False),
+        made("temporary", "new", created_at=5.0, persist_requested=False),
     )
     found = plan(known, 3000)
     assert gone(found) == ["old", "temporary", "new"]
     assert [victim.rule for victim in found.victims] == ["persisted", "unwanted", "persisted"]
-    assert found.short == 0
+    assert found.missing_bytes == 0
 
 
 def test_no_more_goes_than_is_needed() -> None:
@@ -61,22 +61,25 @@ def test_alternate_members_of_a_chain_go() -> None:
     """d0 is persisted; of d1 to d6 every other one stays, so that each evicted one is one step away."""
     found = plan(chain_of(6), 10**6)
     assert gone(found) == ["d0", "d1", "d3", "d5"]
-    assert {r.path for r in found.kept} == {"d2", "d4", "d6"}
+    assert {r.path for r in found.retention_reasons} == {"d2", "d4", "d6"}
 
 
 def test_a_kept_member_of_a_chain_says_what_leans_on_it() -> None:
     """With its own source gone it would be two steps away; or something evicted would be made from it."""
     found = plan(chain_of(2), 10**6)
-    assert found.kept[ref("d2")] == "it is not persisted, and would be made again from d1@1, not at hand either"
+    assert (
+        found.retention_reasons[ref("d2")]
+        == "it is not persisted, and would be made again from d1@1, not at hand either"
+    )
 
 
 def test_a_second_plan_keeps_what_the_first_leaned_on() -> None:
     """The source of an already evicted unpersisted dataset may not go."""
-    known = chain_of(3).changed(evicted("d2", "d1"))
+    known = chain_of(3).with_changes(evicted("d2", "d1"))
     found = plan(known, 10**6)
     assert gone(found) == ["d0"]
-    assert "d2@1 left the cache unpersisted" in found.kept[ref("d1")]
-    assert "made again from d2@1, not at hand either" in found.kept[ref("d3")]
+    assert "d2@1 left the cache unpersisted" in found.retention_reasons[ref("d1")]
+    assert "made again from d2@1, not at hand either" in found.retention_reasons[ref("d3")]
 
 
 def test_of_a_diamond_both_sides_go_and_the_join_stays() -> None:
@@ -105,15 +108,15 @@ def test_of_a_diamond_whose_join_went_first_both_sides_stay() -> None:
 def test_what_could_not_surely_be_made_again_never_goes(by: str | None, reason: str) -> None:
     """Wanted or not; bytes stay missing and the plan says why."""
     operations = {
-        "liar": Operation("liar", "v1", idempotent=True, unmasked=True, repeats=1),
+        "liar": Operation("liar", "v1", idempotent=True, nondeterministic=True, repeats=1),
         "fresh": Operation("fresh", "v1", idempotent=True),
     }
     for wanted in (True, False):
-        known = lineage(persisted("a", bytes=10), made("b", "a", by=by, wanted=wanted), **operations)
+        known = lineage(persisted("a", bytes=10), made("b", "a", by=by, persist_requested=wanted), **operations)
         found = plan(known, 500)
         assert gone(found) == ["a"]
-        assert (found.freed, found.short) == (10, 490)
-        assert reason in found.kept[ref("b")]
+        assert (found.freed_bytes, found.missing_bytes) == (10, 490)
+        assert reason in found.retention_reasons[ref("b")]
 
 
 def test_pinned_and_protected_ones_stay_though_persisted() -> None:
@@ -121,20 +124,20 @@ def test_pinned_and_protected_ones_stay_though_persisted() -> None:
     known = lineage(persisted("a", pinned=True), persisted("b"), persisted("c"))
     found = plan(known, 10**6, protected=("b",))
     assert gone(found) == ["c"]
-    assert found.kept == {ref("a"): "it is pinned", ref("b"): "it is being read or written"}
+    assert found.retention_reasons == {ref("a"): "it is pinned", ref("b"): "it is being read or written"}
 
 
 def test_cache_only_datasets_go_last_and_for_good_as_their_strategy_says() -> None:
     """They were promised nothing; the words say that they may be lost."""
     known = lineage(
-        made("loose", by="dice", strategy=Strategy.CACHE_ONLY, wanted=False), persisted("a", created_at=50.0)
+        made("loose", by="dice", strategy=Strategy.CACHE_ONLY, persist_requested=False), persisted("a", created_at=50.0)
     )
     assert gone(plan(known, 1000)) == ["a"]
     found = plan(known, 2000)
     assert gone(found) == ["a", "loose"]
     assert found.victims[-1].rule == "unwanted"
-    assert "may be lost for good" in found.victims[-1].words
-    assert found.kept == {}
+    assert "may be lost for good" in found.victims[-1].reason
+    assert found.retention_reasons == {}
 
 
 def test_a_whole_cache_only_chain_can_go() -> None:
@@ -142,30 +145,34 @@ def test_a_whole_cache_only_chain_can_go() -> None:
     known = lineage(
         *(
             made(
-                f"d{i}", *([f"d{i - 1}"] if i else []), strategy=Strategy.CACHE_ONLY, wanted=False, created_at=float(i)
+                f"d{i}",
+                *([f"d{i - 1}"] if i else []),
+                strategy=Strategy.CACHE_ONLY,
+                persist_requested=False,
+                created_at=float(i),
             )
             for i in range(5)
         )
     )
-    assert plan(known, 5000).short == 0
+    assert plan(known, 5000).missing_bytes == 0
 
 
 def test_a_cache_only_source_stays_while_an_evicted_dataset_leans_on_it() -> None:
     """Its own strategy promises nothing, but that of the dependent does."""
     known = lineage(
         persisted("a", by=None),
-        made("loose", "a", strategy=Strategy.CACHE_ONLY, wanted=False),
+        made("loose", "a", strategy=Strategy.CACHE_ONLY, persist_requested=False),
         evicted("b", "loose", strategy=Strategy.ASYNC_STORE),
     )
     found = plan(known, 10**6)
     assert gone(found) == ["a"]
-    assert "b@1 left the cache unpersisted" in found.kept[ref("loose")]
+    assert "b@1 left the cache unpersisted" in found.retention_reasons[ref("loose")]
 
 
 def test_every_victim_says_why_it_may_go() -> None:
     """Its size, how long it has been idle, and what brings it back."""
     found = plan(chain_of(1), 10**6)
-    assert [victim.words for victim in found.victims] == [
+    assert [victim.reason for victim in found.victims] == [
         "1 kB, last used 1 min 40 s ago; a verified copy is in the under-store",
         "1 kB, last used 99 s ago; op makes it again in one step from d0@1",
     ]

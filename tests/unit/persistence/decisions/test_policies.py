@@ -19,7 +19,7 @@ def test_every_policy_explains_every_score(name: str) -> None:
     for dataset in ("raw", "a", "b", "c"):
         found = score(name, dataset, known)
         assert found.terms
-        assert found.words
+        assert found.reason
     assert policy(name).name == name
 
 
@@ -38,7 +38,8 @@ def test_the_settings_know_the_installed_policies() -> None:
     assert POLICIES.names == NAMES
     assert [policy(name).name for name in NAMES] == list(NAMES)
     assert (
-        Settings.help_of("policy") == f"Order of persisting, by the name of an installed policy: {POLICIES.say_names()}"
+        Settings.help_of("policy")
+        == f"Order of persisting, by the name of an installed policy: {POLICIES.format_names()}"
     )
 
 

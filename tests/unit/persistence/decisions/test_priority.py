@@ -31,12 +31,12 @@ def test_the_paper_shows_the_terms_of_its_formula() -> None:
     found = score("paper", "x", known)
     assert found.terms == {"a·x1": -4.0, "b·x2": -2.0, "c·x3": 1.0, "d·x4": 0.5}
     assert found.value == pytest.approx(-4.5)
-    assert "its operation is idempotent, it is a checkpoint, read 5 times" in found.words
+    assert "its operation is idempotent, it is a checkpoint, read 5 times" in found.reason
 
 
 def test_the_paper_counts_an_unmasked_operation_as_not_idempotent() -> None:
     """What a second run contradicted goes before what can be relied on."""
-    liar = Operation("liar", "v1", idempotent=True, unmasked=True)
+    liar = Operation("liar", "v1", idempotent=True, nondeterministic=True)
     known = lineage(made("a", "raw"), made("b", "raw", by="liar"), liar=liar)
     assert order("paper", known, "a", "b") == ["b", "a"]
 
@@ -71,13 +71,13 @@ def test_value_density_counts_what_is_lost_together_with_a_landing_file() -> Non
         made("alone", by=None, bytes=10**6), made("landing", by=None, bytes=10**6), made("a", "landing", bytes=10**6)
     )
     assert order("value-density", known, "alone", "landing") == ["landing", "alone"]
-    assert "landing@1 and a@1 for good" in score("value-density", "landing", known).words
+    assert "landing@1 and a@1 for good" in score("value-density", "landing", known).reason
 
 
 def test_value_density_does_not_count_what_is_still_being_written() -> None:
     """It has no bytes to lose yet."""
     known = lineage(made("landing", by=None), made("a", "landing", phase=Phase.OPEN))
-    assert score("value-density", "landing", known).words.startswith(
+    assert score("value-density", "landing", known).reason.startswith(
         "a loss of the cache would cost landing@1 for good"
     )
 
@@ -85,13 +85,16 @@ def test_value_density_does_not_count_what_is_still_being_written() -> None:
 def test_value_density_does_not_count_what_another_loss_would_take_anyway() -> None:
     """Persisting one of two landing files saves nothing that needs both."""
     known = lineage(made("x", by=None), made("y", by=None), made("both", "x", "y"))
-    assert "cost x@1 for good" in score("value-density", "x", known).words
+    assert "cost x@1 for good" in score("value-density", "x", known).reason
 
 
 def test_value_density_counts_temporary_ancestors_that_only_one_dataset_needs() -> None:
     """Persisting the end of a chain of unwanted datasets saves running the whole chain."""
     known = lineage(
-        persisted("raw", by=None), made("t1", "raw", wanted=False), made("t2", "t1", wanted=False), made("end", "t2")
+        persisted("raw", by=None),
+        made("t1", "raw", persist_requested=False),
+        made("t2", "t1", persist_requested=False),
+        made("end", "t2"),
     )
     assert score("value-density", "end", known).terms["seconds saved"] == 3.0
 
@@ -100,14 +103,14 @@ def test_value_density_does_not_count_ancestors_that_are_needed_anyway() -> None
     """A temporary dataset that a second one needs, or that an operation is still to read, is run again all the same."""
     known = lineage(
         persisted("raw", by=None),
-        made("t", "raw", by="op", wanted=False),
+        made("t", "raw", by="op", persist_requested=False),
         made("x", "t"),
         made("y", "t"),
     )
     assert score("value-density", "x", known).terms["seconds saved"] == 1.0
     waiting = lineage(
         persisted("raw", by=None),
-        made("t", "raw", wanted=False),
+        made("t", "raw", persist_requested=False),
         made("x", "t", by="dice"),
         readers={"op": ("dice", "sum")},
     )
@@ -116,15 +119,15 @@ def test_value_density_does_not_count_ancestors_that_are_needed_anyway() -> None
 
 def test_value_density_gives_nothing_to_what_nobody_needs() -> None:
     """Not wanted, and nothing still to run on it."""
-    known = lineage(persisted("raw", by=None), made("t", "raw", wanted=False))
+    known = lineage(persisted("raw", by=None), made("t", "raw", persist_requested=False))
     found = score("value-density", "t", known)
     assert found.value == 0
-    assert "nobody needs it" in found.words
+    assert "nobody needs it" in found.reason
 
 
 def test_value_density_says_what_a_loss_would_cost_and_what_persisting_takes() -> None:
     """In seconds, with the names of what would be run again."""
     known = lineage(persisted("raw", by=None), made("x", "raw", bytes=10**8, made_seconds=42))
-    assert score("value-density", "x", known).words == (
+    assert score("value-density", "x", known).reason == (
         "a loss of the cache would cost 42 s of running x@1 again; persisting it takes 2 s"
     )

@@ -2,13 +2,13 @@
 
 import pytest
 
-from springline.persistence.decisions.recovery import RecoveryPlan, at_risk, plan_recovery
-from springline.persistence.model.cost_model import Costs, Measurement
-from springline.persistence.model.dataset import Cache, Phase
+from springline.persistence.decisions.recovery import RecoveryPlan, assess_risk, plan_recovery
+from springline.persistence.model.cost_model import CostModel, Measurement
+from springline.persistence.model.dataset import CacheState, Phase
 from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
 
-COSTS = Costs([Measurement(1000, 0.5)])
-LOST = {"cache": Cache.LOST}
+COSTS = CostModel([Measurement(1000, 0.5)])
+LOST = {"cache": CacheState.LOST}
 
 
 def steps(plan: RecoveryPlan) -> list[tuple[str, str]]:
@@ -42,7 +42,9 @@ def test_a_lost_chain_is_run_in_order_from_the_nearest_that_is_at_hand() -> None
     plan = plan_recovery(known, [ref("e")], COSTS)
     assert steps(plan) == [("recompute", "c"), ("recompute", "d"), ("recompute", "e")]
     assert plan.seconds == pytest.approx(3.0)
-    assert plan.steps[0].words == "run op on b@1 to have c@1 again, which a later step reads (1 s: as when it was made)"
+    assert (
+        plan.steps[0].summary == "run op on b@1 to have c@1 again, which a later step reads (1 s: as when it was made)"
+    )
 
 
 def test_a_shared_ancestor_is_run_once() -> None:
@@ -77,7 +79,7 @@ def test_a_step_that_was_never_measured_says_so() -> None:
     known = lineage(persisted("a"), made("b", "a", made_seconds=None, **LOST))
     plan = plan_recovery(known, [ref("b")], COSTS)
     assert plan.steps[0].predicted is None
-    assert plan.steps[0].words.endswith("(never measured)")
+    assert plan.steps[0].summary.endswith("(never measured)")
     assert plan.seconds == 0
 
 
@@ -92,7 +94,7 @@ def test_at_risk_is_what_only_the_cache_has() -> None:
         made("landing", by=None, bytes=5),
         made("b", "landing", bytes=3),
     )
-    risk = at_risk(known, COSTS)
+    risk = assess_risk(known, COSTS)
     assert risk.bytes == 78
     assert (risk.recomputable, risk.recomputable_bytes, risk.recompute_seconds) == ((ref("a"),), 70, 1.0)
     assert (risk.irrecoverable, risk.irrecoverable_bytes) == ((ref("b"), ref("landing")), 8)
@@ -101,4 +103,4 @@ def test_at_risk_is_what_only_the_cache_has() -> None:
 def test_the_seconds_at_risk_include_evicted_datasets_on_the_way() -> None:
     """They would have to be run again too."""
     known = lineage(persisted("a"), evicted("b", "a"), made("c", "b"))
-    assert at_risk(known, COSTS).recompute_seconds == 2.0
+    assert assess_risk(known, COSTS).recompute_seconds == 2.0

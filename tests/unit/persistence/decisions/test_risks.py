@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from springline.airflow.lineage.access_filter import veiled
-from springline.airflow.lineage.risks import Risks, risks_of, weigh
+from springline.airflow.lineage.access_filter import redact_hidden
+from springline.airflow.lineage.risks import Risks, risks_of, sum_risk
 from springline.persistence.catalog.catalog import Catalog
-from springline.persistence.catalog.risk_samples import Sample, Share, superfluous
-from springline.persistence.decisions.recovery import at_risk
-from springline.persistence.model.cost_model import Costs
-from springline.persistence.model.dataset import Cache, Dataset, Operation, Origin
+from springline.persistence.catalog.risk_samples import DagRisk, RiskSample, redundant_minutes
+from springline.persistence.decisions.recovery import assess_risk
+from springline.persistence.model.cost_model import CostModel
+from springline.persistence.model.dataset import CacheState, Dataset, Operation, Origin
 from springline.persistence.platform import Platform
 from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
 from tests.support.datasets.recording import record
@@ -33,9 +33,11 @@ def at(catalog: Catalog, seconds: float, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def risks(catalog: Catalog, reads: Callable[[str], bool] = lambda dag_id: True, most: int = 9) -> Risks:
     """What is told to somebody who may read what those DAGs made."""
-    loss, costs = catalog.loss_of_cache(), Costs()
-    weighed = weigh(loss, costs, reads, most=most)
-    named = veiled(catalog.alone(weighed.named(loss)), lambda dataset: reads(dataset.origin.dag_id))
+    loss, costs = catalog.cache_loss(), CostModel()
+    weighed = sum_risk(loss, costs, reads, most=most)
+    named = redact_hidden(
+        catalog.lineage_without_sources(weighed.named_keys(loss)), lambda dataset: reads(dataset.origin.dag_id)
+    )
     return risks_of(weighed, loss, costs, named, "")
 
 
@@ -49,14 +51,14 @@ def test_the_risks_add_up_to_what_the_command_line_says(catalog: Catalog) -> Non
         made("x", by="dice", bytes=5), made("y", "x", bytes=7), made("e", "d"),
     )  # fmt: skip
     record(catalog, known)
-    risk, told = at_risk(known, Costs()), risks(catalog, most=4)
+    risk, told = assess_risk(known, CostModel()), risks(catalog, most=4)
     assert (told.bytes, told.recomputable_bytes, told.irrecoverable_bytes) == (
         risk.bytes, risk.recomputable_bytes, risk.irrecoverable_bytes,
     )  # fmt: skip
     assert (told.recompute_seconds, told.datasets) == (risk.recompute_seconds, 5)
-    assert [each.path for each in told.exposed] == ["y", "x", "e", "c"]
-    assert told.exposed[0].why_gone == ["dice (version v1), which made x@1, is not idempotent"]
-    assert [each.seconds for each in told.exposed] == [None, None, 1.0, 1.0]
+    assert [each.path for each in told.exposed_datasets] == ["y", "x", "e", "c"]
+    assert told.exposed_datasets[0].irrecoverable_reasons == ["dice (version v1), which made x@1, is not idempotent"]
+    assert [each.seconds for each in told.exposed_datasets] == [None, None, 1.0, 1.0]
 
 
 def test_what_is_only_declared_is_told_apart_and_comes_before_what_is_proven(catalog: Catalog) -> None:
@@ -66,13 +68,13 @@ def test_what_is_only_declared_is_told_apart_and_comes_before_what_is_proven(cat
         made("x", by="dice", bytes=5), fresh=Operation("fresh", "v1", idempotent=True),
     )  # fmt: skip
     record(catalog, known)
-    risk, told = at_risk(known, Costs()), risks(catalog)
+    risk, told = assess_risk(known, CostModel()), risks(catalog)
     assert (told.unproven_bytes, told.irrecoverable_bytes, told.recomputable_bytes) == (13, 5, 1000)
     assert risk.unproven_bytes == 13 and risk.unproven == (ref("b"), ref("c"))
-    assert [each.path for each in told.exposed] == ["x", "b", "c", "d"]
+    assert [each.path for each in told.exposed_datasets] == ["x", "b", "c", "d"]
     why = ["fresh (version v1), which made b@1, is declared idempotent and was never seen to repeat its digest"]
-    assert [each.why_unproven for each in told.exposed] == [[], why, why, []]
-    assert [bool(each.why_gone) for each in told.exposed] == [True, False, False, False]
+    assert [each.unproven_reasons for each in told.exposed_datasets] == [[], why, why, []]
+    assert [bool(each.irrecoverable_reasons) for each in told.exposed_datasets] == [True, False, False, False]
 
 
 def test_the_risk_of_what_one_may_read_includes_making_again_what_one_may_not(catalog: Catalog) -> None:
@@ -83,9 +85,9 @@ def test_the_risk_of_what_one_may_read_includes_making_again_what_one_may_not(ca
         made("y", "x", origin=mine, bytes=1),
     ))  # fmt: skip
     told = risks(catalog, lambda dag_id: dag_id == "mine")
-    assert (told.bytes, told.datasets, [each.path for each in told.exposed]) == (1001, 2, ["y", "c"])
+    assert (told.bytes, told.datasets, [each.path for each in told.exposed_datasets]) == (1001, 2, ["y", "c"])
     assert told.recompute_seconds == 2.0
-    (why,) = told.exposed[0].why_gone
+    (why,) = told.exposed_datasets[0].irrecoverable_reasons
     assert why.startswith("dice (version v1), which made hidden:")
 
 
@@ -104,7 +106,7 @@ def test_the_risk_is_recorded_as_it_goes(catalog: Catalog, monkeypatch: pytest.M
     risky = (persisted("a", by=None), made("b", "a", bytes=10), made("x", by="dice", bytes=5))
     for minute, datasets in enumerate((risky, risky[:2], risky[:1]), start=100):
         assert sampled(*datasets, catalog=catalog, minute=minute, monkeypatch=monkeypatch)
-    series = [Sample(6000.0, 15, 0, 5, 1.0), Sample(6060.0, 10, 0, 0, 1.0), Sample(6120.0, 0, 0, 0, 0.0)]
+    series = [RiskSample(6000.0, 15, 0, 5, 1.0), RiskSample(6060.0, 10, 0, 0, 1.0), RiskSample(6120.0, 0, 0, 0, 0.0)]
     assert catalog.risk_since() == series
     assert catalog.risk_since(6060) == series[1:] and catalog.risk_since(6061) == series[2:]
 
@@ -113,7 +115,7 @@ def test_a_minute_has_one_sample(catalog: Catalog, monkeypatch: pytest.MonkeyPat
     """Whoever comes second records nothing, even if both began at once."""
     assert sampled(made("a", by="dice"), catalog=catalog, minute=100, monkeypatch=monkeypatch)
     assert not sampled(made("a", bytes=7), catalog=catalog, minute=100, monkeypatch=monkeypatch)
-    assert not catalog._record(100, {"": Share(bytes=8)})
+    assert not catalog._record_sample(100, {"": DagRisk(bytes=8)})
     assert [sample.bytes for sample in catalog.risk_since()] == [1000]
 
 
@@ -133,26 +135,26 @@ def test_each_dag_has_its_share(catalog: Catalog, monkeypatch: pytest.MonkeyPatc
         ([], (0, 0, 0, 0.0)),
         (None, (1003, 0, 3, 2.0)),
     ):
-        assert catalog.risk_since(dag_ids=dag_ids) == [Sample(6000.0, *share)], dag_ids
+        assert catalog.risk_since(dag_ids=dag_ids) == [RiskSample(6000.0, *share)], dag_ids
 
 
 def test_old_samples_are_thinned_out() -> None:
     """A minute for a day, an hour for a month, a day after that; what is kept once stays while its slot does."""
     now = 1000 * DAY
     minutes = range(now - 3 * DAY, now + 1)
-    kept = sorted(set(minutes) - set(superfluous(minutes, now)))
+    kept = sorted(set(minutes) - set(redundant_minutes(minutes, now)))
     assert kept == [*range(now - 3 * DAY, now - DAY, 60), *range(now - DAY, now + 1)]
     later = now + 40 * DAY
-    assert sorted(set(kept) - set(superfluous(kept, later))) == [now - 3 * DAY, now - 2 * DAY, now - DAY, now]
+    assert sorted(set(kept) - set(redundant_minutes(kept, later))) == [now - 3 * DAY, now - 2 * DAY, now - DAY, now]
 
 
 def test_a_new_sample_removes_what_it_makes_superfluous(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """For every DAG."""
     for minute in (6000, 6001, 6060, 6000 + 2 * DAY):
         sampled(
-            made("a", cache=Cache.PRESENT, origin=Origin("etl")),
+            made("a", cache=CacheState.PRESENT, origin=Origin("etl")),
             catalog=catalog,
             minute=minute,
             monkeypatch=monkeypatch,
         )
-    assert [sample.at / 60 for sample in catalog.risk_since(dag_ids=["etl"])] == [6000, 6060, 6000 + 2 * DAY]
+    assert [sample.timestamp / 60 for sample in catalog.risk_since(dag_ids=["etl"])] == [6000, 6060, 6000 + 2 * DAY]

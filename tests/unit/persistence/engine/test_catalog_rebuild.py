@@ -8,7 +8,7 @@ import pytest
 
 from springline.persistence.errors import InvalidPathError, PersistenceError, UnknownDatasetError
 from springline.persistence.model import sidecar
-from springline.persistence.model.dataset import Cache, Method, Origin, Ref, Strategy, Under
+from springline.persistence.model.dataset import CacheState, Origin, Ref, Strategy, TransferMethod, UnderStoreState
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of, write_lines
@@ -36,12 +36,12 @@ def test_a_lost_catalog_is_rebuilt_from_the_sidecars(open_at: Callable[..., Plat
     lose_catalog(before)
     platform = open_at()
     report = platform.maintenance.rebuild()
-    assert report.found == [d.ref for d in made]
+    assert report.recorded_refs == [d.ref for d in made]
     assert (report.unreadable, report.without_source) == ([], {})
     for old in known:
         new = platform.catalog.get(old.ref)
         assert (new.call, new.sources, new.digest, new.origin) == (old.call, old.sources, old.digest, old.origin)
-        assert (new.cache, new.under, new.superseded) == (Cache.EVICTED, Under.PRESENT, old.superseded)
+        assert (new.cache, new.under, new.superseded) == (CacheState.EVICTED, UnderStoreState.PRESENT, old.superseded)
         assert events_of(platform, new.ref) == ["rebuilt"]
     assert lines_of(platform, "c c/Köln") == ["100"] and lines_of(platform, "a") == LINES
     assert platform.maintenance.scan(deep=True).lost == []
@@ -82,7 +82,7 @@ def test_a_source_that_was_not_persisted_is_known_to_be_gone(
     platform.store.register_operations(runner.operations().values())
     made = platform.catalog.get(Ref("c", 1))
     assert made.sources == (Ref("a", 1), Ref("b", 1))
-    why = platform.catalog.lineage_around([made.ref]).why_not_recomputable(made.ref)
+    why = platform.catalog.lineage_around([made.ref]).recompute_obstacles(made.ref)
     assert why == ("a@1 is retired", "b@1 is retired")
     with pytest.raises(UnknownDatasetError):
         platform.catalog.resolve("a")
@@ -95,13 +95,13 @@ def test_sidecars_that_cannot_be_read_are_named_and_the_others_used(open_at: Cal
     damaged = make(before, "damaged", "load", strategy=Strategy.CACHE_THROUGH)
     moved = make(before, "moved", "load", strategy=Strategy.CACHE_THROUGH)
     make(before, "whole", "load", strategy=Strategy.CACHE_THROUGH)
-    before.under.write_small(damaged.under_location, sidecar.NAME, b"{")
+    before.under.write_small(damaged.under_location, sidecar.FILE_NAME, b"{")
     before.under.rename(moved.under_location, "backup/@9-9")
     lose_catalog(before)
     report = open_at().maintenance.rebuild()
-    assert report.found == [Ref("whole", 1)]
+    assert report.recorded_refs == [Ref("whole", 1)]
     assert [message.split(" ")[0] for message in sorted(report.unreadable)] == [
-        "backup/@9-9", f"{damaged.under_location}/{sidecar.NAME}:",
+        "backup/@9-9", f"{damaged.under_location}/{sidecar.FILE_NAME}:",
     ]  # fmt: skip
 
 
@@ -109,16 +109,16 @@ def test_of_several_copies_the_newest_lease_counts_and_half_ones_do_not(open_at:
     """A dead worker may have left a whole copy that nobody recorded."""
     before = open_at()
     made = make(before, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    content = sidecar.write(made, under_checksum=made.under_checksum, under_bytes=made.bytes)
+    content = sidecar.encode(made, under_checksum=made.under_checksum, under_bytes=made.bytes)
     for location in ("a/@1-3", "a/.@1-12", "a/@1-0"):
         write_lines(before.under.uri(location), LINES)
-        before.under.write_small(location, sidecar.NAME, content)
+        before.under.write_small(location, sidecar.FILE_NAME, content)
     lose_catalog(before)
     platform = open_at()
-    assert platform.maintenance.rebuild().found == [made.ref]
+    assert platform.maintenance.rebuild().recorded_refs == [made.ref]
     assert platform.catalog.get(made.ref).under_location == "a/@1-3"
     platform.catalog.change(made.ref, Event.UNDER_LOST)
-    lease = platform.claims.claim(made.ref, "worker", Method.DATA, None)
+    lease = platform.claims.claim(made.ref, "worker", TransferMethod.DATA, None)
     assert lease is not None and lease.number == 4
 
 
@@ -142,7 +142,7 @@ def test_what_a_lost_catalog_left_in_the_cache_disturbs_no_writer(open_at: Calla
 
 def test_an_empty_under_store_makes_an_empty_catalog(platform: Platform) -> None:
     """Nothing found is no error."""
-    assert platform.maintenance.rebuild().found == [] and platform.catalog.find() == []
+    assert platform.maintenance.rebuild().recorded_refs == [] and platform.catalog.find() == []
 
 
 # ---- adopt
@@ -155,7 +155,7 @@ def test_files_that_are_there_already_are_adopted_where_they_are(platform: Platf
     assert adopted.persisted and adopted.under_location == "incoming/2013 flights"
     assert lines_of(platform, "etl/flights") == ["from before"]
     make(platform, "b", "shout", ["etl/flights"])
-    assert platform.catalog.lineage_around([Ref("b", 1)]).recomputable(Ref("b", 1))
+    assert platform.catalog.lineage_around([Ref("b", 1)]).is_recomputable(Ref("b", 1))
 
 
 def test_adopted_files_of_another_size_are_damaged_for_a_reader(platform: Platform) -> None:

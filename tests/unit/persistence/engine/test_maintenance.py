@@ -13,7 +13,7 @@ from sqlalchemy import update
 from springline.persistence.backends import local
 from springline.persistence.catalog.schema import db_now, generation
 from springline.persistence.errors import StorageUnavailableError, TransitionError
-from springline.persistence.model.dataset import Cache, Call, Method, Origin, Phase, Ref, Strategy
+from springline.persistence.model.dataset import CacheState, Call, Origin, Phase, Ref, Strategy, TransferMethod
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import lines_of, read_lines, write_lines
@@ -27,7 +27,7 @@ RUN = Origin("etl", "run 1", "task")
 
 def grow_old(platform: Platform) -> None:
     """Let all that is open have been begun a day ago."""
-    with platform.catalog.writing() as connection:
+    with platform.catalog.write_transaction() as connection:
         connection.execute(update(generation).values(created_at=db_now() - 86400))
 
 
@@ -40,11 +40,11 @@ def test_a_scan_finds_what_is_missing_and_a_deep_one_what_is_damaged(platform: P
     platform.cache.delete(missing.cache_location)
     damage(platform.cache, damaged.cache_location)
     shallow = platform.maintenance.scan()
-    assert (shallow.looked_at, shallow.lost) == (3, [missing.ref])
+    assert (shallow.checked_count, shallow.lost) == (3, [missing.ref])
     assert platform.maintenance.scan(deep=True).lost == [damaged.ref]
     states = [platform.catalog.get(d.ref).cache for d in (missing, damaged, whole)]
-    assert states == [Cache.LOST, Cache.LOST, Cache.PRESENT]
-    assert [d.ref for d in platform.maintenance.lost()] == [missing.ref, damaged.ref]
+    assert states == [CacheState.LOST, CacheState.LOST, CacheState.PRESENT]
+    assert [d.ref for d in platform.maintenance.find_lost()] == [missing.ref, damaged.ref]
 
 
 def test_a_deep_scan_looks_at_the_copies_below_too(platform: Platform) -> None:
@@ -76,17 +76,17 @@ def test_what_a_disk_cannot_read_any_more_is_damaged_and_the_scan_goes_on(
     """It is persisted again from the cache; a disk that does not answer at all has damaged nothing."""
     bad, damaged = (make(platform, path, "load", strategy=Strategy.CACHE_THROUGH) for path in ("bad", "damaged"))
     damage(platform.under, damaged.under_location)
-    read = local._read
+    read = local._read_chunks
 
     def failing(path: Path) -> Iterator[bytes]:
         if bad.under_location in str(path):
             raise OSError(errno.EIO, "Input/output error")
         yield from read(path)
 
-    monkeypatch.setattr(local, "_read", failing)
+    monkeypatch.setattr(local, "_read_chunks", failing)
     with monkeypatch.context() as away:
         away.setattr(os, "statvfs", raise_(OSError(errno.EIO, "Input/output error")))
-        assert list(platform.maintenance.scan(deep=True).unreached) == [bad.ref]
+        assert list(platform.maintenance.scan(deep=True).unreachable) == [bad.ref]
     assert platform.catalog.get(bad.ref).persisted
     assert platform.maintenance.scan(deep=True).lost == [bad.ref]
     assert platform.persister.drain().persisted == 2
@@ -99,7 +99,7 @@ def test_what_cannot_be_looked_at_keeps_no_other_from_being_looked_at(platform: 
     cache, _, _ = stage(platform)
     cache.at = once("files", raise_(StorageUnavailableError("Permission denied")), where="locked")
     scan = platform.maintenance.scan()
-    assert (scan.looked_at, scan.lost, scan.unreached) == (1, [missing.ref], {locked.ref: "Permission denied"})
+    assert (scan.checked_count, scan.lost, scan.unreachable) == (1, [missing.ref], {locked.ref: "Permission denied"})
     assert platform.catalog.get(locked.ref).in_cache
 
 
@@ -167,7 +167,7 @@ def test_a_running_dag_run_holds_what_it_made(platform: Platform) -> None:
 
 def test_a_dag_run_that_never_ended_holds_nothing_for_ever(open_at: Callable[..., Platform]) -> None:
     """After the longest time that a reader may take it no longer counts."""
-    platform = open_at(reader_seconds=1e-9)
+    platform = open_at(reader_lease_seconds=1e-9)
     old = make(platform, "a", lines=["old"])
     platform.store.begin_run(RUN)
     make(platform, "a", lines=["new"])
@@ -192,7 +192,9 @@ def test_a_dependent_that_is_being_written_holds_its_source(platform: Platform) 
     with platform.store.write("b", call=Call("shout", "1"), sources=[old.ref], strategy=Strategy.CACHE_ONLY) as writing:
         make(platform, "a", "load")
         assert platform.maintenance.retire() == []
-        writing.done(platform.runner.run(Call("shout", "1"), [platform.cache.uri(old.cache_location)], writing.uri))
+        writing.mark_complete(
+            platform.runner.run(Call("shout", "1"), [platform.cache.uri(old.cache_location)], writing.uri)
+        )
 
 
 def test_what_is_pinned_or_being_sent_does_not_retire(platform: Platform) -> None:
@@ -201,7 +203,7 @@ def test_what_is_pinned_or_being_sent_does_not_retire(platform: Platform) -> Non
     make(platform, "a", "load")
     make(platform, "b", "load")
     platform.catalog.amend(pinned.ref, pinned=True)
-    lease = platform.claims.claim(sent.ref, "worker", Method.DATA, None)
+    lease = platform.claims.claim(sent.ref, "worker", TransferMethod.DATA, None)
     assert lease is not None and platform.maintenance.retire() == []
     platform.claims.release(lease, "")
     assert platform.maintenance.retire() == [sent.ref]
@@ -224,7 +226,7 @@ def test_what_is_discarded_goes_for_good_though_nothing_came_after_it(platform: 
     platform.maintenance.discard(gone.ref, "nobody wants it")
     assert copies_in(platform.cache) == copies_in(platform.under) == []
     assert platform.catalog.get(gone.ref).phase is Phase.RETIRED
-    assert platform.catalog.history(gone.ref)[-1].why == "nobody wants it"
+    assert platform.catalog.history(gone.ref)[-1].reason == "nobody wants it"
     assert make(platform, "a", lines=["new"]).ref.generation == 2
 
 
@@ -296,10 +298,10 @@ def test_what_a_worker_wrote_after_it_was_taken_over_is_removed(platform: Platfo
     """It died before it noticed; the copy that counts stays, and so does one that a lost catalog may have named."""
     made = make(platform, "a", lines=LINES, strategy=Strategy.ASYNC_STORE)
     for worker in ("first", "second"):
-        lease = platform.claims.claim(made.ref, worker, Method.DATA, None)
+        lease = platform.claims.claim(made.ref, worker, TransferMethod.DATA, None)
         assert lease is not None
         platform.claims.release(lease, "its lease ran out")
-    assert platform.persister.drain().left == 0
+    assert platform.persister.drain().remaining == 0
     write_lines(platform.under.uri("a/.@1-1"), ["half"])
     write_lines(platform.under.uri("a/@1-2"), ["whole, of whom nobody knows"])
     platform.maintenance.sweep()
@@ -311,7 +313,7 @@ def test_a_writer_that_comes_back_during_the_sweep_keeps_what_it_committed(open_
     sweeping, writer = open_at(), open_at()
     found = sweeping.catalog.select
     with writer.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
-        writing.done(writer.runner.run(Call("load", "1"), [], writing.uri))
+        writing.mark_complete(writer.runner.run(Call("load", "1"), [], writing.uri))
         grow_old(writer)
         stale = [writer.catalog.find(phase=Phase.OPEN)]
     sweeping.catalog.select = lambda query: stale.pop() if stale else found(query)  # type: ignore[method-assign]
@@ -325,7 +327,7 @@ def test_the_next_try_removes_what_the_last_one_left(platform: Platform) -> None
     write_lines(platform.cache.uri(dead.cache_location), ["half"])
     with platform.store.write("a", strategy=Strategy.ASYNC_STORE, origin=RUN) as writing:
         assert copies_in(platform.cache) == []
-        writing.done(platform.runner.run(Call("load", "1"), [], writing.uri))
+        writing.mark_complete(platform.runner.run(Call("load", "1"), [], writing.uri))
     assert copies_in(platform.cache) == [writing.dataset.cache_location]
 
 

@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.engine.copier import Pace
+from springline.persistence.engine.copier import BandwidthLimiter
 from springline.persistence.errors import OperationError
-from springline.persistence.model.dataset import Call, Dataset, Method, Ref, Side, Strategy, Under, Written
+from springline.persistence.model.dataset import (
+    Call,
+    Dataset,
+    ExecutionSide,
+    OperationResult,
+    Ref,
+    Strategy,
+    TransferMethod,
+    UnderStoreState,
+)
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, digest_of, lines_of
@@ -41,8 +50,8 @@ def test_data_is_sent_verified_and_recorded(platform: Platform) -> None:
     made = make(platform, "a", "load")
     (outcome,) = platform.persister.drain().outcomes
     kept = platform.catalog.get(made.ref)
-    assert (outcome.ref, outcome.method, outcome.error) == (made.ref, Method.DATA, "")
-    assert kept.persisted and kept.in_cache and kept.method is Method.DATA
+    assert (outcome.ref, outcome.method, outcome.error) == (made.ref, TransferMethod.DATA, "")
+    assert kept.persisted and kept.in_cache and kept.method is TransferMethod.DATA
     assert platform.under.manifest(kept.under_location).checksum == made.checksum == kept.under_checksum
     assert kept.actual_seconds is not None and kept.persisted_at is not None
     assert copies_in(platform.under) == [kept.under_location]
@@ -73,9 +82,9 @@ def test_a_worker_gives_way_while_a_job_waits_and_that_is_no_time_of_the_link() 
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    pace = Pace(give_way=lambda: waits.pop(0), clock=lambda: now[0], sleep=sleep)
+    pace = BandwidthLimiter(should_yield=lambda: waits.pop(0), clock=lambda: now[0], sleep=sleep)
     pace(1000)
-    assert waits == [] and pace.stood_aside == pytest.approx(now[0] - 100.0) and pace.stood_aside > 0
+    assert waits == [] and pace.yielded_seconds == pytest.approx(now[0] - 100.0) and pace.yielded_seconds > 0
 
 
 def test_a_limited_worker_sends_its_bytes_a_second_and_no_more() -> None:
@@ -85,10 +94,10 @@ def test_a_limited_worker_sends_its_bytes_a_second_and_no_more() -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    pace = Pace(1000.0, clock=lambda: now[0], sleep=sleep)
+    pace = BandwidthLimiter(1000.0, clock=lambda: now[0], sleep=sleep)
     for _ in range(4):
         pace(500)
-    assert now[0] == pytest.approx(2.0) and pace.stood_aside == 0
+    assert now[0] == pytest.approx(2.0) and pace.yielded_seconds == 0
 
 
 def test_an_empty_file_and_several_files_are_sent(platform: Platform) -> None:
@@ -99,7 +108,7 @@ def test_an_empty_file_and_several_files_are_sent(platform: Platform) -> None:
         (folder / "day=1/part 1.txt").write_text("x\n")
         (folder / "part-2.txt").write_text("")
         (folder / "_SUCCESS").write_text("")
-        writing.done(Written(1, digest_of(["x"]), 0.01))
+        writing.mark_complete(OperationResult(1, digest_of(["x"]), 0.01))
     platform.persister.drain()
     kept = platform.catalog.get(writing.ref)
     assert [file.name for file in platform.under.files(kept.under_location)] == ["day=1/part 1.txt", "part-2.txt"]
@@ -110,13 +119,13 @@ def test_the_queue_goes_on_until_it_is_empty(platform: Platform) -> None:
     for i in range(5):
         make(platform, f"a{i}", "load")
     summary = platform.persister.drain()
-    assert (summary.persisted, summary.left) == (5, 0)
+    assert (summary.persisted, summary.remaining) == (5, 0)
     assert platform.persister.step() is None
 
 
 def test_unwanted_and_cache_only_datasets_are_never_sent(platform: Platform) -> None:
     """Temporary files stay out of the queue."""
-    make(platform, "a", "load", wanted=False)
+    make(platform, "a", "load", persist_requested=False)
     make(platform, "b", "load", strategy=Strategy.CACHE_ONLY)
     assert platform.persister.step() is None
 
@@ -125,7 +134,7 @@ def test_what_is_being_written_is_not_sent(platform: Platform) -> None:
     """A dataset is queued after its operation has ended."""
     with platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
         assert platform.persister.step() is None
-        writing.done(platform.runner.run(Call("load", "1"), [], writing.uri))
+        writing.mark_complete(platform.runner.run(Call("load", "1"), [], writing.uri))
     assert platform.persister.step() is not None
 
 
@@ -135,13 +144,18 @@ def test_what_is_being_written_is_not_sent(platform: Platform) -> None:
 def test_the_operation_is_sent_where_it_is_predicted_to_be_quicker(platform: Platform, runner: LinesRunner) -> None:
     """Nothing of the output crosses the link: it is made below, from the copies below, and proved by its digest."""
     made = shouted(platform)
-    runner.ran.clear()
+    runner.executed_operations.clear()
     _, under, _ = stage(platform)
     created: list[str] = []
     under.at = lambda point, location: created.append(location) if point == "create" else None
     (outcome,) = platform.persister.drain().outcomes
     kept = platform.catalog.get(made.ref)
-    assert (outcome.method, kept.method, runner.ran, created) == (Method.OPERATION, Method.OPERATION, ["shout"], [])
+    assert (outcome.method, kept.method, runner.executed_operations, created) == (
+        TransferMethod.OPERATION,
+        TransferMethod.OPERATION,
+        ["shout"],
+        [],
+    )
     assert kept.persisted and kept.in_cache
     assert kept.under_checksum != kept.checksum  # its bytes differ, its rows do not
     let_go(platform, made.ref)
@@ -153,17 +167,17 @@ def test_an_operation_that_repeated_itself_is_noted(platform: Platform) -> None:
     shouted(platform)
     platform.persister.drain()
     (operation,) = [o for o in platform.catalog.operations() if o.name == "shout"]
-    assert operation.repeats == 1 and not operation.unmasked
+    assert operation.repeats == 1 and not operation.nondeterministic
     lineage = platform.catalog.lineage_around([Ref("b", 1)])
-    assert len(platform.catalog.costs(lineage).compute["shout", Side.STORAGE]) > 1
+    assert len(platform.catalog.load_cost_model(lineage).compute["shout", ExecutionSide.STORAGE]) > 1
 
 
 def test_small_ones_go_as_data(open_at: Callable[..., Platform], runner: LinesRunner) -> None:
     """Up to the bound the operation is not worth its start."""
-    platform = open_at(small_bytes=1 << 20)
+    platform = open_at(min_operation_bytes=1 << 20)
     made = shouted(platform)
     platform.persister.drain()
-    assert platform.catalog.get(made.ref).method is Method.DATA
+    assert platform.catalog.get(made.ref).method is TransferMethod.DATA
 
 
 def test_a_liar_is_unmasked_and_its_data_sent(platform: Platform, runner: LinesRunner) -> None:
@@ -175,13 +189,13 @@ def test_a_liar_is_unmasked_and_its_data_sent(platform: Platform, runner: LinesR
     measured(platform, "liar", run=0.001, send=10.0)
     platform.persister.step()
     first, second = sorted(map(platform.catalog.get, (made.ref, other.ref)), key=lambda d: not d.persisted)
-    assert first.persisted and first.method is Method.DATA
-    assert not second.persisted and second.head
+    assert first.persisted and first.method is TransferMethod.DATA
+    assert not second.persisted and second.expedited
     (operation,) = [o for o in platform.catalog.operations() if o.name == "liar"]
-    assert operation.unmasked
-    runner.ran.clear()
+    assert operation.nondeterministic
+    runner.executed_operations.clear()
     platform.persister.drain()
-    assert runner.ran == [] and platform.catalog.get(second.ref).method is Method.DATA
+    assert runner.executed_operations == [] and platform.catalog.get(second.ref).method is TransferMethod.DATA
     wipe_cache(platform)
     assert lines_of(platform, "b") == before
     assert len(copies_in(platform.under)) == 3
@@ -203,7 +217,7 @@ def test_an_operation_that_fails_below_leaves_the_data_to_be_sent(platform: Plat
     _, _, runner = stage(platform)
     runner.at = once("run", raise_(OperationError("no Spark here")))
     (outcome,) = platform.persister.drain().outcomes
-    assert (outcome.method, outcome.error) == (Method.DATA, "")
+    assert (outcome.method, outcome.error) == (TransferMethod.DATA, "")
     assert platform.catalog.get(made.ref).persisted
     assert len(copies_in(platform.under)) == 2
 
@@ -215,8 +229,8 @@ def test_a_source_whose_copy_below_is_gone_does_not_count_as_a_loss_of_the_cache
     platform.under.delete(source.under_location)
     summary = platform.persister.drain()
     assert Event.LOST not in events_of(platform, made.ref)
-    assert platform.catalog.get(made.ref).method is Method.DATA
-    assert summary.left == 0 and platform.catalog.get(source.ref).persisted
+    assert platform.catalog.get(made.ref).method is TransferMethod.DATA
+    assert summary.remaining == 0 and platform.catalog.get(source.ref).persisted
     assert platform.under.exists(platform.catalog.get(source.ref).under_location)
 
 
@@ -226,8 +240,8 @@ def test_a_source_damaged_below_does_not_make_an_honest_operation_a_liar(platfor
     source = platform.catalog.resolve("a")
     damage(platform.under, source.under_location)
     summary = platform.persister.drain()
-    assert not any(operation.unmasked for operation in platform.catalog.operations())
-    assert summary.left == 0
+    assert not any(operation.nondeterministic for operation in platform.catalog.operations())
+    assert summary.remaining == 0
     again = platform.catalog.get(source.ref)
     assert platform.under.manifest(again.under_location).checksum == again.checksum
 
@@ -239,7 +253,7 @@ def test_a_bug_in_an_operation_gives_the_claim_back(platform: Platform) -> None:
     runner.at = once("run", raise_(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):
         platform.persister.step()
-    assert platform.catalog.get(made.ref).under is Under.NONE
+    assert platform.catalog.get(made.ref).under is UnderStoreState.NONE
     assert platform.persister.drain().persisted == 1
 
 
@@ -258,11 +272,11 @@ def evicted_chain(platform: Platform) -> tuple[Ref, Ref]:
 def test_an_evicted_one_is_persisted_by_its_operation(platform: Platform, runner: LinesRunner) -> None:
     """Its bytes are gone from the cache, its place in the queue is not."""
     middle, last = evicted_chain(platform)
-    runner.ran.clear()
+    runner.executed_operations.clear()
     platform.persister.drain()
     assert platform.catalog.get(last).persisted and platform.catalog.get(middle).persisted
-    assert platform.catalog.get(last).method is Method.OPERATION
-    assert "count" in runner.ran and lines_of(platform, "c") == ["100"]
+    assert platform.catalog.get(last).method is TransferMethod.OPERATION
+    assert "count" in runner.executed_operations and lines_of(platform, "c") == ["100"]
 
 
 def test_an_evicted_one_waits_for_a_source_that_is_on_its_way(platform: Platform) -> None:
@@ -280,11 +294,11 @@ def test_an_evicted_one_whose_source_nobody_persists_is_made_again_and_sent(
 ) -> None:
     """A temporary source stays in the cache alone, so the operation runs beside the cache."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    make(platform, "b", "shout", ["a"], wanted=False)
+    make(platform, "b", "shout", ["a"], persist_requested=False)
     last = make(platform, "c", "count", ["b"])
     let_go(platform, last.ref)
     (outcome,) = platform.persister.drain().outcomes
-    assert (outcome.error, outcome.method) == ("", Method.DATA)
+    assert (outcome.error, outcome.method) == ("", TransferMethod.DATA)
     assert platform.catalog.get(last.ref).persisted and lines_of(platform, "c") == ["100"]
 
 
@@ -311,7 +325,7 @@ def test_the_policy_sets_the_order(open_at: Callable[..., Platform]) -> None:
     make(platform, "easy", "shout", ["a"])
     make(platform, "hard", "salt", ["a"])
     make(platform, "unknown", lines=["x"])
-    assert [choice.ref.path for choice in platform.persister.choices()] == ["unknown", "hard", "easy"]
+    assert [choice.ref.path for choice in platform.persister.candidates()] == ["unknown", "hard", "easy"]
     in_turn = open_at(policy="fifo")
     assert sent(in_turn) == ["easy", "hard", "unknown"]
 
@@ -327,5 +341,5 @@ def test_a_score_that_depends_on_others_is_worked_out_when_it_is_claimed(open_at
 def test_every_choice_says_why(platform: Platform) -> None:
     """A choice carries the reasons for its place and its method."""
     make(platform, "a", "load")
-    (choice,) = platform.persister.choices()
-    assert choice.score.words and choice.plan.words
+    (choice,) = platform.persister.candidates()
+    assert choice.score.reason and choice.plan.reason

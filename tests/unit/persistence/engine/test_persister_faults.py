@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.errors import CatalogUnavailableError, StorageUnavailableError
-from springline.persistence.model.dataset import Cache, Method, Phase, Strategy, Under
+from springline.persistence.model.dataset import CacheState, Phase, Strategy, TransferMethod, UnderStoreState
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
@@ -37,7 +37,7 @@ def test_a_refusing_under_store_is_tried_again_after_a_pause(open_at: Callable[.
     away = root.rename(root.with_name("away"))
     outcome = platform.persister.step()
     assert outcome is not None and "is not there" in outcome.error
-    assert platform.catalog.get(made.ref).under is Under.NONE
+    assert platform.catalog.get(made.ref).under is UnderStoreState.NONE
     assert platform.persister.step() is None and platform.claims.depth() == 1
     away.rename(root)
     end_pauses(platform)
@@ -61,17 +61,17 @@ def test_the_pause_doubles_with_each_attempt(open_at: Callable[..., Platform]) -
 def test_a_catalog_that_goes_away_ends_no_worker(platform: Platform) -> None:
     """It gets nothing done then, and goes on when the catalog is back; one without patience says so."""
     make(platform, "a", "load")
-    waiting, depth = platform.claims.waiting, platform.claims.depth
-    platform.claims.waiting = platform.claims.depth = raise_(CatalogUnavailableError("away"))  # type: ignore[method-assign, assignment]
+    waiting, depth = platform.claims.list_claimable, platform.claims.depth
+    platform.claims.list_claimable = platform.claims.depth = raise_(CatalogUnavailableError("away"))  # type: ignore[method-assign, assignment]
     assert platform.persister.step() is None
     with pytest.raises(CatalogUnavailableError):
         platform.persister.drain()
 
     def back(seconds: float) -> None:
-        platform.claims.waiting, platform.claims.depth = waiting, depth  # type: ignore[method-assign]
+        platform.claims.list_claimable, platform.claims.depth = waiting, depth  # type: ignore[method-assign]
 
     platform.persister.sleep = back
-    assert platform.persister.drain(patience=60).persisted == 1
+    assert platform.persister.drain(timeout=60).persisted == 1
 
 
 def test_patience_tries_again_until_the_under_store_is_back(platform: Platform) -> None:
@@ -87,8 +87,8 @@ def test_patience_tries_again_until_the_under_store_is_back(platform: Platform) 
             away.rename(root)
 
     platform.persister.sleep = sleep
-    summary = platform.persister.drain(patience=60)
-    assert (summary.persisted, summary.left, len(slept)) == (1, 0, 2)
+    summary = platform.persister.drain(timeout=60)
+    assert (summary.persisted, summary.remaining, len(slept)) == (1, 0, 2)
 
 
 def test_what_does_not_fit_keeps_nobody_else_waiting(open_at: Callable[..., Platform]) -> None:
@@ -98,7 +98,7 @@ def test_what_does_not_fit_keeps_nobody_else_waiting(open_at: Callable[..., Plat
     small = [make(platform, f"small{i}", lines=["x"]) for i in range(3)]
     summary = platform.persister.drain()
     assert [platform.catalog.get(d.ref).persisted for d in (large, *small)] == [False, True, True, True]
-    assert summary.left == 1 and "full" in platform.catalog.get(large.ref).error
+    assert summary.remaining == 1 and "full" in platform.catalog.get(large.ref).error
     assert lines_of(platform, "large") == ["x" * 5000]
     assert not [location for location in copies_in(platform.under) if "large" in location]
 
@@ -120,7 +120,7 @@ def test_cached_bytes_found_damaged_are_recovered_and_sent(
     open_at: Callable[..., Platform], how: Callable[..., None]
 ) -> None:
     """What cannot be sent as it was written is lost, is made again, and is persisted then."""
-    platform = open_at(small_bytes=1 << 20)
+    platform = open_at(min_operation_bytes=1 << 20)
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     made = make(platform, "b", "shout", ["a"])
     how(platform.cache, made.cache_location)
@@ -140,10 +140,10 @@ def test_what_cannot_come_back_is_given_up_by_name(platform: Platform) -> None:
     platform.cache.delete(gone.cache_location)
     summary = platform.persister.drain()
     lost = platform.catalog.get(gone.ref)
-    assert summary.left == 0 and not lost.wanted
+    assert summary.remaining == 0 and not lost.persist_requested
     assert "a@1" in lost.error and "not idempotent" in lost.error
     (said,) = [m for m in platform.catalog.history(gone.ref) if m.event == "given up"]
-    assert "not idempotent" in said.why
+    assert "not idempotent" in said.reason
     assert platform.catalog.get(child.ref).persisted and platform.catalog.get(other.ref).persisted
 
 
@@ -153,11 +153,11 @@ def test_a_lost_one_that_others_can_be_made_from_is_run_again_below(platform: Pl
     made = [make(platform, "b", "shout", ["a"]), make(platform, "c", "count", ["b"])]
     wipe_cache(platform)
     platform.maintenance.scan()
-    assert [platform.catalog.get(d.ref).cache for d in made] == [Cache.LOST] * 2
-    runner.ran.clear()
+    assert [platform.catalog.get(d.ref).cache for d in made] == [CacheState.LOST] * 2
+    runner.executed_operations.clear()
     summary = platform.persister.drain()
-    assert summary.left == 0 and runner.ran == ["shout", "count"]
-    assert [platform.catalog.get(d.ref).method for d in made] == [Method.OPERATION] * 2
+    assert summary.remaining == 0 and runner.executed_operations == ["shout", "count"]
+    assert [platform.catalog.get(d.ref).method for d in made] == [TransferMethod.OPERATION] * 2
 
 
 def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Callable[..., Platform]) -> None:
@@ -182,7 +182,7 @@ def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Ca
 def test_the_half_copy_of_a_dead_worker_is_swept(platform: Platform) -> None:
     """Its lease runs out, its half copy goes, the next worker starts anew."""
     made = make(platform, "a", "load")
-    lease = platform.claims.claim(made.ref, "dead", Method.DATA, None)
+    lease = platform.claims.claim(made.ref, "dead", TransferMethod.DATA, None)
     assert lease is not None
     platform.under.write_small("a/.@1-1", "half.txt", b"half")
     assert platform.persister.step() is None
@@ -210,7 +210,7 @@ def test_a_copy_that_nobody_recorded_is_swept_too(platform: Platform) -> None:
 def test_an_under_store_that_cannot_be_swept_now_stops_no_worker(platform: Platform) -> None:
     """The half copy of a dead worker goes with the next claim, when the under-store is back."""
     made = make(platform, "a", "load")
-    platform.claims.claim(made.ref, "dead", Method.DATA, None)
+    platform.claims.claim(made.ref, "dead", TransferMethod.DATA, None)
     platform.under.write_small("a/.@1-1", "half.txt", b"half")
     expire_leases(platform)
     _, under, _ = stage(platform)
@@ -252,25 +252,25 @@ def test_a_worker_that_wakes_late_gives_nothing_up(open_at: Callable[..., Platfo
         expire_leases(other)
         for expired in other.claims.expire():
             other.persister.sender.sweep(expired)
-        assert other.claims.claim(made.ref, "other", Method.DATA, None) is not None
+        assert other.claims.claim(made.ref, "other", TransferMethod.DATA, None) is not None
         cache.inner.delete(made.cache_location)
 
     zombie.catalog.amend(made.ref, head=True)
     cache.at = once("files", meanwhile, where="b/")
     zombie.persister.step()
-    assert zombie.catalog.get(made.ref).wanted
-    assert zombie.catalog.get(made.ref).under is Under.COPYING
+    assert zombie.catalog.get(made.ref).persist_requested
+    assert zombie.catalog.get(made.ref).under is UnderStoreState.COPYING
 
 
 def test_a_retired_generation_is_not_claimed(platform: Platform) -> None:
     """A worker that chose it before it was retired is told no."""
     old = make(platform, "a", lines=["old"])
     make(platform, "a", lines=["new"])
-    choices = list(platform.persister.choices())
+    choices = list(platform.persister.candidates())
     assert platform.maintenance.retire() == [old.ref]
     assert platform.catalog.get(old.ref).phase is Phase.RETIRED
     for choice in choices:
-        lease = platform.claims.claim(choice.ref, "late", Method.DATA, None)
+        lease = platform.claims.claim(choice.ref, "late", TransferMethod.DATA, None)
         assert (lease is None) == (choice.ref == old.ref)
 
 
@@ -278,7 +278,9 @@ def test_a_claim_is_kept_while_what_it_is_on_has_to_be_made_again_first(open_at:
     """That may take longer than a lease lasts, and nobody else must take it over meanwhile."""
     platform = open_at()
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    make(platform, "b", "shout", ["a"], wanted=False)  # so that the next cannot be made beside the under-store
+    make(
+        platform, "b", "shout", ["a"], persist_requested=False
+    )  # so that the next cannot be made beside the under-store
     made = make(platform, "c", "shout", ["b"])
     wipe_cache(platform)
     platform.maintenance.scan()

@@ -15,13 +15,13 @@ from sqlalchemy import update
 from springline import cli
 from springline.persistence.catalog.schema import db_now, generation, proof
 from springline.persistence.commands import proofs
-from springline.persistence.decisions.proof import Bounds, ProofPlan
-from springline.persistence.decisions.recovery import at_risk
-from springline.persistence.engine.prover import Proof, Verdict
+from springline.persistence.decisions.proof import ProofPlan, ProofThresholds
+from springline.persistence.decisions.recovery import assess_risk
+from springline.persistence.engine.prover import ProofOutcome, ProofVerdict
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.errors import OperationError
 from springline.persistence.explain import explain
-from springline.persistence.model.dataset import Call, Dataset, Idempotence, Method, Strategy, Written
+from springline.persistence.model.dataset import Call, Dataset, Idempotence, OperationResult, Strategy, TransferMethod
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner
 from springline.testing.lines import make_dataset as make
@@ -38,8 +38,8 @@ def platform(open_at: Callable[..., Platform]) -> Platform:
 
 def eager(platform: Platform, **bounds: object) -> Platform:
     """Let it look for something to prove at every step, from these bounds on: for all."""
-    platform.prover.bounds = Bounds(**{"bytes": 0, "seconds": 0.0, **bounds})  # type: ignore[arg-type]
-    platform.prover.look_seconds = platform.prover.quiet_seconds = 0.0
+    platform.prover.thresholds = ProofThresholds(**{"bytes": 0, "seconds": 0.0, **bounds})  # type: ignore[arg-type]
+    platform.prover.poll_seconds = platform.prover.quiet_seconds = 0.0
     return platform
 
 
@@ -52,7 +52,7 @@ def made_by(platform: Platform, operation: str, path: str = "b") -> Dataset:
 def persisted(platform: Platform) -> None:
     """Persist all that waits as data, so that nothing is proved by sending an operation."""
     platform.persister.small_bytes = 10**9
-    assert platform.persister.drain().left == 0
+    assert platform.persister.drain().remaining == 0
 
 
 def idempotence_of(platform: Platform, name: str) -> Idempotence:
@@ -61,7 +61,7 @@ def idempotence_of(platform: Platform, name: str) -> Idempotence:
     return found.idempotence
 
 
-def proved(platform: Platform) -> Proof:
+def proved(platform: Platform) -> ProofOutcome:
     """The proof that the next step makes."""
     made = platform.prover.step()
     assert made is not None
@@ -83,12 +83,12 @@ def test_an_operation_that_gives_the_same_digest_is_proven(platform: Platform) -
     persisted(platform)
     before = copies_in(platform.cache)
     outcome = proved(platform)
-    assert (outcome.verdict, outcome.operation, outcome.witness) == (Verdict.PROVEN, "shout", made.ref)
+    assert (outcome.verdict, outcome.operation, outcome.witness) == (ProofVerdict.PROVEN, "shout", made.ref)
     assert idempotence_of(platform, "shout") is Idempotence.PROVEN and platform.prover.step() is None
     assert copies_in(platform.cache) == before
     make(platform, "c", "shout", ["a"], strategy=SAFE)
     lineage = platform.catalog.lineage_of_cache()
-    assert at_risk(lineage, platform.catalog.costs(lineage)).unproven == ()
+    assert assess_risk(lineage, platform.catalog.load_cost_model(lineage)).unproven == ()
 
 
 def test_a_loss_that_a_declaration_hid_is_told_and_then_healed_by_proof(
@@ -98,14 +98,14 @@ def test_a_loss_that_a_declaration_hid_is_told_and_then_healed_by_proof(
     made_by(platform, "liar")
     persisted(platform)
     with caplog.at_level(logging.WARNING, "springline.prover"):
-        assert proved(platform).verdict is Verdict.UNMASKED
+        assert proved(platform).verdict is ProofVerdict.NONDETERMINISTIC
     assert "liar (version 1) was run a second time" in caplog.text and "not idempotent" in caplog.text
     assert idempotence_of(platform, "liar") is Idempotence.NONE
     second = make(platform, "c", "liar", ["a"], strategy=SAFE)
     assert second.persisted, "from now on it is written before it is committed"
     wipe_cache(platform)
     platform.maintenance.scan()
-    assert not platform.restorer.bring_back([second.ref]).irrecoverable
+    assert not platform.restorer.restore([second.ref]).irrecoverable
 
 
 def test_what_waits_when_an_operation_is_unmasked_goes_first_with_all_that_leans_on_it(platform: Platform) -> None:
@@ -113,9 +113,9 @@ def test_what_waits_when_an_operation_is_unmasked_goes_first_with_all_that_leans
     first = made_by(platform, "liar")
     below = make(platform, "c", "shout", ["b"], strategy=SAFE)
     plan = next(plan for plan in platform.prover.plan() if plan.operation == "liar")
-    outcome = platform.prover.prove(plan, yields=False)
-    assert outcome is not None and outcome.verdict is Verdict.UNMASKED and "2 datasets" in outcome.words
-    assert platform.catalog.get(first.ref).head and platform.catalog.get(below.ref).head
+    outcome = platform.prover.prove(plan, interruptible=False)
+    assert outcome is not None and outcome.verdict is ProofVerdict.NONDETERMINISTIC and "2 datasets" in outcome.summary
+    assert platform.catalog.get(first.ref).expedited and platform.catalog.get(below.ref).expedited
     assert [moment.event for moment in platform.catalog.history(first.ref)][-1] == "unmasked"
 
 
@@ -124,7 +124,7 @@ def test_a_second_run_on_a_damaged_source_proves_nothing(platform: Platform, run
     made_by(platform, "shout")
     persisted(platform)
     damage(platform.cache, platform.catalog.resolve("a").cache_location)
-    assert proved(platform).verdict is Verdict.FAILED
+    assert proved(platform).verdict is ProofVerdict.FAILED
     assert idempotence_of(platform, "shout") is Idempotence.DECLARED
     assert platform.prover.step() is None, "it pauses"
 
@@ -136,17 +136,17 @@ def test_an_operation_that_fails_is_tried_again_after_a_pause(
     made_by(platform, "shout")
     persisted(platform)
 
-    def fail(*_: object) -> Written:
+    def fail(*_: object) -> OperationResult:
         raise OperationError("no Spark today")
 
     with monkeypatch.context() as patch:
         patch.setattr(platform.runner, "run", fail)
-        assert proved(platform).verdict is Verdict.FAILED
+        assert proved(platform).verdict is ProofVerdict.FAILED
     assert "no Spark today" in platform.prover.proofs.error_of("shout", "1")
     assert platform.prover.step() is None
-    with platform.catalog.writing() as connection:
+    with platform.catalog.write_transaction() as connection:
         connection.execute(update(proof).values(not_before=0.0))
-    assert proved(platform).verdict is Verdict.PROVEN
+    assert proved(platform).verdict is ProofVerdict.PROVEN
 
 
 # ---- when, and what
@@ -155,14 +155,14 @@ def test_an_operation_that_fails_is_tried_again_after_a_pause(
 def test_nothing_is_proved_while_something_waits_to_be_persisted(platform: Platform, runner: LinesRunner) -> None:
     """Also not while somebody writes: the machine is not idle."""
     made_by(platform, "shout")
-    runner.ran.clear()
+    runner.executed_operations.clear()
     assert platform.prover.step() is None
     persisted(platform)
     with platform.store.write("c", strategy=SAFE) as writing:
         assert platform.prover.step() is None
-        writing.done(platform.runner.run(Call("load", "1"), [], writing.uri))
-    assert runner.ran == ["load"]
-    assert proved(platform).verdict is Verdict.PROVEN
+        writing.mark_complete(platform.runner.run(Call("load", "1"), [], writing.uri))
+    assert runner.executed_operations == ["load"]
+    assert proved(platform).verdict is ProofVerdict.PROVEN
 
 
 @pytest.mark.parametrize(
@@ -198,10 +198,10 @@ def test_nothing_is_proved_between_two_tasks_of_a_dag_run(platform: Platform) ->
     persisted(platform)
     platform.prover.quiet_seconds = 60.0
     assert platform.prover.step() is None
-    with platform.catalog.writing() as connection:
+    with platform.catalog.write_transaction() as connection:
         connection.execute(update(generation).values(committed_at=generation.c.committed_at - 60.0))
     proof = platform.prover.step()
-    assert proof is not None and proof.verdict is Verdict.PROVEN
+    assert proof is not None and proof.verdict is ProofVerdict.PROVEN
 
 
 def test_the_witness_is_the_largest_that_can_be_made_again_now(platform: Platform) -> None:
@@ -234,15 +234,15 @@ def test_an_operation_is_proved_by_one_worker_at_a_time(open_at: Callable[..., P
     made_by(first, "shout")
     persisted(first)
     (plan,) = first.prover.plan()
-    found: list[Proof | None] = []
+    found: list[ProofOutcome | None] = []
     run = runner.run
 
-    def run_beside(call: Call, sources: Sequence[str], output: str) -> Written:
+    def run_beside(call: Call, sources: Sequence[str], output: str) -> OperationResult:
         found.append(second.prover.prove(plan))
         return run(call, sources, output)
 
     runner.run = run_beside  # type: ignore[method-assign]
-    assert proved(first).verdict is Verdict.PROVEN
+    assert proved(first).verdict is ProofVerdict.PROVEN
     assert found == [None]
 
 
@@ -255,14 +255,14 @@ def test_a_killed_prover_leaves_nothing_behind(platform: Platform) -> None:
     assert platform.prover.proofs.claim("shout", "1", "a worker that dies", scratch) is not None
     platform.runner.run(Call("shout", "1"), [platform.cache.uri(made.cache_location)], platform.cache.uri(scratch))
     assert platform.prover.step() is None and scratch in copies_in(platform.cache)
-    with platform.catalog.writing() as connection:
+    with platform.catalog.write_transaction() as connection:
         connection.execute(update(proof).values(lease_until=db_now() - 1))
     assert platform.prover.step() is None
     assert copies_in(platform.cache) == whole
     assert "fell silent" in platform.prover.proofs.error_of("shout", "1")
-    with platform.catalog.writing() as connection:
+    with platform.catalog.write_transaction() as connection:
         connection.execute(update(proof).values(not_before=0.0))
-    assert proved(platform).verdict is Verdict.PROVEN
+    assert proved(platform).verdict is ProofVerdict.PROVEN
 
 
 def test_a_prover_that_is_stopped_clears_up(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +272,7 @@ def test_a_prover_that_is_stopped_clears_up(platform: Platform, monkeypatch: pyt
     whole = copies_in(platform.cache)
     run = platform.runner.run
 
-    def stop(call: Call, sources: Sequence[str], output: str) -> Written:
+    def stop(call: Call, sources: Sequence[str], output: str) -> OperationResult:
         run(call, sources, output)
         raise KeyboardInterrupt
 
@@ -280,9 +280,9 @@ def test_a_prover_that_is_stopped_clears_up(platform: Platform, monkeypatch: pyt
         patch.setattr(platform.runner, "run", stop)
         with pytest.raises(KeyboardInterrupt):
             platform.prover.step()
-    assert copies_in(platform.cache) == whole and not platform.catalog.held_refs()
-    platform.prover._look_at = float("-inf")
-    assert proved(platform).verdict is Verdict.PROVEN
+    assert copies_in(platform.cache) == whole and not platform.catalog.refs_being_read()
+    platform.prover._next_poll_at = float("-inf")
+    assert proved(platform).verdict is ProofVerdict.PROVEN
 
 
 class Stoppable(LinesRunner):
@@ -293,7 +293,7 @@ class Stoppable(LinesRunner):
         self._begun = begun
         self._ended = threading.Event()
 
-    def run(self, call: Call, sources: Sequence[str], output: str) -> Written:
+    def run(self, call: Call, sources: Sequence[str], output: str) -> OperationResult:
         super().run(call, sources, output)
         self._begun()
         assert self._ended.wait(30)
@@ -310,13 +310,13 @@ def test_a_proof_gives_way_to_what_comes_to_be_persisted(platform: Platform, ope
     whole = copies_in(platform.cache)
     other = open_at()
     platform.prover.runner = Stoppable(platform.runner, lambda: make(other, "c", "load"))  # type: ignore[arg-type]
-    assert proved(platform).verdict is Verdict.INTERRUPTED
+    assert proved(platform).verdict is ProofVerdict.INTERRUPTED
     assert copies_in(platform.cache) == sorted([*whole, "c/@1"])
     platform.prover.runner = platform.runner
     assert platform.prover.step() is None, "there is something to persist"
     (outcome,) = platform.persister.drain().outcomes
-    assert (outcome.ref.path, outcome.method) == ("c", Method.DATA)
-    assert proved(platform).verdict is Verdict.PROVEN
+    assert (outcome.ref.path, outcome.method) == ("c", TransferMethod.DATA)
+    assert proved(platform).verdict is ProofVerdict.PROVEN
 
 
 # ---- asked for
@@ -325,7 +325,7 @@ def test_a_proof_gives_way_to_what_comes_to_be_persisted(platform: Platform, ope
 def by_hand(monkeypatch: pytest.MonkeyPatch, platform: Platform, *arguments: str) -> None:
     """Run the command `prove` on this platform."""
     monkeypatch.setattr(sys, "argv", ["springline", "operation", "prove", *arguments])
-    monkeypatch.setattr(proofs, "opened", lambda *, runs: nullcontext(platform))
+    monkeypatch.setattr(proofs, "platform_session", lambda *, runs_operations: nullcontext(platform))
     cli.main()
 
 
@@ -371,7 +371,7 @@ def test_explain_says_whether_an_operation_will_be_proved(open_at: Callable[...,
     assert "too small and cheap" in explain(platform, "b").proof
     assert explain(eager(platform), "b").proof.startswith("An idle persister runs shout a second time")
     assert "SPRINGLINE_PROVE" in explain(open_at(prove=False), "b").proof
-    platform.prover.prove(the_plan(platform), yields=False)
+    platform.prover.prove(the_plan(platform), interruptible=False)
     assert explain(platform, "b").proof == ""
 
 

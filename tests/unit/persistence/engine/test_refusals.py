@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from alluxio import exceptions
 
-from springline.persistence.backends.alluxio_proxy import Block, Status, Worker, refusal_of_alluxio
-from springline.persistence.backends.webhdfs import refusal
+from springline.persistence.backends.alluxio_proxy import AlluxioFileStatus, Block, Worker, translate_alluxio_error
+from springline.persistence.backends.webhdfs import translate_hdfs_error
 from springline.persistence.errors import StorageFullError, StorageUnavailableError
 
 WHERE = "hdfs://host:8020/springline/a"
@@ -38,7 +38,7 @@ def test_a_refusal_of_hdfs_names_the_place_and_what_is_wrong(
     exception: str, message: str, kind: type[Exception], said: str
 ) -> None:
     """By the name of Hadoop's exception, with or without its package."""
-    error = refusal(exception, message, WHERE)
+    error = translate_hdfs_error(exception, message, WHERE)
     assert type(error) is kind and said in str(error) and WHERE in str(error)
 
 
@@ -53,7 +53,7 @@ def test_a_refusal_of_hdfs_names_the_place_and_what_is_wrong(
 )
 def test_a_refusal_of_alluxio_names_the_place(error: exceptions.AlluxioError, kind: type[Exception]) -> None:
     """No room is told from no answer."""
-    told = refusal_of_alluxio(error, "alluxio://host:19998/a")
+    told = translate_alluxio_error(error, "alluxio://host:19998/a")
     assert type(told) is kind and "alluxio://host:19998/a" in str(told)
 
 
@@ -65,4 +65,4 @@ def test_a_file_is_lost_when_a_block_is_nowhere(held: tuple[bool, ...], persiste
     """Neither on a worker nor in Alluxio's own under storage."""
     worker = Worker("host", 29999, 30000)
     blocks = tuple(Block(number, 5, (worker,) if there else ()) for number, there in enumerate(held))
-    assert Status("f", False, 10, True, True, persisted, blocks).lost is lost
+    assert AlluxioFileStatus("f", False, 10, True, True, persisted, blocks).is_lost is lost

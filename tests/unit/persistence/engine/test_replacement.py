@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.decisions.eviction import Victim
-from springline.persistence.engine.replacement import evicted_by_hand
-from springline.persistence.model.dataset import Cache, Call, Dataset, Method, Ref, Strategy
+from springline.persistence.engine.replacement import victim_by_hand
+from springline.persistence.model.dataset import CacheState, Call, Dataset, Ref, Strategy, TransferMethod
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
@@ -37,7 +37,7 @@ def chain(platform: Platform, length: int) -> list[Dataset]:
 def seen_to_repeat(platform: Platform, dataset: Dataset) -> None:
     """Note a second run with the same digest."""
     assert dataset.call is not None
-    platform.catalog.saw_repeat(dataset.call, same=True)
+    platform.catalog.record_reproduction(dataset.call, same=True)
 
 
 def empty(platform: Platform) -> None:
@@ -52,14 +52,14 @@ def test_persisted_ones_go_least_recently_used_first(open_at: Callable[..., Plat
     made = [make(platform, path, "load", strategy=Strategy.CACHE_THROUGH) for path in ("a", "b", "c")]
     lines_of(platform, "a")
     tight = open_at(cache_capacity=2 * made[0].bytes)
-    assert tight.replacement.make_room(0) == 0
+    assert tight.replacement.ensure_free_bytes(0) == 0
     assert cached(tight) == {"a", "c"}
 
 
 def test_nothing_goes_while_there_is_room(platform: Platform) -> None:
     """Being persisted alone is no reason to go."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    assert platform.replacement.make_room(1000) == 0 and cached(platform) == {"a"}
+    assert platform.replacement.ensure_free_bytes(1000) == 0 and cached(platform) == {"a"}
 
 
 def test_what_cannot_be_made_again_never_goes_unpersisted(open_at: Callable[..., Platform]) -> None:
@@ -67,7 +67,7 @@ def test_what_cannot_be_made_again_never_goes_unpersisted(open_at: Callable[...,
     platform = open_at()
     made = make(platform, "a", "load")
     tight = open_at(cache_capacity=100)
-    assert tight.replacement.make_room(0) == made.bytes - 100
+    assert tight.replacement.ensure_free_bytes(0) == made.bytes - 100
     assert cached(tight) == {"a"}
 
 
@@ -95,8 +95,8 @@ def test_of_a_chain_alternate_ones_go(platform: Platform) -> None:
 def test_an_unwanted_one_may_go_as_soon_as_it_can_be_made_again(platform: Platform) -> None:
     """Temporary files need no persisting, and still are not thrown away for good."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    temporary = make(platform, "b", "shout", ["a"], wanted=False)
-    irreplaceable = make(platform, "c", "salt", ["a"], wanted=False)
+    temporary = make(platform, "b", "shout", ["a"], persist_requested=False)
+    irreplaceable = make(platform, "c", "salt", ["a"], persist_requested=False)
     seen_to_repeat(platform, temporary)
     empty(platform)
     assert cached(platform) == {irreplaceable.ref.path}
@@ -115,24 +115,24 @@ def test_what_is_read_pinned_copied_or_written_stays(platform: Platform) -> None
     held, pinned, copied = (make(platform, path, "load", strategy=Strategy.CACHE_THROUGH) for path in "abc")
     platform.catalog.amend(pinned.ref, pinned=True)
     platform.catalog.change(copied.ref, Event.UNDER_LOST)
-    assert platform.claims.claim(copied.ref, "worker", Method.DATA, None) is not None
+    assert platform.claims.claim(copied.ref, "worker", TransferMethod.DATA, None) is not None
     with platform.store.read("a"), platform.store.write("e", strategy=Strategy.ASYNC_STORE) as writing:
         written = platform.runner.run(Call("load", "1"), [], writing.uri)
         empty(platform)
         assert {d.ref.path for d in platform.catalog.find() if d.in_cache} == {"a", "b", "c"}
         for ref in (held.ref, pinned.ref, copied.ref):
-            assert not platform.replacement.evict(evicted_by_hand(ref, 1))
-        writing.done(written)
+            assert not platform.replacement.evict(victim_by_hand(ref, 1))
+        writing.mark_complete(written)
     assert cached(platform) == {"a", "b", "c", "e"}
-    assert platform.replacement.evict(evicted_by_hand(held.ref, 1))
+    assert platform.replacement.evict(victim_by_hand(held.ref, 1))
 
 
 def test_a_reader_that_never_came_back_holds_nothing_for_ever(open_at: Callable[..., Platform]) -> None:
     """Its hold ends by the database's clock."""
-    platform = open_at(reader_seconds=1e-9)
+    platform = open_at(reader_lease_seconds=1e-9)
     made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     with platform.store.read("a"):
-        assert platform.replacement.evict(evicted_by_hand(made.ref, 1))
+        assert platform.replacement.evict(victim_by_hand(made.ref, 1))
 
 
 def test_only_what_is_persisted_goes_by_hand(platform: Platform) -> None:
@@ -140,7 +140,7 @@ def test_only_what_is_persisted_goes_by_hand(platform: Platform) -> None:
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     made = make(platform, "b", "shout", ["a"])
     seen_to_repeat(platform, made)
-    assert not platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+    assert not platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
     assert cached(platform) == {"a", "b"}
 
 
@@ -156,7 +156,7 @@ def change_of(event: str) -> Callable[[Platform, list[Dataset]], None]:
             let_go_lost(platform, source)
         elif event == "its operation is unmasked":
             assert dataset.call is not None
-            platform.catalog.saw_repeat(dataset.call, same=False)
+            platform.catalog.record_reproduction(dataset.call, same=False)
         elif event == "the code of its operation goes":
             runner = platform.runner
             assert isinstance(runner, LinesRunner)
@@ -196,7 +196,7 @@ def test_what_changed_since_the_plan_is_seen_at_the_last_moment(platform: Platfo
     rule = "persisted" if victim == 0 else "alternate"
     change_of(event)(platform, made)
     assert not platform.replacement.evict(Victim(made[victim].ref, made[victim].bytes, rule, "planned before"))
-    assert platform.catalog.get(made[victim].ref).cache is Cache.PRESENT
+    assert platform.catalog.get(made[victim].ref).cache is CacheState.PRESENT
     assert platform.cache.exists(made[victim].cache_location)
 
 
@@ -212,7 +212,7 @@ def test_an_eviction_says_why(platform: Platform) -> None:
     made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     empty(platform)
     said = platform.catalog.history(made.ref)[-1]
-    assert said.event == Event.EVICTED and said.why.startswith("persisted: ") and "verified copy" in said.why
+    assert said.event == Event.EVICTED and said.reason.startswith("persisted: ") and "verified copy" in said.reason
 
 
 def test_a_write_makes_room_for_itself(open_at: Callable[..., Platform]) -> None:
@@ -239,4 +239,4 @@ def test_lost_ones_do_not_count_as_used(platform: Platform) -> None:
     wipe_cache(platform)
     platform.maintenance.scan()
     assert platform.catalog.cache_used() == 0
-    assert platform.catalog.get(Ref("a", 1)).cache is Cache.LOST
+    assert platform.catalog.get(Ref("a", 1)).cache is CacheState.LOST

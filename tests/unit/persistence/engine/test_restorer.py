@@ -19,7 +19,7 @@ from springline.persistence.errors import (
     StorageUnavailableError,
     UnknownDatasetError,
 )
-from springline.persistence.model.dataset import Cache, Call, Dataset, Phase, Ref, Strategy
+from springline.persistence.model.dataset import CacheState, Call, Dataset, Phase, Ref, Strategy
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of, read_lines
@@ -45,10 +45,10 @@ def test_what_is_persisted_is_fetched_and_nothing_is_run(platform: Platform, run
     """The copy below comes back into the cache, verified."""
     made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     wipe_cache(platform)
-    runner.ran.clear()
+    runner.executed_operations.clear()
     assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
     back = platform.catalog.get(made.ref)
-    assert back.in_cache and back.checksum == made.checksum and runner.ran == []
+    assert back.in_cache and back.checksum == made.checksum and runner.executed_operations == []
     assert copies_in(platform.cache) == [back.cache_location]
 
 
@@ -58,9 +58,9 @@ def test_a_damaged_copy_below_is_noticed_when_it_is_fetched(platform: Platform, 
     made = make(platform, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
     let_go(platform, made.ref)
     damage(platform.under, made.under_location)
-    runner.ran.clear()
+    runner.executed_operations.clear()
     assert lines_of(platform, "b") == SHOUTED
-    assert runner.ran == ["shout"]
+    assert runner.executed_operations == ["shout"]
     assert events_of(platform, made.ref)[-2:] == [Event.UNDER_LOST, Event.RESTORED]
     assert platform.claims.depth() == 1  # it wants a good copy below again
 
@@ -120,9 +120,9 @@ def test_a_chain_of_any_length_is_run_again_in_order(platform: Platform, runner:
     """The catalog need not know yet what was lost: every source is looked for before anything is run."""
     made = chain(platform, length)
     wipe_cache(platform)
-    runner.ran.clear()
+    runner.executed_operations.clear()
     assert lines_of(platform, made[-1].ref.path) == SHOUTED
-    assert runner.ran == ["shout"] * (length - 1)
+    assert runner.executed_operations == ["shout"] * (length - 1)
 
 
 def test_a_chain_is_run_again_in_a_cache_that_holds_one_of_it(
@@ -133,9 +133,9 @@ def test_a_chain_is_run_again_in_a_cache_that_holds_one_of_it(
     made = chain(platform, 6, strategy=Strategy.CACHE_ONLY)
     wipe_cache(platform)
     tight = open_at(cache_capacity=made[1].bytes)
-    runner.ran.clear()
+    runner.executed_operations.clear()
     assert lines_of(tight, "d5") == SHOUTED
-    assert runner.ran == ["shout"] * 5
+    assert runner.executed_operations == ["shout"] * 5
 
 
 def test_a_source_is_not_let_go_while_an_operation_reads_it(open_at: Callable[..., Platform]) -> None:
@@ -168,7 +168,7 @@ def test_a_liar_is_unmasked_when_it_is_run_again(platform: Platform) -> None:
     with pytest.raises(IrrecoverableError, match=r"b@1.*liar.*gave another digest"), platform.store.read("b"):
         pass
     (operation,) = [o for o in platform.catalog.operations() if o.name == "liar"]
-    assert operation.unmasked and platform.catalog.get(made.ref).cache is Cache.LOST
+    assert operation.nondeterministic and platform.catalog.get(made.ref).cache is CacheState.LOST
     assert [location for location in copies_in(platform.cache) if "b/" in location] == []
 
 
@@ -181,7 +181,7 @@ def test_many_liars_are_unmasked_in_one_recovery(platform: Platform, runner: Lin
     honest = make(platform, "c", "shout", ["a"]).ref
     wipe_cache(platform)
     platform.maintenance.scan()
-    report = platform.restorer.bring_back([*lies, honest])
+    report = platform.restorer.restore([*lies, honest])
     assert set(report.irrecoverable) == set(lies)
     assert platform.catalog.get(honest).in_cache
 
@@ -194,7 +194,7 @@ def test_a_damaged_source_does_not_make_an_honest_operation_a_liar(platform: Pla
     platform.cache.delete(lost.cache_location)
     damage(platform.cache, source.cache_location)
     assert lines_of(platform, "c") == SHOUTED
-    assert not any(operation.unmasked for operation in platform.catalog.operations())
+    assert not any(operation.nondeterministic for operation in platform.catalog.operations())
     assert Event.LOST in events_of(platform, source.ref)
 
 
@@ -204,9 +204,9 @@ def test_a_source_that_goes_on_the_way_is_brought_back_too(platform: Platform, r
     platform.cache.delete("d2/@1")
     _, _, staged = stage(platform)
     staged.at = once("run", lambda: platform.cache.delete("d1/@1"))
-    runner.ran.clear()
+    runner.executed_operations.clear()
     assert lines_of(platform, "d2") == SHOUTED
-    assert runner.ran == ["shout", "shout", "shout"]
+    assert runner.executed_operations == ["shout", "shout", "shout"]
 
 
 def test_the_whole_cache_going_during_a_recovery_is_survived(platform: Platform) -> None:
@@ -250,13 +250,13 @@ def test_a_step_that_fails_keeps_back_only_what_is_made_from_it(platform: Platfo
     platform.maintenance.scan()
     _, _, staged = stage(platform)
     staged.at = once("run", raise_(failure))  # d1, the first to be run
-    report = platform.restorer.bring_back([third, *others])
+    report = platform.restorer.restore([third, *others])
     assert [str(ref) for ref in report.failed] == ["d1@1", "d2@1"]
     assert str(failure) in str(report.failed[Ref("d1", 1)]) and "made from d1@1" in str(report.failed[third])
     assert {step.ref for step in report.steps} == set(others)
     with pytest.raises(type(failure), match=str(failure)):
         report.require_all()
-    assert platform.restorer.bring_back([first, third]).failed == {} and platform.catalog.get(third).in_cache
+    assert platform.restorer.restore([first, third]).failed == {} and platform.catalog.get(third).in_cache
 
 
 def test_what_runs_operations_being_away_ends_a_recovery(platform: Platform) -> None:
@@ -268,7 +268,7 @@ def test_what_runs_operations_being_away_ends_a_recovery(platform: Platform) -> 
     _, _, staged = stage(platform)
     staged.at = once("run", raise_(RunnerUnavailableError("no Spark here")))
     with pytest.raises(RunnerUnavailableError, match="could not be recomputed: no Spark here"):
-        platform.restorer.bring_back([Ref("d1", 1), other])
+        platform.restorer.restore([Ref("d1", 1), other])
 
 
 def test_demanding_what_is_gone_names_every_one(platform: Platform) -> None:
@@ -277,7 +277,7 @@ def test_demanding_what_is_gone_names_every_one(platform: Platform) -> None:
     wipe_cache(platform)
     platform.maintenance.scan()
     with pytest.raises(IrrecoverableError, match=r"a@1 \(.*not idempotent.*b@1 \(.*not idempotent"):
-        platform.restorer.demand(lost)
+        platform.restorer.ensure_cached(lost)
 
 
 def test_bytes_that_are_on_their_way_are_waited_for(open_at: Callable[..., Platform]) -> None:
@@ -317,7 +317,7 @@ def test_a_sender_that_fell_silent_is_not_waited_for(open_at: Callable[..., Plat
 def test_a_target_in_the_cache_needs_nothing(platform: Platform) -> None:
     """There is nothing to fetch and nothing to run."""
     made = make(platform, "a", "load")
-    assert platform.restorer.bring_back([made.ref]).steps == []
+    assert platform.restorer.restore([made.ref]).steps == []
 
 
 # ---- several at once
@@ -405,5 +405,5 @@ def test_what_is_not_committed_cannot_be_read(platform: Platform, phase: Phase) 
             platform.store.read("a", generation=numbers[phase]),
         ):
             pass
-        writing.done(written)
+        writing.mark_complete(written)
     assert first.ref.generation == 1 and lines_of(platform, "a") == SHOUTED

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.errors import InvalidPathError, IrrecoverableError, StorageFullError, UnknownDatasetError
-from springline.persistence.model.dataset import Cache, Method, Origin, Phase, Strategy, Under
+from springline.persistence.model.dataset import CacheState, Origin, Phase, Strategy, TransferMethod, UnderStoreState
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
 from springline.testing.lines import make_dataset as make
@@ -17,14 +17,14 @@ from springline.testing.lines import make_dataset as make
 def test_async_store_commits_before_anything_is_persisted(platform: Platform) -> None:
     """Async-Store answers at memory speed; the copy is made later."""
     made = make(platform, "a", "load")
-    assert (made.phase, made.cache, made.under) == (Phase.COMMITTED, Cache.PRESENT, Under.NONE)
+    assert (made.phase, made.cache, made.under) == (Phase.COMMITTED, CacheState.PRESENT, UnderStoreState.NONE)
     assert platform.claims.depth() == 1
 
 
 def test_cache_through_commits_only_what_is_persisted(platform: Platform) -> None:
     """CacheThrough waits for the under-store."""
     made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    assert made.persisted and made.method is Method.DATA
+    assert made.persisted and made.method is TransferMethod.DATA
     assert platform.under.exists(made.under_location)
 
 
@@ -89,10 +89,10 @@ def test_a_retry_adopts_what_its_failed_try_had_committed(platform: Platform) ->
     make(platform, "a", lines=["x"])
     first = make(platform, "b", "shout", ["a"], origin=run)
     assert first.call is not None
-    found = platform.store.adoptable("b", call=first.call, sources=first.sources, origin=run)
+    found = platform.store.committed_by_earlier_try("b", call=first.call, sources=first.sources, origin=run)
     assert found is not None and found.ref == first.ref
     other = Origin("etl", "run 2", "t")
-    assert platform.store.adoptable("b", call=first.call, sources=first.sources, origin=other) is None
+    assert platform.store.committed_by_earlier_try("b", call=first.call, sources=first.sources, origin=other) is None
 
 
 def test_a_second_try_abandons_what_the_first_left_open(platform: Platform) -> None:
@@ -109,9 +109,9 @@ def test_reading_a_lost_dataset_runs_its_chain_again(platform: Platform, runner:
     make(platform, "b", "shout", ["a"])
     make(platform, "c", "count", ["b"])
     shutil.rmtree(platform.cache.root)  # type: ignore[attr-defined]
-    runner.ran.clear()
+    runner.executed_operations.clear()
     assert lines_of(platform, "c") == ["100"]
-    assert runner.ran == ["shout", "count"]
+    assert runner.executed_operations == ["shout", "count"]
 
 
 def test_reading_what_nothing_can_bring_back_names_it(platform: Platform) -> None:
@@ -134,7 +134,7 @@ def test_a_dataset_larger_than_the_cache_ends_up_in_the_under_store_alone(open_a
     """A very large file goes straight down, and is read from there."""
     platform = open_at(cache_capacity=50)
     made = make(platform, "a", "load")
-    assert made.persisted and made.cache is Cache.EVICTED
+    assert made.persisted and made.cache is CacheState.EVICTED
     assert len(lines_of(platform, "a")) == 100
 
 
@@ -146,7 +146,7 @@ def test_a_write_that_is_expected_not_to_fit_never_touches_the_cache(open_at: Ca
     roomy.persister.drain()
     tight = open_at(cache_capacity=100)
     made = make(tight, "b", "shout", ["a"])
-    assert made.persisted and made.cache is Cache.EVICTED
+    assert made.persisted and made.cache is CacheState.EVICTED
     assert [event.event for event in tight.catalog.history(made.ref)][:2] == ["began", "written_down"]
     assert made.checksum == made.under_checksum != ""
     assert lines_of(tight, "b") == [f"LINE {i}" for i in range(100)]

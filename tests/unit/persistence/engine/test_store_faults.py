@@ -9,7 +9,7 @@ import pytest
 
 from springline.persistence.engine.copier import CorruptCacheError
 from springline.persistence.errors import CorruptCopyError, PersistenceError, StorageUnavailableError
-from springline.persistence.model.dataset import Cache, Call, Origin, Phase, Ref, Strategy, Written
+from springline.persistence.model.dataset import CacheState, Call, OperationResult, Origin, Phase, Ref, Strategy
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of, write_lines
@@ -26,21 +26,21 @@ def load(platform: Platform, path: str = "a", *, meanwhile: Callable[[], object]
     with platform.store.write(path, strategy=Strategy.CACHE_THROUGH) as writing:
         written = platform.runner.run(Call("load", "1"), [], writing.uri)
         meanwhile()
-        writing.done(written)
+        writing.mark_complete(written)
 
 
 def test_a_fault_after_the_commit_takes_nothing_back(platform: Platform) -> None:
     """Making room comes after; its failure is not the write's."""
-    platform.replacement.make_room = raise_(StorageUnavailableError("away"))  # type: ignore[method-assign]
-    platform.store._room_is_missing = lambda expected: False  # type: ignore[method-assign]
+    platform.replacement.ensure_free_bytes = raise_(StorageUnavailableError("away"))  # type: ignore[method-assign]
+    platform.store._must_bypass_cache = lambda expected: False  # type: ignore[method-assign]
     made = make(platform, "a", "load")
     assert made.phase is Phase.COMMITTED and platform.cache.exists(made.cache_location)
 
 
 def test_an_error_after_the_commit_deletes_nothing(platform: Platform) -> None:
     """Whatever is raised then reaches the caller; the generation stays committed, with its bytes."""
-    platform.replacement.make_room = raise_(KeyboardInterrupt())  # type: ignore[method-assign]
-    platform.store._room_is_missing = lambda expected: False  # type: ignore[method-assign]
+    platform.replacement.ensure_free_bytes = raise_(KeyboardInterrupt())  # type: ignore[method-assign]
+    platform.store._must_bypass_cache = lambda expected: False  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         make(platform, "a", "load")
     assert lines_of(platform, "a") == LINES
@@ -48,7 +48,7 @@ def test_an_error_after_the_commit_deletes_nothing(platform: Platform) -> None:
 
 def test_a_generation_is_not_left_open_when_nothing_could_be_written(platform: Platform) -> None:
     """The write ends before it began."""
-    platform.replacement.make_room = raise_(ZeroDivisionError())  # type: ignore[method-assign]
+    platform.replacement.ensure_free_bytes = raise_(ZeroDivisionError())  # type: ignore[method-assign]
     with pytest.raises(ZeroDivisionError):
         make(platform, "a", "load")
     assert platform.catalog.find(path="a")[0].phase is Phase.ABANDONED
@@ -65,7 +65,7 @@ def test_a_write_of_no_files_at_all_is_refused(platform: Platform, left: tuple[s
             file = Path(writing.uri.removeprefix("file://")) / name
             file.parent.mkdir(parents=True)
             file.write_text("")
-        writing.done(Written(0, "", 0.0))
+        writing.mark_complete(OperationResult(0, "", 0.0))
     assert platform.catalog.get(writing.ref).phase is Phase.ABANDONED
     assert copies_in(platform.cache) == []
 
@@ -86,7 +86,7 @@ def test_an_empty_dataset_is_a_dataset(platform: Platform) -> None:
 def test_a_write_that_says_nothing_is_abandoned(platform: Platform) -> None:
     """Without done() nobody knows whether it is whole."""
     with (
-        pytest.raises(PersistenceError, match=r"without done\(\)"),
+        pytest.raises(PersistenceError, match=r"without mark_complete\(\)"),
         platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing,
     ):
         write_lines(writing.uri, ["x"])
@@ -107,7 +107,7 @@ def test_the_cache_going_during_a_write_fails_it_clearly(platform: Platform) -> 
 
 def test_a_synchronous_copy_damaged_on_its_way_is_sent_again(open_at: Callable[..., Platform]) -> None:
     """As long as the patience lasts."""
-    platform = open_at(sync_patience=60)
+    platform = open_at(sync_timeout=60)
     _, under, _ = stage(platform)
     under.at = once("manifest", lambda: damage(under.inner, "a/.@1-1"))
     load(platform)
@@ -118,7 +118,7 @@ def test_a_synchronous_copy_damaged_on_its_way_is_sent_again(open_at: Callable[.
 
 def test_a_synchronous_write_that_was_silent_for_too_long_sends_again(open_at: Callable[..., Platform]) -> None:
     """Somebody took its lease back; nobody else sends what is not committed yet, so it claims once more."""
-    platform, other = open_at(sync_patience=60), open_at()
+    platform, other = open_at(sync_timeout=60), open_at()
     _, under, _ = stage(platform)
 
     def meanwhile() -> None:
@@ -134,7 +134,7 @@ def test_a_synchronous_write_that_was_silent_for_too_long_sends_again(open_at: C
 
 def test_a_synchronous_write_waits_for_the_under_store(open_at: Callable[..., Platform]) -> None:
     """It goes on trying, and commits when the copy is there."""
-    platform = open_at(sync_patience=60, retry_seconds=1)
+    platform = open_at(sync_timeout=60, retry_seconds=1)
     root = platform.under.root  # type: ignore[attr-defined]
     away = root.rename(root.with_name("away"))
     slept: list[float] = []
@@ -162,7 +162,7 @@ def test_a_synchronous_write_whose_patience_ends_is_abandoned(platform: Platform
 
 def test_cached_bytes_damaged_before_they_were_sent_are_not_committed(open_at: Callable[..., Platform]) -> None:
     """Sending them again would not help."""
-    platform = open_at(sync_patience=60)
+    platform = open_at(sync_timeout=60)
     cache, _, _ = stage(platform)
     cache.at = once("chunks", lambda: damage(cache.inner, "a/@1"))
     with pytest.raises(CorruptCacheError):
@@ -233,7 +233,7 @@ def test_an_asynchronous_write_does_not_need_the_under_store(platform: Platform)
     make(platform, "a", "load")
     assert lines_of(platform, "a") == LINES
     away.rename(root)
-    assert platform.persister.drain().left == 0
+    assert platform.persister.drain().remaining == 0
 
 
 # ---- retries
@@ -245,13 +245,13 @@ def test_a_retry_does_not_adopt_what_is_lost_for_good(platform: Platform, runner
     second = make(platform, "b", "shout", ["a"], origin=RUN)
     assert first.call is not None and second.call is not None
     platform.cache.delete(second.cache_location)
-    adoptable = platform.store.adoptable
+    adoptable = platform.store.committed_by_earlier_try
     found = adoptable("b", call=second.call, sources=second.sources, origin=RUN)
     assert found is not None and found.ref == second.ref  # its source is there: it can be made again
     wipe_cache(platform)
     assert adoptable("b", call=second.call, sources=second.sources, origin=RUN) is None
     assert adoptable("a", call=first.call, sources=(), origin=RUN) is None
-    assert platform.catalog.get(first.ref).cache is Cache.LOST
+    assert platform.catalog.get(first.ref).cache is CacheState.LOST
     assert Event.LOST in events_of(platform, first.ref)
     again = make(platform, "a", "load", origin=RUN)
     assert lines_of(platform, "a", RUN) == LINES and again.ref == Ref("a", 2)

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from springline.airflow.operators import maintenance
-from springline.persistence.actions import Wish, carry_out, decide
-from springline.persistence.backends.root_mark import NAME
-from springline.persistence.decisions.recovery import at_risk
-from springline.persistence.engine.replacement import evicted_by_hand
+from springline.persistence.actions import DatasetAction, apply_decision, decide_action
+from springline.persistence.backends.root_mark import MARK_NAME
+from springline.persistence.decisions.recovery import assess_risk
+from springline.persistence.engine.replacement import victim_by_hand
 from springline.persistence.engine.verification import UnderStoreWatch
 from springline.persistence.errors import CorruptCopyError, StorageUnavailableError, UnderStoreUnavailableError
-from springline.persistence.metrics_collector import readings
-from springline.persistence.model.dataset import Dataset, Method, Ref, Strategy
+from springline.persistence.metrics_collector import read_gauges
+from springline.persistence.model.dataset import Dataset, Ref, Strategy, TransferMethod
 from springline.persistence.model.transitions import Event
-from springline.persistence.monitoring.metrics import RISK_GONE_BYTES
+from springline.persistence.monitoring.metrics import RISK_IRRECOVERABLE_BYTES
 from springline.persistence.platform import Platform
 from springline.testing.lines import lines_of
 from springline.testing.lines import make_dataset as make
@@ -66,25 +66,29 @@ def test_nothing_leaves_the_cache_while_the_under_store_is_away(open_at: Callabl
     made = persisted(platform)
     away = taken_away(platform, how)
     plan = platform.replacement.plan(EVERYTHING)
-    assert plan.victims == () and "does not answer" in plan.kept[made.ref] and str(away.parent) in plan.kept[made.ref]
+    assert (
+        plan.victims == ()
+        and "does not answer" in plan.retention_reasons[made.ref]
+        and str(away.parent) in plan.retention_reasons[made.ref]
+    )
     with pytest.raises(UnderStoreUnavailableError, match=r"^a@1 stays in the cache: .* does not answer: .*under"):
-        platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
-    assert platform.replacement.make_room(2000) == platform.catalog.cache_used() == made.bytes
+        platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
+    assert platform.replacement.ensure_free_bytes(2000) == platform.catalog.cache_used() == made.bytes
     assert stays(platform, made)
     put_back(platform, away)
-    assert platform.replacement.make_room(2000) == 0
+    assert platform.replacement.ensure_free_bytes(2000) == 0
     assert not stays(platform, made) and lines_of(platform, "a") == [f"line {i}" for i in range(100)]
 
 
 def test_a_person_is_told_why_nothing_goes(platform: Platform) -> None:
     """When the wish is tried, and when it is carried out."""
     made = persisted(platform)
-    decision = decide(made, Wish.EVICT)
+    decision = decide_action(made, DatasetAction.EVICT)
     taken_away(platform)
-    refused = decide(made, Wish.EVICT, why_stays=platform.replacement.why_it_stays(made))
-    assert not refused.allowed and "does not answer" in refused.words
+    refused = decide_action(made, DatasetAction.EVICT, eviction_blocker=platform.replacement.retention_reason(made))
+    assert not refused.allowed and "does not answer" in refused.message
     with pytest.raises(StorageUnavailableError, match="does not answer"):
-        carry_out(platform, decision, "Eva")
+        apply_decision(platform, decision, "Eva")
     assert stays(platform, made)
 
 
@@ -101,11 +105,11 @@ def test_a_copy_that_is_not_there_with_its_size_holds_its_dataset_in_the_cache(p
     else:
         (file,) = platform.under.files(made.under_location)
         platform.under.delete(f"{made.under_location}/{file.name}")
-    assert not platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+    assert not platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
     assert stays(platform, made)
     assert [moment.event for moment in platform.catalog.history(made.ref)][-1] == Event.UNDER_LOST
     assert platform.persister.drain().persisted == 1
-    assert platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+    assert platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
 
 
 def test_a_copy_that_an_operation_made_below_is_asked_for_by_its_own_size(platform: Platform) -> None:
@@ -115,7 +119,7 @@ def test_a_copy_that_an_operation_made_below_is_asked_for_by_its_own_size(platfo
     (file,) = (path for path in where.iterdir() if path.name[0] not in "._")
     whole = file.read_bytes()
     file.write_bytes(whole[:-1])
-    assert not platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+    assert not platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
     assert stays(platform, made)
 
 
@@ -123,7 +127,7 @@ def operation_made(platform: Platform) -> Dataset:
     """`b`, which went below by running its operation there."""
     persisted(platform, "a")
     made = make(platform, "b", "shout", ["a"])
-    with platform.persister.sender.attempt(made.ref, "test", Method.OPERATION, None) as attempt:
+    with platform.persister.sender.attempt(made.ref, "test", TransferMethod.OPERATION, None) as attempt:
         assert attempt is not None
         settled = attempt.send_operation(made, [platform.catalog.get(Ref("a", 1))])
     assert settled.under_checksum != settled.checksum
@@ -133,7 +137,7 @@ def operation_made(platform: Platform) -> Dataset:
 def test_a_whole_copy_that_an_operation_made_below_lets_its_dataset_go(platform: Platform) -> None:
     """So the test above is about the byte."""
     made = operation_made(platform)
-    assert platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+    assert platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
 
 
 def test_what_would_be_made_again_from_a_copy_below_stays_if_that_is_not_there(platform: Platform) -> None:
@@ -141,7 +145,7 @@ def test_what_would_be_made_again_from_a_copy_below_stays_if_that_is_not_there(p
     source = persisted(platform)
     made = make(platform, "b", "shout", ["a"])
     assert made.call is not None
-    platform.catalog.saw_repeat(made.call, same=True)
+    platform.catalog.record_reproduction(made.call, same=True)
     let_go(platform, source.ref)
     (victim,) = platform.replacement.plan(EVERYTHING).victims
     assert victim.rule == "alternate"
@@ -159,7 +163,7 @@ def test_a_copy_that_the_catalog_let_go_after_it_was_asked_for_does_not_count(pl
         platform.catalog.change(made.ref, Event.UNDER_LOST)
 
     under.at = once("files", lose)
-    assert not platform.replacement.evict(evicted_by_hand(made.ref, made.bytes))
+    assert not platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
     assert stays(platform, made)
 
 
@@ -210,10 +214,10 @@ def test_an_unmounted_under_store_loses_nothing_and_takes_nothing(platform: Plat
 
 def test_the_first_copy_marks_an_under_store_that_did_not_answer_when_it_was_opened(platform: Platform) -> None:
     """That copy is on its way already when the store is marked."""
-    mark = platform.under.root / NAME  # type: ignore[attr-defined]
+    mark = platform.under.root / MARK_NAME  # type: ignore[attr-defined]
     mark.unlink()
     assert persisted(platform).persisted
-    assert mark.is_file() and platform.under.why_away() == ""
+    assert mark.is_file() and platform.under.unavailable_reason() == ""
 
 
 # ---- what is told
@@ -245,7 +249,7 @@ def test_what_is_only_believed_to_be_persisted_is_at_risk(platform: Platform, ho
     assert "If the cache were lost now: 790 B would be gone for good (kept@1)" in said
     row = json.loads(told(platform, "risk", "--json")[1])
     assert row["now"]["irrecoverable"] == [str(kept.ref)] and "does not answer" in row["under_store_away"]
-    assert row["believed"] == {"datasets": 2, "bytes": 1580, "alone": 1, "alone_bytes": 790}
+    assert row["believed"] == {"datasets": 2, "bytes": 1580, "sole_copies": 1, "sole_copy_bytes": 790}
 
 
 def test_the_two_ways_of_weighing_a_loss_agree_while_the_under_store_is_away(platform: Platform) -> None:
@@ -255,8 +259,11 @@ def test_the_two_ways_of_weighing_a_loss_agree_while_the_under_store_is_away(pla
     assert platform.persister.drain().persisted == 1
     make(platform, "c", "count", ["b"])
     let_go(platform, Ref("b", 1))
-    lineage, loss = platform.catalog.lineage_of_cache(away=True), platform.catalog.loss_of_cache(away=True)
-    risk = at_risk(lineage, platform.catalog.costs(lineage))
+    lineage, loss = (
+        platform.catalog.lineage_of_cache(ignore_under_store=True),
+        platform.catalog.cache_loss(ignore_under_store=True),
+    )
+    risk = assess_risk(lineage, platform.catalog.load_cost_model(lineage))
     assert sum(loss.rows[key].bytes for key in loss.exposed) == risk.bytes > 0
     gone = sum(loss.rows[key].bytes for key in loss.exposed if loss.causes[key])
     assert gone == risk.irrecoverable_bytes == risk.bytes  # it all comes from `a`, which nothing makes again
@@ -316,11 +323,11 @@ def test_a_sample_of_the_risk_does_not_count_copies_that_are_away(platform: Plat
     """The gauges neither: an alert on what would be gone for good begins."""
     made = persisted(platform)
     taken_away(platform)
-    assert platform.catalog.sample_risk(why_away=platform.watch.why_away)
+    assert platform.catalog.sample_risk(find_unavailable_reason=platform.watch.unavailable_reason)
     (sample,) = platform.catalog.risk_since()
     assert (sample.bytes, sample.irrecoverable_bytes) == (made.bytes, made.bytes)
-    gauges = {reading.metric: reading.value for reading in readings(platform)}
-    assert gauges[RISK_GONE_BYTES] == made.bytes
+    gauges = {reading.metric: reading.value for reading in read_gauges(platform)}
+    assert gauges[RISK_IRRECOVERABLE_BYTES] == made.bytes
 
 
 def test_who_looks_often_has_the_store_asked_once_in_a_while(platform: Platform) -> None:
@@ -331,8 +338,8 @@ def test_who_looks_often_has_the_store_asked_once_in_a_while(platform: Platform)
     asked: list[str] = []
     under.exists = lambda location: bool(asked.append(location))  # type: ignore[method-assign, func-returns-value]
     watch = UnderStoreWatch(platform.catalog, under, seconds=2.0, clock=lambda: now[0])
-    assert (watch.why_away(), watch.why_away(), len(asked)) == ("", "", 1)
+    assert (watch.unavailable_reason(), watch.unavailable_reason(), len(asked)) == ("", "", 1)
     taken_away(platform)
     now[0] = 2.0
     del under.exists
-    assert "is not there" in watch.why_away()
+    assert "is not there" in watch.unavailable_reason()

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from springline.persistence.decisions.recovery import Risk, at_risk
+from springline.persistence.decisions.recovery import Risk, assess_risk
 from springline.persistence.explain import explain
-from springline.persistence.model.dataset import Cache, Dataset, Method, Strategy
+from springline.persistence.model.dataset import CacheState, Dataset, Strategy, TransferMethod
 from springline.persistence.platform import Platform
-from springline.persistence.rendering import risk_row, say_risk, worst_moment
+from springline.persistence.rendering import format_risk, risk_row, worst_moment
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.states import measured, wipe_cache
 
@@ -21,7 +21,7 @@ SAFE = Strategy.ASYNC_AND_SYNC
 def risk_of(platform: Platform) -> Risk:
     """What `at-risk` says now."""
     lineage = platform.catalog.lineage_of_cache()
-    return at_risk(lineage, platform.catalog.costs(lineage))
+    return assess_risk(lineage, platform.catalog.load_cost_model(lineage))
 
 
 def made_by(platform: Platform, operation: str) -> Dataset:
@@ -38,13 +38,13 @@ def test_what_a_loss_would_take_for_good_is_told_before_the_loss(platform: Platf
     assert before.recomputable_bytes == before.irrecoverable_bytes == 0
     wipe_cache(platform)
     platform.maintenance.scan()
-    assert lied.ref in platform.restorer.bring_back([lied.ref]).irrecoverable
+    assert lied.ref in platform.restorer.restore([lied.ref]).irrecoverable
 
 
 def test_nothing_is_said_to_be_safe_by_a_declaration(platform: Platform) -> None:
     """In words, in JSON and over time."""
     lied = made_by(platform, "liar")
-    said = say_risk(risk_of(platform))
+    said = format_risk(risk_of(platform))
     assert "nothing would be gone for good" not in said
     assert f"might be gone for good ({lied.ref})" in said and "never seen to repeat" in said
     assert risk_row(risk_of(platform))["unproven"] == [str(lied.ref)]
@@ -57,7 +57,7 @@ def test_what_comes_from_an_unproven_operation_is_unproven_too(platform: Platfor
     made_by(platform, "liar")
     below = make(platform, "c", "shout", ["b"], strategy=SAFE)
     assert below.call is not None
-    platform.catalog.saw_repeat(below.call, same=True)
+    platform.catalog.record_reproduction(below.call, same=True)
     assert below.ref in risk_of(platform).unproven
 
 
@@ -67,7 +67,7 @@ def test_a_second_run_with_the_same_digest_proves_an_operation(platform: Platfor
     assert risk_of(platform).unproven == (made.ref,)
     wipe_cache(platform)
     platform.maintenance.scan()
-    platform.restorer.demand([made.ref])
+    platform.restorer.ensure_cached([made.ref])
     assert (risk_of(platform).recomputable, risk_of(platform).unproven) == ((made.ref,), ())
 
 
@@ -76,8 +76,8 @@ def test_a_source_that_is_persisted_takes_the_doubt_away(platform: Platform) -> 
     lied = made_by(platform, "liar")
     below = make(platform, "c", "shout", ["b"], strategy=SAFE)
     assert below.call is not None
-    platform.catalog.saw_repeat(below.call, same=True)
-    with platform.persister.sender.attempt(lied.ref, "test", Method.DATA, None) as attempt:
+    platform.catalog.record_reproduction(below.call, same=True)
+    with platform.persister.sender.attempt(lied.ref, "test", TransferMethod.DATA, None) as attempt:
         assert attempt is not None
         attempt.send_data(lied)
     assert risk_of(platform).recomputable == (below.ref,)
@@ -92,10 +92,10 @@ def test_explain_tells_what_is_only_declared(platform: Platform) -> None:
     assert told.as_dict()["idempotence"] == "declared"
     json.dumps(told.as_dict())
     assert made.call is not None
-    platform.catalog.saw_repeat(made.call, same=True)
+    platform.catalog.record_reproduction(made.call, same=True)
     told = explain(platform, "b")
     assert told.as_dict()["idempotence"] == "proven" and not told.as_dict()["recovery"]["unproven"]
-    platform.catalog.saw_repeat(made.call, same=False)
+    platform.catalog.record_reproduction(made.call, same=False)
     assert explain(platform, "b").as_dict()["idempotence"] == "none"
 
 
@@ -113,9 +113,9 @@ def test_proven_output_is_never_written_synchronously(open_at: Callable[..., Pla
     platform = open_at(sync_unproven=True)
     first = made_by(platform, "shout")
     assert first.call is not None
-    platform.catalog.saw_repeat(first.call, same=True)
+    platform.catalog.record_reproduction(first.call, same=True)
     second = make(platform, "b2", "shout", ["a"], strategy=SAFE)
-    assert not second.persisted and second.cache is Cache.PRESENT
+    assert not second.persisted and second.cache is CacheState.PRESENT
 
 
 # ---- in the queue
@@ -123,7 +123,7 @@ def test_proven_output_is_never_written_synchronously(open_at: Callable[..., Pla
 
 def queue_of(platform: Platform) -> list[str]:
     """The paths in the order in which they would be persisted."""
-    return [choice.ref.path for choice in platform.persister.choices()]
+    return [choice.ref.path for choice in platform.persister.candidates()]
 
 
 @pytest.mark.parametrize("policy", ["paper", "value-density"])
@@ -136,15 +136,15 @@ def test_what_is_unproven_is_persisted_before_what_is_proven(open_at: Callable[.
         measured(platform, operation, run=10.0, send=0.1)
     shout = platform.catalog.resolve("proven").call
     assert shout is not None
-    platform.catalog.saw_repeat(shout, same=True)
+    platform.catalog.record_reproduction(shout, same=True)
     assert queue_of(platform) == ["random", "unproven", "proven"]
 
 
 def test_the_reason_tells_of_the_doubt(platform: Platform) -> None:
     """A person sees why it comes first."""
     made_by(platform, "liar")
-    (choice,) = platform.persister.choices()
-    assert "perhaps b@1 for good, by an operation that was never seen to repeat" in choice.score.words
+    (choice,) = platform.persister.candidates()
+    assert "perhaps b@1 for good, by an operation that was never seen to repeat" in choice.score.reason
 
 
 def test_what_leans_on_an_operation_that_was_unmasked_goes_to_the_head_too(platform: Platform) -> None:
@@ -154,8 +154,8 @@ def test_what_leans_on_an_operation_that_was_unmasked_goes_to_the_head_too(platf
     make(platform, "d", "count", ["c"])
     make(platform, "e", "count", ["a"])
     assert lied.call is not None
-    moved = platform.catalog.saw_repeat(lied.call, same=False)
+    moved = platform.catalog.record_reproduction(lied.call, same=False)
     assert [ref.path for ref in moved] == ["b", "c", "d"]
     assert queue_of(platform)[-1] == "e"
-    (why,) = [m.why for m in platform.catalog.history(moved[2]) if m.event == "to the head of the queue"]
+    (why,) = [m.reason for m in platform.catalog.history(moved[2]) if m.event == "to the head of the queue"]
     assert why.startswith("what it would be made again from cannot be made again")

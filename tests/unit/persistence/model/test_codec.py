@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springline.persistence.errors import DecodeError, FormatVersionError
-from springline.persistence.model.codec import Codec, from_plain, plain
+from springline.persistence.model.codec import Codec, from_json_value, to_json_value
 
 
 class Side(IntEnum):
@@ -51,8 +51,8 @@ def test_a_value_comes_back_as_it_was(value: Value) -> None:
     content = VALUES.encode(value)
     again = VALUES.decode(memoryview(content), "here")
     assert again == value and VALUES.encode(again) == content
-    assert from_plain(Value, plain(value), "here") == value
-    assert json.loads(json.dumps(plain(value))) == plain(value)
+    assert from_json_value(Value, to_json_value(value), "here") == value
+    assert json.loads(json.dumps(to_json_value(value))) == to_json_value(value)
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_what_another_version_wrote_is_refused_with_the_remedy(content: bytes) -
 def test_plain_values_of_another_shape_are_refused_with_the_place() -> None:
     """As the offset of a Spark query."""
     with pytest.raises(DecodeError, match=r"the offset cannot be read: Expected `int`, got `str` - at `\$.number`"):
-        from_plain(Value, {"number": "7", "side": 0}, "the offset")
+        from_json_value(Value, {"number": "7", "side": 0}, "the offset")
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
     """As steps hand them out."""
     codec: Codec[dict[str, float]] = Codec(dict[str, float], 1, "gauges", "")
     content = codec.encode({"a": np.float64(1.5)})
-    assert codec.decode(content, "here") == plain({"a": np.float64(1.5)}) == {"a": 1.5}
+    assert codec.decode(content, "here") == to_json_value({"a": np.float64(1.5)}) == {"a": 1.5}
     with pytest.raises(TypeError, match="a ndarray has no form in JSON"):
         codec.encode({"a": np.ones(2)})  # type: ignore[dict-item]

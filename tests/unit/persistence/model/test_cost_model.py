@@ -2,8 +2,8 @@
 
 import pytest
 
-from springline.persistence.model.cost_model import Costs, Measurement
-from springline.persistence.model.dataset import Side
+from springline.persistence.model.cost_model import CostModel, Measurement
+from springline.persistence.model.dataset import ExecutionSide
 from tests.support.datasets.lineages import lineage, made, persisted, ref
 
 MB = 1_000_000
@@ -11,18 +11,18 @@ MB = 1_000_000
 
 def test_without_history_nothing_is_predicted() -> None:
     """A guess is not a measurement."""
-    assert Costs().send(5 * MB) is None
-    assert Costs().run("clean", Side.CACHE, 5 * MB) is None
+    assert CostModel().predict_transfer(5 * MB) is None
+    assert CostModel().predict_run("clean", ExecutionSide.CACHE, 5 * MB) is None
 
 
 def test_a_line_is_found_through_start_up_and_rate() -> None:
     """Half a second of start-up and 20 ms a MB come back exactly, and the words say so."""
     history = [Measurement(size * MB, 0.5 + 0.02 * size) for size in (10, 20, 40, 80, 160)]
-    found = Costs(history).send(100 * MB)
+    found = CostModel(history).predict_transfer(100 * MB)
     assert found is not None
     assert found.seconds == pytest.approx(2.5)
     assert found.samples == 5
-    assert "line through 5 measurements, 500 ms + 20 ms/MB" in found.words
+    assert "line through 5 measurements, 500 ms + 20 ms/MB" in found.summary
 
 
 def test_two_stray_slow_runs_do_not_move_the_prediction() -> None:
@@ -30,7 +30,7 @@ def test_two_stray_slow_runs_do_not_move_the_prediction() -> None:
     history = [Measurement(size * MB, 0.5 + 0.02 * size) for size in range(10, 100, 10)]
     history[2] = Measurement(30 * MB, 110.0)
     history[6] = Measurement(70 * MB, 190.0)
-    found = Costs(history).send(50 * MB)
+    found = CostModel(history).predict_transfer(50 * MB)
     assert found is not None
     assert found.seconds == pytest.approx(1.5, rel=0.1)
 
@@ -38,22 +38,22 @@ def test_two_stray_slow_runs_do_not_move_the_prediction() -> None:
 def test_few_measurements_give_their_median_rate() -> None:
     """Three runs at 10, 20 and 30 ms a MB predict 20."""
     history = [Measurement(MB, 0.01), Measurement(MB, 0.02), Measurement(MB, 0.03)]
-    found = Costs(history).send(100 * MB)
+    found = CostModel(history).predict_transfer(100 * MB)
     assert found is not None
     assert found.seconds == pytest.approx(2.0)
-    assert "median rate of 3 measurements" in found.words
+    assert "median rate of 3 measurements" in found.summary
 
 
 def test_measurements_of_no_bytes_give_their_median_time() -> None:
     """An operation without sources takes what it took."""
-    found = Costs([Measurement(0, 3.0), Measurement(0, 5.0), Measurement(0, 40.0)]).send(0)
+    found = CostModel([Measurement(0, 3.0), Measurement(0, 5.0), Measurement(0, 40.0)]).predict_transfer(0)
     assert found is not None
     assert found.seconds == 5.0
 
 
 def test_times_that_fall_with_size_never_predict_less_than_nothing() -> None:
     """A falling line is taken as flat."""
-    found = Costs([Measurement(size * MB, 10.0 - size) for size in range(1, 9)]).send(1000 * MB)
+    found = CostModel([Measurement(size * MB, 10.0 - size) for size in range(1, 9)]).predict_transfer(1000 * MB)
     assert found is not None
     assert found.seconds >= 0
 
@@ -62,26 +62,29 @@ def test_the_newest_measurements_count() -> None:
     """A link that became ten times slower is predicted at what it does now."""
     old = [Measurement(size * MB, 0.01 * size) for size in range(1, 100)]
     new = [Measurement(size * MB, 0.1 * size) for size in range(1, 100)]
-    found = Costs(old + new).send(50 * MB)
+    found = CostModel(old + new).predict_transfer(50 * MB)
     assert found is not None
     assert found.seconds == pytest.approx(5.0)
 
 
 def test_an_operation_measured_on_the_other_side_only_says_so() -> None:
     """History of the cache side serves for the storage side until there is better."""
-    costs = Costs(compute={("clean", Side.CACHE): [Measurement(MB, 1.0)]})
-    found = costs.run("clean", Side.STORAGE, 2 * MB)
+    costs = CostModel(compute={("clean", ExecutionSide.CACHE): [Measurement(MB, 1.0)]})
+    found = costs.predict_run("clean", ExecutionSide.STORAGE, 2 * MB)
     assert found is not None
     assert found.seconds == pytest.approx(2.0)
-    assert found.words.endswith("(measured on the cache side)")
+    assert found.summary.endswith("(measured on the cache side)")
 
 
 def test_an_operation_is_predicted_by_the_side_it_will_run_on() -> None:
     """Measurements of that side win over those of the other."""
-    costs = Costs(
-        compute={("clean", Side.CACHE): [Measurement(MB, 1.0)], ("clean", Side.STORAGE): [Measurement(MB, 9.0)]}
+    costs = CostModel(
+        compute={
+            ("clean", ExecutionSide.CACHE): [Measurement(MB, 1.0)],
+            ("clean", ExecutionSide.STORAGE): [Measurement(MB, 9.0)],
+        }
     )
-    found = costs.run("clean", Side.STORAGE, MB)
+    found = costs.predict_run("clean", ExecutionSide.STORAGE, MB)
     assert found is not None
     assert found.seconds == pytest.approx(9.0)
 
@@ -89,14 +92,14 @@ def test_an_operation_is_predicted_by_the_side_it_will_run_on() -> None:
 def test_making_a_dataset_again_takes_what_it_took() -> None:
     """What was measured of this very dataset beats a prediction over many."""
     known = lineage(persisted("a", by=None), made("b", "a", made_seconds=7.0), made("c", "a", made_seconds=None))
-    costs = Costs(compute={("op", Side.CACHE): [Measurement(1000, 2.0)]})
-    first, second = costs.rerun(ref("b"), known), costs.rerun(ref("c"), known)
+    costs = CostModel(compute={("op", ExecutionSide.CACHE): [Measurement(1000, 2.0)]})
+    first, second = costs.predict_rerun(ref("b"), known), costs.predict_rerun(ref("c"), known)
     assert first is not None and first.seconds == 7.0
     assert second is not None and second.seconds == pytest.approx(2.0)
-    assert costs.rerun(ref("a"), known.changed(persisted("a", by=None, made_seconds=None))) is None
+    assert costs.predict_rerun(ref("a"), known.with_changes(persisted("a", by=None, made_seconds=None))) is None
 
 
 def test_a_tiny_transfer_does_not_set_the_rate_of_large_ones() -> None:
     """Six bytes in 3 ms say nothing of the link; 100 MB in 2 s do."""
-    predicted = Costs([Measurement(6, 0.003), Measurement(100_000_000, 2.0)]).send(50_000_000)
+    predicted = CostModel([Measurement(6, 0.003), Measurement(100_000_000, 2.0)]).predict_transfer(50_000_000)
     assert predicted is not None and predicted.seconds == pytest.approx(1.0)

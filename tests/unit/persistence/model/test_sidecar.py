@@ -30,21 +30,21 @@ TOLD = Dataset(
 
 def test_what_was_written_is_read_back() -> None:
     """Everything that cannot be found out from the files comes back; the checksum is the copy's."""
-    read = sidecar.read(sidecar.write(TOLD, under_checksum="c1", under_bytes=7), where="somewhere")
+    read = sidecar.decode(sidecar.encode(TOLD, under_checksum="c1", under_bytes=7), where="somewhere")
     assert read == replace(TOLD, checksum="c1", under_checksum="c1")
 
 
 def test_a_sidecar_says_how_many_bytes_its_copy_has() -> None:
     """An operation that made it below may have written other files than those in the cache."""
-    assert sidecar.bytes_of_copy(sidecar.write(TOLD, under_checksum="c1", under_bytes=7), where="somewhere") == 7
+    assert sidecar.read_copy_bytes(sidecar.encode(TOLD, under_checksum="c1", under_bytes=7), where="somewhere") == 7
     with pytest.raises(PersistenceError, match=r"a/@1-1/_springline\.json: .*cannot be read"):
-        sidecar.bytes_of_copy(b"{}", where="a/@1-1")
+        sidecar.read_copy_bytes(b"{}", where="a/@1-1")
 
 
 def test_a_dataset_without_operation_rows_or_report_is_read_back() -> None:
     """What is not known stays unknown."""
     bare = Dataset(Ref("a", 1))
-    assert sidecar.read(sidecar.write(bare, under_checksum="", under_bytes=0), where="x") == bare
+    assert sidecar.decode(sidecar.encode(bare, under_checksum="", under_bytes=0), where="x") == bare
 
 
 def _without(key: str) -> Callable[[dict], None]:
@@ -77,21 +77,21 @@ def _with(key: str, value: object) -> Callable[[dict], None]:
 )
 def test_a_damaged_sidecar_is_named_and_refused(damage: Callable[[dict], None]) -> None:
     """Whatever is wrong with it, the error says where it lies."""
-    told = json.loads(sidecar.write(TOLD, under_checksum="c1", under_bytes=7))
+    told = json.loads(sidecar.encode(TOLD, under_checksum="c1", under_bytes=7))
     damage(told)
     with pytest.raises(DecodeError, match=r"a/@1-1/_springline\.json: the sidecar of a copy cannot be read"):
-        sidecar.read(json.dumps(told).encode(), where="a/@1-1")
+        sidecar.decode(json.dumps(told).encode(), where="a/@1-1")
 
 
 def test_a_sidecar_of_another_version_is_refused_with_the_remedy() -> None:
     """It is not damaged."""
-    content = sidecar.write(TOLD, under_checksum="c1", under_bytes=7).replace(b'"form": 1', b'"form": 99')
+    content = sidecar.encode(TOLD, under_checksum="c1", under_bytes=7).replace(b'"form": 1', b'"form": 99')
     with pytest.raises(FormatVersionError, match=r"is of form 99, .*: rebuild the catalog with the version"):
-        sidecar.read(content, where="a/@1-1")
+        sidecar.decode(content, where="a/@1-1")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'"text"'])
 def test_what_is_no_sidecar_at_all_is_refused_too(content: bytes) -> None:
     """Half a file, another kind of file, no text."""
     with pytest.raises(PersistenceError, match="cannot be read"):
-        sidecar.read(content, where="a/@1-1")
+        sidecar.decode(content, where="a/@1-1")

@@ -7,18 +7,18 @@ from itertools import product
 import pytest
 
 from springline.persistence.errors import TransitionError
-from springline.persistence.model.dataset import Cache, Dataset, Phase, Ref, Status, Under
-from springline.persistence.model.transitions import START, TRANSITIONS, Event, State, after
+from springline.persistence.model.dataset import CacheState, Dataset, DatasetStatus, Phase, Ref, UnderStoreState
+from springline.persistence.model.transitions import INITIAL_STATE, TRANSITIONS, Event, GenerationState, next_state
 
 OPEN, COMMITTED = Phase.OPEN, Phase.COMMITTED
-WRITING, PRESENT, EVICTED, LOST = Cache
-NONE, COPYING, KEPT = Under
+WRITING, PRESENT, EVICTED, LOST = CacheState
+NONE, COPYING, KEPT = UnderStoreState
 OVER = (Phase.RETIRED, Phase.ABANDONED)
 
 
-def reachable() -> set[State]:
+def reachable() -> set[GenerationState]:
     """Every state that some history of events leads to."""
-    found, fresh = {START}, [START]
+    found, fresh = {INITIAL_STATE}, [INITIAL_STATE]
     while fresh:
         state = fresh.pop()
         for event in Event:
@@ -49,9 +49,11 @@ def reachable() -> set[State]:
         (Event.RETIRED, (COMMITTED, PRESENT, KEPT), (Phase.RETIRED, EVICTED, NONE)),
     ],
 )
-def test_these_follow(event: Event, before: tuple[Phase, Cache, Under], then: tuple[Phase, Cache, Under]) -> None:
+def test_these_follow(
+    event: Event, before: tuple[Phase, CacheState, UnderStoreState], then: tuple[Phase, CacheState, UnderStoreState]
+) -> None:
     """The life of a generation, event by event."""
-    assert after(event, State(*before)) == State(*then)
+    assert next_state(event, GenerationState(*before)) == GenerationState(*then)
 
 
 @pytest.mark.parametrize(
@@ -78,17 +80,17 @@ def test_these_follow(event: Event, before: tuple[Phase, Cache, Under], then: tu
         (Event.UNDER_LOST, (COMMITTED, PRESENT, COPYING), "a copy under way is not lost but released"),
     ],
 )
-def test_these_are_refused(event: Event, before: tuple[Phase, Cache, Under], why: str) -> None:
+def test_these_are_refused(event: Event, before: tuple[Phase, CacheState, UnderStoreState], why: str) -> None:
     """Each refusal keeps a promise, and the error names event and state."""
     with pytest.raises(TransitionError, match=event.value):
-        after(event, State(*before))
+        next_state(event, GenerationState(*before))
 
 
 def test_nothing_happens_to_a_generation_whose_life_is_over() -> None:
     """Retired and abandoned are ends."""
     assert not [event for (event, state) in TRANSITIONS if state.phase in OVER]
     ends = {state for state in reachable() if state.phase in OVER}
-    assert ends == {State(phase, EVICTED, NONE) for phase in OVER}
+    assert ends == {GenerationState(phase, EVICTED, NONE) for phase in OVER}
 
 
 def test_every_rule_of_the_table_can_be_used() -> None:
@@ -113,30 +115,32 @@ def test_every_reachable_state_reads_as_one_status() -> None:
         )
         for state, recomputable in product(reachable(), (True, False))
     }
-    assert set(read.values()) == set(Status)
+    assert set(read.values()) == set(DatasetStatus)
     for (state, recomputable), status in read.items():
-        if status is Status.IRRECOVERABLE:
+        if status is DatasetStatus.IRRECOVERABLE:
             assert not recomputable and state.cache is not PRESENT and state.under is not KEPT
-        if status is Status.PERSISTED:
+        if status is DatasetStatus.PERSISTED:
             assert state.under is KEPT
         if state.phase is not COMMITTED:
-            assert status in (Status.WRITING, Status.RETIRED, Status.ABANDONED)
+            assert status in (DatasetStatus.WRITING, DatasetStatus.RETIRED, DatasetStatus.ABANDONED)
 
 
 @pytest.mark.parametrize(
     ("cache", "under", "status"),
     [
-        (PRESENT, NONE, Status.CACHED),
-        (PRESENT, COPYING, Status.PERSISTING),
-        (PRESENT, KEPT, Status.PERSISTED),
-        (EVICTED, KEPT, Status.EVICTED),
-        (LOST, KEPT, Status.PERSISTED),
-        (EVICTED, NONE, Status.EVICTED),
-        (EVICTED, COPYING, Status.EVICTED),
-        (LOST, NONE, Status.LOST),
-        (LOST, COPYING, Status.LOST),
+        (PRESENT, NONE, DatasetStatus.CACHED),
+        (PRESENT, COPYING, DatasetStatus.PERSISTING),
+        (PRESENT, KEPT, DatasetStatus.PERSISTED),
+        (EVICTED, KEPT, DatasetStatus.EVICTED),
+        (LOST, KEPT, DatasetStatus.PERSISTED),
+        (EVICTED, NONE, DatasetStatus.EVICTED),
+        (EVICTED, COPYING, DatasetStatus.EVICTED),
+        (LOST, NONE, DatasetStatus.LOST),
+        (LOST, COPYING, DatasetStatus.LOST),
     ],
 )
-def test_a_committed_and_recomputable_generation_reads_so(cache: Cache, under: Under, status: Status) -> None:
+def test_a_committed_and_recomputable_generation_reads_so(
+    cache: CacheState, under: UnderStoreState, status: DatasetStatus
+) -> None:
     """The words for what is in the cache and what is in the under-store."""
     assert Dataset(Ref("a", 1), cache=cache, under=under).status() is status

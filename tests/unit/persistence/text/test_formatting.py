@@ -2,7 +2,7 @@
 
 import pytest
 
-from springline.persistence.text.formatting import say_bytes, say_known, say_list, say_seconds
+from springline.persistence.text.formatting import format_alternatives, format_bytes, format_list, format_seconds
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,7 @@ from springline.persistence.text.formatting import say_bytes, say_known, say_lis
 )
 def test_sizes_are_said_in_powers_of_a_thousand(size: float, said: str) -> None:
     """Three figures at most, and a unit."""
-    assert say_bytes(size) == said
+    assert format_bytes(size) == said
 
 
 @pytest.mark.parametrize(
@@ -27,22 +27,22 @@ def test_sizes_are_said_in_powers_of_a_thousand(size: float, said: str) -> None:
 )
 def test_durations_are_said_in_the_unit_that_fits(seconds: float, said: str) -> None:
     """Milliseconds up to days."""
-    assert say_seconds(seconds) == said
+    assert format_seconds(seconds) == said
 
 
 def test_long_lists_name_the_first_few_and_count_the_rest() -> None:
     """Short ones are said whole."""
-    assert say_list([]) == ""
-    assert say_list("a") == "a"
-    assert say_list("ab") == "a and b"
-    assert say_list("abc") == "a, b and c"
-    assert say_list("abcdefg") == "a, b, c and 4 more"
+    assert format_list([]) == ""
+    assert format_list("a") == "a"
+    assert format_list("ab") == "a and b"
+    assert format_list("abc") == "a, b and c"
+    assert format_list("abcdefg") == "a, b, c and 4 more"
 
 
 def test_what_there_is_instead_of_an_unknown_name_is_told_in_few_words() -> None:
     """All of few; of many, those that are spelled nearly so, and how many there are."""
     many = ["flights", "flows", *(f"job{number}" for number in range(98))]
-    assert say_known("x", []) == "none"
-    assert say_known("x", ["a", "b"]) == "a, b"
-    assert say_known("flihgts", many) == "flights, nearest of 100"
-    assert say_known("zzz", many) == "flights, flows, job0 and 97 more"
+    assert format_alternatives("x", []) == "none"
+    assert format_alternatives("x", ["a", "b"]) == "a, b"
+    assert format_alternatives("flihgts", many) == "flights, nearest of 100"
+    assert format_alternatives("zzz", many) == "flights, flows, job0 and 97 more"

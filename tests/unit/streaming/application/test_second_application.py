@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.application import second_application
-from springline.spark_jobs.streaming.application.second_application import Apart
+from springline.spark_jobs.streaming.application.second_application import SecondApplication
 from springline.spark_jobs.streaming.errors import StreamError
 
 
@@ -19,11 +19,11 @@ def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     script.write_text("#!/bin/sh\nexec sleep 60\n")
     script.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(script))
-    monkeypatch.setattr(second_application, "_PATIENCE", 0.5)
+    monkeypatch.setattr(second_application, "_TIMEOUT_SECONDS", 0.5)
     return script
 
 
-def ended(other: Apart) -> None:
+def ended(other: SecondApplication) -> None:
     """Wait until the process has ended."""
     assert other._process is not None
     other._process.wait(10)
@@ -34,7 +34,7 @@ def test_one_that_fails_is_told(python: Path) -> None:
     python.write_text("#!/bin/sh\nexit 3\n")
     with (
         pytest.raises(StreamError, match="its stages apart has failed"),
-        Apart("words") as other,
+        SecondApplication("words") as other,
     ):
         ended(other)
         other.check()
@@ -43,16 +43,16 @@ def test_one_that_fails_is_told(python: Path) -> None:
 def test_one_that_ends_in_peace_is_no_trouble(python: Path) -> None:
     """As it does when the job is asked to stop."""
     python.write_text("#!/bin/sh\nexit 0\n")
-    with Apart("words") as other:
+    with SecondApplication("words") as other:
         ended(other)
         other.check()
 
 
 def test_one_that_goes_on_is_ended(python: Path) -> None:
     """After a while, or at once where the job has failed."""
-    with Apart("words") as other:
+    with SecondApplication("words") as other:
         other.check()
     ended(other)
-    with pytest.raises(ValueError, match="failed"), Apart("words") as other:
+    with pytest.raises(ValueError, match="failed"), SecondApplication("words") as other:
         raise ValueError("the job has failed")
     ended(other)

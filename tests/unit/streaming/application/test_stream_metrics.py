@@ -8,29 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.monitoring.alerts import standing_in_all, states_in
+from springline.persistence.monitoring.alerts import list_active_alerts, read_states
 from springline.persistence.monitoring.metric import Metric
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.spark_jobs.streaming.application import metrics
 from springline.spark_jobs.streaming.application.metrics import readings
 from springline.spark_jobs.streaming.application.monitor import Monitor
-from springline.spark_jobs.streaming.application.status import Seen
+from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.metered import Kept
 
 STAGE = {
     "round": 7, "at": 100.0, "counts": {"rows": 50, "dead": 2}, "state_bytes": 10, "seconds": 0.5, "newest": 90.0,
-    "behind": 3,
+    "lag": 3,
 }  # fmt: skip
 QUEUE = {"queue": 4096, "seconds": None, "rate": 1e6, "throttled_by": [{"stage": "reduce"}]}
 
 
-def seen(state: str = "running", **more: object) -> Seen:
+def seen(state: str = "running", **more: object) -> JobStatus:
     """A job with one stage."""
-    return Seen("flights", state, stages={"map": {**STAGE, **more}})
+    return JobStatus("flights", state, stages={"map": {**STAGE, **more}})
 
 
-def value(metric: Metric, of: Seen, now: float = 110.0) -> list[float]:
+def value(metric: Metric, of: JobStatus, now: float = 110.0) -> list[float]:
     """What is read of a metric."""
     return [reading.value for reading in readings(of, now) if reading.metric == metric]
 
@@ -43,7 +43,7 @@ def test_lag_is_the_age_of_what_was_read_last_while_more_waits() -> None:
 
 def test_a_stage_that_has_read_all_is_not_behind() -> None:
     """However long ago the last message came."""
-    assert value(metrics.LAG_SECONDS, seen(behind=0)) == [0]
+    assert value(metrics.LAG_SECONDS, seen(lag=0)) == [0]
 
 
 def test_rounds_and_rows_are_those_of_the_heartbeat() -> None:
@@ -72,8 +72,8 @@ def test_a_job_that_nobody_wants_to_run_is_not_down(state: str) -> None:
 
 def test_tracking_back_pressure_and_joins_are_read_where_they_are() -> None:
     """What has no bound has no rate."""
-    job = Seen(
-        "j", "running", tracking={"in_flight": 5, "gone": 1, "again": 2},
+    job = JobStatus(
+        "j", "running", tracking={"in_flight": 5, "failed": 1, "retried": 2},
         backpressure={"stages": {"map": QUEUE, "reduce": {**QUEUE, "rate": None, "throttled_by": []}}},
     )  # fmt: skip
     routing = {"imbalance": 0.25, "moves": 2, "epoch": 3}
@@ -96,43 +96,45 @@ def monitor(folder: JobFolder, rules: str = "", **settings: str) -> tuple[Monito
     """One that keeps what it tells."""
     file = folder.path / "rules.toml"
     file.write_text(rules)
-    chosen, meter = MonitoringSettings(home=folder.path, alerts=file, **settings), Kept()
+    chosen, meter = MonitoringSettings(home=folder.path, alert_rules=file, **settings), Kept()
     return Monitor(chosen, meter), meter, chosen
 
 
-LAG = '[lag]\nmetric = "streams.lag.messages"\nabove = 1\nseverity = "warning"\nwords = "behind"'
+LAG = '[lag]\nmetric = "streams.lag.messages"\nabove = 1\nseverity = "warning"\nsummary = "lag"'
 
 
 def test_a_monitor_tells_and_judges_with_a_pause_between(folder: JobFolder) -> None:
     """What it told is the same ten seconds later."""
     watching, meter, settings = monitor(folder, LAG)
     for now in (100.0, 105.0, 110.0):
-        watching.note(seen(), now)
+        watching.evaluate(seen(), now)
     assert len(meter.of(metrics.LAG_MESSAGES)) == 2
-    assert [each.key for each in standing_in_all(states_in(settings.alerts_folder))] == ["lag job=flights stage=map"]
+    assert [each.key for each in list_active_alerts(read_states(settings.alerts_folder))] == [
+        "lag job=flights stage=map"
+    ]
 
 
 def test_the_end_of_a_job_ends_its_alerts_at_once(folder: JobFolder) -> None:
     """Nobody looks again."""
     watching, _, settings = monitor(folder, LAG)
-    watching.note(seen(), 100)
-    watching.note(seen("stopped"), 101)
-    assert standing_in_all(states_in(settings.alerts_folder)) == []
+    watching.evaluate(seen(), 100)
+    watching.evaluate(seen("stopped"), 101)
+    assert list_active_alerts(read_states(settings.alerts_folder)) == []
 
 
 def test_a_job_that_is_given_up_can_be_warned_of(folder: JobFolder) -> None:
     """By the look that gives it up."""
     watching, meter, _ = monitor(folder)
-    watching.note(seen("failed"), 100, given_up=True)
+    watching.evaluate(seen("failed"), 100, given_up=True)
     assert meter.of(metrics.GIVEN_UP) == [(1, {"job": "flights"})]
 
 
 def test_where_a_collector_is_named_the_application_tells_what_it_can(folder: JobFolder) -> None:
     """Only that it is down, it cannot."""
-    watching, meter, _ = monitor(folder, metrics="http://127.0.0.1:9")
-    watching.note(seen(), 100)
+    watching, meter, _ = monitor(folder, otlp_endpoint="http://127.0.0.1:9")
+    watching.evaluate(seen(), 100)
     assert not meter.of(metrics.UP)
-    watching.note(seen("dead"), 101)
+    watching.evaluate(seen("dead"), 101)
     assert meter.of(metrics.UP) == [(0, {"job": "flights"})]
 
 
@@ -143,7 +145,7 @@ def test_wrong_rules_are_told_once_and_the_stream_is_watched_on(
     watching, meter, _ = monitor(folder, LAG.replace("above = 1", "above = 'x'"))
     with caplog.at_level(logging.ERROR, "springline.alerts"):
         for now in (100.0, 120.0):
-            watching.note(seen(), now)
+            watching.evaluate(seen(), now)
     assert len(caplog.records) == 1 and "rule 'lag': above = 'x': give a number" in caplog.text
     assert len(meter.of(metrics.LAG_MESSAGES)) == 2
 
@@ -151,7 +153,7 @@ def test_wrong_rules_are_told_once_and_the_stream_is_watched_on(
 def test_a_heartbeat_that_cannot_be_read_stops_nobody(folder: JobFolder, caplog: pytest.LogCaptureFixture) -> None:
     """One of another version, say; it is told in the log."""
     watching, _, _ = monitor(folder)
-    strange = Seen("flights", "running", stages={"map": {"round": 1}})
-    watching.note(strange, 100)
-    watching.tell(strange, 101)
+    strange = JobStatus("flights", "running", stages={"map": {"round": 1}})
+    watching.evaluate(strange, 100)
+    watching.export(strange, 101)
     assert [record.getMessage() for record in caplog.records] == ["flights is not monitored: KeyError: 'counts'"]

@@ -15,7 +15,7 @@ import pytest
 
 from springline.spark_jobs.streaming.application import stop
 from springline.spark_jobs.streaming.application.process_family import is_alive
-from springline.spark_jobs.streaming.application.stop import end_by_force, living, stop_all
+from springline.spark_jobs.streaming.application.stop import end_by_force, running_folders, stop_all
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.streams.plain_application import start_application
 
@@ -47,7 +47,7 @@ def test_a_job_that_is_slow_to_stop_does_not_keep_the_others(started: Started) -
         said.append(line)
         application.kill()
 
-    assert stop_all([slow], 0.0, said.append) == [slow] == living([slow]) and said == []
+    assert stop_all([slow], 0.0, said.append) == [slow] == running_folders([slow]) and said == []
     assert stop_all([slow, quick], 600.0, say) == []
     assert said == ["b-quick: stopped", "a-slow: ended, dead"]
 
@@ -72,7 +72,7 @@ def test_an_application_that_loads_its_code_is_stopped_too(tmp_path: Path) -> No
     folder = JobFolder(tmp_path / "coming")
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     try:
-        folder.note_launch(process.pid)
+        folder.record_launch(process.pid)
         assert stop_all([folder], 0.0, print) == [folder]
         assert end_by_force([folder], print) == []
         assert process.wait(10) == -signal.SIGTERM
@@ -87,7 +87,7 @@ def test_who_shares_a_group_with_an_application_lives_on(tmp_path: Path) -> None
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         assert os.getpgid(process.pid) == os.getpgid(0)
-        folder.note_launch(process.pid)
+        folder.record_launch(process.pid)
         assert end_by_force([folder], print) == []
         assert process.wait(10) == -signal.SIGTERM
     finally:
@@ -105,9 +105,16 @@ def test_a_process_that_has_the_id_of_an_application_by_now_is_left_alone(
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     try:
         began = psutil.Process(stranger.pid).create_time() - 100
-        beat = {"state": "running", "error": "", "at": time.time(), "began": began, "pid": stranger.pid, "stages": {}}
-        with folder.held():
-            folder.beat(beat)
+        beat = {
+            "state": "running",
+            "error": "",
+            "at": time.time(),
+            "started_at": began,
+            "pid": stranger.pid,
+            "stages": {},
+        }
+        with folder.application_lock():
+            folder.write_heartbeat(beat)
             assert end_by_force([folder], print) == [folder]
         assert stranger.poll() is None
     finally:

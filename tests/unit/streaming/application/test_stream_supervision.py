@@ -13,40 +13,40 @@ from pathlib import Path
 import psutil
 import pytest
 
-from springline.spark_jobs.streaming.application.application import Beats, end_if_abandoned
-from springline.spark_jobs.streaming.application.status import SILENT_SECONDS, Seen, look
+from springline.spark_jobs.streaming.application.application import HeartbeatWriter, stop_if_abandoned
+from springline.spark_jobs.streaming.application.status import SILENT_SECONDS, JobStatus, read_status
 from springline.spark_jobs.streaming.application.supervision import (
     LEASE,
     Limits,
-    Verdict,
-    abandoned,
-    decide,
-    end,
-    note_start,
-    renew,
-    starts_of,
+    SupervisorAction,
+    decide_action,
+    is_abandoned,
+    kill_application,
+    read_starts,
+    record_start,
+    renew_lease,
 )
 from springline.spark_jobs.streaming.errors import AlreadyRunningError, StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 
-LIMITS = Limits(restarts=2, within=100.0, silent=30.0)
+LIMITS = Limits(restarts=2, window_seconds=100.0, silence_seconds=30.0)
 
 
-def verdict(state: str, *, starts: tuple[float, ...] = (), now: float = 1000.0, **seen: object) -> Verdict:
+def verdict(state: str, *, starts: tuple[float, ...] = (), now: float = 1000.0, **seen: object) -> SupervisorAction:
     """What is decided about a job in that state."""
-    return decide(Seen("job", state, **seen), starts, now, LIMITS).verdict  # type: ignore[arg-type]
+    return decide_action(JobStatus("job", state, **seen), starts, now, LIMITS).action  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("state", ["never started", "failed", "dead"])
 def test_a_job_that_does_not_live_is_started(state: str) -> None:
     """Whatever it ended of."""
-    assert verdict(state) is Verdict.START
+    assert verdict(state) is SupervisorAction.START
 
 
 def test_a_stopped_job_is_started_by_a_new_run_and_done_in_the_run_that_had_it_started() -> None:
     """Who asks for a stop ends the run."""
-    assert verdict("stopped") is Verdict.START
-    assert verdict("stopped", starts=(990.0,)) is Verdict.DONE
+    assert verdict("stopped") is SupervisorAction.START
+    assert verdict("stopped", starts=(990.0,)) is SupervisorAction.FINISHED
 
 
 def test_a_job_whose_lease_ran_out_is_started_again_by_the_run_that_comes_back(
@@ -56,18 +56,18 @@ def test_a_job_whose_lease_ran_out_is_started_again_by_the_run_that_comes_back(
     monkeypatch.setenv(LEASE, "60")
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
-    renew(folder)
+    renew_lease(folder)
     os.utime(folder.lease_file, (100.0, 100.0))
-    beats = Beats("job", folder)
-    end_if_abandoned(beats, 159.0)
+    beats = HeartbeatWriter("job", folder)
+    stop_if_abandoned(beats, 159.0)
     assert not folder.stop_file.exists()
-    end_if_abandoned(beats, 161.0)
+    stop_if_abandoned(beats, 161.0)
     assert folder.stop_file.exists()
-    beats.beat("stopped", beats.lapsed)
-    found = decide(look("job", folder, 170.0), (90.0,), 170.0, LIMITS)
-    assert (found.verdict, found.why) == (Verdict.START, "nobody has renewed its lease")
+    beats.write("stopped", beats.lapse_reason)
+    found = decide_action(read_status("job", folder, 170.0), (90.0,), 170.0, LIMITS)
+    assert (found.action, found.reason) == (SupervisorAction.START, "nobody has renewed its lease")
     with pytest.raises(StreamError, match="do not come to rest"):
-        end_if_abandoned(beats, 100.0 + 60.0 + 61.0)
+        stop_if_abandoned(beats, 100.0 + 60.0 + 61.0)
 
 
 def test_a_job_that_was_asked_to_stop_is_done_though_its_lease_runs_out_meanwhile(
@@ -76,31 +76,39 @@ def test_a_job_that_was_asked_to_stop_is_done_though_its_lease_runs_out_meanwhil
     """Who asked first is heard."""
     monkeypatch.setenv(LEASE, "60")
     folder = JobFolder(tmp_path / "job")
-    folder.ask_to_stop()
-    renew(folder)
+    folder.request_stop()
+    renew_lease(folder)
     os.utime(folder.lease_file, (100.0, 100.0))
-    beats = Beats("job", folder)
-    end_if_abandoned(beats, 161.0)
-    beats.beat("stopped", beats.lapsed)
-    assert decide(look("job", folder, 170.0), (90.0,), 170.0, LIMITS).verdict is Verdict.DONE
+    beats = HeartbeatWriter("job", folder)
+    stop_if_abandoned(beats, 161.0)
+    beats.write("stopped", beats.lapse_reason)
+    assert decide_action(read_status("job", folder, 170.0), (90.0,), 170.0, LIMITS).action is SupervisorAction.FINISHED
 
 
 def test_a_job_that_lives_and_moves_is_waited_for() -> None:
     """Also while it starts."""
-    assert verdict("starting", began=990.0) is Verdict.WAIT
-    assert verdict("starting", began=900.0, beaten=990.0) is Verdict.WAIT, "it brings states back"
-    assert verdict("running", began=0.0, beaten=999.0, stages={"map": {"at": 999.0}}) is Verdict.WAIT
-    held = {"map": {"at": 0.0, "held": True}, "reduce": {"at": 999.0, "held": False}}
-    assert verdict("running", began=0.0, beaten=999.0, stages=held) is Verdict.WAIT, "it is to do nothing"
+    assert verdict("starting", started_at=990.0) is SupervisorAction.WAIT
+    assert verdict("starting", started_at=900.0, heartbeat_at=990.0) is SupervisorAction.WAIT, "it brings states back"
+    assert (
+        verdict("running", started_at=0.0, heartbeat_at=999.0, stages={"map": {"at": 999.0}}) is SupervisorAction.WAIT
+    )
+    held = {"map": {"at": 0.0, "paused": True}, "reduce": {"at": 999.0, "paused": False}}
+    assert verdict("running", started_at=0.0, heartbeat_at=999.0, stages=held) is SupervisorAction.WAIT, (
+        "it is to do nothing"
+    )
 
 
 def test_a_job_of_which_no_round_ends_is_ended_and_started_again() -> None:
     """A heartbeat alone is no sign of health, and one stage none of another's."""
     stages = {"map": {"at": 969.0}, "reduce": {"at": 999.0}}
-    found = decide(Seen("job", "running", began=0.0, beaten=999.0, stages=stages), (), 1000.0, LIMITS)
-    assert found.verdict is Verdict.RESTART and found.why == "map has ended no round for 31 s"
-    assert verdict("silent", began=0.0, beaten=960.0, stages={"map": {"at": 999.0}}) is Verdict.RESTART
-    assert verdict("starting", began=960.0) is Verdict.RESTART
+    found = decide_action(
+        JobStatus("job", "running", started_at=0.0, heartbeat_at=999.0, stages=stages), (), 1000.0, LIMITS
+    )
+    assert found.action is SupervisorAction.RESTART and found.reason == "map has ended no round for 31 s"
+    assert (
+        verdict("silent", started_at=0.0, heartbeat_at=960.0, stages={"map": {"at": 999.0}}) is SupervisorAction.RESTART
+    )
+    assert verdict("starting", started_at=960.0) is SupervisorAction.RESTART
 
 
 @pytest.mark.parametrize(
@@ -109,56 +117,63 @@ def test_a_job_of_which_no_round_ends_is_ended_and_started_again() -> None:
 def test_one_that_was_started_again_lately_gets_more_time(starts: tuple[float, ...], patience: float) -> None:
     """On a machine that is too busy, ever more starts would be all that it does."""
     stages = {"map": {"at": 0.0}}
-    for longer, wanted in ((-1.0, Verdict.WAIT), (1.0, Verdict.RESTART)):
+    for longer, wanted in ((-1.0, SupervisorAction.WAIT), (1.0, SupervisorAction.RESTART)):
         began = 1000.0 - patience - longer
-        assert verdict("running", starts=starts, began=began, beaten=999.0, stages=stages) is wanted
+        assert verdict("running", starts=starts, started_at=began, heartbeat_at=999.0, stages=stages) is wanted
 
 
 def test_a_job_is_given_up_after_too_many_starts_in_a_while() -> None:
     """Starts of long ago do not count."""
-    assert verdict("dead", starts=(10.0, 20.0, 905.0, 910.0)) is Verdict.START
-    assert verdict("dead", starts=(901.0, 905.0, 910.0)) is Verdict.GIVE_UP
+    assert verdict("dead", starts=(10.0, 20.0, 905.0, 910.0)) is SupervisorAction.START
+    assert verdict("dead", starts=(901.0, 905.0, 910.0)) is SupervisorAction.GIVE_UP
 
 
 def test_starts_are_counted_for_each_run(tmp_path: Path) -> None:
     """Another run begins anew."""
     folder = JobFolder(tmp_path / "job")
-    note_start(folder, "a", 1.0)
-    note_start(folder, "a", 2.0)
-    assert starts_of(folder, "a") == [1.0, 2.0] and starts_of(folder, "b") == []
+    record_start(folder, "a", 1.0)
+    record_start(folder, "a", 2.0)
+    assert read_starts(folder, "a") == [1.0, 2.0] and read_starts(folder, "b") == []
 
 
 def test_one_application_holds_a_job(tmp_path: Path) -> None:
     """A second one is refused, and who looks disturbs neither."""
     folder = JobFolder(tmp_path / "job")
-    assert not folder.runs()
-    with folder.held():
-        assert JobFolder(tmp_path / "job").runs()
-        with pytest.raises(AlreadyRunningError, match="job"), JobFolder(tmp_path / "job").held():
+    assert not folder.is_running()
+    with folder.application_lock():
+        assert JobFolder(tmp_path / "job").is_running()
+        with pytest.raises(AlreadyRunningError, match="job"), JobFolder(tmp_path / "job").application_lock():
             pass
-    assert not folder.runs()
+    assert not folder.is_running()
 
 
 def test_an_application_that_loads_its_code_is_starting_and_can_be_ended(tmp_path: Path) -> None:
     """It holds no lock yet, and has told nothing: what the one before has told says nothing of it."""
     folder = JobFolder(tmp_path / "job")
-    with folder.held():
-        told = {"state": "running", "error": "", "at": 10.0, "began": 5.0, "pid": 1, "stages": {"map": {"at": 9.0}}}
-        folder.beat(told)
+    with folder.application_lock():
+        told = {
+            "state": "running",
+            "error": "",
+            "at": 10.0,
+            "started_at": 5.0,
+            "pid": 1,
+            "stages": {"map": {"at": 9.0}},
+        }
+        folder.write_heartbeat(told)
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     try:
-        folder.note_launch(process.pid)
+        folder.record_launch(process.pid)
         now = time.time()
-        seen = look("job", folder, now)
-        assert (seen.state, seen.pid) == ("starting", process.pid) and abs((seen.began or 0.0) - now) < 60
-        assert decide(seen, (), now, LIMITS).verdict is Verdict.WAIT
-        assert decide(seen, (), now + 100, LIMITS).verdict is Verdict.RESTART
-        folder.beat({**told, "began": now + 1})
-        assert look("job", folder, now).state == "dead"
-        folder.beat(told)
-        end(seen, folder)
+        seen = read_status("job", folder, now)
+        assert (seen.state, seen.pid) == ("starting", process.pid) and abs((seen.started_at or 0.0) - now) < 60
+        assert decide_action(seen, (), now, LIMITS).action is SupervisorAction.WAIT
+        assert decide_action(seen, (), now + 100, LIMITS).action is SupervisorAction.RESTART
+        folder.write_heartbeat({**told, "started_at": now + 1})
+        assert read_status("job", folder, now).state == "dead"
+        folder.write_heartbeat(told)
+        kill_application(seen, folder)
         assert process.wait(timeout=10) < 0
-        assert look("job", folder, now).state == "dead"
+        assert read_status("job", folder, now).state == "dead"
     finally:
         process.kill()
         process.wait()
@@ -167,23 +182,23 @@ def test_an_application_that_loads_its_code_is_starting_and_can_be_ended(tmp_pat
 def test_another_process_with_the_same_id_is_not_the_one_that_was_started(tmp_path: Path) -> None:
     """Ids come again, after a restart of the machine above all."""
     folder = JobFolder(tmp_path / "job")
-    folder.note_launch(os.getpid())
-    assert folder.coming() is not None
+    folder.record_launch(os.getpid())
+    assert folder.starting_process() is not None
     told = json.loads((folder.path / "launched.json").read_text())
-    told["value"]["at"] -= 1
+    told["value"]["started_at"] -= 1
     (folder.path / "launched.json").write_text(json.dumps(told))
-    assert folder.coming() is None and look("job", folder, 0.0).state == "never started"
+    assert folder.starting_process() is None and read_status("job", folder, 0.0).state == "never started"
 
 
 def test_what_a_job_said_last_counts_only_while_it_lives(tmp_path: Path) -> None:
     """A heartbeat of a process that was killed is no life."""
     folder = JobFolder(tmp_path / "job")
-    assert look("job", folder, 0.0).state == "never started"
-    with folder.held():
-        folder.beat({"state": "running", "error": "", "at": 10.0, "began": 5.0, "pid": 1, "stages": {}})
-        assert look("job", folder, 11.0).state == "running"
-        assert look("job", folder, 11.0 + SILENT_SECONDS).state == "silent"
-    assert look("job", folder, 11.0).state == "dead"
+    assert read_status("job", folder, 0.0).state == "never started"
+    with folder.application_lock():
+        folder.write_heartbeat({"state": "running", "error": "", "at": 10.0, "started_at": 5.0, "pid": 1, "stages": {}})
+        assert read_status("job", folder, 11.0).state == "running"
+        assert read_status("job", folder, 11.0 + SILENT_SECONDS).state == "silent"
+    assert read_status("job", folder, 11.0).state == "dead"
 
 
 def test_an_application_is_abandoned_when_nobody_has_renewed_its_lease(
@@ -192,13 +207,13 @@ def test_an_application_is_abandoned_when_nobody_has_renewed_its_lease(
     """One that nobody supervises has none, and lives on."""
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
-    renew(folder)
+    renew_lease(folder)
     os.utime(folder.lease_file, (100.0, 100.0))
-    assert not abandoned(folder, 10_000.0)
+    assert not is_abandoned(folder, 10_000.0)
     monkeypatch.setenv(LEASE, "60")
-    assert not abandoned(folder, 159.0) and abandoned(folder, 161.0)
+    assert not is_abandoned(folder, 159.0) and is_abandoned(folder, 161.0)
     folder.lease_file.unlink()
-    assert abandoned(folder, 159.0), "its home was removed"
+    assert is_abandoned(folder, 159.0), "its home was removed"
 
 
 def test_the_log_of_one_that_hangs_tells_where(tmp_path: Path) -> None:
@@ -206,9 +221,9 @@ def test_the_log_of_one_that_hangs_tells_where(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path / "job")
     code = """
 import subprocess, sys, time
-from springline.spark_jobs.streaming.runtime.thread_dump import tell_stacks_when_asked
+from springline.spark_jobs.streaming.runtime.thread_dump import dump_stacks_on_signal
 def hangs_here(): time.sleep(600)
-tell_stacks_when_asked()
+dump_stacks_on_signal()
 if sys.argv[1:] != ["below"]:
     subprocess.Popen([sys.executable, __file__, "below"])
     subprocess.Popen(["sleep", "600"])
@@ -222,12 +237,12 @@ hangs_here()
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )  # fmt: skip
     try:
-        folder.note_launch(process.pid)
+        folder.record_launch(process.pid)
         deadline = time.monotonic() + 60
         while (tmp_path / "log").read_text().count("begun") < 2:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        end(look("job", folder, time.time()), folder)
+        kill_application(read_status("job", folder, time.time()), folder)
         assert process.wait(timeout=10) == -signal.SIGKILL
         assert (tmp_path / "log").read_text().count("in hangs_here") == 2
     finally:

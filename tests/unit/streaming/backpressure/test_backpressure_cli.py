@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from springline.persistence.errors import ExtensionError
-from springline.spark_jobs.streaming.backpressure.config import Choice, Control
+from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig, ChannelKind
 from springline.spark_jobs.streaming.errors import InvalidChannelError, InvalidJobError, UnknownJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import job_of
+from springline.spark_jobs.streaming.jobs import read_job
 from tests.support.commands import invoke, printed
 from tests.support.streams.declarations import written
 
 DECLARED = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
-THROTTLE = {"downstream": "count", "upstream": "split", "since": 0.0, "why": "it can do 2 MB/s, and 3 MB wait",
-            "level": 0, "rate": 1.5e6}  # fmt: skip
+THROTTLE = {"downstream": "count", "upstream": "split", "since": 0.0, "reason": "it can do 2 MB/s, and 3 MB wait",
+            "throttle_level": 0, "rate": 1.5e6}  # fmt: skip
 FREE: dict[str, Any] = {
     "state": "level", "queue": 0, "waiting": 0, "seconds": None, "rate": None, "capacity": None, "arriving": 0.0,
     "applied": 0.0, "throttled_by": [], "throttles": [],
@@ -33,7 +33,7 @@ told = partial(printed, "stream", "backpressure")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     """The folder of the job `words`."""
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
-    monkeypatch.setenv("SPRINGLINE_STREAMS", str(written(tmp_path, DECLARED)))
+    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(written(tmp_path, DECLARED)))
     monkeypatch.setenv("COLUMNS", "200")
     return JobFolder(tmp_path / "streams" / "words")
 
@@ -46,9 +46,9 @@ def test_a_job_that_never_ran_has_the_mode_that_it_is_declared_with(folder: JobF
 def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
     """As the job last told."""
     pressed = {"mode": "predictive", "control": "kafka", "stages": {"split": FREE, "count": COUNT}}
-    with folder.held():
-        beat = {"state": "running", "error": "", "at": time.time(), "began": 0.0, "pid": 7, "stages": {}}
-        folder.beat({**beat, "backpressure": pressed})
+    with folder.application_lock():
+        beat = {"state": "running", "error": "", "at": time.time(), "started_at": 0.0, "pid": 7, "stages": {}}
+        folder.write_heartbeat({**beat, "backpressure": pressed})
         said, whole = told("show", "words"), json.loads(told("show", "words", "--json"))
     for word in ("overloaded", "3 MB", "1.5 s", "2 MB/s", "count throttles split to 1.5 MB/s since", "3 MB wait"):
         assert word in said, word
@@ -80,7 +80,7 @@ def test_a_channel_is_for_jobs_with_stages_apart(folder: JobFolder, tmp_path: Pa
         InvalidChannelError,
     )
     assert json.loads(told("show", "words", "--json"))["control"] is None
-    written(tmp_path, DECLARED + "apart = true\n")
+    written(tmp_path, DECLARED + "second_application = true\n")
     assert told("set", "words", "stepwise", "--control", "zookeeper") == (
         "words: back-pressure stepwise, signals to and from stages apart by zookeeper\n"
     )
@@ -90,18 +90,21 @@ def test_a_channel_is_for_jobs_with_stages_apart(folder: JobFolder, tmp_path: Pa
 
 def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
     """Another word is refused with those that are known."""
-    file = written(tmp_path, DECLARED + 'backpressure = "stepwise-literal"\napart = true\ncontrol = "zookeeper"\n')
-    assert job_of(file, "words").backpressure == Choice("stepwise-literal", Control.ZOOKEEPER)
+    file = written(
+        tmp_path,
+        DECLARED + 'backpressure = "stepwise-literal"\nsecond_application = true\nsignal_channel = "zookeeper"\n',
+    )
+    assert read_job(file, "words").backpressure == BackpressureConfig("stepwise-literal", ChannelKind.ZOOKEEPER)
     file = written(tmp_path, DECLARED + 'backpressure = "sometimes"\n')
     with pytest.raises(InvalidJobError, match=r"mode of back-pressure 'sometimes': .*; known: off, predictive, "):
-        job_of(file, "words")
+        read_job(file, "words")
 
 
-@pytest.mark.parametrize("apart", ["", "apart = false\n"])
+@pytest.mark.parametrize("apart", ["", "second_application = false\n"])
 def test_a_channel_in_the_table_of_a_job_without_stages_apart_is_refused(tmp_path: Path, apart: str) -> None:
     """Since it would do nothing."""
-    file = written(tmp_path, DECLARED + apart + 'control = "zookeeper"\n')
+    file = written(tmp_path, DECLARED + apart + 'signal_channel = "zookeeper"\n')
     with pytest.raises(
-        InvalidJobError, match=r"control is how signals travel to and from stages that are.*leave it out"
+        InvalidJobError, match=r"signal_channel is how signals travel to and from stages that are.*leave it out"
     ):
-        job_of(file, "words")
+        read_job(file, "words")

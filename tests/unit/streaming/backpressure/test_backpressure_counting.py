@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.backpressure.relay_job import RelayJob
-from springline.spark_jobs.streaming.backpressure.accounting import Counting, upstreams_of
-from springline.spark_jobs.streaming.backpressure.queue import Counted
-from springline.spark_jobs.streaming.backpressure.rate_limit import Planned
-from springline.spark_jobs.streaming.runtime.report import Flow, Report
+from springline.spark_jobs.streaming.backpressure.accounting import StageAccounting, upstreams_of
+from springline.spark_jobs.streaming.backpressure.queue import StageCounts
+from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound
+from springline.spark_jobs.streaming.runtime.report import Flow, UnitReport
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
-from springline.spark_jobs.streaming.tracking.config import Tracked
+from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 
 ROUND = 100_000  # bytes of each unit
@@ -24,7 +24,7 @@ class Stages:
     def __init__(self, folder: Path) -> None:
         stages = place_stages("r", RelayJob("r", "in", units=2).stages(2), folder)
         self.stages: dict[str, Stage] = {stage.name: stage for stage in stages}
-        self.counting = Counting(stages, 2)
+        self.counting = StageAccounting(stages, 2)
 
     def ended(self, name: str, unit: int, number: int, busy: float = 0.1, *, behind: int = 0) -> None:
         """A unit tells that it has ended a round, of `ROUND` bytes as all before, each of so many seconds."""
@@ -34,7 +34,7 @@ class Stages:
             for at in (number, number - 1)
         ]
         stage.folder(unit).mkdir(parents=True, exist_ok=True)
-        report = Report(unit, number, {}, 0, behind, 0.0, offset=number * 10, flow=flows[0], before=flows[1])
+        report = UnitReport(unit, number, {}, 0, behind, 0.0, offset=number * 10, flow=flows[0], previous_flow=flows[1])
         report.write(stage.folder(unit))
 
     def both(self, name: str, number: int, busy: float = 0.1, **more: int) -> None:
@@ -42,7 +42,7 @@ class Stages:
         for unit in (0, 1):
             self.ended(name, unit, number, busy, **more)
 
-    def count(self, name: str, at: float) -> Counted:
+    def count(self, name: str, at: float) -> StageCounts:
         """What a stage has counted."""
         return self.counting.count(at)[name]
 
@@ -59,8 +59,8 @@ def test_the_queue_is_what_upstreams_have_sent_and_is_not_taken(stages: Stages) 
     stages.both("parse", 2)
     counted = stages.count("parse", 1.0)
     assert (counted.sent, counted.applied, counted.queue) == ({"take": 10 * ROUND}, 4 * ROUND, 6 * ROUND)
-    assert counted.units == {0: 3 * ROUND, 1: 3 * ROUND}
-    assert counted.made == {"count": 4 * ROUND, "keep": 4 * ROUND}
+    assert counted.unit_queues == {0: 3 * ROUND, 1: 3 * ROUND}
+    assert counted.produced == {"count": 4 * ROUND, "keep": 4 * ROUND}
 
 
 def test_what_waits_in_a_source_is_reckoned_by_the_size_of_its_messages(stages: Stages) -> None:
@@ -77,7 +77,7 @@ def test_a_round_counts_when_every_unit_has_ended_it(stages: Stages) -> None:
     stages.both("parse", 3)
     stages.ended("parse", 0, 4)
     counted = stages.count("parse", 1.0)
-    assert (counted.applied, counted.made["count"]) == (6 * ROUND, 6 * ROUND)
+    assert (counted.applied, counted.produced["count"]) == (6 * ROUND, 6 * ROUND)
     stages.ended("parse", 1, 4)
     assert stages.count("parse", 1.1).applied == 8 * ROUND
 
@@ -88,9 +88,9 @@ def test_a_round_under_way_is_counted_as_taken(stages: Stages) -> None:
     for number in range(1, 8):
         stages.both("parse", number)
         stages.count("parse", float(number))
-    Planned(8, 7.5, 10).write(stages.stages["parse"])
+    PlannedRound(8, 7.5, 10).write(stages.stages["parse"])
     counted = stages.count("parse", 8.0)
-    assert (counted.taken, counted.began) == (15 * ROUND, 7.5)
+    assert (counted.admitted, counted.round_started_at) == (15 * ROUND, 7.5)
 
 
 def test_work_is_of_the_task_with_most_of_it_and_without_the_first_rounds(stages: Stages) -> None:
@@ -99,7 +99,7 @@ def test_work_is_of_the_task_with_most_of_it_and_without_the_first_rounds(stages
     for number in range(1, 5):
         stages.both("parse", number, busy=5.0)
         counted = stages.count("parse", float(number))
-    assert (counted.busy, counted.work) == (0.0, 0)
+    assert (counted.busy, counted.busy_bytes) == (0.0, 0)
     last = 0.0
     for number in range(5, 15):
         stages.ended("parse", 0, number, 5.1)
@@ -108,12 +108,12 @@ def test_work_is_of_the_task_with_most_of_it_and_without_the_first_rounds(stages
         if last:
             assert counted.busy - last == pytest.approx(5.2)
         last = counted.busy
-    assert counted.work == 18 * ROUND
+    assert counted.busy_bytes == 18 * ROUND
 
 
 def test_edges_that_lead_back_are_left_out() -> None:
     """An acker throttles those that send to it, and nobody throttles an acker for what it tells them."""
-    stages = place_stages("w", WordCountJob("w", "lines", Tracked("w")).stages(2), Path("states"))
+    stages = place_stages("w", WordCountJob("w", "lines", TrackingConfig("w")).stages(2), Path("states"))
     assert upstreams_of(stages) == {
         "split": (), "again": (), "count": ("split", "again"), "acker": ("split", "again", "count"),
     }  # fmt: skip

@@ -3,44 +3,51 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from springline.baselines.backpressure import StepwiseLiteral
 from springline.spark_jobs.streaming.backpressure.admission import (
-    MINIMUM,
+    DEFAULT_MODE,
+    MINIMUM_RATE,
     MODES,
     OFF,
-    USUAL_MODE,
     Admission,
-    Admitted,
-    Allowance,
-    Seen,
-    forward,
+    AdmissionDecision,
+    StageObservation,
+    TokenBucket,
+    forward_upstreams,
     make_admission,
 )
-from springline.spark_jobs.streaming.backpressure.predictive import Predictive, Tuning, believed
-from springline.spark_jobs.streaming.backpressure.queue import Measured
+from springline.spark_jobs.streaming.backpressure.predictive import PredictiveAdmission, Tuning, smoothed_capacity
+from springline.spark_jobs.streaming.backpressure.queue import StageMeasurement
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, Signal
-from springline.spark_jobs.streaming.backpressure.stepwise import PARTS, Marks, Pair, Stepwise, stepped
+from springline.spark_jobs.streaming.backpressure.stepwise import (
+    LEVELS_PER_STEP,
+    StepwiseAdmission,
+    Thresholds,
+    UpstreamThrottle,
+    next_throttle,
+)
 
-MARKS = Marks(high=100.0, low=10.0, sensitivity=2.0, ratio=0.5, patience=0.5)
+MARKS = Thresholds(high=100.0, low=10.0, sensitivity=2.0, ratio=0.5, patience=0.5)
 ORIGINAL = 1e6
 SHORT = Tuning(buffer=0.0)  # a stage of 1 MB/s would have no more than its buffer
 
 
 def measured(
     at: float, queue: float, *, rate: float = 1e6, inflow: float = 1e6, amplification: float = 1.0
-) -> Measured:
+) -> StageMeasurement:
     """A stage with one upstream and one downstream, whose queue stands."""
-    return Measured(
+    return StageMeasurement(
         at, queue, queue, queue, queue, rate, {"up": inflow}, outflow=ORIGINAL, amplification={"down": amplification}
     )
 
 
-def looked(admission: Admission, at: float, queue: float, *signals: Signal, **more: float) -> Admitted:
+def looked(admission: Admission, at: float, queue: float, *signals: Signal, **more: float) -> AdmissionDecision:
     """One look."""
-    return admission.look(Seen(measured(at, queue, **more), ORIGINAL, ("up",), signals))
+    return admission.decide(StageObservation(measured(at, queue, **more), ORIGINAL, ("up",), signals))
 
 
 def asks(sequence: int, at: float, *, downstream: str = "down", level: int = 0, rate: float | None = None) -> Signal:
@@ -53,104 +60,135 @@ def asks(sequence: int, at: float, *, downstream: str = "down", level: int = 0, 
 
 def test_the_default_is_predictive() -> None:
     """And each mode has its admission."""
-    assert USUAL_MODE == "predictive"
+    assert DEFAULT_MODE == "predictive"
     assert MODES.names == ("off", "predictive", "stepwise", "stepwise-literal")
     assert len({type(make_admission(mode, "stage")) for mode in MODES.names}) == len(MODES.names)
 
 
 def test_nothing_is_bounded_without_back_pressure() -> None:
     """Whatever it sees."""
-    assert looked(make_admission(OFF, "stage"), 0.0, 1e12, asks(1, 0.0, level=9)) == Admitted(None)
+    assert looked(make_admission(OFF, "stage"), 0.0, 1e12, asks(1, 0.0, level=9)) == AdmissionDecision(None)
 
 
 def test_feedback_edges_are_left_out() -> None:
     """The acker sends to the spring, and a stage to itself; neither is throttled for it."""
     sends = {"spring": ["split", "acker"], "split": ["count", "acker", "split"], "acker": ["spring"]}
-    assert forward(["spring", "split", "count", "acker"], sends) == {
+    assert forward_upstreams(["spring", "split", "count", "acker"], sends) == {
         "spring": (), "split": ("spring",), "count": ("split",), "acker": ("spring", "split"),
     }  # fmt: skip
 
 
 def test_an_allowance_is_kept_for_a_moment_and_what_was_too_much_is_owed() -> None:
     """Bytes of rounds from a rate."""
-    allowance = Allowance(burst=0.5)
-    assert allowance.bytes(100.0, 0.0) == 0
-    assert allowance.bytes(100.0, 0.2) == pytest.approx(20)
+    allowance = TokenBucket(burst=0.5)
+    assert allowance.available_bytes(100.0, 0.0) == 0
+    assert allowance.available_bytes(100.0, 0.2) == pytest.approx(20)
     allowance.spend(50)
-    assert allowance.bytes(100.0, 0.3) == 0
-    assert allowance.bytes(100.0, 0.6) == pytest.approx(10)
-    assert allowance.bytes(100.0, 9.0) == 50
+    assert allowance.available_bytes(100.0, 0.3) == 0
+    assert allowance.available_bytes(100.0, 0.6) == pytest.approx(10)
+    assert allowance.available_bytes(100.0, 9.0) == 50
 
 
 # ---- stepwise
 
 
-def course(queues: list[tuple[float, float]], pair: Pair | None = None, rate: float = 1e6) -> list[Pair]:
+def course(
+    queues: list[tuple[float, float]], pair: UpstreamThrottle | None = None, rate: float = 1e6
+) -> list[UpstreamThrottle]:
     """A pair after each look at (time, queue)."""
-    found, pair = [], pair or Pair()
+    found, pair = [], pair or UpstreamThrottle()
     for at, queue in queues:
-        pair = stepped(pair, measured(at, queue, rate=rate), MARKS)
+        pair = next_throttle(pair, measured(at, queue, rate=rate), MARKS)
         found.append(pair)
     return found
 
 
 def test_an_overload_that_goes_on_takes_further_steps() -> None:
     """One every half a second; the text would stay at the first."""
-    assert [pair.level for pair in course([(0, 100), (0.1, 100), (0.5, 200), (1.0, 300)])] == [16, 16, 32, 48]
+    assert [pair.throttle_level for pair in course([(0, 100), (0.1, 100), (0.5, 200), (1.0, 300)])] == [16, 16, 32, 48]
 
 
 def test_a_queue_that_shrinks_takes_no_further_step() -> None:
     """It is above the high mark still."""
-    assert [pair.level for pair in course([(0, 300), (0.5, 250), (1.0, 200)])] == [16, 16, 16]
+    assert [pair.throttle_level for pair in course([(0, 300), (0.5, 250), (1.0, 200)])] == [16, 16, 16]
 
 
 def test_between_the_marks_nothing_changes() -> None:
     """And the time of an underload begins anew."""
-    assert [pair.level for pair in course([(0, 100), (1, 50), (5, 10), (6, 50), (7, 10), (8.9, 10), (9, 10)])][3:] == [
-        16, 16, 16, 8,
-    ]  # fmt: skip
+    pairs = course([(0, 100), (1, 50), (5, 10), (6, 50), (7, 10), (8.9, 10), (9, 10)])
+    assert [pair.throttle_level for pair in pairs][3:] == [16, 16, 16, 8]
 
 
 def test_steps_halve_at_each_reversal() -> None:
     """Down 16, up 8, down 4, up 2: the level closes in."""
     pairs = course([(0, 100), (1, 0), (3, 0), (3.5, 100), (4, 0), (6, 0)])
-    assert [pair.level for pair in pairs] == [16, 16, 8, 12, 12, 10]
+    assert [pair.throttle_level for pair in pairs] == [16, 16, 8, 12, 12, 10]
 
 
 def test_a_level_that_overloaded_is_tried_again_after_a_time_that_doubles() -> None:
     """One level above it is as far as is known to be well; twice 2 s, then twice that."""
-    pair = Pair(level=9, step=1, down=False, failed=8, hold=4.0, rate=1e6, changed=0.0, under=0.0)
-    assert [each.level for each in course([(2.5, 0), (3.9, 0), (4.0, 0)], pair)] == [9, 9, 8]
+    pair = UpstreamThrottle(
+        throttle_level=9,
+        step=1,
+        is_down=False,
+        failed_throttle_level=8,
+        hold_seconds=4.0,
+        failed_rate=1e6,
+        changed_at=0.0,
+        underloaded_since=0.0,
+    )
+    assert [each.throttle_level for each in course([(2.5, 0), (3.9, 0), (4.0, 0)], pair)] == [9, 9, 8]
     failed = course([(4.0, 0), (4.5, 100)], pair)[-1]
-    assert (failed.level, failed.failed, failed.hold) == (9, 8, 8.0)
+    assert (failed.throttle_level, failed.failed_throttle_level, failed.hold_seconds) == (9, 8, 8.0)
 
 
 def test_what_was_learnt_is_void_once_the_stage_is_quicker() -> None:
     """By a tenth, for five seconds; a burst is not enough."""
-    pair = Pair(level=9, step=1, down=False, failed=8, hold=60.0, rate=1e6, changed=0.0, under=0.0)
-    assert course([(2.5, 0), (7.5, 0)], pair, rate=1.05e6)[-1].failed == 8
-    assert [each.level for each in course([(2.5, 0), (7.4, 0), (7.5, 0)], pair, rate=1.2e6)] == [9, 9, 8]
+    pair = UpstreamThrottle(
+        throttle_level=9,
+        step=1,
+        is_down=False,
+        failed_throttle_level=8,
+        hold_seconds=60.0,
+        failed_rate=1e6,
+        changed_at=0.0,
+        underloaded_since=0.0,
+    )
+    assert course([(2.5, 0), (7.5, 0)], pair, rate=1.05e6)[-1].failed_throttle_level == 8
+    assert [each.throttle_level for each in course([(2.5, 0), (7.4, 0), (7.5, 0)], pair, rate=1.2e6)] == [9, 9, 8]
     burst = course([(2.5, 0)], pair, rate=1.2e6)[-1]
     calm = course([(2.6, 0)], burst, rate=1e6)[-1]
-    assert course([(7.5, 0)], calm, rate=1.2e6)[-1].failed == 8
+    assert course([(7.5, 0)], calm, rate=1.2e6)[-1].failed_throttle_level == 8
 
 
 def test_a_stage_that_may_admit_more_again_is_quicker() -> None:
     """What it could do has not changed; what was learnt while it was throttled is void."""
-    learnt = {"pairs": {"up": {"level": 9, "step": 1, "same": 1, "down": False, "changed": 0.0, "queue": 0.0,
-                               "under": 0.0, "failed": 8, "rate": ORIGINAL / 2, "hold": 60.0}}}  # fmt: skip
-    stage = Stepwise("stage", learnt, MARKS)
-    looked(stage, 0.5, 0, asks(1, 0.5, level=PARTS), rate=ORIGINAL)
-    assert stage.as_json()["pairs"]["up"]["failed"] == 8
+    pair = UpstreamThrottle(
+        throttle_level=9,
+        step=1,
+        same_direction_steps=1,
+        is_down=False,
+        changed_at=0.0,
+        underloaded_since=0.0,
+        failed_throttle_level=8,
+        failed_rate=ORIGINAL / 2,
+        hold_seconds=60.0,
+    )
+    learnt = {"pairs": {"up": asdict(pair)}}
+    stage = StepwiseAdmission("stage", learnt, MARKS)
+    looked(stage, 0.5, 0, asks(1, 0.5, level=LEVELS_PER_STEP), rate=ORIGINAL)
+    assert stage.as_json()["pairs"]["up"]["failed_throttle_level"] == 8
     looked(stage, 0.6, 0, asks(2, 0.6), rate=ORIGINAL)
     looked(stage, 5.6, 0, asks(3, 5.6), rate=ORIGINAL)
-    assert stage.as_json()["pairs"]["up"]["failed"] is None
+    assert stage.as_json()["pairs"]["up"]["failed_throttle_level"] is None
 
 
 def test_the_lowest_wins_and_the_release_of_one_does_not_free_the_others() -> None:
     """Two downstreams of one upstream."""
-    stage = Stepwise("stage", marks=MARKS)
-    first = looked(stage, 0.0, 0, asks(1, 0.0, level=PARTS), asks(1, 0.0, downstream="other", level=2 * PARTS))
+    stage = StepwiseAdmission("stage", thresholds=MARKS)
+    first = looked(
+        stage, 0.0, 0, asks(1, 0.0, level=LEVELS_PER_STEP), asks(1, 0.0, downstream="other", level=2 * LEVELS_PER_STEP)
+    )
     assert first.rate == pytest.approx(ORIGINAL / 4)
     released = looked(stage, 0.1, 0, asks(2, 0.1, downstream="other"))
     assert released.rate == pytest.approx(ORIGINAL / 2)
@@ -160,8 +198,8 @@ def test_the_lowest_wins_and_the_release_of_one_does_not_free_the_others() -> No
 
 def test_a_downstream_that_died_lets_go_by_its_lease() -> None:
     """A step a second, to the original."""
-    stage = Stepwise("stage", marks=MARKS)
-    looked(stage, 0.0, 0, asks(1, 0.0, level=3 * PARTS))
+    stage = StepwiseAdmission("stage", thresholds=MARKS)
+    looked(stage, 0.0, 0, asks(1, 0.0, level=3 * LEVELS_PER_STEP))
     rates = [looked(stage, LEASE_SECONDS + after, 0).rate for after in (0.0, 0.1, 1.1, 2.1)]
     assert rates == [ORIGINAL / 8, ORIGINAL / 4, ORIGINAL / 2, None]
 
@@ -178,7 +216,7 @@ def test_the_literal_form_takes_one_step_and_one_release_frees_all() -> None:
 def test_the_literal_form_checks_once_in_its_sensitivity() -> None:
     """An overload in between is not seen; an underload has to last."""
     stage = StepwiseLiteral("stage", marks=MARKS)
-    sent = [[each.level for each in looked(stage, at, queue).signals]
+    sent = [[each.throttle_level for each in looked(stage, at, queue).signals]
             for at, queue in ((0, 0), (1, 500), (2, 500), (4, 500), (6, 0), (8, 0))]  # fmt: skip
     assert sent == [[], [], [1], [], [], [0]]
 
@@ -188,7 +226,7 @@ def test_the_literal_form_checks_once_in_its_sensitivity() -> None:
 
 def test_the_rate_of_the_downstream_is_fed_forward() -> None:
     """At the first look at which more comes than the stage can do and its queue is longer than wanted."""
-    stage = Predictive("stage", tuning=SHORT)
+    stage = PredictiveAdmission("stage", tuning=SHORT)
     assert looked(stage, 0.0, 0.19e6, rate=1e6, inflow=0.9e6).signals == ()
     (signal,) = looked(stage, 0.05, 0.1e6, rate=0.4e6, inflow=0.9e6).signals
     assert signal.rate == pytest.approx(0.4e6, rel=0.2)
@@ -196,13 +234,13 @@ def test_the_rate_of_the_downstream_is_fed_forward() -> None:
 
 def test_what_is_asked_for_is_divided_by_the_amplification() -> None:
     """Of the stage, for that downstream."""
-    stage = Predictive("stage", tuning=SHORT)
+    stage = PredictiveAdmission("stage", tuning=SHORT)
     assert looked(stage, 0.0, 0, asks(1, 0.0, rate=1e6), amplification=4.0).rate == pytest.approx(250e3)
 
 
 def test_a_stage_that_is_throttled_hands_it_on() -> None:
     """It asks its upstream for what it may admit, not for what it could do."""
-    stage = Predictive("stage", tuning=SHORT)
+    stage = PredictiveAdmission("stage", tuning=SHORT)
     (signal,) = looked(stage, 0.0, 0.2e6, asks(1, 0.0, rate=0.3e6), rate=1e6, inflow=0.9e6).signals
     assert signal.rate is not None
     assert signal.rate <= 0.4e6
@@ -212,7 +250,7 @@ def test_a_longer_queue_asks_for_less_and_a_shorter_one_for_more() -> None:
     """Within bounds."""
     rates = []
     for queue in (0.3e6, 0.6e6, 100e6):
-        (signal,) = looked(Predictive("stage", tuning=SHORT), 0.0, queue, rate=0.5e6).signals
+        (signal,) = looked(PredictiveAdmission("stage", tuning=SHORT), 0.0, queue, rate=0.5e6).signals
         rates.append(signal.rate)
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] == pytest.approx(0.1e6)
@@ -220,28 +258,28 @@ def test_a_longer_queue_asks_for_less_and_a_shorter_one_for_more() -> None:
 
 def test_before_a_stage_of_which_nothing_is_known_only_so_much_may_wait() -> None:
     """Then nothing more comes, until it is less."""
-    stage = Predictive("stage", tuning=SHORT)
+    stage = PredictiveAdmission("stage", tuning=SHORT)
 
     def asked(at: float, queue: float) -> list[float | None]:
-        unknown = Measured(at, queue, queue, queue, queue, None, {"up": 1e9})
-        return [signal.rate for signal in stage.look(Seen(unknown, ORIGINAL, ("up",))).signals]
+        unknown = StageMeasurement(at, queue, queue, queue, queue, None, {"up": 1e9})
+        return [signal.rate for signal in stage.decide(StageObservation(unknown, ORIGINAL, ("up",))).signals]
 
-    assert [asked(0.0, 7e6), asked(0.1, 9e6), asked(0.2, 7e6)] == [[], [MINIMUM], [None]]
+    assert [asked(0.0, 7e6), asked(0.1, 9e6), asked(0.2, 7e6)] == [[], [MINIMUM_RATE], [None]]
 
 
 def test_two_upstreams_share_in_proportion_to_what_they_send() -> None:
     """And one that sends nothing keeps a part."""
-    stage = Predictive("stage", tuning=SHORT)
+    stage = PredictiveAdmission("stage", tuning=SHORT)
     flows = {"a": 3e6, "b": 1e6, "c": 0.0}
-    seen = Seen(Measured(0.0, 9e6, 9e6, 9e6, 9e6, 1e6, flows), ORIGINAL, ("a", "b", "c"))
-    rates = {signal.upstream: signal.rate or 0.0 for signal in stage.look(seen).signals}
+    seen = StageObservation(StageMeasurement(0.0, 9e6, 9e6, 9e6, 9e6, 1e6, flows), ORIGINAL, ("a", "b", "c"))
+    rates = {signal.upstream: signal.rate or 0.0 for signal in stage.decide(seen).signals}
     assert rates["a"] == pytest.approx(3 * rates["b"])
-    assert rates["c"] > MINIMUM
+    assert rates["c"] > MINIMUM_RATE
 
 
 def test_a_rate_recovers_by_its_lease() -> None:
     """It doubles every second."""
-    stage = Predictive("stage", tuning=SHORT)
+    stage = PredictiveAdmission("stage", tuning=SHORT)
     looked(stage, 0.0, 0, asks(1, 0.0, rate=100e3))
     rates = [looked(stage, LEASE_SECONDS + after, 0).rate for after in (0.0, 1.0, 3.0, 3.5)]
     assert rates == pytest.approx([100e3, 200e3, 800e3, None])
@@ -249,7 +287,7 @@ def test_a_rate_recovers_by_its_lease() -> None:
 
 def test_a_wider_buffer_lets_more_wait() -> None:
     """Nothing is asked until it is full."""
-    wide = Predictive("stage", tuning=Tuning(buffer=10e6))
+    wide = PredictiveAdmission("stage", tuning=Tuning(buffer=10e6))
     assert looked(wide, 0.0, 9e6, rate=0.1e6).signals == ()
     assert looked(wide, 0.1, 11e6, rate=0.1e6).signals
 
@@ -257,17 +295,17 @@ def test_a_wider_buffer_lets_more_wait() -> None:
 @pytest.mark.parametrize("rate", [0.09e6, 0.5e6, 5e6])
 def test_an_upstream_that_sends_nothing_more_is_freed_however_slow_the_stage(rate: float) -> None:
     """Also where the buffer that is wanted comes to many seconds of its work."""
-    stage = Predictive("stage", tuning=Tuning(buffer=1e6))
+    stage = PredictiveAdmission("stage", tuning=Tuning(buffer=1e6))
     assert looked(stage, 0.0, 9e6, rate=rate).throttles
     looks = [looked(stage, 0.1 * tick, 0.0, rate=rate, inflow=0.0) for tick in range(1, 120)]
     assert not looks[-1].throttles
-    assert any(signal.frees for look in looks for signal in look.signals)
+    assert any(signal.is_release for look in looks for signal in look.signals)
 
 
 def test_a_small_change_of_a_capacity_is_believed_slowly() -> None:
     """A great one at once."""
-    assert believed(100.0, 50.0, 0.05) == 50.0
-    assert 100 < believed(100.0, 105.0, 0.05) < 101
+    assert smoothed_capacity(100.0, 50.0, 0.05) == 50.0
+    assert 100 < smoothed_capacity(100.0, 105.0, 0.05) < 101
 
 
 @pytest.mark.parametrize("mode", MODES.names)

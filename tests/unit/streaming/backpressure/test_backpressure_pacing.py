@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.backpressure.rate_limit import Grants, Pacing, Planned, Rate, grant, spread
+from springline.spark_jobs.streaming.backpressure.rate_limit import (
+    GrantReader,
+    PlannedRound,
+    RateLimit,
+    RateLimiter,
+    spread,
+    write_grant,
+)
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.testing.memory_log import MemoryLog
 
@@ -22,10 +29,10 @@ LEASE = 1e9
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
     """A stage of two units."""
-    return Stage("parse", "", "lines", job="job", state=str(tmp_path), admitted=ADMITTED)
+    return Stage("parse", "", "lines", job="job", state=str(tmp_path), max_messages_per_round=ADMITTED)
 
 
-def passes(pacing: Pacing, seconds: float, every: float, waiting: int = 1 << 20) -> int:
+def passes(pacing: RateLimiter, seconds: float, every: float, waiting: int = 1 << 20) -> int:
     """How many messages rounds take that begin so many seconds after one another."""
     taken, at = 0, 0.0
     while at < seconds:
@@ -34,57 +41,57 @@ def passes(pacing: Pacing, seconds: float, every: float, waiting: int = 1 << 20)
     return taken
 
 
-def admit(pacing: Pacing, waiting: dict[int, int], at: float) -> int:
+def admit(pacing: RateLimiter, waiting: dict[int, int], at: float) -> int:
     """The messages of the next round, which is planned."""
-    ranges = {unit: (0, many) for unit, many in pacing.admitted(waiting, at).items()}
-    plan = Plan(1, 1, at, ranges)
-    pacing.planned(plan, at)
+    ranges = {unit: (0, many) for unit, many in pacing.max_messages(waiting, at).items()}
+    plan = RoundPlan(1, 1, at, ranges)
+    pacing.on_round_planned(plan, at)
     return plan.messages
 
 
 def test_without_a_rate_each_unit_has_its_fixed_number(stage: Stage) -> None:
     """As without back-pressure, also where only others are throttled."""
-    assert Pacing(stage).admitted({0: 5, 1: 9_999}, 0.0) == {0: ADMITTED, 1: ADMITTED}
-    grant(replace(stage, name="count"), Rate(1.0, 1.0), LEASE)
-    assert Pacing(stage).admitted({0: 5}, 0.0) == {0: ADMITTED}
+    assert RateLimiter(stage).max_messages({0: 5, 1: 9_999}, 0.0) == {0: ADMITTED, 1: ADMITTED}
+    write_grant(replace(stage, name="count"), RateLimit(1.0, 1.0), LEASE)
+    assert RateLimiter(stage).max_messages({0: 5}, 0.0) == {0: ADMITTED}
 
 
 @pytest.mark.parametrize("every", [0.005, 0.02, 0.1, 0.4])
 def test_what_is_admitted_comes_to_the_rate(stage: Stage, every: float) -> None:
     """However long rounds take: 100 kB/s of messages of 500 bytes are 200 a second."""
-    grant(stage, Rate(100e3, 500.0), LEASE)
-    assert passes(Pacing(stage), 10.0, every) == pytest.approx(2_000, rel=0.06)
+    write_grant(stage, RateLimit(100e3, 500.0), LEASE)
+    assert passes(RateLimiter(stage), 10.0, every) == pytest.approx(2_000, rel=0.06)
 
 
 def test_messages_larger_than_the_rate_are_admitted_one_by_one_and_paid_off(stage: Stage) -> None:
     """One of 1 MB every ten seconds at 100 kB/s: nothing starves."""
-    grant(stage, Rate(100e3, 1e6), LEASE)
-    assert 9 <= passes(Pacing(stage), 100.0, 0.05) <= 11
+    write_grant(stage, RateLimit(100e3, 1e6), LEASE)
+    assert 9 <= passes(RateLimiter(stage), 100.0, 0.05) <= 11
 
 
 def test_a_rate_never_admits_more_than_the_fixed_number(stage: Stage) -> None:
     """Which bounds the memory of a round."""
-    grant(stage, Rate(1e9, 1.0), LEASE)
-    assert Pacing(stage).admitted({0: 1 << 30, 1: 3}, 1.0) == {0: ADMITTED, 1: 3}
+    write_grant(stage, RateLimit(1e9, 1.0), LEASE)
+    assert RateLimiter(stage).max_messages({0: 1 << 30, 1: 3}, 1.0) == {0: ADMITTED, 1: 3}
 
 
 def test_a_rate_doubles_every_second_once_its_lease_has_ended(stage: Stage) -> None:
     """Whoever granted it may be dead, or only late; a new one is obeyed at once."""
-    grants = Grants(stage)
-    grant(stage, Rate(100e3, 500.0), until=2.0)
-    assert [grants.rate(at) for at in (1.9, 2.0, 3.0, 5.0)] == [Rate(100e3 * n, 500.0) for n in (1, 1, 2, 8)]
+    grants = GrantReader(stage)
+    write_grant(stage, RateLimit(100e3, 500.0), until=2.0)
+    assert [grants.rate(at) for at in (1.9, 2.0, 3.0, 5.0)] == [RateLimit(100e3 * n, 500.0) for n in (1, 1, 2, 8)]
     assert grants.rate(30.0) is None
-    assert Pacing(stage).admitted({0: 5_000}, 30.0) == {0: ADMITTED}
-    grant(stage, Rate(100e3, 500.0), until=39.0)
-    assert grants.rate(31.0) == Rate(100e3, 500.0)
-    grant(stage, None, until=39.0)
+    assert RateLimiter(stage).max_messages({0: 5_000}, 30.0) == {0: ADMITTED}
+    write_grant(stage, RateLimit(100e3, 500.0), until=39.0)
+    assert grants.rate(31.0) == RateLimit(100e3, 500.0)
+    write_grant(stage, None, until=39.0)
     assert grants.rate(31.1) is None
 
 
 def test_a_rate_of_messages_of_unknown_size_bounds_nothing(stage: Stage) -> None:
     """Nothing was read yet."""
-    grant(stage, Rate(100e3, 0.0), LEASE)
-    assert Pacing(stage).admitted({0: 5_000}, 1.0) == {0: ADMITTED}
+    write_grant(stage, RateLimit(100e3, 0.0), LEASE)
+    assert RateLimiter(stage).max_messages({0: 5_000}, 1.0) == {0: ADMITTED}
 
 
 @given(
@@ -106,16 +113,16 @@ def test_a_planner_plans_by_the_rate_and_plans_nothing_while_too_much_is_owed(st
     for number in range(100):
         log.put("lines", number % 2, b"x" * 500)
     now = [100.0]
-    grant(stage, Rate(20e3, 250.0), LEASE)  # an offset in two has no message
-    planner = Planner(stage, log, lambda: now[0], dict, admitting=Pacing(stage))
+    write_grant(stage, RateLimit(20e3, 250.0), LEASE)  # an offset in two has no message
+    planner = Planner(stage, log, lambda: now[0], dict, admission_limit=RateLimiter(stage))
     first = planner.after(planner.begin())
     assert first is not None and first.messages == 12  # 0.15 s of 80 offsets a second
-    assert Planned.read(stage) == Planned(1, 100.0, 12)
+    assert PlannedRound.read(stage) == PlannedRound(1, 100.0, 12)
     now[0] += 0.01
     assert planner.after(first) is None
     now[0] += 0.5
     second = planner.after(first)
     assert second is not None and second.messages == pytest.approx(40, abs=2)
-    again = Planner(stage, log, lambda: now[0] + 50.0, dict, admitting=Pacing(stage))
+    again = Planner(stage, log, lambda: now[0] + 50.0, dict, admission_limit=RateLimiter(stage))
     again.begin()
     assert again.after(first) == second

@@ -4,131 +4,136 @@ from __future__ import annotations
 
 import pytest
 
-from springline.spark_jobs.streaming.backpressure.queue import Counted, Measured, Meter
+from springline.spark_jobs.streaming.backpressure.queue import StageCounts, StageMeasurement, StageMeter
 
 
 def counted(
     at: float, sent: float, applied: float, busy: float, *, taken: float | None = None, **more: object
-) -> Counted:
+) -> StageCounts:
     """Counts of a stage with one upstream."""
     done = int(applied) if taken is None else int(taken)
-    return Counted(at, {"up": int(sent)}, done, int(applied), busy, **more)  # type: ignore[arg-type]
+    return StageCounts(at, {"up": int(sent)}, done, int(applied), busy, **more)  # type: ignore[arg-type]
 
 
-def rounds(meter: Meter, rates: list[float], *, first: float = 0.0, share: float = 1.0) -> Measured:
+def rounds(meter: StageMeter, rates: list[float], *, first: float = 0.0, share: float = 1.0) -> StageMeasurement:
     """Rounds of a tenth of a second at work each, of so many bytes a second, with pauses if `share` is less than 1."""
     applied = busy = 0.0
-    measured = meter.note(counted(first, 0, 0, 0))
+    measured = meter.measure(counted(first, 0, 0, 0))
     for number, rate in enumerate(rates, 1):
         applied, busy = applied + rate * 0.1, busy + 0.1
-        measured = meter.note(counted(first + number * 0.1 / share, applied, applied, busy))
+        measured = meter.measure(counted(first + number * 0.1 / share, applied, applied, busy))
     return measured
 
 
 def test_a_queue_is_what_was_sent_and_not_applied() -> None:
     """What a round has admitted waits no longer, but is still in the queue; the units' queues are passed on."""
-    measured = Meter().note(counted(1.0, 1000, 300, 1.0, taken=800, units={0: 600, 1: 100}))
-    assert (measured.queue, measured.waiting, measured.units) == (700, 200, {0: 600, 1: 100})
+    measured = StageMeter().measure(counted(1.0, 1000, 300, 1.0, taken=800, unit_queues={0: 600, 1: 100}))
+    assert (measured.queue, measured.waiting, measured.unit_queues) == (700, 200, {0: 600, 1: 100})
 
 
 def test_a_queue_in_seconds_needs_a_rate() -> None:
     """It is unknown before the first round."""
-    meter = Meter()
-    assert meter.note(counted(0.0, 1000, 0, 0.0)).seconds is None
-    meter.note(counted(0.5, 1000, 0, 0.0))
-    assert meter.note(counted(1.0, 1000, 500, 0.5)).seconds == pytest.approx(0.5)
+    meter = StageMeter()
+    assert meter.measure(counted(0.0, 1000, 0, 0.0)).queue_seconds is None
+    meter.measure(counted(0.5, 1000, 0, 0.0))
+    assert meter.measure(counted(1.0, 1000, 500, 0.5)).queue_seconds == pytest.approx(0.5)
 
 
 def test_a_starved_stage_is_not_thought_to_be_slow() -> None:
     """The rate is told by the time at work; what passes is told apart."""
-    measured = rounds(Meter(), [1e6] * 20, share=0.1)
+    measured = rounds(StageMeter(), [1e6] * 20, share=0.1)
     assert measured.rate == pytest.approx(1e6)
     assert measured.outflow == pytest.approx(1e5, rel=0.1)
 
 
 def test_one_slow_round_does_not_change_the_rate_and_several_do() -> None:
     """The percentile is of time at work, over half a second of it."""
-    assert rounds(Meter(), [1e6] * 10 + [1e5]).rate == pytest.approx(1e6)
-    assert rounds(Meter(), [1e6] * 10 + [1e5] * 3).rate == pytest.approx(1e5)
-    assert rounds(Meter(), [1e5] * 10 + [1e6] * 4).rate == pytest.approx(1e6)
+    assert rounds(StageMeter(), [1e6] * 10 + [1e5]).rate == pytest.approx(1e6)
+    assert rounds(StageMeter(), [1e6] * 10 + [1e5] * 3).rate == pytest.approx(1e5)
+    assert rounds(StageMeter(), [1e5] * 10 + [1e6] * 4).rate == pytest.approx(1e6)
 
 
 def test_a_round_that_does_not_end_bounds_the_rate() -> None:
     """A stage that stands still has no round that would tell it."""
-    meter = Meter()
+    meter = StageMeter()
     last = rounds(meter, [1e6] * 10)
     still = [
-        meter.note(counted(at, 3e6, 1e6, 1.0, taken=1.1e6, began=1.0)).rate for at in (last.at + 0.1, last.at + 1.0)
+        meter.measure(counted(at, 3e6, 1e6, 1.0, taken=1.1e6, round_started_at=1.0)).rate
+        for at in (last.observed_at + 0.1, last.observed_at + 1.0)
     ]
     assert still == pytest.approx([1e6, 1e5])
 
 
 def test_short_rounds_do_not_lower_the_rate() -> None:
     """They take what every round takes, however little is in them."""
-    meter = Meter()
+    meter = StageMeter()
     last = rounds(meter, [1e6] * 10)
     for number in range(1, 30):
-        measured = meter.note(counted(last.at + number / 10, 1e6 + number, 1e6 + number, 1.0 + number * 0.005))
+        measured = meter.measure(
+            counted(last.observed_at + number / 10, 1e6 + number, 1e6 + number, 1.0 + number * 0.005)
+        )
     assert measured.rate == pytest.approx(1e6)
 
 
 def test_what_a_round_takes_whatever_its_size_is_not_taken_for_slowness() -> None:
     """A stage of 20 MB/s whose rounds take 10 ms more gets little: what it would do in a full round is told."""
-    meter, applied, busy = Meter(), 0.0, 0.0
+    meter, applied, busy = StageMeter(), 0.0, 0.0
     for number, size in enumerate([20e3, 200e3, 400e3, 400e3]):
-        measured = meter.note(counted(number * 0.1, applied, applied, busy))
+        measured = meter.measure(counted(number * 0.1, applied, applied, busy))
         applied, busy = applied + size, busy + 0.01 + size / 20e6
-    measured = meter.note(counted(0.4, applied, applied, busy))
+    measured = meter.measure(counted(0.4, applied, applied, busy))
     assert measured.rate == pytest.approx(20e6 * 0.09 / 0.1, rel=0.01)
 
 
 def test_rounds_of_one_size_tell_what_they_came_to() -> None:
     """Nothing follows from times that differ by noise."""
-    assert rounds(Meter(), [1e6, 0.9e6, 1.1e6] * 5).rate == pytest.approx(1e6, rel=0.1)
+    assert rounds(StageMeter(), [1e6, 0.9e6, 1.1e6] * 5).rate == pytest.approx(1e6, rel=0.1)
 
 
 def test_the_standing_queue_is_free_of_the_saw_of_rounds() -> None:
     """A queue that was empty a moment ago does not stand."""
-    meter = Meter()
+    meter = StageMeter()
     for at, sent in ((0.0, 0), (0.05, 900), (0.1, 900)):
-        measured = meter.note(counted(at, sent, 0, 0.0))
+        measured = meter.measure(counted(at, sent, 0, 0.0))
     assert (measured.standing, measured.mean) == (0, pytest.approx(675))
     for at in (0.2, 0.4):
-        measured = meter.note(counted(at, 900, 0, 0.0))
+        measured = meter.measure(counted(at, 900, 0, 0.0))
     assert measured.standing == 900
 
 
 def test_amplification_is_the_95th_percentile_over_rounds() -> None:
     """By stage downstream; what one round in ten makes more counts, what one in a hundred makes does not."""
-    meter = Meter()
+    meter = StageMeter()
     made = 0.0
     for number in range(61):
         made += 500 if number % 10 == 0 else 100
-        measured = meter.note(counted(number * 0.1, number * 100, number * 100, number * 0.1, made={"down": int(made)}))
+        measured = meter.measure(
+            counted(number * 0.1, number * 100, number * 100, number * 0.1, produced={"down": int(made)})
+        )
     assert measured.amplification == {"down": pytest.approx(5.0)}
 
 
 def test_inflow_is_told_by_upstream() -> None:
     """Over the last second."""
-    meter = Meter()
+    meter = StageMeter()
     for at in range(3):
-        measured = meter.note(Counted(at, {"a": at * 100, "b": at * 300}, 0, 0, 0.0))
+        measured = meter.measure(StageCounts(at, {"a": at * 100, "b": at * 300}, 0, 0, 0.0))
     assert measured.inflow == {"a": 100, "b": 300}
-    assert measured.arriving == 400
+    assert measured.arrival_rate == 400
 
 
 def test_counts_that_went_back_begin_anew() -> None:
     """A job that was rewound counts from an earlier state."""
-    meter = Meter()
+    meter = StageMeter()
     rounds(meter, [1e6] * 10)
-    measured = meter.note(counted(2.0, 100, 100, 0.1))
+    measured = meter.measure(counted(2.0, 100, 100, 0.1))
     assert measured.inflow == {"up": 0.0}
     assert measured.rate == pytest.approx(1e6)
 
 
 def test_a_meter_goes_on_from_what_another_one_told() -> None:
     """The rate and the amplification are known at the first look."""
-    meter = Meter()
+    meter = StageMeter()
     rounds(meter, [1e6] * 10)
-    again = Meter(meter.as_json()).note(counted(9.0, 5e6, 5e6, 3.0))
+    again = StageMeter(meter.as_json()).measure(counted(9.0, 5e6, 5e6, 3.0))
     assert again.rate == pytest.approx(1e6)

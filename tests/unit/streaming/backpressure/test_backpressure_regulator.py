@@ -11,8 +11,13 @@ import pytest
 
 from springline.persistence.errors import ExtensionError
 from springline.spark_jobs.streaming.backpressure.channel import Channel
-from springline.spark_jobs.streaming.backpressure.config import Choice, Control, choice_of, choose
-from springline.spark_jobs.streaming.backpressure.rate_limit import Grants
+from springline.spark_jobs.streaming.backpressure.config import (
+    BackpressureConfig,
+    ChannelKind,
+    read_config,
+    update_config,
+)
+from springline.spark_jobs.streaming.backpressure.rate_limit import GrantReader
 from springline.spark_jobs.streaming.backpressure.regulator import Regulator
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
@@ -28,11 +33,11 @@ class World:
     The stages `apart` are regulated by another application, which looks first.
     """
 
-    def __init__(self, folder: Path, declared: Choice, apart: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, declared: BackpressureConfig, apart: Sequence[str] = ()) -> None:
         self.stages = Stages(folder / "states")
         self.folder = JobFolder(folder / "job")
         self.folder.path.mkdir()
-        self.opened: list[tuple[Control, tuple[str, ...]]] = []
+        self.opened: list[tuple[ChannelKind, tuple[str, ...]]] = []
         self.pipe = Pipe()
         self.apart = apart
         self.looks: list[dict[str, Any]] = []  # how each found the stages
@@ -44,7 +49,9 @@ class World:
 
     def regulate(self, *, apart: bool = False) -> Regulator:
         """One without memory."""
-        stages = [replace(stage, apart=name in self.apart) for name, stage in self.stages.stages.items()]
+        stages = [
+            replace(stage, in_second_application=name in self.apart) for name, stage in self.stages.stages.items()
+        ]
         return Regulator(self.declared, self.folder, stages, 2, self._channel, apart=apart)
 
     def go(self, seconds: float, *, behind: bool) -> dict[str, Any]:
@@ -63,17 +70,17 @@ class World:
                 self.stages.both("keep", self.sent, 0.01)
             self.at += 0.05
             if self.other is not None:
-                self.other.look(self.at)
-            told = self.regulator.look(self.at)
+                self.other.regulate(self.at)
+            told = self.regulator.regulate(self.at)
             self.looks.append(told["stages"])
         return told
 
     def rate(self, stage: str, later: float = 0.0) -> float | None:
         """What a planner finds."""
-        found = Grants(self.stages.stages[stage]).rate(self.at + later)
+        found = GrantReader(self.stages.stages[stage]).rate(self.at + later)
         return None if found is None else found.rate
 
-    def _channel(self, control: Control, stages: Collection[str]) -> Channel:
+    def _channel(self, control: ChannelKind, stages: Collection[str]) -> Channel:
         self.opened.append((control, tuple(stages)))
         return self.pipe
 
@@ -81,13 +88,13 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     """In one application, in the usual mode."""
-    return World(tmp_path, Choice())
+    return World(tmp_path, BackpressureConfig())
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_stage_that_falls_behind_throttles_its_upstream(tmp_path: Path, mode: str) -> None:
     """And tells so; without back-pressure nothing is granted to anybody."""
-    world = World(tmp_path, Choice(mode))
+    world = World(tmp_path, BackpressureConfig(mode))
     assert all(stage["rate"] is None for stage in world.go(2.0, behind=False)["stages"].values())
     told = world.go(8.0, behind=True)["stages"]
     assert told["count"]["state"] == "overloaded" and told["parse"]["state"] == "throttled"
@@ -99,7 +106,7 @@ def test_a_stage_that_falls_behind_throttles_its_upstream(tmp_path: Path, mode: 
 
 def test_off_grants_nothing_and_opens_no_channel(tmp_path: Path) -> None:
     """Queues are measured all the same."""
-    world = World(tmp_path, Choice("off"))
+    world = World(tmp_path, BackpressureConfig("off"))
     told = world.go(8.0, behind=True)["stages"]
     assert told["count"]["queue"] > 0 and told["count"]["capacity"] > 0
     assert world.rate("parse") is None and world.opened == []
@@ -126,19 +133,21 @@ def test_one_that_is_started_again_goes_on(world: World) -> None:
 def test_another_mode_holds_from_the_next_look(world: World) -> None:
     """And off frees all at once."""
     world.go(8.0, behind=True)
-    choose(world.folder, world.declared, "off")
+    update_config(world.folder, world.declared, "off")
     told = world.go(0.05, behind=True)
     assert told["mode"] == "off" and all(stage["rate"] is None for stage in told["stages"].values())
     assert world.rate("parse") is None
-    choose(world.folder, world.declared, "stepwise")
+    update_config(world.folder, world.declared, "stepwise")
     assert world.go(0.05, behind=True)["mode"] == "stepwise"
 
 
 def test_what_was_chosen_holds_instead_of_what_is_declared(world: World) -> None:
     """A choice of one leaves the other."""
-    assert choice_of(world.folder, world.declared) == world.declared
-    choose(world.folder, world.declared, control=Control.ZOOKEEPER)
-    assert choose(world.folder, world.declared, "stepwise") == Choice("stepwise", Control.ZOOKEEPER)
+    assert read_config(world.folder, world.declared) == world.declared
+    update_config(world.folder, world.declared, control=ChannelKind.ZOOKEEPER)
+    assert update_config(world.folder, world.declared, "stepwise") == BackpressureConfig(
+        "stepwise", ChannelKind.ZOOKEEPER
+    )
 
 
 def test_all_are_free_again_when_nobody_falls_behind(world: World) -> None:
@@ -155,19 +164,19 @@ def test_all_are_free_again_when_nobody_falls_behind(world: World) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_no_channel_is_opened_for_stages_of_one_application(tmp_path: Path, mode: str) -> None:
     """Whatever `control` says; and what is told names none."""
-    world = World(tmp_path, Choice(mode, Control.ZOOKEEPER))
+    world = World(tmp_path, BackpressureConfig(mode, ChannelKind.ZOOKEEPER))
     assert world.go(8.0, behind=True)["control"] is None
     assert world.opened == [] and world.rate("parse") is not None
 
 
 def test_a_signal_is_obeyed_within_the_look_in_which_it_is_sent(tmp_path: Path) -> None:
     """From the last stage to the first: no look lies between what is asked and what is obeyed."""
-    world = World(tmp_path, Choice("stepwise"))
+    world = World(tmp_path, BackpressureConfig("stepwise"))
     world.go(8.0, behind=True)
     levels = set()
     for stages in world.looks:
-        asked = [each["level"] for each in stages["count"]["throttles"]]
-        assert [each["level"] for each in stages["parse"]["throttled_by"]] == asked
+        asked = [each["throttle_level"] for each in stages["count"]["throttles"]]
+        assert [each["throttle_level"] for each in stages["parse"]["throttled_by"]] == asked
         levels.update(asked)
     assert len(levels) > 3
 
@@ -175,9 +184,9 @@ def test_a_signal_is_obeyed_within_the_look_in_which_it_is_sent(tmp_path: Path) 
 @pytest.mark.parametrize("mode", MODES)
 def test_stages_apart_throttle_those_of_the_other_application_over_a_channel(tmp_path: Path, mode: str) -> None:
     """Each application opens its end, for those of its stages that the other one asks, and grants rates to its own."""
-    world = World(tmp_path, Choice(mode, Control.ZOOKEEPER), apart=("count", "keep"))
+    world = World(tmp_path, BackpressureConfig(mode, ChannelKind.ZOOKEEPER), apart=("count", "keep"))
     told = world.regulator.with_other_stages(world.go(8.0, behind=True))
-    assert sorted(world.opened) == [(Control.ZOOKEEPER, ()), (Control.ZOOKEEPER, ("parse",))]
+    assert sorted(world.opened) == [(ChannelKind.ZOOKEEPER, ()), (ChannelKind.ZOOKEEPER, ("parse",))]
     assert told["control"] == "zookeeper" and list(told["stages"]) == ["take", "parse", "count", "keep"]
     assert told["stages"]["count"]["state"] == "overloaded" and told["stages"]["parse"]["state"] == "throttled"
     assert world.rate("parse") is not None
@@ -185,9 +194,9 @@ def test_stages_apart_throttle_those_of_the_other_application_over_a_channel(tmp
 
 def test_another_channel_holds_from_the_next_look(tmp_path: Path) -> None:
     """At both ends; the one before is closed."""
-    world = World(tmp_path, Choice(), apart=("count", "keep"))
+    world = World(tmp_path, BackpressureConfig(), apart=("count", "keep"))
     world.go(0.1, behind=False)
-    choose(world.folder, world.declared, control=Control.ZOOKEEPER)
+    update_config(world.folder, world.declared, control=ChannelKind.ZOOKEEPER)
     assert not world.pipe.closed
     world.go(0.1, behind=False)
     assert world.pipe.closed and [control for control, _ in world.opened] == ["kafka"] * 2 + ["zookeeper"] * 2
@@ -195,26 +204,28 @@ def test_another_channel_holds_from_the_next_look(tmp_path: Path) -> None:
 
 def test_off_opens_no_channel_to_stages_apart(tmp_path: Path) -> None:
     """They are only measured."""
-    world = World(tmp_path, Choice("off"), apart=("count",))
+    world = World(tmp_path, BackpressureConfig("off"), apart=("count",))
     world.go(1.0, behind=True)
     assert world.opened == []
 
 
 def test_what_is_wrong_at_the_other_end_is_told_while_that_one_lives(tmp_path: Path) -> None:
     """With how its stages are; what it told before it died is not true any more."""
-    world = World(tmp_path, Choice(), apart=("count",))
-    world.pipe.trouble = "no broker"
+    world = World(tmp_path, BackpressureConfig(), apart=("count",))
+    world.pipe.last_error = "no broker"
     world.go(2.0, behind=False)
-    world.pipe.trouble = ""
-    told = world.regulator.look(world.at)
-    assert world.regulator.trouble == "no broker" and "count" in world.regulator.with_other_stages(told)["stages"]
+    world.pipe.last_error = ""
+    told = world.regulator.regulate(world.at)
+    assert world.regulator.last_error == "no broker" and "count" in world.regulator.with_other_stages(told)["stages"]
     world.other = None
     told = world.go(6.0, behind=False)
-    assert world.regulator.trouble == "" and "count" not in world.regulator.with_other_stages(told)["stages"]
+    assert world.regulator.last_error == "" and "count" not in world.regulator.with_other_stages(told)["stages"]
 
 
 def test_a_mode_that_is_not_installed_any_more_is_told(world: World) -> None:
     """Nothing is granted by another one in its stead."""
-    write_json(world.folder.path / "backpressure.json", {"form": 1, "value": {"mode": "gone", "control": "kafka"}})
+    write_json(
+        world.folder.path / "backpressure.json", {"form": 1, "value": {"mode": "gone", "signal_channel": "kafka"}}
+    )
     with pytest.raises(ExtensionError, match=r"mode of back-pressure 'gone'.*; known: off, predictive, stepwise; "):
-        world.regulator.look(world.at)
+        world.regulator.regulate(world.at)

@@ -10,14 +10,19 @@ import pyarrow as pa
 import pytest
 
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.checkpoints.checkpointer import Upkeep
-from springline.spark_jobs.streaming.checkpoints.store import SavedStates
+from springline.spark_jobs.streaming.checkpoints.checkpointer import Checkpointer
+from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.runtime.history import CONTENTS_EVERY, Content, cut_before, write_line
-from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.history import (
+    BROADCAST_INTERVAL,
+    BroadcastValue,
+    truncation_point,
+    write_line,
+)
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.state_store import Versions
+from springline.spark_jobs.streaming.runtime.state_store import StateStore
 from springline.spark_jobs.streaming.runtime.step import Message, State
 from springline.testing.memory_log import MemoryLog
 from tests.support.datasets.states import wipe_cache
@@ -31,7 +36,7 @@ def stage(tmp_path: Path) -> Stage:
 
 def run_to(stage: Stage, last: int) -> None:
     """Let unit 0 have run rounds up to `last`; each adds a run of one row, and its log goes on by ten offsets."""
-    versions = Versions(stage.folder(0))
+    versions = StateStore(stage.folder(0))
     order = versions.newest() or (1, 0)
     version = versions.load(*order)
     for number in range(order[1] + 1, last + 1):
@@ -41,21 +46,21 @@ def run_to(stage: Stage, last: int) -> None:
 
 def test_a_state_is_a_dataset_and_comes_back_as_it_was(platform: Platform, stage: Stage) -> None:
     """Also from the under-store, when the cache and the states are gone."""
-    states = SavedStates(platform)
+    states = CheckpointStore(platform)
     run_to(stage, 3)
     saved = states.save(stage, 0)
     assert saved is not None and saved.ref.path == "streams/job/reduce/0" and saved.rows == 3
-    before = Versions(stage.folder(0)).load(1, 3)
+    before = StateStore(stage.folder(0)).load(1, 3)
     wipe_cache(platform)
     shutil.rmtree(stage.folder(0))
     assert states.fetch(stage, 0, (1, 5)) == (1, 3)
-    after = Versions(stage.folder(0)).load(1, 3)
+    after = StateStore(stage.folder(0)).load(1, 3)
     assert after.state.scalars == before.state.scalars and after.runs == before.runs
 
 
 def test_a_state_is_saved_once(platform: Platform, stage: Stage) -> None:
     """Nothing new: nothing saved; and before the first round there is nothing."""
-    states = SavedStates(platform)
+    states = CheckpointStore(platform)
     assert states.save(stage, 0) is None
     run_to(stage, 1)
     assert states.save(stage, 0) is not None
@@ -64,7 +69,7 @@ def test_a_state_is_saved_once(platform: Platform, stage: Stage) -> None:
 
 def test_a_later_state_than_was_asked_for_is_not_put_back(platform: Platform, stage: Stage) -> None:
     """What ran after it is not known to have arrived."""
-    states = SavedStates(platform)
+    states = CheckpointStore(platform)
     run_to(stage, 2)
     states.save(stage, 0)
     run_to(stage, 4)
@@ -76,7 +81,7 @@ def test_a_later_state_than_was_asked_for_is_not_put_back(platform: Platform, st
 
 def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stage: Stage) -> None:
     """It is in the under-store by then."""
-    states = SavedStates(platform)
+    states = CheckpointStore(platform)
     assert states.needed_from(stage, [0]) == {}
     run_to(stage, 2)
     states.save(stage, 0)
@@ -84,7 +89,9 @@ def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stag
     assert states.needed_from(stage, [0])[0].offset == 20
 
 
-@pytest.mark.parametrize(("written", "cut"), [("stamped", True), ("own", True), ("asked", True), ("", False)])
+@pytest.mark.parametrize(
+    ("written", "cut"), [("stamped", True), ("reads_feedback", True), ("written_by_clients", True), ("", False)]
+)
 def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
     platform: Platform, tmp_path: Path, written: str, cut: bool
 ) -> None:
@@ -98,7 +105,7 @@ def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
         def delete(self, topic: str, before: Mapping[int, int]) -> None:
             deleted[topic] = before
 
-    upkeep = Upkeep(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
+    upkeep = Checkpointer(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
     upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
     upkeep._save()
     assert deleted == ({"job.asks": {0: 30}} if cut else {})
@@ -109,7 +116,7 @@ def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_wi
 ) -> None:
     """A state that says nothing of a unit may need all of it; nothing is cut before all units are persisted."""
     stage = Stage(
-        "join", "", "job.tuples", 2, job="job", state=str(tmp_path / "states"), stamped=True, told="job.copies"
+        "join", "", "job.tuples", 2, job="job", state=str(tmp_path / "states"), stamped=True, feedback="job.copies"
     )
     deleted: dict[str, Mapping[int, int]] = {}
 
@@ -117,10 +124,10 @@ def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_wi
         def delete(self, topic: str, before: Mapping[int, int]) -> None:
             deleted[topic] = before
 
-    upkeep = Upkeep(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
+    upkeep = Checkpointer(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
     upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
     for unit, needs in ((0, {"0": 7, "1": 4, "2": 9}), (1, {"0": 5, "1": 6})):
-        versions = stage.versions(unit)
+        versions = stage.state_store(unit)
         versions.save(versions.load(1, 0), State(), (1, 1), {"offset": 10, "needs": needs})
         assert deleted == {}
         upkeep._save()
@@ -130,12 +137,12 @@ def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_wi
 def test_a_rounds_log_is_cut_where_all_contents_were_written_again() -> None:
     """So that what follows is whole without what was before."""
     lines: list[bytes] = []
-    for number in range(2 * CONTENTS_EVERY + 2):
-        if number % CONTENTS_EVERY == 0 and number:
-            lines += [write_line(Content(name, name)) for name in "ab"]
-        lines.append(write_line(Plan(1, number, 0.0, {0: (0, 0)})))
+    for number in range(2 * BROADCAST_INTERVAL + 2):
+        if number % BROADCAST_INTERVAL == 0 and number:
+            lines += [write_line(BroadcastValue(name, name)) for name in "ab"]
+        lines.append(write_line(RoundPlan(1, number, 0.0, {0: (0, 0)})))
     log = [Message(offset, line) for offset, line in enumerate(lines)]
-    assert cut_before(log, (1, CONTENTS_EVERY - 1)) is None
-    assert cut_before(log, (1, CONTENTS_EVERY)) == CONTENTS_EVERY
-    assert cut_before(log, (1, 2 * CONTENTS_EVERY - 1)) == CONTENTS_EVERY
-    assert cut_before(log, (1, 2 * CONTENTS_EVERY + 1)) == 2 * CONTENTS_EVERY + 2
+    assert truncation_point(log, (1, BROADCAST_INTERVAL - 1)) is None
+    assert truncation_point(log, (1, BROADCAST_INTERVAL)) == BROADCAST_INTERVAL
+    assert truncation_point(log, (1, 2 * BROADCAST_INTERVAL - 1)) == BROADCAST_INTERVAL
+    assert truncation_point(log, (1, 2 * BROADCAST_INTERVAL + 1)) == 2 * BROADCAST_INTERVAL + 2

@@ -31,7 +31,11 @@ topic = "lines"
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "streams.toml").write_text(JOBS)
     (tmp_path / "rows.csv").write_text("1,a\n")
-    for name, value in (("HOME", tmp_path), ("STREAMS", tmp_path / "streams.toml"), ("KAFKA", "127.0.0.1:1")):
+    for name, value in (
+        ("HOME", tmp_path),
+        ("STREAMS_FILE", tmp_path / "streams.toml"),
+        ("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1"),
+    ):
         monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(probe, "_REFUSED_SECONDS", 0.0)
@@ -56,7 +60,7 @@ def test_a_kafka_that_is_down_is_told_at_once_with_what_to_do(command: str, tmp_
     error = failed(*command.split())
     assert isinstance(error, LogUnavailableError)
     assert str(error).startswith("Kafka at 127.0.0.1:1 does not answer; Connection refused. Start it")
-    assert "SPRINGLINE_KAFKA=HOST:PORT" in str(error)
+    assert "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS=HOST:PORT" in str(error)
     assert not (tmp_path / "streams" / "ticks" / "launched.json").exists()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.application.status import look
+from springline.spark_jobs.streaming.application.status import read_status
 from springline.spark_jobs.streaming.commands.status import _table
 from springline.spark_jobs.streaming.commands.tables import print_answer, print_rows
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -33,8 +33,8 @@ def test_an_error_of_a_job_is_text(tmp_path: Path, capsys: pytest.CaptureFixture
     settings = StreamSettings(home=tmp_path)
     folder = settings.folder("job")
     folder.path.mkdir(parents=True)
-    folder.beat(
-        {"state": "failed", "error": "no [/red] \x1b[2J", "at": time.time(), "began": 1.0, "pid": 7, "stages": {}}
+    folder.write_heartbeat(
+        {"state": "failed", "error": "no [/red] \x1b[2J", "at": time.time(), "started_at": 1.0, "pid": 7, "stages": {}}
     )
-    Console(width=400).print(_table([look("job", folder, time.time())], settings))
+    Console(width=400).print(_table([read_status("job", folder, time.time())], settings))
     assert r"no [/red] \x1b[2J" in capsys.readouterr().out

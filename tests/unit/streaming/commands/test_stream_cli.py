@@ -20,7 +20,7 @@ told = partial(printed, "stream")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     """The folder of the job `ticks`."""
     (tmp_path / "streams.toml").write_text(DECLARED)
-    for name, value in (("HOME", tmp_path), ("STREAMS", tmp_path / "streams.toml")):
+    for name, value in (("HOME", tmp_path), ("STREAMS_FILE", tmp_path / "streams.toml")):
         monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
     monkeypatch.setenv("COLUMNS", "140")
     return JobFolder(tmp_path / "streams" / "ticks")
@@ -35,11 +35,18 @@ def test_a_job_that_never_ran_is_told_as_such(folder: JobFolder) -> None:
 def test_a_job_that_runs_is_told_with_its_stages(folder: JobFolder) -> None:
     """How long, how far, how far behind."""
     stage = {"round": 7, "at": time.time(), "counts": {"rows": 1234, "late": 5}, "state_bytes": 2_000_000,
-             "seconds": 0.25, "newest": 0.0, "behind": 42}  # fmt: skip
-    with folder.held():
+             "seconds": 0.25, "newest": 0.0, "lag": 42}  # fmt: skip
+    with folder.application_lock():
         began = time.time() - 3725
-        folder.beat(
-            {"state": "running", "error": "", "at": time.time(), "began": began, "pid": 7, "stages": {"map": stage}}
+        folder.write_heartbeat(
+            {
+                "state": "running",
+                "error": "",
+                "at": time.time(),
+                "started_at": began,
+                "pid": 7,
+                "stages": {"map": stage},
+            }
         )
         words = told("list").split()
     for word in ("ticks", "running", "1:02:05", "map", "7", "1,234", "42", "250", "2", "MB", "5"):
@@ -49,7 +56,9 @@ def test_a_job_that_runs_is_told_with_its_stages(folder: JobFolder) -> None:
 def test_a_job_that_failed_is_told_with_its_error(folder: JobFolder) -> None:
     """In the line below it."""
     folder.path.mkdir(parents=True)
-    folder.beat({"state": "failed", "error": "no topic", "at": 1.0, "began": 0.0, "pid": 7, "stages": {}})
+    folder.write_heartbeat(
+        {"state": "failed", "error": "no topic", "at": 1.0, "started_at": 0.0, "pid": 7, "stages": {}}
+    )
     assert "failed" in told("list") and "no topic" in told("list")
 
 
@@ -80,4 +89,4 @@ def test_stopping_tells_of_jobs_that_do_not_run_unless_asked_to_be_quiet(folder:
 def test_asking_kept_results_before_there_are_any_says_what_to_do(folder: JobFolder) -> None:
     """As an error of ours, which the command line prints."""
     done = invoke("stream", "sql", "ticks", "SELECT 1")
-    assert isinstance(done.exception, NoSinkError) and 'keep = "parquet"' in str(done.exception)
+    assert isinstance(done.exception, NoSinkError) and 'sink = "parquet"' in str(done.exception)

@@ -12,16 +12,16 @@ from springline.spark_jobs.streaming.errors import UnknownSavepointError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.rebalance import (
     ROUTING,
-    _write_course,
-    begin_routing_anew,
-    course_of,
+    _write_controller_state,
     prepare_routing,
+    read_controller_state,
+    reset_routing,
 )
-from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.wire import Reach
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
+from springline.spark_jobs.streaming.join.wire import KeyBand
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 
-CONTROL, EQUALITY = Control(2), Reach(0, 0)
+CONTROL, EQUALITY = RebalanceConfig(2), KeyBand(0, 0)
 DECLARED = """
 [pairs]
 kind = "join"
@@ -39,27 +39,27 @@ def test_epochs_and_pieces_go_on_being_counted(tmp_path: Path) -> None:
     """So that no copy of before is taken for one of after."""
     folder = JobFolder(tmp_path)
     prepare_routing(folder, CONTROL, 4, EQUALITY)
-    first = course_of(folder)
+    first = read_controller_state(folder)
     assert first is not None
-    _write_course(folder, replace(first, table=replace(first.table, epoch=7), next_id=12))
-    begin_routing_anew(folder, CONTROL, 4, EQUALITY)
-    found = course_of(folder)
+    _write_controller_state(folder, replace(first, table=replace(first.table, epoch=7), next_id=12))
+    reset_routing(folder, CONTROL, 4, EQUALITY)
+    found = read_controller_state(folder)
     assert found is not None
-    assert (found.table.epoch, found.next_id, found.copying, found.waiting) == (8, 12, (), ())
+    assert (found.table.epoch, found.next_id, found.copying, found.pending) == (8, 12, (), ())
     assert read_json(tmp_path / ROUTING) == found.table.as_json()
     assert replace(found.table, epoch=1) == replace(first.table, epoch=1)
 
 
 def test_a_join_that_never_ran_has_nothing_to_forget(tmp_path: Path) -> None:
     """It begins with its first epoch later."""
-    begin_routing_anew(JobFolder(tmp_path), CONTROL, 4, EQUALITY)
-    assert course_of(JobFolder(tmp_path)) is None
+    reset_routing(JobFolder(tmp_path), CONTROL, 4, EQUALITY)
+    assert read_controller_state(JobFolder(tmp_path)) is None
 
 
 def test_a_join_has_no_savepoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither is one made, nor gone back to; the words say what can be done."""
     (tmp_path / "streams.toml").write_text(DECLARED)
-    monkeypatch.setenv("SPRINGLINE_STREAMS", str(tmp_path / "streams.toml"))
+    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "streams.toml"))
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     for command in (lambda: savepoint("pairs", "monday"), lambda: rewind("pairs", "monday")):
         with pytest.raises(UnknownSavepointError, match="pairs: a join goes back to its beginning alone"):

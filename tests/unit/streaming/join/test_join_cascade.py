@@ -18,13 +18,13 @@ import pytest
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.router import Source
-from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.router import RelationSource
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.sql.expressions import ARROW
 from tests.support.joins.join_world import JoinWorld
 
 Row = tuple[Any, ...]
-CONTROL = Control(2, theta=0.0, piece=20, least=1)
+CONTROL = RebalanceConfig(2, max_imbalance=0.0, migration_tuples=20, min_tuples=1)
 TABLES: dict[str, dict[str, str]] = {
     "customer": {"custkey": "int", "mktsegment": "text", "nationkey": "int"},
     "orders": {"orderkey": "int", "custkey": "int", "orderdate": "text", "totalprice": "float"},
@@ -75,16 +75,16 @@ class Cascade:
         self.chance = random.Random(seed)
         self.rows = rows
         self._told: Counter[tuple[str, int]] = Counter()  # messages of a unit of results that the next join has got
-        left = Source(first, Relation(first, tables[first]))
+        left = RelationSource(first, Relation(first, tables[first]))
         self.worlds: list[JoinWorld] = []
         for name, right, on, select in steps:
-            other = Source(right, Relation(right, tables[right]))
+            other = RelationSource(right, Relation(right, tables[right]))
             condition = Condition.of(left.relation, other.relation, on, select)
-            job = JoinJob(name, left, other, condition, CONTROL, 4, admitted=2)
+            job = JoinJob(name, left, other, condition, CONTROL, 4, max_messages_per_round=2)
             self.worlds.append(JoinWorld(job, folder / name, self.chance, partitions=1))
             kinds: dict[Any, Any] = {arrow: kind for kind, arrow in ARROW.items() if kind in ("int", "float", "text")}
             fields = {field.name: kinds[field.type] for field in condition.schema}
-            left = Source(job.results, Relation(name, fields), "json")
+            left = RelationSource(job.results, Relation(name, fields), "json")
         for number, world in enumerate(self.worlds):
             for source in (world.job.left, world.job.right):
                 if source.topic in rows and (number == 0 or source is world.job.right):
@@ -167,7 +167,7 @@ def test_a_query_over_many_streams_is_a_cascade_of_joins(in_memory: Path, steps:
     found = Counter(tuple(told.values()) for told in cascade.finish(dying=True))
     assert found == by_duckdb(sql, TABLES, rows)
     assert found.total() > 10
-    assert not any(world.messages(world.job.dead) for world in cascade.worlds)
+    assert not any(world.messages(world.job.dead_letters) for world in cascade.worlds)
 
 
 def test_values_come_through_a_cascade_as_they_were(in_memory: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.errors import NeverBalancedError
-from springline.spark_jobs.streaming.join.rebalance import wanted_units
+from springline.spark_jobs.streaming.join.rebalance import requested_units
 from tests.support.commands import invoke, printed
 from tests.support.joins.join_world import JoinWorld
 from tests.support.joins.pairs import PAIRS, widened
@@ -28,7 +28,7 @@ told = partial(printed, "stream")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     """The folder of the job `pairs`, which never ran."""
     (tmp_path / "streams.toml").write_text(DECLARED)
-    for name, value in (("HOME", tmp_path), ("STREAMS", tmp_path / "streams.toml")):
+    for name, value in (("HOME", tmp_path), ("STREAMS_FILE", tmp_path / "streams.toml")):
         monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
     monkeypatch.setenv("COLUMNS", "200")
     return JobFolder(tmp_path / "streams" / "pairs")
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 @pytest.fixture
 def ran(folder: JobFolder, tmp_path: Path) -> JoinWorld:
     """The same, with a heavy key: from two units to three."""
-    return widened(folder, tmp_path, 60, theta=0.0)
+    return widened(folder, tmp_path, 60, max_imbalance=0.0)
 
 
 def refused(*arguments: str) -> BaseException | None:
@@ -71,8 +71,8 @@ def test_loads_keys_and_reasons_are_explained(ran: JoinWorld) -> None:
 
 def test_other_units_are_wanted_by_a_command(folder: JobFolder) -> None:
     """Also of a job that does not run."""
-    assert "pairs: 3 units are wanted" in told("rescale", "pairs", "3")
-    assert wanted_units(folder, 2) == 3
+    assert "pairs: 3 units are requested" in told("rescale", "pairs", "3")
+    assert requested_units(folder, 2) == 3
 
 
 def test_more_units_than_there_is_room_for_are_refused(folder: JobFolder) -> None:
@@ -80,7 +80,7 @@ def test_more_units_than_there_is_room_for_are_refused(folder: JobFolder) -> Non
     error = refused("rescale", "pairs", "5")
     assert isinstance(error, InvalidJobError) and str(error) == "pairs: 5 units; there is room for 1 to 4"
     refused("rescale", "pairs", "0")
-    assert wanted_units(folder, 2) == 2
+    assert requested_units(folder, 2) == 2
 
 
 @pytest.mark.parametrize("command", [("explain",), ("rescale", "3")])

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
-from springline.spark_jobs.streaming.join.condition.keys import Buckets, Hashed, Keys, Ordered, Whole
+from springline.spark_jobs.streaming.join.condition.keys import BandKey, FloatKey, HashKey, IntegerKey, JoinKeys
 from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
-from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Reach, Side
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, JoinSide, KeyBand
 from tests.support.joins.join_units import World, rows_of
 
 LEFT = Relation("l", {"a": "int", "b": "int", "x": "float", "name": "text"})
@@ -28,7 +28,7 @@ def pairs(where: str, left: list[Any], right: list[Any]) -> int:
     lefts, rights = [{**row, own: value} for value in left], [{**row, other: value} for value in right]
     kept = [[{name: each[name] for name in side.fields} for each in rows]
             for side, rows in ((LEFT, lefts), (RIGHT, rights))]  # fmt: skip
-    world.route([{Side.LEFT: kept[0], Side.RIGHT: kept[1]}])
+    world.route([{JoinSide.LEFT: kept[0], JoinSide.RIGHT: kept[1]}])
     world.finish()
     return world.pairs.total()
 
@@ -36,26 +36,28 @@ def pairs(where: str, left: list[Any], right: list[Any]) -> int:
 @pytest.mark.parametrize(
     ("where", "kind", "reach", "checks"),
     [
-        ("l.a = r.c", Whole, Reach(0, 0), 0),
-        ("l.a + 1 = r.c AND l.x > 1", Whole, Reach(0, 0), 0),
-        ("l.x = r.a", Ordered, Reach(0, 0), 0),
-        ("l.name = r.name", Hashed, Reach(0, 0), 1),
-        ("l.a = r.a AND l.b = r.c AND l.x <> r.y", Hashed, Reach(0, 0), 3),
-        ("abs(l.a - r.a) <= 1 AND l.b < r.c", Whole, Reach(-1, 1), 1),
-        ("abs(r.a - l.a) < 3", Whole, Reach(-2, 2), 0),
-        ("l.a BETWEEN r.a - 5 AND r.a + 7", Whole, Reach(-7, 5), 0),
-        ("l.a >= r.a - 5 AND r.a + 7 >= l.a", Whole, Reach(-7, 5), 0),
-        ("abs(l.x - r.y) <= 0.5", Buckets, Reach(-1, 1), 1),
-        ("l.a < r.a", Whole, Reach(1, None), 0),
-        ("l.a - r.a >= 4", Whole, Reach(None, -4), 0),
-        ("r.y <= l.x", Ordered, Reach(None, 0), 0),
-        ("l.a < r.a AND l.b = r.c AND abs(l.x - r.y) < 1", Whole, Reach(0, 0), 2),
+        ("l.a = r.c", IntegerKey, KeyBand(0, 0), 0),
+        ("l.a + 1 = r.c AND l.x > 1", IntegerKey, KeyBand(0, 0), 0),
+        ("l.x = r.a", FloatKey, KeyBand(0, 0), 0),
+        ("l.name = r.name", HashKey, KeyBand(0, 0), 1),
+        ("l.a = r.a AND l.b = r.c AND l.x <> r.y", HashKey, KeyBand(0, 0), 3),
+        ("abs(l.a - r.a) <= 1 AND l.b < r.c", IntegerKey, KeyBand(-1, 1), 1),
+        ("abs(r.a - l.a) < 3", IntegerKey, KeyBand(-2, 2), 0),
+        ("l.a BETWEEN r.a - 5 AND r.a + 7", IntegerKey, KeyBand(-7, 5), 0),
+        ("l.a >= r.a - 5 AND r.a + 7 >= l.a", IntegerKey, KeyBand(-7, 5), 0),
+        ("abs(l.x - r.y) <= 0.5", BandKey, KeyBand(-1, 1), 1),
+        ("l.a < r.a", IntegerKey, KeyBand(1, None), 0),
+        ("l.a - r.a >= 4", IntegerKey, KeyBand(None, -4), 0),
+        ("r.y <= l.x", FloatKey, KeyBand(None, 0), 0),
+        ("l.a < r.a AND l.b = r.c AND abs(l.x - r.y) < 1", IntegerKey, KeyBand(0, 0), 2),
     ],
 )
-def test_a_predicate_makes_the_best_key_that_it_can(where: str, kind: type[Keys], reach: Reach, checks: int) -> None:
+def test_a_predicate_makes_the_best_key_that_it_can(
+    where: str, kind: type[JoinKeys], reach: KeyBand, checks: int
+) -> None:
     """Equality before a band before an order; what the key says exactly is not checked again."""
     condition = Condition.of(LEFT, RIGHT, where)
-    assert (type(condition.by), condition.reach, len(condition.checks)) == (kind, reach, checks)
+    assert (type(condition.join_keys), condition.key_band, len(condition.checks)) == (kind, reach, checks)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +113,9 @@ def test_sides_that_contradict_themselves_are_refused() -> None:
 def test_only_what_is_needed_is_read_and_only_what_pairs_show_is_carried() -> None:
     """Filters and keys are worked out before rows are sent."""
     condition = Condition.of(LEFT, RIGHT, "l.a = r.c AND l.b > 3 AND l.x < r.y", ["r.name AS who", "l.x * 2 AS twice"])
-    assert condition.fields(Side.LEFT) == ("a", "b", "x")
-    assert condition.carried(Side.LEFT).names == ["l.x"]
-    assert condition.carried(Side.RIGHT).names == ["r.y", "r.name"]
+    assert condition.fields(JoinSide.LEFT) == ("a", "b", "x")
+    assert condition.carried_schema(JoinSide.LEFT).names == ["l.x"]
+    assert condition.carried_schema(JoinSide.RIGHT).names == ["r.y", "r.name"]
     assert condition.schema.names == ["who", "twice"]
     assert Condition.from_json(condition.as_json()) == condition
 
@@ -132,10 +134,10 @@ def test_only_what_is_needed_is_read_and_only_what_pairs_show_is_carried() -> No
 def test_a_whole_number_that_is_the_key_is_not_carried_beside_it(where: str, left: list[str], right: list[str]) -> None:
     """It is looked at where the key is; one that the key is worked out from is carried."""
     condition = Condition.of(LEFT, RIGHT, where, ["l.a", "r.c AS other"])
-    for side, name, carried in ((Side.LEFT, "l.a", left), (Side.RIGHT, "r.c", right)):
-        assert [each for each in condition.carried(side).names if each == name] == carried
-        assert condition.shown(side) == {name: name if carried else "key"}
-        assert condition.tuple_schema(side).names == ["key", "seq", *condition.carried(side).names]
+    for side, name, carried in ((JoinSide.LEFT, "l.a", left), (JoinSide.RIGHT, "r.c", right)):
+        assert [each for each in condition.carried_schema(side).names if each == name] == carried
+        assert condition.output_columns(side) == {name: name if carried else "key"}
+        assert condition.tuple_schema(side).names == ["key", "seq", *condition.carried_schema(side).names]
 
 
 def test_all_columns_come_out_where_none_is_selected() -> None:
@@ -148,10 +150,10 @@ def test_rows_without_a_key_and_rows_that_a_filter_drops_are_told() -> None:
     """Null and NaN match nothing; a filter that is null is not true."""
     condition = Condition.of(LEFT, RIGHT, "l.x = r.y AND l.a > 1")
     rows = rows_of(LEFT, [{"x": x, "a": a} for x, a in ((1.0, 2), (None, 1), (math.nan, None), (-0.0, 3))])
-    keys, valid = condition.keys(Side.LEFT, rows)
+    keys, valid = condition.keys(JoinSide.LEFT, rows)
     assert valid.tolist() == [True, False, False, True]
     assert keys[3] == 0  # as that of 0.0
-    assert condition.filter(Side.LEFT, rows).tolist() == [True, False, False, True]
+    assert condition.filter(JoinSide.LEFT, rows).tolist() == [True, False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_hashes_that_meet_make_no_false_pairs(monkeypatch: pytest.MonkeyPatch) -
         "springline.spark_jobs.streaming.join.condition.keys.mix_in_texts", lambda hashes, offsets, text: None
     )
     condition = Condition.of(LEFT, RIGHT, "l.name = r.name")
-    keys, _ = condition.keys(Side.LEFT, rows_of(LEFT, [{"name": "a"}, {"name": "b"}]))
+    keys, _ = condition.keys(JoinSide.LEFT, rows_of(LEFT, [{"name": "a"}, {"name": "b"}]))
     assert keys[0] == keys[1]
     assert pairs("l.name = r.name", ["a", "b"], ["b", "c"]) == 1
 
@@ -200,5 +202,5 @@ def test_buckets_hold_whatever_may_differ_by_the_band() -> None:
         assert near.any()
         lefts, rights = (rows_of(of, [{name: value} for value in values.tolist()])
                          for of, name, values in ((LEFT, "x", x), (RIGHT, "y", y)))  # fmt: skip
-        apart = condition.keys(Side.RIGHT, rights)[0] - condition.keys(Side.LEFT, lefts)[0]
+        apart = condition.keys(JoinSide.RIGHT, rights)[0] - condition.keys(JoinSide.LEFT, lefts)[0]
         assert np.abs(apart[near]).max() <= 1

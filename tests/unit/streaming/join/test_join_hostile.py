@@ -7,7 +7,7 @@ import pytest
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
-from springline.spark_jobs.streaming.sql.depth import CHAIN, LEVELS
+from springline.spark_jobs.streaming.sql.depth import MAX_CHAIN, MAX_DEPTH
 
 LEFT = Relation("l", {"a": "int", "name": "text"})
 RIGHT = Relation("r", {"a": "int", "name": "text"})
@@ -54,7 +54,7 @@ def test_a_column_of_the_results_asks_of_nothing_else_either(text: str) -> None:
         Condition.of(LEFT, RIGHT, "l.a = r.a", [text])
 
 
-@pytest.mark.parametrize("many", [LEVELS + 1, 9_000])
+@pytest.mark.parametrize("many", [MAX_DEPTH + 1, 9_000])
 @pytest.mark.parametrize("form", ["({}) = r.a", "-{} = r.a", "abs({}) = r.a"])
 def test_a_predicate_is_not_nested_deeper_than_a_parser_can_go(form: str, many: int) -> None:
     """In words, instead of Python's recursion limit."""
@@ -63,7 +63,7 @@ def test_a_predicate_is_not_nested_deeper_than_a_parser_can_go(form: str, many: 
         Condition.of(LEFT, RIGHT, f"{(opening + ' ') * many}l.a{closing * many} = r.a", ["l.a"])
 
 
-@pytest.mark.parametrize("many", [CHAIN + 1, 3_000])
+@pytest.mark.parametrize("many", [MAX_CHAIN + 1, 3_000])
 def test_a_chain_of_conditions_has_an_end(many: int) -> None:
     """It is worked out by going down into it."""
     with pytest.raises(InvalidConditionError, match=r"nested|follow from one another"):

@@ -18,9 +18,9 @@ import pytest
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.rebalance import explained
-from springline.spark_jobs.streaming.join.router import Source
-from springline.spark_jobs.streaming.join.routing.controller import Control
+from springline.spark_jobs.streaming.join.rebalance import read_explanation
+from springline.spark_jobs.streaming.join.router import RelationSource
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.join.unit import probe
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST
 from springline.spark_jobs.streaming.runtime.encoding import BATCH_BYTES, arrow_bytes
@@ -29,15 +29,15 @@ from tests.support.joins.join_world import JoinWorld, join_of
 
 FIELDS = {"id": "int", "k": "int", "x": "float", "t": "text"}
 SCHEMA = pa.schema([(name, ARROW[kind]) for name, kind in FIELDS.items()])
-CONTROL = Control(2, least=1)
+CONTROL = RebalanceConfig(2, min_tuples=1)
 Values = tuple[Any, ...]  # id, k, x, t
 
 
 def world_of(folder: Path, on: str, form: str = "csv", select: Sequence[str] = ("l.id AS l", "r.id AS r")) -> JoinWorld:
     """A join of two topics of one partition each."""
     left, right = Relation("l", FIELDS), Relation("r", FIELDS)
-    sources = Source("left", left, form), Source("right", right, form)
-    job = JoinJob("j", *sources, Condition.of(left, right, on, select), CONTROL, 4, admitted=2)
+    sources = RelationSource("left", left, form), RelationSource("right", right, form)
+    job = JoinJob("j", *sources, Condition.of(left, right, on, select), CONTROL, 4, max_messages_per_round=2)
     return JoinWorld(job, folder, random.Random(on), partitions=1)
 
 
@@ -201,7 +201,15 @@ def test_a_null_at_the_end_of_a_message_is_one(tmp_path: Path) -> None:
     fields = {"id": "int", "t": "text", "x": "float"}
     left, right = Relation("l", fields), Relation("r", fields)
     condition = Condition.of(left, right, "l.id = r.id", ["l.id AS l", "r.id AS r", "l.t", "r.x"])
-    job = JoinJob("j", Source("left", left), Source("right", right), condition, CONTROL, 4, admitted=2)
+    job = JoinJob(
+        "j",
+        RelationSource("left", left),
+        RelationSource("right", right),
+        condition,
+        CONTROL,
+        4,
+        max_messages_per_round=2,
+    )
     world = JoinWorld(job, tmp_path, random.Random(1), partitions=1)
     world.put("left", b'1,"a",', 1)
     world.put("right", b'1,"a",,', 1)
@@ -270,13 +278,15 @@ def test_a_stream_that_stops_holds_nobody_up(tmp_path: Path) -> None:
 
 def test_one_key_for_everything_is_split_over_the_units(tmp_path: Path) -> None:
     """Each pair once, in a number of turns that does not depend on the pairs; no unit holds much more than its part."""
-    world = JoinWorld(join_of("l.k = r.k", Control(4, "heavy-split", 0.05, least=1)), tmp_path, random.Random(5))
+    world = JoinWorld(
+        join_of("l.k = r.k", RebalanceConfig(4, "heavy-split", 0.05, min_tuples=1)), tmp_path, random.Random(5)
+    )
     for topic, first in (("left", 0), ("right", 1_000)):
         world.feed(topic, [(first + at, 7, 0) for at in range(400)], 10)
     world.finish(300)
     world.settle()
     assert world.pairs() == {(one, two): 1 for one in range(400) for two in range(1_000, 1_400)}
-    told = explained(world.folder)
+    told = read_explanation(world.folder)
     assert told is not None
     assert max(world.stored().values()) <= 1.3 * 800 / 4, told["loads"]
 

@@ -41,7 +41,7 @@ def test_a_join_is_declared_by_two_topics_and_a_predicate(tmp_path: Path) -> Non
     """All else has a default; its topics are its own."""
     job = declared(tmp_path)
     assert isinstance(job, JoinJob)
-    assert (job.sources, job.topic, job.room, job.control.units, job.control.strategy) == (
+    assert (job.sources, job.topic, job.max_units, job.rebalance_config.units, job.rebalance_config.strategy) == (
         ("a", "b"), "a+b", 8, 4, "heavy-split-work",
     )  # fmt: skip
     assert topics_of_stages(job, 3) == {
@@ -73,30 +73,33 @@ def test_a_topic_may_be_joined_with_itself(tmp_path: Path) -> None:
         ({"on": "l.k ="}, "not SQL"),
         ({"select": ["l.z"]}, "there is no field 'z' in l"),
         ({"select": "l.k"}, "select must be a list of columns"),
-        ({"theta": 1}, "theta must be a number from 0 to below 1"),
-        ({"theta": -0.1}, "theta must be a number from 0 to below 1"),
-        ({"theta": "low"}, "theta must be a number from 0 to below 1"),
-        ({"weights": [0.5, 0.5]}, "weights must be three numbers that add up to 1"),
-        ({"weights": [0.5, 0.5, 0.5]}, "weights must be three numbers that add up to 1"),
-        ({"weights": [-0.5, 1, 0.5]}, "weights must be three numbers that add up to 1"),
-        ({"room": 2}, "room = 2, and there are 4 units; room is how many there can be"),
-        ({"units": 300}, "units = 300; 256 at most"),
+        ({"max_imbalance": 1}, "max_imbalance must be a number from 0 to below 1"),
+        ({"max_imbalance": -0.1}, "max_imbalance must be a number from 0 to below 1"),
+        ({"max_imbalance": "low"}, "max_imbalance must be a number from 0 to below 1"),
+        ({"migration_cost_weights": [0.5, 0.5]}, "migration_cost_weights must be three numbers that add up to 1"),
+        ({"migration_cost_weights": [0.5, 0.5, 0.5]}, "migration_cost_weights must be three numbers that add up to 1"),
+        ({"migration_cost_weights": [-0.5, 1, 0.5]}, "migration_cost_weights must be three numbers that add up to 1"),
+        ({"max_units": 2}, "max_units = 2, and there are 4 units; max_units is how many there can be"),
+        ({"parallelism": 300}, "parallelism = 300; 256 at most"),
         ({"strategy": "best"}, "strategy: join strategy 'best': no installed package adds 'best'"),
         ({"topic": "a"}, "topic"),
         ({"left": {"topic": None}}, "[j.left]: it needs a topic"),
         ({"left": {"fields": [["k", "whole"]]}}, "k is 'whole'; write int, float or text"),
         ({"left": {"fields": ["k"]}}, "fields must be a list such as"),
         ({"left": {"fields": [["k", "int"], ["k", "int"]]}}, "k declared twice"),
-        ({"keep": 0}, "keep must be a number of seconds above 0"),
-        ({"keep": "1h"}, "keep must be a number of seconds above 0"),
-        ({"keep": True}, "keep must be a number of seconds above 0"),
+        ({"ttl": 0}, "ttl must be a number of seconds above 0"),
+        ({"ttl": "1h"}, "ttl must be a number of seconds above 0"),
+        ({"ttl": True}, "ttl must be a number of seconds above 0"),
         ({"left": {"alias": "r"}}, "both sides of the join are called 'r'"),
         ({"left": {"alias": 5}}, "5 cannot be the alias of a side"),
         ({"left": {"delimiter": "||"}}, "'||' cannot separate fields"),
-        ({"left": {"form": "xml"}}, "form = 'xml'; write csv or"),
+        ({"left": {"format": "xml"}}, "format = 'xml'; write csv or"),
         ({"right": {"topic": "a"}}, "the same topic, and declare it in different ways"),
         ({"right": {"topic": "a", "fields": LEFT[::-1]}}, "the same topic, and declare it in different ways"),
-        ({"right": {"topic": "a", "fields": LEFT, "form": "json"}}, "the same topic, and declare it in different ways"),
+        (
+            {"right": {"topic": "a", "fields": LEFT, "format": "json"}},
+            "the same topic, and declare it in different ways",
+        ),
     ],
 )
 def test_a_wrong_declaration_is_named(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
@@ -107,9 +110,9 @@ def test_a_wrong_declaration_is_named(tmp_path: Path, wrong: dict[str, Any], tol
 
 def test_tuples_are_kept_for_ever_unless_seconds_are_declared(tmp_path: Path) -> None:
     """Then routers tell their clock, and units and the controller know that tuples expire."""
-    for_ever, kept = declared(tmp_path), declared(tmp_path, keep=60)
-    assert for_ever.keep is None and kept.keep == 60.0
-    assert (for_ever.control.expiring, kept.control.expiring) == (False, True)
+    for_ever, kept = declared(tmp_path), declared(tmp_path, ttl=60)
+    assert for_ever.ttl is None and kept.ttl == 60.0
+    assert (for_ever.rebalance_config.expires, kept.rebalance_config.expires) == (False, True)
     assert all(stage.make_step() for stage in place_stages(kept.name, kept.stages(3), tmp_path))
     new, old = ([stage.arguments for stage in job.stages(3)] for job in (kept, for_ever))
     assert new == [{**old[0], "clocked": True}, {**old[1], "keep": 60.0}]
@@ -117,6 +120,6 @@ def test_tuples_are_kept_for_ever_unless_seconds_are_declared(tmp_path: Path) ->
 
 def test_what_is_kept_for_ever_is_not_declared_by_an_infinite_number(tmp_path: Path) -> None:
     """TOML has one; leaving it out says it."""
-    file = written(tmp_path, '[j]\nkind = "join"\non = "l.k = r.k"\nkeep = inf\n' + SIDES)
-    with pytest.raises(InvalidJobError, match="keep = inf; leave it out"):
+    file = written(tmp_path, '[j]\nkind = "join"\non = "l.k = r.k"\nttl = inf\n' + SIDES)
+    with pytest.raises(InvalidJobError, match="ttl = inf; leave it out"):
         read_jobs(file)

@@ -14,16 +14,16 @@ import pytest
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
 from springline.spark_jobs.streaming.join.unit.compaction import Shape
-from springline.spark_jobs.streaming.join.unit.migration_select import Cut, Selection
-from springline.spark_jobs.streaming.join.unit.runs import Run, bytes_of, sorted_run
+from springline.spark_jobs.streaming.join.unit.migration_select import MigrationCut, Selection
+from springline.spark_jobs.streaming.join.unit.runs import SortedRun, bytes_of, sorted_run
 from springline.spark_jobs.streaming.join.unit.segments import Segment
-from springline.spark_jobs.streaming.join.unit.store import Store
-from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, PARTS, Piece, Side
+from springline.spark_jobs.streaming.join.unit.store import TupleStore
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, SEQ_HASHES, JoinSide, StateMigration
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from tests.support.joins.join_pieces import chosen
 
 SHAPE = Shape(segment=4_000, young=2_000, times=3, work=30)
-EVERYTHING = Piece(0, Side.LEFT, 0, 1, (LEAST, GREATEST))
+EVERYTHING = StateMigration(0, JoinSide.LEFT, 0, 1, (LEAST, GREATEST))
 Rows = list[tuple[int, int, str | None]]
 
 
@@ -37,40 +37,40 @@ def batch_of(keys: Iterable[int], first: int) -> pa.RecordBatch:
     )
 
 
-def run_of(keys: Iterable[int], first: int) -> Run | None:
+def run_of(keys: Iterable[int], first: int) -> SortedRun | None:
     """The same as a run."""
     return sorted_run([batch_of(keys, first)])
 
 
-def rows(store: Store) -> Rows:
+def rows(store: TupleStore) -> Rows:
     """All that is not hidden, as extraction finds it."""
-    (found,) = store.extract([Cut(EVERYTHING, GREATEST)])
+    (found,) = store.extract([MigrationCut(EVERYTHING, GREATEST)])
     return sorted(tuple(row.values()) for batch in found for row in batch.to_pylist())  # type: ignore[misc]
 
 
-def in_bytes(store: Store) -> tuple[str, list[bytes]]:
+def in_bytes(store: TupleStore) -> tuple[str, list[bytes]]:
     """All of a store as it lies in a state."""
-    return json.dumps(store.told), [arrow_bytes(batch) for batch in store.batches]
+    return json.dumps(store.layout), [arrow_bytes(batch) for batch in store.batches]
 
 
-def reread(store: Store) -> Store:
+def reread(store: TupleStore) -> TupleStore:
     """A store as another process reads it."""
     told, batches = in_bytes(store)
     opened = tuple(pa.ipc.open_stream(each).read_next_batch() for each in batches)
-    return Store.of(opened, json.loads(told), {}, store.shape)
+    return TupleStore.of(opened, json.loads(told), {}, store.shape)
 
 
-def check(store: Store) -> None:
+def check(store: TupleStore) -> None:
     """Segments of a level follow each other, none is too large or across the cursor, and counts are right."""
-    for level in (*store.deep.waiting, *store.deep.levels):
+    for level in (*store.deep.incoming, *store.deep.levels):
         for segment in level:
             assert segment.least <= segment.greatest
-            assert segment.held <= store.shape.segment + 100  # a row more than an even share
+            assert segment.stored_bytes <= store.shape.segment + 100  # a row more than an even share
         for one, other in pairwise(level):
             assert one.greatest < other.least
     for level, cursor in zip(store.deep.levels, store.deep.cursors, strict=True):
         assert cursor is None or not any(each.least < cursor <= each.greatest for each in level)
-    (found,) = store.extract([Cut(EVERYTHING, GREATEST)])
+    (found,) = store.extract([MigrationCut(EVERYTHING, GREATEST)])
     assert sum(batch.num_rows for batch in found) == len(store)
     assert sum(map(bytes_of, found)) == store.bytes
 
@@ -86,12 +86,12 @@ KEYS = {
 @pytest.mark.parametrize("kind", KEYS)
 def test_merging_in_steps_loses_nothing_and_reads_and_writes_a_bounded_part_a_round(kind: str) -> None:
     """What comes of it is what merging all at once gives; over all rounds, a tuple is written a few times a level."""
-    chance, store, batches, written = random.Random(kind), Store(shape=SHAPE), [], 0
+    chance, store, batches, written = random.Random(kind), TupleStore(shape=SHAPE), [], 0
     for number in range(300):
         keys = [KEYS[kind](chance, number) for _ in range(chance.choice([0, 10, 20, 40]))]
         batches.append(batch_of(keys, 1000 * number))
         before = {id(batch) for batch in store.batches}
-        store = store.plus(sorted_run([batches[-1]])).settled()
+        store = store.with_run(sorted_run([batches[-1]])).settle()
         new = sum(bytes_of(batch) for batch in store.batches if id(batch) not in before)
         # Young runs; then so many times what came, and the step that goes beyond that: two segments and what goes in.
         most = SHAPE.young + 1_000 + SHAPE.work * bytes_of(batches[-1]) + 4 * SHAPE.segment
@@ -112,16 +112,16 @@ def test_merging_in_steps_loses_nothing_and_reads_and_writes_a_bounded_part_a_ro
 def test_a_store_that_is_read_again_goes_on_to_the_same_bytes() -> None:
     """At any round, with cursors, hidden tuples, and parts that were merged away."""
     chance = random.Random(2)
-    store = again = Store(shape=SHAPE)
+    store = again = TupleStore(shape=SHAPE)
     partial = hidden = 0
     for number in range(200):
         keys = [chance.randrange(5_000) for _ in range(25)]
-        store, again = (each.plus(run_of(keys, 100 * number)) for each in (store, again))
+        store, again = (each.with_run(run_of(keys, 100 * number)) for each in (store, again))
         if number % 9 == 0:
-            cuts = [Cut(replace(EVERYTHING, buckets=tuple(chance.sample(range(BUCKETS), 90))), 100 * number)]
+            cuts = [MigrationCut(replace(EVERYTHING, buckets=tuple(chance.sample(range(BUCKETS), 90))), 100 * number)]
             (store, one), (again, other) = (each.without(cuts) for each in (store, again))
             assert one == other
-        store, again = store.settled(), reread(again.settled() if chance.random() < 0.5 else reread(again).settled())
+        store, again = store.settle(), reread(again.settle() if chance.random() < 0.5 else reread(again).settle())
         assert in_bytes(store) == in_bytes(again)
         partial += any(segment.start for segment in store.segments)
         hidden += any(segment.hidden for segment in store.segments)
@@ -132,7 +132,7 @@ def test_a_store_that_is_read_again_goes_on_to_the_same_bytes() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_pieces_leave_at_once_and_come_back_beside_what_is_hidden(seed: int) -> None:
     """Of what was there at the cut; not what came later with the same keys, be it an earlier tuple that returns."""
-    chance, store = random.Random(seed), Store(shape=SHAPE)
+    chance, store = random.Random(seed), TupleStore(shape=SHAPE)
     kept: dict[int, tuple[int, int, str | None]] = {}
     away: list[list[pa.RecordBatch]] = []
     for number in range(120):
@@ -142,18 +142,18 @@ def test_pieces_leave_at_once_and_come_back_beside_what_is_hidden(seed: int) -> 
             buckets = list(range(BUCKETS))
             chance.shuffle(buckets)
             pieces = [
-                replace(EVERYTHING, id=1, buckets=tuple(buckets[:900]), without=(3, 4)),
-                replace(EVERYTHING, id=2, buckets=tuple(buckets[900:1500]), without=(3, 4)),
-                replace(EVERYTHING, id=3, keys=(3, 3), part=(0, PARTS // 3), salt=8),
-                replace(EVERYTHING, id=4, keys=(3, 3), part=(PARTS // 3, PARTS // 2), salt=8),
+                replace(EVERYTHING, id=1, buckets=tuple(buckets[:900]), excluded_keys=(3, 4)),
+                replace(EVERYTHING, id=2, buckets=tuple(buckets[900:1500]), excluded_keys=(3, 4)),
+                replace(EVERYTHING, id=3, keys=(3, 3), part=(0, SEQ_HASHES // 3), salt=8),
+                replace(EVERYTHING, id=4, keys=(3, 3), part=(SEQ_HASHES // 3, SEQ_HASHES // 2), salt=8),
             ]
-            cuts = [Cut(piece, first - chance.choice([0, 500])) for piece in pieces]
+            cuts = [MigrationCut(piece, first - chance.choice([0, 500])) for piece in pieces]
             copies = store.extract(cuts)
             store, counts = store.without(cuts)
             for cut, copy, count in zip(cuts, copies, counts, strict=True):
                 meant = {
                     seq for seq, (key, _, _) in kept.items()
-                    if seq < cut.before and chosen(cut.piece, np.array([key]), np.array([seq]))[0]
+                    if seq < cut.before_seq and chosen(cut.migration, np.array([key]), np.array([seq]))[0]
                 }  # fmt: skip
                 assert {seq for batch in copy for seq in batch.column("seq").to_pylist()} == meant
                 assert count == len(meant) == sum(batch.num_rows for batch in copy)
@@ -162,11 +162,11 @@ def test_pieces_leave_at_once_and_come_back_beside_what_is_hidden(seed: int) -> 
             check(store)
         if away and chance.random() < 0.3:
             back = away.pop(chance.randrange(len(away)))
-            store = store.taking(sorted_run(back))
+            store = store.with_copy(sorted_run(back))
             kept |= {row["seq"]: tuple(row.values()) for batch in back for row in batch.to_pylist()}
         batch = batch_of(keys, first)
         kept |= {row["seq"]: tuple(row.values()) for row in batch.to_pylist()}
-        store = store.plus(sorted_run([batch])).settled()
+        store = store.with_run(sorted_run([batch])).settle()
         assert len(store) == len(kept)
     check(store)
     assert rows(store) == sorted(kept.values())
@@ -174,31 +174,31 @@ def test_pieces_leave_at_once_and_come_back_beside_what_is_hidden(seed: int) -> 
 
 def test_what_is_hidden_vanishes_while_rounds_go_on() -> None:
     """Where much of a segment is hidden at once, one a round; the rest when enough switches have passed; then cuts."""
-    store = Store(shape=SHAPE)
+    store = TupleStore(shape=SHAPE)
     for number in range(100):
-        store = store.plus(run_of([37 * at for at in range(number, 1_000 + number, 30)], 1000 * number)).settled()
+        store = store.with_run(run_of([37 * at for at in range(number, 1_000 + number, 30)], 1000 * number)).settle()
     half = replace(EVERYTHING, buckets=tuple(range(0, BUCKETS, 2)))
     before = len(store)
-    store, (dropped,) = store.without([Cut(half, GREATEST)])
+    store, (dropped,) = store.without([MigrationCut(half, GREATEST)])
     assert before - dropped == len(store)
-    assert sum(segment.held for segment in store.segments) > store.bytes * 3 / 2
+    assert sum(segment.stored_bytes for segment in store.segments) > store.bytes * 3 / 2
     rewritten = 0
     for _ in range(200):
         kept = {id(segment.run) for segment in store.segments}
-        store = store.settled()
+        store = store.settle()
         new = [segment for segment in store.segments if id(segment.run) not in kept]
-        assert sum(segment.held for segment in new) <= 3 * SHAPE.segment
+        assert sum(segment.stored_bytes for segment in new) <= 3 * SHAPE.segment
         rewritten += len(new)
     assert rewritten > 5
-    assert sum(segment.held for segment in store.segments) <= store.bytes * 9 / 8
+    assert sum(segment.stored_bytes for segment in store.segments) <= store.bytes * 9 / 8
     few = [replace(EVERYTHING, buckets=(bucket,)) for bucket in range(1, 101, 2)]
     for piece in few:
-        store, _ = store.without([Cut(piece, GREATEST)])
-        store = store.settled()
+        store, _ = store.without([MigrationCut(piece, GREATEST)])
+        store = store.settle()
     for _ in range(200):
-        store = store.settled()
+        store = store.settle()
     assert len({cut.number for cut in store.cuts}) <= 16
-    store, _ = store.without([Cut(EVERYTHING, GREATEST)])
+    store, _ = store.without([MigrationCut(EVERYTHING, GREATEST)])
     assert not store.segments
     assert not store.cuts
     assert len(store) == store.bytes == 0
@@ -216,11 +216,12 @@ def test_one_pass_finds_the_tuples_of_all_pieces(seed: int) -> None:
         hot = bucket_of([chance.randrange(-50, 50) for _ in range(20)], block := chance.choice([0, 3])).tolist()
         piece = replace(
             EVERYTHING, keys=(low, high), buckets=tuple(hot) if chance.random() < 0.7 else (), block=block,
-            without=tuple(chance.sample(range(-50, 50), chance.choice([0, 9]))), salt=chance.choice([0, 4]),
-            part=chance.choice([(0, PARTS), (PARTS // 4, PARTS // 2)]), seqs=chance.choice([(0, GREATEST), (300, 900)]),
+            excluded_keys=tuple(chance.sample(range(-50, 50), chance.choice([0, 9]))), salt=chance.choice([0, 4]),
+            part=chance.choice([(0, SEQ_HASHES), (SEQ_HASHES // 4, SEQ_HASHES // 2)]),
+            seqs=chance.choice([(0, GREATEST), (300, 900)]),
         )  # fmt: skip
-        cuts.append(Cut(piece, chance.choice([1_500, GREATEST]), number))
-    masks = [chosen(cut.piece, run.keys, run.seqs) & (run.seqs < cut.before) for cut in cuts]
+        cuts.append(MigrationCut(piece, chance.choice([1_500, GREATEST]), number))
+    masks = [chosen(cut.migration, run.keys, run.seqs) & (run.seqs < cut.before_seq) for cut in cuts]
     some = np.sort(np.array(chance.sample(range(2_000), 500)))
     selection = Selection(cuts)
     for since in (0, 4):
@@ -228,26 +229,26 @@ def test_one_pass_finds_the_tuples_of_all_pieces(seed: int) -> None:
         found, which = selection.rows(run, 100, 1_900, since)
         wanted = np.flatnonzero(meant[:, 100:1_900].any(axis=0)) + 100
         assert found.tolist() == wanted.tolist()
-        if len({cut.piece.block for cut in cuts if cut.piece.buckets}) < 2:
+        if len({cut.migration.block for cut in cuts if cut.migration.buckets}) < 2:
             assert all(meant[at, row] for row, at in zip(found.tolist(), which.tolist(), strict=True))
-        assert selection.means(run, some, since).tolist() == meant.any(axis=0)[some].tolist()
+        assert selection.matches(run, some, since).tolist() == meant.any(axis=0)[some].tolist()
 
 
 def test_rows_are_taken_from_the_front_of_a_segment() -> None:
     """Hidden ones are counted with the part that they are in."""
     run = run_of(range(100), 0)
     assert run is not None
-    cuts = [Cut(replace(EVERYTHING, keys=(10, 29)), GREATEST, 1)]
+    cuts = [MigrationCut(replace(EVERYTHING, keys=(10, 29)), GREATEST, 1)]
     hiding = Selection(cuts)
-    found, _ = Segment(run).found(hiding, Selection(()))
-    segment = Segment(run).hiding(found, 1)
+    found, _ = Segment(run).find_rows(hiding, Selection(()))
+    segment = Segment(run).with_hidden(found, 1)
     assert (len(segment), segment.hidden) == (80, 20)
-    batch, rest = segment.parted(20, hiding)
+    batch, rest = segment.split(20, hiding)
     assert rest is not None
     assert batch.column("key").to_pylist() == list(range(10))
     assert (len(rest), rest.start, rest.hidden, rest.least[0]) == (70, 20, 10, 20)
     assert bytes_of(batch) + rest.bytes == segment.bytes
-    batch, rest = rest.parted(30, hiding)
+    batch, rest = rest.split(30, hiding)
     assert batch.num_rows == 0
     assert rest is not None
-    assert rest.told() == [30, 0, 0, 0]
+    assert rest.layout() == [30, 0, 0, 0]

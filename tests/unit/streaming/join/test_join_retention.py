@@ -7,19 +7,31 @@ from typing import Any
 
 import pytest
 
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.routing.controller import Control, Seen, begun, loads_of
+from springline.spark_jobs.streaming.join.routing.controller import (
+    JoinObservation,
+    RebalanceConfig,
+    initial_state,
+    loads_of,
+)
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch
 from springline.spark_jobs.streaming.join.unit.retention import Retention
-from springline.spark_jobs.streaming.join.unit.store import Store
-from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Orders, Piece, Side, first_seq
+from springline.spark_jobs.streaming.join.unit.store import TupleStore
+from springline.spark_jobs.streaming.join.wire import (
+    GREATEST,
+    LEAST,
+    EpochCommands,
+    JoinSide,
+    StateMigration,
+    first_seq,
+)
 from tests.support.joins.join_units import Unit, World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
 KEEP = 60.0  # so that a tick is a second
-PIECE = Piece(1, Side.LEFT, 0, 1, (LEAST, GREATEST))
+PIECE = StateMigration(1, JoinSide.LEFT, 0, 1, (LEAST, GREATEST))
 
 
 def world(keep: float | None = KEEP, units: int = 1, most: int = 1_000) -> World:
@@ -27,11 +39,11 @@ def world(keep: float | None = KEEP, units: int = 1, most: int = 1_000) -> World
     return World(Condition.of(LEFT, RIGHT, "l.a = r.a", ["l.id AS one", "r.id AS two"]), 1, units, most, keep)
 
 
-def route(joined: World, clock: float, orders: Orders | None = None, **ids: list[int]) -> None:
+def route(joined: World, clock: float, orders: EpochCommands | None = None, **ids: list[int]) -> None:
     """A round at a clock, with rows of one key, which unit 0 stores."""
     joined.clock = clock
     joined.route(
-        [{Side[name.upper()]: [{"a": 7, "id": each} for each in own] for name, own in ids.items()}], orders=orders
+        [{JoinSide[name.upper()]: [{"a": 7, "id": each} for each in own] for name, own in ids.items()}], orders=orders
     )
 
 
@@ -95,10 +107,10 @@ def test_what_is_stored_is_bounded_in_an_endless_stream(keys: str) -> None:
     for number in range(240):
         joined.clock += 3.0
         of = {"the same": 7, "ascending": number, "scattered": number * 37 % 101}[keys]
-        joined.route([{Side.LEFT: [{"a": of, "id": 3 * number + each} for each in range(3)]}])
+        joined.route([{JoinSide.LEFT: [{"a": of, "id": 3 * number + each} for each in range(3)]}])
         joined.step(unit)
         most.append(stored(unit))
-        scalars.append(len(unit.state.scalars["kept"]["begun"]))
+        scalars.append(len(unit.state.scalars["kept"]["tick_starts"]))
     assert max(most) <= 2 * 3 * (61 / 3 + 1)
     assert max(scalars) <= 61 and len(json.dumps(unit.state.scalars)) < 6_000
 
@@ -109,13 +121,13 @@ def test_a_piece_on_its_way_is_dropped_exactly_though_its_rows_expire() -> None:
     giver, receiver = joined.units
     route(joined, 0.0, left=[1, 2])
     route(joined, 40.0, left=[3])
-    route(joined, 50.0, Orders(1, (PIECE,)))
+    route(joined, 50.0, EpochCommands(1, (PIECE,)))
     route(joined, 70.0, right=[4])
     joined.finish()
     assert joined.pairs == {(3, 4): 1} and stored(giver) == 3
     switch = joined.switch(PIECE)
     assert switch is not None
-    route(joined, 80.0, Orders(2, switches=(switch,)), right=[5])
+    route(joined, 80.0, EpochCommands(2, cutovers=(switch,)), right=[5])
     joined.finish()
     assert joined.pairs == {(3, 4): 1, (3, 5): 1}
     assert giver.counts["dropped"] == 3 and (stored(giver), stored(receiver)) == (0, 1)
@@ -131,11 +143,11 @@ def test_rows_that_had_expired_before_a_piece_was_copied_are_not_of_it(more: lis
     giver, receiver = joined.units
     route(joined, 0.0, left=[1, 2])
     route(joined, 40.0, left=[3])
-    route(joined, 70.0, Orders(1, (PIECE,)), left=more)
+    route(joined, 70.0, EpochCommands(1, (PIECE,)), left=more)
     joined.finish()
     switch = joined.switch(PIECE)
     assert switch is not None and giver.counts["copied"] == 1 and stored(giver) == left
-    route(joined, 72.0, Orders(2, switches=(switch,)))
+    route(joined, 72.0, EpochCommands(2, cutovers=(switch,)))
     route(joined, 73.0, right=[6])
     joined.finish()
     assert giver.counts["dropped"] == stored(receiver) == 1
@@ -146,7 +158,7 @@ def test_pieces_of_one_side_do_not_hold_up_the_other() -> None:
     """The left piece stays as it was copied; right tuples vanish."""
     joined = world(units=2)
     route(joined, 0.0, left=[1], right=[2])
-    route(joined, 10.0, Orders(1, (PIECE,)))
+    route(joined, 10.0, EpochCommands(1, (PIECE,)))
     route(joined, 90.0)
     joined.finish()
     assert (stored(joined.units[0]), stored(joined.units[0], "right")) == (1, 0)
@@ -184,28 +196,30 @@ def test_a_retention_goes_from_tick_to_tick() -> None:
     """A tick's first round is remembered until no later round can need it; also a jump leaves the last one."""
     kept = Retention(KEEP)
     for number, clock in enumerate((0.0, 0.9, 1.0, 59.9, 60.99), 1):
-        kept = kept.at(number, clock)
+        kept = kept.advance_to(number, clock)
     assert kept == Retention(KEEP, ((0.0, 1), (1.0, 3), (59.9, 4), (60.99, 5)), 0)
-    kept = kept.at(6, 61.0)
+    kept = kept.advance_to(6, 61.0)
     assert kept == Retention(KEEP, ((1.0, 3), (59.9, 4), (60.99, 5), (61.0, 6)), 3)
-    assert from_plain(Retention, json.loads(json.dumps(plain(kept))), "here") == kept
-    assert kept.at(7, 1e9) == Retention(KEEP, ((1e9, 7),), 7)
+    assert from_json_value(Retention, json.loads(json.dumps(to_json_value(kept))), "here") == kept
+    assert kept.advance_to(7, 1e9) == Retention(KEEP, ((1e9, 7),), 7)
 
 
 def test_heavy_keys_are_reckoned_by_what_is_left_where_tuples_expire() -> None:
     """They are counted for ever: a share of all that came is taken for the same share of what is stored."""
     sketch = Sketch.from_json({"top": [[7, 500]], "total": 1000, "missed": 0})
-    seen: Any = Seen({0: 1}, (sketch, sketch), {0: (60, 1000), 1: (40, 1000)})
+    seen: Any = JoinObservation({0: 1}, (sketch, sketch), {0: (60, 1000), 1: (40, 1000)})
     for expiring, parts, probes in ((False, 500, 500), (True, 50, 500)):
-        control = Control(2, expiring=expiring)
-        course = begun(control, 4)
-        course = course.__class__(course.table, recollection=course.recollection.learnt(course.table, (sketch, sketch)))
-        left = next(one for one in loads_of(course, seen, control).heavy if one.side is Side.LEFT)
+        control = RebalanceConfig(2, expires=expiring)
+        course = initial_state(control, 4)
+        course = course.__class__(
+            course.table, heavy_keys=course.heavy_keys.with_sketches(course.table, (sketch, sketch))
+        )
+        left = next(one for one in loads_of(course, seen, control).heavy if one.side is JoinSide.LEFT)
         assert (left.count, left.probes) == (parts, probes)
 
 
 def test_what_had_expired_stays_so_when_more_is_to_be_kept() -> None:
     """As after `keep` was left out, or made longer."""
-    before = Store().expiring(first_seq(5), purging=False)
-    assert before.expiring(0, purging=False).expired == first_seq(5)
-    assert before.expiring(first_seq(7), purging=False).expired == first_seq(7)
+    before = TupleStore().expire(first_seq(5), purging=False)
+    assert before.expire(0, purging=False).expired == first_seq(5)
+    assert before.expire(first_seq(7), purging=False).expired == first_seq(7)

@@ -11,21 +11,21 @@ from springline.spark_jobs.streaming.join.errors import InvalidBatchError, Inval
 from springline.spark_jobs.streaming.join.wire import (
     GREATEST,
     LEAST,
-    Act,
-    Orders,
-    Piece,
-    Sent,
-    Side,
-    Switch,
+    Action,
+    Cutover,
+    EpochCommands,
+    JoinSide,
+    RoutedBatch,
+    StateMigration,
     first_seq,
 )
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from springline.spark_jobs.streaming.runtime.step import Ended, Message
+from springline.spark_jobs.streaming.runtime.step import EndedRound, Message
 from tests.support.joins.join_units import World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
 WHERE = "l.a = r.a"
-PIECE = Piece(1, Side.LEFT, 0, 1, (LEAST, GREATEST))
+PIECE = StateMigration(1, JoinSide.LEFT, 0, 1, (LEAST, GREATEST))
 
 
 def world(routers: int = 1, units: int = 1, most: int = 1_000) -> World:
@@ -42,9 +42,9 @@ def test_a_round_waits_until_every_router_unit_has_ended_it() -> None:
     """Half a round is kept; several whole ones are done at once."""
     joined = world(routers=2)
     for number in range(3):
-        joined.route([{Side.LEFT: rows(number)}, {Side.RIGHT: rows(number)}])
+        joined.route([{JoinSide.LEFT: rows(number)}, {JoinSide.RIGHT: rows(number)}])
     (unit,) = joined.units
-    ends = [at for at, each in enumerate(unit.log) if isinstance(each, Ended)]
+    ends = [at for at, each in enumerate(unit.log) if isinstance(each, EndedRound)]
     joined.step(unit, ends[1])  # all but the end of round 1 at the second router
     assert unit.gauges["pending"] == {"rounds": 0, "tuples": 4, "probes": 0}
     assert not unit.pairs
@@ -61,14 +61,14 @@ def test_a_round_waits_until_every_router_unit_has_ended_it() -> None:
 def test_what_one_round_has_no_room_for_is_answered_later_before_anything_moves() -> None:
     """The piece is copied once the probes before it are answered, and it has all their tuples."""
     joined = world(units=2, most=4)
-    joined.route([{Side.LEFT: rows(*range(6)), Side.RIGHT: rows(*range(5))}])
-    joined.route([{}], orders=Orders(1, (PIECE,)))
+    joined.route([{JoinSide.LEFT: rows(*range(6)), JoinSide.RIGHT: rows(*range(5))}])
+    joined.route([{}], orders=EpochCommands(1, (PIECE,)))
     giver = joined.units[0]
     output = joined.step(giver)
     assert output.counts["pairs"] == 4
     assert giver.gauges["pending"]["rounds"] == 2
     assert giver.gauges["epoch"] == 0
-    assert not output.tells
+    assert not output.feedback
     joined.finish()
     assert giver.gauges["epoch"] == 1
     assert giver.gauges["copied"] == {"1": {"rows": 6, "bytes": 6 * 24, "parts": 1, "stage_round": giver.rounds}}
@@ -79,12 +79,12 @@ def test_what_one_round_has_no_room_for_is_answered_later_before_anything_moves(
 def test_a_switch_moves_exactly_what_was_copied() -> None:
     """What came to the giver after the copy stays there."""
     joined = world(units=2)
-    joined.route([{Side.LEFT: rows(1, 2)}])
-    joined.route([{Side.LEFT: rows(3)}], orders=Orders(1, (PIECE,)))
+    joined.route([{JoinSide.LEFT: rows(1, 2)}])
+    joined.route([{JoinSide.LEFT: rows(3)}], orders=EpochCommands(1, (PIECE,)))
     joined.finish()
     switch = joined.switch(PIECE)
     assert switch is not None
-    joined.route([{Side.RIGHT: rows(8)}], orders=Orders(2, switches=(switch,)))
+    joined.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
     joined.finish()
     assert [unit.gauges["stored"]["left"] for unit in joined.units] == [1, 2]
     assert [unit.counts["dropped"] for unit in joined.units] == [2, 0]
@@ -96,11 +96,11 @@ def test_a_switch_moves_exactly_what_was_copied() -> None:
 def test_a_run_that_is_not_merged_is_the_same_object_in_the_next_state() -> None:
     """So it is not written again."""
     joined = world()
-    joined.route([{Side.LEFT: rows(*range(10))}])
+    joined.route([{JoinSide.LEFT: rows(*range(10))}])
     joined.finish()
     (unit,) = joined.units
     (first,) = unit.state.runs["left"]
-    joined.route([{Side.LEFT: rows(99)}])
+    joined.route([{JoinSide.LEFT: rows(99)}])
     joined.finish()
     assert unit.state.runs["left"][0] is first
 
@@ -108,19 +108,21 @@ def test_a_run_that_is_not_merged_is_the_same_object_in_the_next_state() -> None
 def test_orders_that_cannot_be_obeyed_are_refused() -> None:
     """An epoch that goes back; a switch of what was not copied; two routers that disagree."""
     joined = world(units=2)
-    joined.route([{}], orders=Orders(3))
+    joined.route([{}], orders=EpochCommands(3))
     joined.finish()
-    joined.route([{}], orders=Orders(2))
+    joined.route([{}], orders=EpochCommands(2))
     with pytest.raises(InvalidCommandsError, match="epoch 2 comes after epoch 3"):
         joined.finish()
     joined = world(units=2)
-    joined.route([{}], orders=Orders(1, switches=(Switch(PIECE, 0, 1),)))
+    joined.route([{}], orders=EpochCommands(1, cutovers=(Cutover(PIECE, 0, 1),)))
     with pytest.raises(InvalidCommandsError, match="piece 1 was not copied here"):
         joined.finish()
     joined = world(routers=2)
     (unit,) = joined.units
     for epoch in (1, 2):
-        unit.log.append(Message(0, arrow_bytes(Sent(1, pa.record_batch({}), orders=Orders(epoch)).batch())))
+        unit.log.append(
+            Message(0, arrow_bytes(RoutedBatch(1, pa.record_batch({}), commands=EpochCommands(epoch)).to_batch()))
+        )
     with pytest.raises(InvalidCommandsError, match="two router units send different orders"):
         joined.step(unit)
 
@@ -128,7 +130,7 @@ def test_orders_that_cannot_be_obeyed_are_refused() -> None:
 def test_a_message_that_no_router_sent_is_refused() -> None:
     """With its offset: bytes of another kind, columns of another join, a round that is over."""
     joined = world()
-    joined.route([{Side.LEFT: rows(1)}])
+    joined.route([{JoinSide.LEFT: rows(1)}])
     joined.finish()
     (unit,) = joined.units
     other = pa.record_batch({"key": [1], "seq": [first_seq(2)], "l.id": ["text"]})
@@ -136,8 +138,8 @@ def test_a_message_that_no_router_sent_is_refused() -> None:
     for value, says in (
         (b"x", "1 bytes that no router sent"),
         (arrow_bytes(own), "that no router sent"),
-        (arrow_bytes(Sent(2, other, Side.LEFT, Act.STORE).batch()), "columns"),
-        (arrow_bytes(Sent(1, own, Side.LEFT, Act.STORE).batch()), "has begun round 1 already"),
+        (arrow_bytes(RoutedBatch(2, other, JoinSide.LEFT, Action.STORE).to_batch()), "columns"),
+        (arrow_bytes(RoutedBatch(1, own, JoinSide.LEFT, Action.STORE).to_batch()), "has begun round 1 already"),
     ):
         at = len(unit.log)
         unit.log.append(Message(5, value))

@@ -14,30 +14,32 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join import rebalance
 from springline.spark_jobs.streaming.join.rebalance import (
     ROUTING,
-    Copies,
-    course_of,
-    explained,
+    CopyTopicIndex,
     prepare_routing,
-    want_units,
-    wanted_units,
+    read_controller_state,
+    read_explanation,
+    request_units,
+    requested_units,
 )
-from springline.spark_jobs.streaming.join.routing.controller import Control
-from springline.spark_jobs.streaming.join.unit.migration import parts_of
-from springline.spark_jobs.streaming.join.wire import Piece, Reach, Side
+from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
+from springline.spark_jobs.streaming.join.unit.migration import encode_copy
+from springline.spark_jobs.streaming.join.wire import JoinSide, KeyBand, StateMigration
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.testing.memory_log import MemoryLog
 from tests.support.joins.join_world import JoinWorld, join_of
 
-EQUAL = Reach(0, 0)
-CONTROL = Control(2, piece=5, least=1)
+EQUAL = KeyBand(0, 0)
+CONTROL = RebalanceConfig(2, migration_tuples=5, min_tuples=1)
 SCHEMA = pa.schema([("key", pa.int64()), ("seq", pa.int64())])
 
 
 def parts(id_: int, giver: int, many: int) -> list[bytes]:
     """A piece of so many messages, of two tuples each."""
     found = [pa.record_batch([[1, 2], [3, 4]], schema=SCHEMA) for _ in range(many)]
-    return [arrow_bytes(part) for part in parts_of(Piece(id_, Side.LEFT, giver, 0, (1, 2)), SCHEMA, found)]
+    return [
+        arrow_bytes(part) for part in encode_copy(StateMigration(id_, JoinSide.LEFT, giver, 0, (1, 2)), SCHEMA, found)
+    ]
 
 
 @pytest.fixture
@@ -58,19 +60,19 @@ def world(tmp_path: Path) -> JoinWorld:
 def test_only_pieces_that_are_whole_are_found() -> None:
     """With where they lie and how many tuples they have; a part that comes twice counts once."""
     log = MemoryLog({"copies": 3})
-    copies, (first, second), other = Copies(log, "copies"), parts(7, 1, 2), parts(8, 2, 1)
+    copies, (first, second), other = CopyTopicIndex(log, "copies"), parts(7, 1, 2), parts(8, 2, 1)
     log.put("copies", 1, first)
-    assert copies.whole([1, 2]) == {}
+    assert copies.complete_copies([1, 2]) == {}
     log.put("copies", 1, first)
-    assert copies.whole([1]) == {}
+    assert copies.complete_copies([1]) == {}
     log.put("copies", 1, second)
     log.put("copies", 2, other[0])
-    high = log.extents("copies")[1].high
-    found = copies.whole([1])
+    high = log.offset_bounds("copies")[1].high
+    found = copies.complete_copies([1])
     assert set(found) == {7} and found[7][0] == 0 and found[7][2] == 4
     assert len(list(log.fetch("copies", 1, *found[7][:2]))) == 3 and found[7][1] <= high
-    assert copies.whole([2])[8] == (0, 1, 2)
-    assert copies.whole([])[7] == found[7]
+    assert copies.complete_copies([2])[8] == (0, 1, 2)
+    assert copies.complete_copies([])[7] == found[7]
 
 
 def test_pieces_that_lie_between_each_other_are_told_apart() -> None:
@@ -79,47 +81,47 @@ def test_pieces_that_lie_between_each_other_are_told_apart() -> None:
     for one, two in zip(parts(1, 0, 2), parts(2, 0, 2), strict=True):
         log.put("copies", 0, one)
         log.put("copies", 0, two)
-    found = Copies(log, "copies").whole([0])
+    found = CopyTopicIndex(log, "copies").complete_copies([0])
     assert found[1][:2] == (0, found[1][1]) and found[2][0] < found[1][1] < found[2][1]
 
 
 def test_an_empty_piece_is_whole_with_its_one_message() -> None:
     """It has no tuples."""
     log = MemoryLog({"copies": 1})
-    log.put("copies", 0, arrow_bytes(parts_of(Piece(3, Side.LEFT, 0, 1, (1, 2)), SCHEMA, [])[0]))
-    assert Copies(log, "copies").whole([0]) == {3: (0, 1, 0)}
+    log.put("copies", 0, arrow_bytes(encode_copy(StateMigration(3, JoinSide.LEFT, 0, 1, (1, 2)), SCHEMA, [])[0]))
+    assert CopyTopicIndex(log, "copies").complete_copies([0]) == {3: (0, 1, 0)}
 
 
 @pytest.mark.parametrize("units", [0, -1, 9])
 def test_units_that_there_is_no_room_for_are_refused(folder: JobFolder, units: int) -> None:
     """And nothing is written."""
     with pytest.raises(InvalidJobError, match=f"j: {units} units; there is room for 1 to 8"):
-        want_units(folder, units, 8)
-    assert wanted_units(folder, 4) == 4 and not folder.path.exists()
+        request_units(folder, units, 8)
+    assert requested_units(folder, 4) == 4 and not folder.path.exists()
 
 
 def test_units_may_be_wanted_before_a_job_ran(folder: JobFolder) -> None:
     """The last word counts."""
-    want_units(folder, 8, 8)
-    want_units(folder, 1, 8)
-    assert wanted_units(folder, 4) == 1
+    request_units(folder, 8, 8)
+    request_units(folder, 1, 8)
+    assert requested_units(folder, 4) == 1
 
 
 def test_the_first_routing_is_made_once(folder: JobFolder) -> None:
     """Of what was declared; starting again changes nothing."""
     prepare_routing(folder, CONTROL, 8, EQUAL)
     before = read_json(folder.path / ROUTING)
-    assert before["epoch"] == 1 and before["units"] == [0, 1] and before["room"] == 8
-    prepare_routing(folder, Control(5), 8, EQUAL)
+    assert before["epoch"] == 1 and before["units"] == [0, 1] and before["max_units"] == 8
+    prepare_routing(folder, RebalanceConfig(5), 8, EQUAL)
     assert read_json(folder.path / ROUTING) == before
 
 
 def test_a_start_writes_the_routing_that_a_crash_left_out(folder: JobFolder) -> None:
     """The course was written first: an epoch that is only in it goes out, be the other file old or lost."""
     prepare_routing(folder, CONTROL, 8, EQUAL)
-    course = read_json(folder.path / "course.json")
+    course = read_json(folder.path / "controller.json")
     course["value"]["table"]["epoch"] = 2
-    write_json(folder.path / "course.json", course)
+    write_json(folder.path / "controller.json", course)
     prepare_routing(folder, CONTROL, 8, EQUAL)
     assert read_json(folder.path / ROUTING)["epoch"] == 2
     (folder.path / ROUTING).unlink()
@@ -130,19 +132,21 @@ def test_a_start_writes_the_routing_that_a_crash_left_out(folder: JobFolder) -> 
 def test_another_room_than_at_first_is_refused(folder: JobFolder) -> None:
     """The topics and tables have that many units."""
     prepare_routing(folder, CONTROL, 8, EQUAL)
-    with pytest.raises(InvalidJobError, match=r"j: room = 4, and it began with room for 8 units.*write room = 8"):
+    with pytest.raises(
+        InvalidJobError, match=r"j: max_units = 4, and it began with room for 8 units.*write max_units = 8"
+    ):
         prepare_routing(folder, CONTROL, 4, EQUAL)
 
 
 def test_nothing_is_decided_before_all_units_have_told(world: JoinWorld) -> None:
     """A job that was just started has reports of none, then of some; the next look is to come soon."""
     route, join = world.stages
-    assert world.helm.look() and explained(world.folder) is None
+    assert world.helm.rebalance() and read_explanation(world.folder) is None
     while len(world._reports("join")) < join.units - 1:
         world._step(route)
         world._step(join)
-        assert world.helm.look() is (len(world._reports("join")) < join.units) or explained(world.folder)
-    assert course_of(world.folder).table.epoch == 1
+        assert world.helm.rebalance() is (len(world._reports("join")) < join.units) or read_explanation(world.folder)
+    assert read_controller_state(world.folder).table.epoch == 1
 
 
 def test_an_epoch_that_could_not_be_written_is_written_at_the_next_look(
@@ -158,20 +162,20 @@ def test_an_epoch_that_could_not_be_written_is_written_at_the_next_look(
 
     world.finish()
     world.settle()
-    before = course_of(world.folder).table.epoch
+    before = read_controller_state(world.folder).table.epoch
     world.want_units(4)
     monkeypatch.setattr(rebalance, "write_json", full)
     with pytest.raises(OSError, match="no space"):
         for _ in range(50):
             world._step(world.stages[0])
-            world.helm.look()
-    assert course_of(world.folder).table.epoch > read_json(world.folder.path / ROUTING)["epoch"] >= before
+            world.helm.rebalance()
+    assert read_controller_state(world.folder).table.epoch > read_json(world.folder.path / ROUTING)["epoch"] >= before
     failing = False
-    world.helm.look()
-    assert course_of(world.folder).table.epoch == read_json(world.folder.path / ROUTING)["epoch"]
+    world.helm.rebalance()
+    assert read_controller_state(world.folder).table.epoch == read_json(world.folder.path / ROUTING)["epoch"]
     monkeypatch.undo()
     world.settle()
-    assert course_of(world.folder).table.units == (0, 1, 2, 3)
+    assert read_controller_state(world.folder).table.units == (0, 1, 2, 3)
 
 
 def test_what_a_look_found_is_told(world: JoinWorld) -> None:
@@ -179,8 +183,12 @@ def test_what_a_look_found_is_told(world: JoinWorld) -> None:
     world.want_units(3)
     world.finish()
     world.settle()
-    world.helm.look()
-    told = explained(world.folder)
-    assert told is not None and told["units"] == told["wanted"] == 3 and sum(map(sum, told["loads"].values())) == 80
+    world.helm.rebalance()
+    told = read_explanation(world.folder)
+    assert (
+        told is not None
+        and told["units"] == told["requested_units"] == 3
+        and sum(map(sum, told["loads"].values())) == 80
+    )
     assert any("3 units instead of 2" in reason for each in told["history"] for reason in each["reasons"])
     assert len({each["epoch"] for each in told["history"]}) == len(told["history"])

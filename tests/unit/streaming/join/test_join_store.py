@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from springline.spark_jobs.streaming.join.errors import MigrationCopyError
-from springline.spark_jobs.streaming.join.kernels import BLOCK, order_of, search
-from springline.spark_jobs.streaming.join.unit.migration import parts_of, taken_in
-from springline.spark_jobs.streaming.join.unit.migration_select import Cut
-from springline.spark_jobs.streaming.join.unit.runs import merged, sorted_run
-from springline.spark_jobs.streaming.join.unit.store import Store
-from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Piece, Side, Switch
+from springline.spark_jobs.streaming.join.kernels import BLOCK, search_ranges, sort_order
+from springline.spark_jobs.streaming.join.unit.migration import encode_copy, import_copy
+from springline.spark_jobs.streaming.join.unit.migration_select import MigrationCut
+from springline.spark_jobs.streaming.join.unit.runs import merge_runs, sorted_run
+from springline.spark_jobs.streaming.join.unit.store import TupleStore
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Cutover, JoinSide, StateMigration
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.step import Message
 
@@ -44,8 +44,8 @@ def rows(batches: list[pa.RecordBatch]) -> list[tuple[object, ...]]:
 def test_keys_are_put_in_order_wherever_they_lie(low: int, high: int) -> None:
     """Stably, over the whole range of 64 bits."""
     keys = SOURCE.integers(low, high, 5_000, endpoint=True)
-    assert order_of(keys).tolist() == np.argsort(keys, kind="stable").tolist()
-    assert order_of(keys[:0]).size == 0
+    assert sort_order(keys).tolist() == np.argsort(keys, kind="stable").tolist()
+    assert sort_order(keys[:0]).size == 0
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,9 @@ def test_the_search_finds_what_is_in_reach_and_nothing_else(reach: tuple[int | N
     probes = np.sort(np.array([*SOURCE.integers(-45, 45, 60).tolist(), *ends], np.int64))
     low, high = reach
     first, end = np.empty(probes.size, np.int64), np.empty(probes.size, np.int64)
-    search(keys, keys[::BLOCK].copy(), probes, low or 0, high or 0, low is not None, high is not None, first, end)
+    search_ranges(
+        keys, keys[::BLOCK].copy(), probes, low or 0, high or 0, low is not None, high is not None, first, end
+    )
     for at, probe in enumerate(probes.tolist()):
         found = [
             i for i, key in enumerate(keys.tolist())
@@ -70,11 +72,11 @@ def test_the_search_finds_what_is_in_reach_and_nothing_else(reach: tuple[int | N
 
 def test_young_runs_are_merged_while_they_are_of_about_one_size() -> None:
     """In order by key and seq; a run that is not merged stays the same object; the greatest seq is known."""
-    store, batches = Store(), []
+    store, batches = TupleStore(), []
     for number in range(40):
         batches.append(some(17, first=100 * number))
         before = store
-        store = store.plus(sorted_run([batches[-1].slice(9), batches[-1].slice(0, 9)])).settled()
+        store = store.with_run(sorted_run([batches[-1].slice(9), batches[-1].slice(0, 9)])).settle()
         kept = {id(batch) for batch in before.batches} & {id(batch) for batch in store.batches}
         assert len(store.young) - len(kept) == 1  # one run is written a round
     assert len(store) == 40 * 17
@@ -93,36 +95,36 @@ def test_merged_runs_carry_texts_and_nulls_with_their_tuples() -> None:
     one, other = sorted_run([some(30)]), sorted_run([some(10, first=100)])
     assert one is not None
     assert other is not None
-    assert rows([merged(one, other).batch]) == rows([one.batch, other.batch])
-    assert merged(one, other).batch.schema.names == ["key", "seq", "l.t", "l.x"]
+    assert rows([merge_runs(one, other).batch]) == rows([one.batch, other.batch])
+    assert merge_runs(one, other).batch.schema.names == ["key", "seq", "l.t", "l.x"]
 
 
 def test_what_is_copied_is_what_is_dropped_and_what_is_taken_in() -> None:
     """By side, keys, seqs, and the cut."""
-    store = Store()
+    store = TupleStore()
     for numbers in ((0, 2), (1, 4), (3, 5)):  # runs whose seqs lie between each other's
-        store = store.plus(sorted_run([some(20, first=20 * number) for number in numbers]))
-    piece = Piece(4, Side.LEFT, 0, 1, (-3, 4), (10, 90))
+        store = store.with_run(sorted_run([some(20, first=20 * number) for number in numbers]))
+    piece = StateMigration(4, JoinSide.LEFT, 0, 1, (-3, 4), (10, 90))
     whole = rows(list(store.batches))
     meant = [row for row in whole if -3 <= row[0] <= 4 and 10 <= row[1] <= 90 and row[1] < 77]  # type: ignore[operator]
-    left, (dropped,) = store.without([Cut(piece, 77)])
-    (found,) = store.extract([Cut(piece, 77)])
-    parts = parts_of(piece, store.batches[0].schema, found)
+    left, (dropped,) = store.without([MigrationCut(piece, 77)])
+    (found,) = store.extract([MigrationCut(piece, 77)])
+    parts = encode_copy(piece, store.batches[0].schema, found)
     messages = [Message(offset, arrow_bytes(part)) for offset, part in enumerate(parts)]
-    moved = taken_in(Switch(piece, 0, len(parts)), messages)
+    moved = import_copy(Cutover(piece, 0, len(parts)), messages)
     assert moved is not None
     assert [tuple(row.values()) for row in moved.batch.to_pylist()] == meant  # in order, whichever run it was in
     assert dropped == len(meant)
     assert len(left) == len(whole) - len(meant)
-    everything = Cut(Piece(5, Side.LEFT, 0, 1, (LEAST, GREATEST)), GREATEST)
+    everything = MigrationCut(StateMigration(5, JoinSide.LEFT, 0, 1, (LEAST, GREATEST)), GREATEST)
     assert rows([*left.extract([everything])[0], moved.batch]) == whole
-    assert store.without([Cut(replace(piece, keys=(50, 60)), GREATEST)]) == (store, [0])
+    assert store.without([MigrationCut(replace(piece, keys=(50, 60)), GREATEST)]) == (store, [0])
     with pytest.raises(MigrationCopyError, match=f"hold {len(parts) - 1} of {len(parts)} parts|hold 0 of its parts"):
-        taken_in(Switch(piece, 0, len(parts) - 1), messages[:-1])
+        import_copy(Cutover(piece, 0, len(parts) - 1), messages[:-1])
 
 
 def test_a_piece_without_tuples_is_a_message_too() -> None:
     """So that it is known to have been copied."""
-    piece = Piece(4, Side.LEFT, 0, 1, (0, 0))
-    (part,) = parts_of(piece, some(1).schema, ())
-    assert taken_in(Switch(piece, 0, 1), [Message(0, arrow_bytes(part))]) is None
+    piece = StateMigration(4, JoinSide.LEFT, 0, 1, (0, 0))
+    (part,) = encode_copy(piece, some(1).schema, ())
+    assert import_copy(Cutover(piece, 0, 1), [Message(0, arrow_bytes(part))]) is None

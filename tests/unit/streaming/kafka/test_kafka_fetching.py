@@ -6,8 +6,8 @@ import pytest
 
 from springline.spark_jobs.streaming.errors import LogUnavailableError, MessagesLostError
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.kafka.reading import Readers
-from springline.spark_jobs.streaming.runtime.rounds import Extent
+from springline.spark_jobs.streaming.kafka.consumer import ConsumerPool
+from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 
 
 class Silent:
@@ -21,9 +21,9 @@ class Silent:
         return []
 
 
-def silent(monkeypatch: pytest.MonkeyPatch, high: int) -> Readers:
+def silent(monkeypatch: pytest.MonkeyPatch, high: int) -> ConsumerPool:
     """Readers of a log of one unit that ends at an offset, and sends nothing."""
-    readers = Readers(Cluster("nowhere"), 0.0, lambda topic: {0: Extent(0, high)})
+    readers = ConsumerPool(Cluster("nowhere"), 0.0, lambda topic: {0: OffsetBounds(0, high)})
     monkeypatch.setattr(readers, "_consumer", lambda waits: Silent())
     return readers
 

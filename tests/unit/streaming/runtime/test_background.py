@@ -10,7 +10,7 @@ import pytest
 
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.checkpoints import checkpointer
-from springline.spark_jobs.streaming.checkpoints.checkpointer import Upkeep
+from springline.spark_jobs.streaming.checkpoints.checkpointer import Checkpointer
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
@@ -47,7 +47,7 @@ def test_an_error_that_nobody_foresaw_is_told_and_the_next_turn_comes(caplog: py
     with caplog.at_level(logging.WARNING, "springline.stream"), Trying(*errors) as trying:
         trying.join()
     trying.check()
-    assert trying.turns == 3 and trying.trouble == "it is not done: no broker"
+    assert trying.turns == 3 and trying.last_error == "it is not done: no broker"
     told = [(record.levelname, record.getMessage(), bool(record.exc_info)) for record in caplog.records]
     assert told == [
         ("ERROR", "it is not done: KeyError: 'a'", True), ("WARNING", "it is not done: no broker", False)
@@ -58,7 +58,7 @@ def test_a_turn_without_an_error_ends_the_trouble() -> None:
     """It is over."""
     with Trying(StreamError("no broker"), None) as trying:
         trying.join()
-    assert trying.trouble == ""
+    assert trying.last_error == ""
 
 
 def test_work_that_ends_of_an_error_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
@@ -77,18 +77,18 @@ def test_upkeep_saves_on_after_an_error_that_nobody_foresaw(
     """And who asked for a savepoint hears of it."""
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
-    folder.ask_savepoint("monday")
+    folder.request_savepoint("monday")
     saved = threading.Event()
 
     def failing(*_: object) -> None:
         raise KeyError("taken")
 
     stage = Stage("map", "", "topic", job="job", state=str(tmp_path / "states"))
-    monkeypatch.setattr(checkpointer, "make_asked", failing)
-    found = Upkeep(folder, [stage], platform, Cluster("nowhere"), 1e-9)
+    monkeypatch.setattr(checkpointer, "make_requested", failing)
+    found = Checkpointer(folder, [stage], platform, Cluster("nowhere"), 1e-9)
     monkeypatch.setattr(found, "_save", saved.set)
     with found:
         assert saved.wait(10)
     found.check()
-    assert folder.savepoint_trouble() == "KeyError: 'taken'"
-    assert "a savepoint could not be made: KeyError" in found.trouble
+    assert folder.savepoint_error() == "KeyError: 'taken'"
+    assert "a savepoint could not be made: KeyError" in found.last_error

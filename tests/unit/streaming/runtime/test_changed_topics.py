@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import MessagesLostError, TopicReplacedError
-from springline.spark_jobs.streaming.kafka.topic_union import sum_of
+from springline.spark_jobs.streaming.kafka.topic_union import union_name
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.recovery import recover
-from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING, pack, rewind
-from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING, pack_savepoint, rewind
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
-from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import MemoryLog
 
 
@@ -33,7 +33,9 @@ class World:
     """A stage whose topic may change, as a driver and workers without memory see it at every run."""
 
     def __init__(self, folder: Path, topic: str = "numbers", units: int = 1) -> None:
-        self.stage = Stage("add", f"{__name__}:make_adding_up", topic, job="job", state=str(folder), admitted=1)
+        self.stage = Stage(
+            "add", f"{__name__}:make_adding_up", topic, job="job", state=str(folder), max_messages_per_round=1
+        )
         names = topic.split("+")
         self.log = MemoryLog({**dict.fromkeys(names, units), self.stage.rounds: 1})
         self.clock = 0.0
@@ -54,9 +56,9 @@ class World:
         """A new one."""
         return Planner(self.stage, self.log, self.time, dict, units=units)
 
-    def run(self, rounds: int, *, planner: Planner | None = None, kills: bool = False) -> Plan:
+    def run(self, rounds: int, *, planner: Planner | None = None, kills: bool = False) -> RoundPlan:
         """Run so many rounds; with `kills`, the last one is planned, and nothing of it runs."""
-        planner, units = planner or self.planner(), Units(self.stage, self.log)
+        planner, units = planner or self.planner(), StageWorker(self.stage, self.log)
         plan = planner.begin()
         for number in range(rounds):
             found = planner.after(plan)
@@ -68,7 +70,7 @@ class World:
 
     def sums(self) -> dict[int, int]:
         """Of each unit, after its newest round."""
-        found = {unit: self.stage.versions(unit) for unit in self.log.extents(self.stage.topic)}
+        found = {unit: self.stage.state_store(unit) for unit in self.log.offset_bounds(self.stage.topic)}
         states = {unit: each.load(*newest).state for unit, each in found.items() if (newest := each.newest())}
         return {unit: state.scalars["sum"] for unit, state in states.items()}
 
@@ -85,18 +87,18 @@ def world(tmp_path: Path) -> World:
 def test_a_partition_that_is_added_begins_with_an_empty_state(world: World) -> None:
     """With its first message, in the round after it came; from then on it is a unit like any other."""
     world.run(2)
-    world.put("numbers", world.log.grow("numbers"), 10, 20)
-    assert world.run(1).new == (1,)
-    assert world.run(3).new == ()
+    world.put("numbers", world.log.add_partition("numbers"), 10, 20)
+    assert world.run(1).new_units == (1,)
+    assert world.run(3).new_units == ()
     assert world.sums() == {0: 6, 1: 30}
 
 
 def test_a_job_that_is_killed_in_the_first_round_of_a_new_unit_goes_on(world: World) -> None:
     """Its state is not there before that round, and need not be."""
     world.run(2)
-    world.put("numbers", world.log.grow("numbers"), 10, 20)
+    world.put("numbers", world.log.add_partition("numbers"), 10, 20)
     plan = world.run(1, kills=True)
-    assert not world.planner().has_lost(plan)
+    assert not world.planner().has_lost_state(plan)
     recover(world.stage, world.log, lambda stage, unit, until: None)
     world.run(3)
     assert world.sums() == {0: 6, 1: 30}
@@ -105,7 +107,7 @@ def test_a_job_that_is_killed_in_the_first_round_of_a_new_unit_goes_on(world: Wo
 def test_the_lost_state_of_a_unit_that_came_later_is_brought_back_from_its_first_round_on(world: World) -> None:
     """No round before has it."""
     world.run(2)
-    world.put("numbers", world.log.grow("numbers"), 10, 20, 30)
+    world.put("numbers", world.log.add_partition("numbers"), 10, 20, 30)
     world.run(4)
     before = world.sums()
     shutil.rmtree(world.stage.state)
@@ -117,9 +119,9 @@ def test_the_lost_state_of_a_unit_that_came_later_is_brought_back_from_its_first
 def test_a_unit_that_came_after_a_savepoint_begins_anew_after_going_back_to_it(world: World) -> None:
     """The savepoint has no state of it."""
     world.run(1)
-    savepoint = pack([world.stage], world.log)
+    savepoint = pack_savepoint([world.stage], world.log)
     assert savepoint is not None
-    world.put("numbers", world.log.grow("numbers"), 10, 20)
+    world.put("numbers", world.log.add_partition("numbers"), 10, 20)
     world.run(2)
     rewind([world.stage], world.log, savepoint, world.clock)
     recover(world.stage, world.log, lambda stage, unit, until: None)
@@ -131,7 +133,7 @@ def test_a_planner_that_knows_of_one_unit_lets_another_one_wait(world: World) ->
     """What the application has made for its units is there when theirs begins."""
     planner = world.planner(units=1)
     world.run(1, planner=planner)
-    world.put("numbers", world.log.grow("numbers"), 10)
+    world.put("numbers", world.log.add_partition("numbers"), 10)
     assert list(world.run(2, planner=planner).ranges) == [0]
     assert list(world.run(1).ranges) == [0, 1]
 
@@ -139,9 +141,9 @@ def test_a_planner_that_knows_of_one_unit_lets_another_one_wait(world: World) ->
 @pytest.mark.parametrize("topic", ["a", "b"])
 def test_either_topic_of_a_sum_may_get_another_partition(tmp_path: Path, topic: str) -> None:
     """The units of the other one keep their numbers, and so their offsets."""
-    world = World(tmp_path, sum_of(["a", "b"]))
+    world = World(tmp_path, union_name(["a", "b"]))
     world.run(1)
-    world.put(topic, world.log.grow(topic), 10, 20)
+    world.put(topic, world.log.add_partition(topic), 10, 20)
     world.run(5)
     assert sorted(world.sums().values()) == [0, 6, 6, 30]
 
@@ -152,7 +154,7 @@ def test_either_topic_of_a_sum_may_get_another_partition(tmp_path: Path, topic: 
 def test_a_topic_that_is_made_anew_is_noticed_however_long_it_is(world: World) -> None:
     """Its rows would be skipped up to the offset that is remembered; the error says what helps."""
     world.run(2)
-    world.log.replace("numbers")
+    world.log.recreate_topic("numbers")
     world.put("numbers", 0, *range(100, 120))
     expected = (
         r"numbers was deleted and made anew after round 2: .*`springline stream rewind job` .*"
@@ -165,7 +167,7 @@ def test_a_topic_that_is_made_anew_is_noticed_however_long_it_is(world: World) -
 def test_no_state_is_rebuilt_from_a_topic_that_was_made_anew(world: World) -> None:
     """Its messages at those offsets are others."""
     world.run(2)
-    world.log.replace("numbers")
+    world.log.recreate_topic("numbers")
     world.put("numbers", 0, *range(100, 120))
     shutil.rmtree(world.stage.state)
     with pytest.raises(TopicReplacedError, match="reset job"):
@@ -175,9 +177,9 @@ def test_no_state_is_rebuilt_from_a_topic_that_was_made_anew(world: World) -> No
 def test_a_savepoint_of_a_topic_that_was_made_anew_is_refused_and_its_beginning_is_not(world: World) -> None:
     """Nothing has changed by the first; after the second, all that is there now is read."""
     world.run(2)
-    savepoint = pack([world.stage], world.log)
+    savepoint = pack_savepoint([world.stage], world.log)
     assert savepoint is not None
-    world.log.replace("numbers")
+    world.log.recreate_topic("numbers")
     world.put("numbers", 0, 100, 200, 300, 400)
     with pytest.raises(TopicReplacedError, match="numbers was deleted and made anew since"):
         rewind([world.stage], world.log, savepoint, world.clock)

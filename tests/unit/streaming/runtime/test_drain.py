@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from springline.spark_jobs.streaming.runtime.driver.drain import level
+from springline.spark_jobs.streaming.runtime.driver.drain import find_drained_plans
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.rounds import Extent
+from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
-from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import MemoryLog
 
 
@@ -28,10 +28,10 @@ class Telling(MemoryLog):
 
     teller = ""
 
-    def extents(self, topic: str) -> dict[int, Extent]:
+    def offset_bounds(self, topic: str) -> dict[int, OffsetBounds]:
         if topic == self.teller:
             self.put("told", 0, b"again")
-        return super().extents(topic)
+        return super().offset_bounds(topic)
 
 
 def test_a_stage_that_reads_what_another_tells_is_level_when_it_has_read_what_that_one_s_round_told(
@@ -40,16 +40,16 @@ def test_a_stage_that_reads_what_another_tells_is_level_when_it_has_read_what_th
     """It is looked at again once that round is known; a savepoint would leave out what was told in between."""
     step = f"{__name__}:make_reading"
     stages = [
-        Stage("again", step, "told", job="job", state=str(tmp_path), own=True),
-        Stage("acker", step, "numbers", job="job", state=str(tmp_path), told="told"),
+        Stage("again", step, "told", job="job", state=str(tmp_path), reads_feedback=True),
+        Stage("acker", step, "numbers", job="job", state=str(tmp_path), feedback="told"),
     ]
     log = Telling({"told": 1, "numbers": 1, **{stage.rounds: 1 for stage in stages}})
     for stage in stages:
         planner = Planner(stage, log, lambda: 5.0, dict)
         plan = planner.after(planner.begin())
         assert plan is not None
-        Units(stage, log).run(plan, {}, 0)
-    found = level(stages, log)
+        StageWorker(stage, log).run(plan, {}, 0)
+    found = find_drained_plans(stages, log)
     assert found is not None and {name: plan.number for name, plan in found.items()} == {"again": 1, "acker": 1}
     log.teller = stages[1].rounds
-    assert level(stages, log) is None
+    assert find_drained_plans(stages, log) is None

@@ -6,7 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.runtime.encoding import BATCH_BYTES, dead_letters, letters_of, tells_of
+from springline.spark_jobs.streaming.runtime.encoding import (
+    BATCH_BYTES,
+    encode_buffers,
+    encode_dead_letters,
+    encode_feedback,
+)
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Output, State
@@ -20,8 +25,8 @@ STAGE = Stage(
     downstream="next",
     acks="acks",
     outlets={"next": 2, "acks": 1},
-    told="told",
-    dead="dead",
+    feedback="told",
+    dead_letters="dead",
 )
 
 
@@ -31,13 +36,13 @@ def batch(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(np.arange(rows, dtype=np.uint64))], schema=schema)
 
 
-@pytest.mark.parametrize("what", ["buffers", "acks", "tells"])
+@pytest.mark.parametrize("what", ["buffers", "acks", "feedback"])
 def test_what_is_too_large_for_a_message_comes_in_several(what: str) -> None:
     """In order, with nothing lost, and each with the metadata of the whole."""
     large, small = batch(BATCH_BYTES // 3), batch(3)
     sent = [large, small]
-    output = Output(State(), **{what: sent if what == "tells" else {0: sent}})  # type: ignore[arg-type]
-    letters = list((tells_of if what == "tells" else letters_of)(STAGE, 0, (1, 1), output))
+    output = Output(State(), **{what: sent if what == "feedback" else {0: sent}})  # type: ignore[arg-type]
+    letters = list((encode_feedback if what == "feedback" else encode_buffers)(STAGE, 0, (1, 1), output))
     assert len(letters) > 2
     assert all(len(letter.value) < 2 * BATCH_BYTES for letter in letters)
     came = [pa.ipc.open_stream(letter.value).read_next_batch() for letter in letters]
@@ -50,7 +55,7 @@ def test_what_is_too_large_for_a_message_comes_in_several(what: str) -> None:
 def test_a_row_that_is_larger_than_that_comes_alone() -> None:
     """It cannot be cut."""
     texts = pa.RecordBatch.from_pydict({"text": ["a", "b" * (BATCH_BYTES + 1), "c"]})
-    letters = list(letters_of(STAGE, 0, (1, 1), Output(State(), {1: [texts]})))
+    letters = list(encode_buffers(STAGE, 0, (1, 1), Output(State(), {1: [texts]})))
     rows = [pa.ipc.open_stream(letter.value).read_next_batch().num_rows for letter in letters]
     assert sum(rows) == 3
     assert 1 in rows
@@ -59,6 +64,6 @@ def test_a_row_that_is_larger_than_that_comes_alone() -> None:
 def test_a_dead_letter_tells_topic_partition_offset_and_reason() -> None:
     """Those of the stage and the unit, unless it names others; half a character in a reason is no error."""
     letters = [DeadLetter(7, b"as it came", "no \ud800"), DeadLetter(8, b"", "gone", 3, "other")]
-    told = [letter.headers for letter in dead_letters(STAGE, 1, (1, 1), Output(State(), dead=letters))]
+    told = [letter.headers for letter in encode_dead_letters(STAGE, 1, (1, 1), Output(State(), dead_letters=letters))]
     places = [[each[name] for name in ("topic", "partition", "offset", "reason")] for each in told]
     assert places == [[b"source", b"1", b"7", b"no \\ud800"], [b"other", b"3", b"8", b"gone"]]

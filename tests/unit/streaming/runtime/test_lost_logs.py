@@ -9,10 +9,10 @@ import pytest
 
 from springline.spark_jobs.streaming.errors import LogLostError, MessagesLostError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.driver.recovery import check_known, recover
+from springline.spark_jobs.streaming.runtime.driver.recovery import check_states_planned, recover
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
-from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import MemoryLog
 
 UNITS = 2
@@ -32,7 +32,9 @@ class World:
     """A stage of two units, and a Kafka that can be emptied."""
 
     def __init__(self, folder: Path) -> None:
-        self.stage = Stage("count", f"{__name__}:make_counting", "numbers", job="job", state=str(folder), admitted=2)
+        self.stage = Stage(
+            "count", f"{__name__}:make_counting", "numbers", job="job", state=str(folder), max_messages_per_round=2
+        )
         self.clock = 0.0
         self.empty()
 
@@ -53,7 +55,7 @@ class World:
 
     def run(self, rounds: int, *, units: int = UNITS) -> None:
         """Run so many rounds, the last of them in so many units."""
-        planner, runs = self.planner(), Units(self.stage, self.log)
+        planner, runs = self.planner(), StageWorker(self.stage, self.log)
         plan = planner.begin()
         for number in range(rounds):
             found = planner.after(plan)
@@ -71,11 +73,11 @@ def world(tmp_path: Path) -> World:
 
 def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_should_be(world: World) -> None:
     """No state is newer than what is planned."""
-    check_known(world.stage, UNITS, world.log)
+    check_states_planned(world.stage, UNITS, world.log)
     world.run(3, units=1)
-    check_known(world.stage, UNITS, world.log)
+    check_states_planned(world.stage, UNITS, world.log)
     assert recover(world.stage, world.log, lambda stage, unit, until: None) == []
-    check_known(world.stage, UNITS, world.log)
+    check_states_planned(world.stage, UNITS, world.log)
 
 
 @pytest.mark.parametrize(
@@ -84,12 +86,12 @@ def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_sho
 def test_each_state_that_was_lost_is_told(world: World, persisted: tuple[int, int], told: list[str]) -> None:
     """Also where the persisted one is so new that no round is run again."""
     world.run(5)
-    kept = [world.stage.versions(unit).packed(*persisted) for unit in range(UNITS)]
+    kept = [world.stage.state_store(unit).pack(*persisted) for unit in range(UNITS)]
     for unit in range(UNITS):
-        shutil.rmtree(world.stage.versions(unit).folder)
+        shutil.rmtree(world.stage.state_store(unit).folder)
 
     def fetch(stage: Stage, unit: int, until: tuple[int, int]) -> tuple[int, int]:
-        stage.versions(unit).unpack(*persisted, kept[unit])
+        stage.state_store(unit).unpack(*persisted, kept[unit])
         return persisted
 
     found = recover(world.stage, world.log, fetch)
@@ -105,7 +107,7 @@ def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(wo
         r"Kafka was emptied.*`springline stream reset job`"
     )
     with pytest.raises(LogLostError, match=expected):
-        check_known(world.stage, UNITS, world.log)
+        check_states_planned(world.stage, UNITS, world.log)
     assert world.planner().begin().number == 0
 
 
@@ -115,40 +117,40 @@ def test_so_are_states_that_are_newer_than_a_rounds_log_that_was_begun_anew(worl
     with pytest.raises(
         LogLostError, match=r"ends with round 2 of incarnation 1, and .* after round 7 .* of numbers\[1\]"
     ):
-        check_known(world.stage, UNITS, world.log, lambda stage, unit: (1, 7) if unit else None)
-    check_known(world.stage, UNITS, world.log, lambda stage, unit: (1, 2))
+        check_states_planned(world.stage, UNITS, world.log, lambda stage, unit: (1, 7) if unit else None)
+    check_states_planned(world.stage, UNITS, world.log, lambda stage, unit: (1, 2))
 
 
 def test_a_round_that_was_still_being_committed_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """By opening the rounds log: the log of a broker that was just started may end before it."""
     world.run(2)
-    whole, opened = world.log.extents, world.log.appender
+    whole, opened = world.log.offset_bounds, world.log.appender
 
     def short(topic: str) -> object:
         return whole(topic) if topic != world.stage.rounds else {0: type(whole(topic)[0])(0, 1)}
 
     def opening(writer: str, topic: str) -> object:
-        monkeypatch.setattr(world.log, "extents", whole)
+        monkeypatch.setattr(world.log, "offset_bounds", whole)
         return opened(writer, topic)
 
-    monkeypatch.setattr(world.log, "extents", short)
+    monkeypatch.setattr(world.log, "offset_bounds", short)
     monkeypatch.setattr(world.log, "appender", opening)
-    check_known(world.stage, UNITS, world.log)
-    assert world.log.extents == whole
+    check_states_planned(world.stage, UNITS, world.log)
+    assert world.log.offset_bounds == whole
 
 
 def test_an_input_that_was_made_anew_is_an_error_that_says_what_helps(world: World) -> None:
     """Its rounds log is still there, and goes on behind the end of the topic."""
     world.run(4)
     rounds = world.log.topics[world.stage.rounds]
-    ends = world.log.extents(world.stage.rounds)
-    before = world.log.extents("numbers")[0].high
+    ends = world.log.offset_bounds(world.stage.rounds)
+    before = world.log.offset_bounds("numbers")[0].high
     world.empty(messages=3)
     world.log.topics[world.stage.rounds] = rounds
-    world.log._next[world.stage.rounds, 0] = ends[0].high
-    high = world.log.extents("numbers")[0].high
+    world.log._log_end_offsets[world.stage.rounds, 0] = ends[0].high
+    high = world.log.offset_bounds("numbers")[0].high
     assert high < before
-    check_known(world.stage, UNITS, world.log)
+    check_states_planned(world.stage, UNITS, world.log)
     planner = world.planner()
     expected = (
         rf"numbers\[0\]: round 5 goes on at offset \d+, and the log holds 0 to {high}; "
@@ -161,6 +163,6 @@ def test_an_input_that_was_made_anew_is_an_error_that_says_what_helps(world: Wor
 def test_a_round_whose_messages_are_gone_says_what_helps_too(world: World) -> None:
     """Where it is run again after the job was killed."""
     world.run(4, units=1)
-    world.log.cut("numbers")
+    world.log.truncate("numbers")
     with pytest.raises(MessagesLostError, match=r"numbers\[1\]: the messages .* not there any more; .*reset job"):
         recover(world.stage, world.log, lambda stage, unit, until: None)

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.errors import LogUnavailableError, MessageIndependentError, RoundError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.recovery import recover
 from springline.spark_jobs.streaming.runtime.history import read_history, read_line
-from springline.spark_jobs.streaming.runtime.rounds import Aside, Plan
+from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker import poison
-from springline.spark_jobs.streaming.runtime.worker.attempts import decide, decided
-from springline.spark_jobs.streaming.runtime.worker.poison import apart, poison_in
-from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.runtime.worker.attempts import read_poison, record_poison
+from springline.spark_jobs.streaming.runtime.worker.poison import find_poison, in_subprocess
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import KilledError, MemoryLog
 
 BAD, DEADLY = b"bad", b"deadly"
@@ -56,7 +56,13 @@ class World:
 
     def __init__(self, folder: Path, *values: bytes, tries: int = 3) -> None:
         self.stage = Stage(
-            "sum", f"{__name__}:make_summing", "numbers", job="job", state=str(folder), dead="dead", tries=tries
+            "sum",
+            f"{__name__}:make_summing",
+            "numbers",
+            job="job",
+            state=str(folder),
+            dead_letters="dead",
+            max_attempts=tries,
         )
         self.log = MemoryLog({"numbers": 1, "dead": 1, self.stage.rounds: 1})
         for value in values:
@@ -64,12 +70,12 @@ class World:
         self.planner = Planner(self.stage, self.log, lambda: 5.0, dict)
         plan = self.planner.after(self.planner.begin())
         assert plan is not None
-        self.plan: Plan = plan
+        self.plan: RoundPlan = plan
         calls[0], works[0] = 0, False
 
-    def attempt(self, plan: Plan | None = None) -> None:
+    def attempt(self, plan: RoundPlan | None = None) -> None:
         """Run the round in a new worker."""
-        Units(self.stage, self.log).run(plan or self.plan, {}, 0)
+        StageWorker(self.stage, self.log).run(plan or self.plan, {}, 0)
 
     def fail(self, times: int, match: str = "numbers") -> None:
         """So many attempts that fail."""
@@ -80,7 +86,7 @@ class World:
     @property
     def sum(self) -> int:
         """What the round came to."""
-        return int(self.stage.versions(0).load(*self.plan.order).state.scalars["sum"])
+        return int(self.stage.state_store(0).load(*self.plan.round_id).state.scalars["sum"])
 
     @property
     def letters(self) -> list[tuple[bytes, int, str]]:
@@ -110,7 +116,7 @@ def test_exactly_the_messages_that_fail_are_found(many: int, bad: set[int], pair
         return f"bad {min(offsets & bad)}" if offsets & bad else None
 
     messages = [Message(number, b"") for number in range(many)]
-    found = poison_in(messages, trial)
+    found = find_poison(messages, trial)
     assert found == {**{number: f"bad {number}" for number in bad}, **({} if second is None else {second: "both"})}
 
 
@@ -122,7 +128,7 @@ def test_one_among_a_thousand_is_found_in_some_twenty_trials() -> None:
         tried.append(len(some))
         return "bad" if any(message.offset == 777 for message in some) else None
 
-    assert poison_in([Message(number, b"") for number in range(1_000)], trial) == {777: "bad"}
+    assert find_poison([Message(number, b"") for number in range(1_000)], trial) == {777: "bad"}
     assert len(tried) <= 25
 
 
@@ -146,7 +152,7 @@ def test_a_round_that_has_failed_three_times_goes_on_without_the_message_that_it
     ((value, offset, reason),) = world.letters
     assert (value, offset) == (BAD, offset_of(world, BAD))
     assert reason.startswith("round 1 fails with it: ValueError: invalid literal")
-    notes = world.stage.versions(0).notes(*world.plan.order)
+    notes = world.stage.state_store(0).notes(*world.plan.round_id)
     assert notes is not None and notes["counts"] == {"aside": 1, "dead": 1, "rows": 1}
 
 
@@ -160,7 +166,11 @@ def test_a_replay_leaves_out_the_same_though_the_step_gets_over_it_by_then(tmp_p
     recover(world.stage, world.log, lambda stage, unit, until: None)
     assert world.sum == 5
     plan = read_history(world.stage, world.log).last
-    assert plan is not None and list(plan.aside) == [0] and from_plain(Plan, plain(plan), "here") == plan
+    assert (
+        plan is not None
+        and list(plan.poison) == [0]
+        and from_json_value(RoundPlan, to_json_value(plan), "here") == plan
+    )
     again = Planner(world.stage, world.log, lambda: 9.0, dict)
     assert again.after(again.begin()) is not None
     assert len(world.letters) == 1
@@ -171,13 +181,13 @@ def test_whoever_goes_on_after_a_death_does_what_was_decided(tmp_path: Path, aft
     """At any call of the log: what was decided before is not decided anew, and the letter is there once."""
     world = World(tmp_path, b"1", BAD, b"4")
     world.fail(3)
-    world.log.dies_in = after
+    world.log.calls_until_death = after
     try:
         world.attempt()
     except KilledError:
-        world.log.dies_in = None
+        world.log.calls_until_death = None
         # Who has decided is dead, and the step gets over it now.
-        works[0] = any(isinstance(read_line(line), Aside) for line in world.log.topics[world.stage.rounds][0])
+        works[0] = any(isinstance(read_line(line), PoisonMessages) for line in world.log.topics[world.stage.rounds][0])
         world.attempt()
     assert len(world.letters) == 1 and world.sum == 5
 
@@ -185,9 +195,9 @@ def test_whoever_goes_on_after_a_death_does_what_was_decided(tmp_path: Path, aft
 def test_who_decides_later_does_what_was_decided_first(tmp_path: Path) -> None:
     """An attempt that was stopped for a while has found something else meanwhile."""
     world = World(tmp_path, b"1", BAD, b"4")
-    first = decide(world.stage, world.log, world.plan.order, 0, {2: "first"})
-    assert first == decide(world.stage, world.log, world.plan.order, 0, {0: "second"}) == {2: "first"}
-    assert decided(world.stage, world.log, (1, 2), 0) is None
+    first = record_poison(world.stage, world.log, world.plan.round_id, 0, {2: "first"})
+    assert first == record_poison(world.stage, world.log, world.plan.round_id, 0, {0: "second"}) == {2: "first"}
+    assert read_poison(world.stage, world.log, (1, 2), 0) is None
 
 
 def test_attempts_that_fail_for_different_causes_do_not_add_up(tmp_path: Path) -> None:
@@ -259,7 +269,7 @@ def test_a_round_that_fails_without_messages_too_stays_an_error(tmp_path: Path) 
         world.attempt()
 
 
-@pytest.mark.parametrize("changed", [{"tries": 0}, {"dead": ""}, {"own": True}])
+@pytest.mark.parametrize("changed", [{"max_attempts": 0}, {"dead_letters": ""}, {"reads_feedback": True}])
 def test_where_nothing_is_put_aside_a_round_is_tried_for_ever(tmp_path: Path, changed: dict[str, object]) -> None:
     """Because that is wanted, there is no place for it, or only this job writes there."""
     world = World(tmp_path, b"1", BAD)
@@ -311,9 +321,9 @@ def test_workers_that_were_killed_by_others_put_nothing_aside(tmp_path: Path) ->
 
 def test_a_trial_that_does_not_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some seconds; and what nobody foresaw is no finding."""
-    monkeypatch.setattr(poison, "_PATIENCE", 0.1)
-    assert apart(lambda some: signal.pause())(()) == "it did not end within 0.1 s"  # type: ignore[func-returns-value]
-    assert apart(lambda some: None)(()) is None
-    assert apart(lambda some: "bad")(()) == "bad"
+    monkeypatch.setattr(poison, "_TIMEOUT_SECONDS", 0.1)
+    assert in_subprocess(lambda some: signal.pause())(()) == "it did not end within 0.1 s"  # type: ignore[func-returns-value]
+    assert in_subprocess(lambda some: None)(()) is None
+    assert in_subprocess(lambda some: "bad")(()) == "bad"
     with pytest.raises(MessageIndependentError, match="ZeroDivisionError"):
-        apart(lambda some: str(1 / 0))(())
+        in_subprocess(lambda some: str(1 / 0))(())

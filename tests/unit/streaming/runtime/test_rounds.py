@@ -9,10 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springline.persistence.errors import FormatVersionError
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.errors import MessagesLostError
-from springline.spark_jobs.streaming.runtime.history import Content, read_line, write_line
-from springline.spark_jobs.streaming.runtime.rounds import TICK_SECONDS, Extent, Plan, beginning, next_round, starts_of
+from springline.spark_jobs.streaming.runtime.history import BroadcastValue, read_line, write_line
+from springline.spark_jobs.streaming.runtime.rounds import (
+    TICK_SECONDS,
+    OffsetBounds,
+    RoundPlan,
+    initial_plan,
+    next_round,
+    start_offsets,
+)
 from springline.spark_jobs.streaming.runtime.step import Message
 
 V = {"queries": "q1"}
@@ -20,11 +27,11 @@ offsets = st.integers(0, 10**6)
 ranges = st.dictionaries(st.integers(0, 20), st.tuples(offsets, offsets))
 
 
-@given(st.builds(Plan, st.integers(1, 9), offsets, st.floats(0, 1e10), ranges, st.just(V)))
-def test_a_plan_comes_back_as_it_was_written(plan: Plan) -> None:
+@given(st.builds(RoundPlan, st.integers(1, 9), offsets, st.floats(0, 1e10), ranges, st.just(V)))
+def test_a_plan_comes_back_as_it_was_written(plan: RoundPlan) -> None:
     """And the same plan is always the same text: Spark compares offsets as texts."""
-    again = from_plain(Plan, json.loads(json.dumps(plain(plan))), "here")
-    assert again == plan and json.dumps(plain(again)) == json.dumps(plain(plan))
+    again = from_json_value(RoundPlan, json.loads(json.dumps(to_json_value(plan))), "here")
+    assert again == plan and json.dumps(to_json_value(again)) == json.dumps(to_json_value(plan))
     line = write_line(plan)
     logged = read_line(Message(7, line))
     assert logged == plan and write_line(again) == line
@@ -32,7 +39,7 @@ def test_a_plan_comes_back_as_it_was_written(plan: Plan) -> None:
 
 def test_a_line_of_another_version_is_refused_with_the_remedy() -> None:
     """A driver that passed it over would plan its rounds anew."""
-    line = write_line(Content("digest", {"a": 1})).replace(b'"form":1', b'"form":2')
+    line = write_line(BroadcastValue("digest", {"a": 1})).replace(b'"form":1', b'"form":2')
     with pytest.raises(FormatVersionError, match=r"offset 7: a line of the rounds log is of form 2.*reset the job"):
         read_line(Message(7, line))
 
@@ -41,14 +48,14 @@ def test_a_line_of_another_version_is_refused_with_the_remedy() -> None:
 def test_rounds_cover_every_unit_without_gap_or_overlap(data: st.DataObject) -> None:
     """Whatever arrives, whatever is admitted, units that join included; the clock never goes back."""
     high = {0: 5}
-    plan = beginning(starts_of({0: Extent(2, 5)}))
+    plan = initial_plan(start_offsets({0: OffsetBounds(2, 5)}))
     assert plan.ranges == {0: (2, 2)}
     for _ in range(data.draw(st.integers(1, 8))):
         if data.draw(st.booleans()):
             high[len(high)] = 0
         high = {unit: at + data.draw(st.integers(0, 4)) for unit, at in high.items()}
         low = {unit: 2 if unit == 0 else 0 for unit in high}
-        extents = {unit: Extent(low[unit], at) for unit, at in high.items()}
+        extents = {unit: OffsetBounds(low[unit], at) for unit, at in high.items()}
         admitted = {unit: data.draw(st.integers(0, 3)) for unit in high if data.draw(st.booleans())}
         after = next_round(plan, extents, admitted, data.draw(st.floats(0, 100)), V, log="log")
         if after is None:
@@ -62,8 +69,8 @@ def test_rounds_cover_every_unit_without_gap_or_overlap(data: st.DataObject) -> 
 
 def test_an_idle_stage_has_a_round_a_tick() -> None:
     """Windows close and roots time out though nothing arrives."""
-    extents = {0: Extent(0, 3)}
-    plan = next_round(beginning({0: 0}), extents, {}, 50.0, V, log="log")
+    extents = {0: OffsetBounds(0, 3)}
+    plan = next_round(initial_plan({0: 0}), extents, {}, 50.0, V, log="log")
     assert plan is not None and plan.messages == 3
     assert next_round(plan, extents, {}, 50.0 + TICK_SECONDS / 2, V, log="log") is None
     tick = next_round(plan, extents, {}, 50.0 + TICK_SECONDS, V, log="log")
@@ -72,8 +79,8 @@ def test_an_idle_stage_has_a_round_a_tick() -> None:
 
 def test_a_changed_version_makes_a_round_at_once() -> None:
     """A query that is registered while nothing arrives is known from the next round on."""
-    extents = {0: Extent(0, 0)}
-    plan = next_round(beginning({0: 0}), extents, {}, 1.0, V, log="log")
+    extents = {0: OffsetBounds(0, 0)}
+    plan = next_round(initial_plan({0: 0}), extents, {}, 1.0, V, log="log")
     assert plan is not None and next_round(plan, extents, {}, 1.0, V, log="log") is None
     changed = next_round(plan, extents, {}, 1.0, {"queries": "q2"}, log="log")
     assert changed is not None and changed.versions == {"queries": "q2"}
@@ -81,15 +88,15 @@ def test_a_changed_version_makes_a_round_at_once() -> None:
 
 def test_a_unit_that_is_held_does_not_hold_the_others() -> None:
     """Back-pressure on one of them admits nothing to it."""
-    extents = {0: Extent(0, 9), 1: Extent(0, 9)}
-    plan = next_round(beginning({0: 0, 1: 0}), extents, {0: 0}, 1.0, V, log="log")
+    extents = {0: OffsetBounds(0, 9), 1: OffsetBounds(0, 9)}
+    plan = next_round(initial_plan({0: 0, 1: 0}), extents, {0: 0}, 1.0, V, log="log")
     assert plan is not None and plan.ranges == {0: (0, 0), 1: (0, 9)}
 
 
-@pytest.mark.parametrize("extent", [Extent(6, 9), Extent(0, 4)])
-def test_messages_that_are_gone_are_an_error(extent: Extent) -> None:
+@pytest.mark.parametrize("extent", [OffsetBounds(6, 9), OffsetBounds(0, 4)])
+def test_messages_that_are_gone_are_an_error(extent: OffsetBounds) -> None:
     """Deleted before they were read, or truncated after: the error names the log, the offset, and what is there."""
-    last = Plan(1, 3, 0.0, {0: (2, 5)})
+    last = RoundPlan(1, 3, 0.0, {0: (2, 5)})
     with pytest.raises(
         MessagesLostError, match=rf"netflow\[0\]: round 4 goes on at offset 5.*{extent.low} to {extent.high}"
     ):
@@ -99,13 +106,13 @@ def test_messages_that_are_gone_are_an_error(extent: Extent) -> None:
 def test_a_unit_that_is_not_there_any_more_is_an_error() -> None:
     """Its topic was made anew with fewer partitions."""
     with pytest.raises(MessagesLostError, match=r"units \[1\]"):
-        next_round(Plan(1, 3, 0.0, {0: (0, 5), 1: (0, 5)}), {0: Extent(0, 5)}, {}, 1.0, V, log="netflow")
+        next_round(RoundPlan(1, 3, 0.0, {0: (0, 5), 1: (0, 5)}), {0: OffsetBounds(0, 5)}, {}, 1.0, V, log="netflow")
 
 
 def test_a_round_tells_which_units_have_more_than_it_admits() -> None:
     """One with nothing left is not among them, though others are."""
-    extents = {0: Extent(0, 5), 1: Extent(0, 2), 2: Extent(0, 0)}
-    plan = next_round(beginning(starts_of(extents)), extents, {0: 3, 1: 2, 2: 9}, 1.0, V, log="log")
+    extents = {0: OffsetBounds(0, 5), 1: OffsetBounds(0, 2), 2: OffsetBounds(0, 0)}
+    plan = next_round(initial_plan(start_offsets(extents)), extents, {0: 3, 1: 2, 2: 9}, 1.0, V, log="log")
     assert plan is not None
-    assert (plan.left, plan.behind) == ((0,), 2)
-    assert from_plain(Plan, plain(plan), "here") == plan
+    assert (plan.lagging_units, plan.lag) == ((0,), 2)
+    assert from_json_value(RoundPlan, to_json_value(plan), "here") == plan

@@ -15,8 +15,8 @@ import pytest
 
 from springline.spark_jobs.streaming.errors import CorruptStateError, DiskFullError, MissingStateError
 from springline.spark_jobs.streaming.runtime import segment_files
-from springline.spark_jobs.streaming.runtime.segment_files import Spill
-from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
+from springline.spark_jobs.streaming.runtime.segment_files import SpillFolder
+from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot, StateStore
 from springline.spark_jobs.streaming.runtime.step import State
 
 LARGE = 200_000  # rows, of 8 bytes each
@@ -29,9 +29,9 @@ def batch(rows: int, first: int = 0) -> pa.RecordBatch:
 
 
 @pytest.fixture
-def versions(tmp_path: Path) -> Versions:
+def versions(tmp_path: Path) -> StateStore:
     """A unit whose runs of a megabyte and more lie on disk."""
-    return Versions(tmp_path / "memory" / "unit", Spill(tmp_path / "disk" / "unit", 1 << 20))
+    return StateStore(tmp_path / "memory" / "unit", SpillFolder(tmp_path / "disk" / "unit", 1 << 20))
 
 
 @pytest.fixture
@@ -74,24 +74,24 @@ def files(folder: Path) -> set[str]:
     return {path.name for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
 
 
-def save(versions: Versions, before: Version, *runs: pa.RecordBatch) -> Version:
+def save(versions: StateStore, before: StateSnapshot, *runs: pa.RecordBatch) -> StateSnapshot:
     """The next round, with these runs."""
     return versions.save(before, State({}, {"rows": runs}), (1, before.round + 1))
 
 
-def test_a_large_run_lies_on_disk_and_a_small_one_in_memory(versions: Versions, tmp_path: Path) -> None:
+def test_a_large_run_lies_on_disk_and_a_small_one_in_memory(versions: StateStore, tmp_path: Path) -> None:
     """Both are found, and come back as they were, whoever reads: also one that knows nothing of the disk."""
     saved = save(versions, versions.load(1, 0), batch(LARGE), batch(3))
     large, small = saved.runs["rows"]
     assert files(tmp_path / "disk") == {large.file}
     assert files(versions.folder / "runs") == {small.file}
-    for reader in (versions, Versions(versions.folder)):
-        assert reader.whole(1, 1)
+    for reader in (versions, StateStore(versions.folder)):
+        assert reader.is_complete(1, 1)
         assert list(reader.load(1, 1).state.runs["rows"]) == [batch(LARGE), batch(3)]
-        assert reader.packed(1, 1).rows == LARGE + 3
+        assert reader.pack(1, 1).rows == LARGE + 3
 
 
-def test_a_large_run_is_looked_at_in_its_file(versions: Versions) -> None:
+def test_a_large_run_is_looked_at_in_its_file(versions: StateStore) -> None:
     """The state to go on from has no copy of it in memory, and it is not written again when it is kept."""
     given, allocated = batch(LARGE), pa.total_allocated_bytes()
     saved = save(versions, versions.load(1, 0), given, batch(3))
@@ -104,7 +104,7 @@ def test_a_large_run_is_looked_at_in_its_file(versions: Versions) -> None:
 
 
 def test_while_memory_is_nearly_full_small_runs_go_to_disk_too(
-    versions: Versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    versions: StateStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that manifests and reports, which have no other place, find room."""
     told = SimpleNamespace(f_frsize=4096, f_blocks=1_000, f_bavail=1_000)
@@ -119,18 +119,18 @@ def test_while_memory_is_nearly_full_small_runs_go_to_disk_too(
 
 @pytest.mark.parametrize(("place", "rows"), [("memory", 3), ("disk", LARGE)])
 def test_a_run_that_its_place_has_no_room_for_goes_to_the_other(
-    versions: Versions, tmp_path: Path, full: Full, place: str, rows: int
+    versions: StateStore, tmp_path: Path, full: Full, place: str, rows: int
 ) -> None:
     """What was half written is gone."""
     full(place)
     saved = save(versions, versions.load(1, 0), batch(rows))
     assert versions.load(1, 1).state.runs["rows"] == (batch(rows),)
     assert len(files(tmp_path / "memory") | files(tmp_path / "disk")) == 2  # the run and the manifest
-    assert versions.packed(1, 1).files.keys() == {*saved.files, "manifest.json"}
+    assert versions.pack(1, 1).files.keys() == {*saved.files, "manifest.json"}
 
 
 def test_where_nothing_has_room_that_is_said_and_the_round_can_be_run_again(
-    versions: Versions, tmp_path: Path, full: Full
+    versions: StateStore, tmp_path: Path, full: Full
 ) -> None:
     """The state before is still there, and nothing of the one after."""
     first = save(versions, versions.load(1, 0), batch(3))
@@ -148,15 +148,15 @@ def test_where_nothing_has_room_that_is_said_and_the_round_can_be_run_again(
 
 def test_without_a_disk_a_full_memory_is_an_error(tmp_path: Path, full: Full) -> None:
     """By its name."""
-    versions = Versions(tmp_path / "memory" / "unit")
+    versions = StateStore(tmp_path / "memory" / "unit")
     full("memory")
     with pytest.raises(DiskFullError, match="memory/unit/runs"):
         save(versions, versions.load(1, 0), batch(3))
 
 
-def test_pruning_removes_runs_from_disk_and_those_that_nothing_links_to(versions: Versions, tmp_path: Path) -> None:
+def test_pruning_removes_runs_from_disk_and_those_that_nothing_links_to(versions: StateStore, tmp_path: Path) -> None:
     """Also those that another setting put elsewhere, and those of a state that was lost."""
-    elsewhere = Versions(versions.folder, Spill(tmp_path / "elsewhere", 0))
+    elsewhere = StateStore(versions.folder, SpillFolder(tmp_path / "elsewhere", 0))
     version = save(elsewhere, versions.load(1, 0), batch(LARGE))
     version = save(versions, version, batch(LARGE, 1))
     version = save(versions, version, batch(LARGE, 2))
@@ -168,7 +168,7 @@ def test_pruning_removes_runs_from_disk_and_those_that_nothing_links_to(versions
     assert versions.load(1, 3).state.runs["rows"] == (batch(LARGE, 2),)
 
 
-def test_what_a_process_that_was_killed_has_left_is_removed_at_the_start(versions: Versions, tmp_path: Path) -> None:
+def test_what_a_process_that_was_killed_has_left_is_removed_at_the_start(versions: StateStore, tmp_path: Path) -> None:
     """Half files, and runs that no version names, of whatever round; what versions name stays."""
     version = save(versions, versions.load(1, 0), batch(LARGE), batch(3))
     there = files(tmp_path)
@@ -179,28 +179,28 @@ def test_what_a_process_that_was_killed_has_left_is_removed_at_the_start(version
     run_of_no_version.write_bytes(b"")
     (memory / run_of_no_version.name).symlink_to(run_of_no_version)
     (memory / "7-rows-lost.arrow").write_bytes(b"")
-    versions.tidy()
+    versions.vacuum()
     assert files(tmp_path) == there and not (memory / run_of_no_version.name).is_symlink()
-    assert versions.load(1, 1).runs == version.runs and versions.whole(1, 1)
-    Versions(tmp_path / "never ran").tidy()
+    assert versions.load(1, 1).runs == version.runs and versions.is_complete(1, 1)
+    StateStore(tmp_path / "never ran").vacuum()
 
 
 def test_a_state_that_was_lost_with_memory_is_put_back_whatever_lies_on_disk(
-    versions: Versions, tmp_path: Path
+    versions: StateStore, tmp_path: Path
 ) -> None:
     """A file that is left there from before may be damaged: it is written anew."""
     save(versions, versions.load(1, 0), batch(LARGE))
-    packed = versions.packed(1, 1)
+    packed = versions.pack(1, 1)
     for path in sorted((tmp_path / "memory").rglob("*"), reverse=True):
         path.unlink() if path.is_symlink() or path.is_file() else path.rmdir()
     (left,) = (tmp_path / "disk" / "unit").iterdir()
     left.write_bytes(b"x" * left.stat().st_size)
-    assert not versions.whole(1, 1)
+    assert not versions.is_complete(1, 1)
     versions.unpack(1, 1, packed)
     assert versions.load(1, 1).state.runs["rows"] == (batch(LARGE),)
 
 
-def test_a_run_that_is_gone_from_disk_or_damaged_there_is_an_error(versions: Versions, tmp_path: Path) -> None:
+def test_a_run_that_is_gone_from_disk_or_damaged_there_is_an_error(versions: StateStore, tmp_path: Path) -> None:
     """As one in memory is."""
     save(versions, versions.load(1, 0), batch(LARGE))
     (path,) = (tmp_path / "disk" / "unit").iterdir()
@@ -208,6 +208,6 @@ def test_a_run_that_is_gone_from_disk_or_damaged_there_is_an_error(versions: Ver
     with pytest.raises(CorruptStateError, match=path.name):
         versions.load(1, 1)
     path.unlink()
-    assert not versions.whole(1, 1)
+    assert not versions.is_complete(1, 1)
     with pytest.raises(MissingStateError, match=path.name):
         versions.load(1, 1)

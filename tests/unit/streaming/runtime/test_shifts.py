@@ -14,19 +14,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from springline.persistence.monitoring.logs import JsonLines
+from springline.persistence.monitoring.logs import JsonFormatter
 from springline.spark_jobs.streaming.errors import MissingStateError, RoundError, UnknownTopicError
 from springline.spark_jobs.streaming.runtime.driver import shifts
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.driver.shifts import Shifts
-from springline.spark_jobs.streaming.runtime.history import Content, ShiftEnd, read_line
-from springline.spark_jobs.streaming.runtime.rounds import Extent, Plan
+from springline.spark_jobs.streaming.runtime.driver.shifts import TaskLoopDriver
+from springline.spark_jobs.streaming.runtime.history import BroadcastValue, TaskLoopEnd, read_line
+from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.state_store import Versions
+from springline.spark_jobs.streaming.runtime.state_store import StateStore
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker import task_loop
-from springline.spark_jobs.streaming.runtime.worker.task_loop import Shift, work
-from springline.spark_jobs.streaming.runtime.worker.unit import Units
+from springline.spark_jobs.streaming.runtime.worker.task_loop import TaskLoop, run_task
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import KilledError, MemoryLog
 
 MESSAGES = 12  # of each of two units, of which a round admits two
@@ -48,7 +48,9 @@ class World:
     """A stage of two units, its log, and its planner."""
 
     def __init__(self, folder: Path) -> None:
-        self.stage = Stage("add", f"{__name__}:make_adding", "numbers", job="job", state=str(folder), admitted=2)
+        self.stage = Stage(
+            "add", f"{__name__}:make_adding", "numbers", job="job", state=str(folder), max_messages_per_round=2
+        )
         self.log = MemoryLog({"numbers": 2, self.stage.rounds: 1})
         self.factor = 1
         for number, unit in itertools.product(range(MESSAGES), (0, 1)):
@@ -61,32 +63,32 @@ class World:
         self.clock += 2.0
         return self.clock
 
-    def contents(self) -> dict[str, Content]:
+    def contents(self) -> dict[str, BroadcastValue]:
         """What rounds name."""
         if self.factor == 0:
             raise UnknownTopicError("nobody knows the factor")
-        return {"settings": Content.of({"factor": self.factor})}
+        return {"settings": BroadcastValue.of({"factor": self.factor})}
 
-    def units(self) -> Units:
+    def units(self) -> StageWorker:
         """As a worker without memory has them."""
-        return Units(self.stage, self.log)
+        return StageWorker(self.stage, self.log)
 
     def totals(self) -> list[int]:
         """Of each unit, after the newest round."""
-        versions = [Versions(self.stage.folder(unit)) for unit in (0, 1)]
+        versions = [StateStore(self.stage.folder(unit)) for unit in (0, 1)]
         return [each.load(*(each.newest() or (1, 0))).state.scalars.get("total", 0) for each in versions]
 
-    def planned(self, rounds: int) -> Shift:
+    def planned(self, rounds: int) -> TaskLoop:
         """A shift whose rounds are all planned, and whose end is."""
         plan = first = self.next(self.planner.begin())
-        named = self.planner.contents_of(first)
+        named = self.planner.broadcast_values_of(first)
         follows = self.planner.next_offset()
         for _ in range(rounds - 1):
             plan = self.next(plan)
-        self.planner.end_shift()
-        return Shift(first, {first.versions[name]: content for name, content in named.items()}, follows)
+        self.planner.end_task_loop()
+        return TaskLoop(first, {first.versions[name]: content for name, content in named.items()}, follows)
 
-    def next(self, plan: Plan) -> Plan:
+    def next(self, plan: RoundPlan) -> RoundPlan:
         """The round after another."""
         found = self.planner.after(plan)
         assert found is not None
@@ -112,9 +114,9 @@ SUMS = [sum(10 * number + unit for number in range(MESSAGES)) for unit in (0, 1)
 def test_a_task_runs_all_rounds_of_a_shift(world: World) -> None:
     """In the units that it was given."""
     shift = world.planned(20)
-    assert work(world.units(), world.log, shift, [0]) == 20
+    assert run_task(world.units(), world.log, shift, [0]) == 20
     assert world.totals() == [SUMS[0], 0]
-    assert work(world.units(), world.log, shift, [1]) == 20
+    assert run_task(world.units(), world.log, shift, [1]) == 20
     assert world.totals() == SUMS
 
 
@@ -126,8 +128,8 @@ def test_what_somebody_else_writes_to_the_rounds_log_is_passed_over(world: World
     world.log.put(world.stage.rounds, 0, value)
     shift = world.planned(20)
     world.log.put(world.stage.rounds, 0, value)
-    assert shift.first.order == plan.order
-    assert work(world.units(), world.log, shift, [0, 1]) == 20
+    assert shift.first.round_id == plan.round_id
+    assert run_task(world.units(), world.log, shift, [0, 1]) == 20
     assert world.totals() == SUMS
     assert Planner(world.stage, world.log, world.time, world.contents).begin().number == 20
 
@@ -135,18 +137,18 @@ def test_what_somebody_else_writes_to_the_rounds_log_is_passed_over(world: World
 def test_a_shift_of_one_round_ends_with_it(world: World) -> None:
     """Whatever the log says."""
     shift = world.planned(3)
-    assert work(world.units(), world.log, Shift(shift.first, shift.contents, None), [0, 1]) == 1
+    assert run_task(world.units(), world.log, TaskLoop(shift.first, shift.broadcast_values, None), [0, 1]) == 1
 
 
 @pytest.mark.parametrize("calls", range(2, 60, 3))
 def test_an_attempt_after_another_goes_on_where_that_died(world: World, calls: int) -> None:
     """At any call of the log."""
     shift = world.planned(20)
-    world.log.dies_in = calls
+    world.log.calls_until_death = calls
     with suppress(KilledError):
-        work(world.units(), world.log, shift, [0, 1])
-    world.log.dies_in = None
-    work(world.units(), world.log, shift, [0, 1])
+        run_task(world.units(), world.log, shift, [0, 1])
+    world.log.calls_until_death = None
+    run_task(world.units(), world.log, shift, [0, 1])
     assert world.totals() == SUMS
 
 
@@ -154,23 +156,23 @@ def test_a_shift_follows_after_its_first_round_though_the_log_tells_of_it_late(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who would read that round once more would think that it was given up, and end."""
-    extents = world.log.extents
+    extents = world.log.offset_bounds
 
-    def late(topic: str) -> dict[int, Extent]:
-        return {unit: Extent(each.low, max(each.high - 4, each.low)) for unit, each in extents(topic).items()}
+    def late(topic: str) -> dict[int, OffsetBounds]:
+        return {unit: OffsetBounds(each.low, max(each.high - 4, each.low)) for unit, each in extents(topic).items()}
 
     first = world.next(world.planner.begin())
-    monkeypatch.setattr(world.log, "extents", late)
+    monkeypatch.setattr(world.log, "offset_bounds", late)
     follows = world.planner.next_offset()
     monkeypatch.undo()
     plan = first
     for _ in range(19):
         plan = world.next(plan)
-    world.planner.end_shift()
-    named = world.planner.contents_of(first)
+    world.planner.end_task_loop()
+    named = world.planner.broadcast_values_of(first)
     contents = {digest: named[name] for name, digest in first.versions.items()}
-    shift = Shift(first, contents, follows)
-    assert work(world.units(), world.log, shift, [0, 1]) == 20
+    shift = TaskLoop(first, contents, follows)
+    assert run_task(world.units(), world.log, shift, [0, 1]) == 20
 
 
 def test_who_was_given_up_ends_when_it_wakes(world: World) -> None:
@@ -184,12 +186,12 @@ def test_who_was_given_up_ends_when_it_wakes(world: World) -> None:
 
     def stopped(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
         nonlocal others
-        others = others or work(world.units(), SimpleNamespace(follow=some), shift, [0, 1])  # type: ignore[arg-type]
+        others = others or run_task(world.units(), SimpleNamespace(follow=some), shift, [0, 1])  # type: ignore[arg-type]
         return follow(topic, unit, start, seconds)
 
-    assert work(world.units(), SimpleNamespace(follow=stopped), shift, [0, 1]) == 1  # type: ignore[arg-type]
+    assert run_task(world.units(), SimpleNamespace(follow=stopped), shift, [0, 1]) == 1  # type: ignore[arg-type]
     assert others == 5
-    assert Versions(world.stage.folder(0)).newest() == (1, 6)
+    assert StateStore(world.stage.folder(0)).newest() == (1, 6)
 
 
 def test_what_rounds_name_may_change_within_a_shift(world: World) -> None:
@@ -199,8 +201,8 @@ def test_what_rounds_name_may_change_within_a_shift(world: World) -> None:
     follows = world.planner.next_offset()
     world.factor = 100
     world.next(plan)
-    world.planner.end_shift()
-    work(world.units(), world.log, Shift(first, contents, follows), [0, 1])
+    world.planner.end_task_loop()
+    run_task(world.units(), world.log, TaskLoop(first, contents, follows), [0, 1])
     assert world.totals()[0] > 0 and world.totals()[0] % 100 == 0  # the first round had only a 0
 
 
@@ -209,15 +211,15 @@ def test_what_rounds_named_long_ago_may_be_named_again_within_a_shift(world: Wor
     plan = world.next(world.planner.begin())
     world.factor = 3
     plan = first = world.next(plan)
-    named = world.planner.contents_of(first)
-    shift = Shift(
+    named = world.planner.broadcast_values_of(first)
+    shift = TaskLoop(
         first, {digest: named[name] for name, digest in first.versions.items()}, world.planner.next_offset()
     )  # fmt: skip
     world.factor = 1
     world.next(plan)
-    world.planner.end_shift()
-    lines = [read_line(message) for message in world.log.fetch(world.stage.rounds, 0, shift.follows or 0, 1 << 40)]
-    assert [line.value for line in lines if isinstance(line, Content)] == [{"factor": 1}]
+    world.planner.end_task_loop()
+    lines = [read_line(message) for message in world.log.fetch(world.stage.rounds, 0, shift.next_offset or 0, 1 << 40)]
+    assert [line.value for line in lines if isinstance(line, BroadcastValue)] == [{"factor": 1}]
 
 
 @pytest.mark.parametrize(("seconds", "reached"), [(1_000, 4_100.0), (8_000, 8_110.0)])
@@ -248,22 +250,22 @@ def test_a_planner_remembers_no_more_than_what_its_last_two_rounds_name(world: W
     plans = [world.planner.begin()]
     for world.factor in range(1, 6):
         plans.append(world.next(plans[-1]))
-    told = [world.planner.contents_of(plan)["settings"] for plan in plans[-2:]]
+    told = [world.planner.broadcast_values_of(plan)["settings"] for plan in plans[-2:]]
     assert told == [{"factor": 4}, {"factor": 5}]
     with pytest.raises(MissingStateError):
-        world.planner.contents_of(plans[-3])
+        world.planner.broadcast_values_of(plans[-3])
 
 
 def test_a_shift_goes_on_over_rounds_that_were_cut_from_the_log(world: World) -> None:
     """They are cut when no unit needs them: their states are persisted."""
     shift = world.planned(6)
-    work(world.units(), world.log, shift, [0, 1])
+    run_task(world.units(), world.log, shift, [0, 1])
     before = world.totals()
-    world.log.cut(world.stage.rounds)
+    world.log.truncate(world.stage.rounds)
     last = world.planner.begin()
     world.next(last)
-    world.planner.end_shift()
-    assert work(world.units(), world.log, shift, [0, 1]) == 1
+    world.planner.end_task_loop()
+    assert run_task(world.units(), world.log, shift, [0, 1]) == 1
     assert world.totals() != before
 
 
@@ -271,16 +273,16 @@ def test_nobody_follows_for_ever_when_who_plans_is_gone(world: World) -> None:
     """A round is planned every second, so silence says so."""
     first = world.next(world.planner.begin())
     contents = {first.versions["settings"]: {"factor": 1}}
-    assert work(world.units(), world.log, Shift(first, contents, world.planner.next_offset()), [0, 1]) == 1
+    assert run_task(world.units(), world.log, TaskLoop(first, contents, world.planner.next_offset()), [0, 1]) == 1
 
 
 def test_another_driver_ends_the_shift_of_the_one_before(world: World) -> None:
     """Its tasks end, though nobody who planned for them lives."""
     first = world.next(world.planner.begin())
-    shift = Shift(first, {first.versions["settings"]: {"factor": 1}}, world.planner.next_offset())
+    shift = TaskLoop(first, {first.versions["settings"]: {"factor": 1}}, world.planner.next_offset())
     other = Planner(world.stage, world.log, world.time, world.contents)
     other.after(other.begin())
-    assert work(world.units(), world.log, shift, [0, 1]) == 1
+    assert run_task(world.units(), world.log, shift, [0, 1]) == 1
 
 
 # ---- planning meanwhile
@@ -293,15 +295,15 @@ def held() -> list[bool]:
 
 
 @pytest.fixture
-def planning(world: World, held: list[bool]) -> Iterator[Shifts]:
+def planning(world: World, held: list[bool]) -> Iterator[TaskLoopDriver]:
     """Shifts of a minute."""
-    found = Shifts(world.planner, lambda: held[0], 60.0)
+    found = TaskLoopDriver(world.planner, lambda: held[0], 60.0)
     yield found
     held[0] = True
     found.first(0)
 
 
-def test_rounds_are_planned_while_tasks_run(world: World, planning: Shifts, held: list[bool]) -> None:
+def test_rounds_are_planned_while_tasks_run(world: World, planning: TaskLoopDriver, held: list[bool]) -> None:
     """Each when all units have done the one before; the shift ends when nothing is to be planned any more."""
     first = planning.first(1.0)
     assert first is not None
@@ -314,29 +316,31 @@ def test_rounds_are_planned_while_tasks_run(world: World, planning: Shifts, held
         held[0] = world.totals() == SUMS
         return list(follow(*where))  # type: ignore[arg-type]
 
-    assert work(units, SimpleNamespace(follow=ending), shift, [0, 1]) >= MESSAGES // 2  # type: ignore[arg-type]
+    assert run_task(units, SimpleNamespace(follow=ending), shift, [0, 1]) >= MESSAGES // 2  # type: ignore[arg-type]
     assert world.totals() == SUMS
     held[0] = False
     again = planning.first(1.0)
-    assert again is not None and again.order > first.order
+    assert again is not None and again.round_id > first.round_id
 
 
-def test_a_shift_in_which_a_task_did_not_come_to_run_is_followed_by_short_ones(world: World, planning: Shifts) -> None:
+def test_a_shift_in_which_a_task_did_not_come_to_run_is_followed_by_short_ones(
+    world: World, planning: TaskLoopDriver
+) -> None:
     """With too few places for all tasks at once they take turns."""
     first = planning.first(1.0)
     assert first is not None
     shift = planning.begin(first)
-    work(world.units(), world.log, shift, [0])  # until the planner says that it is over
+    run_task(world.units(), world.log, shift, [0])  # until the planner says that it is over
     assert planning.first(1.0) == first
-    assert planning.begin(first).follows is None
+    assert planning.begin(first).next_offset is None
 
 
 def test_a_shift_ends_at_once_when_states_are_lost(
-    world: World, planning: Shifts, monkeypatch: pytest.MonkeyPatch
+    world: World, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tasks that live are let go, and what is missing is said: no round is run again from the beginning."""
     monkeypatch.setattr(shifts, "_STALLED_SECONDS", 60.0)
-    work(world.units(), world.log, world.planned(3), [0, 1])
+    run_task(world.units(), world.log, world.planned(3), [0, 1])
     first = planning.first(1.0)
     assert first is not None
     shift = planning.begin(first)
@@ -346,22 +350,22 @@ def test_a_shift_ends_at_once_when_states_are_lost(
         raise KilledError
 
     with suppress(KilledError):
-        work(world.units(), SimpleNamespace(follow=losing), shift, [0, 1])  # type: ignore[arg-type]
+        run_task(world.units(), SimpleNamespace(follow=losing), shift, [0, 1])  # type: ignore[arg-type]
     until = time.monotonic() + 10
-    while read_line(world.log.topics[world.stage.rounds][0][-1]) != ShiftEnd():
+    while read_line(world.log.topics[world.stage.rounds][0][-1]) != TaskLoopEnd():
         assert time.monotonic() < until
         time.sleep(0.01)
     with pytest.raises(MissingStateError, match="is not there in every unit any more"):
         planning.first(1.0)
 
 
-def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(world: World, planning: Shifts) -> None:
+def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(world: World, planning: TaskLoopDriver) -> None:
     """The tasks are let go before."""
     first = planning.first(1.0)
     assert first is not None
     shift = planning.begin(first)
     world.factor = 0
-    assert work(world.units(), world.log, shift, [0, 1]) == 1
+    assert run_task(world.units(), world.log, shift, [0, 1]) == 1
     with pytest.raises(UnknownTopicError, match="nobody knows"):
         planning.first(1.0)
 
@@ -370,11 +374,11 @@ def test_a_round_that_fails_is_logged_with_unit_and_round(world: World, caplog: 
     """And raised, as Spark tries it again."""
     world.log.put("numbers", 0, b"no number")
     shift = world.planned(20)
-    formatted = JsonLines()
+    formatted = JsonFormatter()
     told: list[dict[str, object]] = []
     caplog.handler.addFilter(lambda record: told.append(json.loads(formatted.format(record))) or True)
     with caplog.at_level(logging.ERROR, "springline.unit"), pytest.raises(RoundError, match="no number"):
-        work(world.units(), world.log, shift, [0])
+        run_task(world.units(), world.log, shift, [0])
     (line,) = told
     assert (line["job"], line["stage"], line["unit"], line["level"]) == ("job", "add", 0, "error")
     assert str(line["message"]).startswith(f"job.add[0]: round {line['round']} failed: ")

@@ -10,16 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.persistence.model.codec import plain
+from springline.persistence.model.codec import to_json_value
 from springline.spark_jobs.streaming.errors import StampGapError
-from springline.spark_jobs.streaming.runtime.stamps import HEADER, PLACE, Accepted, End, Stamp, Taken, accept, taken_in
+from springline.spark_jobs.streaming.runtime.stamps import (
+    HEADER,
+    MAX_STAGE_UNITS,
+    AcceptedMessages,
+    EndMarker,
+    Stamp,
+    UpstreamPosition,
+    accept,
+    upstream_positions,
+)
 from springline.spark_jobs.streaming.runtime.step import Message
 
 
 def sent(unit: int, number: int, buffers: int, *, incarnation: int = 1) -> list[Stamp]:
     """All that one attempt of a round sends to one unit."""
     data = [Stamp(incarnation, unit, number, i) for i in range(buffers)]
-    return [*data, Stamp(incarnation, unit, number, buffers, End(buffers, number * 10.0, number * 1000))]
+    return [*data, Stamp(incarnation, unit, number, buffers, EndMarker(buffers, number * 10.0, number * 1000))]
 
 
 def log_of(stamps: Iterable[Stamp]) -> list[Message]:
@@ -30,17 +39,19 @@ def log_of(stamps: Iterable[Stamp]) -> list[Message]:
     ]
 
 
-def taken_of(accepted: Accepted) -> list[bytes]:
+def taken_of(accepted: AcceptedMessages) -> list[bytes]:
     """The values of what was kept."""
     return [bytes(message.value) for message in accepted.messages]
 
 
 @given(
     st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**63), st.integers(0, 2**32 - 1),
-    st.none() | st.builds(End, st.integers(0, 2**64 - 1), st.none() | st.floats(-1e9, 1e11), st.integers(0, 2**63),
-                         st.booleans(), clock=st.floats(0, 1e11)),
+    st.none() | st.builds(EndMarker, st.integers(0, 2**64 - 1), st.none() | st.floats(-1e9, 1e11),
+                          st.integers(0, 2**63), st.booleans(), clock=st.floats(0, 1e11)),
 )  # fmt: skip
-def test_a_stamp_comes_back_as_it_was_written(incarnation: int, unit: int, number: int, seq: int, end: End) -> None:
+def test_a_stamp_comes_back_as_it_was_written(
+    incarnation: int, unit: int, number: int, seq: int, end: EndMarker
+) -> None:
     """Header bytes say all of it."""
     stamp = Stamp(incarnation, unit, number, seq, end)
     assert Stamp.decode(stamp.encode()) == stamp
@@ -62,49 +73,56 @@ def test_whatever_attempts_and_zombies_repeat_each_message_is_taken_once_in_orde
         stamps += whole
         for zombie in zombies:
             stamps += [zombie.pop(0) for _ in range(min(len(zombie), dice.randrange(3)))]
-    taken: dict[int, Taken] = {}
+    taken: dict[int, UpstreamPosition] = {}
     values: list[bytes] = []
     messages = log_of(stamps)
     while messages:
         cut = dice.randrange(1, len(messages) + 1)
         accepted = accept(messages[:cut], taken, 1, log="log")
         messages = messages[cut:]
-        taken = taken_in({"taken": plain(accepted.taken)}, "here")
+        taken = upstream_positions({"taken": to_json_value(accepted.positions)}, "here")
         values += taken_of(accepted)
     assert values == [f"7/{n}/{i}".encode() for n, count in enumerate(rounds, start=1) for i in range(count)]
-    assert taken[7].ended and taken[7].round == len(rounds) and taken[7].watermark == len(rounds) * 10.0
+    assert taken[7].round_ended and taken[7].round == len(rounds) and taken[7].watermark == len(rounds) * 10.0
 
 
 def test_units_upstream_are_taken_apart_from_each_other() -> None:
     """One may be rounds ahead of another."""
     stamps = [*sent(0, 1, 2), *sent(0, 2, 1), *sent(1, 1, 1)]
     accepted = accept(log_of(stamps), {}, 1, log="log")
-    assert accepted.watermarks == {0: 20.0, 1: 10.0} and accepted.dropped == 0
+    assert accepted.watermarks == {0: 20.0, 1: 10.0} and accepted.dropped_count == 0
     assert taken_of(accepted) == [b"0/1/0", b"0/1/1", b"0/2/0", b"1/1/0"]
-    assert [(each.unit, each.round, each.watermark) for each in accepted.ended] == [(0, 1, 10), (0, 2, 20), (1, 1, 10)]
+    assert [(each.unit, each.round, each.watermark) for each in accepted.ended_rounds] == [
+        (0, 1, 10),
+        (0, 2, 20),
+        (1, 1, 10),
+    ]
 
 
 def test_the_clock_of_a_unit_upstream_is_that_of_its_last_end() -> None:
     """And so are whether it is idle, and its watermark."""
-    idle = Stamp(1, 0, 1, 0, End(0, 5.0, 0, idle=True, clock=100.0))
+    idle = Stamp(1, 0, 1, 0, EndMarker(0, 5.0, 0, idle=True, clock=100.0))
     accepted = accept(log_of([idle, Stamp(1, 0, 2, 0)]), {}, 1, log="log")
-    assert accepted.clocks == {0: 100.0} and accepted.idle == {0} and accepted.watermarks == {0: 5.0}
+    assert accepted.clocks == {0: 100.0} and accepted.idle_units == {0} and accepted.watermarks == {0: 5.0}
 
 
 def test_all_units_upstream_are_known_once_one_of_them_has_told_how_many_there_are() -> None:
     """Of each stage: what none of them has sent yet is waited for."""
-    ends = [Stamp(1, 0, 1, 0, End(0, None, 0, units=2)), Stamp(1, PLACE + 1, 1, 0, End(0, None, 0, units=3))]
+    ends = [
+        Stamp(1, 0, 1, 0, EndMarker(0, None, 0, units=2)),
+        Stamp(1, MAX_STAGE_UNITS + 1, 1, 0, EndMarker(0, None, 0, units=3)),
+    ]
     accepted = accept(log_of(ends), {}, 1, log="log")
-    assert accepted.upstream == {0, 1, PLACE, PLACE + 1, PLACE + 2}
-    assert accept([], {}, 1, log="log").upstream == frozenset()
+    assert accepted.upstream_units == {0, 1, MAX_STAGE_UNITS, MAX_STAGE_UNITS + 1, MAX_STAGE_UNITS + 2}
+    assert accept([], {}, 1, log="log").upstream_units == frozenset()
 
 
 def test_a_unit_that_came_later_begins_with_the_round_that_says_so() -> None:
     """A later attempt begins again with it; another round is a gap, as ever."""
-    whole = [replace(stamp, begins=True) for stamp in sent(2, 7, 2)]
+    whole = [replace(stamp, is_first_round=True) for stamp in sent(2, 7, 2)]
     following = sent(2, 8, 1)
     accepted = accept(log_of([*whole[1:2], *whole[:1], *whole, *following]), {}, 1, log="log")
-    assert taken_of(accepted) == [b"2/7/0", b"2/7/1", b"2/8/0"] and accepted.dropped == 2
+    assert taken_of(accepted) == [b"2/7/0", b"2/7/1", b"2/8/0"] and accepted.dropped_count == 2
     with pytest.raises(StampGapError, match="goes on with round 8"):
         accept(log_of(following), {}, 1, log="log")
 
@@ -121,14 +139,14 @@ def test_what_an_attempt_sent_after_something_that_was_lost_is_dropped(lost: int
 def test_an_earlier_incarnation_is_dropped() -> None:
     """What was sent before a rewind counts no more, though its rounds would follow."""
     old, new = sent(0, 3, 2, incarnation=1), sent(0, 3, 1, incarnation=2)
-    accepted = accept(log_of([*old, *new]), {0: Taken(2, 1)}, 2, log="log")
-    assert taken_of(accepted) == [b"0/3/0"] and accepted.dropped == 3
+    accepted = accept(log_of([*old, *new]), {0: UpstreamPosition(2, 1)}, 2, log="log")
+    assert taken_of(accepted) == [b"0/3/0"] and accepted.dropped_count == 3
 
 
 def test_a_later_incarnation_is_an_error_though_its_round_was_taken_in_this_one() -> None:
     """It is another round: dropping it would leave its messages out."""
     with pytest.raises(StampGapError, match=r"incarnation 2"):
-        accept(log_of(sent(0, 1, 1, incarnation=2)), {0: Taken(3, 1)}, 1, log="log")
+        accept(log_of(sent(0, 1, 1, incarnation=2)), {0: UpstreamPosition(3, 1)}, 1, log="log")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +156,7 @@ def test_a_later_incarnation_is_an_error_though_its_round_was_taken_in_this_one(
         [*sent(0, 1, 3)[:1], *sent(0, 1, 3)[2:], *sent(0, 2, 1)],  # one in the middle
         [*sent(0, 1, 2)[:2], *sent(0, 2, 1)],  # an end
         [*sent(0, 1, 1), *sent(0, 3, 1)],  # a whole round
-        [*sent(0, 1, 1)[:1], Stamp(1, 0, 1, 1, End(2, None, 0))],  # the last before an end
+        [*sent(0, 1, 1)[:1], Stamp(1, 0, 1, 1, EndMarker(2, None, 0))],  # the last before an end
         sent(0, 1, 1, incarnation=2),  # a rewind that this unit knows nothing of
     ],
 )
@@ -155,4 +173,4 @@ def test_a_message_without_a_stamp_of_ours_ends_nothing(headers: dict[str, bytes
     odd = Message(5, b"", headers=headers)
     accepted = accept([first, odd, *rest], {}, 1, log="partials[0]")
     assert taken_of(accepted) == [b"0/1/0", b"0/1/1"]
-    assert accepted.foreign == (5,)
+    assert accepted.foreign_offsets == (5,)

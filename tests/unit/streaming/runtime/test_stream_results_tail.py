@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.runtime import tail
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.tail import newest
+from springline.spark_jobs.streaming.runtime.tail import newest_rows
 from springline.testing.memory_log import MemoryLog
 
 TOPIC = "job.results"
@@ -28,19 +28,21 @@ class Results:
     def round(self, *messages: tuple[int, str, object, int], incarnation: int = 1) -> None:
         """A round; a message is its unit, its query, the end of its window, and how many rows it holds."""
         self._order = (incarnation, self._order[1] + 1)
-        letters: dict[int, list[Letter]] = {}
+        letters: dict[int, list[OutgoingRecord]] = {}
         for unit, query, end, rows in messages:
             lines = [{"query": query, "window_end": end, "n": self._rows + i} for i in range(rows)]
             self._rows += rows
             mine = letters.setdefault(unit, [])
             headers = Stamp(incarnation, unit, self._order[1], len(mine)).header() | {"query": query.encode()}
-            mine.append(Letter(TOPIC, unit, "".join(json.dumps(line) + "\n" for line in lines).encode(), headers))
+            mine.append(
+                OutgoingRecord(TOPIC, unit, "".join(json.dumps(line) + "\n" for line in lines).encode(), headers)
+            )
         for unit, mine in letters.items():
             self.log.publish(f"writer-{unit}", self._order, mine, [(TOPIC, unit, unit)])
 
     def newest(self, last: int, query: str = "") -> list[int]:
         """The numbers of the newest rows."""
-        return [row["n"] for row in newest(self.log, TOPIC, last, query)]
+        return [row["n"] for row in newest_rows(self.log, TOPIC, last, query)]
 
 
 def test_rows_are_counted_over_all_units_and_the_newest_is_last() -> None:
@@ -83,7 +85,7 @@ def test_a_query_that_is_seldom_told_is_found_far_back() -> None:
         results.round((0, "often", f"T{number:03}", 1))
     assert results.newest(1, "seldom") == [1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tail, "REACH", 300)
+        patch.setattr(tail, "MAX_OFFSETS", 300)
         assert results.newest(1, "seldom") == []
 
 
@@ -96,7 +98,7 @@ def test_rows_that_kafka_has_deleted_are_not_asked_for() -> None:
     """What is left is told."""
     results = Results(1)
     results.round((0, "q", "T1", 1))
-    results.log.cut(TOPIC)
+    results.log.truncate(TOPIC)
     results.round((0, "q", "T2", 1))
     assert results.newest(5) == [1]
 
@@ -119,7 +121,7 @@ def test_the_newest_rows_are_the_end_of_all_rows(
     for messages in rounds:
         results.round(*messages)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tail, "_STEP", step)
+        patch.setattr(tail, "_FIRST_OFFSETS", step)
         found = results.newest(last, query)
     assert found == results.newest(10**6, query)[-last:]
     assert len(found) == min(last, sum(n for each in rounds for _, q, _, n in each if query in ("", q)))

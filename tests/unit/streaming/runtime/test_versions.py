@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from springline.spark_jobs.streaming.errors import CorruptStateError, MissingStateError, NondeterminismError
-from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
+from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot, StateStore
 from springline.spark_jobs.streaming.runtime.step import State
 
 
@@ -18,12 +18,12 @@ def batch(*values: int) -> pa.RecordBatch:
 
 
 @pytest.fixture
-def versions(tmp_path: Path) -> Versions:
+def versions(tmp_path: Path) -> StateStore:
     """An empty folder of versions."""
-    return Versions(tmp_path / "unit")
+    return StateStore(tmp_path / "unit")
 
 
-def grown(versions: Versions, rounds: int) -> Version:
+def grown(versions: StateStore, rounds: int) -> StateSnapshot:
     """A version after some rounds; each adds a run of one number, and keeps those before."""
     version = versions.load(1, 0)
     for number in range(1, rounds + 1):
@@ -32,7 +32,7 @@ def grown(versions: Versions, rounds: int) -> Version:
     return version
 
 
-def test_a_state_comes_back_as_it_was_saved(versions: Versions) -> None:
+def test_a_state_comes_back_as_it_was_saved(versions: StateStore) -> None:
     """Scalars, runs, and their order."""
     saved = grown(versions, 3)
     loaded = versions.load(1, 3)
@@ -40,12 +40,12 @@ def test_a_state_comes_back_as_it_was_saved(versions: Versions) -> None:
     assert [run.to_pydict()["n"] for run in loaded.state.runs["rows"]] == [[1], [2], [3]]
 
 
-def test_before_its_first_round_a_unit_remembers_nothing(versions: Versions) -> None:
+def test_before_its_first_round_a_unit_remembers_nothing(versions: StateStore) -> None:
     """Round 0 is there without a file."""
     assert versions.load(4, 0).state == State() and not versions.folder.exists()
 
 
-def test_a_run_that_is_kept_is_not_written_again(versions: Versions) -> None:
+def test_a_run_that_is_kept_is_not_written_again(versions: StateStore) -> None:
     """Neither when it was just made, nor when it was loaded."""
     grown(versions, 2)
     loaded = versions.load(1, 2)
@@ -54,7 +54,7 @@ def test_a_run_that_is_kept_is_not_written_again(versions: Versions) -> None:
     assert len(list((versions.folder / "runs").iterdir())) == 3
 
 
-def test_the_same_round_run_twice_is_one_version(versions: Versions) -> None:
+def test_the_same_round_run_twice_is_one_version(versions: StateStore) -> None:
     """A retry or a zombie writes the same bytes under the same names."""
     first = grown(versions, 2)
     before = {path: path.read_bytes() for path in versions.folder.rglob("*.*")}
@@ -62,7 +62,7 @@ def test_the_same_round_run_twice_is_one_version(versions: Versions) -> None:
     assert {path: path.read_bytes() for path in versions.folder.rglob("*.*")} == before
 
 
-def test_a_round_that_comes_out_otherwise_is_an_error_and_the_first_stands(versions: Versions) -> None:
+def test_a_round_that_comes_out_otherwise_is_an_error_and_the_first_stands(versions: StateStore) -> None:
     """Its step looked at a clock, or at the order of a set."""
     grown(versions, 1)
     with pytest.raises(NondeterminismError, match=r"1\.json: round 1 was run before"):
@@ -70,7 +70,7 @@ def test_a_round_that_comes_out_otherwise_is_an_error_and_the_first_stands(versi
     assert versions.load(1, 1).state.scalars == {"seen": 1}
 
 
-def test_a_version_that_is_not_there_is_never_an_empty_state(versions: Versions) -> None:
+def test_a_version_that_is_not_there_is_never_an_empty_state(versions: StateStore) -> None:
     """Manifest or run: the error names the file."""
     with pytest.raises(MissingStateError, match=r"7\.json"):
         versions.load(1, 7)
@@ -82,7 +82,7 @@ def test_a_version_that_is_not_there_is_never_an_empty_state(versions: Versions)
 
 
 @pytest.mark.parametrize("keep_length", [True, False])
-def test_a_damaged_file_is_named(versions: Versions, keep_length: bool) -> None:
+def test_a_damaged_file_is_named(versions: StateStore, keep_length: bool) -> None:
     """A run that was cut, one that holds something else, a manifest that is none."""
     saved = grown(versions, 1)
     (file,) = saved.files
@@ -95,7 +95,7 @@ def test_a_damaged_file_is_named(versions: Versions, keep_length: bool) -> None:
         versions.load(1, 1)
 
 
-def test_old_versions_go_and_what_newer_ones_name_stays(versions: Versions) -> None:
+def test_old_versions_go_and_what_newer_ones_name_stays(versions: StateStore) -> None:
     """Runs are shared; one that is kept by name stays whole, and one that is being written is left alone."""
     version = grown(versions, 4)
     version = versions.save(version, State({}, {"rows": (batch(1, 2, 3, 4),)}), (1, 5))
@@ -107,7 +107,7 @@ def test_old_versions_go_and_what_newer_ones_name_stays(versions: Versions) -> N
     assert kept == {"1", "2", "5", "6"}
 
 
-def test_a_new_incarnation_has_rounds_of_its_own(versions: Versions) -> None:
+def test_a_new_incarnation_has_rounds_of_its_own(versions: StateStore) -> None:
     """After a rewind the same round may come out otherwise; the earlier history stays until it is pruned."""
     grown(versions, 3)
     back = versions.load(1, 2)
@@ -117,10 +117,10 @@ def test_a_new_incarnation_has_rounds_of_its_own(versions: Versions) -> None:
     assert versions.newest() == (2, 3)
 
 
-def test_a_version_is_whole_with_all_its_runs_and_not_otherwise(versions: Versions) -> None:
+def test_a_version_is_whole_with_all_its_runs_and_not_otherwise(versions: StateStore) -> None:
     """A manifest alone is no state; the beginning always is there."""
-    assert versions.whole(1, 0) and not versions.whole(1, 1) and versions.newest() is None
+    assert versions.is_complete(1, 0) and not versions.is_complete(1, 1) and versions.newest() is None
     saved = grown(versions, 2)
-    assert versions.whole(1, 2) and versions.notes(1, 2) == {}
+    assert versions.is_complete(1, 2) and versions.notes(1, 2) == {}
     (versions.folder / "runs" / max(saved.files)).unlink()
-    assert not versions.whole(1, 2) and versions.notes(1, 3) is None
+    assert not versions.is_complete(1, 2) and versions.notes(1, 3) is None

@@ -48,12 +48,12 @@ def test_it_is_a_session_of_its_own_with_the_name_and_the_folder_of_its_job(
     builder = Builder()
     monkeypatch.setattr(session.SparkSession, "builder", builder)
     with pytest.raises(StartedError):
-        session.session_of("ticks", StreamSettings(home=home))
+        session.open_session("ticks", StreamSettings(home=home))
     folder = JobFolder(home / "streams" / "ticks")
     (files,) = folder.scratch.iterdir()
     assert not [name for name in os.environ if name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")]
     assert builder.told["name"] == "Springline ticks"
     assert builder.told["spark.local.dir"] == str(files)
     assert builder.told["spark.driver.extraJavaOptions"].endswith(f'"-Djava.io.tmpdir={files}"')
-    folder.begin()
+    folder.discard_leftovers()
     assert not folder.scratch.exists()

@@ -13,7 +13,7 @@ HARMLESS = {"jemalloc_bg_thd"}
 REPORT = """
 import gc, os, sys
 from springline.spark_jobs.streaming.spark import worker_daemon
-worker_daemon.import_first([*worker_daemon._NEEDED, "no.such.module", *sys.argv[1:]])
+worker_daemon.preload([*worker_daemon._PRELOADED, "no.such.module", *sys.argv[1:]])
 for thread in os.listdir("/proc/self/task"):
     print(open(f"/proc/self/task/{thread}/comm").read().strip())
 print(gc.get_freeze_count() > 100_000, "springline.spark_jobs.streaming.windows.mapper" in sys.modules)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.tracker import wire as module
-from springline.spark_jobs.streaming.tracker.wire import SCHEMA, Asks
+from springline.spark_jobs.streaming.tracker.wire import SCHEMA, TrackerRequests
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 
@@ -26,9 +26,9 @@ def batch(schema: pa.Schema = SCHEMA, **columns: object) -> bytes:
 
 def test_rows_come_back_as_they_were() -> None:
     """Any root but the last, any value."""
-    found = Asks.read(Asks.of(ROWS).encode())
+    found = TrackerRequests.read(TrackerRequests.of(ROWS).encode())
     assert [tuple(row) for row in zip(*(column.tolist() for column in found), strict=True)] == ROWS
-    assert Asks.read(Asks.of([]).encode()).roots.size == 0
+    assert TrackerRequests.read(TrackerRequests.of([]).encode()).roots.size == 0
 
 
 @pytest.mark.parametrize(
@@ -46,26 +46,26 @@ def test_rows_come_back_as_they_were() -> None:
 def test_what_is_something_else_is_refused_in_words(message: bytes, told: str) -> None:
     """As a reason in the dead letters."""
     with pytest.raises(InvalidUpdateError, match=told):
-        Asks.read(message)
+        TrackerRequests.read(message)
 
 
 def test_a_message_of_too_many_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round has room for so many."""
     monkeypatch.setattr(module, "MOST", 1)
     with pytest.raises(InvalidUpdateError, match="2 rows in a message; 1 at most"):
-        Asks.read(Asks.of(ROWS).encode())
+        TrackerRequests.read(TrackerRequests.of(ROWS).encode())
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=4), st.integers(0, 600))
 def test_a_damaged_message_is_refused_or_read_and_nothing_else(changes: list[tuple[int, int]], cut: int) -> None:
     """Bytes that were changed, and an end that is missing."""
-    message = bytearray(Asks.of(ROWS).encode())
+    message = bytearray(TrackerRequests.of(ROWS).encode())
     for place, value in changes:
         message[place % len(message)] = value
     try:
-        found = Asks.read(bytes(message[: len(message) - cut]))
+        found = TrackerRequests.read(bytes(message[: len(message) - cut]))
     except InvalidUpdateError:
         return
-    assert all(column.dtype == wanted.dtype for column, wanted in zip(found, Asks.of([]), strict=True))
+    assert all(column.dtype == wanted.dtype for column, wanted in zip(found, TrackerRequests.of([]), strict=True))
     assert (found.roots != np.uint64(NO_ROOT)).all() and ((found.attempts >= 1) & (found.attempts <= 63)).all()

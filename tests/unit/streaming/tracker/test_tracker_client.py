@@ -12,7 +12,7 @@ import pytest
 from springline.spark_jobs.streaming.errors import LogUnavailableError, UnknownTopicError
 from springline.spark_jobs.streaming.tracker import client as module
 from springline.spark_jobs.streaming.tracker.client import Tracker
-from springline.spark_jobs.streaming.tracker.wire import Asks
+from springline.spark_jobs.streaming.tracker.wire import TrackerRequests
 from springline.spark_jobs.streaming.tracking.errors import InvalidRootError, InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 from springline.testing.memory_log import MemoryLog
@@ -26,7 +26,7 @@ class Log(MemoryLog):
         self.away = False
 
     @contextmanager
-    def sending(self) -> Iterator[Any]:
+    def record_sender(self) -> Iterator[Any]:
         yield self
         if self.away:
             raise LogUnavailableError("away")
@@ -34,7 +34,7 @@ class Log(MemoryLog):
     def sent(self) -> list[tuple[int, int, bool, int]]:
         """All rows."""
         messages = [message for unit in self.topics["t.asks"] for message in unit]
-        columns = (Asks.read(message.value) for message in messages)
+        columns = (TrackerRequests.read(message.value) for message in messages)
         return sorted(row for each in columns for row in zip(*(column.tolist() for column in each), strict=True))
 
     def tell(self, unit: int, *roots: int) -> None:
@@ -161,7 +161,7 @@ def test_a_job_that_never_ran_is_named() -> None:
     """The topics are made when it starts."""
 
     class Empty(Log):
-        def extents(self, topic: str) -> Any:
+        def offset_bounds(self, topic: str) -> Any:
             raise UnknownTopicError(f"{topic} is not there")
 
     with pytest.raises(UnknownTopicError, match=r"t\.asks is not there; it is made when the job t first starts"):

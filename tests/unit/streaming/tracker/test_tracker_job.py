@@ -10,10 +10,10 @@ import pytest
 from springline.spark_jobs.streaming.errors import InvalidJobError, StreamError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import is_tracked, read_jobs, tracked_job_of, tracked_jobs
-from springline.spark_jobs.streaming.runtime.report import Report
+from springline.spark_jobs.streaming.jobs import is_tracked, read_jobs, read_tracked_job, read_tracked_jobs
+from springline.spark_jobs.streaming.runtime.report import UnitReport
 from springline.spark_jobs.streaming.runtime.stage import place_stages
-from springline.spark_jobs.streaming.tracking.monitor import Oversight
+from springline.spark_jobs.streaming.tracking.monitor import TrackingMonitor
 from tests.support.commands import invoke
 from tests.support.streams.declarations import written
 
@@ -23,10 +23,10 @@ TICKS = '[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "floa
 
 def test_the_tracker_needs_no_topic_it_makes_the_one_that_clients_write_to(tmp_path: Path) -> None:
     """Before all else, with as many units as its table says."""
-    job = tracked_job_of(written(tmp_path, f"{TRACKER}units = 3\n"), "orders")
-    assert (job.topic, dict(job.opens)) == ("orders.asks", {"orders.asks": 3})
+    job = read_tracked_job(written(tmp_path, f"{TRACKER}parallelism = 3\n"), "orders")
+    assert (job.topic, dict(job.client_topics)) == ("orders.asks", {"orders.asks": 3})
     stages = place_stages(job.name, job.stages(3), tmp_path)
-    assert {stage.topic for stage in stages} <= {*job.opens, *topics_of_stages(job, 3)}
+    assert {stage.topic for stage in stages} <= {*job.client_topics, *topics_of_stages(job, 3)}
     assert {stage.name: stage.units for stage in stages} == {"intake": 3, "outcome": 2, "acker": 2}
     assert all(stage.make_step() for stage in stages)
 
@@ -35,13 +35,13 @@ def test_what_tells_jobs_that_are_tracked_from_others_is_what_they_have(tmp_path
     """No kind is named for it."""
     words = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
     file = written(tmp_path, TRACKER + words + TICKS)
-    assert set(tracked_jobs(file)) == {"orders", "words"}
+    assert set(read_tracked_jobs(file)) == {"orders", "words"}
     assert {name for name, job in read_jobs(file).items() if is_tracked(job)} == {"orders", "words"}
 
 
 def test_stages_that_write_to_the_ackers_are_told_apart(tmp_path: Path) -> None:
     """By the numbers of their units in stamps."""
-    job = tracked_job_of(written(tmp_path, TRACKER), "orders")
+    job = read_tracked_job(written(tmp_path, TRACKER), "orders")
     sending = [stage for stage in place_stages(job.name, job.stages(2), tmp_path) if stage.acks]
     senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
     assert len(sending) == 2 and len(set(senders)) == len(senders)
@@ -52,7 +52,7 @@ def test_a_root_has_one_try_for_the_ackers_and_they_tell_what_became_of_it(tmp_p
     file = written(tmp_path, f'{TRACKER}[words]\nkind = "wordcount"\ntopic = "lines"\n')
     arguments = {
         name: next(stage.arguments for stage in job.stages(2) if stage.name == "acker")
-        for name, job in tracked_jobs(file).items()
+        for name, job in read_tracked_jobs(file).items()
     }
     assert arguments["orders"] == {"timeout": 30.0, "tries": 1, "layout": "slots", "outcomes": True}
     assert arguments["words"] == {"timeout": 30.0, "tries": 5}
@@ -61,9 +61,15 @@ def test_a_root_has_one_try_for_the_ackers_and_they_tell_what_became_of_it(tmp_p
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (f'{TRACKER}topic = "t"\n', "topic means nothing here; known: backpressure, control, kind, tracking, units"),
-        (f"{TRACKER}units = 0\n", "units must be a whole number above 0"),
-        (f"{TRACKER}[orders.tracking]\ntries = 3\n", "tries means nothing here; known: ackers, room, timeout"),
+        (
+            f'{TRACKER}topic = "t"\n',
+            "topic means nothing here; known: backpressure, kind, parallelism, signal_channel, tracking",
+        ),
+        (f"{TRACKER}parallelism = 0\n", "parallelism must be a whole number above 0"),
+        (
+            f"{TRACKER}[orders.tracking]\nmax_attempts = 3\n",
+            "max_attempts means nothing here; known: ackers, max_ackers,",
+        ),
         (f'{TRACKER}[orders.tracking]\ndelivery = "exactly-once"\n', "delivery means nothing here"),
         ('[words]\nkind = "wordcount"\n', "needs a topic"),
         ("words = 3\n", "it must be a table"),
@@ -77,7 +83,7 @@ def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> N
 
 def test_commands_of_tracking_know_the_tracker_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That offsets tell nothing of its roots, they say."""
-    for name, value in (("HOME", tmp_path), ("STREAMS", written(tmp_path, TRACKER))):
+    for name, value in (("HOME", tmp_path), ("STREAMS_FILE", written(tmp_path, TRACKER))):
         monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
     assert json.loads(invoke("stream", "tracked", "--json").output) == [{"job": "orders", "state": "never started"}]
     assert "epoch 2 of the ring: ackers 0, 1" in invoke("stream", "acker", "add", "orders", "1").output
@@ -91,18 +97,20 @@ def test_time_stands_still_for_a_foreign_topology_while_its_acks_are_not_read(
 ) -> None:
     """They come in by the first stage; that of a job of ours brings roots alone."""
     table = f'[orders]\nkind = "{kind}"\n' + ('topic = "t"\n' if kind == "wordcount" else "")
-    job = tracked_job_of(written(tmp_path, table), "orders")
+    job = read_tracked_job(written(tmp_path, table), "orders")
     folder = JobFolder(tmp_path)
     job.prepare(folder)
     stages = place_stages(job.name, job.stages(2), tmp_path / "state")
     monkeypatch.setattr("springline.spark_jobs.streaming.tracking.monitor.time.time", lambda: 100.0)
-    gauges = dict.fromkeys(("in_flight", "completed", "again", "retried", "forwarded", "adopted", "gone"), 0)
+    gauges = dict.fromkeys(
+        ("in_flight", "completed", "replay_requests", "retried", "forwarded", "adopted", "failed"), 0
+    )
     for stage in stages:
         for unit in range(stage.units):
             place = stage.folder(unit)
             place.mkdir(parents=True)
             behind, newest = (7, 20.0) if stage is stages[0] else (0, 0.0)
-            Report(unit, 1, {}, 0, behind, newest, {}, 100.0, {**gauges, "lows": {}}).write(place)
-    oversight = Oversight(job.tracked, folder, stages)
-    oversight._look()
-    assert oversight._seen.still == ("intake is behind" if waits else "")
+            UnitReport(unit, 1, {}, 0, behind, newest, {}, 100.0, {**gauges, "low_watermarks": {}}).write(place)
+    oversight = TrackingMonitor(job.tracking, folder, stages)
+    oversight._observe()
+    assert oversight._observation.pause_reason == ("intake is behind" if waits else "")

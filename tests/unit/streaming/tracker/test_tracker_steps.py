@@ -9,21 +9,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, results_of
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, encode_results
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
 from springline.spark_jobs.streaming.tracker import intake as module
 from springline.spark_jobs.streaming.tracker.client import Tracker
 from springline.spark_jobs.streaming.tracker.intake import Intake
-from springline.spark_jobs.streaming.tracker.outcome import Outcome
-from springline.spark_jobs.streaming.tracker.wire import Asks
+from springline.spark_jobs.streaming.tracker.outcome import OutcomeStep
+from springline.spark_jobs.streaming.tracker.wire import TrackerRequests
 from springline.spark_jobs.streaming.tracking.acker.acker import Acker
-from springline.spark_jobs.streaming.tracking.records import items
-from springline.spark_jobs.streaming.tracking.wire import Kind, Telling, Told
+from springline.spark_jobs.streaming.tracking.records import tracking_records
+from springline.spark_jobs.streaming.tracking.wire import AckEncoder, AckMessage, MessageKind
 from springline.testing.memory_log import MemoryLog
 
-RING = {"room": 2, "epochs": {"1": [0]}}
+RING = {"max_ackers": 2, "epochs": {"1": [0]}}
 
 
 class Steps:
@@ -32,7 +32,7 @@ class Steps:
     def __init__(self, timeout: float = 8.0) -> None:
         self.log = MemoryLog({"t.asks": 1, "t.results": 1})
         self.client = Tracker("", "t", log=self.log)
-        self.intake, self.outcome = Intake(), Outcome()
+        self.intake, self.outcome = Intake(), OutcomeStep()
         self.acker = Acker(timeout, 1, "slots", outcomes=True)
         self.state, self.number, self.read = State(), 0, 0
         self.taken = Output(State())
@@ -46,20 +46,20 @@ class Steps:
         self.taken = self.intake(State(), self.given("intake", messages))
         acked = self.acker(self.state, self.given("acker", _messages(self.taken.acks.get(0, ()))))
         self.state = acked.state
-        output = self.outcome(State(), self.given("outcome", _messages(acked.tells)))
+        output = self.outcome(State(), self.given("outcome", _messages(acked.feedback)))
         stage = Stage("outcome", "", "t.told", job="t", state="", results="t.results")
-        lines = [line for letter in results_of(stage, 0, (1, 1), output) for line in letter.value.splitlines()]
+        lines = [line for letter in encode_results(stage, 0, (1, 1), output) for line in letter.value.splitlines()]
         return [(told["root"], told["attempt"], told["outcome"]) for told in map(json.loads, lines)]
 
     def given(self, stage: str, messages: Sequence[Message]) -> Input:
         """The input of a step in this round."""
-        versions = {"ring": RING, "pace": {"still": False}}
+        versions = {"ring": RING, "pace": {"paused": False}}
         return Input(stage, 0, Round(1, self.number, 100.0 + self.number, versions), messages)
 
     @property
     def values(self) -> dict[int, int]:
         """The check value of each root that is in flight."""
-        held = self.acker._kept[0].table.items()
+        held = self.acker._memories[0].table.records()
         return dict(zip(held.roots.tolist(), held.values.tolist(), strict=True))
 
 
@@ -128,7 +128,7 @@ def test_a_message_that_cannot_be_read_goes_to_the_dead_letters_with_the_reason(
     steps.log.put("t.asks", 0, b"hello")
     steps.client.begin(7, [])
     assert steps.round() == [(7, 1, "finished")]
-    ((offset, value, reason),) = [(each.offset, each.value, each.reason) for each in steps.taken.dead]
+    ((offset, value, reason),) = [(each.offset, each.value, each.reason) for each in steps.taken.dead_letters]
     assert (offset, value) == (0, b"hello") and "not an Arrow stream" in reason
     assert steps.taken.counts == {"begun": 1, "acks": 0, "dead": 1}
 
@@ -137,10 +137,10 @@ def test_a_message_that_cannot_be_read_goes_to_the_dead_letters_with_the_reason(
 def test_a_message_of_other_columns_is_a_dead_letter_though_their_names_are_no_text(name: bytes) -> None:
     """The others are taken."""
     steps = Steps()
-    steps.log.put("t.asks", 0, Asks.of([(7, 1, True, 0)]).encode().replace(b"value", name))
+    steps.log.put("t.asks", 0, TrackerRequests.of([(7, 1, True, 0)]).encode().replace(b"value", name))
     steps.client.begin(7, [])
     assert steps.round() == [(7, 1, "finished")]
-    assert [each.offset for each in steps.taken.dead] == [0]
+    assert [each.offset for each in steps.taken.dead_letters] == [0]
 
 
 def test_a_round_of_many_rows_is_sent_in_buffers_that_a_message_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,15 +155,17 @@ def test_a_round_of_many_rows_is_sent_in_buffers_that_a_message_has_room_for(mon
 
 def test_records_on_their_way_between_ackers_are_passed_on_and_not_told() -> None:
     """Whose they are, the ring says."""
-    found = items([1, 2, 3], 1, True, 0, [7, 8, 9])
+    found = tracking_records([1, 2, 3], 1, True, 0, [7, 8, 9])
     steps = Steps()
-    output = steps.outcome(State(), steps.given("outcome", _messages([Telling(1, [0]).records(found)])))
-    told = Told.read(arrow_bytes(output.acks[0][0]))
-    assert told.kind is Kind.RECORDS and told.items().values.tolist() == [7, 8, 9] and not output.results
+    output = steps.outcome(State(), steps.given("outcome", _messages([AckEncoder(1, [0]).records(found)])))
+    told = AckMessage.read(arrow_bytes(output.acks[0][0]))
+    assert told.kind is MessageKind.RECORDS and told.records().values.tolist() == [7, 8, 9] and not output.results
 
 
 def test_what_was_told_before_the_job_went_back_in_time_is_not_told_again() -> None:
     """It was undone."""
     steps = Steps()
-    done: Any = Telling(1, [0]).named(items([1], 1, True, 0, 0).roots, items([1], 1, True, 0, 0).attempts, Kind.DONE)
+    done: Any = AckEncoder(1, [0]).root_attempts(
+        tracking_records([1], 1, True, 0, 0).roots, tracking_records([1], 1, True, 0, 0).attempts, MessageKind.COMPLETED
+    )
     assert not steps.outcome(State(), steps.given("outcome", _messages([done], incarnation=0))).results

@@ -7,10 +7,10 @@ import pytest
 
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.tracking import ack_output
-from springline.spark_jobs.streaming.tracking.ack_output import Ackers, roots_of
-from springline.spark_jobs.streaming.tracking.acker.table import Table
-from springline.spark_jobs.streaming.tracking.ring import Epochs
-from springline.spark_jobs.streaming.tracking.wire import Told
+from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, roots_of
+from springline.spark_jobs.streaming.tracking.acker.table import AckTable
+from springline.spark_jobs.streaming.tracking.ring import RingHistory
+from springline.spark_jobs.streaming.tracking.wire import AckMessage
 
 
 def test_many_roots_are_registered_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,13 +18,13 @@ def test_many_roots_are_registered_in_several_batches(monkeypatch: pytest.Monkey
     monkeypatch.setattr(ack_output, "_ROOTS", 10)
     offsets, rows = np.array([3, 4, 7, 8, 9]), np.array([4, 0, 8, 9, 1])
     values = np.arange(1, 23, dtype=np.uint64)
-    found = Ackers(Epochs.of([0, 1, 2], 3).as_json()).registrations(5, offsets, rows, values, 12)
+    found = AckOutput(RingHistory.of([0, 1, 2], 3).as_json()).registrations(5, offsets, rows, values, 12)
     for batches in found.values():
-        assert [Told.read(arrow_bytes(batch)).through for batch in batches] == [{5: 7}, {5: 8}, {5: 12}]
-    circle, roots = Ackers(Epochs.of([0, 1, 2], 3).as_json()).circle, roots_of(5, offsets, rows)
+        assert [AckMessage.read(arrow_bytes(batch)).registered_up_to for batch in batches] == [{5: 7}, {5: 8}, {5: 12}]
+    circle, roots = AckOutput(RingHistory.of([0, 1, 2], 3).as_json()).ring, roots_of(5, offsets, rows)
     for acker, batches in found.items():
-        part = Table("dense", acker, circle)
-        for told in (Told.read(arrow_bytes(batch)) for batch in batches):
+        part = AckTable("dense", acker, circle)
+        for told in (AckMessage.read(arrow_bytes(batch)) for batch in batches):
             ends = np.concatenate([[0], np.cumsum(told.batch.column("values").value_lengths().to_numpy())])
             flat = told.batch.column("values").values.to_numpy()
             for row, (offset, size) in enumerate(zip(told.column("offset"), told.column("rows"), strict=True)):
@@ -38,6 +38,6 @@ def test_many_roots_are_registered_in_several_batches(monkeypatch: pytest.Monkey
 def test_no_roots_tell_how_far_the_source_is() -> None:
     """In one batch."""
     nothing = np.empty(0, np.int64)
-    found = Ackers(Epochs.of([0], 1).as_json()).registrations(0, nothing, nothing, nothing.astype(np.uint64), 9)
+    found = AckOutput(RingHistory.of([0], 1).as_json()).registrations(0, nothing, nothing, nothing.astype(np.uint64), 9)
     (batch,) = found[0]
-    assert Told.read(arrow_bytes(batch)).through == {0: 9}
+    assert AckMessage.read(arrow_bytes(batch)).registered_up_to == {0: 9}

@@ -11,12 +11,12 @@ from springline.spark_jobs.streaming.runtime.step import Input, Message, Output,
 from springline.spark_jobs.streaming.tracking.acker import acker as module
 from springline.spark_jobs.streaming.tracking.acker.acker import Acker
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
-from springline.spark_jobs.streaming.tracking.root_id import name_of, root_id
-from springline.spark_jobs.streaming.tracking.wire import Kind, Telling, Told
+from springline.spark_jobs.streaming.tracking.root_id import root_id, unpack_root_id
+from springline.spark_jobs.streaming.tracking.wire import AckEncoder, AckMessage, MessageKind
 
 TIMEOUT = 8.0
-TELLING = Telling(1, [0])
-RING = {"room": 2, "epochs": {"1": [0]}}
+TELLING = AckEncoder(1, [0])
+RING = {"max_ackers": 2, "epochs": {"1": [0]}}
 
 
 class Ackers:
@@ -36,7 +36,7 @@ class Ackers:
             self.acker = self.make()
         self.number += 1
         self.clock += seconds
-        versions = {"ring": RING, "pace": {"still": still}}
+        versions = {"ring": RING, "pace": {"paused": still}}
         messages = [Message(0, arrow_bytes(batch)) for batch in batches]
         output = self.acker(
             self.state, Input("acker", 0, Round(1, self.number, self.clock, versions), messages)
@@ -52,7 +52,7 @@ def registered(*offsets: int, value: int = 7) -> pa.RecordBatch:
     return TELLING.registrations(0, list(offsets), ones, ones, values, max(offsets) + 1)
 
 
-def acked(*offsets: int, value: int = 7, attempt: int = 1, kind: Kind = Kind.ACKS) -> pa.RecordBatch:
+def acked(*offsets: int, value: int = 7, attempt: int = 1, kind: MessageKind = MessageKind.ACKS) -> pa.RecordBatch:
     """Acks of those."""
     roots = np.array([root_id(0, offset) for offset in offsets], np.uint64)
     return TELLING.acks(roots, np.full(len(offsets), value, np.uint64), attempt, kind=kind)
@@ -61,10 +61,10 @@ def acked(*offsets: int, value: int = 7, attempt: int = 1, kind: Kind = Kind.ACK
 def named(output: Output) -> list[tuple[str, int, int]]:
     """What a round told: what is to become of which offset, in which attempt."""
     found = []
-    for batch in output.tells:
-        told = Told.read(arrow_bytes(batch))
+    for batch in output.feedback:
+        told = AckMessage.read(arrow_bytes(batch))
         for root, attempt in zip(told.column("root"), told.column("attempt"), strict=True):
-            found.append((str(told.kind), name_of(int(root)).offset, int(attempt)))
+            found.append((str(told.kind), unpack_root_id(int(root)).offset, int(attempt)))
     return found
 
 
@@ -89,15 +89,15 @@ def test_while_time_stands_still_nothing_is_late() -> None:
     """However long that lasts."""
     ackers = Ackers()
     ackers.round(registered(1))
-    assert not any(ackers.round(still=True).tells for _ in range(50))
-    assert any(ackers.round().tells for _ in range(10))
+    assert not any(ackers.round(still=True).feedback for _ in range(50))
+    assert any(ackers.round().feedback for _ in range(10))
 
 
 def test_a_pause_between_two_rounds_is_no_time_that_has_passed() -> None:
     """The job was away."""
     ackers = Ackers()
     ackers.round(registered(1))
-    assert not ackers.round(seconds=1_000.0).tells
+    assert not ackers.round(seconds=1_000.0).feedback
 
 
 def test_after_its_last_try_a_root_is_given_up() -> None:
@@ -105,7 +105,7 @@ def test_after_its_last_try_a_root_is_given_up() -> None:
     ackers = Ackers(tries=2)
     ackers.round(registered(1))
     first = [name for _ in range(12) for name in named(ackers.round())]
-    ackers.round(acked(1, value=9, attempt=2, kind=Kind.RETRIES))
+    ackers.round(acked(1, value=9, attempt=2, kind=MessageKind.RETRIES))
     second = [name for _ in range(12) for name in named(ackers.round())]
     assert (first, second) == ([("again", 1, 2)], [("gone", 1, 2)])
 
@@ -115,12 +115,12 @@ def test_the_marks_are_below_what_is_sent_again_as_soon_as_that_is_told(still: b
     """In the same round, however short, and while time stands still: who adds up what came back goes by both."""
     ackers = Ackers()
     ackers.round(registered(1))
-    while ackers.round().gauges["again"] == 0:
+    while ackers.round().gauges["replay_requests"] == 0:
         pass
     ackers.round()
-    assert ackers.round().gauges["lows"] == {"0": 2}, "nobody holds it now"
-    came = ackers.round(acked(1, value=9, attempt=2, kind=Kind.RETRIES), seconds=0.001, still=still)
-    assert (came.gauges["retried"], came.gauges["lows"]) == (1, {"0": 1})
+    assert ackers.round().gauges["low_watermarks"] == {"0": 2}, "nobody holds it now"
+    came = ackers.round(acked(1, value=9, attempt=2, kind=MessageKind.RETRIES), seconds=0.001, still=still)
+    assert (came.gauges["retried"], came.gauges["low_watermarks"]) == (1, {"0": 1})
 
 
 def test_late_acks_of_an_earlier_attempt_complete_nothing() -> None:
@@ -129,7 +129,7 @@ def test_late_acks_of_an_earlier_attempt_complete_nothing() -> None:
     ackers.round(registered(1))
     for _ in range(12):
         ackers.round()
-    ackers.round(acked(1, value=9, attempt=2, kind=Kind.RETRIES))
+    ackers.round(acked(1, value=9, attempt=2, kind=MessageKind.RETRIES))
     assert ackers.round(acked(1, value=7), acked(1, value=9)).gauges["in_flight"] == 1
     assert ackers.round(acked(1, value=9, attempt=2)).counts == {"acks": 1, "completed": 1}
 
@@ -144,8 +144,8 @@ def history(ackers: Ackers) -> list[object]:
         output = ackers.round(registered(*offsets), acked(*[each for each in offsets if each not in lost]))
         names = named(output)
         if again := [offset for kind, offset, attempt in names if kind == "again" and attempt == 2]:
-            ackers.round(acked(*again, value=5, attempt=2, kind=Kind.RETRIES), acked(*again, value=5, attempt=2))
-        found.append((names, dict(output.counts), output.gauges["in_flight"], output.gauges["lows"]))
+            ackers.round(acked(*again, value=5, attempt=2, kind=MessageKind.RETRIES), acked(*again, value=5, attempt=2))
+        found.append((names, dict(output.counts), output.gauges["in_flight"], output.gauges["low_watermarks"]))
     return found
 
 
@@ -169,4 +169,4 @@ def test_ticks_begin_anew_before_there_are_too_many(monkeypatch: pytest.MonkeyPa
 def test_a_message_that_nobody_here_wrote_is_named() -> None:
     """It is not taken for an ack."""
     with pytest.raises(InvalidUpdateError, match="no stage of ours has written"):
-        Told.read(b"hello")
+        AckMessage.read(b"hello")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Step
 from springline.spark_jobs.streaming.tracking.completeness import completeness_of
-from springline.spark_jobs.streaming.tracking.config import Tracked
+from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.tracking.replay.failures import failures_within
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from springline.testing.memory_log import MemoryLog
@@ -18,7 +18,7 @@ from tests.support.streams.tracked_world import TrackedWorld
 
 def test_below_the_marks_all_that_was_given_up_is_among_the_dead_letters(tmp_path: Path) -> None:
     """At each moment of a job that loses tuples, sends them again and gives many up; in the end all are told."""
-    job = WordCountJob("w", "lines", Tracked("w", timeout=6.0, tries=2), admitted=3)
+    job = WordCountJob("w", "lines", TrackingConfig("w", timeout=6.0, max_attempts=2), max_messages_per_round=3)
 
     def wrap(stage: Stage, step: Step) -> Step:
         return Leaky(step, Leaks(lost=0.4, seed=3)) if stage.name == "count" else step
@@ -31,16 +31,16 @@ def test_below_the_marks_all_that_was_given_up_is_among_the_dead_letters(tmp_pat
     for _ in range(1_200):
         world.turn()
         for end, counts in zip(ends, told, strict=True):
-            if completeness_of(world.folder, end).through:
-                counts.append(len(list(failures_within(world.log, job.dead, "lines", {}, end))))
+            if completeness_of(world.folder, end).is_complete:
+                counts.append(len(list(failures_within(world.log, job.dead_letters, "lines", {}, end))))
         if told[0] and texts:
             world.feed(*texts[30:])
             texts.clear()
         if told[-1]:
             break
-    lost = [len(list(failures_within(world.log, job.dead, "lines", {}, end))) for end in ends]
+    lost = [len(list(failures_within(world.log, job.dead_letters, "lines", {}, end))) for end in ends]
     assert [set(counts) for counts in told] == [{count} for count in lost]
-    assert len(told[0]) > 1 and min(lost) > 0 and world.told("again") and lost[-1] == world.told("gone")
+    assert len(told[0]) > 1 and min(lost) > 0 and world.told("replay_requests") and lost[-1] == world.told("failed")
 
 
 def test_losses_of_a_range_are_found_however_far_back_they_are() -> None:
@@ -50,7 +50,7 @@ def test_losses_of_a_range_are_found_however_far_back_they_are() -> None:
     for topic in (b"lines", b"other"):
         for partition, offset in places:
             headers = {"topic": topic, "partition": b"%d" % partition, "offset": b"%d" % offset, "reason": b"late"}
-            log._append(Letter("dead", 0, b"", headers))
-    log._append(Letter("dead", 0, b"", {**headers, "partition": b"first"}))
+            log._append(OutgoingRecord("dead", 0, b"", headers))
+    log._append(OutgoingRecord("dead", 0, b"", {**headers, "partition": b"first"}))
     found = failures_within(log, "dead", "lines", {0: 5}, {0: 10, 1: 6})
     assert [(each.partition, each.offset) for each in found] == [(0, 5), (1, 5), (0, 9)]

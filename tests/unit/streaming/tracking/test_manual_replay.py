@@ -10,11 +10,15 @@ import pytest
 from springline.spark_jobs.streaming.commands import tracking
 from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import tracked_job_of
-from springline.spark_jobs.streaming.runtime.message_log import Letter
+from springline.spark_jobs.streaming.jobs import read_tracked_job
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.tracking.errors import RetryRefusedError, UnknownFailureError
 from springline.spark_jobs.streaming.tracking.replay.failures import newest_failures
-from springline.spark_jobs.streaming.tracking.replay.manual_replay import resent, send_again, trouble_with
+from springline.spark_jobs.streaming.tracking.replay.manual_replay import (
+    refusal_reason,
+    replay_times,
+    retry_dead_letter,
+)
 from springline.testing.memory_log import MemoryLog
 from tests.support.commands import invoke
 from tests.support.streams.declarations import written
@@ -27,19 +31,19 @@ class World:
 
     def __init__(self, home: Path) -> None:
         self.file = written(home, DECLARED)
-        self.job = tracked_job_of(self.file, "words")
+        self.job = read_tracked_job(self.file, "words")
         self.folder = JobFolder(home / "streams" / "words")
         self.log = MemoryLog({"lines": 2, "words.dead": 2})
         for unit, partition, content in ((0, b"1", b"to be"), (0, b"7", b"or not"), (1, b"0", b"")):
             place = {"topic": b"lines", "partition": partition, "offset": b"3", "reason": b"row 0: sent 5 times"}
-            self.log._append(Letter("words.dead", unit, content, place))
+            self.log._append(OutgoingRecord("words.dead", unit, content, place))
 
     def letters(self) -> list[str]:
         """The places of what failed."""
-        return sorted(each.letter for each in newest_failures(self.log, "words.dead", 10))
+        return sorted(each.record for each in newest_failures(self.log, "words.dead", 10))
 
     def send(self, letter: str, now: float = 5.0) -> None:
-        send_again(self.log, self.job, self.folder, letter, now)
+        retry_dead_letter(self.log, self.job, self.folder, letter, now)
 
     def sent(self) -> list[list[bytes]]:
         """What was sent to each partition."""
@@ -56,7 +60,7 @@ def test_a_record_goes_to_the_end_of_the_partition_that_it_came_from_once(world:
     """That it was sent is noted by its place among the dead letters."""
     first, *_ = world.letters()
     world.send(first)
-    assert world.sent() == [[], [b"to be"]] and resent(world.folder) == {first: 5.0}
+    assert world.sent() == [[], [b"to be"]] and replay_times(world.folder) == {first: 5.0}
     with pytest.raises(RetryRefusedError, match=rf"words, letter {first}: not sent: it was sent again already"):
         world.send(first)
     assert world.sent() == [[], [b"to be"]]
@@ -68,10 +72,10 @@ def test_what_cannot_be_sent_is_refused_with_the_reason(world: World) -> None:
     for letter, why in ((other_partition, "lines has no partition 7 any more"), (empty, "its content was not there")):
         with pytest.raises(RetryRefusedError, match=f"letter {letter}: not sent: {why}"):
             world.send(letter)
-    foreign = tracked_job_of(world.file, "orders")
+    foreign = read_tracked_job(world.file, "orders")
     failure = newest_failures(world.log, "words.dead", 1)[0]
-    assert "begun again by those who began them" in trouble_with(foreign, failure, {})
-    assert world.sent() == [[], []] and resent(world.folder) == {}
+    assert "begun again by those who began them" in refusal_reason(foreign, failure, {})
+    assert world.sent() == [[], []] and replay_times(world.folder) == {}
 
 
 @pytest.mark.parametrize("letter", ["0:1", "0:99", "9:0", "-1:0", "zero", "0:0:0", ""])
@@ -85,20 +89,20 @@ def test_a_place_without_a_letter_is_an_error(world: World, letter: str) -> None
 def test_a_record_that_did_not_arrive_is_not_noted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be sent once Kafka answers."""
 
-    def away(letter: Letter) -> None:
+    def away(letter: OutgoingRecord) -> None:
         raise LogUnavailableError("away")
 
     with monkeypatch.context() as patch, pytest.raises(LogUnavailableError):
         patch.setattr(world.log, "send", away)
         world.send(world.letters()[0])
-    assert resent(world.folder) == {}
+    assert replay_times(world.folder) == {}
     world.send(world.letters()[0])
 
 
 def test_the_command_sends_what_the_list_names(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the list tells then that it was sent."""
     monkeypatch.setenv("SPRINGLINE_HOME", str(world.folder.path.parents[1]))
-    monkeypatch.setenv("SPRINGLINE_STREAMS", str(world.file))
+    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(world.file))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
     monkeypatch.setattr(tracking, "opened_log", lambda: nullcontext(world.log))
@@ -109,4 +113,4 @@ def test_the_command_sends_what_the_list_names(world: World, monkeypatch: pytest
     listed = invoke("stream", "dead-letters", "words").output.splitlines()
     (line,) = (line for line in listed if line.split()[:1] == [first])
     assert "to be" in line and line.count(":") > 4  # its place, and two times
-    assert f'"letter": "{first}"' in invoke("stream", "dead-letters", "words", "--json").output
+    assert f'"record": "{first}"' in invoke("stream", "dead-letters", "words", "--json").output

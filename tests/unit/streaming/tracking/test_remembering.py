@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from springline.spark_jobs.streaming.tracking.dedup import Remembered, marks_of
+from springline.spark_jobs.streaming.tracking.dedup import DedupState, read_low_watermarks
 from springline.spark_jobs.streaming.tracking.root_id import root_id
 
 
@@ -20,53 +20,55 @@ def roots(*offsets: int) -> np.ndarray:
 
 def marks(lows: dict[int, int] | None = None) -> np.ndarray:
     """The low-water marks of partitions."""
-    return marks_of({"low": {"lows": {str(partition): offset for partition, offset in (lows or {}).items()}}})
+    return read_low_watermarks(
+        {"low": {"low_watermarks": {str(partition): offset for partition, offset in (lows or {}).items()}}}
+    )
 
 
 def test_a_tuple_is_fresh_once() -> None:
     """Also within one look."""
-    known = Remembered()
-    assert known.fresh(roots(1, 2, 1), ids(5, 6, 5), marks()).tolist() == [True, True, False]
-    assert known.fresh(roots(2, 2), ids(6, 7), marks()).tolist() == [False, True]
+    known = DedupState()
+    assert known.add_new(roots(1, 2, 1), ids(5, 6, 5), marks()).tolist() == [True, True, False]
+    assert known.add_new(roots(2, 2), ids(6, 7), marks()).tolist() == [False, True]
 
 
 def test_what_a_state_holds_is_remembered() -> None:
     """By whoever begins with it."""
-    known = Remembered()
-    known.fresh(roots(1, 2), ids(5, 6), marks())
-    after = known.after(roots(1, 2), ids(5, 6), marks())
-    assert Remembered.of(after.runs).fresh(roots(1, 2, 2), ids(5, 6, 7), marks()).tolist() == [False, False, True]
+    known = DedupState()
+    known.add_new(roots(1, 2), ids(5, 6), marks())
+    after = known.with_applied(roots(1, 2), ids(5, 6), marks())
+    assert DedupState.of(after.runs).add_new(roots(1, 2, 2), ids(5, 6, 7), marks()).tolist() == [False, False, True]
 
 
 def test_a_tuple_that_comes_when_its_root_is_finished_is_not_applied_again() -> None:
     """Its id is forgotten by then, at once or later: it was applied, whether or not anybody still knows."""
-    known = Remembered()
-    known.fresh(roots(1, 2), ids(5, 6), marks())
-    after = known.after(roots(1, 2), ids(5, 6), marks({3: 3}))
+    known = DedupState()
+    known.add_new(roots(1, 2), ids(5, 6), marks())
+    after = known.with_applied(roots(1, 2), ids(5, 6), marks({3: 3}))
     assert not after.runs
-    for each in (after, Remembered.of(after.runs)):
-        found = each.fresh(roots(1, 3, 2, 3), ids(5, 7, 6, 7), marks({3: 3}))
+    for each in (after, DedupState.of(after.runs)):
+        found = each.add_new(roots(1, 3, 2, 3), ids(5, 7, 6, 7), marks({3: 3}))
         assert found.tolist() == [False, True, False, False]
 
 
 def test_what_is_below_the_marks_is_forgotten_in_time() -> None:
     """Runs whose roots are all finished go; the others stay as they are."""
-    known = Remembered()
-    first = known.after(roots(1, 2), ids(5, 6), marks())
-    second = first.after(roots(8, 9), ids(7, 8), marks({3: 3}))
+    known = DedupState()
+    first = known.with_applied(roots(1, 2), ids(5, 6), marks())
+    second = first.with_applied(roots(8, 9), ids(7, 8), marks({3: 3}))
     assert sum(run.num_rows for run in second.runs) == 2
-    assert not second.after(roots(), ids(), marks({3: 10})).runs
-    assert second.after(roots(), ids(), marks({4: 10})).runs == second.runs
+    assert not second.with_applied(roots(), ids(), marks({3: 10})).runs
+    assert second.with_applied(roots(), ids(), marks({4: 10})).runs == second.runs
 
 
 def test_a_million_tuples_are_remembered_in_few_runs() -> None:
     """However many rounds they came in."""
-    known, drawn = Remembered(), np.random.default_rng(1)
+    known, drawn = DedupState(), np.random.default_rng(1)
     for number in range(200):
         fresh = drawn.integers(1, 1 << 63, 5_000, dtype=np.uint64)
         of = np.full(fresh.size, roots(number)[0])
-        assert known.fresh(of, fresh, marks()).all()
-        known = known.after(of, fresh, marks())
+        assert known.add_new(of, fresh, marks()).all()
+        known = known.with_applied(of, fresh, marks())
     assert len(known.runs) < 40
     assert sum(run.num_rows for run in known.runs) == known.count == 1_000_000
-    assert Remembered.of(known.runs).count == 1_000_000
+    assert DedupState.of(known.runs).count == 1_000_000

@@ -9,10 +9,10 @@ import pytest
 from springline.spark_jobs.streaming.errors import InvalidJobError, UnknownJobError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import read_jobs, tracked_job_of
+from springline.spark_jobs.streaming.jobs import read_jobs, read_tracked_job
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.stage import place_stages
-from springline.spark_jobs.streaming.tracking.config import LOW, RING, Delivery
+from springline.spark_jobs.streaming.tracking.config import LOW_WATERMARKS, RING, Delivery
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from tests.support.streams.declarations import written
 
@@ -21,8 +21,8 @@ WORDS = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
 
 def test_a_word_count_is_tracked_exactly_once_unless_it_says_otherwise(tmp_path: Path) -> None:
     """With one acker and a time-out of 30 seconds."""
-    job = tracked_job_of(written(tmp_path, WORDS), "words")
-    tracked = job.tracked
+    job = read_tracked_job(written(tmp_path, WORDS), "words")
+    tracked = job.tracking
     assert (tracked.ackers, tracked.timeout, tracked.delivery) == (1, 30.0, Delivery.EXACTLY_ONCE)
     stages = {stage.name: stage for stage in place_stages(job.name, job.stages(2), tmp_path)}
     assert set(stages) == {"split", "again", "count", "acker"}
@@ -32,7 +32,7 @@ def test_a_word_count_is_tracked_exactly_once_unless_it_says_otherwise(tmp_path:
 
 def test_stages_that_write_to_one_topic_are_told_apart(tmp_path: Path) -> None:
     """By the numbers of their units in stamps."""
-    job = tracked_job_of(written(tmp_path, WORDS), "words")
+    job = read_tracked_job(written(tmp_path, WORDS), "words")
     sending = [stage for stage in place_stages(job.name, job.stages(2), tmp_path) if stage.acks]
     senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
     assert len(set(senders)) == len(senders)
@@ -40,18 +40,18 @@ def test_stages_that_write_to_one_topic_are_told_apart(tmp_path: Path) -> None:
 
 def test_at_most_once_tries_once(tmp_path: Path) -> None:
     """However many tries are declared."""
-    text = f'{WORDS}[words.tracking]\ndelivery = "at-most-once"\ntries = 7\n'
-    assert tracked_job_of(written(tmp_path, text), "words").tracked.attempts == 1
+    text = f'{WORDS}[words.tracking]\ndelivery = "at-most-once"\nmax_attempts = 7\n'
+    assert read_tracked_job(written(tmp_path, text), "words").tracking.attempts == 1
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (f"{WORDS}lines = 3\n", "lines means nothing here; known: admitted"),
+        (f"{WORDS}lines = 3\n", "lines means nothing here; known: backpressure, emit_interval"),
         (f"{WORDS}[words.tracking]\nacker = 3\n", "acker means nothing here; known: ackers"),
         (f"{WORDS}[words.tracking]\nackers = 0\n", "ackers must be a whole number above 0"),
-        (f"{WORDS}[words.tracking]\nackers = 6\nroom = 4\n", "room = 4, and there are 6 ackers"),
-        (f"{WORDS}[words.tracking]\ntries = 61\n", "tries = 61; 60 at most"),
+        (f"{WORDS}[words.tracking]\nackers = 6\nmax_ackers = 4\n", "max_ackers = 4, and there are 6 ackers"),
+        (f"{WORDS}[words.tracking]\nmax_attempts = 61\n", "max_attempts = 61; 60 at most"),
         (f"{WORDS}[words.tracking]\ntimeout = 0\n", "timeout must be a number of seconds above 0"),
         (f'{WORDS}[words.tracking]\ndelivery = "twice"\n', "delivery = 'twice'; write exactly-once or at-least-once"),
         (f"{WORDS}tracking = 3\n", r"\[words.tracking\]: it must be a table"),
@@ -75,15 +75,15 @@ def test_a_job_of_another_kind_says_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(UnknownJobError, match="words: it computes no windowed statistics"):
         queryable_job_of(file, "words")
     with pytest.raises(UnknownJobError, match="ticks: its records are not tracked"):
-        tracked_job_of(file, "ticks")
+        read_tracked_job(file, "ticks")
 
 
 def test_what_rounds_name_is_made_once_and_kept(tmp_path: Path) -> None:
     """A ring that was changed, and marks, outlive the application."""
-    job = tracked_job_of(written(tmp_path, WORDS), "words")
+    job = read_tracked_job(written(tmp_path, WORDS), "words")
     folder = JobFolder(tmp_path)
     job.prepare(folder)
-    assert read_json(tmp_path / RING) == {"room": 2, "epochs": {"1": [0]}}
-    (tmp_path / LOW).write_text('{"lows": {"0": 5}}')
+    assert read_json(tmp_path / RING) == {"max_ackers": 2, "epochs": {"1": [0]}}
+    (tmp_path / LOW_WATERMARKS).write_text('{"low_watermarks": {"0": 5}}')
     job.prepare(folder)
-    assert read_json(tmp_path / LOW) == {"lows": {"0": 5}}
+    assert read_json(tmp_path / LOW_WATERMARKS) == {"low_watermarks": {"0": 5}}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.tracking.errors import InvalidRootError
 from springline.spark_jobs.streaming.tracking.ids import child, children, root_edge, root_edges
-from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT, Root, name_of, root_id
+from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT, Root, root_id, unpack_root_id
 
 names = st.tuples(st.integers(0, 2**12 - 1), st.integers(0, 2**36 - 2), st.integers(0, 2**16 - 1))
 words = st.integers(0, 2**64 - 1)
@@ -19,13 +19,13 @@ words = st.integers(0, 2**64 - 1)
 @settings(deadline=None)
 @given(names)
 def test_an_id_is_read_back_as_the_name_it_was_made_of(name: tuple[int, int, int]) -> None:
-    assert name_of(root_id(*name)) == Root(*name)
+    assert unpack_root_id(root_id(*name)) == Root(*name)
 
 
 @settings(deadline=None)
 @given(st.lists(names, max_size=20))
 def test_ids_sort_as_their_names(given_names: list[tuple[int, int, int]]) -> None:
-    assert [name_of(one) for one in sorted(root_id(*name) for name in given_names)] == sorted(given_names)
+    assert [unpack_root_id(one) for one in sorted(root_id(*name) for name in given_names)] == sorted(given_names)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_does_not_fit_is_refused_by_its_name(partition: int, offset: int, r
 @pytest.mark.parametrize("number", [-1, NO_ROOT, 2**64])
 def test_what_is_no_id_has_no_name(number: int) -> None:
     with pytest.raises(InvalidRootError, match=str(number)):
-        name_of(number)
+        unpack_root_id(number)
 
 
 def test_children_of_one_parent_differ_by_consumer_and_index() -> None:

@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.tracking.errors import InvalidRingError
-from springline.spark_jobs.streaming.tracking.ring import ARCS, STRIDE, Circle, Epochs, PaperRing, newest, one_at_a_time
+from springline.spark_jobs.streaming.tracking.ring import (
+    ARCS,
+    STRIDE,
+    AckerRing,
+    PaperRing,
+    RingHistory,
+    newest_epoch,
+    one_at_a_time,
+)
 from springline.spark_jobs.streaming.tracking.root_id import root_id
 
 
@@ -45,7 +53,7 @@ def test_an_acker_less_moves_its_own_roots_alone_in_the_papers_ring() -> None:
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 4095), st.integers(0, 2**36 - 5000), st.integers(0, 2**16 - 5000))
 def test_rows_of_a_message_and_first_rows_of_messages_go_round_all_arcs(partition: int, offset: int, row: int) -> None:
-    circle = Circle.of(range(5))
+    circle = AckerRing.of(range(5))
     rows = circle.owners_of([root_id(partition, offset, row + step) for step in range(ARCS)])
     assert any((np.roll(circle.owners, turn) == rows).all() for turn in range(ARCS))
     messages = circle.owners_of([root_id(partition, offset + step, row) for step in range(ARCS)])
@@ -62,7 +70,7 @@ def runs(count: int) -> Iterator[np.ndarray]:
 
 @pytest.mark.parametrize("count", [100_000, 200_000, 300_000])
 def test_six_ackers_hold_the_same_number_of_roots_within_a_hundredth(count: int) -> None:
-    circle = Circle.of(range(6))
+    circle = AckerRing.of(range(6))
     for ids in runs(count):
         held = np.bincount(circle.owners_of(ids), minlength=6)
         assert held.sum() == ids.size == count
@@ -71,23 +79,23 @@ def test_six_ackers_hold_the_same_number_of_roots_within_a_hundredth(count: int)
 
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 7, 11])
 def test_an_acker_more_or_less_moves_little_more_than_its_own_share(count: int) -> None:
-    less, more = Circle.of(range(count)), Circle.of(range(count + 1))
+    less, more = AckerRing.of(range(count)), AckerRing.of(range(count + 1))
     least = 1 / (count + 1)
     assert least - 0.001 <= less.share_moved(more) <= least + 0.04
     assert less.share_moved(less) == 0
-    another = Circle.of([acker for acker in range(count + 1) if acker != count // 2])
+    another = AckerRing.of([acker for acker in range(count + 1) if acker != count // 2])
     assert more.share_moved(another) <= least + 0.04
 
 
 def test_at_six_ackers_a_change_moves_less_than_a_fifth() -> None:
-    six = Circle.of(range(6))
-    assert max(six.share_moved(Circle.of(range(5))), six.share_moved(Circle.of(range(7)))) < 0.2
+    six = AckerRing.of(range(6))
+    assert max(six.share_moved(AckerRing.of(range(5))), six.share_moved(AckerRing.of(range(7)))) < 0.2
 
 
 @given(st.sets(st.integers(0, 255), min_size=1, max_size=12))
 @settings(max_examples=30, deadline=None)
 def test_ranks_count_the_arcs_of_an_acker(ackers: set[int]) -> None:
-    circle = Circle.of(sorted(ackers))
+    circle = AckerRing.of(sorted(ackers))
     most = -(-ARCS // len(ackers))
     for acker in ackers:
         by_row, by_message = circle.ranks(acker)
@@ -99,30 +107,30 @@ def test_ranks_count_the_arcs_of_an_acker(ackers: set[int]) -> None:
 
 
 def test_a_circle_is_told_by_its_ackers_in_any_order() -> None:
-    circle = Circle.of(json.loads(json.dumps(Circle.of([4, 0, 2]).ackers)))
-    assert circle == Circle.of([0, 2, 4])
-    assert circle.share_moved(Circle.of([2, 4, 0])) == 0
+    circle = AckerRing.of(json.loads(json.dumps(AckerRing.of([4, 0, 2]).ackers)))
+    assert circle == AckerRing.of([0, 2, 4])
+    assert circle.share_moved(AckerRing.of([2, 4, 0])) == 0
 
 
 def test_epochs_are_numbered_from_one_and_each_has_its_circle() -> None:
-    epochs = Epochs.of([0, 1], room=4).with_acker(3).without_acker(0)
-    assert (epochs.number, epochs.circle.ackers) == (3, (1, 3))
-    assert [epochs.at(number).ackers for number in (1, 2, 3)] == [(0, 1), (0, 1, 3), (1, 3)]
-    assert Epochs.from_json(json.loads(json.dumps(epochs.as_json())), "here") == epochs
+    epochs = RingHistory.of([0, 1], max_ackers=4).with_acker(3).without_acker(0)
+    assert (epochs.epoch, epochs.ring.ackers) == (3, (1, 3))
+    assert [epochs.ring_at_epoch(number).ackers for number in (1, 2, 3)] == [(0, 1), (0, 1, 3), (1, 3)]
+    assert RingHistory.from_json(json.loads(json.dumps(epochs.as_json())), "here") == epochs
 
 
 def test_the_last_sixteen_epochs_are_kept() -> None:
-    epochs = Epochs.of([0], room=2)
+    epochs = RingHistory.of([0], max_ackers=2)
     for _ in range(10):
         epochs = epochs.with_acker(1).without_acker(1)
-    assert list(epochs.circles) == list(range(6, 22))
-    assert newest(json.loads(json.dumps(epochs.as_json()))) == (21, (0,))
+    assert list(epochs.rings) == list(range(6, 22))
+    assert newest_epoch(json.loads(json.dumps(epochs.as_json()))) == (21, (0,))
     with pytest.raises(InvalidRingError, match="epoch 5"):
-        epochs.at(5)
+        epochs.ring_at_epoch(5)
 
 
 def test_a_change_of_the_ring_that_makes_no_sense_is_refused_by_its_acker() -> None:
-    epochs = Epochs.of([0, 2], room=4)
+    epochs = RingHistory.of([0, 2], max_ackers=4)
     with pytest.raises(InvalidRingError, match="acker 2 is in the ring already"):
         epochs.with_acker(2)
     with pytest.raises(InvalidRingError, match="acker 1 is not in the ring"):
@@ -133,6 +141,6 @@ def test_a_change_of_the_ring_that_makes_no_sense_is_refused_by_its_acker() -> N
         epochs.without_acker(2).without_acker(0)
     for ackers in ([], [1, 1], [-1], [256]):
         with pytest.raises(InvalidRingError):
-            Circle.of(ackers)
+            AckerRing.of(ackers)
     with pytest.raises(InvalidRingError, match="acker 4"):
-        Epochs.of([4], room=4)
+        RingHistory.of([4], max_ackers=4)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from springline.spark_jobs.streaming.tracking.acker.growable_array import Growing
-from springline.spark_jobs.streaming.tracking.acker.slots import Slots
+from springline.spark_jobs.streaming.tracking.acker.growable_array import GrowableArray
+from springline.spark_jobs.streaming.tracking.acker.slots import SlotTable
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
-from springline.spark_jobs.streaming.tracking.records import items
+from springline.spark_jobs.streaming.tracking.records import tracking_records
 
 
-def held(slots: Slots) -> list[tuple[int, ...]]:
+def held(slots: SlotTable) -> list[tuple[int, ...]]:
     slots._check()
-    return [tuple(int(one) for one in row) for row in zip(*slots.items(), strict=True)]
+    return [tuple(int(one) for one in row) for row in zip(*slots.records(), strict=True)]
 
 
 def many(count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -24,7 +24,7 @@ def many(count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_papers_worked_example() -> None:
     """Root 01001: the spring emits 01010 and 01011, each of which becomes one tuple for processor 3."""
-    root, slots = 0b01001, Slots()
+    root, slots = 0b01001, SlotTable()
     assert not slots.register([root], 1, [0b01010 ^ 0b01011], 0).roots.size
     assert held(slots) == [(root, 1, 1, 0, 0b00001)]
     assert not slots.ack([root], 1, [0b01010 ^ 0b01100], 0).roots.size
@@ -37,37 +37,37 @@ def test_the_papers_worked_example() -> None:
 
 def test_a_root_is_not_complete_before_it_is_registered() -> None:
     """The acks of two stages cancel to zero while the spring's registration is still on its way."""
-    slots = Slots()
+    slots = SlotTable()
     assert not slots.ack([5], 1, [3], 2).roots.size
     assert not slots.ack([5], 1, [3], 4).roots.size
     assert held(slots) == [(5, 1, 0, 2, 0)]
     done = slots.register([5], 1, [0], 6)
-    assert (done.roots.tolist(), done.born.tolist(), len(slots)) == ([5], [6], 0)
+    assert (done.roots.tolist(), done.ticks.tolist(), len(slots)) == ([5], [6], 0)
 
 
 def test_a_root_that_nobody_consumes_is_complete_at_once() -> None:
-    slots = Slots()
+    slots = SlotTable()
     assert slots.register([5, 6], 1, [0, 9], 2).roots.tolist() == [5]
     assert held(slots) == [(6, 1, 1, 2, 9)]
 
 
 def test_a_completed_root_tells_the_slice_of_its_registration() -> None:
-    slots = Slots()
+    slots = SlotTable()
     slots.ack([5], 1, [3], 9)
     slots.register([5], 1, [1], 4)
     assert held(slots) == [(5, 1, 1, 4, 2)]
-    assert slots.ack([5], 1, [2], 11).born.tolist() == [4]
+    assert slots.ack([5], 1, [2], 11).ticks.tolist() == [4]
 
 
 def test_an_ack_of_an_earlier_attempt_is_dropped_and_counted() -> None:
-    slots = Slots()
+    slots = SlotTable()
     slots.register([5], 2, [3], 1)
     assert not slots.ack([5], 1, [3], 1).roots.size
     assert (slots.stale, held(slots)) == (1, [(5, 2, 1, 1, 3)])
 
 
 def test_a_later_attempt_takes_the_place_of_an_earlier() -> None:
-    slots = Slots()
+    slots = SlotTable()
     slots.register([5], 1, [3], 1)
     slots.ack([5], 2, [12], 7)
     assert held(slots) == [(5, 2, 0, 7, 12)]
@@ -75,13 +75,13 @@ def test_a_later_attempt_takes_the_place_of_an_earlier() -> None:
 
 
 def test_one_buffer_may_hold_several_acks_of_a_root() -> None:
-    slots = Slots()
+    slots = SlotTable()
     slots.register([5, 6], 1, [1 ^ 2 ^ 4, 8], 1)
     assert slots.ack([5, 6, 5, 5], 1, [1, 8, 2, 4], 1).roots.tolist() == [6, 5]
 
 
 def test_what_is_older_than_a_slice_is_swept_registered_or_not() -> None:
-    slots = Slots()
+    slots = SlotTable()
     slots.register([9, 5], [1, 3], [1, 2], 1)
     slots.ack([7], 1, [4], 1)
     slots.register([6], 1, [8], 2)
@@ -95,34 +95,34 @@ def test_what_is_older_than_a_slice_is_swept_registered_or_not() -> None:
 
 
 def test_parts_of_one_attempt_from_two_ackers_are_joined() -> None:
-    slots = Slots()
-    slots.load(items([5], 1, False, 3, [6]))
-    slots.load(items([5, 8], 1, True, 4, [7, 9]))
+    slots = SlotTable()
+    slots.load(tracking_records([5], 1, False, 3, [6]))
+    slots.load(tracking_records([5, 8], 1, True, 4, [7, 9]))
     assert held(slots) == [(5, 1, 1, 4, 1), (8, 1, 1, 4, 9)]
-    assert slots.load(items([5], 1, False, 2, [1])).roots.tolist() == [5]
+    assert slots.load(tracking_records([5], 1, False, 2, [1])).roots.tolist() == [5]
 
 
 def test_a_table_holds_what_was_put_in_while_it_grows_and_shrinks() -> None:
     roots, values = many(50_000)
-    slots = Slots()
+    slots = SlotTable()
     for begin in range(0, roots.size, 7_000):
         slots.register(roots[begin : begin + 7_000], 1, values[begin : begin + 7_000], begin)
     slots._check()
-    found = slots.items()
+    found = slots.records()
     order = np.argsort(roots)
     assert (found.roots == roots[order]).all()
     assert (found.values == values[order]).all()
-    assert (found.born == order // 7_000 * 7_000).all()
+    assert (found.ticks == order // 7_000 * 7_000).all()
     grown = slots.nbytes
     assert slots.ack(roots[:45_000], 1, values[:45_000], 1).roots.tolist() == roots[:45_000].tolist()
     slots._check()
     assert slots.nbytes < grown / 4
-    assert slots.items().roots.tolist() == sorted(roots[45_000:].tolist())
+    assert slots.records().roots.tolist() == sorted(roots[45_000:].tolist())
 
 
 def test_an_array_that_grows_keeps_what_it_holds() -> None:
     """Beyond the room that was reserved for it, too, and over several large pages."""
-    column = Growing(np.uint64, 10)
+    column = GrowableArray(np.uint64, 10)
     column.array[:] = range(10)
     for size in (1_000, 600_000, 1_200_000, 9_000_000):
         column.grow(size)
@@ -134,7 +134,7 @@ def test_an_array_that_grows_keeps_what_it_holds() -> None:
 @pytest.mark.parametrize("count", [1_000, 12_345, 65_536, 100_000, 123_456])
 def test_a_root_takes_at_most_24_bytes_however_many_there_are(count: int) -> None:
     roots, values = many(count)
-    slots = Slots()
+    slots = SlotTable()
     slots.register(roots, 1, values, 1)
     assert len(slots) == count
     assert slots.nbytes <= 24 * count
@@ -142,16 +142,16 @@ def test_a_root_takes_at_most_24_bytes_however_many_there_are(count: int) -> Non
 
 def test_roots_taken_out_are_gone() -> None:
     roots, values = many(1_000)
-    slots = Slots()
+    slots = SlotTable()
     slots.register(roots, 1, values, 1)
-    taken = slots.take(np.concatenate([roots[:10], np.array([3], np.uint64)]))
+    taken = slots.pop(np.concatenate([roots[:10], np.array([3], np.uint64)]))
     assert (taken.roots.tolist(), taken.values.tolist()) == (roots[:10].tolist(), values[:10].tolist())
-    assert slots.items().roots.tolist() == sorted(roots[10:].tolist())
+    assert slots.records().roots.tolist() == sorted(roots[10:].tolist())
     slots._check()
 
 
 def test_an_update_that_contradicts_itself_is_refused() -> None:
-    slots = Slots()
+    slots = SlotTable()
     for attempt in (0, 64):
         with pytest.raises(InvalidUpdateError, match=f"attempts {attempt}"):
             slots.ack([1], attempt, [1], 1)

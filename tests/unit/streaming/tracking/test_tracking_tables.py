@@ -8,24 +8,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.tracking.acker.root_ranges import Run
-from springline.spark_jobs.streaming.tracking.acker.table import Layout, Table
+from springline.spark_jobs.streaming.tracking.acker.root_ranges import RootRange
+from springline.spark_jobs.streaming.tracking.acker.table import AckTable, Layout
 from springline.spark_jobs.streaming.tracking.errors import InvalidRootError, InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.ids import root_edges
-from springline.spark_jobs.streaming.tracking.ring import Circle
+from springline.spark_jobs.streaming.tracking.ring import AckerRing
 from springline.spark_jobs.streaming.tracking.root_id import root_id
 
-THREE = Circle.of(range(3))
+THREE = AckerRing.of(range(3))
 RANGES = ((3, 1000, 400, 1), (3, 2000, 1, 700), (4, 0, 3, 5000), (4, 7, 1, 1), (5, 9, 9000, 1))
 every_range = pytest.mark.parametrize("given", RANGES)
 
 
 @pytest.fixture(params=["slots", "dense"])
-def table(request: pytest.FixtureRequest) -> Table:
-    return Table(request.param, 1, THREE)
+def table(request: pytest.FixtureRequest) -> AckTable:
+    return AckTable(request.param, 1, THREE)
 
 
-def own(given: tuple[int, int, int, int], circle: Circle = THREE, acker: int = 1) -> np.ndarray:
+def own(given: tuple[int, int, int, int], circle: AckerRing = THREE, acker: int = 1) -> np.ndarray:
     """An acker's roots of a range, one by one."""
     partition, offset, messages, rows = given
     names = [root_id(partition, offset + step, row) for step in range(messages) for row in range(rows)]
@@ -37,7 +37,7 @@ def values(ids: np.ndarray) -> np.ndarray:
     return root_edges(ids, 1)
 
 
-def in_bytes(table: Table) -> bytes:
+def in_bytes(table: AckTable) -> bytes:
     table._check()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.snapshot().schema) as writer:
@@ -50,20 +50,20 @@ def shuffled(ids: np.ndarray, seed: int = 1) -> np.ndarray:
 
 
 @every_range
-def test_a_range_registers_the_roots_that_are_the_ackers(table: Table, given: Any) -> None:
+def test_a_range_registers_the_roots_that_are_the_ackers(table: AckTable, given: Any) -> None:
     ids = own(given)
     table.register_range(*given, values(ids), 1, 8)
-    held = table.items()
+    held = table.records()
     assert held.roots.tolist() == ids.tolist()
     assert held.values.tolist() == values(ids).tolist()
     assert held.registered.all()
-    assert set(held.attempts) | set(held.born) <= {1, 8}
+    assert set(held.attempts) | set(held.ticks) <= {1, 8}
     assert table.in_flight == ids.size
     table._check()
 
 
 @every_range
-def test_acks_by_root_complete_a_range_in_any_order(table: Table, given: Any) -> None:
+def test_acks_by_root_complete_a_range_in_any_order(table: AckTable, given: Any) -> None:
     ids = own(given)
     table.register_range(*given, values(ids), 1, 8)
     order = shuffled(ids)
@@ -71,11 +71,11 @@ def test_acks_by_root_complete_a_range_in_any_order(table: Table, given: Any) ->
     assert table.completed_count == 0
     table.ack(order[::2], 1, values(order[::2]) ^ np.uint64(5), 9)
     table._check()
-    assert sorted(table.items().roots.tolist()) == sorted(order[1::2].tolist())
+    assert sorted(table.records().roots.tolist()) == sorted(order[1::2].tolist())
     table.ack(order[1::2], 1, values(order[1::2]) ^ np.uint64(5), 9)
     done = table.drain_completed()
     assert sorted(done.roots.tolist()) == ids.tolist()
-    assert (done.born == 8).all()
+    assert (done.ticks == 8).all()
     assert (table.in_flight, table.completed_count) == (0, ids.size)
     assert not table.drain_completed().roots.size
     table._check()
@@ -89,7 +89,7 @@ def test_an_ack_of_a_range_is_as_acks_of_its_roots(given: Any, value: int) -> No
     ids = own(given)
     made = []
     for layout in ("slots", "dense"):
-        by_range, by_root = Table(layout, 1, THREE), Table(layout, 1, THREE)
+        by_range, by_root = AckTable(layout, 1, THREE), AckTable(layout, 1, THREE)
         for table in (by_range, by_root):
             known = max(1, messages * 2 // 3)
             first = own((partition, offset, known, rows))
@@ -105,24 +105,24 @@ def test_an_ack_of_a_range_is_as_acks_of_its_roots(given: Any, value: int) -> No
     assert made[0] == made[1]
 
 
-def test_an_ack_of_part_of_a_range_leaves_the_rest_alone(table: Table) -> None:
+def test_an_ack_of_part_of_a_range_leaves_the_rest_alone(table: AckTable) -> None:
     table.register_range(3, 1000, 5000, 1, np.uint64(9), 1, 3)
     table.ack_range(3, 2500, 1000, 9, 4)
     part = own((3, 2500, 1000, 1))
     assert table.drain_completed().roots.tolist() == part.tolist()
-    assert table.items().roots.tolist() == np.setdiff1d(own((3, 1000, 5000, 1)), part).tolist()
+    assert table.records().roots.tolist() == np.setdiff1d(own((3, 1000, 5000, 1)), part).tolist()
     table.ack_range(3, 900, 5200, 9, 4)
-    held = table.items()
+    held = table.records()
     outside = [*own((3, 900, 100, 1)), *part, *own((3, 6000, 100, 1))]
     assert (held.roots.tolist(), held.registered.any()) == (outside, False)
     table._check()
 
 
-def test_a_row_that_a_range_does_not_have_is_another_root(table: Table) -> None:
+def test_a_row_that_a_range_does_not_have_is_another_root(table: AckTable) -> None:
     """Row 1 of messages that are one root each, and the row after the last of a message."""
     table.register_range(3, 0, 60, 1, np.uint64(5), 1, 3)
     table.register_range(4, 0, 1, 60, np.uint64(5), 1, 3)
-    held = table.items().roots
+    held = table.records().roots
     others = [
         *(root + 1 for root in held.tolist() if root < root_id(4, 0)),
         *(root_id(4, 0, row) for row in (60, 4156)),
@@ -133,7 +133,7 @@ def test_a_row_that_a_range_does_not_have_is_another_root(table: Table) -> None:
 
 
 @every_range
-def test_acks_that_come_before_their_registration_wait_for_it(table: Table, given: Any) -> None:
+def test_acks_that_come_before_their_registration_wait_for_it(table: AckTable, given: Any) -> None:
     ids = own(given)
     table.ack(ids[::3], 1, values(ids)[::3], 7)
     table.ack(ids[1::3], 1, np.uint64(6), 7)
@@ -141,15 +141,15 @@ def test_acks_that_come_before_their_registration_wait_for_it(table: Table, give
     table.register_range(*given, values(ids), 1, 8)
     assert sorted(table.drain_completed().roots.tolist()) == ids[::3].tolist()
     rest = np.setdiff1d(ids, ids[::3])
-    assert table.items().roots.tolist() == rest.tolist()
+    assert table.records().roots.tolist() == rest.tolist()
     table.ack(ids[1::3], 1, values(ids)[1::3] ^ np.uint64(6), 7)
     table.ack(ids[2::3], 1, values(ids)[2::3], 7)
-    assert table.drain_completed().born.tolist() == [8] * rest.size
+    assert table.drain_completed().ticks.tolist() == [8] * rest.size
     assert table.in_flight == 0
     table._check()
 
 
-def test_roots_without_any_tuple_are_complete_at_once(table: Table) -> None:
+def test_roots_without_any_tuple_are_complete_at_once(table: AckTable) -> None:
     ids = own((3, 0, 300, 1))
     table.register_range(3, 0, 300, 1, ids % 2, 1, 4)
     assert table.drain_completed().roots.tolist() == ids[ids % 2 == 0].tolist()
@@ -157,7 +157,7 @@ def test_roots_without_any_tuple_are_complete_at_once(table: Table) -> None:
     assert table.drain_completed().roots.tolist() == own((3, 300, 300, 1)).tolist()
 
 
-def test_a_retry_ends_the_first_attempt(table: Table) -> None:
+def test_a_retry_ends_the_first_attempt(table: AckTable) -> None:
     given = (3, 0, 60, 1)
     ids = own(given)
     table.register_range(*given, values(ids), 1, 1)
@@ -166,11 +166,11 @@ def test_a_retry_ends_the_first_attempt(table: Table) -> None:
     assert sorted(table.drain_completed().roots.tolist()) == ids[4:].tolist()
     assert table.stale == 4
     table.ack(ids[:4], 2, np.uint64(8), 6)
-    assert table.drain_completed().born.tolist() == [5] * 4
+    assert table.drain_completed().ticks.tolist() == [5] * 4
     assert table.in_flight == 0
 
 
-def test_an_ack_of_a_retry_ends_the_first_attempt_whichever_comes_first(table: Table) -> None:
+def test_an_ack_of_a_retry_ends_the_first_attempt_whichever_comes_first(table: AckTable) -> None:
     given = (3, 0, 60, 1)
     ids = own(given)
     table.ack(ids[:3], 2, np.uint64(8), 5)
@@ -178,13 +178,13 @@ def test_an_ack_of_a_retry_ends_the_first_attempt_whichever_comes_first(table: T
     table.ack(np.repeat(ids[:6], 2), np.tile([1, 2], 6), np.repeat(values(ids)[:6], 2), 6)
     assert table.completed_count == 0
     assert table.stale == 9
-    held = table.items()
+    held = table.records()
     assert held.attempts.tolist() == [2] * 6 + [1] * (ids.size - 6)
     assert held.registered.tolist() == [False] * 6 + [True] * (ids.size - 6)
     table._check()
 
 
-def test_a_retry_of_a_range_is_registered_by_range(table: Table) -> None:
+def test_a_retry_of_a_range_is_registered_by_range(table: AckTable) -> None:
     given = (3, 0, 60, 1)
     ids = own(given)
     table.register_range(*given, np.uint64(5), 1, 1)
@@ -195,7 +195,7 @@ def test_a_retry_of_a_range_is_registered_by_range(table: Table) -> None:
     assert table.completed_count == ids.size
 
 
-def test_what_is_late_is_swept_and_told_apart(table: Table) -> None:
+def test_what_is_late_is_swept_and_told_apart(table: AckTable) -> None:
     old, new = own((3, 0, 60, 1)), own((3, 60, 60, 1))
     table.register_range(3, 0, 60, 1, values(old), 1, 1)
     table.register_range(3, 60, 60, 1, values(new), 1, 2)
@@ -207,37 +207,37 @@ def test_what_is_late_is_swept_and_told_apart(table: Table) -> None:
     assert swept.roots.tolist() == [*old[2:], *own((9, 50, 9, 1))[:1]]
     assert swept.attempts.tolist() == [1] * (old.size - 2) + [4]
     assert (swept.unregistered_roots.tolist(), set(swept.unregistered_attempts)) == (strangers.tolist(), {1})
-    assert table.items().roots.tolist() == new.tolist()
+    assert table.records().roots.tolist() == new.tolist()
     table.ack(old[2:3], 1, values(old)[2:3], 3)
     assert table.in_flight == new.size + 1
     assert table.completed_count == 2
     table._check()
 
 
-def test_lows_are_the_first_offsets_that_are_not_complete(table: Table) -> None:
+def test_lows_are_the_first_offsets_that_are_not_complete(table: AckTable) -> None:
     first = own((3, 100, 300, 1))
-    assert table.lows() == {}
+    assert table.low_watermarks() == {}
     table.register_range(3, 400, 300, 1, np.uint64(5), 1, 1)
     table.register_range(3, 100, 300, 1, np.uint64(5), 1, 1)
     table.register_range(7, 11, 1, 9000, np.uint64(5), 1, 1)
     table.ack(own((2, 5, 60, 1)), 1, np.uint64(5), 1)
-    assert table.lows() == {3: int(first[0]) >> 16 & 0xFFFF, 7: 11}
+    assert table.low_watermarks() == {3: int(first[0]) >> 16 & 0xFFFF, 7: 11}
     table.ack(first[:40], 1, np.uint64(5), 1)
-    assert table.lows()[3] == int(first[40]) >> 16 & 0xFFFF
+    assert table.low_watermarks()[3] == int(first[40]) >> 16 & 0xFFFF
     table.register(first[:1], 2, np.uint64(5), 1)
-    assert table.lows()[3] == int(first[0]) >> 16 & 0xFFFF
+    assert table.low_watermarks()[3] == int(first[0]) >> 16 & 0xFFFF
 
 
 @every_range
-def test_what_a_new_circle_takes_away_is_handed_out_and_the_rest_is_found(table: Table, given: Any) -> None:
-    ids, four = own(given), Circle.of(range(4))
+def test_what_a_new_circle_takes_away_is_handed_out_and_the_rest_is_found(table: AckTable, given: Any) -> None:
+    ids, four = own(given), AckerRing.of(range(4))
     table.register_range(*given, values(ids), 1, 8)
     moved = four.owners_of(ids) != 1
     out = table.release(four)
     assert out.roots.tolist() == ids[moved].tolist()
     assert out.values.tolist() == values(ids)[moved].tolist()
-    assert table.items().roots.tolist() == ids[~moved].tolist()
-    other = Table(table.layout, 3, four)
+    assert table.records().roots.tolist() == ids[~moved].tolist()
+    other = AckTable(table.layout, 3, four)
     other.adopt(out)
     for one in (table, other):
         mine = ids[four.owners_of(ids) == one.acker]
@@ -248,26 +248,26 @@ def test_what_a_new_circle_takes_away_is_handed_out_and_the_rest_is_found(table:
 
 def test_an_ack_sent_under_the_circle_before_reaches_what_was_held_then() -> None:
     """Roots that went to another acker since wait as acks, until they are handed on."""
-    given, four = (3, 0, 900, 1), Circle.of(range(4))
+    given, four = (3, 0, 900, 1), AckerRing.of(range(4))
     ids = own(given)
     made = []
     for layout in ("slots", "dense"):
-        table = Table(layout, 1, THREE)
+        table = AckTable(layout, 1, THREE)
         table.register_range(*given, np.uint64(5), 1, 8)
         moved = table.release(four)
-        table.ack_range(3, 0, 900, 5, 9, circle=THREE)
+        table.ack_range(3, 0, 900, 5, 9, ring=THREE)
         assert sorted(table.drain_completed().roots.tolist()) == np.setdiff1d(ids, moved.roots).tolist()
         again = table.release(four)
         assert (again.roots.tolist(), again.registered.any()) == (moved.roots.tolist(), False)
-        table.register_range(3, 900, 900, 1, np.uint64(5), 1, 8, circle=THREE)
-        table.ack_range(3, 900, 900, 5, 9, circle=four)
+        table.register_range(3, 900, 900, 1, np.uint64(5), 1, 8, ring=THREE)
+        table.ack_range(3, 900, 900, 5, 9, ring=four)
         made.append(in_bytes(table))
     assert made[0] == made[1]
 
 
-def test_parts_of_a_root_at_two_ackers_complete_it_where_they_meet(table: Table) -> None:
+def test_parts_of_a_root_at_two_ackers_complete_it_where_they_meet(table: AckTable) -> None:
     given = (3, 0, 60, 1)
-    ids, other = own(given), Table(table.layout, 0, THREE)
+    ids, other = own(given), AckTable(table.layout, 0, THREE)
     other.ack(ids, 1, values(ids), 4)
     table.register_range(*given, values(ids), 1, 8)
     table.adopt(other.release(THREE))
@@ -275,12 +275,12 @@ def test_parts_of_a_root_at_two_ackers_complete_it_where_they_meet(table: Table)
     other.register(ids, 3, np.uint64(1), 4)
     table.register_range(*given, values(ids), 1, 8)
     table.adopt(other.release(THREE))
-    assert set(table.items().attempts) == {3}
+    assert set(table.records().attempts) == {3}
 
 
-def history(layout: Layout, seed: int) -> Table:
+def history(layout: Layout, seed: int) -> AckTable:
     """The same records by different ways."""
-    table, random = Table(layout, 1, THREE), np.random.default_rng(seed)
+    table, random = AckTable(layout, 1, THREE), np.random.default_rng(seed)
     calls: list[Any] = []
     for given in RANGES:
         ids = own(given)
@@ -296,13 +296,13 @@ def history(layout: Layout, seed: int) -> Table:
 
 def test_tables_with_the_same_records_tell_the_same_bytes_whatever_their_history() -> None:
     tables = [history(layout, seed) for layout in ("slots", "dense") for seed in (1, 2)]
-    copies = [Table.of(tables[0].snapshot(), layout, 1, THREE) for layout in ("slots", "dense")]
+    copies = [AckTable.of(tables[0].snapshot(), layout, 1, THREE) for layout in ("slots", "dense")]
     assert len({in_bytes(table) for table in [*tables, *copies]}) == 1
 
 
 def test_a_table_made_from_a_snapshot_goes_on_as_the_one_that_told_it() -> None:
     before = history("dense", 1)
-    after = Table.of(before.snapshot(), "dense", 1, THREE)
+    after = AckTable.of(before.snapshot(), "dense", 1, THREE)
     assert after.nbytes < 1.5 * before.nbytes
     for table in (before, after):
         table.drain_completed()
@@ -315,16 +315,16 @@ def test_a_table_made_from_a_snapshot_goes_on_as_the_one_that_told_it() -> None:
 
 
 def test_records_of_other_ackers_and_of_two_slices_survive_a_snapshot() -> None:
-    table = Table("dense", 1, THREE)
+    table = AckTable("dense", 1, THREE)
     for acker, born in ((1, 3), (2, 3), (1, 4)):
         ids = own((3, born, 1, 900), acker=acker)
         half = own((3, 7, 1, 900), acker=acker)[100 * (born - 3) : 100 * (born - 2)]
         table.register(np.concatenate([ids, half]), 1, np.uint64(5), born)
-    assert in_bytes(Table.of(table.snapshot(), "dense", 1, THREE)) == in_bytes(table)
+    assert in_bytes(AckTable.of(table.snapshot(), "dense", 1, THREE)) == in_bytes(table)
 
 
 def test_dense_takes_little_more_than_eight_bytes_a_root() -> None:
-    table = Table("dense", 1, THREE)
+    table = AckTable("dense", 1, THREE)
     table.register_range(3, 0, 100_000, 1, np.uint64(5), 1, 1)
     for message in range(20):
         table.register_range(4, message, 1, 5000, np.uint64(5), 1, 1)
@@ -333,7 +333,7 @@ def test_dense_takes_little_more_than_eight_bytes_a_root() -> None:
     assert table.nbytes <= 8.5 * table.in_flight + 2560
 
 
-def test_a_range_that_contradicts_itself_is_refused(table: Table) -> None:
+def test_a_range_that_contradicts_itself_is_refused(table: AckTable) -> None:
     with pytest.raises(InvalidUpdateError, match="4 values for"):
         table.register_range(3, 0, 60, 1, [1, 2, 3, 4], 1, 1)
     with pytest.raises(InvalidUpdateError, match="slice"):
@@ -348,5 +348,5 @@ def test_a_range_that_contradicts_itself_is_refused(table: Table) -> None:
 
 
 def test_runs_of_rows_are_one_a_message() -> None:
-    assert Run.of(1, 2, 3, 4) == [Run(1, 2, 1, 4), Run(1, 3, 1, 4), Run(1, 4, 1, 4)]
-    assert Run.of(1, 2, 3, 1) == [Run(1, 2, 3, 1)]
+    assert RootRange.of(1, 2, 3, 4) == [RootRange(1, 2, 1, 4), RootRange(1, 3, 1, 4), RootRange(1, 4, 1, 4)]
+    assert RootRange.of(1, 2, 3, 1) == [RootRange(1, 2, 3, 1)]

@@ -8,47 +8,51 @@ import pytest
 
 from springline.spark_jobs.streaming.errors import MissingStateError
 from springline.spark_jobs.streaming.runtime.stage import place_stages
-from springline.spark_jobs.streaming.runtime.state_store import Version, Versions
+from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot, StateStore
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.windows.adhoc_query import Planners, ask
+from springline.spark_jobs.streaming.windows.adhoc_query import AdHocPlannerCache, ask
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.decoding.windows_job import Job as Ran
 from tests.support.decoding.windows_job import csv, registry, stream
 
-STREAM = stream(retain=3600.0)
+STREAM = stream(adhoc_retention=3600.0)
 QUERIES = {"all": "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"}
 AD_HOC = "SELECT kind, count(*) AS n FROM S GROUP BY kind"
 
 
 def test_the_planner_stays_until_the_queries_change() -> None:
     """Another job has one of its own."""
-    planners, first = Planners(), registry(QUERIES)
-    kept = planners.of("job", first)
-    assert planners.of("job", registry(QUERIES)) is kept
-    assert planners.of("other", first) is not kept
+    planners, first = AdHocPlannerCache(), registry(QUERIES)
+    kept = planners.planner_of("job", first)
+    assert planners.planner_of("job", registry(QUERIES)) is kept
+    assert planners.planner_of("other", first) is not kept
     changed = first.register("more", "SELECT sip, count(*) FROM S GROUP BY sip WINDOWING 60 s")
-    assert planners.of("job", changed).plan("SELECT sip, count(*) AS n FROM S GROUP BY sip")
+    assert planners.planner_of("job", changed).plan("SELECT sip, count(*) AS n FROM S GROUP BY sip")
 
 
 def test_a_job_that_begins_anew_is_not_answered_by_its_old_queries() -> None:
     """Its versions are counted from the start again."""
-    planners = Planners()
-    planners.of("job", registry(QUERIES))
+    planners = AdHocPlannerCache()
+    planners.planner_of("job", registry(QUERIES))
     anew = registry({"all": "SELECT sip, count(*) FROM S GROUP BY sip WINDOWING 60 s"})
     assert anew.version == registry(QUERIES).version
     with pytest.raises(InvalidQueryError, match="no slices are held"):
-        planners.of("job", anew).plan(AD_HOC)
+        planners.planner_of("job", anew).plan(AD_HOC)
 
 
 def test_an_answer_is_of_the_newest_states(tmp_path: Path) -> None:
     """Also with a planner that was kept; before the first round there is none."""
-    job, planners, ran = WindowsJob("S", "S", STREAM), Planners(), Ran(registry(QUERIES, STREAM), reducers=2)
+    job, planners, ran = (
+        WindowsJob("S", "S", STREAM),
+        AdHocPlannerCache(),
+        Ran(registry(QUERIES, STREAM), reducers=2),
+    )
     with pytest.raises(MissingStateError, match="has not run a round"):
         ask(job, ran.registry, tmp_path, AD_HOC, planners)
     _, reducing = place_stages(job.name, job.stages(1), tmp_path)
     for number in (1, 2):
         ran.round([csv((1_700_000_040, "x", "a", 1, 0.5))])
         for unit in range(2):
-            Versions(Path(reducing.folder(unit))).save(Version(1, 0), ran.states["reduce", unit], (1, number))
+            StateStore(Path(reducing.folder(unit))).save(StateSnapshot(1, 0), ran.states["reduce", unit], (1, number))
         (row,) = ask(job, ran.registry, tmp_path, AD_HOC, planners).rows.to_pylist()
         assert (row["kind"], row["n"]) == ("a", number)

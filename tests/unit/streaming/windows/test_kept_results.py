@@ -21,24 +21,24 @@ from springline.persistence.model.dataset import Phase
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.errors import FencedError, InvalidSqlError, MessagesLostError, NoSinkError
 from springline.spark_jobs.streaming.runtime.history import read_line
-from springline.spark_jobs.streaming.runtime.message_log import Letter
-from springline.spark_jobs.streaming.runtime.rounds import Plan
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.sink import query as kept_results
-from springline.spark_jobs.streaming.windows.sink.files import schema_of
-from springline.spark_jobs.streaming.windows.sink.parquet import KeptResults, folder_of, keeping_stage, table_of
-from springline.spark_jobs.streaming.windows.sink.query import ask_kept
+from springline.spark_jobs.streaming.windows.sink.files import result_schema
+from springline.spark_jobs.streaming.windows.sink.parquet import ResultWriter, results_prefix, sink_stage, table_of
+from springline.spark_jobs.streaming.windows.sink.query import query_results
 from springline.testing.memory_log import KilledError, MemoryLog
 
-STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", ahead=None)
+STREAM = Stream("S", (Field("time", "float"), Field("key", "text"), Field("n", "int")), "time", max_future_skew=None)
 QUERIES = {
     "sums": "SELECT key, count(*) AS n, avg(n) AS mean FROM S GROUP BY key WINDOWING 5 s",
     "_last": "SELECT count(*) AS n FROM S WINDOWING ROWS(3)",
 }
-JOB = WindowsJob("job", "rows", STREAM, QUERIES, reducers=2, keep="parquet")
-SCHEMAS = {query.name: schema_of(query) for query in JOB.registry().queries()}
+JOB = WindowsJob("job", "rows", STREAM, QUERIES, parallelism=2, sink="parquet")
+SCHEMAS = {query.name: result_schema(query) for query in JOB.registry().queries()}
 
 
 class World:
@@ -46,7 +46,7 @@ class World:
 
     def __init__(self, platform: Platform, folder: Path) -> None:
         self.platform = platform
-        self.stage = keeping_stage(JOB, folder)
+        self.stage = sink_stage(JOB, folder)
         self.log = MemoryLog({JOB.results: 2, self.stage.rounds: 1})
         self.told = 0
 
@@ -63,15 +63,15 @@ class World:
         content = json.dumps(line).encode() + b"\n"
         stamp = Stamp(incarnation, unit, 1, len(self.log.topics[JOB.results][unit])).header()
         headers = {**stamp, "query": query.encode(), "incarnation": str(incarnation).encode()}
-        self.log._append(Letter(JOB.results, unit, content, headers))
+        self.log._append(OutgoingRecord(JOB.results, unit, content, headers))
 
-    def application(self) -> KeptResults:
+    def application(self) -> ResultWriter:
         """One that has just started."""
-        return KeptResults(self.stage, self.platform, self.log, lambda: SCHEMAS)
+        return ResultWriter(self.stage, self.platform, self.log, lambda: SCHEMAS)
 
     def kept(self) -> Counter[int]:
         """How often each result is in the datasets."""
-        return Counter(row["n"] for row in ask_kept(self.platform, JOB, "SELECT n FROM sums").to_pylist())
+        return Counter(row["n"] for row in query_results(self.platform, JOB, "SELECT n FROM sums").to_pylist())
 
     def once(self) -> Counter[int]:
         """Each result once."""
@@ -87,12 +87,12 @@ def world(platform: Platform, tmp_path: Path) -> World:
 def test_each_interval_with_results_is_a_dataset_that_begins_where_the_last_ends(world: World) -> None:
     """Its report has the offsets, and it is in the under-store when it counts; without results there is none."""
     application = world.application()
-    assert application.keep() == []
+    assert application.write_new_results() == []
     world.tell(5)
-    (first,) = application.keep()
-    assert application.keep() == []
+    (first,) = application.write_new_results()
+    assert application.write_new_results() == []
     world.tell(3)
-    (second,) = world.application().keep()
+    (second,) = world.application().write_new_results()
     before: Any = first.report
     after: Any = second.report
     assert first.persisted and first.rows == 5 and second.rows == 3
@@ -121,7 +121,7 @@ def die(world: World, step: str, after: int, patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Store, "_abandon", lambda *_: None)
     if step in ("append", "fetch"):
-        world.log.dies_in = after + (0 if step == "append" else 2)
+        world.log.calls_until_death = after + (0 if step == "append" else 2)
     elif step == "write":
         patch.setattr(world.platform.catalog, "begin", killed_after(world.platform.catalog.begin))
     elif step == "file":
@@ -138,17 +138,17 @@ def test_wherever_an_application_dies_each_result_is_kept_once(world: World, ste
     """Before it plans, between plan and write, between write and commit, after the commit; more came meanwhile."""
     application = world.application()
     world.tell(4)
-    application.keep()
+    application.write_new_results()
     world.tell(5)
     with pytest.MonkeyPatch.context() as patch:
         die(world, step, after, patch)
         with pytest.raises(KilledError):
-            application.keep()
-    world.log.dies_in = None
-    committed = world.platform.catalog.find(prefix=folder_of("job"), phase=Phase.COMMITTED)
+            application.write_new_results()
+    world.log.calls_until_death = None
+    committed = world.platform.catalog.find(prefix=results_prefix("job"), phase=Phase.COMMITTED)
     assert len(committed) == (2 if step == "committed" else 1)  # a crash before the commit leaves nothing
     world.tell(2)
-    world.application().keep()
+    world.application().write_new_results()
     assert world.kept() == world.once()
 
 
@@ -156,21 +156,23 @@ def test_an_application_that_wakes_up_ends_its_round_and_no_more(world: World) -
     """While it slept between plan and write, another one has kept the same results and more."""
     sleeper = world.application()
     world.tell(4)
-    sleeper.keep()
+    sleeper.write_new_results()
     world.tell(3)
     write = sleeper._write
 
     def sleep(plan: Any) -> Any:
         world.tell(2)
-        world.application().keep()
+        world.application().write_new_results()
         return write(plan)
 
     sleeper._write = sleep  # type: ignore[method-assign]
     with pytest.raises(FencedError):  # after its round, when it plans the next
-        sleeper.keep()
-    world.application().keep()
+        sleeper.write_new_results()
+    world.application().write_new_results()
     assert world.kept() == world.once()
-    generations = {each.ref for each in world.platform.catalog.find(prefix=folder_of("job"), phase=Phase.COMMITTED)}
+    generations = {
+        each.ref for each in world.platform.catalog.find(prefix=results_prefix("job"), phase=Phase.COMMITTED)
+    }
     assert max(ref.generation for ref in generations) == 2  # the round was written twice, and counts once
 
 
@@ -180,18 +182,18 @@ def test_what_failed_is_kept_by_the_same_application_later(
 ) -> None:
     """An under-store that was away, and a round that was written down without our being told: none is planned twice."""
     application = world.application()
-    application.keep()
+    application.write_new_results()
     world.tell(3)
     with monkeypatch.context() as patch:
         die(world, step, after, patch)
         with pytest.raises(KilledError):
-            application.keep()
-    world.log.dies_in = None
+            application.write_new_results()
+    world.log.calls_until_death = None
     world.tell(1)
-    application.keep()
+    application.write_new_results()
     assert world.kept() == world.once()
     lines = [read_line(message) for message in world.log.topics[world.stage.rounds][0]]
-    rounds = [line.number for line in lines if isinstance(line, Plan)]
+    rounds = [line.number for line in lines if isinstance(line, RoundPlan)]
     assert rounds == sorted(set(rounds))
 
 
@@ -199,23 +201,23 @@ def test_results_that_are_gone_before_they_were_kept_are_named(world: World) -> 
     """By topic and offset, instead of a hole that nobody sees."""
     application = world.application()
     world.tell(2)
-    application.keep()
+    application.write_new_results()
     world.tell(4)
-    world.log.cut(JOB.results)
+    world.log.truncate(JOB.results)
     with pytest.raises(MessagesLostError, match=r"job.results\[0\]"):
-        application.keep()
+        application.write_new_results()
 
 
 def test_windows_have_real_times_and_counts_are_whole_numbers(world: World) -> None:
     """A mean without a value is a number too; windows of rows are numbered."""
     world.tell(1)
     world.put("_last", {"query": "_last", "window_start": 0, "window_end": 3, "n": 3})
-    world.application().keep()
-    found = ask_kept(world.platform, JOB, "SELECT window_start, n, mean FROM sums")
+    world.application().write_new_results()
+    found = query_results(world.platform, JOB, "SELECT window_start, n, mean FROM sums")
     kinds = {field.name: field.type for field in found.schema}
     assert kinds == {"window_start": pa.timestamp("us", tz="UTC"), "n": pa.int64(), "mean": pa.float64()}
     assert found.column("window_start").to_pylist() == [datetime(2013, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC)]
-    numbered = ask_kept(world.platform, JOB, 'SELECT window_end, n FROM "_last"')
+    numbered = query_results(world.platform, JOB, 'SELECT window_end, n FROM "_last"')
     assert numbered.to_pylist() == [{"window_end": 3, "n": 3}]
 
 
@@ -224,8 +226,8 @@ def test_results_that_are_told_again_after_going_back_are_told_apart(world: Worl
     line = {"query": "_last", "window_start": 0, "window_end": 3, "n": 3}
     world.put("_last", line)
     world.put("_last", line, incarnation=2)
-    world.application().keep()
-    found = ask_kept(world.platform, JOB, 'SELECT incarnation, n FROM "_last" ORDER BY 1')
+    world.application().write_new_results()
+    found = query_results(world.platform, JOB, 'SELECT incarnation, n FROM "_last" ORDER BY 1')
     assert found.to_pylist() == [{"incarnation": 1, "n": 3}, {"incarnation": 2, "n": 3}]
 
 
@@ -234,11 +236,11 @@ def test_queries_that_differ_in_small_and_large_letters_are_two_tables(world: Wo
     for query, n in (("sums", 1), ("Sums", 2)):
         start = "2013-01-01T00:00:00+00:00"
         world.put(query, {"query": query, "window_start": start, "window_end": start, "key": "k", "n": n, "mean": None})
-    world.application().keep()
-    found = [ask_kept(world.platform, JOB, f"SELECT n FROM {table}").to_pylist() for table in ("sums", "sums_2")]
+    world.application().write_new_results()
+    found = [query_results(world.platform, JOB, f"SELECT n FROM {table}").to_pylist() for table in ("sums", "sums_2")]
     assert found == [[{"n": 2}], [{"n": 1}]]
     with pytest.raises(InvalidSqlError, match="of: Sums, sums_2"):
-        ask_kept(world.platform, JOB, "SELECT n FROM nobody")
+        query_results(world.platform, JOB, "SELECT n FROM nobody")
 
 
 def test_results_from_before_a_query_was_changed_are_kept_as_they_are() -> None:
@@ -256,9 +258,9 @@ def test_results_from_before_a_query_was_changed_are_kept_as_they_are() -> None:
 def test_asking_before_anything_is_kept_says_what_to_do(platform: Platform) -> None:
     """Wait, or declare it."""
     with pytest.raises(NoSinkError, match="at intervals"):
-        ask_kept(platform, JOB, "SELECT 1")
-    with pytest.raises(NoSinkError, match='write keep = "parquet" at the job'):
-        ask_kept(platform, WindowsJob("other", "rows", STREAM), "SELECT 1")
+        query_results(platform, JOB, "SELECT 1")
+    with pytest.raises(NoSinkError, match='write sink = "parquet" at the job'):
+        query_results(platform, WindowsJob("other", "rows", STREAM), "SELECT 1")
 
 
 @pytest.mark.parametrize(
@@ -268,16 +270,16 @@ def test_asking_before_anything_is_kept_says_what_to_do(platform: Platform) -> N
 def test_an_error_in_sql_is_told_with_the_queries_that_there_are(world: World, sql: str, told: str) -> None:
     """DuckDB's words first."""
     world.tell(1)
-    world.application().keep()
+    world.application().write_new_results()
     with pytest.raises(InvalidSqlError, match=rf"(?s)job: .*{told}.*of:? sums"):
-        ask_kept(world.platform, JOB, sql)
+        query_results(world.platform, JOB, sql)
 
 
 @pytest.fixture
 def around(world: World, tmp_path: Path) -> dict[str, Path]:
     """Kept results; beside them a file that is none of theirs, a folder to be left alone, and another parquet file."""
     world.tell(1)
-    world.application().keep()
+    world.application().write_new_results()
     places = {name: tmp_path / name for name in ("secret.csv", "made", "other.parquet")}
     places["secret.csv"].write_text("word\nhunter2\n")
     pq.write_table(pa.table({"word": ["hunter2"]}), places["other.parquet"])
@@ -319,7 +321,7 @@ def test_sql_over_kept_results_reaches_nothing_else(world: World, around: dict[s
     for name, place in around.items():
         sql = sql.replace("{" + name + "}", str(place))
     with pytest.raises(InvalidSqlError, match=r"^job: ") as refused:
-        ask_kept(world.platform, JOB, sql)
+        query_results(world.platform, JOB, sql)
     assert "hunter2" not in str(refused.value)
     assert not around["made"].exists()
 
@@ -343,15 +345,15 @@ COPY = "COPY (SELECT 7 AS n) TO '{kept}' (FORMAT parquet, USE_TMP_FILE false)"
 def test_no_sql_writes_to_a_kept_file(world: World, sql: str) -> None:
     """Though it may read it, by its path or by the one that its view names; a COPY in a WITH is part of a SELECT."""
     world.tell(2)
-    (dataset,) = world.application().keep()
+    (dataset,) = world.application().write_new_results()
     with world.platform.store.read(dataset.ref.path) as reading:
         (kept,) = Path(reading.uri.removeprefix("file://")).rglob("*.parquet")
     before = kept.read_bytes()
-    view = ask_kept(world.platform, JOB, "SELECT sql FROM duckdb_views() WHERE view_name = 'sums'").to_pylist()
+    view = query_results(world.platform, JOB, "SELECT sql FROM duckdb_views() WHERE view_name = 'sums'").to_pylist()
     (in_view,) = re.findall(r"'([^']*parquet)'", view[0]["sql"])
     for path in (str(kept), in_view):
         with pytest.raises(InvalidSqlError):
-            ask_kept(world.platform, JOB, sql.replace("{kept}", path))
+            query_results(world.platform, JOB, sql.replace("{kept}", path))
     assert kept.read_bytes() == before
     assert world.kept() == world.once()
 
@@ -373,9 +375,9 @@ def test_no_sql_writes_to_a_kept_file(world: World, sql: str) -> None:
 def test_only_one_select_is_answered(world: World, sql: str) -> None:
     """Whatever else DuckDB knows is refused before it is run, and the error says what is answered."""
     world.tell(1)
-    world.application().keep()
+    world.application().write_new_results()
     with pytest.raises(InvalidSqlError, match=r"^job: .*one SELECT"):
-        ask_kept(world.platform, JOB, sql)
+        query_results(world.platform, JOB, sql)
 
 
 @pytest.mark.parametrize(
@@ -391,8 +393,8 @@ def test_only_one_select_is_answered(world: World, sql: str) -> None:
 def test_every_way_of_writing_a_select_is_answered(world: World, sql: str) -> None:
     """With names for its parts, FROM first, over several SELECTs, over none."""
     world.tell(1)
-    world.application().keep()
-    assert ask_kept(world.platform, JOB, sql).num_rows == 1
+    world.application().write_new_results()
+    assert query_results(world.platform, JOB, sql).num_rows == 1
 
 
 @pytest.mark.parametrize("name", ["../../secret.csv", "/etc/passwd"])
@@ -401,7 +403,7 @@ def test_a_report_that_names_a_file_elsewhere_is_refused(
 ) -> None:
     """As one could that was written into the under-store by somebody else, and found there by `rebuild`."""
     world.tell(1)
-    world.application().keep()
+    world.application().write_new_results()
     monkeypatch.setattr(kept_results, "_files_of", lambda reading: {"sums": [name]})
     with pytest.raises(InvalidPathError, match="is no place below it"):
-        ask_kept(world.platform, JOB, "SELECT * FROM sums")
+        query_results(world.platform, JOB, "SELECT * FROM sums")

@@ -14,18 +14,18 @@ from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.errors import InvalidRangeError
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.job import WindowsJob
-from springline.spark_jobs.streaming.windows.sink.reprocess import Span, asked_of, write_range
+from springline.spark_jobs.streaming.windows.sink.reprocess import EventTimeRange, registry_for_range, write_range
 from springline.testing.memory_log import MemoryLog
 from tests.support.decoding.windows_job import csv, stream
 
-DAY = Span.of("2013-01-05", "2013-01-06")
+DAY = EventTimeRange.of("2013-01-05", "2013-01-06")
 NOON = 1_357_387_200  # of that day
 SQL = {"kinds": "SELECT kind, count(*) AS n, avg(bytes) AS mean FROM S GROUP BY kind WINDOWING 1 h"}
 
 
 def job(**settings: Any) -> WindowsJob:
     """Counts by the hour."""
-    return WindowsJob("job", "rows", stream(**settings), SQL, admitted=2)
+    return WindowsJob("job", "rows", stream(**settings), SQL, max_messages_per_round=2)
 
 
 def log_of(*values: bytes, units: int = 1) -> MemoryLog:
@@ -45,9 +45,9 @@ def rows_of(platform: Platform, dataset: Dataset, query: str) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def write(platform: Platform, log: MemoryLog, of: WindowsJob, span: Span = DAY, **more: Any) -> Dataset:
+def write(platform: Platform, log: MemoryLog, of: WindowsJob, span: EventTimeRange = DAY, **more: Any) -> Dataset:
     """The range as a dataset."""
-    return write_range(platform, of, asked_of(of, None, {}), log, span, **more)
+    return write_range(platform, of, registry_for_range(of, None, {}), log, span, **more)
 
 
 def test_a_range_is_a_dataset_with_real_times_and_whole_numbers(platform: Platform) -> None:
@@ -86,7 +86,7 @@ def test_a_range_without_results_has_the_columns_of_its_queries(platform: Platfo
 
 def test_rows_that_are_far_ahead_of_the_clock_are_refused_as_in_the_stream(platform: Platform) -> None:
     """And told, as what cannot be decoded is."""
-    told: Any = write(platform, log_of(csv((4_070_908_800, "1", "a", 1, 0.5))), job(ahead=10.0)).report
+    told: Any = write(platform, log_of(csv((4_070_908_800, "1", "a", 1, 0.5))), job(max_future_skew=10.0)).report
     assert told["counts"]["rows"] == 0 and told["counts"]["dead"] == 1
     assert told["dead"][0]["reason"] == "row 1: time is more than 10 s ahead of the clock"
 
@@ -102,16 +102,16 @@ def test_a_retry_takes_what_its_failed_try_committed(platform: Platform) -> None
 def test_queries_that_are_given_are_answered_instead_of_the_jobs() -> None:
     """And one with an error in it is refused with its name."""
     other = "SELECT count(*) AS n FROM S WINDOWING 1 day"
-    assert [query.name for query in asked_of(job(), None, {"all": other}).registered] == ["all"]
-    assert [query.name for query in asked_of(job(), None, {}).registered] == ["kinds"]
+    assert [query.name for query in registry_for_range(job(), None, {"all": other}).registered] == ["all"]
+    assert [query.name for query in registry_for_range(job(), None, {}).registered] == ["kinds"]
     with pytest.raises(InvalidQueryError, match="worse"):
-        asked_of(job(), None, {"worse": "SELECT nothing FROM S"})
+        registry_for_range(job(), None, {"worse": "SELECT nothing FROM S"})
     with pytest.raises(InvalidRangeError, match="no queries"):
-        asked_of(WindowsJob("job", "rows", stream()), None, {})
+        registry_for_range(WindowsJob("job", "rows", stream()), None, {})
 
 
 @pytest.mark.parametrize(("begin", "end"), [("2013-01-06", "2013-01-05"), ("2013-01-05", "2013-01-05"), ("x", "y")])
 def test_a_range_without_any_time_is_refused(begin: str, end: str) -> None:
     """With what was given."""
     with pytest.raises(InvalidRangeError, match=f"from '?{begin}'? to '?{end}"):
-        Span.of(begin, end)
+        EventTimeRange.of(begin, end)

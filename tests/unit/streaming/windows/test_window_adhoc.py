@@ -3,7 +3,7 @@
 import pytest
 
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.windows.adhoc import AdHoc, Answer, answer
+from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner, Answer, answer_from_states
 from tests.support.decoding.windows_job import Job, csv, registry, stream
 
 T = 1_700_000_040  # 2023-11-14 22:14:00
@@ -15,7 +15,7 @@ QUERIES = {
 
 def job(reducers: int = 2) -> Job:
     """Three minutes of rows, the last of them open."""
-    found = Job(registry(QUERIES, stream(retain=3600.0)), reducers=reducers)
+    found = Job(registry(QUERIES, stream(adhoc_retention=3600.0)), reducers=reducers)
     for minute in range(3):
         rows = [
             (T + 60 * minute + i, sip, kind, i, i / 2) for i, (sip, kind) in enumerate(zip("xyxy", "aabb", strict=True))
@@ -26,8 +26,9 @@ def job(reducers: int = 2) -> Job:
 
 def ask(sql: str, of: Job | None = None) -> Answer:
     of = of or job()
-    return answer(
-        AdHoc(of.registry).plan(sql), [state for (stage, _), state in sorted(of.states.items()) if stage == "reduce"]
+    return answer_from_states(
+        AdHocPlanner(of.registry).plan(sql),
+        [state for (stage, _), state in sorted(of.states.items()) if stage == "reduce"],
     )
 
 
@@ -93,7 +94,7 @@ def test_what_slices_do_not_hold_is_refused_with_what_they_do(sql: str) -> None:
 def test_what_can_be_asked_is_said_before_anybody_tries() -> None:
     """And each of it is answered."""
     of = job()
-    big, flows = AdHoc(of.registry).askable()
+    big, flows = AdHocPlanner(of.registry).askable()
     assert (flows.stream, flows.keys, flows.where, flows.seconds, flows.queries) == (
         "S",
         ("sip", "kind"),
@@ -133,7 +134,7 @@ def test_an_answer_from_nothing_has_its_columns() -> None:
 def test_slices_are_retained_as_long_as_the_stream_says() -> None:
     """And no longer."""
     for retain, n in ((0.0, 1), (60.0, 2), (3600.0, 6)):
-        of = Job(registry({"q": "SELECT count(*) FROM S WINDOWING 60 s"}, stream(retain=retain)))
+        of = Job(registry({"q": "SELECT count(*) FROM S WINDOWING 60 s"}, stream(adhoc_retention=retain)))
         for minute in range(6):
             of.round([csv((T + 60 * minute, "x", "a", 1, 1))])
         assert rows(ask("SELECT count(*) FROM S", of)) == [(n,)]

@@ -10,7 +10,7 @@ from springline.spark_jobs.streaming.windows.aggregation.grouping import Groupin
 from springline.spark_jobs.streaming.windows.errors import QueryError
 from springline.spark_jobs.streaming.windows.query import Query
 from springline.spark_jobs.streaming.windows.state import reducer_state
-from springline.spark_jobs.streaming.windows.state.result_rows import finished
+from springline.spark_jobs.streaming.windows.state.result_rows import result_batch
 from tests.support.decoding.windows_job import Job, csv, ipc, registry, stream
 
 T = 1_700_000_040
@@ -109,7 +109,7 @@ def test_numbers_of_many_digits_are_read_exactly() -> None:
 
 def test_a_time_far_ahead_of_the_rounds_clock_is_refused() -> None:
     """One clock that is wrong would close every window; a message's own time may be of that clock too."""
-    job = run(csv(GOOD, (T + 62, "x", "a", 1, 1)), timestamp=T + 62, clock=T, ahead=60.0)
+    job = run(csv(GOOD, (T + 62, "x", "a", 1, 1)), timestamp=T + 62, clock=T, max_future_skew=60.0)
     assert counted(job) == 1
     assert reasons(job) == [(0, "row 2: time is more than 60 s ahead of the clock")]
 
@@ -117,8 +117,8 @@ def test_a_time_far_ahead_of_the_rounds_clock_is_refused() -> None:
 def test_a_row_of_the_year_2099_is_refused_unless_a_stream_says_otherwise() -> None:
     """A day ahead is the most; the windows of all other rows are told as ever."""
     declared = Stream.from_table({"name": "S", "fields": [["t", "float"]], "time": "t"})
-    assert declared.ahead == 86_400
-    job = run(csv(GOOD, (4_070_908_800, "x", "a", 1, 1)), csv(GOOD), clock=T, ahead=declared.ahead)
+    assert declared.max_future_skew == 86_400
+    job = run(csv(GOOD, (4_070_908_800, "x", "a", 1, 1)), csv(GOOD), clock=T, max_future_skew=declared.max_future_skew)
     assert counted(job) == 2 and job.counts["late"] == 0
     assert reasons(job) == [(0, "row 2: time is more than 86400 s ahead of the clock")]
 
@@ -135,7 +135,7 @@ def test_a_row_of_the_year_2099_is_refused_unless_a_stream_says_otherwise() -> N
 def test_times_may_be_text(text: str, fits: bool) -> None:
     """ISO, in UTC."""
     fields = tuple(f if f.name != "time" else type(f)("time", "text") for f in stream().fields)
-    job = run(csv((text, "x", "a", 1, 1)), fields=fields, unit="iso")
+    job = run(csv((text, "x", "a", 1, 1)), fields=fields, time_format="iso")
     assert counted(job) == fits
     assert reasons(job) == ([] if fits else [(0, "row 1: time is no time in the unit iso")])
 
@@ -183,7 +183,7 @@ def ending_beyond(name: str, **columns: pa.Array) -> bytes:
 )
 def test_a_bad_arrow_message_is_a_dead_letter_and_its_neighbours_count(bad: bytes, reason: str) -> None:
     """Also where the schema has changed."""
-    job = run(ipc(batch()), bad, ipc(batch()), form="arrow")
+    job = run(ipc(batch()), bad, ipc(batch()), format="arrow")
     assert counted(job) == 2
     ((offset, told),) = reasons(job)
     assert (offset, told[: len(reason)]) == (1, reason)
@@ -197,7 +197,7 @@ def test_arrow_columns_may_come_in_types_that_fit_and_in_any_order() -> None:
         ipc(batch(sip=pa.array(["y", "x"]).dictionary_encode().slice(1), extra=pa.array([True]))),
         ipc(batch(sip=pa.array([None], pa.string()), load=pa.array([1], pa.int32()))),
         ipc(batch(time=pa.array([T * 1000], pa.timestamp("ms")), load=pa.array([None], pa.float32()))),
-        form="arrow",
+        format="arrow",
     )
     assert sorted(map(repr, ((r["sip"], r["n"], r["b"], r["l"]) for r in job.rows("q")))) == sorted(
         map(repr, [("x", 4, 5, 1.5), (None, 1, 1, 1.0)])
@@ -208,7 +208,7 @@ def test_arrow_columns_may_come_in_types_that_fit_and_in_any_order() -> None:
 def test_an_arrow_column_that_nobody_wants_may_hold_anything() -> None:
     """A row of such a message that is refused is told with all of the message, since no part of it can be written."""
     refused = ending_beyond("other", time=pa.array([1.0]))
-    job = run(ending_beyond("other"), refused, form="arrow")
+    job = run(ending_beyond("other"), refused, format="arrow")
     assert counted(job) == 1
     (letter,) = job.dead
     assert (letter.offset, letter.value) == (1, refused) and letter.reason.startswith("row 1: time is outside")
@@ -250,7 +250,7 @@ def test_a_whole_number_has_64_bits(form: str, text: str, fits: bool) -> None:
     """All of them, and one that is beyond is refused rather than another number."""
     fits = fits and not (form == "json" and text.startswith("+"))  # which is no number in JSON
     message = csv((T, "x", "a", text, 1)) if form == "csv" else b'{"time":1700000040,"bytes":%s}' % text.encode()
-    job = Job(registry({"q": "SELECT max(bytes) AS b FROM S WINDOWING 60 s"}, stream(form=form)))
+    job = Job(registry({"q": "SELECT max(bytes) AS b FROM S WINDOWING 60 s"}, stream(format=form)))
     job.round([message])
     job.finish()
     assert [row["b"] for row in job.rows("q")] == ([int(text)] if fits else [])
@@ -280,7 +280,7 @@ def test_a_whole_number_has_64_bits(form: str, text: str, fits: bool) -> None:
 def test_a_bad_json_record_is_a_dead_letter_and_its_neighbours_count(bad: bytes, reason: str) -> None:
     """One record a message, or many lines."""
     good = json.dumps({"time": float(T), "sip": "x", "bytes": 1, "load": 1, "more": [1]}).encode()
-    job = run(good, bad, good + b"\n" + good, form="json")
+    job = run(good, bad, good + b"\n" + good, format="json")
     assert counted(job) == 3
     ((offset, told),) = reasons(job)
     assert (offset, told[: len(reason)]) == (1, reason)
@@ -308,9 +308,9 @@ def test_a_group_that_a_query_fails_for_is_a_dead_letter_and_the_others_are_told
     def told(query: Query, groups: pa.RecordBatch, keys: list[str], begin: int, end: int) -> pa.RecordBatch:
         if "y" in groups.column("k0").to_pylist():
             raise OverflowError("too much")
-        return finished(query, groups, keys, begin, end)
+        return result_batch(query, groups, keys, begin, end)
 
-    monkeypatch.setattr(reducer_state, "finished", told)
+    monkeypatch.setattr(reducer_state, "result_batch", told)
     job = run(csv(GOOD, (T, "y", "a", 1, 1), (T, "y", "b", 1, 1), (T, "z", "a", 1, 1)))
     assert sorted(row["sip"] for row in job.rows("q")) == ["x", "z"]
     (letter,) = job.dead

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from tests.support.decoding.windows_job import Job, csv, registry
 
 T = 1_700_000_040
@@ -139,7 +139,7 @@ def test_a_job_may_begin_without_queries() -> None:
     assert windows(job, "a") == [(60, 1), (120, 1)]
 
 
-def late_reducers(first: Registry, then: Registry, *, lag: int) -> Job:
+def late_reducers(first: QueryRegistry, then: QueryRegistry, *, lag: int) -> Job:
     """Mappers and reducers learn of `then` at different times: reducers `lag` rounds after mappers, or before."""
     job = Job(first, mappers=2, reducers=2)
     for number, second in enumerate((1, 30, 61, 90, 121, 150, 181, 241)):

@@ -14,13 +14,13 @@ from sqlglot import parse_one
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError
-from springline.spark_jobs.streaming.join.wire import Side
+from springline.spark_jobs.streaming.join.wire import JoinSide
 from springline.spark_jobs.streaming.sources.schema import Field
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.sql.expressions import Expression, checked
+from springline.spark_jobs.streaming.sql.expressions import Expression, check_expression
 from springline.spark_jobs.streaming.sql.operations import Scope
 from springline.spark_jobs.streaming.sql.text import SqlText
-from springline.spark_jobs.streaming.windows.query import read
+from springline.spark_jobs.streaming.windows.query import read_query
 from tests.support.decoding.windows_job import FIELDS, Job, registry, stream
 from tests.support.joins.join_units import rows_of
 
@@ -67,7 +67,7 @@ SAID = [
 
 
 def said(sql: str) -> Expression:
-    return checked(parse_one(sql, read="duckdb"), SCOPE)
+    return check_expression(parse_one(sql, read="duckdb"), SCOPE)
 
 
 @pytest.mark.parametrize(("sql", "found"), SAID)
@@ -116,7 +116,7 @@ def test_what_could_only_be_run_in_part_is_refused_with_what_is_wrong(sql: str, 
 def test_an_aggregate_is_refused_for_what_it_would_pass_over(sql: str, says: str) -> None:
     """And the remedy is told."""
     with pytest.raises(InvalidQueryError) as refused:
-        read("q", f"{sql} WINDOWING 60 s", {"S": stream()})
+        read_query("q", f"{sql} WINDOWING 60 s", {"S": stream()})
     assert says in str(refused.value)
 
 
@@ -125,7 +125,7 @@ def results(select: str, *rows: Any, of: Any = None) -> list[list[Any]]:
     of = of or stream()
     names = [field.name for field in of.fields]
     lines = [json.dumps(dict(zip(names, (1_700_000_040, *row), strict=True))) for row in rows]
-    job = Job(registry({"q": f"SELECT {select} WINDOWING 60 s"}, replace(of, form="json")))
+    job = Job(registry({"q": f"SELECT {select} WINDOWING 60 s"}, replace(of, format="json")))
     job.round(["\n".join(lines).encode()])
     job.finish()
     assert job.dead == []
@@ -139,7 +139,7 @@ def test_comments_change_nothing_wherever_they_stand() -> None:
         "/* a */ SELECT kind /* as it is */, count(*) -- (rows\n, sum(/* n */ bytes /* n */) FROM S -- WINDOWING\n"
         "WHERE /* c */ bytes /* c */ > 0 GROUP /* g */ BY /* k */ kind /* k */ WINDOWING /* w */ 60 s -- end"
     )
-    one, other = (read("q", sql, {"S": stream()}) for sql in (plain, noted))
+    one, other = (read_query("q", sql, {"S": stream()}) for sql in (plain, noted))
     assert (one.where, one.keys, one.aggregates, one.columns) == (
         other.where,
         other.keys,
@@ -163,7 +163,7 @@ def test_a_condition_that_is_null_lets_no_row_and_no_group_through() -> None:
     assert results("count(*) AS n FROM S WHERE bytes > NULL OR bytes = 2", row) == [[1]]
     left = Relation("l", {"a": "int"})
     condition = Condition.of(left, Relation("r", {"b": "int"}), "l.a = r.b AND NULL AND l.a > 0", ["l.a"])
-    assert condition.filter(Side.LEFT, rows_of(left, [{"a": 1}])).tolist() == [False]
+    assert condition.filter(JoinSide.LEFT, rows_of(left, [{"a": 1}])).tolist() == [False]
 
 
 def test_a_column_may_be_called_as_an_expression_or_a_keyword() -> None:
@@ -187,7 +187,7 @@ def test_sums_that_do_not_fit_are_null_however_they_are_added_up() -> None:
     assert sums(MOST, MOST, -MOST) == [MOST, pytest.approx(2.0**63 / 3)]
     assert sums(LEAST, LEAST, 5, 0) == [None, pytest.approx(-(2.0**62))]
     sliding = "SELECT sum(bytes) AS s, sum(load) AS f FROM S WINDOWING HOP(60 s, 20 s)"
-    job = Job(registry({"q": sliding}, stream(form="json")), mappers=2)
+    job = Job(registry({"q": sliding}, stream(format="json")), mappers=2)
     for n, load in ((MOST, 1e308), (MOST, 1e308), (LEAST, 0), (LEAST, -1e308), (3, 5)):
         row = {"sip": "x", "kind": "a", "bytes": n, "load": load * 10}
         job.round(*([json.dumps({"time": 1_700_000_040 + at, **row}).encode()] for at in (0, 30)))
@@ -200,6 +200,6 @@ def test_a_join_means_what_windows_mean() -> None:
     left, right = Relation("l", {"a": "int", "x": "float"}), Relation("r", {"b": "int"})
     condition = Condition.of(left, right, f"l.a = r.b AND (l.a + {MOST} > 0 OR l.x IS NULL)", ["l.a + 1 AS m", "l.x"])
     rows = rows_of(left, [{"a": 1, "x": math.nan}, {"a": MOST, "x": 1.0}])
-    assert condition.filter(Side.LEFT, rows).tolist() == [True, False]
+    assert condition.filter(JoinSide.LEFT, rows).tolist() == [True, False]
     with pytest.raises(InvalidConditionError, match="IN takes a list in brackets"):
         Condition.of(left, right, "l.a = r.b AND l.a IN r.b")

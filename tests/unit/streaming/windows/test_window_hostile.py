@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from springline.spark_jobs.streaming.sql.depth import CHAIN, LEVELS
+from springline.spark_jobs.streaming.sql.depth import MAX_CHAIN, MAX_DEPTH
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.windows.query import read
+from springline.spark_jobs.streaming.windows.query import read_query
 from tests.support.decoding.windows_job import Job, csv, registry, stream
 
-STREAMS = {"S": stream(retain=3600.0)}
+STREAMS = {"S": stream(adhoc_retention=3600.0)}
 SELECT, WINDOWING = "SELECT count(*) AS n FROM S", "WINDOWING 60 s"
 WHERE = f"{SELECT} WHERE"
 ELSEWHERE = [
@@ -59,7 +59,7 @@ ELSEWHERE = [
 def test_sql_asks_of_its_stream_and_of_nothing_else(sql: str, ad_hoc: bool) -> None:
     """No file, no other table, no statement but one SELECT, no function but those that are known."""
     with pytest.raises(InvalidQueryError, match=r"^query 'q'"):
-        read("q", f"{sql} {'' if ad_hoc else WINDOWING}", STREAMS, ad_hoc=ad_hoc)
+        read_query("q", f"{sql} {'' if ad_hoc else WINDOWING}", STREAMS, ad_hoc=ad_hoc)
 
 
 ODD = [
@@ -82,7 +82,7 @@ ODD = [
 def test_what_could_not_be_run_or_told_is_refused_as_it_is_read(sql: str) -> None:
     """Not by the application, later, which would fail again whenever it is started."""
     with pytest.raises(InvalidQueryError, match=r"^query 'q'") as refused:
-        read("q", f"{sql} {WINDOWING}", STREAMS)
+        read_query("q", f"{sql} {WINDOWING}", STREAMS)
     assert len(str(refused.value)) < 300
 
 
@@ -93,7 +93,7 @@ def test_what_could_not_be_run_or_told_is_refused_as_it_is_read(sql: str) -> Non
 def test_a_window_that_has_no_end_is_refused(clause: str) -> None:
     """Or no beginning, or something behind it."""
     with pytest.raises(InvalidQueryError, match=r"^query 'q'"):
-        read("q", f"{SELECT} WINDOWING {clause}", STREAMS)
+        read_query("q", f"{SELECT} WINDOWING {clause}", STREAMS)
 
 
 NESTED: dict[str, Callable[[int], str]] = {
@@ -112,20 +112,20 @@ LONG: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.parametrize("many", [LEVELS + 1, 9_000])
+@pytest.mark.parametrize("many", [MAX_DEPTH + 1, 9_000])
 @pytest.mark.parametrize("form", NESTED)
 def test_what_is_nested_deeper_than_a_parser_can_go_is_refused(form: str, many: int) -> None:
     """In words, instead of Python's recursion limit."""
     with pytest.raises(InvalidQueryError, match="nested"):
-        read("q", f"{NESTED[form](many)} {WINDOWING}", STREAMS)
+        read_query("q", f"{NESTED[form](many)} {WINDOWING}", STREAMS)
 
 
-@pytest.mark.parametrize("many", [CHAIN + 1, 3_000])
+@pytest.mark.parametrize("many", [MAX_CHAIN + 1, 3_000])
 @pytest.mark.parametrize("form", LONG)
 def test_a_chain_of_operations_has_an_end(form: str, many: int) -> None:
     """It is worked out by going down into it."""
     with pytest.raises(InvalidQueryError, match=r"nested|follow from one another"):
-        read("q", f"{LONG[form](many)} {WINDOWING}", STREAMS)
+        read_query("q", f"{LONG[form](many)} {WINDOWING}", STREAMS)
 
 
 def deeper(frames: int, call: Callable[[], Any]) -> Any:
@@ -136,7 +136,7 @@ def deeper(frames: int, call: Callable[[], Any]) -> Any:
 @pytest.mark.parametrize("form", [*NESTED, *(form for form in LONG if form != "negated")])
 def test_what_is_let_in_is_read_and_worked_out_wherever_it_is(form: str) -> None:
     """A third of the stack is in use already, and the query as deep as it may be."""
-    many = LEVELS - 1 if form in NESTED else CHAIN - 5
+    many = MAX_DEPTH - 1 if form in NESTED else MAX_CHAIN - 5
     sql = f"{({**LONG, **NESTED})[form](many)} {WINDOWING}"
 
     def run() -> int:
@@ -149,8 +149,8 @@ def test_what_is_let_in_is_read_and_worked_out_wherever_it_is(form: str) -> None
 
 def test_brackets_and_words_in_quotes_are_no_nesting() -> None:
     """Nor the beginning of the clause."""
-    assert read("q", f"{WHERE} kind = '{'(' * 500}' {WINDOWING}", STREAMS).window is not None
-    assert read("q", f"{WHERE} kind = 'windowing' OR sip = ')' {WINDOWING}", STREAMS).window is not None
+    assert read_query("q", f"{WHERE} kind = '{'(' * 500}' {WINDOWING}", STREAMS).window is not None
+    assert read_query("q", f"{WHERE} kind = 'windowing' OR sip = ')' {WINDOWING}", STREAMS).window is not None
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../a", "a/b", "a\0", "a\n", "<b>", "a'b", 'a"b', "\ud800", "a" * 101])

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from springline.spark_jobs.streaming.examples import flights, netflow
 from springline.spark_jobs.streaming.examples.netflow import BLOCK, Flows
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from tests.support.decoding.windows_job import Job
 
 CLOCK = 1_800_000_000.0  # of rounds: no row is ahead of it
@@ -50,7 +50,7 @@ def test_a_share_of_rows_is_out_of_order() -> None:
 def test_units_share_the_messages_in_turn() -> None:
     """Nothing is left out."""
     made = Flows(1_000)
-    units = [list(made.messages(size=100, of=3, mine=unit)) for unit in range(3)]
+    units = [list(made.messages(size=100, units=3, unit=unit)) for unit in range(3)]
     assert [len(messages) for messages in units] == [4, 3, 3]
     assert sorted(message for messages in units for message in messages) == sorted(made.messages(size=100))
 
@@ -60,7 +60,9 @@ def test_every_form_gives_the_same_counts() -> None:
     found = []
     for form in ("csv", "arrow", "json"):
         sql = "SELECT sip, type, timestamp, count(*) AS n, sum(bytes) AS b FROM flows GROUP BY sip, type, timestamp"
-        job = Job(Registry.of([netflow.declared(form)]).register("q", f"{sql} WINDOWING 60 s"), stream_name="flows")
+        job = Job(
+            QueryRegistry.of([netflow.flows_stream(form)]).register("q", f"{sql} WINDOWING 60 s"), stream_name="flows"
+        )
         job.clock = CLOCK
         job.round(list(Flows(3_000).messages(form, size=500)))
         job.finish()
@@ -76,7 +78,7 @@ def test_flights_come_in_the_order_of_their_times_at_the_speed_that_was_asked_fo
     seconds = [message.seconds for message in due]
     assert seconds == sorted(seconds)
     assert len(due) == 20
-    registry = Registry.of([flights.declared()])
+    registry = QueryRegistry.of([flights.flights_stream()])
     sql = "SELECT origin, time, count(*) AS n, avg(dep_delay) AS d FROM flights GROUP BY origin, time WINDOWING 1 day"
     job = Job(registry.register("q", sql), stream_name="flights")
     job.clock = CLOCK

@@ -12,7 +12,7 @@ from springline.spark_jobs.streaming.kernels.hash_tables import NumberTable, Tex
 from springline.spark_jobs.streaming.windows.aggregation import partials
 from springline.spark_jobs.streaming.windows.aggregation.partials import merge
 from springline.spark_jobs.streaming.windows.aggregation.sketches import estimate, sketches_of, union
-from springline.spark_jobs.streaming.windows.state.slices import between, pushed, slices_in
+from springline.spark_jobs.streaming.windows.state.slices import push_run, slices_between, slices_in
 from tests.support.decoding.windows_job import Job, csv, registry
 
 T = 1_700_000_040
@@ -23,7 +23,7 @@ def batch(*rows: tuple[int, int, str | None, int]) -> pa.RecordBatch:
     slices, hashes, keys, counts = zip(*rows, strict=True)
     arrays = [pa.array(slices), pa.array(hashes, pa.uint64()), pa.array(keys, pa.string()), pa.array(counts)]
     found = pa.RecordBatch.from_arrays(arrays, ["slice", "hash", "k0", "rows()"])
-    order = partials.in_order(np.array(slices, np.int64), np.array(hashes, np.uint64))
+    order = partials.sort_order(np.array(slices, np.int64), np.array(hashes, np.uint64))
     return found.take(pa.array(order))
 
 
@@ -109,7 +109,7 @@ def test_runs_are_few_and_old_ones_are_kept_as_they_are() -> None:
     written = 0
     for number in range(200):
         before = set(map(id, runs))
-        runs = pushed(runs, batch(*((number, hashed, "x", 1) for hashed in range(10))))
+        runs = push_run(runs, batch(*((number, hashed, "x", 1) for hashed in range(10))))
         written += sum(run.num_rows for run in runs if id(run) not in before)
         assert len(runs) <= 21
     assert sum(run.num_rows for run in runs) == 2000
@@ -120,14 +120,14 @@ def test_runs_are_few_and_old_ones_are_kept_as_they_are() -> None:
 def test_slices_below_the_floor_go_with_their_run_or_when_it_is_merged() -> None:
     """A run is not written again for that alone; eight of a size are merged."""
     big, small = batch(*((0, h, "x", 1) for h in range(50)), (1, 1, "x", 1)), batch((2, 1, "x", 1))
-    assert pushed((big,), small, 1) == (big, small)
-    assert pushed((big,), small, 2) == (small,)
+    assert push_run((big,), small, 1) == (big, small)
+    assert push_run((big,), small, 2) == (small,)
     others = tuple(batch(*((2, h, "x", 1) for h in range(50))) for _ in range(7))
-    assert pushed((big, *others[:5]), others[5], 1) == (big, *others[:6])
-    (merged,) = pushed((big, *others[:6]), others[6], 1)
+    assert push_run((big, *others[:5]), others[5], 1) == (big, *others[:6])
+    (merged,) = push_run((big, *others[:6]), others[6], 1)
     assert slices_in([merged]) == [1, 2]
     assert sum(row["rows()"] for row in merged.to_pylist()) == 1 + 7 * 50
-    assert between(small, None, 3) is small
+    assert slices_between(small, None, 3) is small
 
 
 def test_codes_are_given_in_the_order_of_first_appearance_and_survive_growth() -> None:

@@ -4,15 +4,15 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.sql.expressions import checked
+from springline.spark_jobs.streaming.sql.expressions import check_expression
 from springline.spark_jobs.streaming.sql.operations import Scope
 from springline.spark_jobs.streaming.sql.text import SqlText
-from springline.spark_jobs.streaming.sql.windowing import Hop, Landmark, Rows
-from springline.spark_jobs.streaming.windows.query import read
+from springline.spark_jobs.streaming.sql.windowing import CountWindow, Hop, Landmark
+from springline.spark_jobs.streaming.windows.query import read_query
 from tests.support.decoding.windows_job import stream
 
 S = {"S": stream(lateness=2.0)}
@@ -21,7 +21,7 @@ SECOND = 1_000_000
 
 def test_the_papers_query_is_understood() -> None:
     """Grouped by the stream's time, which is the beginning of the window in the results."""
-    query = read("q", "SELECT sip, kind, time, count(*) FROM S GROUP BY sip, kind, time WINDOWING 60 s", S)
+    query = read_query("q", "SELECT sip, kind, time, count(*) FROM S GROUP BY sip, kind, time WINDOWING 60 s", S)
     assert query.window == Hop(60 * SECOND, 60 * SECOND)
     assert [key.sql for key in query.keys] == ["sip", "kind"]
     assert [(column.name, column.value.sql) for column in query.columns] == [
@@ -41,13 +41,13 @@ def test_the_papers_query_is_understood() -> None:
         ("hop(60 s, 25 s)", Hop(60 * SECOND, 25 * SECOND)),
         ("LANDMARK('1970-01-01 00:01', 60 s)", Landmark(60 * SECOND, 60 * SECOND)),
         ("LANDMARK(TIMESTAMP '1970-01-02 01:00:00+01:00', 1 h)", Landmark(86400 * SECOND, 3600 * SECOND)),
-        ("ROWS(100)", Rows(100, 100)),
-        ("ROWS(100, 7)", Rows(100, 7)),
+        ("ROWS(100)", CountWindow(100, 100)),
+        ("ROWS(100, 7)", CountWindow(100, 7)),
     ],
 )
 def test_every_window_model_has_its_clause(clause: str, window: object) -> None:
     """As `clause.py` lists them."""
-    query = read("q", f"SELECT count(*) FROM S WINDOWING {clause}", S)
+    query = read_query("q", f"SELECT count(*) FROM S WINDOWING {clause}", S)
     assert query.window == window
     assert query.lateness == 2 * SECOND
 
@@ -56,18 +56,18 @@ def test_a_slice_is_the_longest_that_windows_are_a_whole_number_of() -> None:
     """gcd(size, slide); for a landmark its interval, from the landmark on."""
     assert Hop(60, 25).width == 5
     assert (Landmark(130, 60).width, Landmark(130, 60).phase) == (60, 10)
-    assert Rows(100, 30).pane == 10
+    assert CountWindow(100, 30).pane == 10
 
 
 def test_a_query_says_how_late_rows_may_be() -> None:
     """Else the stream does."""
-    assert read("q", "SELECT count(*) FROM S WINDOWING 60 s LATE 5 s", S).lateness == 5 * SECOND
-    assert read("q", "SELECT count(*) FROM S WINDOWING 60 s LATE 0 s", S).lateness == 0
+    assert read_query("q", "SELECT count(*) FROM S WINDOWING 60 s LATE 5 s", S).lateness == 5 * SECOND
+    assert read_query("q", "SELECT count(*) FROM S WINDOWING 60 s LATE 0 s", S).lateness == 0
 
 
 def test_keys_may_be_expressions_numbers_and_names_of_columns() -> None:
     """GROUP BY lower(kind), 2, m."""
-    query = read(
+    query = read_query(
         "q", "SELECT lower(kind), bytes % 2, load > 1 m, count(*) FROM S GROUP BY LOWER(kind), 2, m WINDOWING 1 s", S
     )
     assert [key.sql for key in query.keys] == ["LOWER(kind)", "bytes % 2", "load > 1"]
@@ -75,7 +75,7 @@ def test_keys_may_be_expressions_numbers_and_names_of_columns() -> None:
 
 def test_columns_without_a_name_are_named_by_what_they_are() -> None:
     """And aggregates that occur twice are worked out once."""
-    query = read(
+    query = read_query(
         "q",
         'SELECT "sip", sum(bytes), sum(bytes) / count(*) AS m, count(DISTINCT kind) FROM S GROUP BY sip WINDOWING 1 s',
         S,
@@ -145,7 +145,7 @@ def test_an_error_names_the_query_the_place_and_what_is_wrong(
 ) -> None:
     """Line and column count from 1."""
     with pytest.raises(InvalidQueryError) as caught:
-        read("flows", sql, S)
+        read_query("flows", sql, S)
     assert says in str(caught.value)
     assert str(caught.value).startswith("query 'flows'")
     assert (caught.value.line, caught.value.column) == (line, column)
@@ -155,14 +155,14 @@ def test_an_error_names_the_query_the_place_and_what_is_wrong(
     ("settings", "says"),
     [
         ({"time": "when"}, "its time, 'when', is none of its fields"),
-        ({"unit": "iso"}, "time is float, with the unit iso"),
-        ({"unit": "weeks"}, "a unit is one of"),
-        ({"form": "xml"}, "a form of"),
+        ({"time_format": "iso"}, "time is float, with the time_format iso"),
+        ({"time_format": "weeks"}, "time_format is one of"),
+        ({"format": "xml"}, ", format of"),
         ({"fields": (Field("time", "int"), Field("time", "int"))}, "time declared twice"),
         ({"fields": (Field("time", "date"),)}, "write int, float or text"),
         ({"delimiter": '"'}, "cannot separate fields"),
         ({"lateness": -1.0}, "not negative"),
-        ({"latest": 0.0}, "latest is after earliest"),
+        ({"max_event_time": 0.0}, "max_event_time is after min_event_time"),
     ],
 )  # fmt: skip
 def test_a_stream_that_contradicts_itself_is_refused(settings: dict[str, object], says: str) -> None:
@@ -174,9 +174,11 @@ def test_a_stream_that_contradicts_itself_is_refused(settings: dict[str, object]
 
 def test_a_stream_survives_json() -> None:
     """What is not told has its default, and what means nothing is refused."""
-    told = plain(stream(form="json", ahead=5.0))
-    assert Stream.from_table(told) == from_plain(Stream, told, "here") == stream(form="json", ahead=5.0)
-    assert Stream.from_table({k: told[k] for k in ("name", "fields", "time")}) == stream(ahead=86_400.0)
+    told = to_json_value(stream(format="json", max_future_skew=5.0))
+    assert (
+        Stream.from_table(told) == from_json_value(Stream, told, "here") == stream(format="json", max_future_skew=5.0)
+    )
+    assert Stream.from_table({k: told[k] for k in ("name", "fields", "time")}) == stream(max_future_skew=86_400.0)
     with pytest.raises(InvalidStreamError, match="lateless means nothing here"):
         Stream.from_table({**told, "lateless": 1})
     with pytest.raises(InvalidStreamError, match="time must be declared"):
@@ -196,4 +198,6 @@ def test_whole_numbers_that_no_double_can_hold_may_stand_beside_doubles() -> Non
         ("coalesce(n, x)", [2.0**63, 3.0]),
         ("CASE WHEN x > 3 THEN n ELSE x END", [2.0**63, 2.5]),
     ):
-        assert checked(parse_one(sql, read="duckdb"), scope).values(rows, 2).to_pylist() == pytest.approx(found), sql
+        assert check_expression(parse_one(sql, read="duckdb"), scope).values(rows, 2).to_pylist() == pytest.approx(
+            found
+        ), sql

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.errors import QueryExistsError, UnknownQueryError
-from springline.spark_jobs.streaming.windows.registry import Registry
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from tests.support.decoding.windows_job import stream
 
 COUNT = "SELECT sip, count(*) FROM S GROUP BY sip WINDOWING 60 s"
 OTHER = "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"
-EMPTY = Registry.of([stream()])
+EMPTY = QueryRegistry.of([stream()])
 
 
 def test_every_change_makes_the_next_version_and_leaves_the_one_before_alone() -> None:
@@ -67,7 +67,7 @@ def test_a_query_that_cannot_be_answered_does_not_get_in() -> None:
 def test_two_streams_of_one_name_are_refused() -> None:
     """And a stream that is not declared is not found."""
     with pytest.raises(InvalidStreamError, match="two streams are named S"):
-        Registry.of([stream(), stream()])
+        QueryRegistry.of([stream(), stream()])
     with pytest.raises(InvalidStreamError, match="no stream 'T' is declared; declared: S"):
         EMPTY.stream("T")
 
@@ -75,14 +75,14 @@ def test_two_streams_of_one_name_are_refused() -> None:
 def test_a_registry_survives_json() -> None:
     """With its streams and versions."""
     registry = EMPTY.register("flows", COUNT).register("kinds", OTHER).cancel("flows")
-    assert from_plain(Registry, json.loads(json.dumps(plain(registry))), "here") == registry
+    assert from_json_value(QueryRegistry, json.loads(json.dumps(to_json_value(registry))), "here") == registry
 
 
 def test_a_stream_that_is_declared_otherwise_holds_from_the_next_version_on() -> None:
     """Its queries are read again; the same declaration changes nothing."""
     before = EMPTY.register("q", "SELECT count(*) AS n FROM S WINDOWING 60 s")
-    assert before.declared(stream()) is before
-    after = before.declared(stream(lateness=5.0))
+    assert before.with_stream(stream()) is before
+    after = before.with_stream(stream(lateness=5.0))
     assert (after.version, after.registered) == (before.version + 1, before.registered)
     assert [[query.lateness for query in each.queries()] for each in (before, after)] == [[0], [5_000_000]]
 
@@ -92,4 +92,4 @@ def test_a_stream_that_a_query_does_not_fit_is_refused() -> None:
     before = EMPTY.register("q", "SELECT sip, count(*) AS n FROM S GROUP BY sip WINDOWING 60 s")
     fields = tuple(field for field in stream().fields if field.name != "sip")
     with pytest.raises(InvalidQueryError, match="sip"):
-        before.declared(stream(fields=fields))
+        before.with_stream(stream(fields=fields))

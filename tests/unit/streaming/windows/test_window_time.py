@@ -4,12 +4,18 @@ import json
 
 import pytest
 
-from springline.persistence.model.codec import from_plain, plain
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
-from springline.spark_jobs.streaming.sql.windowing import Hop, Landmark, Rows
+from springline.spark_jobs.streaming.sql.windowing import CountWindow, Hop, Landmark
 from springline.spark_jobs.streaming.windows.errors import InvalidPartialError
 from springline.spark_jobs.streaming.windows.reducer import Reducer
-from springline.spark_jobs.streaming.windows.state.triggers import Bounds, due, floor_of, landmark_begin, needed_from
+from springline.spark_jobs.streaming.windows.state.triggers import (
+    WindowBounds,
+    floor_of,
+    landmark_begin,
+    needed_from,
+    windows_to_fire,
+)
 from springline.spark_jobs.streaming.windows.state.watermarks import EventTime
 from tests.support.decoding.windows_job import Job, csv, registry, stream
 
@@ -49,7 +55,7 @@ def test_a_unit_that_has_told_nothing_yet_holds_every_window_back() -> None:
 
 def test_a_reducer_that_comes_late_closes_the_windows_of_units_that_fell_idle_meanwhile() -> None:
     """It takes their rows and that they are idle in one round, and must know how far they had come."""
-    job = Job(registry(COUNT, stream(idle=5.0)))
+    job = Job(registry(COUNT, stream(idle_timeout=5.0)))
     job.map(flows(1, 61), clock=0.0)
     job.map([], clock=10.0)
     job.reduce()
@@ -98,8 +104,8 @@ def test_an_idle_unit_holds_nobody_back() -> None:
 
 
 def test_a_stream_without_idle_waits_for_ever() -> None:
-    """`idle=None`."""
-    job = Job(registry(COUNT, stream(idle=None)), mappers=2)
+    """`idle_timeout=None`."""
+    job = Job(registry(COUNT, stream(idle_timeout=None)), mappers=2)
     job.round(flows(1, 61), [])
     job.finish()
     assert windows(job) == []
@@ -168,11 +174,11 @@ def test_a_unit_that_stays_idle_after_the_others_have_resumed_holds_them_back_fo
 
 def test_a_unit_that_was_idle_at_an_earlier_round_than_the_others_have_ended_is_waited_for() -> None:
     """A reducer has taken the round in which one resumes, and not yet that of the other one."""
-    time = EventTime().after({0: 60.0, 1: 60.0}, {0, 1}, range(2), {0: 100.0, 1: 100.0})
-    ahead = time.after({0: 600.0, 1: 60.0}, {1}, range(2), {0: 200.0, 1: 199.0})
+    time = EventTime().advance({0: 60.0, 1: 60.0}, {0, 1}, range(2), {0: 100.0, 1: 100.0})
+    ahead = time.advance({0: 600.0, 1: 60.0}, {1}, range(2), {0: 200.0, 1: 199.0})
     assert ahead.closed == time.closed == 60_000_000
-    assert ahead.after({0: 600.0, 1: 60.0}, {1}, range(2), {0: 200.0, 1: 200.0}).closed == 600_000_000
-    still = time.after({0: 60.0, 1: 60.0}, {0, 1}, range(2), {0: 150.0, 1: 151.0})
+    assert ahead.advance({0: 600.0, 1: 60.0}, {1}, range(2), {0: 200.0, 1: 200.0}).closed == 600_000_000
+    still = time.advance({0: 60.0, 1: 60.0}, {0, 1}, range(2), {0: 150.0, 1: 151.0})
     assert still.closed == 110_000_000 and still.idle_since == 100.0
 
 
@@ -196,10 +202,10 @@ def test_rows_that_come_for_slices_which_others_have_closed_are_dead_letters() -
 
 def test_event_time_never_goes_back() -> None:
     """A unit that falls idle and comes back with an older time does not open what was closed."""
-    time = EventTime().after({0: 100.0}, {1}, range(2), {0: 1.0, 1: 1.0})
+    time = EventTime().advance({0: 100.0}, {1}, range(2), {0: 1.0, 1: 1.0})
     assert time.closed == 100_000_000
-    assert time.after({0: 100.0, 1: 40.0}, (), range(2), {0: 2.0, 1: 2.0}).closed == 100_000_000
-    assert from_plain(EventTime, plain(time), "here") == time
+    assert time.advance({0: 100.0, 1: 40.0}, (), range(2), {0: 2.0, 1: 2.0}).closed == 100_000_000
+    assert from_json_value(EventTime, to_json_value(time), "here") == time
 
 
 def test_times_of_one_row_after_another_make_no_empty_windows() -> None:
@@ -213,22 +219,22 @@ def test_times_of_one_row_after_another_make_no_empty_windows() -> None:
 @pytest.mark.parametrize(
     ("window", "slices", "bounds", "expected"),
     [
-        (Hop(4, 2), [0, 2], Bounds(None, 4, None, None), [(-2, 2), (0, 4)]),
-        (Hop(4, 2), [0, 2], Bounds(2, 4, None, None), [(0, 4)]),
-        (Hop(4, 2), [0, 2], Bounds(None, 9, None, None), [(-2, 2), (0, 4), (2, 6)]),
-        (Hop(4, 2), [0, 2], Bounds(None, 9, -1, None), [(0, 4), (2, 6)]),
-        (Hop(4, 2), [0, 2], Bounds(None, 9, 0, None), [(2, 6)]),
-        (Hop(4, 2), [0, 2], Bounds(None, 9, None, 0), [(0, 4), (2, 6)]),
-        (Hop(4, 2), [0, 2], Bounds(None, None, None, None), []),
-        (Rows(5, 3), [0, 1, 2], Bounds(0, 3, None, None), [(-2, 3)]),
-        (Rows(5, 3), [0, 1, 2, 3, 4, 5], Bounds(3, 6, None, None), [(1, 6)]),
+        (Hop(4, 2), [0, 2], WindowBounds(None, 4, None, None), [(-2, 2), (0, 4)]),
+        (Hop(4, 2), [0, 2], WindowBounds(2, 4, None, None), [(0, 4)]),
+        (Hop(4, 2), [0, 2], WindowBounds(None, 9, None, None), [(-2, 2), (0, 4), (2, 6)]),
+        (Hop(4, 2), [0, 2], WindowBounds(None, 9, -1, None), [(0, 4), (2, 6)]),
+        (Hop(4, 2), [0, 2], WindowBounds(None, 9, 0, None), [(2, 6)]),
+        (Hop(4, 2), [0, 2], WindowBounds(None, 9, None, 0), [(0, 4), (2, 6)]),
+        (Hop(4, 2), [0, 2], WindowBounds(None, None, None, None), []),
+        (CountWindow(5, 3), [0, 1, 2], WindowBounds(0, 3, None, None), [(-2, 3)]),
+        (CountWindow(5, 3), [0, 1, 2, 3, 4, 5], WindowBounds(3, 6, None, None), [(1, 6)]),
     ],
 )
 def test_windows_that_are_due(
-    window: Hop | Rows, slices: list[int], bounds: Bounds, expected: list[tuple[int, int]]
+    window: Hop | CountWindow, slices: list[int], bounds: WindowBounds, expected: list[tuple[int, int]]
 ) -> None:
     """They end in (mark, limit], begin after `after` and not before the floor, and hold a slice."""
-    assert due(window, slices, bounds) == expected
+    assert windows_to_fire(window, slices, bounds) == expected
 
 
 def test_slices_go_when_no_window_needs_them() -> None:
@@ -262,7 +268,7 @@ def test_a_reducer_holds_no_more_slices_than_windows_need() -> None:
 @pytest.mark.parametrize("value", [b"rows", csv((1, 2))])
 def test_a_buffer_that_no_mapper_sent_stops_the_reducer(value: bytes) -> None:
     """Somebody else writes to the topic: the error says where."""
-    versions = {"queries": plain(registry(COUNT))}
+    versions = {"queries": to_json_value(registry(COUNT))}
     given = Input("windows", 3, Round(1, 1, 0.0, versions), [Message(17, value)])
     with pytest.raises(InvalidPartialError, match="windows, unit 3, offset 17"):
         Reducer("S", "rows")(State(), given)

@@ -1,24 +1,24 @@
-"""Ways of placing keys on units, by name, behind one interface: the entry points `springline.join_strategies`.
+"""Placement strategies by name, behind one interface: the entry points `springline.join_strategies`.
 
-An entry point leads to `make(theta, costs) -> Strategy`: `theta` is the imbalance that is borne, a share of the mean
-load; `costs` weigh what a migration takes.
+An entry point refers to `make(theta, costs) -> PlacementStrategy`: `theta` is the tolerated imbalance, a share of the
+mean load; `costs` are the weights of a migration's cost.
 """
 
 from __future__ import annotations
 
 from springline.persistence.extensions import Extensions
 from springline.spark_jobs.streaming.join.errors import InvalidRoutingError
-from springline.spark_jobs.streaming.join.routing.loads import Strategy
-from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
+from springline.spark_jobs.streaming.join.routing.loads import PlacementStrategy
+from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, CostWeights
 
 STRATEGIES = Extensions("springline.join_strategies", "join strategy")
-USUAL_STRATEGY = "heavy-split-work"
-THETA = 0.05
+DEFAULT_STRATEGY = "heavy-split-work"
+DEFAULT_THETA = 0.05
 
 
-def strategy_of(name: str, theta: float = THETA, costs: Costs = PAPER_WEIGHTS[0]) -> Strategy:
-    """The strategy of that name; raises `ExtensionError`, and `InvalidRoutingError` where `theta` is none."""
+def strategy_of(name: str, theta: float = DEFAULT_THETA, costs: CostWeights = PAPER_WEIGHTS[0]) -> PlacementStrategy:
+    """Return the strategy of a name; raises `ExtensionError`, and `InvalidRoutingError` if `theta` is out of range."""
     if not 0 <= theta < 1:
         raise InvalidRoutingError(f"an imbalance of {theta}: give one from 0 to below 1")
-    strategy: Strategy = STRATEGIES.load(name)(theta, costs)
+    strategy: PlacementStrategy = STRATEGIES.load(name)(theta, costs)
     return strategy

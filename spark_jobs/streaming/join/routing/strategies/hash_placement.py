@@ -1,39 +1,39 @@
-"""Placement by hash, which strategies begin with: every bucket at one of some units, in turns."""
+"""Placement by hash, the initial one of strategies: every bucket on one unit, round-robin."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from springline.spark_jobs.streaming.join.errors import InvalidRoutingError
-from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import even, levelled
-from springline.spark_jobs.streaming.join.routing.table import Place, Table
-from springline.spark_jobs.streaming.join.wire import Side
+from springline.spark_jobs.streaming.join.routing.strategies.bucket_packing import even_placements, spread_buckets
+from springline.spark_jobs.streaming.join.routing.table import Placement, RoutingTable
+from springline.spark_jobs.streaming.join.wire import JoinSide
 
 
-def units_of(side: Side, units: int) -> tuple[int, ...]:
-    """The units of a side where each has half of them: even ones left, odd ones right; of one unit, both have it."""
+def side_units(side: JoinSide, units: int) -> tuple[int, ...]:
+    """Return the units of a side: even ones for left, odd ones for right; a single unit has both sides."""
     return tuple(range(units))[side::2] if units > 1 else (0,)
 
 
-def checked(room: int, units: int) -> tuple[int, ...]:
-    """Units 0 to n - 1; raises `InvalidRoutingError`."""
-    if not 1 <= units <= room:
+def active_units(max_units: int, units: int) -> tuple[int, ...]:
+    """Return units 0 to `units` - 1; raises `InvalidRoutingError`."""
+    if not 1 <= units <= max_units:
         raise InvalidRoutingError(
-            f"{units} units: there is room for 1 to {room}; give the job more room, or ask for fewer"
+            f"{units} units: there is room for 1 to {max_units}; give the job more room, or ask for fewer"
         )
     return tuple(range(units))
 
 
-def places_by_hash(units: Sequence[int], owners: Sequence[int] = ()) -> list[Place]:
-    """The place of each bucket, as many on each unit; where buckets have `owners`, as few as can be go elsewhere."""
+def places_by_hash(units: Sequence[int], owners: Sequence[int] = ()) -> list[Placement]:
+    """Return the placement of each bucket, evenly over units; if buckets have `owners`, with the fewest moves."""
     if not owners:
-        return even(units)
-    places = {unit: Place.at([unit]) for unit in units}
-    return [places[unit] for unit in levelled(owners, units)]
+        return even_placements(units)
+    places = {unit: Placement.from_shares([unit]) for unit in units}
+    return [places[unit] for unit in spread_buckets(owners, units)]
 
 
-def table_by_hash(room: int, units: int, block: int = 0) -> Table:
-    """The table with both sides of a key at one unit; raises `InvalidRoutingError`."""
-    active = checked(room, units)
+def table_by_hash(max_units: int, units: int, block: int = 0) -> RoutingTable:
+    """Return a table with both sides of a key on one unit; raises `InvalidRoutingError`."""
+    active = active_units(max_units, units)
     places = tuple(places_by_hash(active))
-    return Table(1, room, active, (places, places), block=block)
+    return RoutingTable(1, max_units, active, (places, places), block=block)

@@ -1,4 +1,4 @@
-"""Level filling: shares of split keys, the fewest units for a key, buckets that make room."""
+"""Water filling: shares of split keys, the fewest units for a key, and reassignment of buckets."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 
 from springline.spark_jobs.streaming.join.condition.checked_arithmetic import Ints
 from springline.spark_jobs.streaming.join.routing.loads import Floats
-from springline.spark_jobs.streaming.join.wire import Side
+from springline.spark_jobs.streaming.join.wire import JoinSide
 
 _SWEEPS = 40
-_LIGHT = 2.0  # times the median: so much a bucket may weigh whose place another may take
-_LEAST_SHARE = 1e-3  # of a unit that holds a part already: it goes on, since it is probed anyhow
+_LIGHT = 2.0  # maximum weight of an exchangeable bucket, as a multiple of the median
+_LEAST_SHARE = 1e-3  # minimum share of a unit that already holds a part, since it is probed anyway
 
 
 @dataclass(frozen=True)
-class Item:
-    """One side of a split key: what units hold of it, how much is to come, and the units that are to have it.
+class SplitKeySide:
+    """One side of a split key: tuples by unit, expected future tuples, and the units that shall store it.
 
-    All is counted by weight; `weight` is that of a tuple.
+    All amounts are weights; `weight` is the weight of one tuple.
     """
 
-    side: Side
+    side: JoinSide
     key: int
     parts: Mapping[int, int]
     future: float
@@ -33,84 +33,83 @@ class Item:
 
     @property
     def amount(self) -> float:
-        """All that there will be."""
+        """The total weight, stored and future."""
         return self.future + sum(self.parts.values())
 
     @property
     def tuples(self) -> float:
-        """How many tuples that is."""
+        """The total number of tuples."""
         return self.amount / self.weight
 
     @property
-    def open(self) -> float:
-        """What is still to be given a place: all that is to come, and what other units hold."""
+    def unplaced(self) -> float:
+        """The weight to be distributed: future tuples, and those on other units."""
         return self.amount - sum(self.parts.get(unit, 0) for unit in self.units)
 
 
-def kept(items: Sequence[Item], room: int) -> Floats:
-    """What the items' units hold of them already."""
-    found = np.zeros(room)
+def placed_weights(items: Sequence[SplitKeySide], max_units: int) -> Floats:
+    """Return the weight of the items that their units already hold."""
+    weights = np.zeros(max_units)
     for item in items:
         for unit in item.units:
-            found[unit] += item.parts.get(unit, 0)
-    return found
+            weights[unit] += item.parts.get(unit, 0)
+    return weights
 
 
-def relieved(
-    items: Sequence[Item], level: Floats, bound: float, cap: float
-) -> tuple[list[Item], Floats, dict[tuple[Side, int, int], float]]:
-    """What units give away that would have more than the bound even if nothing more came: down to the cap.
+def relieve_units(
+    items: Sequence[SplitKeySide], unit_loads: Floats, bound: float, cap: float
+) -> tuple[list[SplitKeySide], Floats, dict[tuple[JoinSide, int, int], float]]:
+    """Choose what units release that are above the bound even without further tuples: down to `cap`.
 
-    The items and the level without it, and how many tuples of which (side, key, unit) that is, of the biggest part
-    first.
+    Returns the items and the loads without it, and the weight released per (side, key, unit), the biggest parts first.
     """
-    found, after, given = list(items), level.copy(), dict[tuple[Side, int, int], float]()
-    for unit in np.flatnonzero(level > bound).tolist():
-        mine = [place for place, item in enumerate(found) if unit in item.units and len(item.units) > 1]
-        for place in sorted(mine, key=lambda place: (-found[place].parts.get(unit, 0), place)):
-            item = found[place]
-            gives = min(item.parts.get(unit, 0), int(after[unit] - cap))
-            if gives <= 0:
+    relieved_items, loads_after, released = list(items), unit_loads.copy(), dict[tuple[JoinSide, int, int], float]()
+    for unit in np.flatnonzero(unit_loads > bound).tolist():
+        candidates = [place for place, item in enumerate(relieved_items) if unit in item.units and len(item.units) > 1]
+        for place in sorted(candidates, key=lambda place: (-relieved_items[place].parts.get(unit, 0), place)):
+            item = relieved_items[place]
+            amount = min(item.parts.get(unit, 0), int(loads_after[unit] - cap))
+            if amount <= 0:
                 break
-            # It counts as what is to come: it gets its place with that.
-            parts = {**item.parts, unit: item.parts[unit] - gives}
-            found[place] = replace(item, parts=parts, future=item.future + gives)
-            given[item.side, item.key, unit] = gives
-            after[unit] -= gives
-    return found, after, given
+            # The released weight counts as future weight, and is distributed with it.
+            parts = {**item.parts, unit: item.parts[unit] - amount}
+            relieved_items[place] = replace(item, parts=parts, future=item.future + amount)
+            released[item.side, item.key, unit] = amount
+            loads_after[unit] -= amount
+    return relieved_items, loads_after, released
 
 
-def filled(items: Sequence[Item], base: Floats, *, anew: bool = False) -> list[Floats]:
-    """What each unit gets of what is open of each item (`anew`: of all), so that units are level above their base."""
+def water_fill(items: Sequence[SplitKeySide], base: Floats, *, from_scratch: bool = False) -> list[Floats]:
+    """Distribute the unplaced weight of each item (`from_scratch`: all) so that units are level above their base."""
     load = base.copy()
-    found = [np.zeros(base.size) for _ in items]
+    poured_by_item = [np.zeros(base.size) for _ in items]
     for sweep in range(_SWEEPS if len(items) > 1 else 1):
         worst = 0.0
-        for item, own in zip(items, found, strict=True):
-            units, amount = list(item.units), item.amount if anew else item.open
-            load -= own
+        for item, poured_before in zip(items, poured_by_item, strict=True):
+            units, amount = list(item.units), item.amount if from_scratch else item.unplaced
+            load -= poured_before
             poured = np.zeros(base.size)
             poured[units] = _pour(load[units], amount)
-            worst = max(worst, float(np.abs(poured - own).max()))
-            own[:] = poured
-            load += own
+            worst = max(worst, float(np.abs(poured - poured_before).max()))
+            poured_before[:] = poured
+            load += poured_before
         if sweep and worst < 1:
             break
-    return found
+    return poured_by_item
 
 
-def shares(item: Item, poured: Floats) -> dict[int, float]:
-    """The shares of future tuples by what units are to get."""
-    whole = float(poured.sum()) or 1.0
-    found = {}
+def future_shares(item: SplitKeySide, poured: Floats) -> dict[int, float]:
+    """Return the shares of future tuples in proportion to what units get."""
+    total = float(poured.sum()) or 1.0
+    by_unit = {}
     for unit in item.units:
         least = _LEAST_SHARE if item.parts.get(unit) else 0.0
-        found[unit] = max(float(poured[unit]) / whole, least)
-    return found if any(found.values()) else dict.fromkeys(item.units, 1.0)
+        by_unit[unit] = max(float(poured[unit]) / total, least)
+    return by_unit if any(by_unit.values()) else dict.fromkeys(item.units, 1.0)
 
 
 def _pour(base: Floats, amount: float) -> Floats:
-    """Fill up the lowest first, until so much has been poured."""
+    """Fill the lowest units first, until `amount` has been distributed."""
     order = np.argsort(base, kind="stable")
     heights = base[order]
     sums = np.cumsum(heights)
@@ -120,102 +119,103 @@ def _pour(base: Floats, amount: float) -> Floats:
     return np.maximum(levels[last] - base, 0) if amount > 0 else np.zeros(base.size)
 
 
-def units_for(
-    left: Item, right: Item, base: Floats, cap: float, awkward: Floats
+def choose_units(
+    left: SplitKeySide, right: SplitKeySide, base: Floats, cap: float, penalty: Floats
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Units for the left and the right part of a key: the fewest with room for them, at best those that hold some.
+    """Choose units for the left and the right part of a key: the fewest with room, preferably those that hold some.
 
-    Of units with as much room, those that are less `awkward` come first.
+    Of units with equal room, those with a lower `penalty` come first.
     """
-    room = np.maximum(cap - base, 0.0)
-    whole = left.amount + right.amount
+    capacity = np.maximum(cap - base, 0.0)
+    total = left.amount + right.amount
 
-    def wanted(unit: int) -> tuple[bool, float, float, int]:
-        holds = (unit in left.parts or unit in right.parts) and room[unit] >= min(whole, cap / 2)
-        return not holds, -float(room[unit]), float(awkward[unit]), unit
+    def preference(unit: int) -> tuple[bool, float, float, int]:
+        holds = (unit in left.parts or unit in right.parts) and capacity[unit] >= min(total, cap / 2)
+        return not holds, -float(capacity[unit]), float(penalty[unit]), unit
 
-    order = sorted((unit for unit in range(base.size) if room[unit] > cap / 100), key=wanted)
+    order = sorted((unit for unit in range(base.size) if capacity[unit] > cap / 100), key=preference)
     first, second = (left, right) if left.amount >= right.amount else (right, left)
     choices = []
     for shared in (True, False):
-        of_first, spare = _taken(order, room, first.amount, 0.0)
+        of_first, spare = _take_units(order, capacity, first.amount, 0.0)
         rest = order[len(of_first) :]
-        of_second, _ = _taken(rest, room, second.amount - (spare if shared else 0.0), 0.0)
+        of_second, _ = _take_units(rest, capacity, second.amount - (spare if shared else 0.0), 0.0)
         if shared and of_first:
             of_second = [of_first[-1], *of_second]
         of_second = of_second or of_first[-1:]
         both = first.tuples + second.tuples
-        outside = max(0.0, both * (1 - float(room[list({*of_first} & {*of_second})].sum()) / whole)) if whole else 0.0
+        outside = (
+            max(0.0, both * (1 - float(capacity[list({*of_first} & {*of_second})].sum()) / total)) if total else 0.0
+        )
         messages = first.tuples * len(of_second) + second.tuples * len(of_first) + outside
         choices.append((messages, tuple(of_first), tuple(of_second)))
     _, of_first_, of_second_ = min(choices, key=lambda choice: choice[0])
     return (of_first_, of_second_) if first is left else (of_second_, of_first_)
 
 
-def _taken(order: Sequence[int], room: Floats, amount: float, spare: float) -> tuple[list[int], float]:
-    """As many units as it takes, and the room that is left on the last one."""
-    found: list[int] = []
+def _take_units(order: Sequence[int], capacity: Floats, amount: float, spare: float) -> tuple[list[int], float]:
+    """Return as many units as `amount` needs, and the room left on the last one."""
+    units: list[int] = []
     for unit in order:
         if spare >= amount:
             break
-        found.append(unit)
-        spare += float(room[unit])
-    return found, max(spare - amount, 0.0)
+        units.append(unit)
+        spare += float(capacity[unit])
+    return units, max(spare - amount, 0.0)
 
 
-def rebucketed(owners: Sequence[int], weights: Floats, room: Floats, slack: float) -> list[int]:
-    """Buckets elsewhere, where their unit has no room for all of them (-1: it is to have none); few tuples move.
+def reassign_buckets(owners: Sequence[int], weights: Floats, capacity: Floats, slack: float) -> list[int]:
+    """Reassign buckets of units without room for all of them (capacity -1: no buckets at all), moving few tuples.
 
-    A unit that is over goes down to `slack` below its room, so that it is not over again soon. The heaviest bucket that
-    has no place takes one where there is most room, and smaller ones make way for it.
+    A unit above its capacity is reduced to `slack` below it, so that it is not above it again soon. The heaviest
+    unplaced bucket is placed on the unit with most room, and lighter ones make way for it.
     """
-    found = np.array(owners)
-    load = np.bincount(found, weights, minlength=room.size)
+    assigned = np.array(owners)
+    load = np.bincount(assigned, weights, minlength=capacity.size)
     pool: list[tuple[float, int]] = []
 
     def shed(unit: int, spare: float, below: float) -> None:
-        """The heaviest that the unit must do without."""
-        target = max(room[unit] - spare, 0.0)
-        # Only those that may go are looked at: there are thousands, and this is done thousands of times.
-        most = np.inf if room[unit] < 0 else (load[unit] - target) * 1.0001
-        own = np.flatnonzero((found == unit) & (weights < below) & (weights <= most))
+        """Remove the heaviest buckets that exceed the unit's capacity."""
+        target = max(capacity[unit] - spare, 0.0)
+        # Only buckets that may be moved are examined: there are thousands, in thousands of calls.
+        most = np.inf if capacity[unit] < 0 else (load[unit] - target) * 1.0001
+        own = np.flatnonzero((assigned == unit) & (weights < below) & (weights <= most))
         for bucket in own[np.lexsort((own, -weights[own]))].tolist():
             excess = load[unit] - target
-            if excess <= 0 and room[unit] >= 0:
+            if excess <= 0 and capacity[unit] >= 0:
                 break
-            if weights[bucket] <= excess * 1.0001 or room[unit] < 0:
+            if weights[bucket] <= excess * 1.0001 or capacity[unit] < 0:
                 heappush(pool, (-weights[bucket], bucket))
-                found[bucket] = -1
+                assigned[bucket] = -1
                 load[unit] -= weights[bucket]
 
-    for unit in range(room.size):
-        if load[unit] > room[unit] or room[unit] < 0:
+    for unit in range(capacity.size):
+        if load[unit] > capacity[unit] or capacity[unit] < 0:
             shed(unit, slack, np.inf)
     while pool:
         weight, bucket = heappop(pool)
-        unit = int(np.argmax(np.where(room < 0, -np.inf, room - load)))
-        found[bucket] = unit
+        unit = int(np.argmax(np.where(capacity < 0, -np.inf, capacity - load)))
+        assigned[bucket] = unit
         load[unit] -= weight
-        if load[unit] > room[unit]:
+        if load[unit] > capacity[unit]:
             shed(unit, 0.0, -weight)
-    result: list[int] = paired(np.array(owners), found, weights).tolist()
+    result: list[int] = pair_moves(np.array(owners), assigned, weights).tolist()
     return result
 
 
-def paired(owners: Ints, found: Ints, weights: Floats) -> Ints:
-    """The same loads with fewer pairs of givers and receivers: each pair is a piece to be copied, however small.
+def pair_moves(owners: Ints, assigned: Ints, weights: Floats) -> Ints:
+    """Return an assignment with the same loads and fewer pairs of givers and receivers; each pair is one migration.
 
-    Light buckets that move are dealt out anew: those of one giver after those of another, to one receiver after
-    another.
+    Light buckets that move are reassigned: sorted by giver, they fill one receiver after another.
     """
-    moving = np.flatnonzero(owners != found)
+    moving = np.flatnonzero(owners != assigned)
     light = moving[weights[moving] <= _LIGHT * np.median(weights[moving])] if moving.size else moving
     if not light.size:
-        return found
-    after = found.copy()
+        return assigned
+    paired_owners = assigned.copy()
     light = light[np.argsort(owners[light], kind="stable")]
-    receivers, wanted = np.unique(found[light], return_inverse=True)
-    ends = np.cumsum(np.bincount(wanted, weights[light]))
+    receivers, receiver_indices = np.unique(assigned[light], return_inverse=True)
+    ends = np.cumsum(np.bincount(receiver_indices, weights[light]))
     middles = np.cumsum(weights[light]) - weights[light] / 2
-    after[light] = receivers[np.minimum(np.searchsorted(ends, middles), receivers.size - 1)]
-    return after
+    paired_owners[light] = receivers[np.minimum(np.searchsorted(ends, middles), receivers.size - 1)]
+    return paired_owners

@@ -10,18 +10,18 @@ import pytest
 
 from springline.spark_jobs.streaming.join import router as routing
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.router import TABLE, Router, Source
+from springline.spark_jobs.streaming.join.router import TABLE, RelationSource, Router
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
-from springline.spark_jobs.streaming.join.routing.table import Table
-from springline.spark_jobs.streaming.join.wire import ROWS, Act, Reach, Sent, Side, first_seq
+from springline.spark_jobs.streaming.join.routing.table import RoutingTable
+from springline.spark_jobs.streaming.join.wire import ROWS, Action, JoinSide, KeyBand, RoutedBatch, first_seq
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 
 FIELDS = {"key": "int", "price": "float", "name": "text"}
 
 
-def source(form: str, delimiter: str = ",") -> Source:
-    return Source("left", Relation("l", FIELDS), form, delimiter)
+def source(form: str, delimiter: str = ",") -> RelationSource:
+    return RelationSource("left", Relation("l", FIELDS), form, delimiter)
 
 
 def arrow(**columns: Any) -> bytes:
@@ -98,19 +98,19 @@ def test_a_message_that_is_not_as_declared_is_a_dead_letter(value, reason):
 class Plain:
     """A condition: equal keys, rows with a price of 1 or more."""
 
-    reach = Reach(0, 0)
+    key_band = KeyBand(0, 0)
 
-    def fields(self, side: Side) -> list[str]:
+    def fields(self, side: JoinSide) -> list[str]:
         return ["key", "price"]
 
-    def filter(self, side: Side, rows: pa.RecordBatch) -> Any:
+    def filter(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
         return rows.column("price").to_numpy() >= 1
 
-    def keys(self, side: Side, rows: pa.RecordBatch) -> Any:
+    def keys(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
         column = rows.column("key")
         return column.fill_null(0).to_numpy(), column.is_valid().to_numpy(zero_copy_only=False)
 
-    def tuples(self, side: Side, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def tuples(self, side: JoinSide, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
         return pa.record_batch({"key": keys, "seq": seqs, "l.price": rows.column("price")})
 
 
@@ -118,8 +118,8 @@ ROWS_OF_FIVE = b"1,1,a\n2,0.5,b\n,3,c\n4,4,d\n1,5,e\n"
 
 
 def a_router(*, itself: bool = False) -> Router:
-    left = Source("one", Relation("l", FIELDS))
-    return Router(left, left if itself else Source("two", Relation("r", FIELDS)), 4, Plain())
+    left = RelationSource("one", Relation("l", FIELDS))
+    return Router(left, left if itself else RelationSource("two", Relation("r", FIELDS)), 4, Plain())
 
 
 def step(
@@ -131,7 +131,7 @@ def step(
     return router(state or State(), Input("r", unit, Round(1, number, 0.0, {TABLE: given}), messages))
 
 
-def sent(output: Output) -> list[tuple[int, Side, Act, list[int], list[int]]]:
+def sent(output: Output) -> list[tuple[int, JoinSide, Action, list[int], list[int]]]:
     """All that was sent: unit, side, act, keys, seqs."""
     found = []
     for unit, batches in output.buffers.items():
@@ -139,9 +139,9 @@ def sent(output: Output) -> list[tuple[int, Side, Act, list[int], list[int]]]:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as writer:
                 writer.write_batch(batch)
-            one = Sent.read(sink.getvalue())
+            one = RoutedBatch.read(sink.getvalue())
             if one.tuples.num_rows:
-                found.append((unit, one.side, one.act, *(one.tuples.column(at).to_pylist() for at in range(2))))
+                found.append((unit, one.side, one.action, *(one.tuples.column(at).to_pylist() for at in range(2))))
     return found
 
 
@@ -151,7 +151,7 @@ def test_rows_become_tuples_with_seqs_by_round_unit_and_row():
     first = first_seq(3, 1)
     tuples = [two for _, side, act, keys, seqs in sent(output) for two in zip(keys, seqs, strict=True)]
     assert sorted(tuples) == [(1, first), (1, first + 4), (4, first + 3)]
-    assert {(side, act) for _, side, act, _, _ in sent(output)} == {(Side.RIGHT, Act.BOTH)}
+    assert {(side, act) for _, side, act, _, _ in sent(output)} == {(JoinSide.RIGHT, Action.BOTH)}
     assert dict(output.counts) == {"rows": 5, "dead": 0, "filtered": 1, "unjoinable": 1, "tuples": 3, "messages": 3}
 
 
@@ -161,10 +161,10 @@ def test_a_row_of_a_join_with_itself_is_a_tuple_of_both_sides():
     first = first_seq(3, 0)
     tuples = {(side, key, seq) for _, side, _, keys, seqs in sent(output) for key, seq in zip(keys, seqs, strict=True)}
     assert tuples == {
-        (Side.LEFT, 9, first),
-        (Side.RIGHT, 9, first + 1),
-        (Side.LEFT, 8, first + 2),
-        (Side.RIGHT, 8, first + 3),
+        (JoinSide.LEFT, 9, first),
+        (JoinSide.RIGHT, 9, first + 1),
+        (JoinSide.LEFT, 8, first + 2),
+        (JoinSide.RIGHT, 8, first + 3),
     }
 
 
@@ -174,7 +174,7 @@ def test_the_orders_of_an_epoch_go_to_every_unit_once():
     output = step(router, b"9,1,a\n")
     assert sorted(output.buffers) == [0, 1, 2, 3]
     heads = [json.loads(batches[0].schema.metadata[b"join"]) for batches in output.buffers.values()]
-    assert [head["value"]["orders"]["epoch"] for head in heads] == [1] * 4
+    assert [head["value"]["commands"]["epoch"] for head in heads] == [1] * 4
     again = step(router, b"", number=4, state=output.state)
     assert again.buffers == {} and again.gauges["epoch"] == 1
     assert all(again.state.runs[name] is output.state.runs[name] for name in output.state.runs)
@@ -207,7 +207,7 @@ def test_what_does_not_fit_into_a_round_goes_into_the_next(monkeypatch):
 
 def test_big_batches_are_split_and_the_same_at_every_attempt(monkeypatch):
     """To the byte."""
-    monkeypatch.setattr(routing, "BATCH", 3)
+    monkeypatch.setattr(routing, "BATCH_ROWS", 3)
     value = b"".join(b"%d,1,a\n" % (key % 7) for key in range(50))
     one, two = (step(a_router(), value, strategy="jb6") for _ in range(2))
     assert one.buffers.keys() == two.buffers.keys()
@@ -222,8 +222,8 @@ def test_big_batches_are_split_and_the_same_at_every_attempt(monkeypatch):
 def test_a_table_is_parsed_only_when_it_changes(monkeypatch):
     """It is the same for many rounds."""
     calls = []
-    real = Table.from_json
-    monkeypatch.setattr(Table, "from_json", staticmethod(lambda told: calls.append(1) or real(told)))
+    real = RoutingTable.from_json
+    monkeypatch.setattr(RoutingTable, "from_json", staticmethod(lambda told: calls.append(1) or real(told)))
     router = a_router()
     for number in range(3):
         step(router, b"1,1,a\n", number=number)

@@ -13,32 +13,38 @@ from hypothesis import strategies as st
 from springline.persistence.errors import ExtensionError
 from springline.spark_jobs.streaming.join.buckets import bucket_of
 from springline.spark_jobs.streaming.join.errors import InvalidRoutingError
-from springline.spark_jobs.streaming.join.routing.controller import Control, Course, Seen, begun, decide
+from springline.spark_jobs.streaming.join.routing.controller import (
+    ControllerState,
+    JoinObservation,
+    RebalanceConfig,
+    decide,
+    initial_state,
+)
 from springline.spark_jobs.streaming.join.routing.explain import explain
-from springline.spark_jobs.streaming.join.routing.loads import Heavy, Loads, Move, Plan
+from springline.spark_jobs.streaming.join.routing.loads import HeavyKeySide, Loads, Move, RebalancePlan
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES, strategy_of
-from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, Costs
-from springline.spark_jobs.streaming.join.routing.strategies.water_filling import paired
-from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table
-from springline.spark_jobs.streaming.join.wire import Side
+from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_WEIGHTS, CostWeights
+from springline.spark_jobs.streaming.join.routing.strategies.water_filling import pair_moves
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Placement, RoutingTable, TableDraft
+from springline.spark_jobs.streaming.join.wire import JoinSide
 
 LEFT, RIGHT = SIDES
-Keys = dict[tuple[Side, int], dict[int, int]]
+Keys = dict[tuple[JoinSide, int], dict[int, int]]
 
 
-def key_at(table: Table, side: Side, unit: int, *, nth: int = 0) -> int:
+def key_at(table: RoutingTable, side: JoinSide, unit: int, *, nth: int = 0) -> int:
     """A key whose home is that unit."""
     return [key for key in range(1000) if table.home(side, key).units == (unit,)][nth]
 
 
-def loads(table: Table, keys: Keys) -> Loads:
+def loads(table: RoutingTable, keys: Keys) -> Loads:
     """Units that hold these keys and nothing else."""
     stored = {
         unit: tuple(sum(parts.get(unit, 0) for (own, _), parts in keys.items() if own is side) for side in SIDES)
-        for unit in range(table.room)
+        for unit in range(table.max_units)
     }
-    heavy = [Heavy(side, key, parts) for (side, key), parts in keys.items()]
+    heavy = [HeavyKeySide(side, key, parts) for (side, key), parts in keys.items()]
     return Loads({unit: (two[0], two[1]) for unit, two in stored.items()}, heavy)
 
 
@@ -52,19 +58,19 @@ def after(keys: Keys, moves: tuple[Move, ...]) -> Keys:
     return {key: {unit: count for unit, count in parts.items() if count} for key, parts in found.items()}
 
 
-def told(plan: Plan | None) -> list[tuple[str, int, int, int, int]]:
+def told(plan: RebalancePlan | None) -> list[tuple[str, int, int, int, int]]:
     """The moves: kind, key, tuples, from, to."""
     assert plan is not None
     return [(move.kind, move.key, move.tuples, move.giver, move.receiver) for move in plan.moves]
 
 
-def arrived(plan: Plan) -> Table:
+def arrived(plan: RebalancePlan) -> RoutingTable:
     """The plan's table when all has moved: units hold what they store, and entries of keys at home are cleared."""
-    draft = Draft(plan.table)
+    draft = TableDraft(plan.table)
     for side in SIDES:
         for key, place in draft.entries[side].items():
-            draft.entries[side][key] = place.holding(without=place.holds)
-    draft.tidy()
+            draft.entries[side][key] = place.with_holders(without=place.holds)
+    draft.clear_entries()
     return draft.table()
 
 
@@ -122,9 +128,9 @@ def test_a_whole_key_leaves_where_that_is_enough():
 def test_the_cost_is_the_weighted_sum():
     """Each weight counts for its own cost alone."""
     assert all(sum((one.routing, one.duplication, one.migration)) == pytest.approx(1) for one in PAPER_WEIGHTS)
-    costs = Costs(0.2, 0.3, 0.5)
-    assert costs.of(1000, 100) == pytest.approx(0.05)
-    assert costs.of(1000, 100, entries=1, doubled=500) == pytest.approx(0.0002 + 0.15 + 0.05)
+    costs = CostWeights(0.2, 0.3, 0.5)
+    assert costs.migration_cost(1000, 100) == pytest.approx(0.05)
+    assert costs.migration_cost(1000, 100, entries=1, extra_probes=500) == pytest.approx(0.0002 + 0.15 + 0.05)
 
 
 @settings(max_examples=60, deadline=None)
@@ -140,12 +146,14 @@ def test_djb_keeps_the_bound_where_it_can_be_kept(counts, away, theta):
     keys: Keys = {
         (LEFT, key_at(table, LEFT, 2 * (at % 4), nth=at // 4)): {2 * (at % 4): n} for at, n in enumerate(counts)
     }
-    draft = Draft(table)
+    draft = TableDraft(table)
     for at, more in away:
         side, key = list(keys)[at]
         unit = (2 * (at % 4) + 2) % 8
         keys[side, key][unit] = more
-        draft.route_key(side, key, Place.at({one: count for one, count in keys[side, key].items() if count}))
+        draft.route_key(
+            side, key, Placement.from_shares({one: count for one, count in keys[side, key].items() if count})
+        )
     total = sum(sum(parts.values()) for parts in keys.values())
     keys |= {(RIGHT, key_at(table, RIGHT, unit)): {unit: total // 4} for unit in (1, 3, 5, 7)}
     table = draft.table()
@@ -190,10 +198,12 @@ def test_routers_may_know_of_keys_before_units_have_stored_any(name):
     """Reports come when they come; the units are changed all the same."""
     strategy = strategy_of(name)
     table = strategy.first(8, 4)
-    early = Loads(dict.fromkeys(range(8), (0, 0)), [Heavy(side, key, {3: 9}) for side in SIDES for key in range(9)])
+    early = Loads(
+        dict.fromkeys(range(8), (0, 0)), [HeavyKeySide(side, key, {3: 9}) for side in SIDES for key in range(9)]
+    )
     plan = strategy.plan(table, early, 2)
     assert plan is not None and plan.table.units == (0, 1)
-    json.dumps([move.words() for move in plan.moves])
+    json.dumps([move.describe() for move in plan.moves])
     strategy.plan(table, early, 4)
 
 
@@ -217,7 +227,7 @@ def test_a_key_that_fits_nowhere_is_split_over_the_fewest_units():
     home = table.home(LEFT, 7).units[0]
     stored = dict.fromkeys(range(8), (500, 500))
     stored[home] = (4_500, 4_500)
-    heavy = [Heavy(side, 7, {home: 4_000}, 4_000) for side in SIDES]
+    heavy = [HeavyKeySide(side, 7, {home: 4_000}, 4_000) for side in SIDES]
     plan = strategy.plan(table, Loads(stored, heavy), 8)
     assert [sorted(own) for own in plan.table.entries] == [[7], [7]]
     left, right = (plan.table.place(side, 7).units for side in SIDES)
@@ -230,12 +240,12 @@ def test_a_unit_that_holds_far_too_much_of_a_split_key_gives_away_a_part():
     table = strategy.first(24, 24)
     home = table.home(RIGHT, 7).units[0]
     stored = dict.fromkeys(range(24), (1000, 5000)) | {home: (1000, 405_000)}
-    plan = strategy.plan(table, Loads(stored, [Heavy(RIGHT, 7, {home: 400_000})]), 24)
+    plan = strategy.plan(table, Loads(stored, [HeavyKeySide(RIGHT, 7, {home: 400_000})]), 24)
     moves = [move for move in plan.moves if (move.side, move.key) == (RIGHT, 7)]
     given = sum(move.tuples for move in moves)
     final = 3 * sum(map(sum, stored.values())) / 24
     assert home in plan.table.place(RIGHT, 7).units
-    assert all(move.giver == home and not move.whole for move in moves)
+    assert all(move.giver == home and not move.is_complete for move in moves)
     assert 400_000 - given <= 1.05 * final
     ends = sorted((move.start, move.start + move.share) for move in moves)
     assert all(one[1] == pytest.approx(two[0]) for one, two in itertools.pairwise(ends))
@@ -247,7 +257,7 @@ def test_a_key_with_few_tuples_and_many_probes_is_split_by_the_work_that_it_make
     table = strategy.first(8, 8)
     home = table.home(LEFT, 7).units[0]
     stored = dict.fromkeys(range(8), (100, 500)) | {home: (200, 3_500)}
-    heavy = [Heavy(LEFT, 7, {home: 100}, 3_000), Heavy(RIGHT, 7, {home: 3_000}, 100)]
+    heavy = [HeavyKeySide(LEFT, 7, {home: 100}, 3_000), HeavyKeySide(RIGHT, 7, {home: 3_000}, 100)]
     plan = strategy.plan(table, Loads(stored, heavy, pairs=300_000), 8)
     left, right = (plan.table.place(side, 7).units for side in SIDES)
     assert len(left) >= 3 and len(right) >= 3
@@ -258,7 +268,7 @@ def test_a_key_with_few_tuples_and_many_probes_is_split_by_the_work_that_it_make
 
 @pytest.mark.parametrize(("pairs", "found"), [(None, 1.0), (0, 0.0), (150_000, 0.5), (900_000, 1.0)])
 def test_what_share_of_the_pairs_of_equal_keys_are_results_is_known_by_their_number(pairs, found):
-    assert Loads({0: (100, 3_000)}, [Heavy(LEFT, 7, {0: 100}, 3_000)], pairs=pairs).found == found
+    assert Loads({0: (100, 3_000)}, [HeavyKeySide(LEFT, 7, {0: 100}, 3_000)], pairs=pairs).match_share == found
 
 
 def test_buckets_that_are_left_stay_together_on_both_sides():
@@ -268,7 +278,7 @@ def test_buckets_that_are_left_stay_together_on_both_sides():
     keys = np.arange(40)
     owner = [table.buckets[LEFT][bucket].units[0] for bucket in bucket_of(keys)]
     heavy = [
-        Heavy(side, int(key), {unit: 100 * (40 - int(key))})
+        HeavyKeySide(side, int(key), {unit: 100 * (40 - int(key))})
         for side in SIDES
         for key, unit in zip(keys, owner, strict=True)
     ]
@@ -285,7 +295,7 @@ def test_light_buckets_that_move_go_from_few_givers_to_few_receivers():
     moved = drawn.random(4096) < 0.4
     found = np.where(moved, drawn.integers(0, 24, 4096), owners)
     weights = np.where(np.arange(4096) == 9, 500.0, 1.0)
-    after = paired(owners, found, weights)
+    after = pair_moves(owners, found, weights)
     assert np.abs(np.bincount(after, weights) - np.bincount(found, weights)).max() <= 1
     assert after[9] == found[9] and (after[found == owners] == owners[found == owners]).all()
     assert len({(one, two) for one, two in zip(owners, after, strict=True) if one != two}) <= 24 + 24
@@ -295,65 +305,67 @@ def test_light_buckets_that_move_go_from_few_givers_to_few_receivers():
 
 
 def test_where_no_plan_was_found_none_is_looked_for_until_there_are_more_tuples():
-    control = Control(2, "heavy-split", theta=0.05, least=1)
+    control = RebalanceConfig(2, "heavy-split", max_imbalance=0.05, min_tuples=1)
     sketch = Sketch.empty()
 
     def decided(course, tuples):
-        return decide(course, Seen({0: 1}, (sketch, sketch), dict.fromkeys(range(2), (tuples, tuples))), control, 1)
+        return decide(
+            course, JoinObservation({0: 1}, (sketch, sketch), dict.fromkeys(range(2), (tuples, tuples))), control, 1
+        )
 
-    course = decided(begun(control, 2), 1_000).course
-    assert course.planned == 4_000
-    assert decided(course, 1_005).course.planned == 4_000
-    assert decided(course, 1_100).course.planned == 4_400
-    assert Course.decode(course.encode(), "here") == course
+    course = decided(initial_state(control, 2), 1_000).state
+    assert course.planned_tuples == 4_000
+    assert decided(course, 1_005).state.planned_tuples == 4_000
+    assert decided(course, 1_100).state.planned_tuples == 4_400
+    assert ControllerState.decode(course.encode(), "here") == course
 
 
-def seen(course: Course, epoch: int, copied: dict[int, tuple[int, int, int]] | None = None) -> Seen:
+def seen(course: ControllerState, epoch: int, copied: dict[int, tuple[int, int, int]] | None = None) -> JoinObservation:
     """One router; unit 0 has nearly all, and half of that is of key 7."""
     home = course.table.home(LEFT, 7).units[0]
     sketch = Sketch(np.array([7]), np.array([40_000]), 80_000)
     stored = dict.fromkeys(range(8), (5000, 5000)) | {home: (45_000, 45_000)}
-    return Seen({0: epoch}, (sketch, sketch), stored, copied or {})
+    return JoinObservation({0: epoch}, (sketch, sketch), stored, copied or {})
 
 
 def test_the_next_epoch_waits_for_routers():
     """Orders of an epoch that no round names would be lost."""
-    course = begun(Control(8), 8)
-    decision = decide(course, seen(course, 0), Control(8), 1)
+    course = initial_state(RebalanceConfig(8), 8)
+    decision = decide(course, seen(course, 0), RebalanceConfig(8), 1)
     assert decision.table is None and "epoch 1 is not in force at routers [0]" in decision.reasons[0]
 
 
 def test_copies_come_first_and_givers_go_on_holding_until_the_switch():
     """A giver leaves the holders in the epoch that switches, with the last piece."""
-    control = Control(8, piece=15_000)
-    course = begun(control, 8)
+    control = RebalanceConfig(8, migration_tuples=15_000)
+    course = initial_state(control, 8)
     first = decide(course, seen(course, 1), control, 1)
-    assert first.table is not None and first.table.orders.copies and not first.table.orders.switches
-    assert all(one.tuples <= control.piece for one in first.course.copying)
-    mine = [one for one in first.course.copying if one.whole and not one.piece.buckets]
-    giver = mine[0].piece.giver
-    assert giver in first.table.place(mine[0].piece.side, 7).holds
-    ready = {one.piece.id: (0, 1, one.tuples) for one in first.course.copying}
-    waiting = decide(first.course, seen(course, 2), control, 1)
-    assert waiting.table is None or not waiting.table.orders.switches
-    second = decide(first.course, seen(course, 2, ready), control, 1)
-    assert {switch.piece.id for switch in second.table.orders.switches} == set(ready)
+    assert first.table is not None and first.table.commands.copies and not first.table.commands.cutovers
+    assert all(one.tuples <= control.migration_tuples for one in first.state.copying)
+    mine = [one for one in first.state.copying if one.is_complete and not one.migration.buckets]
+    giver = mine[0].migration.giver
+    assert giver in first.table.place(mine[0].migration.side, 7).holds
+    ready = {one.migration.id: (0, 1, one.tuples) for one in first.state.copying}
+    waiting = decide(first.state, seen(course, 2), control, 1)
+    assert waiting.table is None or not waiting.table.commands.cutovers
+    second = decide(first.state, seen(course, 2, ready), control, 1)
+    assert {switch.migration.id for switch in second.table.commands.cutovers} == set(ready)
     done = second
-    while done.course.copying or done.course.waiting:
-        ready = {one.piece.id: (0, 1, one.tuples) for one in done.course.copying}
-        done = decide(done.course, seen(course, done.course.table.epoch, ready), control, 1)
-    place = done.course.table.place(mine[0].piece.side, 7)
+    while done.state.copying or done.state.pending:
+        ready = {one.migration.id: (0, 1, one.tuples) for one in done.state.copying}
+        done = decide(done.state, seen(course, done.state.table.epoch, ready), control, 1)
+    place = done.state.table.place(mine[0].migration.side, 7)
     assert place.holds == place.units
 
 
 def test_what_it_sees_and_would_do_can_be_told():
     """Before it acts: the moves that it would make, with reasons and costs; then those under way."""
-    control = Control(8)
-    course = begun(control, 8)
+    control = RebalanceConfig(8)
+    course = initial_state(control, 8)
     told = explain(course, seen(course, 1), control, {"messages": 30, "tuples": 20})
     assert told.messages == 1.5 and told.imbalance > 3 and told.heavy[0]["key"] == 7 and not told.entries
-    assert "keys split" in told.would[0] and told.moves[0]["cost"] > 0 and "key 7" in told.moves[0]["words"]
-    after_ = decide(course, seen(course, 1), control, 1).course
+    assert "keys split" in told.would[0] and told.moves[0]["cost"] > 0 and "key 7" in told.moves[0]["description"]
+    after_ = decide(course, seen(course, 1), control, 1).state
     told = explain(after_, seen(after_, 2), control)
     assert told.under_way and told.entries and "wait for" in told.would[0] and not told.moves
     assert json.loads(json.dumps(told.as_json()))["epoch"] == 2

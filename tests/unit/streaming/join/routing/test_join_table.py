@@ -15,30 +15,39 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of, part_of
 from springline.spark_jobs.streaming.join.errors import InvalidRoutingError
 from springline.spark_jobs.streaming.join.routing.routes import Routes
-from springline.spark_jobs.streaming.join.routing.sketch import COUNTERS, Sketch, merged
+from springline.spark_jobs.streaming.join.routing.sketch import COUNTERS, Sketch, merge_sketches
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
-from springline.spark_jobs.streaming.join.routing.table import SIDES, Draft, Place, Table, block_for
-from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, PARTS, Orders, Piece, Reach, Side, Switch
+from springline.spark_jobs.streaming.join.routing.table import SIDES, Placement, RoutingTable, TableDraft, block_for
+from springline.spark_jobs.streaming.join.wire import (
+    GREATEST,
+    LEAST,
+    SEQ_HASHES,
+    Cutover,
+    EpochCommands,
+    JoinSide,
+    KeyBand,
+    StateMigration,
+)
 from tests.support.joins.join_pieces import chosen
 
 LEFT, RIGHT = SIDES
-WIDE = Reach(-5000, 5000)
-REACHES = [Reach(0, 0), Reach(-1, 1), Reach(2, 5), Reach(-9, -3), Reach(1, None), Reach(None, 0), WIDE]
+WIDE = KeyBand(-5000, 5000)
+REACHES = [KeyBand(0, 0), KeyBand(-1, 1), KeyBand(2, 5), KeyBand(-9, -3), KeyBand(1, None), KeyBand(None, 0), WIDE]
 
 
-def a_table(name: str = "hash", block: int = 0) -> Table:
+def a_table(name: str = "hash", block: int = 0) -> RoutingTable:
     """Eight units, of which two keys lie elsewhere than their buckets, and a bucket is on its way."""
-    draft = Draft(strategy_of(name).first(8, 8, block))
-    draft.route_key(LEFT, 5, Place.at({1: 3, 6: 1}))
-    draft.route_key(RIGHT, 5, Place.at([2]))
-    draft.route_key(RIGHT, 9, Place.at([0, 7]))
-    draft.route_bucket(LEFT, 17, Place.at([3]))
+    draft = TableDraft(strategy_of(name).first(8, 8, block))
+    draft.route_key(LEFT, 5, Placement.from_shares({1: 3, 6: 1}))
+    draft.route_key(RIGHT, 5, Placement.from_shares([2]))
+    draft.route_key(RIGHT, 9, Placement.from_shares([0, 7]))
+    draft.route_bucket(LEFT, 17, Placement.from_shares([3]))
     return draft.table()
 
 
-def slowly(table: Table, side: Side, reach: Reach, key: int) -> set[int]:
+def slowly(table: RoutingTable, side: JoinSide, reach: KeyBand, key: int) -> set[int]:
     """All units that may hold a key that matches, key by key."""
-    seen, other = reach.seen_from(side), side.other
+    seen, other = reach.from_side(side), side.other
     if not seen.is_bounded:
         return set(table.holders(other))
     keys = range(max(key + seen.low, LEAST), min(key + seen.high, GREATEST) + 1)
@@ -61,14 +70,14 @@ def test_every_unit_that_may_hold_a_partner_is_probed(name, reach, side):
             probed = found.probed[found.starts[at] : found.starts[at + 1]].tolist()
             assert len(probed) == len(set(probed))
             wanted = slowly(table, side, reach, key)
-            exact = not (block or table.everywhere or reach == WIDE)
+            exact = not (block or table.probes_everywhere or reach == WIDE)
             assert set(probed) >= wanted and (not exact or set(probed) == wanted)
             assert found.stored[at] in table.place(side, key).units
 
 
 def test_shares_are_kept_and_a_seq_always_goes_to_the_same_unit():
     """Three quarters and a quarter."""
-    routes = Routes.of(a_table(), LEFT, Reach(0, 0))
+    routes = Routes.of(a_table(), LEFT, KeyBand(0, 0))
     seqs = np.arange(100_000)
     stored = routes.look_up(np.full(seqs.size, 5), seqs).stored
     assert np.mean(stored == 1) == pytest.approx(0.75, abs=0.01) and set(stored.tolist()) == {1, 6}
@@ -77,9 +86,9 @@ def test_shares_are_kept_and_a_seq_always_goes_to_the_same_unit():
 
 def test_a_store_and_a_probe_at_one_unit_are_one_message():
     """By hash, every tuple is one message; rows of a target are in their order."""
-    routes = Routes.of(strategy_of("hash").first(4, 4), LEFT, Reach(0, 0))
+    routes = Routes.of(strategy_of("hash").first(4, 4), LEFT, KeyBand(0, 0))
     keys = np.arange(1000)
-    grouped = routes.grouped(keys, keys)
+    grouped = routes.group_rows(keys, keys)
     assert grouped.messages == 1000
     sizes = np.diff(grouped.bounds).reshape(4, 3)
     assert (sizes[:, :2] == 0).all() and (sizes[:, 2] > 0).all()
@@ -88,10 +97,10 @@ def test_a_store_and_a_probe_at_one_unit_are_one_message():
 
 def test_a_table_survives_json_and_is_small():
     """With orders; a table of 48 units by hash is below 20 kB."""
-    piece = Piece(3, RIGHT, 1, 2, (LEAST, GREATEST), buckets=(1, 2), block=4, without=(9,))
-    part = Piece(4, LEFT, 1, 2, (5, 5), part=(0, 77), salt=4)
-    table = replace(a_table(block=3), orders=Orders(2, (piece,), (Switch(part, 5, 9),)))
-    assert Table.from_json(json.loads(json.dumps(table.as_json()))) == table
+    piece = StateMigration(3, RIGHT, 1, 2, (LEAST, GREATEST), buckets=(1, 2), block=4, excluded_keys=(9,))
+    part = StateMigration(4, LEFT, 1, 2, (5, 5), part=(0, 77), salt=4)
+    table = replace(a_table(block=3), commands=EpochCommands(2, (piece,), (Cutover(part, 5, 9),)))
+    assert RoutingTable.from_json(json.loads(json.dumps(table.as_json()))) == table
     assert len(json.dumps(strategy_of("hash").first(48, 48).as_json())) < 20_000
 
 
@@ -99,23 +108,23 @@ def test_who_held_goes_on_holding():
     """Until that is taken back; who stores holds."""
     table = a_table()
     assert set(table.place(LEFT, 5).holds) == {1, 6} | set(table.home(LEFT, 5).units)
-    assert table.place(LEFT, 5).holding(without=range(8)).holds == (1, 6)
+    assert table.place(LEFT, 5).with_holders(without=range(8)).holds == (1, 6)
 
 
 def test_entries_of_keys_at_home_are_cleared():
     """Not those of others."""
-    draft = Draft(a_table())
+    draft = TableDraft(a_table())
     home = draft.home(LEFT, 5)
     draft.entries[LEFT][5] = home
-    assert draft.tidy() == 1 and 5 not in draft.entries[LEFT] and draft.entries[RIGHT].keys() == {5, 9}
+    assert draft.clear_entries() == 1 and 5 not in draft.entries[LEFT] and draft.entries[RIGHT].keys() == {5, 9}
 
 
 def test_units_without_room_are_refused():
     """And places where nothing is stored."""
     with pytest.raises(InvalidRoutingError, match="room for units 0 to 3"):
-        replace(a_table(), room=4)
+        replace(a_table(), max_units=4)
     with pytest.raises(InvalidRoutingError, match="needs a unit"):
-        Place.at({})
+        Placement.from_shares({})
 
 
 # ---- pieces
@@ -125,17 +134,17 @@ def test_pieces_part_what_there_is():
     """Buckets without keys that have entries; parts of one salt do not overlap and leave nothing out."""
     keys, seqs = np.repeat(np.arange(50), 200), np.arange(10_000)
     buckets = tuple(set(bucket_of([3, 4]).tolist()))
-    mask = chosen(Piece(1, LEFT, 0, 1, (LEAST, GREATEST), buckets=buckets, without=(4,)), keys, seqs)
+    mask = chosen(StateMigration(1, LEFT, 0, 1, (LEAST, GREATEST), buckets=buckets, excluded_keys=(4,)), keys, seqs)
     assert set(keys[mask].tolist()) == {3}
-    ends = [0, PARTS // 3, PARTS]
-    parts = [chosen(Piece(1, LEFT, 0, 1, (7, 7), part=two, salt=9), keys, seqs) for two in pairwise(ends)]
+    ends = [0, SEQ_HASHES // 3, SEQ_HASHES]
+    parts = [chosen(StateMigration(1, LEFT, 0, 1, (7, 7), part=two, salt=9), keys, seqs) for two in pairwise(ends)]
     assert (parts[0] ^ parts[1] == (keys == 7)).all() and 40 < parts[0].sum() < 95
 
 
 def test_parts_of_different_salts_know_nothing_of_each_other():
     """A part of a part is as big as a part of the whole."""
     seqs = np.arange(100_000)
-    first, second = part_of(seqs, 1) < PARTS // 2, part_of(seqs, 2) < PARTS // 2
+    first, second = part_of(seqs, 1) < SEQ_HASHES // 2, part_of(seqs, 2) < SEQ_HASHES // 2
     assert np.mean(second[first]) == pytest.approx(0.5, abs=0.01)
     assert np.bincount(bucket_of(seqs), minlength=BUCKETS).max() < 60
 
@@ -150,7 +159,7 @@ def test_counts_are_too_small_by_what_is_missed_at_most(seed, cuts):
     random = np.random.default_rng(seed)
     keys = random.zipf(1.3, 120_000) % 60_000
     parts = np.array_split(keys, cuts)
-    found = merged(Sketch.empty().counted(part) for part in parts)
+    found = merge_sketches(Sketch.empty().with_keys(part) for part in parts)
     truth = Counter(keys.tolist())
     assert found.total == keys.size and found.keys.size <= COUNTERS
     assert found.missed <= keys.size / COUNTERS
@@ -161,7 +170,7 @@ def test_counts_are_too_small_by_what_is_missed_at_most(seed, cuts):
 def test_a_sketch_is_the_same_each_time():
     """Keys in their order; the heaviest first when it is told."""
     keys = np.random.default_rng(1).zipf(1.5, 200_000)
-    one, two = (Sketch.empty().counted(keys) for _ in range(2))
-    assert one.batch().equals(two.batch()) and one.top(3) == two.top(3)
+    one, two = (Sketch.empty().with_keys(keys) for _ in range(2))
+    assert one.to_batch().equals(two.to_batch()) and one.top(3) == two.top(3)
     assert [key for key, _ in one.top(3)] == [1, 2, 3]
     assert Sketch.from_json(json.loads(json.dumps(one.as_json()))).top() == one.top()

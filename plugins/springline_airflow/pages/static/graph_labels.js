@@ -3,7 +3,7 @@
 /** What would have to be made again, in order, to have `key` again without the cache; `key` comes last. */
 export function chainOf(key, byKey) {
   const order = [];
-  const seen = new Set();
+  const visited = new Set();
   const stack = [[key, false]];
   while (stack.length) {
     const [next, back] = stack.pop();
@@ -11,8 +11,8 @@ export function chainOf(key, byKey) {
       order.push(next);
       continue;
     }
-    if (seen.has(next) || !byKey.has(next)) continue;
-    seen.add(next);
+    if (visited.has(next) || !byKey.has(next)) continue;
+    visited.add(next);
     stack.push([next, true]);
     for (const need of byKey.get(next).needs) stack.push([need, false]);
   }
@@ -20,15 +20,15 @@ export function chainOf(key, byKey) {
 }
 
 /** The chain in words. */
-export function sayChain(node, byKey) {
-  const { gone = 0, run = 0, unproven = 0, kept = 0 } = node.returns;
+export function describeChain(node, byKey) {
+  const { irrecoverable = 0, recomputable = 0, unproven = 0, persisted = 0 } = node.recovery_kinds;
   if (node.datasets > 1) {
-    return [kept && `${kept} kept in the under-store`, run && `${run} could be made again`,
+    return [persisted && `${persisted} kept in the under-store`, recomputable && `${recomputable} could be made again`,
       unproven && `${unproven} might be made again, by operations that were never seen to repeat`,
-      gone && `${gone} would be gone for good`].filter(Boolean).join(", ");
+      irrecoverable && `${irrecoverable} would be gone for good`].filter(Boolean).join(", ");
   }
-  if (gone) return `MissingDataError for good if the cache were lost: ${node.why_gone.join("; ")}`;
-  if (kept) return "Kept in the under-store: nothing would have to be made again.";
+  if (irrecoverable) return `Unrecoverable if the cache were lost: ${node.irrecoverable_reasons.join("; ")}`;
+  if (persisted) return "Kept in the under-store: nothing would have to be made again.";
   const chain = chainOf(node.key, byKey).join(" → ");
   return unproven ? `Might be made again, by operations of which some were never seen to repeat, in this order: ${chain}`
     : `Would be made again, in this order: ${chain}`;
@@ -36,13 +36,13 @@ export function sayChain(node, byKey) {
 
 /** Whether a node fits what is searched for and, if states are chosen, has one of them. */
 export function fits(node, text, states) {
-  const words = [node.label, node.operation, node.dag_id, node.run_id, node.task_id].join("\n").toLowerCase();
-  const chosen = states.size === 0 || [...states].some((state) => node.states[state]);
-  return words.includes(text.trim().toLowerCase()) && (node.kind === "operation" ? states.size === 0 : chosen);
+  const searchable = [node.label, node.operation, node.dag_id, node.run_id, node.task_id].join("\n").toLowerCase();
+  const hasState = states.size === 0 || [...states].some((state) => node.states[state]);
+  return searchable.includes(text.trim().toLowerCase()) && (node.kind === "operation" ? states.size === 0 : hasState);
 }
 
 /** The node that an arrow key leads to: the nearest in the layer, or the nearest place in the next layer that has one. */
-export function beside(node, nodes, key) {
+export function neighbourOf(node, nodes, key) {
   const steps = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
   if (!(key in steps)) return undefined;
   const [across, down] = steps[key];
@@ -57,6 +57,6 @@ export function beside(node, nodes, key) {
 export function shortened(label, most = 23) {
   const letters = [...label];
   if (letters.length <= most) return label;
-  const kept = most - 1;
-  return `${letters.slice(0, Math.floor(kept / 3)).join("")}…${letters.slice(-Math.ceil((kept * 2) / 3)).join("")}`;
+  const letterCount = most - 1;
+  return `${letters.slice(0, Math.floor(letterCount / 3)).join("")}…${letters.slice(-Math.ceil((letterCount * 2) / 3)).join("")}`;
 }

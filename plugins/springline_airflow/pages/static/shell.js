@@ -1,6 +1,6 @@
 // What all pages share: links between them, light and dark as Airflow has it, and staying up to date.
 
-import { get } from "./asking.js";
+import { get } from "./api.js";
 import { h, write } from "./elements.js";
 
 const PAGES = [["lineage", "Lineage"], ["queue", "Queue"], ["risk", "At risk"], ["dataset", "Dataset"],
@@ -8,18 +8,18 @@ const PAGES = [["lineage", "Lineage"], ["queue", "Queue"], ["risk", "At risk"], 
 const EVERY = 3000; // milliseconds between two looks
 
 /** The value of the address's query called `name`, or nothing. */
-export function asked(name) {
+export function queryValue(name) {
   return new URLSearchParams(location.search).get(name) ?? "";
 }
 
 function followTheme() {
-  let chosen = null;
+  let chosenTheme = null;
   try {
-    chosen = localStorage.getItem("theme"); // Airflow keeps its own there
+    chosenTheme = localStorage.getItem("theme"); // Airflow keeps its own there
   } catch {
     // storage is closed to us: as the system has it
   }
-  const dark = chosen === "dark" || (chosen !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
+  const dark = chosenTheme === "dark" || (chosenTheme !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
   document.documentElement.dataset.theme = dark ? "dark" : "light";
 }
 
@@ -33,7 +33,7 @@ export function frame(here) {
 }
 
 /** A link to one of Airflow's own pages; our frame may not lead its parent away, so the parent follows it itself. */
-export function outward(address, text) {
+export function airflowLink(address, text) {
   const follow = (event) => {
     if (window.parent === window) return;
     event.preventDefault();
@@ -47,7 +47,7 @@ export function outward(address, text) {
 }
 
 /** Say how things are, below the title. */
-export function say(text, wrong = false) {
+export function showStatus(text, wrong = false) {
   const status = document.getElementById("status");
   write(status, text);
   status.classList.toggle("wrong", wrong);
@@ -55,15 +55,15 @@ export function say(text, wrong = false) {
 
 /**
  * Ask again and again while the page is looked at, and call `show` when the answer is another one.
- * `place` gives what to ask for; `tell` says what is wrong, with the answer's status, and that nothing is any more;
+ * `place` gives what to ask for; `onError` says what is wrong, with the answer's status, and that nothing is any more;
  * `every` is in milliseconds.
  * Returns a function that asks at once.
  */
-export function live(place, show, tell = say, every = EVERY) {
+export function poll(place, show, onError = showStatus, every = EVERY) {
   let last = null;
   let timer = 0;
   let turn = 0;
-  async function look() {
+  async function refresh() {
     clearTimeout(timer);
     const mine = ++turn;
     try {
@@ -71,14 +71,14 @@ export function live(place, show, tell = say, every = EVERY) {
       if (mine !== turn) return; // somebody asked for something else meanwhile
       if (text !== last) show(JSON.parse(text));
       last = text;
-      tell("");
+      onError("");
     } catch (error) {
       if (mine !== turn) return;
-      tell(error.message, true, error.status);
+      onError(error.message, true, error.status);
     }
-    if (!document.hidden) timer = setTimeout(look, every);
+    if (!document.hidden) timer = setTimeout(refresh, every);
   }
-  document.addEventListener("visibilitychange", () => document.hidden || look());
-  look();
-  return look;
+  document.addEventListener("visibilitychange", () => document.hidden || refresh());
+  refresh();
+  return refresh;
 }

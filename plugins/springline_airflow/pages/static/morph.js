@@ -5,40 +5,40 @@ import { visible } from "./elements.js";
 const LISTENERS = ["onclick", "onchange", "onsubmit"]; // those that elements of a told page have
 const THEIRS = new Set(["open"]); // a person opens and closes details, we do not
 
-/** Make the content of `place` look like `wanted`, nodes and text as `append` takes them. */
-export function settle(place, ...wanted) {
+/** Make the content of `place` look like `incoming`, nodes and text as `append` takes them. */
+export function morph(place, ...incoming) {
   const focused = document.activeElement;
   const fresh = document.createDocumentFragment();
-  fresh.append(...wanted.map(visible));
+  fresh.append(...incoming.map(visible));
   match(place, fresh);
   if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
 }
 
 function match(old, fresh) {
-  const known = new Map([...old.childNodes].filter(keyOf).map((child) => [keyOf(child), child]));
+  const keyed = new Map([...old.childNodes].filter(keyOf).map((child) => [keyOf(child), child]));
   let next = old.firstChild; // what has not been looked at yet
-  for (const wanted of [...fresh.childNodes]) {
-    const key = keyOf(wanted);
+  for (const incoming of [...fresh.childNodes]) {
+    const key = keyOf(incoming);
     while (!key && next && keyOf(next)) next = next.nextSibling;
-    const candidate = key ? known.get(key) : next;
-    const kept = candidate && alike(candidate, wanted) ? candidate : null;
-    if (!kept) {
-      old.insertBefore(wanted, next);
+    const candidate = key ? keyed.get(key) : next;
+    const reused = candidate && alike(candidate, incoming) ? candidate : null;
+    if (!reused) {
+      old.insertBefore(incoming, next);
       continue;
     }
-    known.delete(key);
-    if (kept === next) next = next.nextSibling;
-    else old.insertBefore(kept, next);
-    renew(kept, wanted);
+    keyed.delete(key);
+    if (reused === next) next = next.nextSibling;
+    else old.insertBefore(reused, next);
+    renew(reused, incoming);
   }
-  for (const gone of known.values()) {
-    if (gone === next) next = next.nextSibling;
-    gone.remove();
+  for (const stale of keyed.values()) {
+    if (stale === next) next = next.nextSibling;
+    stale.remove();
   }
   while (next) {
-    const gone = next;
+    const stale = next;
     next = next.nextSibling;
-    gone.remove();
+    stale.remove();
   }
 }
 

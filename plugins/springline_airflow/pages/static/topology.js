@@ -4,7 +4,7 @@
  * Nodes and edges of a job of `upstreams` (by stage, in the order in which records pass), `reads` and `results` (topics
  * by stage), as `routed` takes them. A node is a stage or a topic, by its `name`; each stands behind all that lead to it.
  */
-export function wayThrough({ upstreams, reads, results }) {
+export function topologyOf({ upstreams, reads, results }) {
   const stages = Object.keys(upstreams);
   const edges = stages.flatMap((stage) => upstreams[stage].map((one) => ({ source: keyOf(one), target: keyOf(stage) })));
   const layers = new Map();

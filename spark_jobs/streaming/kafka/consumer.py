@@ -1,0 +1,170 @@
+"""Reads from Kafka: messages between two offsets, and new messages from an offset on.
+
+Offsets may have gaps where a transaction was committed or aborted. If no messages arrive for a moment, a separate
+consumer checks for a gap before the requested end offset: the broker soon reports the end of the partition to it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from springline.spark_jobs.streaming.errors import LogUnavailableError, MessagesLostError, UnknownTopicError
+from springline.spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
+from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
+from springline.spark_jobs.streaming.runtime.step import Message
+
+_AT_ONCE = 256  # messages taken from the client's queue per call
+_WAIT = 0.02  # seconds without messages, after which a gap before the end offset is checked for
+_WAITS = 500  # milliseconds until the broker reports that there are no more messages
+_WAITS_SHORT = 5  # the same for the consumer that checks for gaps, which relies on that report
+_MAX_CONSUMERS = 64  # consumers cached per process
+_OFFSET_ERRORS = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+UNKNOWN_TOPIC_ERRORS = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+
+
+@dataclass
+class _UnitConsumer:
+    """A consumer of one unit, and its position; None: unknown."""
+
+    consumer: Consumer
+    position: int | None = None
+
+
+class ConsumerPool:
+    """The consumers of a process, one per unit, cached between reads. Not thread-safe.
+
+    `read_bounds` returns the offsets that a topic holds.
+    """
+
+    def __init__(
+        self, cluster: Cluster, timeout: float, read_bounds: Callable[[str], Mapping[int, OffsetBounds]]
+    ) -> None:
+        self._cluster = cluster
+        self._timeout = timeout
+        self._read_bounds = read_bounds
+        self._consumers: dict[tuple[str, int], _UnitConsumer] = {}
+        self._gap_consumer: Consumer | None = None  # for end offsets after a gap
+
+    def fetch(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+        """Yield the messages of a unit at the offsets [start, to) as they arrive.
+
+        Raises `MessagesLostError`, `UnknownTopicError`, `LogUnavailableError`.
+        """
+        reader = self._acquire(topic, unit, start)
+        reader.position = None
+        yield from self._fetch_messages(reader, TopicPartition(topic, unit), start, to)
+        self._release(topic, unit, reader)  # not if the iteration was abandoned: then its position is unknown
+
+    def follow(self, topic: str, unit: int, start: int, seconds: float) -> Sequence[Message]:
+        """Return messages from an offset on, waiting up to `seconds` for the first; see `MessageLog`."""
+        reader = self._acquire(topic, unit, start)
+        messages: list[Message] = []
+        until = time.monotonic() + seconds
+        while not messages and (left := until - time.monotonic()) > 0:
+            message = reader.consumer.poll(left)
+            while message is not None:
+                offset = message.offset() or 0
+                if (error := message.error()) is not None:
+                    self._end_of_partition(error, offset, f"{topic}[{unit}]", start)
+                elif offset >= start:
+                    messages.append(_message(message))
+                message = reader.consumer.poll(0)
+        reader.position = messages[-1].offset + 1 if messages else start
+        self._release(topic, unit, reader)
+        return messages
+
+    def close(self) -> None:
+        """Close all consumers."""
+        for reader in self._consumers.values():
+            reader.consumer.close()
+        if self._gap_consumer is not None:
+            self._gap_consumer.close()
+            self._gap_consumer = None
+        self._consumers.clear()
+
+    def _acquire(self, topic: str, unit: int, start: int) -> _UnitConsumer:
+        """Return the consumer of a unit, positioned at an offset; it is not cached until it is released."""
+        reader = self._consumers.pop((topic, unit), None) or _UnitConsumer(self._consumer(_WAITS))
+        if reader.position != start:
+            reader.consumer.assign([TopicPartition(topic, unit, start)])
+        return reader
+
+    def _release(self, topic: str, unit: int, reader: _UnitConsumer) -> None:
+        self._consumers[topic, unit] = reader
+        while len(self._consumers) > _MAX_CONSUMERS:
+            self._consumers.pop(next(iter(self._consumers))).consumer.close()
+
+    def _fetch_messages(self, reader: _UnitConsumer, place: TopicPartition, start: int, to: int) -> Iterator[Message]:
+        where, position, last_message_at = f"{place.topic}[{place.partition}]", start, time.monotonic()
+        consumer = reader.consumer
+        try:
+            while position < to:
+                messages = consumer.consume(min(_AT_ONCE, to - position), _WAIT)
+                for message in messages:
+                    offset = message.offset() or 0
+                    if (error := message.error()) is not None:
+                        position = max(position, self._end_of_partition(error, offset, where, position))
+                        continue
+                    if offset < position:
+                        continue
+                    if offset >= to:  # the offsets before it were gaps
+                        return
+                    position = offset + 1
+                    yield _message(message)
+                if messages:
+                    last_message_at = time.monotonic()
+                elif time.monotonic() - last_message_at > self._timeout:
+                    raise self._missing_error(place, position, to)
+                elif consumer is reader.consumer:
+                    consumer = self._gap_consumer or self._consumer(_WAITS_SHORT)
+                    self._gap_consumer = None
+                    consumer.assign([TopicPartition(place.topic, place.partition, position)])
+        finally:
+            if consumer is not reader.consumer:
+                consumer.unassign()
+                self._gap_consumer = consumer
+        reader.position = to
+
+    def _missing_error(self, place: TopicPartition, position: int, to: int) -> LogUnavailableError | MessagesLostError:
+        """Return the error for missing messages, although `to` was once the end offset."""
+        where, bounds = f"{place.topic}[{place.partition}]", self._read_bounds(place.topic)[place.partition]
+        if bounds.high < to:
+            return MessagesLostError(
+                f"{where}: the messages at offsets {position} to {to - 1} are not there any more, and the log holds "
+                f"{bounds.low} to {bounds.high}"
+            )
+        return LogUnavailableError(f"{where}: no message at offset {position} (of {to}) within {self._timeout:g} s")
+
+    def _end_of_partition(self, error: KafkaError, offset: int, where: str, position: int) -> int:
+        """Return the offset up to which there are no more messages; 0 if the error does not say."""
+        if error.code() == KafkaError._PARTITION_EOF:
+            return offset
+        if error.code() in _OFFSET_ERRORS:
+            raise MessagesLostError(
+                f"{where}: the messages from offset {position} on are not there any more ({error.str()})"
+            )
+        if error.code() in UNKNOWN_TOPIC_ERRORS:
+            raise UnknownTopicError(f"{where} is not there at {self._cluster.servers}")
+        if error.fatal():
+            raise LogUnavailableError(f"{where}, offset {position}: {error.str()}")
+        return 0  # the client retries
+
+    def _consumer(self, waits: int) -> Consumer:
+        return Consumer(
+            self._cluster.config(
+                group_id="springline", enable_auto_commit=False, auto_offset_reset="error", enable_partition_eof=True,
+                isolation_level="read_committed", fetch_message_max_bytes=MAX_BYTES, fetch_max_bytes=64 << 20,
+                receive_message_max_bytes=100 << 20, queued_max_messages_kbytes=8192, fetch_wait_max_ms=waits,
+                fetch_queue_backoff_ms=1, check_crcs=False,
+            )
+        )  # fmt: skip
+
+
+def _message(message: Any) -> Message:
+    headers = cast("dict[str, bytes]", dict(message.headers() or ()))
+    return Message(message.offset(), message.value() or b"", message.timestamp()[1] / 1000, headers)

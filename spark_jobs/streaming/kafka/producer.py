@@ -1,0 +1,157 @@
+"""Writes to Kafka: messages with confirmed delivery, one transaction per round, a log with a single writer.
+
+While messages wait for a batch in flight, librdkafka polls without a pause whether they can be sent, which takes a core
+away from the broker. So messages are buffered until they are flushed, and flushed before more than one batch of a unit
+is queued.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from springline.spark_jobs.streaming.errors import FencedError, LogUnavailableError
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+
+FENCED_ERRORS = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
+_TRANSIENT_ERRORS = {  # of a broker that is restarting, of a topic that is being created
+    KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError._NOENT,  # no leader yet
+}  # fmt: skip
+
+
+_BATCH_BYTES = 4 << 20  # bytes of a unit that are sent together
+_OVERHEAD_BYTES = 512  # bytes of a message in addition to its value, at most
+PRODUCER_CONFIG = {
+    "linger_ms": 500, "batch_size": _BATCH_BYTES, "batch_num_messages": 1_000_000,
+    "queue_buffering_max_messages": 1_000_000,
+    "queue_buffering_max_kbytes": 262_144,
+}  # fmt: skip
+
+
+class _BatchedProducer:
+    """Passes messages to a producer in batches per unit; the last ones are sent by its flush."""
+
+    def __init__(self, producer: Producer, timeout: float, on_delivery: Callable[[Any, Any], None]) -> None:
+        self._producer = producer
+        self._timeout = timeout
+        self._on_delivery = on_delivery
+        self._buffered_bytes = Counter[tuple[str, int]]()
+
+    def add(self, record: OutgoingRecord) -> None:
+        partition, size = (record.topic, record.unit), len(record.value) + _OVERHEAD_BYTES
+        if self._buffered_bytes[partition] and self._buffered_bytes[partition] + size > _BATCH_BYTES:
+            self.flush()
+        headers: list[tuple[str, str | bytes | None]] = list(record.headers.items())
+        while True:
+            try:
+                self._producer.produce(
+                    record.topic, record.value, partition=record.unit, headers=headers, on_delivery=self._on_delivery
+                )
+                break
+            except BufferError:  # the queue of the producer is full
+                self.flush()
+        self._buffered_bytes[partition] += size
+
+    def flush(self) -> int:
+        """Wait until all messages are delivered; returns how many are not, within the timeout."""
+        self._buffered_bytes.clear()
+        return self._producer.flush(self._timeout)
+
+
+class KafkaSender:
+    """Sends messages with an idempotent producer; `finish` waits for delivery, and raises for failed messages."""
+
+    def __init__(self, producer: Producer, timeout: float) -> None:
+        self._timeout = timeout
+        self._failed: list[KafkaError] = []
+        self._batches = _BatchedProducer(producer, timeout, self._on_delivery)
+
+    def send(self, record: OutgoingRecord) -> None:
+        self._batches.add(record)
+
+    def finish(self) -> None:
+        """Wait until all messages are delivered; raises `LogUnavailableError`."""
+        undelivered = self._batches.flush()
+        if undelivered or self._failed:
+            reason = (
+                self._failed[0].str()
+                if self._failed
+                else f"{undelivered} messages on their way for {self._timeout:g} s"
+            )
+            raise LogUnavailableError(f"messages could not be sent: {reason}")
+
+    def _on_delivery(self, error: KafkaError | None, message: object) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+
+class KafkaAppender:
+    """The single writer of a log of one unit."""
+
+    def __init__(self, producer: Producer, writer: str, topic: str, timeout: float) -> None:
+        self._producer = producer
+        self._writer = writer
+        self._topic = topic
+        self._timeout = timeout
+
+    def append(self, values: Sequence[bytes]) -> int:
+        """Append all values or none, and return the offset of the last.
+
+        Raises `FencedError` if another writer has opened the log since, and `LogUnavailableError`.
+        """
+        try:
+            return write_transaction(
+                self._producer, [OutgoingRecord(self._topic, 0, value) for value in values], self._timeout
+            )
+        except KafkaException as error:
+            if error.args[0].code() in FENCED_ERRORS:
+                raise FencedError(f"{self._writer}: another driver of this job has taken over") from error
+            raise LogUnavailableError(f"{self._topic}: {error.args[0]}") from error
+
+
+def write_transaction(producer: Producer, records: Iterable[OutgoingRecord], timeout: float) -> int:
+    """Write all records or none, and return their greatest offset. Raises `KafkaException`."""
+    offsets = [-1]
+
+    def on_delivery(error: KafkaError | None, message: Any) -> None:
+        if error is None:
+            offsets.append(message.offset())
+
+    batches = _BatchedProducer(producer, timeout, on_delivery)
+    producer.begin_transaction()
+    try:
+        for record in records:
+            batches.add(record)
+        batches.flush()  # after which all offsets are known
+        call_with_retries(lambda: producer.commit_transaction(timeout), timeout)
+    except KafkaException as error:
+        if error.args[0].txn_requires_abort():
+            with suppress(KafkaException):
+                producer.abort_transaction(timeout)
+        raise
+    return max(offsets)
+
+
+def call_with_retries(call: Callable[[], Any], timeout: float) -> Any:
+    """Retry a call for up to `timeout` seconds while the error of Kafka is transient; raises `KafkaException`."""
+    until = time.monotonic() + timeout
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            kafka_error = cast("KafkaError", error.args[0])
+            if (
+                not (kafka_error.retriable() or kafka_error.code() in _TRANSIENT_ERRORS)
+                or kafka_error.fatal()
+                or time.monotonic() > until
+            ):
+                raise
+            time.sleep(0.1)

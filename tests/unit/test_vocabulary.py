@@ -1,0 +1,122 @@
+"""Names are the field's words: no name that stands for everything, no class twice, modules named by a thing."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from springline.persistence.profile import project_folder
+
+ROOT = project_folder()
+PACKAGES = ("persistence", "spark_jobs", "services", "plugins", "src/springline", "baselines", "dags")
+# Participles, adjectives and adverbs that name nothing: which thing was found, held, told?
+BANNED = frozenset(
+    [
+        "told",
+        "found",
+        "held",
+        "kept",
+        "taken",
+        "wanted",
+        "given",
+        "made",
+        "seen",
+        "known",
+        "words",
+        "whole",
+        "room",
+        "again",
+        "trouble",
+        "behind",
+        "look",
+        "born",
+        "still",
+        "pace",
+        "gone",
+        "lows",
+        "through",
+        "who",
+        "why",
+        "chosen",
+        "begun",
+        "done",
+        "due",
+        "beat",
+    ]
+)
+# Where such a word is the field's own, or somebody else's name.
+ALLOWED = {
+    "persistence/decisions/policies.py": {"known"},
+}
+GERUNDS = {  # modules that end in -ing, and why
+    "accounting": "the bookkeeping of bytes by edge",
+    "bucket_packing": "the algorithm's name",
+    "encoding": "the form of what is sent",
+    "formatting": "texts for people",
+    "grouping": "GROUP BY, and groups in the lineage",
+    "hashing": "hash functions",
+    "landing": "the landing folder",
+    "listing": "what a folder lists",
+    "rendering": "tables for people",
+    "ring": "a thing",
+    "routing": "of edges in a drawing",
+    "secret_masking": "Airflow's word",
+    "tracking": "the acker's business",
+    "water_filling": "the algorithm's name",
+    "windowing": "the WINDOWING clause",
+}
+
+
+def modules(*suffixes: str) -> Iterator[Path]:
+    """Every module of the product, links left out."""
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*")):
+            if path.suffix in suffixes and not any(parent.is_symlink() for parent in (path, *path.parents)):
+                yield path
+
+
+def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """What a module gives a name to: variables, parameters, attributes, functions, classes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+
+
+def test_no_name_stands_for_everything() -> None:
+    """A name says which thing it is."""
+    vague = []
+    for path in modules(".py"):
+        place = str(path.relative_to(ROOT))
+        for name, line in bound_names(ast.parse(path.read_text(encoding="utf-8"))):
+            if name.strip("_").lower() in BANNED - ALLOWED.get(place, set()):
+                vague.append(f"{place}:{line}: {name}")
+    assert not vague, "\n".join(vague)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_class_name_stands_twice_in_a_package(package: str) -> None:
+    """Whoever reads a name knows which class it is."""
+    places = defaultdict(list)
+    for path in modules(".py"):
+        if path.is_relative_to(ROOT / package):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(str(path.relative_to(ROOT)))
+    assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_modules_are_named_by_a_thing() -> None:
+    """A module in -ing is one of those with a reason, and each reason has its module."""
+    names = {path.stem for path in modules(".py", ".js")}
+    assert {name for name in names if name.endswith("ing")} == set(GERUNDS)
+    assert not {name for name in names if name.strip("_") in BANNED}
