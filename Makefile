@@ -22,7 +22,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 PARALLEL := -n auto --maxprocesses 4 $(BY_FILE)
 IN_PAIRS := -n 2 $(BY_FILE)
 
-.PHONY: help setup fetch requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-integration test-servers test-e2e faults fuzz bench docs pictures
+.PHONY: help setup fetch requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-integration test-servers test-e2e faults fuzz bench docs screenshots
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,7 +110,7 @@ bench: $(READY)  ## run all benchmarks at the quick size and report missed goals
 docs: $(READY)  ## regenerate parts of the documents: settings, commands, routes, figures, output of the examples
 	@$(PY) -m docs
 
-pictures: $(READY)  ## regenerate the screenshots of Airflow's pages in the documents
+screenshots: $(READY)  ## regenerate the screenshots of Airflow's pages in the documents
 	@$(VENV)/bin/springline server chromium >/dev/null
-	@$(PYTEST) tests/e2e/test_pictures.py
-	@$(PY) -m docs.pictures
+	@$(PYTEST) tests/e2e/test_screenshots.py
+	@$(PY) -m docs.screenshots

@@ -43,5 +43,5 @@ def goals_of(result: Path) -> tuple[int, list[str] | None]:
         goals = json.loads(result.read_text(encoding="utf-8"))["goals"]
     except FileNotFoundError:
         return 0, None
-    missed = [f"{goal['goal']}: {goal['measured']} ({goal['wanted']})" for goal in goals if not goal["met"]]
+    missed = [f"{goal['goal']}: {goal['measured']} ({goal['target']})" for goal in goals if not goal["met"]]
     return len(goals) - len(missed), missed

@@ -21,16 +21,16 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Goal:
-    """Something the project promised: what was measured, what was wanted, and whether that is met."""
+    """Something the project promised: what was measured, its target, and whether that is met."""
 
     goal: str
     measured: Any
-    wanted: str
+    target: str
     met: bool
 
     def line(self) -> str:
         """One line for a person."""
-        return f"goal {'met' if self.met else 'MISSED'}: {self.goal}: {self.measured} (wanted {self.wanted})"
+        return f"goal {'met' if self.met else 'MISSED'}: {self.goal}: {self.measured} (target {self.target})"
 
 
 @dataclass(frozen=True)

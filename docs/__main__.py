@@ -11,9 +11,9 @@ from docs.api_page import api_page, openapi_of_the_api
 from docs.commands_page import commands_page
 from docs.console import correct_outputs, outputs_of
 from docs.figures import figures
+from docs.generated_parts import fill_parts
 from docs.goals import goals_table
 from docs.import_diagrams import import_diagram
-from docs.marked import fill_parts
 from docs.metrics_tables import metrics_table
 from docs.python_page import python_page
 from docs.settings_page import settings_page

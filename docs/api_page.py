@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from docs.marked import non_empty_columns, table, wrap_prose
+from docs.generated_parts import non_empty_columns, table, wrap_prose
 
 _ROOT = Path(__file__).resolve().parent.parent
 _ASK = "import json, springline.airflow.api.app as api; print(json.dumps(api.make_app().openapi()))"

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from benchmarks.__main__ import NAMES
-from docs.marked import non_empty_columns, table, wrap_prose
+from docs.generated_parts import non_empty_columns, table, wrap_prose
 from springline.cli import app
 
 _INTRO = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import RESULTS
-from docs.marked import table
+from docs.generated_parts import table
 
 Row = Mapping[str, Any]
 
@@ -177,8 +177,8 @@ def figures(name: str, folder: Path = RESULTS) -> str:
 
 
 def _goals(goals: Sequence[Row]) -> str:
-    columns = ("goal", "measured", "wanted", "")
-    rows = [(goal["goal"], _format_value(goal["measured"]), goal["wanted"], "met" if goal["met"] else "**missed**")
+    columns = ("goal", "measured", "target", "")
+    rows = [(goal["goal"], _format_value(goal["measured"]), goal["target"], "met" if goal["met"] else "**missed**")
             for goal in goals]  # fmt: skip
     return table(columns, rows, numbers=frozenset({"measured"}))
 

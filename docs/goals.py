@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from benchmarks.report import RESULTS
-from docs.marked import table
+from docs.generated_parts import table
 
 _DOCS = Path(__file__).resolve().parent
 _MARKER = "<!-- figures: {} -->"  # above a benchmark's table
@@ -19,7 +19,7 @@ def goals_table(_: str, folder: Path = RESULTS) -> str:
     for path in sorted(folder.glob("*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
         goals = result["goals"]
-        missed = [f"{goal['goal']}: {goal['measured']} ({goal['wanted']})" for goal in goals if not goal["met"]]
+        missed = [f"{goal['goal']}: {goal['measured']} ({goal['target']})" for goal in goals if not goal["met"]]
         page = next(name for name, text in pages.items() if _MARKER.format(path.stem) in text)
         met = f"{len(goals) - len(missed)} of {len(goals)}" if goals else "none set"
         rows.append((f"[{path.stem}]({page}.md)", result["when"][:10], met, "; ".join(missed)))

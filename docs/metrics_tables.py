@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.marked import table
+from docs.generated_parts import table
 from springline.persistence.monitoring.metrics import METRICS as PERSISTENCE
 from springline.spark_jobs.streaming.application.metrics import METRICS as STREAMS
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from pydantic_settings import BaseSettings
 
-from docs.marked import table, wrap_prose
+from docs.generated_parts import table, wrap_prose
 from springline.persistence.profile import import_root
 
 _ROOT = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from docs.marked import table
+from docs.generated_parts import table
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.profile import ProfiledSettings
 from springline.persistence.settings import Settings

@@ -144,7 +144,11 @@ def _refusal_reason(
 def _effect(dataset: Dataset, action: DatasetAction) -> tuple[str, str, dict[str, Any]]:
     """Return the description of an action, the event to log, and the columns that it changes."""
     if action is DatasetAction.PERSIST:
-        return "goes to the head of the queue", "hurried", {"head": True, "wanted": True, "not_before": 0.0}
+        return (
+            "goes to the head of the queue",
+            "expedited",
+            {"expedited": True, "persist_requested": True, "not_before": 0.0},
+        )
     if action is DatasetAction.EVICT:
         return f"leaves the cache, and {format_bytes(dataset.bytes)} with it; a copy is in the under-store", "", {}
     message = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from springline.persistence.catalog.belief import describe_unverified_copies
+from springline.persistence.catalog.unverified_copies import describe_unverified_copies
 from springline.persistence.decisions.exposure import find_worst_exposure
 from springline.persistence.decisions.recovery import RecoveryStep, Risk
 from springline.persistence.model.dataset import Dataset, DatasetStatus, Ref, TransferMethod

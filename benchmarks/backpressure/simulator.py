@@ -22,8 +22,8 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     StageObservation,
     TokenBucket,
 )
-from springline.spark_jobs.streaming.backpressure.queue import StageCounts, StageMeasurement, StageMeter
 from springline.spark_jobs.streaming.backpressure.signals import Signal
+from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts, StageMeasurement, StageMeter
 
 GRID = 0.01  # seconds between two points at which capacities are given
 LOOK_SECONDS = 0.05

@@ -91,7 +91,8 @@ def _generation(identity: int, batch: int, step: int, done: bool, now: float) ->
     return {
         "id": identity, "path": path, "generation": 1, "phase": "committed", "bytes": 10_000_000 + identity % 9_999_999,
         "cache": "evicted" if done else "present", "under": "present" if done else "none", "strategy": "async_store",
-        "wanted": True, "operation": f"op{step}", "version": "1", "params": {}, "made_seconds": 2.0, "digest": "d",
+        "persist_requested": True, "operation": f"op{step}", "version": "1", "params": {}, "compute_seconds": 2.0,
+        "digest": "d",
         "checksum": "c", "dag_id": "bench", "run_id": f"run {batch}", "task_id": f"op{step}", "created_at": now,
         "committed_at": now, "commit_number": identity, "score": float(identity % 1000),
         "cache_location": f"{path}/@1", "under_location": f"{path}/@1-1" if done else "",

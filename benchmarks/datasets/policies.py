@@ -101,7 +101,7 @@ def _compare(recording: Recording, scenario: Scenario) -> Iterator[Outcome]:
     """Every policy in one scenario, with the same faults."""
     synchronous = scenario.strategy == "async_and_sync"
     safe = not_recomputable(recording) if synchronous else frozenset()
-    size = sum(made.bytes for made in recording.datasets if made.wanted and made.ref not in safe)
+    size = sum(made.bytes for made in recording.datasets if made.persist_requested and made.ref not in safe)
     bandwidth = size / max(recording.datasets[-1].committed_at, 1.0) / scenario.load
     setup = Setup(bandwidth, operations=scenario.sends != "data", synchronous=synchronous)
     traces = {name: simulate(recording, _policy(name, scenario.seed), setup) for name in (OURS, *PEERS)}

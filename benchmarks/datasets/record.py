@@ -6,7 +6,7 @@ The form of the files (times in seconds since the first commit, sizes in bytes):
      "operations": [{"name", "version", "idempotent", "reads": [names of operations whose output it reads]}],
      "datasets": [{"path", "generation", "committed_at", "seconds" (what its operation took), "bytes",
                    "operation", "version" (null where none is recorded), "sources": ["path@generation"],
-                   "read_at": [when it was read], "wanted", "checkpoint"}]}
+                   "read_at": [when it was read], "persist_requested", "checkpoint"}]}
 
 Datasets are in the order in which they were committed, so that sources come before what was made of them.
 """
@@ -34,7 +34,7 @@ class Made:
     call: Call | None
     sources: tuple[Ref, ...]
     read_at: tuple[float, ...]
-    wanted: bool
+    persist_requested: bool
     checkpoint: bool
 
     @property
@@ -61,7 +61,7 @@ def record(lineage: Lineage, about: str = "recorded from a catalog") -> dict[str
     chosen = [d for d in lineage.datasets.values() if d.phase is Phase.COMMITTED or d.committed_at is not None]
     chosen.sort(key=lambda d: (_committed(d), d.ref))
     kept = {d.ref for d in chosen}
-    first = min((_committed(d) - (d.made_seconds or 0.0) for d in chosen), default=0.0)
+    first = min((_committed(d) - (d.compute_seconds or 0.0) for d in chosen), default=0.0)
     names = {d.call.name for d in chosen if d.call}
     return {
         "about": about,
@@ -80,13 +80,13 @@ def record(lineage: Lineage, about: str = "recorded from a catalog") -> dict[str
                 "path": d.ref.path,
                 "generation": d.ref.generation,
                 "committed_at": round(_committed(d) - first, 3),
-                "seconds": round(d.made_seconds or 0.0, 3),
+                "seconds": round(d.compute_seconds or 0.0, 3),
                 "bytes": d.bytes,
                 "operation": d.call.name if d.call else None,
                 "version": d.call.version if d.call else None,
                 "sources": [str(source) for source in d.sources if source in kept],
                 "read_at": [round(at - first, 3) for at in _reads(d, lineage, kept)],
-                "wanted": d.persist_requested,
+                "persist_requested": d.persist_requested,
                 "checkpoint": d.checkpoint,
             }
             for d in chosen
@@ -110,7 +110,7 @@ def read(recorded: Mapping[str, Any]) -> Recording:
             call=Call(d["operation"], d["version"]) if d["operation"] else None,
             sources=tuple(Ref.parse(source) for source in d["sources"]),
             read_at=tuple(d["read_at"]),
-            wanted=d["wanted"],
+            persist_requested=d["persist_requested"],
             checkpoint=d["checkpoint"],
         )
         for d in recorded["datasets"]
@@ -144,6 +144,6 @@ def _committed(dataset: Dataset) -> float:
 
 def _reads(dataset: Dataset, lineage: Lineage, kept: set[Ref]) -> list[float]:
     readers = [lineage.datasets[d] for d in lineage.dependents(dataset.ref) if d in kept]
-    times = [max(_committed(d) - (d.made_seconds or 0.0), _committed(dataset)) for d in readers]
+    times = [max(_committed(d) - (d.compute_seconds or 0.0), _committed(dataset)) for d in readers]
     others = max(dataset.reads - len(times), 0)
     return sorted(times + [dataset.last_used_at] * others)

@@ -105,7 +105,7 @@ def loss_at(recording: Recording, persisted_at: Mapping[Ref, float], moment: flo
         again = made.call is not None and (made.call.name, made.call.version) in repeatable
         if again and all(s in possible or s not in exposed for s in made.sources):
             possible.add(made.ref)
-    needed = {ref for ref, made in exposed.items() if made.wanted}
+    needed = {ref for ref, made in exposed.items() if made.persist_requested}
     for made in recording.datasets[len(there) :]:
         needed.update(source for source in made.sources if source in exposed)
     gone = [exposed[ref] for ref in needed if ref not in possible]
@@ -118,7 +118,7 @@ def loss_at(recording: Recording, persisted_at: Mapping[Ref, float], moment: flo
         recompute_seconds=sum(runs),
         gone_bytes=sum(made.bytes for made in gone),
         gone=len(gone),
-        exposed_bytes=sum(made.bytes for made in exposed.values() if made.wanted),
+        exposed_bytes=sum(made.bytes for made in exposed.values() if made.persist_requested),
     )
 
 
@@ -170,7 +170,7 @@ class _World:
                 self._change(ref, phase=Phase.COMMITTED, committed_at=at)
                 if ref in self.persisted_at:
                     self._change(ref, under=UnderStoreState.PRESENT)
-                elif self._made[ref].wanted:
+                elif self._made[ref].persist_requested:
                     self._waiting[ref] = self._made[ref]
         return now
 
@@ -201,11 +201,11 @@ class _World:
             made.ref,
             phase=Phase.OPEN,
             bytes=made.bytes,
-            persist_requested=made.wanted,
+            persist_requested=made.persist_requested,
             checkpoint=made.checkpoint,
             call=made.call,
             sources=made.sources,
-            made_seconds=made.seconds,
+            compute_seconds=made.seconds,
             created_at=made.begun_at,
         )
 

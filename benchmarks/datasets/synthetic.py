@@ -16,8 +16,8 @@ def generate(shape: str, seed: int, *, batches: int = 12, interval: float = 60.0
     """A lineage in the form of `record`: a batch every `interval` seconds, 200 MB landing on average.
 
     `etl`: load, five transforms in a chain (the last not idempotent), four analyses. `temporary`: twelve
-    transforms of which only every fourth is wanted. `branches`: six branches from one cleaned dataset, joined
-    again. `rolling`: every batch also reads the cleaned ones of the three batches before.
+    transforms of which only every fourth is to be persisted. `branches`: six branches from one cleaned dataset,
+    joined again. `rolling`: every batch also reads the cleaned ones of the three batches before.
     """
     draft = _Draft(Random(f"{shape} {seed}"))
     build = {"etl": _etl, "temporary": _temporary, "branches": _branches, "rolling": _rolling}[shape]
@@ -48,13 +48,21 @@ class _Draft:
         *sources: str,
         keeps: float = 1.0,
         idempotent: bool = True,
-        wanted: bool = True,
+        persist_requested: bool = True,
         checkpoint: bool = False,
     ) -> str:
         """What operation `name` makes of `sources`: about `keeps` of their bytes."""
         size = sum(self.datasets[s]["bytes"] for s in sources)
         size = max(round(size * keeps * self.random.lognormvariate(0, 0.2)), 200)
-        return self._add(path, name, list(sources), size, idempotent=idempotent, wanted=wanted, checkpoint=checkpoint)
+        return self._add(
+            path,
+            name,
+            list(sources),
+            size,
+            idempotent=idempotent,
+            persist_requested=persist_requested,
+            checkpoint=checkpoint,
+        )
 
     def together(self, *runs: Callable[[], str]) -> list[str]:
         """Operations that begin at the same time."""
@@ -84,7 +92,7 @@ class _Draft:
         size: int,
         *,
         idempotent: bool,
-        wanted: bool = True,
+        persist_requested: bool = True,
         checkpoint: bool = False,
     ) -> str:
         operation = {"name": name, "version": "1", "idempotent": idempotent, "reads": set()}
@@ -110,7 +118,7 @@ class _Draft:
             "version": "1",
             "sources": sources,
             "read_at": [],
-            "wanted": wanted,
+            "persist_requested": persist_requested,
             "checkpoint": checkpoint,
         }
         return path
@@ -130,15 +138,25 @@ def _temporary(draft: _Draft, batch: int) -> None:
     day = f"temporary/{batch:03}"
     made = draft.load(f"{day}/load")
     for step in range(1, 13):
-        wanted = step % 4 == 0
-        made = draft.run(f"{day}/t{step}", f"t{step}", made, keeps=0.95, wanted=wanted, checkpoint=wanted)
+        persist_requested = step % 4 == 0
+        made = draft.run(
+            f"{day}/t{step}",
+            f"t{step}",
+            made,
+            keeps=0.95,
+            persist_requested=persist_requested,
+            checkpoint=persist_requested,
+        )
 
 
 def _branches(draft: _Draft, batch: int) -> None:
     day = f"branches/{batch:03}"
     cleaned = draft.run(f"{day}/clean", "clean", draft.load(f"{day}/load"), checkpoint=True)
     sides = draft.together(
-        *(lambda i=i: draft.run(f"{day}/b{i}", f"b{i}", cleaned, keeps=0.1 * i, wanted=i % 2 == 0) for i in range(1, 7))  # type: ignore[misc]
+        *(
+            lambda i=i: draft.run(f"{day}/b{i}", f"b{i}", cleaned, keeps=0.1 * i, persist_requested=i % 2 == 0)
+            for i in range(1, 7)
+        )  # type: ignore[misc]
     )
     draft.run(f"{day}/join", "join", *sides, keeps=0.5)
 
@@ -147,7 +165,7 @@ def _rolling(draft: _Draft, batch: int) -> None:
     day = f"rolling/{batch:03}"
     cleaned = draft.run(f"{day}/clean", "clean", draft.load(f"{day}/load"), keeps=0.8)
     before = [path for i in range(1, 4) if (path := f"rolling/{batch - i:03}/clean") in draft.datasets]
-    window = draft.run(f"{day}/window", "window", cleaned, *before, keeps=0.3, wanted=False)
+    window = draft.run(f"{day}/window", "window", cleaned, *before, keeps=0.3, persist_requested=False)
     model = draft.run(f"{day}/model", "model", window, keeps=0.02)
     scored = draft.run(f"{day}/score", "score", cleaned, model, keeps=1.0)
     draft.run(f"{day}/report", "report", scored, keeps=0.001)

@@ -33,7 +33,7 @@ class UnpersistedRow(NamedTuple):
     repeatable: bool  # its operation may be re-run to recompute it, if its sources are available
     proven: bool  # and a second run has repeated its digest
     operation: str
-    made_seconds: float | None
+    compute_seconds: float | None
     dag_id: str
 
 
@@ -77,8 +77,8 @@ class CacheLoss:
     def predict_seconds(self, key: int, costs: CostModel) -> float | None:
         """Predict the seconds to recompute one: as when it was made, else from history; None if never measured."""
         row = self.rows[key]
-        if row.made_seconds is not None or not row.operation:
-            return row.made_seconds
+        if row.compute_seconds is not None or not row.operation:
+            return row.compute_seconds
         predicted = costs.predict_run(row.operation, ExecutionSide.CACHE, self.source_bytes.get(key, 0))
         return predicted.seconds if predicted else None
 
@@ -107,7 +107,7 @@ def load_cache_loss(connection: Connection, *, ignore_under_store: bool = False)
     With `ignore_under_store`, copies in the under-store do not count: a generation with such a copy is exposed if it is
     in the cache.
     """
-    repeatable = and_(operation.c.idempotent, operation.c.runnable, not_(operation.c.unmasked))
+    repeatable = and_(operation.c.idempotent, operation.c.runnable, not_(operation.c.nondeterministic))
     query = select(operation.c.name, operation.c.version, operation.c.repeats).where(repeatable)
     proven_by_operation = {(name, version): repeats > 0 for name, version, repeats in connection.execute(query)}
     rows: dict[int, UnpersistedRow] = {}
@@ -121,7 +121,7 @@ def load_cache_loss(connection: Connection, *, ignore_under_store: bool = False)
     while missing := {need for sources in needs.values() for need in sources} - rows.keys():
         for part in chunks_of(sorted(missing)):
             _add_rows(connection, generation.c.id.in_(part), proven_by_operation, rows, needs, ignore_under_store)
-    untimed = [key for key, row in rows.items() if row.made_seconds is None and row.operation]
+    untimed = [key for key, row in rows.items() if row.compute_seconds is None and row.operation]
     return CacheLoss(rows, needs, _source_bytes(connection, untimed))
 
 
@@ -140,7 +140,7 @@ def _add_rows(
     table = generation.c
     columns = (
         table.id, table.bytes, table.phase, table.cache, table.under, table.operation, table.version,
-        table.made_seconds, table.dag_id,
+        table.compute_seconds, table.dag_id,
     )  # fmt: skip
     for key, size, phase, cache, under, name, version, seconds, dag_id in connection.execute(
         select(*columns).where(which).order_by(table.id)

@@ -108,7 +108,7 @@ class Catalog(Generations, DagRuns, RiskSamples):
                     cache=INITIAL_STATE.cache.value,
                     under=INITIAL_STATE.under.value,
                     strategy=strategy.value,
-                    wanted=persist_requested and strategy is not Strategy.CACHE_ONLY,
+                    persist_requested=persist_requested and strategy is not Strategy.CACHE_ONLY,
                     checkpoint=checkpoint,
                     operation=call.name if call else None,
                     version=call.version if call else None,
@@ -264,7 +264,7 @@ class Catalog(Generations, DagRuns, RiskSamples):
                 connection.execute(update(operation).where(is_operation).values(repeats=operation.c.repeats + 1))
                 return []
             logger.warning("%s (version %s) gave another digest: it is not idempotent", call.name, call.version)
-            connection.execute(update(operation).where(is_operation).values(unmasked=True))
+            connection.execute(update(operation).where(is_operation).values(nondeterministic=True))
             return self._expedite(connection, call.name, call.version, "its operation turned out not to be idempotent")
 
     def operations(self) -> list[Operation]:
@@ -284,8 +284,8 @@ class Catalog(Generations, DagRuns, RiskSamples):
             dependents |= dict.fromkeys(frontier)
         refs = []
         for part in chunks_of(list(dependents)):
-            affected = and_(generation.c.id.in_(part), schema.is_waiting, generation.c.head.is_(False))
-            expedite = update(generation).where(affected).values(head=True).returning(generation)
+            affected = and_(generation.c.id.in_(part), schema.is_waiting, generation.c.expedited.is_(False))
+            expedite = update(generation).where(affected).values(expedited=True).returning(generation)
             for row in connection.execute(expedite).all():
                 state = GenerationState(Phase(row.phase), CacheState(row.cache), UnderStoreState(row.under))
                 row_reason = (
@@ -299,8 +299,9 @@ class Catalog(Generations, DagRuns, RiskSamples):
         """Log an event of a generation, with its state afterwards."""
         connection.execute(
             insert(transitions).values(
-                generation_id=identity, at=db_now(), event=event, phase=state.phase.value, cache=state.cache.value,
-                under=state.under.value, who=self.actor, why=redact_secrets(reason),
+                generation_id=identity, changed_at=db_now(), event=event, phase=state.phase.value,
+                cache=state.cache.value,
+                under=state.under.value, actor=self.actor, reason=redact_secrets(reason),
             )
         )  # fmt: skip
 

@@ -53,7 +53,7 @@ class Claims:
         query = (
             select(generation.c.path, generation.c.generation)
             .where(schema.is_waiting, generation.c.not_before <= db_now())
-            .order_by(generation.c.head.desc(), generation.c.score.desc(), generation.c.id)
+            .order_by(generation.c.expedited.desc(), generation.c.score.desc(), generation.c.id)
             .limit(limit)
             .offset(offset)
         )
@@ -66,7 +66,9 @@ class Claims:
 
     def queue_size(self) -> tuple[int, int]:
         """Return how many generations are still to be persisted, and their bytes."""
-        is_unfinished = or_(schema.is_waiting, (generation.c.wanted & schema.is_copying & schema.is_committed))
+        is_unfinished = or_(
+            schema.is_waiting, (generation.c.persist_requested & schema.is_copying & schema.is_committed)
+        )
         query = select(func.count(), func.coalesce(func.sum(generation.c.bytes), 0)).where(is_unfinished)
         with self._catalog.read_transaction() as connection:
             length, size = connection.execute(query).one()
@@ -101,9 +103,9 @@ class Claims:
     def count_ahead(self, dataset: Dataset, score: float, limit: int = 1000) -> int:
         """Count the queued generations that precede one with this score, up to `limit`."""
         if not dataset.expedited:
-            before = or_(generation.c.head, generation.c.score > score)
+            before = or_(generation.c.expedited, generation.c.score > score)
         else:
-            before = generation.c.head & (generation.c.score > score)
+            before = generation.c.expedited & (generation.c.score > score)
         first = select(generation.c.id).where(schema.is_waiting, before).limit(limit).subquery()
         with self._catalog.read_transaction() as connection:
             return int(connection.scalar(select(func.count()).select_from(first)) or 0)
@@ -184,7 +186,7 @@ class Claims:
                 actual_seconds=actual_seconds,
                 persisted_at=db_now(),
                 lease_until=None,
-                head=False,
+                expedited=False,
                 error="",
             )
         except TransitionError as refusal:

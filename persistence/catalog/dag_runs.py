@@ -21,7 +21,7 @@ class DagRuns(Database):
         """Record that a DAG run began: it does not see what others commit later. Only the first call counts."""
         with self.write_transaction() as connection:
             newest = select(func.coalesce(func.max(commit_counter.c.number), 0)).scalar_subquery()
-            values = {"dag_id": origin.dag_id, "run_id": origin.run_id, "began_at": db_now(), "snapshot": newest}
+            values = {"dag_id": origin.dag_id, "run_id": origin.run_id, "started_at": db_now(), "snapshot": newest}
             connection.execute(insert_of(connection, dag_run).values(**values).on_conflict_do_nothing())
 
     def end_run(self, origin: Origin, outcome: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any, TypedDict, Unpack
 from sqlalchemy import Select, and_, func, select
 
 from springline.persistence.catalog import schema
-from springline.persistence.catalog.belief import UnverifiedCopies, count_unverified_copies
 from springline.persistence.catalog.cache_loss import CacheLoss, load_cache_loss
 from springline.persistence.catalog.dag_runs import is_dag_run
 from springline.persistence.catalog.database import Database
@@ -16,6 +15,7 @@ from springline.persistence.catalog.lineage_query import load_lineage, operation
 from springline.persistence.catalog.records import chunks_of, key_of, keys_of, load_datasets
 from springline.persistence.catalog.schema import dag_run, generation, source
 from springline.persistence.catalog.schema import transition as transitions
+from springline.persistence.catalog.unverified_copies import UnverifiedCopies, count_unverified_copies
 from springline.persistence.errors import NeverWrittenError, UnknownDatasetError
 from springline.persistence.model.dataset import (
     CacheState,
@@ -131,7 +131,7 @@ class Generations(Database):
         query = (
             select(transitions, generation.c.path, generation.c.generation)
             .join(generation, generation.c.id == transitions.c.generation_id)
-            .where(transitions.c.at >= since)
+            .where(transitions.c.changed_at >= since)
             .order_by(transitions.c.id)
         )
         if ref is not None:
@@ -139,8 +139,8 @@ class Generations(Database):
         with self.read_transaction() as connection:
             return [
                 StateChange(
-                    Ref(row.path, row.generation), row.at, row.event, Phase(row.phase), CacheState(row.cache),
-                    UnderStoreState(row.under), row.who, row.why,
+                    Ref(row.path, row.generation), row.changed_at, row.event, Phase(row.phase), CacheState(row.cache),
+                    UnderStoreState(row.under), row.actor, row.reason,
                 )
                 for row in connection.execute(query)
             ]  # fmt: skip

@@ -25,7 +25,7 @@ class Measurements(Database):
         """Record the duration of a run of an operation (`kind`: its name) or of a transfer (`kind`: "")."""
         values = {"kind": kind, "side": side.value, "bytes": bytes_in, "bytes_out": bytes_out, "seconds": seconds}
         with self.write_transaction() as connection:
-            connection.execute(insert(measurement).values(at=db_now(), **values))
+            connection.execute(insert(measurement).values(measured_at=db_now(), **values))
 
     def load_cost_model(self, lineage: Lineage) -> CostModel:
         """Return the cost model of the link and of the operations in `lineage`."""

@@ -43,7 +43,7 @@ class ProofClaims:
     def load_candidates(self) -> Lineage:
         """Load the largest and most expensive outputs of operations that are only declared, with their sources."""
         declared = and_(
-            operation.c.idempotent, operation.c.runnable, ~operation.c.unmasked, operation.c.repeats == 0
+            operation.c.idempotent, operation.c.runnable, ~operation.c.nondeterministic, operation.c.repeats == 0
         )  # fmt: skip
         keys: dict[int, None] = {}
         with self._catalog.read_transaction() as connection:
@@ -52,7 +52,7 @@ class ProofClaims:
                     generation.c.operation == name, generation.c.version == version, generation.c.digest != ""
                 )
                 outputs = select(generation.c.id).where(is_output, schema.is_committed).limit(_OUTPUTS)
-                for size in (generation.c.bytes, func.coalesce(generation.c.made_seconds, 0.0)):
+                for size in (generation.c.bytes, func.coalesce(generation.c.compute_seconds, 0.0)):
                     keys |= dict.fromkeys(connection.scalars(outputs.order_by(size.desc())))
             return load_lineage(connection, list(keys), down=False)
 

@@ -35,9 +35,10 @@ _METHODS = {each.value: each for each in TransferMethod}
 _table = generation.c
 _COLUMNS = (
     _table.id, _table.path, _table.generation, _table.phase, _table.cache, _table.under, _table.bytes, _table.rows,
-    _table.checksum, _table.digest, _table.strategy, _table.wanted, _table.checkpoint, _table.pinned, _table.head,
+    _table.checksum, _table.digest, _table.strategy, _table.persist_requested, _table.checkpoint, _table.pinned,
+    _table.expedited,
     _table.reads, _table.operation, _table.version, _table.params, _table.dag_id, _table.run_id, _table.task_id,
-    _table.made_seconds, _table.created_at, _table.committed_at, _table.persisted_at, _table.last_read_at,
+    _table.compute_seconds, _table.created_at, _table.committed_at, _table.persisted_at, _table.last_read_at,
     _table.method, _table.predicted_seconds, _table.actual_seconds, _table.attempts, _table.error,
     _table.cache_location, _table.under_location, _table.under_checksum, _table.report, _table.superseded,
 )  # fmt: skip
@@ -65,7 +66,7 @@ def _dataset_of(row: Sequence[Any], sources: tuple[Ref, ...]) -> Dataset:
     (
         _, path, number, phase, cache, under, size, rows, checksum, digest, strategy, persist_requested, checkpoint,
         pinned, expedited,
-        reads, operation, version, params, dag_id, run_id, task_id, made_seconds, created_at, committed_at,
+        reads, operation, version, params, dag_id, run_id, task_id, compute_seconds, created_at, committed_at,
         persisted_at, last_read_at, method, predicted_seconds, actual_seconds, attempts, error, cache_location,
         under_location, under_checksum, report, superseded,
     ) = row  # fmt: skip
@@ -87,7 +88,7 @@ def _dataset_of(row: Sequence[Any], sources: tuple[Ref, ...]) -> Dataset:
         call=Call(operation, version, params or {}) if operation else None,
         sources=sources,
         origin=Origin(dag_id, run_id, task_id),
-        made_seconds=made_seconds,
+        compute_seconds=compute_seconds,
         created_at=created_at,
         committed_at=committed_at,
         persisted_at=persisted_at,

@@ -60,7 +60,7 @@ generation = Table(
     Column("checksum", String, nullable=False, default=""),
     Column("digest", String, nullable=False, default=""),
     Column("strategy", String, nullable=False),
-    Column("wanted", Boolean, nullable=False),
+    Column("persist_requested", Boolean, nullable=False),
     Column("checkpoint", Boolean, nullable=False, default=False),
     Column("pinned", Boolean, nullable=False, default=False),
     Column("superseded", Boolean, nullable=False, default=False),
@@ -71,7 +71,7 @@ generation = Table(
     Column("dag_id", String, nullable=False, default=""),
     Column("run_id", String, nullable=False, default=""),
     Column("task_id", String, nullable=False, default=""),
-    Column("made_seconds", Float),
+    Column("compute_seconds", Float),
     Column("report", JSON(none_as_null=True)),
     Column("created_at", Float, nullable=False),
     Column("committed_at", Float),
@@ -79,7 +79,7 @@ generation = Table(
     Column("persisted_at", Float),
     Column("last_read_at", Float),
     # the queue
-    Column("head", Boolean, nullable=False, default=False),
+    Column("expedited", Boolean, nullable=False, default=False),
     Column("score", Float, nullable=False, default=0.0),
     Column("not_before", Float, nullable=False, default=0.0),
     Column("lease_owner", String, nullable=False, default=""),
@@ -107,14 +107,14 @@ is_committed = _equals(generation.c.phase, "committed")
 is_open = _equals(generation.c.phase, "open")
 is_cached = _equals(generation.c.cache, "present")
 is_copying = _equals(generation.c.under, "copying")
-is_waiting = and_(generation.c.wanted, _equals(generation.c.under, "none"), is_committed)
+is_waiting = and_(generation.c.persist_requested, _equals(generation.c.under, "none"), is_committed)
 is_persisted = _equals(generation.c.under, "present")
 is_unpersisted = and_(not_(is_persisted), is_committed)
 is_superseded = and_(generation.c.superseded, is_committed)
 
 Index(
     "ix_generation_queue",
-    generation.c.head.desc(),
+    generation.c.expedited.desc(),
     generation.c.score.desc(),
     generation.c.id,
     sqlite_where=is_waiting,
@@ -160,7 +160,7 @@ operation = Table(
     Column("idempotent", Boolean, nullable=False),
     Column("checkpoint", Boolean, nullable=False),
     Column("runnable", Boolean, nullable=False),
-    Column("unmasked", Boolean, nullable=False, default=False),
+    Column("nondeterministic", Boolean, nullable=False, default=False),
     Column("repeats", Integer, nullable=False, default=0),
     Column("reads", JSON, nullable=False),
 )
@@ -184,7 +184,7 @@ dag_run = Table(
     metadata,
     Column("dag_id", String, primary_key=True),
     Column("run_id", String, primary_key=True),
-    Column("began_at", Float, nullable=False),
+    Column("started_at", Float, nullable=False),
     Column("snapshot", BigInteger, nullable=False),  # the newest commit number visible to the run
     Column("ended_at", Float),
     Column("outcome", String, nullable=False, default=""),
@@ -203,13 +203,13 @@ transition = Table(
     metadata,
     Column("id", _Id, primary_key=True),
     Column("generation_id", ForeignKey("generation.id"), nullable=False, index=True),
-    Column("at", Float, nullable=False, index=True),
+    Column("changed_at", Float, nullable=False, index=True),
     Column("event", String, nullable=False),
     Column("phase", String, nullable=False),
     Column("cache", String, nullable=False),
     Column("under", String, nullable=False),
-    Column("who", String, nullable=False),
-    Column("why", String, nullable=False),
+    Column("actor", String, nullable=False),
+    Column("reason", String, nullable=False),
 )
 
 measurement = Table(
@@ -221,7 +221,7 @@ measurement = Table(
     Column("bytes", BigInteger, nullable=False),
     Column("bytes_out", BigInteger, nullable=False, default=0),
     Column("seconds", Float, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("measured_at", Float, nullable=False),
 )
 Index("ix_measurement_kind", measurement.c.kind, measurement.c.side, measurement.c.id)
 
@@ -231,7 +231,7 @@ risk_sample = Table(
     Column("minute", BigInteger, primary_key=True, autoincrement=False),  # since 1970
     Column("dag_id", String, primary_key=True),  # empty for what was made outside of DAGs; every sample has this row
     Column("bytes", BigInteger, nullable=False),
-    Column("unproven_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("unproven_bytes", BigInteger, nullable=False),
     Column("irrecoverable_bytes", BigInteger, nullable=False),
     Column("recompute_seconds", Float, nullable=False),
 )

@@ -86,7 +86,7 @@ def show(
             "parameters": dict(dataset.call.params) if dataset.call else {},
             "sources": [str(source) for source in dataset.sources],
             "pinned": dataset.pinned,
-            "made_seconds": dataset.made_seconds,
+            "compute_seconds": dataset.compute_seconds,
             "committed_at": dataset.committed_at,
             "persisted_at": dataset.persisted_at,
             "cache_uri": platform.cache.uri(dataset.cache_location) if dataset.in_cache else None,

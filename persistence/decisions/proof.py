@@ -23,7 +23,7 @@ class ProofThresholds:
 
     def is_reached_by(self, dataset: Dataset) -> bool:
         """Whether the dataset reaches a threshold."""
-        return dataset.bytes >= self.bytes or (dataset.made_seconds or 0.0) >= self.seconds
+        return dataset.bytes >= self.bytes or (dataset.compute_seconds or 0.0) >= self.seconds
 
 
 @dataclass(frozen=True)

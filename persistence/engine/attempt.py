@@ -78,7 +78,7 @@ class Sender:
         """Release the claim for other workers; does nothing if the lease was lost."""
         lease, reason = attempt.lease, str(error)
         if isinstance(error, IrrecoverableError):
-            if self.claims.release(lease, reason, wanted=False):
+            if self.claims.release(lease, reason, persist_requested=False):
                 self.catalog.amend(lease.ref, event="given up", reason=reason)
         elif isinstance(error, PersistenceError):
             self.claims.release(lease, reason, pause=attempt.pause, attempts=lease.attempts)

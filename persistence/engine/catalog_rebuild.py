@@ -95,7 +95,7 @@ def _persisted_columns(dataset: Dataset, place: CopyLocation, number: int, *, su
     call = dataset.call
     return {
         "rows": dataset.rows, "operation": call.name if call else None, "version": call.version if call else None,
-        "params": dict(call.params) if call else None, "made_seconds": dataset.made_seconds,
+        "params": dict(call.params) if call else None, "compute_seconds": dataset.compute_seconds,
         "report": dict(dataset.report) if dataset.report else None, "committed_at": dataset.created_at,
         "commit_number": number, "persisted_at": dataset.created_at, "cache_location": cache_copy_location(dataset.ref),
         "under_location": place.location, "under_checksum": dataset.under_checksum, "lease_number": place.lease,
@@ -114,7 +114,8 @@ def _insert(
     values = {
         "path": dataset.ref.path, "generation": dataset.ref.generation, "phase": state.phase.value,
         "cache": state.cache.value, "under": state.under.value, "bytes": dataset.bytes, "digest": dataset.digest,
-        "strategy": dataset.strategy.value, "wanted": dataset.persist_requested, "checkpoint": dataset.checkpoint,
+        "strategy": dataset.strategy.value, "persist_requested": dataset.persist_requested,
+        "checkpoint": dataset.checkpoint,
         "dag_id": dataset.origin.dag_id, "run_id": dataset.origin.run_id, "task_id": dataset.origin.task_id,
         "created_at": dataset.created_at,
     }  # fmt: skip

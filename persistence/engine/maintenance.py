@@ -161,7 +161,7 @@ class Maintenance:
             return False
         if self._is_needed(connection, identity):
             return False
-        running = dag_run.c.ended_at.is_(None) & (dag_run.c.began_at > db_now() - self.reader_seconds)
+        running = dag_run.c.ended_at.is_(None) & (dag_run.c.started_at > db_now() - self.reader_seconds)
         is_its_run = (dag_run.c.dag_id == row.dag_id) & (dag_run.c.run_id == row.run_id)
         sees_it = (dag_run.c.snapshot >= row.commit_number) & (dag_run.c.snapshot < newer[0].commit_number)
         holding_runs = select(dag_run.c.run_id).where(running, or_(is_its_run, sees_it))

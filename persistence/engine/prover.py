@@ -43,7 +43,7 @@ class ProofVerdict(StrEnum):
     """Verdict of a second run."""
 
     PROVEN = "proven"
-    NONDETERMINISTIC = "unmasked"  # it gave a different digest
+    NONDETERMINISTIC = "nondeterministic"  # it gave a different digest
     INTERRUPTED = "interrupted"  # a generation had to be persisted
     FAILED = "failed"  # inconclusive about the operation
 
@@ -182,7 +182,7 @@ class Prover:
             f"{subject} and gave another digest: it is not idempotent, whatever it was declared; "
             f"{format_count(len(expedited), 'dataset')} that waited went to the head of the queue"
         )
-        self.catalog.amend(dataset.ref, event="unmasked", reason=summary)
+        self.catalog.amend(dataset.ref, event="nondeterministic", reason=summary)
         return ProofVerdict.NONDETERMINISTIC, summary
 
     def _uri(self, source: Dataset) -> str:

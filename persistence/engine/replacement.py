@@ -191,7 +191,7 @@ class Replacement:
                 operation.c.version == row.version,
                 operation.c.idempotent,
                 operation.c.runnable,
-                ~operation.c.unmasked,
+                ~operation.c.nondeterministic,
                 operation.c.repeats >= 1,
             )
         ).first()

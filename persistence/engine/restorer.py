@@ -100,7 +100,7 @@ class Restorer:
                 self._carry_out(plan, report)
                 break
             except OutputMismatchError:
-                continue  # the operation was unmasked, or a damaged source marked: the next plan accounts for it
+                continue  # nondeterministic, or a damaged source was marked: the next plan accounts for it
             except (MissingDataError, CorruptCopyError, TransitionError):
                 nothing_in_flight = False
                 replans += 1

@@ -226,7 +226,7 @@ class Store:
         columns: dict[str, Any] = {
             "rows": result.rows,
             "digest": result.digest,
-            "made_seconds": result.seconds,
+            "compute_seconds": result.seconds,
             "report": dict(result.report) if result.report is not None else None,
         }
         backend = self.under if writing.bypasses_cache else self.cache

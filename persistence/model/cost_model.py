@@ -122,8 +122,10 @@ class CostModel:
     def predict_rerun(self, ref: Ref, lineage: Lineage) -> Prediction | None:
         """Predict the time to recompute `ref` beside the cache: as when it was made, else from history."""
         dataset = lineage.datasets[ref]
-        if dataset.made_seconds is not None:
-            return Prediction(dataset.made_seconds, 1, f"{format_seconds(dataset.made_seconds)}: as when it was made")
+        if dataset.compute_seconds is not None:
+            return Prediction(
+                dataset.compute_seconds, 1, f"{format_seconds(dataset.compute_seconds)}: as when it was made"
+            )
         if dataset.call is None:
             return None
         return self.predict_run(dataset.call.name, ExecutionSide.CACHE, lineage.source_bytes(ref))

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from springline.persistence.errors import InvalidPathError
-from springline.persistence.model.names import find_invisible
+from springline.persistence.model.invisible_characters import find_invisible
 
 
 class Phase(StrEnum):
@@ -271,7 +271,7 @@ class Dataset:
         call: the application of an operation that made it; None: it cannot be recomputed.
         sources: the generations that it was made from.
         origin: the DAG run and the task that made it.
-        made_seconds: duration of its operation.
+        compute_seconds: duration of its operation.
         created_at: when its write began.
         committed_at: when it became visible to readers.
         persisted_at: when a verified copy was in the under-store.
@@ -309,7 +309,7 @@ class Dataset:
     call: Call | None = None
     sources: tuple[Ref, ...] = ()
     origin: Origin = Origin()
-    made_seconds: float | None = None  # duration of its operation
+    compute_seconds: float | None = None  # duration of its operation
     created_at: float = 0.0
     committed_at: float | None = None
     persisted_at: float | None = None

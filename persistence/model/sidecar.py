@@ -31,7 +31,7 @@ class _Sidecar:
     call: Call | None
     sources: tuple[str, ...]
     origin: Origin
-    made_seconds: float | None
+    compute_seconds: float | None
     created_at: float
     report: Mapping[str, Any] | None
 
@@ -56,7 +56,7 @@ def encode(dataset: Dataset, *, under_checksum: str, under_bytes: int) -> bytes:
         call=dataset.call,
         sources=tuple(map(str, dataset.sources)),
         origin=dataset.origin,
-        made_seconds=dataset.made_seconds,
+        compute_seconds=dataset.compute_seconds,
         created_at=dataset.created_at,
         report=dataset.report,
     )
@@ -82,7 +82,7 @@ def decode(content: bytes, *, where: str) -> Dataset:
         call=record.call,
         sources=sources,
         origin=record.origin,
-        made_seconds=record.made_seconds,
+        compute_seconds=record.compute_seconds,
         created_at=record.created_at,
         report=record.report,
     )

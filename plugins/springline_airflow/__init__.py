@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 from springline.extras import lazy_attributes
 
 if TYPE_CHECKING:
+    from springline.airflow.dags.maintenance import maintenance_dag, persister_dag, recover_dag
     from springline.airflow.dags.streams import stream_dags, stream_range_dags
-    from springline.airflow.dags.upkeep import maintenance_dag, persister_dag, recover_dag
     from springline.airflow.operators.dataset import DatasetOperator
     from springline.airflow.operators.persister import MaintenanceOperator, PersisterOperator
     from springline.airflow.operators.recover import RecoverOperator
@@ -57,9 +57,9 @@ _MODULES = {
     "StreamOperator": "springline.airflow.operators.stream",
     "StreamRangeOperator": "springline.airflow.operators.reprocess",
     "dataset_tasks": "springline.airflow.task_factory",
-    "maintenance_dag": "springline.airflow.dags.upkeep",
-    "persister_dag": "springline.airflow.dags.upkeep",
-    "recover_dag": "springline.airflow.dags.upkeep",
+    "maintenance_dag": "springline.airflow.dags.maintenance",
+    "persister_dag": "springline.airflow.dags.maintenance",
+    "recover_dag": "springline.airflow.dags.maintenance",
     "stream_dags": "springline.airflow.dags.streams",
     "stream_range_dags": "springline.airflow.dags.streams",
 }

@@ -33,7 +33,7 @@ from springline.spark_jobs.streaming.application.status import JobStatus, read_s
 from springline.spark_jobs.streaming.examples.datagen import SampleSource, messages_of, send
 from springline.spark_jobs.streaming.join.rebalance import read_explanation
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.tail import newest_rows
+from springline.spark_jobs.streaming.runtime.newest_results import newest_rows
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 

@@ -102,7 +102,7 @@ def _dates(text: str) -> list[dict[str, str]]:
 
 
 def _print_dataset(dataset: Dataset) -> None:
-    duration = format_seconds(dataset.made_seconds or 0.0)
+    duration = format_seconds(dataset.compute_seconds or 0.0)
     print(f"{dataset.ref}: {dataset.rows or 0:,} rows, {format_bytes(dataset.bytes)}, in {duration}", flush=True)
 
 
@@ -113,7 +113,7 @@ def _dataset_fields(dataset: Dataset) -> dict[str, Any]:
         "rows": dataset.rows,
         "bytes": dataset.bytes,
         "digest": dataset.digest,
-        "seconds": dataset.made_seconds,
+        "seconds": dataset.compute_seconds,
         "sources": [str(source) for source in dataset.sources],
         "report": dataset.report,
     }

@@ -249,7 +249,7 @@ def test_the_risk_over_time_is_that_of_what_one_may_read(
     (told,) = vera.get(f"{ROOT}/at-risk/history").json()
     assert {name: told[name] for name in SAMPLED} == {
         "bytes": mine.bytes, "unproven_bytes": mine.bytes, "irrecoverable_bytes": 0,
-        "recompute_seconds": mine.made_seconds,
+        "recompute_seconds": mine.compute_seconds,
     }  # fmt: skip
     (whole,) = platform.catalog.risk_since()
     assert told["bytes"] < whole.bytes and whole.irrecoverable_bytes > 0

@@ -30,8 +30,8 @@ OUTPUTS = 13  # datasets that the workflow makes of a day
 
 
 @pytest.fixture(scope="session")
-def pictures() -> Path:
-    """The folder of the pictures of the pages."""
+def screenshots() -> Path:
+    """The folder of the screenshots of the pages."""
     folder = ROOT / "var" / "e2e"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

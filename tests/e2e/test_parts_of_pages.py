@@ -117,7 +117,7 @@ def test_a_button_that_one_may_not_press_is_closed_and_says_why(alone):
     told |= {**lists, "path": "etl/a", "generation": 1, "status": "cached", "cache": "present", "under_store": "none",
              "params": {}, "paragraphs": {}, "chain": {"steps": [], "seconds": 0, "irrecoverable_reasons": []},
              "rows": None,
-             "made_seconds": None, "predicted_seconds": None, "actual_seconds": None,
+             "compute_seconds": None, "predicted_seconds": None, "actual_seconds": None,
              "refused": {"recover": "you may not trigger the DAG recover"}}  # fmt: skip
     answers["datasets/etl/a"] = (200, told)
     page.goto(f"{SITE}/pages/dataset?path=etl/a")

@@ -18,7 +18,7 @@ from benchmarks.report import RESULTS
 from docs.__main__ import WITH_EXAMPLES, generated_pages
 from docs.console import BrokenExampleError, correct_outputs, examples_in, files_in, outputs_match, outputs_of
 from docs.figures import figures
-from docs.marked import fill_parts
+from docs.generated_parts import fill_parts
 from springline.cli import iterate_commands
 from springline.persistence.decisions.priority import IRRECOVERABLE_SECONDS, IRRECOVERABLE_SECONDS_PER_BYTE
 from springline.persistence.model.dataset import CacheState, DatasetStatus, Phase, Strategy, UnderStoreState
@@ -200,7 +200,7 @@ def test_figures_show_goals_rows_and_remarks(tmp_path):
         "name": "new", "when": "2026-01-02T03:04:05+00:00", "size": "quick",
         "machine": {"processor": "a processor", "cores": 2, "memory_gb": 8.0},
         "rows": [{"what": "one", "took_s": 0.1234}, {"what": "two", "took_s": 12345.6}],
-        "goals": [{"goal": "quick", "measured": 2, "wanted": "at most 1", "met": False}],
+        "goals": [{"goal": "quick", "measured": 2, "target": "at most 1", "met": False}],
         "remarks": ["as it was"],
     }  # fmt: skip
     (tmp_path / "new.json").write_text(json.dumps(result))

@@ -23,7 +23,7 @@ from springline.persistence.errors import InvalidPathError, PersistenceError, Un
 from springline.persistence.explain import find_dataset
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Origin, Ref, Strategy, validate_path
-from springline.persistence.model.names import find_invisible
+from springline.persistence.model.invisible_characters import find_invisible
 from springline.persistence.model.sidecar import decode
 from springline.persistence.platform import Platform
 from springline.spark_jobs.errors import ParameterError

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, status
 from starlette.types import ASGIApp
 
 from springline.airflow.api import datasets, recovery
-from springline.airflow.api.answer_headers import ResponseHeaders
 from springline.airflow.api.auth_middleware import AuthMiddleware
 from springline.airflow.api.problems import PROBLEMS, add_problem_handlers
 from springline.airflow.api.request_fields import refuse_unknown_fields
+from springline.airflow.api.response_headers import ResponseHeaders
 from springline.airflow.pages import static_files
 from springline.airflow.platform_context import CachedPlatform
 from springline.extras import MissingExtraError, import_lazily

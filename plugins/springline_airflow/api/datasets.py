@@ -32,7 +32,7 @@ from springline.airflow.operators.recover import DAG_ID as RECOVER
 from springline.airflow.runs import names_of
 from springline.persistence.actions import DatasetAction, apply_decision, decide_action
 from springline.persistence.catalog.risk_samples import RiskSample
-from springline.persistence.catalog.waits import explain_waits, load_wait_report
+from springline.persistence.catalog.wait_report import explain_waits, load_wait_report
 from springline.persistence.decisions import queue_plan
 from springline.persistence.explain import build_explanation, find_dataset
 from springline.persistence.extensions import POLICIES

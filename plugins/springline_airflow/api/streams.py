@@ -27,9 +27,9 @@ from springline.spark_jobs.streaming.jobs import (
     unknown_job,
 )
 from springline.spark_jobs.streaming.join.rebalance import require_explanation
-from springline.spark_jobs.streaming.join.rebalanced import as_rebalanced, is_rebalanced
+from springline.spark_jobs.streaming.join.rebalanced_job import as_rebalanced, is_rebalanced
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.runtime.tail import newest_rows
+from springline.spark_jobs.streaming.runtime.newest_results import newest_rows
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.adhoc_query import ask
 from springline.spark_jobs.streaming.windows.queryable import Queryable, as_queryable, is_queryable

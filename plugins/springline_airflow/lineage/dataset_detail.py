@@ -74,7 +74,7 @@ class DatasetDetail:
     committed_at: float | None
     persisted_at: float | None
     last_read_at: float | None
-    made_seconds: float | None
+    compute_seconds: float | None
     method: str
     predicted_seconds: float | None
     actual_seconds: float | None
@@ -134,7 +134,7 @@ def build_detail(
         committed_at=dataset.committed_at,
         persisted_at=dataset.persisted_at,
         last_read_at=dataset.last_read_at,
-        made_seconds=dataset.made_seconds,
+        compute_seconds=dataset.compute_seconds,
         method=dataset.method.value if dataset.method else "",
         predicted_seconds=dataset.predicted_seconds,
         actual_seconds=dataset.actual_seconds,

@@ -141,7 +141,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "status": str(dataset.status()),
         "rows": dataset.rows,
         "bytes": dataset.bytes,
-        "seconds": dataset.made_seconds,
+        "seconds": dataset.compute_seconds,
         "digest": dataset.digest,
         "operation": f"{dataset.call.name} {dataset.call.version}" if dataset.call else "",
         "sources": [str(ref) for ref in dataset.sources],

@@ -35,7 +35,7 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.driver.recovery import check_states_planned, recover
-from springline.spark_jobs.streaming.runtime.driver.shifts import TASK_LOOP_SECONDS
+from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import TASK_LOOP_SECONDS
 from springline.spark_jobs.streaming.runtime.report import sum_counts
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.settings import StreamSettings

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from springline.spark_jobs.streaming.backpressure.admission import forward_upstreams
-from springline.spark_jobs.streaming.backpressure.queue import StageCounts
 from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound
+from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts
 from springline.spark_jobs.streaming.runtime.report import Flow, UnitReport
 from springline.spark_jobs.streaming.runtime.stage import Stage
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from springline.persistence.extensions import Extensions
-from springline.spark_jobs.streaming.backpressure.queue import StageCounts, StageMeasurement
 from springline.spark_jobs.streaming.backpressure.signals import Signal, SignalSender
+from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts, StageMeasurement
 
 MODES = Extensions("springline.backpressure_modes", "mode of back-pressure")
 DEFAULT_MODE, OFF = "predictive", "off"

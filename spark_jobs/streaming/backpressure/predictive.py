@@ -22,8 +22,8 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     clamp_rate,
     throttles_of,
 )
-from springline.spark_jobs.streaming.backpressure.queue import StageMeasurement
 from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS, Demand, SignalReceiver, SignalSender
+from springline.spark_jobs.streaming.backpressure.stage_meter import StageMeasurement
 
 _MIN_AMPLIFICATION = 1e-6  # lower bound for a stage that sends almost nothing downstream
 _INITIAL_TRIM = 0.1  # initial integral: the percentiles of rate and amplification underestimate by about this share

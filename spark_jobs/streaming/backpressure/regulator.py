@@ -28,9 +28,9 @@ from springline.spark_jobs.streaming.backpressure.admission import (
 )
 from springline.spark_jobs.streaming.backpressure.channel import Channel
 from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig, ChannelKind, read_config
-from springline.spark_jobs.streaming.backpressure.queue import StageMeasurement, StageMeter
 from springline.spark_jobs.streaming.backpressure.rate_limit import UNLIMITED_RATE, RateLimit, write_grant
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS, Signal
+from springline.spark_jobs.streaming.backpressure.stage_meter import StageMeasurement, StageMeter
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.background import BackgroundService

@@ -35,8 +35,8 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     clamp_rate,
     throttles_of,
 )
-from springline.spark_jobs.streaming.backpressure.queue import StageMeasurement
 from springline.spark_jobs.streaming.backpressure.signals import Demand, SignalReceiver, SignalSender
+from springline.spark_jobs.streaming.backpressure.stage_meter import StageMeasurement
 
 LEVELS_PER_STEP = 16  # levels per step of v'
 _MAX_THROTTLE_LEVEL = 40 * LEVELS_PER_STEP  # at v' = 0.85, a sixth of a per cent of the original rate

@@ -14,7 +14,7 @@ from springline.persistence.text.terminal import console, print_json, print_resu
 from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.rebalance import request_units, require_explanation
-from springline.spark_jobs.streaming.join.rebalanced import RebalancedJob, as_rebalanced
+from springline.spark_jobs.streaming.join.rebalanced_job import RebalancedJob, as_rebalanced
 
 _REASONS = 3
 _SHOWN = 10  # rows of a table

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import pyarrow as pa
 
-from springline.persistence.model.names import find_invisible
+from springline.persistence.model.invisible_characters import find_invisible
 
 FieldType = Literal["int", "float", "text"]
 TimeUnit = Literal["s", "ms", "us", "ns", "iso"]

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from springline.persistence.model.names import find_invisible
+from springline.persistence.model.invisible_characters import find_invisible
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.layout import (
     FieldType,

@@ -14,7 +14,7 @@ from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.driver.shifts import TaskLoopDriver
+from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import TaskLoopDriver
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage

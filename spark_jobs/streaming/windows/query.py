@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from springline.persistence.model.names import find_invisible
+from springline.persistence.model.invisible_characters import find_invisible
 from springline.spark_jobs.streaming.sources.schema import Stream, to_micros
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.sql.expressions import Expression, canonical_sql, check_expression, normalize

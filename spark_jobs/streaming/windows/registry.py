@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from springline.persistence.model.names import find_invisible
+from springline.persistence.model.invisible_characters import find_invisible
 from springline.persistence.text.formatting import format_alternatives
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.schema import Stream

@@ -10,8 +10,8 @@ import pytest
 from springline.spark_jobs.streaming.errors import UnknownTopicError
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+from springline.spark_jobs.streaming.runtime.newest_results import newest_rows
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.tail import newest_rows
 from tests.support.waiting import until
 
 

@@ -36,7 +36,7 @@ def recorded(draw: st.DrawFn) -> Lineage:
         replace(
             dataset,
             phase=draw(st.sampled_from([dataset.phase, dataset.phase, Phase.OPEN])),
-            made_seconds=draw(st.sampled_from([1.0, None])),
+            compute_seconds=draw(st.sampled_from([1.0, None])),
             origin=Origin(draw(st.sampled_from(["", "one", "two"]))),
         )
         for dataset in known.datasets.values()

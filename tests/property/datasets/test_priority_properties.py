@@ -48,7 +48,7 @@ def cost_of_a_loss(known: Lineage) -> tuple[float, float, float]:
         sum(IRRECOVERABLE_SECONDS + IRRECOVERABLE_SECONDS_PER_BYTE * known.datasets[r].bytes for r in refs)
         for refs in (blocked, doubted)
     )
-    return sum(known.datasets[r].made_seconds or 0.0 for r in order), perhaps, gone
+    return sum(known.datasets[r].compute_seconds or 0.0 for r in order), perhaps, gone
 
 
 @given(lineages(settled=True))

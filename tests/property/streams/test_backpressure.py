@@ -20,8 +20,8 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     StageObservation,
     make_admission,
 )
-from springline.spark_jobs.streaming.backpressure.queue import StageMeasurement
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, LONGEST_LEASE, Signal
+from springline.spark_jobs.streaming.backpressure.stage_meter import StageMeasurement
 
 ORIGINAL = 40e6
 LATE = 5.0  # seconds, at most

@@ -27,7 +27,7 @@ def ref(name: str) -> Ref:
 def made(name: str, *sources: str, by: str | None = "op", **fields: object) -> Dataset:
     """A committed generation in the cache that operation `by` made from `sources`."""
     call = Call(by, "v1") if by else None
-    dataset = Dataset(ref(name), bytes=1000, call=call, sources=tuple(ref(s) for s in sources), made_seconds=1.0)
+    dataset = Dataset(ref(name), bytes=1000, call=call, sources=tuple(ref(s) for s in sources), compute_seconds=1.0)
     return replace(dataset, **fields)
 
 

@@ -17,10 +17,12 @@ def record(catalog: Catalog, lineage: Lineage) -> None:
         rows.append({
             "id": number[ref], "path": ref.path, "generation": ref.generation, "phase": dataset.phase.value,
             "cache": dataset.cache.value, "under": dataset.under.value, "bytes": dataset.bytes,
-            "strategy": dataset.strategy.value, "wanted": dataset.persist_requested, "checkpoint": dataset.checkpoint,
+            "strategy": dataset.strategy.value, "persist_requested": dataset.persist_requested,
+            "checkpoint": dataset.checkpoint,
             "pinned": dataset.pinned, "operation": dataset.call.name if dataset.call else None,
             "version": dataset.call.version if dataset.call else None, "params": {}, "dag_id": dataset.origin.dag_id,
-            "run_id": dataset.origin.run_id, "task_id": dataset.origin.task_id, "made_seconds": dataset.made_seconds,
+            "run_id": dataset.origin.run_id, "task_id": dataset.origin.task_id,
+            "compute_seconds": dataset.compute_seconds,
             "superseded": dataset.superseded, "created_at": dataset.created_at,
         })  # fmt: skip
         known = (known for known in dataset.sources if known in number)
@@ -29,7 +31,7 @@ def record(catalog: Catalog, lineage: Lineage) -> None:
         ]
     operations = [
         {"name": o.name, "version": o.version, "idempotent": o.idempotent, "checkpoint": o.checkpoint,
-         "runnable": o.runnable, "unmasked": o.nondeterministic, "repeats": o.repeats, "reads": list(o.reads)}
+         "runnable": o.runnable, "nondeterministic": o.nondeterministic, "repeats": o.repeats, "reads": list(o.reads)}
         for o in lineage.operations.values()
     ]  # fmt: skip
     with catalog.write_transaction() as connection:

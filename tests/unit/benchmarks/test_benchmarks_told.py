@@ -16,7 +16,7 @@ from docs.goals import goals_table
 
 def write(folder: Path, name: str, *measured: tuple[str, float, bool]) -> None:
     """A result with goals."""
-    goals = [{"goal": goal, "measured": value, "wanted": "at most 2", "met": met} for goal, value, met in measured]
+    goals = [{"goal": goal, "measured": value, "target": "at most 2", "met": met} for goal, value, met in measured]
     (folder / f"{name}.json").write_text(json.dumps({"when": "2026-03-02T10:00:00", "goals": goals}))
 
 

@@ -31,8 +31,8 @@ def as_lineage(recording: Recording, persisted_at: dict[Ref, float], moment: flo
             bytes=m.bytes,
             call=m.call,
             sources=m.sources,
-            made_seconds=m.seconds,
-            persist_requested=m.wanted,
+            compute_seconds=m.seconds,
+            persist_requested=m.persist_requested,
         )
         for m in recording.datasets
         if m.committed_at <= moment
@@ -59,8 +59,8 @@ def test_what_a_fault_costs_is_what_recovery_would_plan(shape: str) -> None:
 def test_one_persister_sends_one_after_the_other() -> None:
     """Each takes its bytes over the link's width, and waits for the one before it."""
     known = lineage(
-        made("a", by=None, bytes=1000, committed_at=10.0, made_seconds=1.0),
-        made("b", by=None, bytes=3000, committed_at=10.5, made_seconds=1.0),
+        made("a", by=None, bytes=1000, committed_at=10.0, compute_seconds=1.0),
+        made("b", by=None, bytes=3000, committed_at=10.5, compute_seconds=1.0),
     )
     trace = simulate(read(record(known)), FifoPolicy(), Setup(1000.0, synchronous=False))
     assert trace.persisted_at == pytest.approx({ref("a"): 1 + 1.05, ref("b"): 1 + 1.05 + 3.05})
@@ -100,8 +100,8 @@ def test_operations_are_sent_where_that_is_quicker() -> None:
 def test_a_catalog_is_recorded_with_times_from_its_first_operation_on(tmp_path: Path) -> None:
     """Sizes, sources, who reads whom, and when each was read; the file gives back the same."""
     known = lineage(
-        made("a", by="parse", committed_at=102.0, made_seconds=2.0, reads=2, last_read_at=150.0),
-        evicted("b", "a", by="clean", committed_at=110.0, made_seconds=3.0, checkpoint=True),
+        made("a", by="parse", committed_at=102.0, compute_seconds=2.0, reads=2, last_read_at=150.0),
+        evicted("b", "a", by="clean", committed_at=110.0, compute_seconds=3.0, checkpoint=True),
         readers={"parse": ("clean",)},
         parse=replace(lineage().operations["op", "v1"], name="parse"),
         clean=replace(lineage().operations["dice", "v1"], name="clean"),
@@ -133,7 +133,7 @@ def test_a_report_is_kept_in_the_form_of_the_results(tmp_path: Path) -> None:
     report = Report("x", "quick", [{"a": 1}], [Goal("a small", 1, "<= 2", True)])
     kept = json.loads(keep(report, tmp_path).read_text())
     assert kept.keys() >= {"name", "when", "machine", "size", "rows", "goals"}
-    assert kept["goals"] == [{"goal": "a small", "measured": 1, "wanted": "<= 2", "met": True}]
+    assert kept["goals"] == [{"goal": "a small", "measured": 1, "target": "<= 2", "met": True}]
     assert kept["machine"].keys() == this_machine().keys()
 
 
@@ -147,4 +147,4 @@ def test_the_command_prints_goals_last_and_fails_if_one_is_missed(
     monkeypatch.setattr(command, "keep", lambda report, into: tmp_path)
     assert command.main(["policies"]) == code
     last = capsys.readouterr().out.strip().splitlines()[-1]
-    assert last == f"goal {'met' if met else 'MISSED'}: a small: 1.5 (wanted <= 2)"
+    assert last == f"goal {'met' if met else 'MISSED'}: a small: 1.5 (target <= 2)"

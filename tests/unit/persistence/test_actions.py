@@ -39,8 +39,12 @@ def test_what_cannot_be_is_refused_with_the_reason(wish: DatasetAction, dataset:
 @pytest.mark.parametrize(
     ("wish", "dataset", "columns"),
     [
-        (DatasetAction.PERSIST, made("a", persist_requested=False), {"head": True, "wanted": True, "not_before": 0.0}),
-        (DatasetAction.PERSIST, evicted("a"), {"head": True, "wanted": True, "not_before": 0.0}),
+        (
+            DatasetAction.PERSIST,
+            made("a", persist_requested=False),
+            {"expedited": True, "persist_requested": True, "not_before": 0.0},
+        ),
+        (DatasetAction.PERSIST, evicted("a"), {"expedited": True, "persist_requested": True, "not_before": 0.0}),
         (DatasetAction.PIN, made("a"), {"pinned": True}),
         (DatasetAction.UNPIN, made("a", pinned=True), {"pinned": False}),
         (DatasetAction.EVICT, persisted("a"), {}),
@@ -73,7 +77,7 @@ AGAIN = "run op on a@1 to have b@1 again (1 s: as when it was made)"
             f"1 s: {AGAIN}",
         ),
         (
-            made("b", "a", cache=CacheState.LOST, made_seconds=None),
+            made("b", "a", cache=CacheState.LOST, compute_seconds=None),
             "b@1 comes back: run op on a@1 to have b@1 again (never measured)",
         ),
     ],
@@ -120,7 +124,7 @@ def test_what_is_to_be_persisted_now_is_the_next(platform: Platform) -> None:
     make(platform, "c", "shout", ["a"], persist_requested=False)
     assert platform.claims.list_claimable(9)[0] != Ref("c", 1)
     grant(platform, "c", DatasetAction.PERSIST)
-    assert noted(platform, "c") == ("hurried", "ulla")
+    assert noted(platform, "c") == ("expedited", "ulla")
     assert next(platform.persister.candidates()).ref == Ref("c", 1)
 
 

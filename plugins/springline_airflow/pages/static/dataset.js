@@ -57,7 +57,7 @@ function show(dataset) {
       ["size", formatBytes(dataset.bytes)], ["rows", dataset.rows === null ? "" : dataset.rows.toLocaleString("en")],
       ["made by", dataset.operation ? `${dataset.operation} (version ${dataset.version})` : "no recorded operation"],
       ["parameters", Object.entries(dataset.params).map(([name, value]) => `${name}=${value}`).join(", ")],
-      ["DAG run", airflow(dataset)], ["duration", dataset.made_seconds === null ? "" : formatSeconds(dataset.made_seconds)],
+      ["DAG run", airflow(dataset)], ["duration", dataset.compute_seconds === null ? "" : formatSeconds(dataset.compute_seconds)],
       ["strategy", dataset.strategy], ["persisted as", persistedAs(dataset)], ["attempts", dataset.attempts || ""], ["last error", dataset.error],
       ["read", `${dataset.reads} times${dataset.last_read_at ? `, last ${formatTime(dataset.last_read_at)}` : ""}`],
       ["checkpoint", dataset.checkpoint ? "yes" : ""], ["pinned", dataset.pinned ? "yes" : ""],

@@ -13,7 +13,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from springline.persistence.model.names import find_invisible
+from springline.persistence.model.invisible_characters import find_invisible
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
 from springline.spark_jobs.streaming.join.wire import JoinSide
 from springline.spark_jobs.streaming.sources.layout import fault_of_fields

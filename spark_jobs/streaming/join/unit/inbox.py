@@ -13,7 +13,7 @@ from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.errors import InvalidBatchError, InvalidCommandsError
-from springline.spark_jobs.streaming.join.unit.runs import SortedRun, merge_all, sorted_run
+from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun, merge_all, sorted_run
 from springline.spark_jobs.streaming.join.wire import Action, EpochCommands, JoinSide, RoutedBatch
 from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Message, State
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.join.errors import MigrationCopyError
-from springline.spark_jobs.streaming.join.unit.runs import SortedRun, bytes_of, sorted_run
+from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun, bytes_of, sorted_run
 from springline.spark_jobs.streaming.join.wire import Cutover, StateMigration
 from springline.spark_jobs.streaming.runtime.step import Message
 

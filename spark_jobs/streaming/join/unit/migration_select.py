@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numba import njit
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_in, part_in
-from springline.spark_jobs.streaming.join.unit.runs import SortedRun
+from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun
 from springline.spark_jobs.streaming.join.wire import GREATEST, SEQ_HASHES, StateMigration
 
 Ints = npt.NDArray[np.int64]

@@ -12,8 +12,8 @@ import pyarrow as pa
 from springline.spark_jobs.streaming.join.condition.checked_arithmetic import Ints
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.kernels import expand_pairs, search_ranges
-from springline.spark_jobs.streaming.join.unit.runs import SortedRun, bytes_of
 from springline.spark_jobs.streaming.join.unit.segments import Segment
+from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun, bytes_of
 from springline.spark_jobs.streaming.join.unit.store import TupleStore
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, JoinSide
 

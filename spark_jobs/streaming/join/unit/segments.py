@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.join.unit.migration_select import Flags, Ints, Selection
-from springline.spark_jobs.streaming.join.unit.runs import SortedRun, bytes_of, merge_runs, run_of
+from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun, bytes_of, merge_runs, run_of
 
 Bound = tuple[int, int]  # a key and a seq, in the sort order of tuples
 

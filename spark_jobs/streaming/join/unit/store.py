@@ -19,8 +19,8 @@ from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.join.kernels import sort_order
 from springline.spark_jobs.streaming.join.unit.compaction import Level, Levels, Shape
 from springline.spark_jobs.streaming.join.unit.migration_select import MigrationCut, Selection
-from springline.spark_jobs.streaming.join.unit.runs import SortedRun
 from springline.spark_jobs.streaming.join.unit.segments import Segment, cut_run, merge_optional, visible_run
+from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun
 
 _MERGE_FACTOR = 4  # a young run is merged with the next one while it is at most this many times as long
 _HIDDEN_SHARE = 8  # a segment is rewritten when one in this many of its rows is hidden,

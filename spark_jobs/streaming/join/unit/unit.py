@@ -25,7 +25,7 @@ from springline.spark_jobs.streaming.join.unit.migration import MigrationCopy, e
 from springline.spark_jobs.streaming.join.unit.migration_select import MigrationCut
 from springline.spark_jobs.streaming.join.unit.probe import ProbeCursor, ProbeResults
 from springline.spark_jobs.streaming.join.unit.retention import Retention
-from springline.spark_jobs.streaming.join.unit.runs import SortedRun, bytes_of, merge_all
+from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun, bytes_of, merge_all
 from springline.spark_jobs.streaming.join.unit.store import CachedRuns, TupleStore
 from springline.spark_jobs.streaming.join.wire import Cutover, EpochCommands, JoinSide, StateMigration, first_seq
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State

@@ -18,9 +18,9 @@ from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, Round
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
 from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.worker.attempt_counts import AttemptCounts
 from springline.spark_jobs.streaming.runtime.worker.poison import find_poison, in_subprocess
 from springline.spark_jobs.streaming.runtime.worker.round_step import RoundStep, StepResult, UnitRound
-from springline.spark_jobs.streaming.runtime.worker.tries import AttemptCounts
 
 logger = logging.getLogger("springline.unit")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from springline.spark_jobs.streaming.tracking.acker.processor import load_at, prefetch_at, store_at
+from springline.spark_jobs.streaming.tracking.acker.cpu_intrinsics import load_at, prefetch_at, store_at
 from springline.spark_jobs.streaming.tracking.ring import arc_of, message_place
 
 FIRST, MESSAGES, ROWS, ORDER, PLACE, RING, ADDRESS, UNFINISHED, TICK = range(9)

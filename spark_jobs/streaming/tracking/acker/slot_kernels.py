@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from springline.spark_jobs.streaming.tracking.acker.processor import prefetch
+from springline.spark_jobs.streaming.tracking.acker.cpu_intrinsics import prefetch
 from springline.spark_jobs.streaming.tracking.ids import mix
 
 WIDTH = 8

@@ -351,7 +351,9 @@ def test_an_operation_that_is_no_longer_declared_idempotent_sends_its_waiting_ou
     assert not platform.catalog.lineage_around([made.ref]).is_recomputable(made.ref)
 
 
-def test_an_operation_stays_unmasked_however_often_it_is_registered(platform: Platform, runner: LinesRunner) -> None:
+def test_an_operation_stays_nondeterministic_however_often_it_is_registered(
+    platform: Platform, runner: LinesRunner
+) -> None:
     """Only another version of the code may be believed again."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     made = make(platform, "b", "liar", ["a"])

@@ -149,7 +149,7 @@ def test_a_lost_lease_is_neither_renewed_nor_settled_nor_released(platform: Plat
     for _ in range(2):
         before = platform.catalog.get(made.ref), events_of(platform, made.ref)
         assert not platform.claims.renew(late)
-        assert not platform.claims.release(late, "late", wanted=False)
+        assert not platform.claims.release(late, "late", persist_requested=False)
         platform.claims.change_method(late, TransferMethod.OPERATION, 99.0)
         with pytest.raises(LeaseLostError):
             settle(platform, late)
@@ -192,7 +192,7 @@ def test_a_transfer_that_goes_well_clears_the_error_and_the_head(platform: Platf
     """What is persisted is no longer urgent."""
     made = make(platform, "a", "load")
     platform.claims.release(claimed(platform, made), "refused")
-    platform.catalog.amend(made.ref, head=True)
+    platform.catalog.amend(made.ref, expedited=True)
     settled = settle(platform, claimed(platform, made))
     assert (settled.error, settled.expedited, settled.actual_seconds) == ("", False, 2.5)
     assert settled.persisted_at is not None
@@ -215,7 +215,7 @@ def test_the_queue_is_ordered_by_head_then_score_then_age(platform: Platform) ->
     made = [make(platform, f"a{i}", "load").ref for i in range(4)]
     for ref, score in zip(made, (1.0, 2.0, 1.0, 0.5), strict=True):
         platform.claims.rescore(ref, score)
-    platform.catalog.amend(made[3], head=True)
+    platform.catalog.amend(made[3], expedited=True)
     in_order = [made[3], made[1], made[0], made[2]]
     assert platform.claims.list_claimable(10) == in_order
     assert platform.claims.list_claimable(2) + platform.claims.list_claimable(2, 2) == in_order

@@ -25,8 +25,7 @@ STATES: dict[str, Any] = {
     "phase": Phase.RETIRED, "cache": CacheState.LOST, "under": UnderStoreState.COPYING, "strategy": Strategy.CACHE_ONLY,
     "method": TransferMethod.OPERATION,
 }  # fmt: skip
-YES, NO = {"checkpoint": True, "superseded": True}, {"wanted": False, "pinned": False, "head": False}
-FIELDS = {"wanted": "persist_requested", "head": "expedited"}  # those that are not called as their column
+YES, NO = {"checkpoint": True, "superseded": True}, {"persist_requested": False, "pinned": False, "expedited": False}
 APART = {"path", "generation", "operation", "version", "params", "dag_id", "run_id", "task_id"}
 QUEUE = {"id", "commit_number", "score", "not_before", "lease_owner", "lease_number", "lease_until"}
 
@@ -47,5 +46,4 @@ def test_every_column_becomes_the_field_of_its_name(platform: Platform) -> None:
     with platform.catalog.write_transaction() as connection:
         key = connection.execute(insert(generation).values(row)).inserted_primary_key[0]  # type: ignore[index]
         found = load_datasets(connection, [key])
-    values = {FIELDS.get(name, name): value for name, value in fields.items()}
-    assert found == {key: Dataset(ref=Ref("a", 4), call=call, origin=origin, sources=(), **values)}
+    assert found == {key: Dataset(ref=Ref("a", 4), call=call, origin=origin, sources=(), **fields)}

@@ -34,7 +34,7 @@ def test_the_paper_shows_the_terms_of_its_formula() -> None:
     assert "its operation is idempotent, it is a checkpoint, read 5 times" in found.reason
 
 
-def test_the_paper_counts_an_unmasked_operation_as_not_idempotent() -> None:
+def test_the_paper_counts_an_nondeterministic_operation_as_not_idempotent() -> None:
     """What a second run contradicted goes before what can be relied on."""
     liar = Operation("liar", "v1", idempotent=True, nondeterministic=True)
     known = lineage(made("a", "raw"), made("b", "raw", by="liar"), liar=liar)
@@ -44,7 +44,7 @@ def test_the_paper_counts_an_unmasked_operation_as_not_idempotent() -> None:
 def test_value_density_prefers_long_computations_to_short_ones_of_the_same_size() -> None:
     """More recovery is saved by the same seconds of the link."""
     known = lineage(
-        persisted("raw", by=None), made("quick", "raw", made_seconds=1), made("slow", "raw", made_seconds=60)
+        persisted("raw", by=None), made("quick", "raw", compute_seconds=1), made("slow", "raw", compute_seconds=60)
     )
     assert order("value-density", known, "quick", "slow") == ["slow", "quick"]
 
@@ -59,7 +59,7 @@ def test_value_density_sends_what_cannot_be_made_again_first() -> None:
     """However large, and however long the others take to compute."""
     known = lineage(
         persisted("raw", by=None),
-        made("slow", "raw", made_seconds=3600, bytes=10**8),
+        made("slow", "raw", compute_seconds=3600, bytes=10**8),
         made("landing", by=None, bytes=10**10),
     )
     assert order("value-density", known, "slow", "landing") == ["landing", "slow"]
@@ -127,7 +127,7 @@ def test_value_density_gives_nothing_to_what_nobody_needs() -> None:
 
 def test_value_density_says_what_a_loss_would_cost_and_what_persisting_takes() -> None:
     """In seconds, with the names of what would be run again."""
-    known = lineage(persisted("raw", by=None), made("x", "raw", bytes=10**8, made_seconds=42))
+    known = lineage(persisted("raw", by=None), made("x", "raw", bytes=10**8, compute_seconds=42))
     assert score("value-density", "x", known).reason == (
         "a loss of the cache would cost 42 s of running x@1 again; persisting it takes 2 s"
     )

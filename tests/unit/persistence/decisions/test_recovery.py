@@ -76,7 +76,7 @@ def test_an_unknown_target_is_irrecoverable_by_name() -> None:
 
 def test_a_step_that_was_never_measured_says_so() -> None:
     """It has no prediction, and does not count in the seconds."""
-    known = lineage(persisted("a"), made("b", "a", made_seconds=None, **LOST))
+    known = lineage(persisted("a"), made("b", "a", compute_seconds=None, **LOST))
     plan = plan_recovery(known, [ref("b")], COSTS)
     assert plan.steps[0].predicted is None
     assert plan.steps[0].summary.endswith("(never measured)")

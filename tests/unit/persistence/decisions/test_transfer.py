@@ -56,7 +56,7 @@ def test_a_small_dataset_is_sent_as_data_though_its_operation_is_recorded() -> N
 def test_a_large_dataset_of_an_operation_that_may_not_be_relied_on_is_sent_as_data(
     operation: Operation, reason: str
 ) -> None:
-    """Third row; an unmasked operation and one whose code is gone count as not idempotent."""
+    """Third row; an nondeterministic operation and one whose code is gone count as not idempotent."""
     known = clean()
     found = plan(Lineage(known.datasets, {("op", "v1"): operation}))
     assert found.method is TransferMethod.DATA

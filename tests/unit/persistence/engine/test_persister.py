@@ -180,7 +180,7 @@ def test_small_ones_go_as_data(open_at: Callable[..., Platform], runner: LinesRu
     assert platform.catalog.get(made.ref).method is TransferMethod.DATA
 
 
-def test_a_liar_is_unmasked_and_its_data_sent(platform: Platform, runner: LinesRunner) -> None:
+def test_a_liar_is_found_nondeterministic_and_its_data_sent(platform: Platform, runner: LinesRunner) -> None:
     """What an operation makes below differs: the data goes, and nobody relies on the operation any more."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     made = make(platform, "b", "liar", ["a"])
@@ -282,7 +282,7 @@ def test_an_evicted_one_is_persisted_by_its_operation(platform: Platform, runner
 def test_an_evicted_one_waits_for_a_source_that_is_on_its_way(platform: Platform) -> None:
     """Its operation runs below once its source lies there."""
     middle, last = evicted_chain(platform)
-    platform.catalog.amend(last, head=True)
+    platform.catalog.amend(last, expedited=True)
     first = platform.persister.step()
     second = platform.persister.step()
     assert first is not None and second is not None
@@ -314,7 +314,7 @@ def test_the_head_of_the_queue_comes_before_any_score(open_at: Callable[..., Pla
     """What stopped being recomputable goes first."""
     platform = open_at(policy="fifo")
     made = [make(platform, f"a{i}", "load") for i in range(3)]
-    platform.catalog.amend(made[2].ref, head=True)
+    platform.catalog.amend(made[2].ref, expedited=True)
     assert sent(platform) == ["a2", "a0", "a1"]
 
 

@@ -255,7 +255,7 @@ def test_a_worker_that_wakes_late_gives_nothing_up(open_at: Callable[..., Platfo
         assert other.claims.claim(made.ref, "other", TransferMethod.DATA, None) is not None
         cache.inner.delete(made.cache_location)
 
-    zombie.catalog.amend(made.ref, head=True)
+    zombie.catalog.amend(made.ref, expedited=True)
     cache.at = once("files", meanwhile, where="b/")
     zombie.persister.step()
     assert zombie.catalog.get(made.ref).persist_requested

@@ -108,7 +108,9 @@ def test_a_loss_that_a_declaration_hid_is_told_and_then_healed_by_proof(
     assert not platform.restorer.restore([second.ref]).irrecoverable
 
 
-def test_what_waits_when_an_operation_is_unmasked_goes_first_with_all_that_leans_on_it(platform: Platform) -> None:
+def test_what_waits_when_an_operation_is_found_nondeterministic_goes_first_with_all_that_leans_on_it(
+    platform: Platform,
+) -> None:
     """By hand a proof may be run while something waits; its failure sends the output to the head, and below it."""
     first = made_by(platform, "liar")
     below = make(platform, "c", "shout", ["b"], strategy=SAFE)
@@ -116,7 +118,7 @@ def test_what_waits_when_an_operation_is_unmasked_goes_first_with_all_that_leans
     outcome = platform.prover.prove(plan, interruptible=False)
     assert outcome is not None and outcome.verdict is ProofVerdict.NONDETERMINISTIC and "2 datasets" in outcome.summary
     assert platform.catalog.get(first.ref).expedited and platform.catalog.get(below.ref).expedited
-    assert [moment.event for moment in platform.catalog.history(first.ref)][-1] == "unmasked"
+    assert [moment.event for moment in platform.catalog.history(first.ref)][-1] == "nondeterministic"
 
 
 def test_a_second_run_on_a_damaged_source_proves_nothing(platform: Platform, runner: LinesRunner) -> None:
@@ -361,7 +363,7 @@ def test_a_command_that_unmasks_an_operation_says_so_by_its_exit_status(
         by_hand(monkeypatch, platform, "liar", "--json")
     assert ended.value.code == 3
     (row,) = json.loads(capsys.readouterr().out)
-    assert (row["operation"], row["witness"], row["verdict"]) == ("liar", "b@1", "unmasked")
+    assert (row["operation"], row["witness"], row["verdict"]) == ("liar", "b@1", "nondeterministic")
 
 
 def test_explain_says_whether_an_operation_will_be_proved(open_at: Callable[..., Platform]) -> None:

@@ -154,7 +154,7 @@ def change_of(event: str) -> Callable[[Platform, list[Dataset]], None]:
         elif event == "its source goes":
             platform.catalog.change(source.ref, Event.UNDER_LOST)
             let_go_lost(platform, source)
-        elif event == "its operation is unmasked":
+        elif event == "its operation is nondeterministic":
             assert dataset.call is not None
             platform.catalog.record_reproduction(dataset.call, same=False)
         elif event == "the code of its operation goes":
@@ -183,7 +183,7 @@ def let_go_lost(platform: Platform, dataset: Dataset) -> None:
     [
         ("its copy below is lost", 0),
         ("its source goes", 1),
-        ("its operation is unmasked", 1),
+        ("its operation is nondeterministic", 1),
         ("the code of its operation goes", 1),
         ("what was made from it goes", 1),
         ("what was made from it is lost", 1),

@@ -160,7 +160,7 @@ def test_reading_by_a_recovery_does_not_count_as_reading(platform: Platform) -> 
     assert platform.catalog.get(made[1].ref).reads == before
 
 
-def test_a_liar_is_unmasked_when_it_is_run_again(platform: Platform) -> None:
+def test_a_liar_is_found_nondeterministic_when_it_is_run_again(platform: Platform) -> None:
     """What it makes is not what was lost, so that is gone for good, and the error says why."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     made = make(platform, "b", "liar", ["a"])
@@ -172,7 +172,7 @@ def test_a_liar_is_unmasked_when_it_is_run_again(platform: Platform) -> None:
     assert [location for location in copies_in(platform.cache) if "b/" in location] == []
 
 
-def test_many_liars_are_unmasked_in_one_recovery(platform: Platform, runner: LinesRunner) -> None:
+def test_many_liars_are_found_nondeterministic_in_one_recovery(platform: Platform, runner: LinesRunner) -> None:
     """Each costs one plan, and the honest one is brought back."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     for i in range(8):

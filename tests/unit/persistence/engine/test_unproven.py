@@ -147,7 +147,7 @@ def test_the_reason_tells_of_the_doubt(platform: Platform) -> None:
     assert "perhaps b@1 for good, by an operation that was never seen to repeat" in choice.score.reason
 
 
-def test_what_leans_on_an_operation_that_was_unmasked_goes_to_the_head_too(platform: Platform) -> None:
+def test_what_leans_on_an_operation_that_was_found_nondeterministic_goes_to_the_head_too(platform: Platform) -> None:
     """It was made by honest operations, but from what nothing makes again; what comes from a persisted copy stays."""
     lied = made_by(platform, "liar")
     make(platform, "c", "shout", ["b"])

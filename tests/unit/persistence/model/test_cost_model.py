@@ -91,12 +91,12 @@ def test_an_operation_is_predicted_by_the_side_it_will_run_on() -> None:
 
 def test_making_a_dataset_again_takes_what_it_took() -> None:
     """What was measured of this very dataset beats a prediction over many."""
-    known = lineage(persisted("a", by=None), made("b", "a", made_seconds=7.0), made("c", "a", made_seconds=None))
+    known = lineage(persisted("a", by=None), made("b", "a", compute_seconds=7.0), made("c", "a", compute_seconds=None))
     costs = CostModel(compute={("op", ExecutionSide.CACHE): [Measurement(1000, 2.0)]})
     first, second = costs.predict_rerun(ref("b"), known), costs.predict_rerun(ref("c"), known)
     assert first is not None and first.seconds == 7.0
     assert second is not None and second.seconds == pytest.approx(2.0)
-    assert costs.predict_rerun(ref("a"), known.with_changes(persisted("a", by=None, made_seconds=None))) is None
+    assert costs.predict_rerun(ref("a"), known.with_changes(persisted("a", by=None, compute_seconds=None))) is None
 
 
 def test_a_tiny_transfer_does_not_set_the_rate_of_large_ones() -> None:

@@ -52,7 +52,7 @@ def test_an_unpersisted_source_that_nothing_can_make_ends_it_and_is_named() -> N
     ],
 )
 def test_recomputable_ends_when_the_operation_may_not_be_relied_on(operation: Operation, reason: str) -> None:
-    """Not idempotent, unmasked, or its code gone: each is said with the operation's name and version."""
+    """Not idempotent, nondeterministic, or its code gone: each is said with the operation's name and version."""
     known = lineage(persisted("a", by=None), made("b", "a", by="x"), made("c", "b"), x=operation)
     (why,) = known.recompute_obstacles(ref("c"))
     assert why.startswith("x (version v1), which made b@1,")

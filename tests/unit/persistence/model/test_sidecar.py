@@ -22,7 +22,7 @@ TOLD = Dataset(
     call=Call("etl.clean", "v3", {"ds": "2013-01-05", "note": 'a "quoted" line'}),
     sources=(Ref("etl/a", 2), Ref("etl/a", 1)),
     origin=Origin("etl", "run 1", "clean"),
-    made_seconds=1.5,
+    compute_seconds=1.5,
     created_at=1_700_000_000.25,
     report={"passed": True, "rows": [1, 2]},
 )
@@ -72,7 +72,7 @@ def _with(key: str, value: object) -> Callable[[dict], None]:
         _with("bytes", "many"),
         _with("bytes_of_copy", "many"),
         _with("created_at", None),
-        _with("made_seconds", "long"),
+        _with("compute_seconds", "long"),
     ],
 )
 def test_a_damaged_sidecar_is_named_and_refused(damage: Callable[[dict], None]) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.backpressure.relay_job import RelayJob
 from springline.spark_jobs.streaming.backpressure.accounting import StageAccounting, upstreams_of
-from springline.spark_jobs.streaming.backpressure.queue import StageCounts
 from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound
+from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts
 from springline.spark_jobs.streaming.runtime.report import Flow, UnitReport
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig

@@ -21,8 +21,8 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     make_admission,
 )
 from springline.spark_jobs.streaming.backpressure.predictive import PredictiveAdmission, Tuning, smoothed_capacity
-from springline.spark_jobs.streaming.backpressure.queue import StageMeasurement
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, Signal
+from springline.spark_jobs.streaming.backpressure.stage_meter import StageMeasurement
 from springline.spark_jobs.streaming.backpressure.stepwise import (
     LEVELS_PER_STEP,
     StepwiseAdmission,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from springline.spark_jobs.streaming.backpressure.queue import StageCounts, StageMeasurement, StageMeter
+from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts, StageMeasurement, StageMeter
 
 
 def counted(

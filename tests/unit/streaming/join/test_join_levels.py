@@ -15,8 +15,8 @@ import pytest
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of
 from springline.spark_jobs.streaming.join.unit.compaction import Shape
 from springline.spark_jobs.streaming.join.unit.migration_select import MigrationCut, Selection
-from springline.spark_jobs.streaming.join.unit.runs import SortedRun, bytes_of, sorted_run
 from springline.spark_jobs.streaming.join.unit.segments import Segment
+from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun, bytes_of, sorted_run
 from springline.spark_jobs.streaming.join.unit.store import TupleStore
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, SEQ_HASHES, JoinSide, StateMigration
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes

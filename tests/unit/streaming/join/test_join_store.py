@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.join.errors import MigrationCopyError
 from springline.spark_jobs.streaming.join.kernels import BLOCK, search_ranges, sort_order
 from springline.spark_jobs.streaming.join.unit.migration import encode_copy, import_copy
 from springline.spark_jobs.streaming.join.unit.migration_select import MigrationCut
-from springline.spark_jobs.streaming.join.unit.runs import merge_runs, sorted_run
+from springline.spark_jobs.streaming.join.unit.sorted_runs import merge_runs, sorted_run
 from springline.spark_jobs.streaming.join.unit.store import TupleStore
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Cutover, JoinSide, StateMigration
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes

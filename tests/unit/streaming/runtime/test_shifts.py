@@ -16,9 +16,9 @@ import pytest
 
 from springline.persistence.monitoring.logs import JsonFormatter
 from springline.spark_jobs.streaming.errors import MissingStateError, RoundError, UnknownTopicError
-from springline.spark_jobs.streaming.runtime.driver import shifts
+from springline.spark_jobs.streaming.runtime.driver import task_loop_driver
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.driver.shifts import TaskLoopDriver
+from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import TaskLoopDriver
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue, TaskLoopEnd, read_line
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
@@ -105,7 +105,7 @@ def world(tmp_path: Path) -> World:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long."""
     monkeypatch.setattr(task_loop, "_ALONE_SECONDS", 0.2)
-    monkeypatch.setattr(shifts, "_STALLED_SECONDS", 0.1)
+    monkeypatch.setattr(task_loop_driver, "_STALLED_SECONDS", 0.1)
 
 
 SUMS = [sum(10 * number + unit for number in range(MESSAGES)) for unit in (0, 1)]
@@ -339,7 +339,7 @@ def test_a_shift_ends_at_once_when_states_are_lost(
     world: World, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tasks that live are let go, and what is missing is said: no round is run again from the beginning."""
-    monkeypatch.setattr(shifts, "_STALLED_SECONDS", 60.0)
+    monkeypatch.setattr(task_loop_driver, "_STALLED_SECONDS", 60.0)
     run_task(world.units(), world.log, world.planned(3), [0, 1])
     first = planning.first(1.0)
     assert first is not None

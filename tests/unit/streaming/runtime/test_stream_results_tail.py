@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.runtime import tail
+from springline.spark_jobs.streaming.runtime import newest_results
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+from springline.spark_jobs.streaming.runtime.newest_results import newest_rows
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.tail import newest_rows
 from springline.testing.memory_log import MemoryLog
 
 TOPIC = "job.results"
@@ -85,7 +85,7 @@ def test_a_query_that_is_seldom_told_is_found_far_back() -> None:
         results.round((0, "often", f"T{number:03}", 1))
     assert results.newest(1, "seldom") == [1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tail, "MAX_OFFSETS", 300)
+        patch.setattr(newest_results, "MAX_OFFSETS", 300)
         assert results.newest(1, "seldom") == []
 
 
@@ -121,7 +121,7 @@ def test_the_newest_rows_are_the_end_of_all_rows(
     for messages in rounds:
         results.round(*messages)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tail, "_FIRST_OFFSETS", step)
+        patch.setattr(newest_results, "_FIRST_OFFSETS", step)
         found = results.newest(last, query)
     assert found == results.newest(10**6, query)[-last:]
     assert len(found) == min(last, sum(n for each in rounds for _, q, _, n in each if query in ("", q)))

@@ -45,7 +45,11 @@ def load_wait_report(catalog: Catalog) -> WaitReport:
     columns = (generation.c.path, generation.c.generation, generation.c.lease_owner, generation.c.error)
     claimable = schema.is_waiting & (generation.c.not_before <= db_now())
     oldest = select(db_now() - func.min(generation.c.committed_at)).where(claimable)
-    sent = select(*columns).where(generation.c.wanted, schema.is_copying, generation.c.lease_until > db_now()).limit(3)
+    sent = (
+        select(*columns)
+        .where(generation.c.persist_requested, schema.is_copying, generation.c.lease_until > db_now())
+        .limit(3)
+    )
     left = generation.c.not_before - db_now()
     pauses = select(*columns, left).where(schema.is_waiting, left > 0).order_by(generation.c.not_before).limit(1)
     with catalog.read_transaction() as connection:

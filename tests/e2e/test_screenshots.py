@@ -28,7 +28,7 @@ def missing(live, gone, streams) -> Dataset:
 
 @pytest.mark.parametrize("context", THEMES, indirect=True)
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_for_everybody(page, live, pictures, request, name):
+def test_a_page_is_for_everybody(page, live, screenshots, request, name):
     """In Airflow's frame and in its theme, nothing serious stands in the way of a person who does not see it."""
     theme = request.node.callspec.params["context"]
     frame = opened(page, live.address, name, QUERIES.get(name, ""))
@@ -36,40 +36,40 @@ def test_a_page_is_for_everybody(page, live, pictures, request, name):
     assert frame.evaluate("() => document.documentElement.dataset.theme") == theme
     dark = frame.evaluate("() => getComputedStyle(document.body).backgroundColor")
     assert (sum(int(part) for part in dark.strip("rgb()").split(",")) < 128 * 3) == (theme == "dark")
-    page.screenshot(path=pictures / f"{name}-{theme}.png")
+    page.screenshot(path=screenshots / f"{name}-{theme}.png")
     assert faults(frame) == []
 
 
 @pytest.mark.parametrize("context", THEMES, indirect=True)
 @pytest.mark.parametrize("job", JOBS)
-def test_the_page_of_a_stream_is_for_everybody(page, live, streams, pictures, request, job):
+def test_the_page_of_a_stream_is_for_everybody(page, live, streams, screenshots, request, job):
     """Of each kind of job."""
     theme = request.node.callspec.params["context"]
     page.set_viewport_size({**SIZE, "height": 1300})
     frame = opened(page, live.address, "streams", f"?job={job}")
     frame.locator(JOBS[job]).first.wait_for()
-    page.screenshot(path=pictures / f"stream-{job}-{theme}.png")
+    page.screenshot(path=screenshots / f"stream-{job}-{theme}.png")
     assert faults(frame) == []
 
 
 @pytest.mark.parametrize("context", THEMES, indirect=True)
-def test_what_opens_on_a_page_is_for_everybody_too(page, live, pictures, request):
+def test_what_opens_on_a_page_is_for_everybody_too(page, live, screenshots, request):
     """A dialog, the details of a row, the picture as a table, a chain that is shown."""
     theme = request.node.callspec.params["context"]
     frame = opened(page, live.address, "queue")
     frame.locator("summary").nth(1).click()
-    page.screenshot(path=pictures / f"queue-why-{theme}.png")
+    page.screenshot(path=screenshots / f"queue-why-{theme}.png")
     assert faults(frame) == []
     frame = opened(page, live.address, "lineage", "?fold=none")
     frame.locator("a.node").filter(has_text="lost").first.hover()
-    page.screenshot(path=pictures / f"lineage-chain-{theme}.png")
+    page.screenshot(path=screenshots / f"lineage-chain-{theme}.png")
     assert faults(frame) == []
     frame.get_by_role("button", name="As a table").click()
     frame.locator("tbody tr[data-key]").first.wait_for()
-    page.screenshot(path=pictures / f"lineage-table-{theme}.png")
+    page.screenshot(path=screenshots / f"lineage-table-{theme}.png")
     assert faults(frame) == []
     frame = opened(page, live.address, "dataset", QUERIES["dataset"])
     frame.get_by_role("button", name="Pin").click()
     frame.get_by_role("dialog").wait_for()
-    page.screenshot(path=pictures / f"dataset-pin-{theme}.png")
+    page.screenshot(path=screenshots / f"dataset-pin-{theme}.png")
     assert faults(frame) == []

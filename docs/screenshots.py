@@ -1,4 +1,4 @@
-"""`python -m docs.pictures`: writes the documents' pictures of Airflow's pages from screenshots of the tests."""
+"""`python -m docs.screenshots`: writes the documents' screenshots of Airflow's pages from screenshots of the tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 SCREENSHOTS = ROOT / "var" / "e2e"
-PICTURES = ROOT / "docs" / "pictures"
+IMAGES = ROOT / "docs" / "images"
 SHOWN = (
     "lineage-light", "lineage-chain-dark", "queue-why-light", "risk-light", "dataset-light", "streams-light",
     "stream-ticks-light", "stream-words-dark", "stream-pairs-light",
@@ -29,12 +29,12 @@ def main() -> int:
     """Write every picture that the documents show; return 1 if a screenshot is missing."""
     missing = [name for name in SHOWN if not (SCREENSHOTS / f"{name}.png").exists()]
     if missing:
-        print(f"no pictures of {', '.join(missing)} in {SCREENSHOTS}: run `make pictures`", file=sys.stderr)
+        print(f"no screenshots of {', '.join(missing)} in {SCREENSHOTS}: run `make screenshots`", file=sys.stderr)
         return 1
-    PICTURES.mkdir(exist_ok=True)
+    IMAGES.mkdir(exist_ok=True)
     for name in SHOWN:
-        reduce_colours(SCREENSHOTS / f"{name}.png", PICTURES / f"{name}.png")
-        print(f"{name}.png: {(PICTURES / f'{name}.png').stat().st_size:,} bytes")
+        reduce_colours(SCREENSHOTS / f"{name}.png", IMAGES / f"{name}.png")
+        print(f"{name}.png: {(IMAGES / f'{name}.png').stat().st_size:,} bytes")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Create the first tables of the catalog."""
+"""Create the tables of the catalog."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -20,7 +20,7 @@ def upgrade() -> None:
         "dag_run",
         sa.Column("dag_id", sa.String(), nullable=False),
         sa.Column("run_id", sa.String(), nullable=False),
-        sa.Column("began_at", sa.Float(), nullable=False),
+        sa.Column("started_at", sa.Float(), nullable=False),
         sa.Column("snapshot", sa.BigInteger(), nullable=False),
         sa.Column("ended_at", sa.Float(), nullable=True),
         sa.Column("outcome", sa.String(), nullable=False),
@@ -39,7 +39,7 @@ def upgrade() -> None:
         sa.Column("checksum", sa.String(), nullable=False),
         sa.Column("digest", sa.String(), nullable=False),
         sa.Column("strategy", sa.String(), nullable=False),
-        sa.Column("wanted", sa.Boolean(), nullable=False),
+        sa.Column("persist_requested", sa.Boolean(), nullable=False),
         sa.Column("checkpoint", sa.Boolean(), nullable=False),
         sa.Column("pinned", sa.Boolean(), nullable=False),
         sa.Column("superseded", sa.Boolean(), nullable=False),
@@ -50,14 +50,14 @@ def upgrade() -> None:
         sa.Column("dag_id", sa.String(), nullable=False),
         sa.Column("run_id", sa.String(), nullable=False),
         sa.Column("task_id", sa.String(), nullable=False),
-        sa.Column("made_seconds", sa.Float(), nullable=True),
+        sa.Column("compute_seconds", sa.Float(), nullable=True),
         sa.Column("report", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("created_at", sa.Float(), nullable=False),
         sa.Column("committed_at", sa.Float(), nullable=True),
         sa.Column("commit_number", sa.BigInteger(), nullable=True),
         sa.Column("persisted_at", sa.Float(), nullable=True),
         sa.Column("last_read_at", sa.Float(), nullable=True),
-        sa.Column("head", sa.Boolean(), nullable=False),
+        sa.Column("expedited", sa.Boolean(), nullable=False),
         sa.Column("score", sa.Float(), nullable=False),
         sa.Column("not_before", sa.Float(), nullable=False),
         sa.Column("lease_owner", sa.String(), nullable=False),
@@ -111,10 +111,10 @@ def upgrade() -> None:
     op.create_index(
         "ix_generation_queue",
         "generation",
-        [sa.literal_column("head DESC"), sa.literal_column("score DESC"), "id"],
+        [sa.literal_column("expedited DESC"), sa.literal_column("score DESC"), "id"],
         unique=False,
-        sqlite_where=sa.text("wanted = 1 AND under = 'none' AND phase = 'committed'"),
-        postgresql_where=sa.text("wanted AND under = 'none' AND phase = 'committed'"),
+        sqlite_where=sa.text("persist_requested = 1 AND under = 'none' AND phase = 'committed'"),
+        postgresql_where=sa.text("persist_requested AND under = 'none' AND phase = 'committed'"),
     )
     op.create_index("ix_generation_run", "generation", ["run_id", "dag_id"], unique=False)
     op.create_index(
@@ -134,7 +134,7 @@ def upgrade() -> None:
         sa.Column("bytes", sa.BigInteger(), nullable=False),
         sa.Column("bytes_out", sa.BigInteger(), nullable=False),
         sa.Column("seconds", sa.Float(), nullable=False),
-        sa.Column("at", sa.Float(), nullable=False),
+        sa.Column("measured_at", sa.Float(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_measurement_kind", "measurement", ["kind", "side", "id"], unique=False)
@@ -146,10 +146,23 @@ def upgrade() -> None:
         sa.Column("idempotent", sa.Boolean(), nullable=False),
         sa.Column("checkpoint", sa.Boolean(), nullable=False),
         sa.Column("runnable", sa.Boolean(), nullable=False),
-        sa.Column("unmasked", sa.Boolean(), nullable=False),
+        sa.Column("nondeterministic", sa.Boolean(), nullable=False),
         sa.Column("repeats", sa.Integer(), nullable=False),
         sa.Column("reads", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("name", "version"),
+    )
+    op.create_table(
+        "proof",
+        sa.Column("operation", sa.String(), nullable=False),
+        sa.Column("version", sa.String(), nullable=False),
+        sa.Column("lease_owner", sa.String(), nullable=False),
+        sa.Column("lease_number", sa.BigInteger(), nullable=False),
+        sa.Column("lease_until", sa.Float(), nullable=True),
+        sa.Column("not_before", sa.Float(), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("scratch", sa.String(), nullable=False),
+        sa.Column("error", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("operation", "version"),
     )
     op.create_table(
         "reader",
@@ -164,6 +177,16 @@ def upgrade() -> None:
     )
     op.create_index("ix_reader_generation_id", "reader", ["generation_id"], unique=False)
 
+    op.create_table(
+        "risk_sample",
+        sa.Column("minute", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("dag_id", sa.String(), nullable=False),
+        sa.Column("bytes", sa.BigInteger(), nullable=False),
+        sa.Column("unproven_bytes", sa.BigInteger(), nullable=False),
+        sa.Column("irrecoverable_bytes", sa.BigInteger(), nullable=False),
+        sa.Column("recompute_seconds", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("minute", "dag_id"),
+    )
     op.create_table(
         "source",
         sa.Column("generation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -185,20 +208,20 @@ def upgrade() -> None:
         "transition",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("generation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("at", sa.Float(), nullable=False),
+        sa.Column("changed_at", sa.Float(), nullable=False),
         sa.Column("event", sa.String(), nullable=False),
         sa.Column("phase", sa.String(), nullable=False),
         sa.Column("cache", sa.String(), nullable=False),
         sa.Column("under", sa.String(), nullable=False),
-        sa.Column("who", sa.String(), nullable=False),
-        sa.Column("why", sa.String(), nullable=False),
+        sa.Column("actor", sa.String(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
         sa.ForeignKeyConstraint(
             ["generation_id"],
             ["generation.id"],
         ),
         sa.PrimaryKeyConstraint("id"),
     )
-    op.create_index("ix_transition_at", "transition", ["at"], unique=False)
+    op.create_index("ix_transition_changed_at", "transition", ["changed_at"], unique=False)
     op.create_index("ix_transition_generation_id", "transition", ["generation_id"], unique=False)
 
 
@@ -206,7 +229,9 @@ def downgrade() -> None:
     for table in (
         "transition",
         "source",
+        "risk_sample",
         "reader",
+        "proof",
         "operation",
         "measurement",
         "generation",

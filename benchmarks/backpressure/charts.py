@@ -1,4 +1,4 @@
-"""`python -m benchmarks.backpressure.pictures`: what the modes do when a stage's capacity falls, as a picture."""
+"""`python -m benchmarks.backpressure.charts`: what the modes do when a stage's capacity falls, as a picture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.backpressure.backpressure_simulation import COUNT, OFFERED, PARSE, SCENARIOS, SPRING, ideal, simulate
 from benchmarks.backpressure.simulator import GRID
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "images"
 MODES = ("off", "stepwise-literal", "stepwise", "predictive", "pid", "credit")
 
 
