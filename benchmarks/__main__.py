@@ -72,15 +72,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("name", choices=[*sorted(NAMES), ALL], metavar="NAME")
     parser.add_argument("--size", choices=("quick", "full"), default="quick", help="within 2 minutes, or within 15")
     parser.add_argument("--into", type=Path, help="folder for the result, if not the one that the documents show")
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 160)
-    if chosen.name == ALL:
-        into = chosen.into or project_folder() / "var" / "benchmarks"  # quick ones are not for the documents
+    if options.name == ALL:
+        into = options.into or project_folder() / "var" / "benchmarks"  # quick ones are not for the documents
         into.mkdir(parents=True, exist_ok=True)
         return 0 if run_all(sorted(NAMES), into, console) else 1
-    folder = next(folder for folder, names in BENCHMARKS.items() if chosen.name in names)
-    report = import_module(f"benchmarks.{folder}.{chosen.name}").run(chosen.size)
-    console.print(f"kept in {keep(report, chosen.into or RESULTS)}", markup=False, highlight=False)
+    folder = next(folder for folder, names in BENCHMARKS.items() if options.name in names)
+    report = import_module(f"benchmarks.{folder}.{options.name}").run(options.size)
+    console.print(f"kept in {keep(report, options.into or RESULTS)}", markup=False, highlight=False)
     show(report, console)
     return 0 if all(goal.met for goal in report.goals) else 1
 

@@ -24,15 +24,15 @@ def run_all(names: Iterable[str], folder: Path, console: Console) -> bool:
     ended = True
     for name in names:
         console.print(f"{name} …", highlight=False)
-        begun = time.monotonic()
+        started_at = time.monotonic()
         (folder / f"{name}.json").unlink(missing_ok=True)
         command = [sys.executable, "-m", "benchmarks", name, "--size", "quick", "--into", str(folder)]
         with (folder / f"{name}.log").open("wb") as log:
             subprocess.run(command, stdout=log, stderr=log, check=False)
         met, missed = goals_of(folder / f"{name}.json")
         ended = ended and missed is not None
-        told = f"did not come to its end: see {log.name}" if missed is None else "\n".join(missed)
-        table.add_row(name, format_seconds(time.monotonic() - begun), str(met), told)
+        outcome = f"did not come to its end: see {log.name}" if missed is None else "\n".join(missed)
+        table.add_row(name, format_seconds(time.monotonic() - started_at), str(met), outcome)
     console.print(table)
     return ended
 

@@ -32,7 +32,7 @@ if "springline.spark_jobs.etl" in JobSettings().operations:
                 None,
                 type=["null", "string"],
                 pattern=r"^(\d{4}-\d{2}-\d{2})?$",
-                description="The day, as 2013-01-05; empty: that of the run's data interval",
+                description="Date, such as 2013-01-05; empty: the start of the run's data interval",
             ),
         },
         default_args=RETRY_ARGS,

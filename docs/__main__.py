@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from docs.api_page import api_page, openapi_of_the_api
 from docs.commands_page import commands_page
 from docs.console import correct_outputs, outputs_of
+from docs.declarations_page import declarations_page
 from docs.figures import figures
 from docs.generated_parts import fill_parts
 from docs.goals import goals_table
@@ -24,6 +25,7 @@ SETTINGS = DOCS / "settings.md"
 COMMANDS = DOCS / "reference-commands.md"
 API = DOCS / "reference-api.md"
 PYTHON = DOCS / "reference-python.md"
+DECLARATIONS = DOCS / "reference-declarations.md"
 MONITORING = DOCS / "monitoring.md"
 BENCHMARKS = DOCS / "benchmarks.md"
 # The examples of the README and of the tutorial need Spark and Kafka; tests run them.
@@ -37,6 +39,7 @@ def generated_pages() -> dict[Path, str]:
         COMMANDS: commands_page(),
         API: api_page(openapi_of_the_api()),
         PYTHON: python_page(),
+        DECLARATIONS: declarations_page(),
     }
     reference = fill_parts(MONITORING.read_text(encoding="utf-8"), "metrics", metrics_table)
     diagrams = fill_parts(ARCHITECTURE.read_text(encoding="utf-8"), "imports", import_diagram)

@@ -18,12 +18,12 @@ _ASK = "import json, springline.airflow.api.app as api; print(json.dumps(api.mak
 _INTRO = """\
 # API
 
-Every route of the API inside Airflow's API server, below `/springline`, and every shape that it takes or gives. Users
-and tokens are Airflow's; how to get a token, and who may do what, is told in
-[persistence.md](persistence.md#over-http) and [streams.md](streams.md#over-http). The same as OpenAPI is at
-`/springline/api/v1/openapi.json`.
+Every route of the REST API, which runs in Airflow's API server below `/springline`, with its parameters, request and
+response. Users and tokens are Airflow's; [persistence.md](persistence.md#over-http) and
+[streams.md](streams.md#over-http) explain how to get a token, and which permissions a route needs. The OpenAPI document
+is at `/springline/api/v1/openapi.json`.
 
-This page is written by `make docs`; edit the routes in `plugins/springline_airflow/api/` instead.
+`make docs` writes this page from the routes in `plugins/springline_airflow/api/`.
 """
 _WHERE = {"path": "in the path", "query": "after `?`"}
 Schema = Mapping[str, Any]

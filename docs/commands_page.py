@@ -17,25 +17,25 @@ from springline.cli import app
 _INTRO = """\
 # Commands
 
-Every command and what it takes. `-h` and `--help` tell the same of each. An error that was foreseen is one line on
+Every command with its arguments and options; `-h` and `--help` print the same. An expected error is one line on
 stderr. The exit status:
 
 | status | meaning |
 |---|---|
-| 0 | the command is done |
-| 1 | something failed |
-| 2 | the command was misused: an unknown name, a value that cannot be meant so, a setting that cannot be read |
-| 3 | it is done, and what was asked about is not so: not through, lost, unproven, left in the queue, at risk |
+| 0 | success |
+| 1 | the command failed |
+| 2 | wrong usage: an unknown name, an invalid value, settings that cannot be read |
+| 3 | the condition that the command checks does not hold: not completed, lost, unproven, still queued, at risk |
 
-With `--json`, stdout holds JSON and nothing else: a list is an array, one thing or the result of an action is an
-object, and times are seconds since 1970 unless they are texts. What is said for people goes away; an error is still one
-line on stderr. Without it, a command that takes longer than a moment shows on stderr what it is at, where stderr is a
-terminal. Commands without `--json` hand on what others say, such as logs, or are shows for people.
+With `--json`, stdout contains JSON only: a list is an array; one item, or the result of an action, is an object. Times
+are seconds since 1970 unless they are texts. Progress is not printed, and an error is still one line on stderr. Without
+`--json`, a command that takes longer than a moment shows its progress on stderr if that is a terminal. Commands without
+`--json` print the output of others, such as logs, or are demonstrations.
 
-A command belongs to the project that it is called in: the nearest folder upwards with a `springline.toml`, which
-`springline init` makes, or the one that `SPRINGLINE_PROJECT` names. See [settings](settings.md).
+A command belongs to the project of its working directory: the nearest folder upwards with a `springline.toml`, which
+`springline init` creates, or the one that `SPRINGLINE_PROJECT` names. See [settings](settings.md).
 
-This page is written by `make docs`; edit the functions of the commands instead.
+`make docs` writes this page from the functions of the commands.
 """
 _DOCS = """\
 ## These documents: `python -m docs`

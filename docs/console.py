@@ -1,6 +1,6 @@
 """Runs the examples of the documents, and updates their output if it has changed.
 
-A fence that opens with ```` ```console ```` contains commands after `$ ` and their output; a line `…` stands for any
+A fence that opens with ```` ```console ```` contains commands after `$ ` and their output; a line `…` matches any
 lines. One that opens with ```` ```python words.py ```` is a file of that name, of any type, which is created before the
 first command.
 """

@@ -150,7 +150,7 @@ SHOWN: Mapping[str, Sequence[Columns | Across]] = {
             "lineage", "policy", "at_risk_gb_s", lambda row: _at_load_one(row, "async_and_sync"),
         ),
         Across(
-            "Megabytes expected to be gone for good, under `async_store` at load 1",
+            "Megabytes expected to be lost permanently, under `async_store` at load 1",
             "lineage", "policy", "expected_gone_mb", lambda row: _at_load_one(row, "async_store"),
         ),
     ),

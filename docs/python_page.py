@@ -38,15 +38,15 @@ _WIDE = 100  # characters of a signature on one line
 _INTRO = """\
 # Python
 
-Every public name, with what it takes, gives and raises. Import it from the module under whose heading it stands; a
-class's methods and attributes are public with it, but for those whose names begin with `_`. Whatever else is imported
-from below `springline` is private and may change. Each is imported when it is asked for, and names the extra of the
-package that it needs where that is not installed.
+Every public name with its arguments, result and errors, under the module from which it is imported. The methods and
+attributes of a class are public with it, except for those whose names begin with `_`. Every other module below
+`springline` is private and may change. A name is imported on first use; if the package that it needs is not installed,
+the error names the extra to install.
 
-In the examples, `from springline import *` and `from springline.testing import *` came before, and `folder` is the
-`pathlib.Path` of an empty folder; tests run all that begin with `>>>`.
+The examples assume `from springline import *` and `from springline.testing import *`; `folder` is the `pathlib.Path` of
+an empty folder. Tests run all examples that begin with `>>>`.
 
-This page is written by `make docs`; edit the docstrings instead.
+`make docs` writes this page from the docstrings.
 """
 
 Description = dict[str, Any]

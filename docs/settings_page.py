@@ -22,7 +22,7 @@ from springline.spark_jobs.settings import JobSettings
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 _ROOT = Path(__file__).resolve().parent.parent
-_CLASSES: tuple[tuple[str, type[ProfiledSettings]], ...] = (
+CLASSES: tuple[tuple[str, type[ProfiledSettings]], ...] = (
     ("Datasets and how they are persisted (`persistence`)", Settings),
     ("Spark and the operations (`spark_jobs`)", JobSettings),
     ("Streams (`spark_jobs/streaming`)", StreamSettings),
@@ -32,42 +32,43 @@ _CLASSES: tuple[tuple[str, type[ProfiledSettings]], ...] = (
 _INTRO = """\
 # Settings
 
-Every setting has a default that works. To change one, set its environment variable before you start anything:
+Every setting has a default. To change one, set its environment variable before you start a process:
 
 ```sh
 SPRINGLINE_CACHE_CAPACITY=8GB make demo
 ```
 
-Settings that belong together can stand in a file, a *profile*: `SPRINGLINE_PROFILE` names one of the folder
-`profiles/`, or is a path. `profiles/cluster.env` turns the whole platform to PostgreSQL, Kafka, HDFS and Alluxio. The
-environment wins over a profile. Where it names none, `profiles/default.env` is read if it is there; that of the
-checkout asks for the example, the workflow over the flights.
+Settings that belong together can be in a file, a *profile*: `SPRINGLINE_PROFILE` is the name of a file in the folder
+`profiles/`, or a path. `profiles/cluster.env` switches the whole platform to PostgreSQL, Kafka, HDFS and Alluxio.
+Without `SPRINGLINE_PROFILE`, `profiles/default.env` is read if it exists; that of the checkout loads the example, the
+workflow over the flights.
 
 ```sh
 make demo PROFILE=cluster
 SPRINGLINE_PROFILE=cluster springline dataset list
 ```
 
-A project has its settings in `springline.toml`, in small letters and without the prefix; commands find it in the folder
-that they are called in, or the nearest above it. `springline init` makes one:
+A project has its settings in `springline.toml`, in lower case and without the prefix. A command finds the file in its
+working directory, or in the nearest folder above it. `springline init` creates one:
 
 ```toml
-operations = ["pipeline"]    # modules beside this file
+operations = ["pipeline"]  # modules beside this file
 cache_capacity = "8GB"
-landing_dir = "landing"        # a relative path starts at the folder of this file
+landing_dir = "landing"    # a relative path starts at the folder of this file
 ```
 
-Then `var/`, `streams.toml` and `alerts.toml` are looked for beside it, and modules are imported from its folder.
-The environment wins over a profile, a profile over the project. A process that works elsewhere, such as an Airflow of
-your own, is told the project by `SPRINGLINE_PROJECT`, the path of its folder.
+Then `var/`, `streams.toml` and `alerts.toml` are expected beside it, and modules are imported from its folder. The
+environment takes precedence over a profile, a profile over the project. For a process with another working directory,
+such as an Airflow of your own, set `SPRINGLINE_PROJECT` to the path of the project's folder.
 
 A process reads its settings when it starts, so restart the servers (`make stop`, `make demo`) after a change.
-Sizes may have a unit (`8GB`, `7.5GiB`; powers of 1000, with an i of 1024), lists have commas between
+Sizes may have a unit (`8GB`, `7.5GiB`; powers of 1000, with an i of 1024), the values of a list are separated by commas
 (`SPRINGLINE_POLICY_WEIGHTS=-4,-2,1,0.1`), settings of another program are a JSON object
-(`SPRINGLINE_SPARK_CONF='{"spark.sql.shuffle.partitions": "8"}'`). A variable `SPRINGLINE_…` that is no setting is
-warned of, with the nearest name, when a process starts.
-`springline config list` prints what is in force, and from where; `springline config check` names what is wrong.
-This page is written by `make docs`; edit the classes that it names instead.
+(`SPRINGLINE_SPARK_CONF='{"spark.sql.shuffle.partitions": "8"}'`). For an unknown variable `SPRINGLINE_…`, a process
+logs a warning with the most similar name when it starts. `springline config list` prints the values in effect and where
+they come from; `springline config check` reports invalid ones.
+
+`make docs` writes this page from the classes of the settings.
 """
 
 
@@ -75,7 +76,7 @@ def settings_page() -> str:
     """Return the whole page."""
     parts = [_INTRO]
     listed_names: set[str] = set()
-    for title, declared in _CLASSES:
+    for title, declared in CLASSES:
         rows = [
             (f"`{declared.model_config['env_prefix']}{name.upper()}`", _default(name, field), declared.help_of(name))
             for name, field in declared.model_fields.items()

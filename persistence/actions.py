@@ -80,13 +80,13 @@ def decide_recovery(ref: Ref, lineage: Lineage, costs: CostModel) -> RecoveryDec
         return RecoveryDecision(ref, f"{ref} is {dataset.phase.value}, not committed", allowed=False)
     plan = plan_recovery(lineage.with_changes(replace(dataset, cache=CacheState.LOST)), [ref], costs)
     if reason := "; ".join(plan.irrecoverable.get(ref, ())):
-        outcome = "is in the cache, and could not be brought back" if dataset.in_cache else "cannot be brought back"
+        outcome = "is in the cache, and cannot be restored if it is lost" if dataset.in_cache else "cannot be restored"
         return RecoveryDecision(ref, f"{ref} {outcome}: {reason}", allowed=False)
     is_predicted = all(step.predicted for step in plan.steps)
-    estimate = f"comes back{f' in about {format_seconds(plan.seconds)}' if is_predicted else ''}"
+    estimate = f"will be restored{f' in about {format_seconds(plan.seconds)}' if is_predicted else ''}"
     message = f"{estimate}: {'; then '.join(step.summary for step in plan.steps)}"
     if dataset.in_cache:
-        message = f"is in the cache; its bytes are looked at there, and if they are not whole, it {message}"
+        message = f"is in the cache; its files are checked, and if they are damaged, it {message}"
     return RecoveryDecision(ref, f"{ref} {message}", allowed=True)
 
 
@@ -99,7 +99,7 @@ def apply_decision(platform: Platform, decision: ActionDecision, actor: str) -> 
             raise TransitionError(reason)
         return
     catalog = platform.catalog.acting_as(actor)
-    catalog.amend(decision.ref, event=decision.event, reason="asked for by hand", **decision.columns)
+    catalog.amend(decision.ref, event=decision.event, reason="requested manually", **decision.columns)
     if decision.action in (DatasetAction.MARK, DatasetAction.UNMARK):
         _rescore(platform, decision.ref)
 
@@ -115,23 +115,23 @@ def _refusal_reason(
     if dataset.phase is not Phase.COMMITTED:
         return f"is {dataset.phase.value}, not committed"
     no_effect_reason = {
-        DatasetAction.PERSIST: dataset.persisted and "is persisted already",
-        DatasetAction.PIN: dataset.pinned and "is pinned already",
+        DatasetAction.PERSIST: dataset.persisted and "is already persisted",
+        DatasetAction.PIN: dataset.pinned and "is already pinned",
         DatasetAction.UNPIN: not dataset.pinned and "is not pinned",
         DatasetAction.EVICT: not dataset.in_cache and "is not in the cache",
-        DatasetAction.MARK: dataset.checkpoint and "is a checkpoint already",
-        DatasetAction.UNMARK: not dataset.checkpoint and "is no checkpoint",
+        DatasetAction.MARK: dataset.checkpoint and "is already a checkpoint",
+        DatasetAction.UNMARK: not dataset.checkpoint and "is not a checkpoint",
     }[action]
     if no_effect_reason:
         return str(no_effect_reason)
     if action is DatasetAction.PERSIST:
         if dataset.under is UnderStoreState.COPYING:
-            return "is being sent already"
+            return "is already being persisted"
         if not dataset.available and recompute_obstacles:
-            return f"cannot be brought back: {'; '.join(recompute_obstacles)}"
+            return f"cannot be restored: {'; '.join(recompute_obstacles)}"
     if action is DatasetAction.EVICT:
         if not dataset.persisted:
-            return "is not persisted; only persisted ones go by hand"
+            return "is not persisted; only persisted datasets can be evicted manually"
         if dataset.pinned:
             return "is pinned"
         if has_readers:
@@ -145,17 +145,17 @@ def _effect(dataset: Dataset, action: DatasetAction) -> tuple[str, str, dict[str
     """Return the description of an action, the event to log, and the columns that it changes."""
     if action is DatasetAction.PERSIST:
         return (
-            "goes to the head of the queue",
+            "moves to the head of the queue",
             "expedited",
             {"expedited": True, "persist_requested": True, "not_before": 0.0},
         )
     if action is DatasetAction.EVICT:
-        return f"leaves the cache, and {format_bytes(dataset.bytes)} with it; a copy is in the under-store", "", {}
+        return f"is evicted, which frees {format_bytes(dataset.bytes)}; a copy is in the under-store", "", {}
     message = {
-        DatasetAction.PIN: "is kept in the cache, and from being retired",
-        DatasetAction.UNPIN: "may leave the cache again",
+        DatasetAction.PIN: "is neither evicted nor retired until it is unpinned",
+        DatasetAction.UNPIN: "can be evicted and retired again",
         DatasetAction.MARK: "counts as a checkpoint",
-        DatasetAction.UNMARK: "counts as a checkpoint no more",
+        DatasetAction.UNMARK: "no longer counts as a checkpoint",
     }[action]
     column = "pinned" if action in (DatasetAction.PIN, DatasetAction.UNPIN) else "checkpoint"
     return (

@@ -29,7 +29,7 @@ class NeverWrittenError(UnknownDatasetError):
     """Nothing was ever written to this path."""
 
     def __init__(self, path: str, hint: str = "") -> None:
-        super().__init__(f"{path}: nothing was ever written to this path{hint}")
+        super().__init__(f"{path}: no dataset was ever written to this path{hint}")
         self.path = path
 
 

@@ -46,10 +46,10 @@ class Explanation:
     def paragraphs(self) -> list[tuple[str, str]]:
         """Return the explanation as titled paragraphs of plain text."""
         return [
-            ("What it is", self._describe_dataset()),
-            ("Where it is", self._describe_location()),
-            ("In the queue", self._describe_queue()),
-            ("How it goes to the under-store", self._describe_transfer()),
+            ("Dataset", self._describe_dataset()),
+            ("Location", self._describe_location()),
+            ("Queue", self._describe_queue()),
+            ("Transfer to the under-store", self._describe_transfer()),
             ("If the cache were lost now", self._describe_loss()),
         ]
 
@@ -68,14 +68,14 @@ class Explanation:
             "operation": dataset.call.name if dataset.call else None,
             "sources": [str(source) for source in dataset.sources],
             "recomputable": not self.recompute_obstacles,
-            "why_not_recomputable": list(self.recompute_obstacles),
+            "recompute_obstacles": list(self.recompute_obstacles),
             "idempotence": self.idempotence.value if self.idempotence else None,
             "proof": self.proof,
-            "score": {"value": self.score.value, "terms": dict(self.score.terms), "words": self.score.reason}
+            "score": {"value": self.score.value, "terms": dict(self.score.terms), "reason": self.score.reason}
             if self.score
             else None,
-            "ahead": self.queue_position if self.score else None,
-            "transfer": {"method": self.plan.method.value, "words": self.plan.reason} if self.plan else None,
+            "queue_position": self.queue_position if self.score else None,
+            "transfer": {"method": self.plan.method.value, "reason": self.plan.reason} if self.plan else None,
             "predicted_seconds": dataset.predicted_seconds,
             "actual_seconds": dataset.actual_seconds,
             "recovery": {
@@ -86,10 +86,10 @@ class Explanation:
             },
             "history": [
                 {
-                    "at": m.timestamp,
+                    "timestamp": m.timestamp,
                     "event": m.event,
-                    "who": m.actor,
-                    "why": m.reason,
+                    "actor": m.actor,
+                    "reason": m.reason,
                     "cache": m.cache,
                     "under_store": m.under,
                 }
@@ -100,7 +100,7 @@ class Explanation:
     def _describe_dataset(self) -> str:
         dataset = self.dataset
         rows = "" if dataset.rows is None else f", {dataset.rows:,} rows"
-        producer = f"made by {dataset.call.name}" if dataset.call else "made by no recorded operation"
+        producer = f"made by {dataset.call.name}" if dataset.call else "no operation is recorded for it"
         inputs = f" from {format_list(dataset.sources)}" if dataset.sources else ""
         run = f", in the DAG run {dataset.origin.run_id}" if dataset.origin.run_id else ""
         newer = "; a newer generation has superseded it" if dataset.superseded else ""
@@ -117,11 +117,14 @@ class Explanation:
             CacheState.EVICTED: "not in the cache",
             CacheState.LOST: "lost from the cache",
         }[dataset.cache]
-        under = {"none": "not in the under-store", "copying": "on its way to the under-store"}.get(
+        under = {"none": "not in the under-store", "copying": "being copied to the under-store"}.get(
             dataset.under.value, "a verified copy is in the under-store"
         )
         if self._is_copy_unconfirmed:
-            return f"{self.status.value}: {cache}; a copy was put into the under-store, and {self.unavailable_reason}."
+            return (
+                f"{self.status.value}: {cache}; according to the catalog a copy is in "
+                f"the under-store, but {self.unavailable_reason}."
+            )
         return f"{self.status.value}: {cache}, {under}."
 
     @property
@@ -132,50 +135,52 @@ class Explanation:
     def _describe_queue(self) -> str:
         dataset = self.dataset
         if dataset.persisted:
-            return "It is persisted and waits for nothing."
+            return "It is persisted and not queued."
         if self.score is None:
             if dataset.phase is not Phase.COMMITTED:
-                return "It is not committed yet; it is queued when it is."
+                return "It is not committed yet; it will be queued at the commit."
             if dataset.under.value == "copying":
-                return "A worker is sending it now."
-            return f"It is not wanted in the under-store. {dataset.error}".strip()
+                return "A persister is transferring it now."
+            return f"It is not to be persisted. {dataset.error}".strip()
         if self.status is DatasetStatus.IRRECOVERABLE:
-            return "It is given up when its turn comes: nothing can bring it back."
-        position = "It is next"
+            return "It is irrecoverable, and will be removed from the queue."
+        position = "It is the next one"
         if self.queue_position:
             more = "+" if self.queue_position >= 1000 else ""
-            position = f"{self.queue_position}{more} {'comes' if self.queue_position == 1 else 'come'} before it"
-        head = "; it was put at the head of the queue" if dataset.expedited else ""
-        last_error = f" The last try failed: {dataset.error}." if dataset.error else ""
+            position = f"{self.queue_position}{more} {'is' if self.queue_position == 1 else 'are'} before it"
+        head = "; it was moved to the head of the queue" if dataset.expedited else ""
+        last_error = f" The last attempt failed: {dataset.error}." if dataset.error else ""
         return f"{position}{head}: {self.score.reason}.{last_error}"
 
     def _describe_transfer(self) -> str:
         dataset = self.dataset
         if dataset.persisted:
-            method = f"It went as {dataset.method}" if dataset.method else "It was there before"
+            method = f"It was persisted as {dataset.method}" if dataset.method else "It was already in the under-store"
             duration = f" in {format_seconds(dataset.actual_seconds)}" if dataset.actual_seconds is not None else ""
             prediction = (
                 f" ({format_seconds(dataset.predicted_seconds)} predicted)" if dataset.predicted_seconds else ""
             )
             return f"{method}{duration}{prediction}."
-        return f"{self.plan.reason}." if self.plan else "It does not go there."
+        return f"{self.plan.reason}." if self.plan else "None."
 
     def _describe_loss(self) -> str:
         if self.dataset.persisted and not self.unavailable_reason:
             return "Nothing would be lost: it would be read from the under-store."
-        condition = "Unless its copy is there when the under-store is back: " if self._is_copy_unconfirmed else ""
+        condition = (
+            "Unless its copy exists when the under-store is available again: " if self._is_copy_unconfirmed else ""
+        )
         it = "it" if condition else "It"
         if reasons := self.recovery.irrecoverable.get(self.dataset.ref):
-            return f"{condition}{it} would be gone for good: {'; '.join(reasons)}."
+            return f"{condition}{it} would be irrecoverable: {'; '.join(reasons)}."
         steps = "; then ".join(step.summary for step in self.recovery.steps)
         duration_and_steps = f"in about {format_seconds(self.recovery.seconds)}: {steps}"
         if reasons := self.recovery.unproven.get(self.dataset.ref):
             message = (
-                f"{condition}{it} might be gone for good: {'; '.join(reasons)}. Bringing "
-                f"it back would be tried, {duration_and_steps}."
+                f"{condition}{it} might be irrecoverable: {'; '.join(reasons)}. Springline "
+                f"would try to restore it {duration_and_steps}."
             )
             return f"{message} {self.proof}".strip()
-        return f"{condition}{it} could be brought back {duration_and_steps}."
+        return f"{condition}{it} could be restored {duration_and_steps}."
 
 
 def explain(platform: Platform, path: str, generation: int | None = None) -> Explanation:
@@ -243,12 +248,12 @@ def _describe_proof(platform: Platform, operation: Operation) -> str:
     """Describe whether an operation will be proven; names no dataset, since it may make datasets of other users."""
     if operation.idempotence is not Idempotence.DECLARED:
         return ""
-    manual_hint = f"`springline operation prove {operation.name}` does it now."
+    manual_hint = f"run `springline operation prove {operation.name}` to prove it now."
     if not platform.prover.enabled:
-        return f"Operations are not proven of themselves (SPRINGLINE_PROVE); {manual_hint}"
+        return f"Operations are not proven automatically (SPRINGLINE_PROVE is off); {manual_hint}"
     if any((plan.operation, plan.version) == (operation.name, operation.version) for plan in platform.prover.plan()):
-        return f"An idle persister runs {operation.name} a second time to prove it; {manual_hint}"
-    return f"What {operation.name} makes is too small and cheap for it to be proven of itself; {manual_hint}"
+        return f"An idle persister will run {operation.name} a second time to prove it; {manual_hint}"
+    return f"{operation.name} is not proven automatically, since its output is small and cheap; {manual_hint}"
 
 
 def _queue_position(platform: Platform, dataset: Dataset, score: Score) -> int:

@@ -56,7 +56,7 @@ class Extensions:
         baseline_names = self.baselines
         usable = ", ".join(name for name in self.names if name not in baseline_names)
         baselines = ", ".join(name for name in self.names if name in baseline_names)
-        return f"{usable}; baselines, to compare with: {baselines}" if baselines else usable or "none"
+        return f"{usable}; baselines, for comparison: {baselines}" if baselines else usable or "none"
 
     def check(self, name: str, where: str = "") -> str:
         """Return `name` if exactly one package adds it; raises `ExtensionError`. `where` is for error messages."""
@@ -92,15 +92,15 @@ class Extensions:
             return entries[0]
         if entries:
             packages = " and ".join(sorted(f"{_package_name(entry)} ({entry.value})" for entry in entries))
-            raise ExtensionError(f"{where}: {name!r} is added by {packages}; uninstall all but one of them")
+            raise ExtensionError(f"{where}: {name!r} is provided by {packages}; uninstall all but one of them")
         if not self.names:
             raise ExtensionError(
-                f"{where}: no {self.noun} is installed: Springline is on the path without being installed; "
-                "`make setup` or `pip install` does that"
+                f"{where}: no {self.noun} is installed: the package springline is importable but not installed; "
+                "run `make setup` or `pip install`"
             )
         raise ExtensionError(
-            f"{where}: no installed package adds {name!r}; known: {self.format_names()}; install "
-            f"the package that has {name!r} among its entry points {self.group}"
+            f"{where}: no installed package provides {name!r}; installed: {self.format_names()}; install "
+            f"a package with the entry point {name!r} in the group {self.group}"
         )
 
 

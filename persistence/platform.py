@@ -208,7 +208,7 @@ def create_private_cache(home: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.is_symlink() or _owner_id(folder) not in (os.geteuid(), _owner_id(home)):
         raise StorageUnavailableError(
-            f"{folder} is somebody else's: remove it, or choose another cache: SPRINGLINE_CACHE_URI=…"
+            f"{folder} belongs to another user: remove it, or set SPRINGLINE_CACHE_URI to another folder"
         )
     if _owner_id(folder) == os.geteuid():
         folder.chmod(0o700)

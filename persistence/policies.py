@@ -20,7 +20,7 @@ def load_policy(settings: Settings, name: str = "") -> Policy:
     name = name or settings.policy
     policy: Policy = POLICIES.call(name, settings)
     if not callable(getattr(policy, "score", None)) or getattr(policy, "name", None) != name:
-        raise ExtensionError(f"policy {name!r}: its package gave {policy!r}, which is no Policy of that name")
+        raise ExtensionError(f"policy {name!r}: its package returned {policy!r}, which is not a Policy of that name")
     return policy
 
 

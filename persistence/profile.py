@@ -53,7 +53,7 @@ def profile_file(name_or_path: str, profiles: Path) -> Path:
     path = Path(name_or_path).expanduser() if os.sep in name_or_path else profiles / f"{name_or_path}.env"
     if not path.is_file():
         names = ", ".join(sorted(each.stem for each in profiles.glob("*.env"))) or "none"
-        raise SettingsError(f"{PREFIX}PROFILE={name_or_path!r}: no file {path}; the profiles here: {names}")
+        raise SettingsError(f"{PREFIX}PROFILE={name_or_path!r}: {path} does not exist; available profiles: {names}")
     return path.resolve()
 
 
@@ -138,7 +138,7 @@ def project_settings() -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: is no TOML: {error}") from None
+        raise SettingsError(f"{file}: not valid TOML: {error}") from None
 
 
 def _resolve_project_value(name: str, value: object, settings: type[BaseSettings]) -> object:
@@ -154,7 +154,7 @@ def _warn_of_unknown(names: frozenset[str], source: str) -> None:
     """Warn once per process: with a misspelt setting, the default would silently stay in force."""
     for name, near in unknown_settings(names).items():
         suggestion = f"; did you mean {PREFIX}{near}?" if near else ""
-        logger.warning("%s: %s%s is no setting and changes nothing%s", source, PREFIX, name, suggestion)
+        logger.warning("%s: %s%s is not a setting and has no effect%s", source, PREFIX, name, suggestion)
 
 
 def _setting_names(variables: Iterable[str]) -> frozenset[str]:
@@ -171,11 +171,16 @@ class ProfiledSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", hide_input_in_errors=True)
 
     home: Path = Field(
-        default_factory=lambda: project_folder() / "var", description="Folder for everything that the platform makes"
+        default_factory=lambda: project_folder() / "var", description="Folder for everything that the platform creates"
     )
 
     def __init__(self, **overrides: Any) -> None:
-        """Read the settings; `overrides` take precedence. Raises `SettingsError`, naming the invalid ones."""
+        """Read the settings; `overrides` take precedence. Raises `SettingsError`, naming the invalid ones.
+
+        Raises `TypeError` if one of `overrides` is not a setting of this class.
+        """
+        if unknown := sorted(set(overrides) - set(type(self).model_fields)):
+            raise TypeError(f"{type(self).__name__}: no such setting: {', '.join(unknown)}")
         try:
             super().__init__(**overrides)
         except ValidationError as error:

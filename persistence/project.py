@@ -23,7 +23,8 @@ def project_file() -> Path | None:
         file = Path(folder_name).expanduser().absolute() / FILE
         if not file.is_file():
             raise ProjectError(
-                f"{VARIABLE}={folder_name!r}: no file {file}; name the folder that has it, or unset {VARIABLE}"
+                f"{VARIABLE}={folder_name!r}: {file} does not exist; set {VARIABLE} "
+                f"to the folder that contains it, or unset it"
             )
         return file
     try:

@@ -11,7 +11,6 @@ from springline.persistence.catalog.unverified_copies import describe_unverified
 from springline.persistence.decisions.exposure import find_worst_exposure
 from springline.persistence.decisions.recovery import RecoveryStep, Risk
 from springline.persistence.model.dataset import Dataset, DatasetStatus, Ref, TransferMethod
-from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.persistence.text.formatting import format_bytes, format_count, format_list, format_seconds
 
@@ -33,10 +32,15 @@ def dataset_table(
         actual = format_seconds(d.actual_seconds) if d.actual_seconds is not None else ""
         table.add_row(
             str(d.ref), _STATUS_MARKUP.get(states[d.ref], states[d.ref].value), format_bytes(d.bytes), rows,
-            f"{persist_method(d) or 'there'}, " f"away" if is_under_store_away and d.persisted else persist_method(d),
+            _format_persisted(d, is_under_store_away=is_under_store_away),
             predicted, actual,
         )  # fmt: skip
     return table
+
+
+def _format_persisted(dataset: Dataset, *, is_under_store_away: bool) -> str:
+    method = persist_method(dataset)
+    return f"{method or 'adopted'}, unavailable" if is_under_store_away and dataset.persisted else method
 
 
 _STATUS_MARKUP = {
@@ -60,8 +64,7 @@ def persist_method(dataset: Dataset) -> str:
 
 def format_event(event: str) -> str:
     """Return the label of a change of state."""
-    labels = {Event.UNDER_LOST.value: "lost from the under-store", Event.WRITTEN_DOWN.value: "written straight down"}
-    return labels.get(event, event)
+    return event.replace("under_store", "under-store").replace("_", " ")
 
 
 def worst_moment(platform: Platform, *, since: float = 0.0) -> tuple[float, Risk] | None:
@@ -80,24 +83,24 @@ def format_risk(risk: Risk) -> str:
     parts = []
     if risk.irrecoverable:
         parts.append(
-            f"{format_bytes(risk.irrecoverable_bytes)} would be gone for good ({format_list(risk.irrecoverable)})"
+            f"{format_bytes(risk.irrecoverable_bytes)} would be irrecoverable ({format_list(risk.irrecoverable)})"
         )
     if risk.unproven:
         parts.append(
-            f"{format_bytes(risk.unproven_bytes)} might be gone for good "
+            f"{format_bytes(risk.unproven_bytes)} might be irrecoverable "
             f"({format_list(risk.unproven)}), made by operations "
-            "that are declared idempotent and were never seen to repeat"
+            "that are declared idempotent, but not proven"
         )
     if not parts:
-        parts.append("nothing would be gone for good")
+        parts.append("nothing would be irrecoverable")
     duration = f"in about {format_seconds(risk.recompute_seconds)}"
     if risk.recomputable:
         recomputable = f"{format_bytes(risk.recomputable_bytes)} in {format_count(len(risk.recomputable), 'dataset')}"
-        parts.append(f"{recomputable} would have to be made again{', all' if risk.unproven else ','} {duration}")
+        parts.append(f"{recomputable} would have to be recomputed{', all' if risk.unproven else ','} {duration}")
     elif risk.unproven:
-        parts.append(f"making them again would be tried, {duration}")
+        parts.append(f"Springline would try to recompute them, {duration}")
     else:
-        parts.append("nothing would have to be made again")
+        parts.append("nothing would have to be recomputed")
     return f"{'; '.join(parts)}."
 
 
@@ -136,7 +139,7 @@ def recovery_row(
 ) -> dict[str, Any]:
     """Return a planned or executed recovery as JSON values; `irrecoverable` with the causes."""
     return {
-        "steps": [{"dataset": str(step.ref), "action": step.action, "words": step.summary} for step in steps],
+        "steps": [{"dataset": str(step.ref), "action": step.action, "summary": step.summary} for step in steps],
         "seconds": seconds,
         "irrecoverable": {str(ref): list(reasons) for ref, reasons in irrecoverable.items()},
     }

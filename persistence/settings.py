@@ -21,7 +21,7 @@ def _parse_weights(value: object) -> object:
     except ValueError:
         numbers = ()
     if len(numbers) != 4:
-        raise ValueError("write four numbers with commas between, such as -4,-2,1,0.1")
+        raise ValueError("write four numbers separated by commas, such as -4,-2,1,0.1")
     return numbers
 
 
@@ -40,47 +40,57 @@ class Settings(ProfiledSettings):
     """
 
     catalog_url: str = Field(
-        "", description="SQLAlchemy URL of the catalog, {home} in it is the home folder; empty: SQLite in that folder"
+        "", description="SQLAlchemy URL of the catalog, with {home} for the home folder; empty: SQLite in that folder"
     )
-    catalog_timeout: float = Field(60, ge=0, description="Seconds that a process waits for a catalog that is away")
-    cache_uri: str = Field("", description="Where the cache is; empty: a folder of this home's own in /dev/shm")
-    cache_capacity: Bytes = Field(4 << 30, gt=0, description="Bytes that the cache may hold")
-    under_uri: str = Field("", description="Where the under-store is; empty: under/ in the home folder")
-    under_bandwidth: Bandwidth = Field(0, ge=0, description="Bytes a second to and from the under-store; 0: no limit")
-    under_capacity: Bytes = Field(0, ge=0, description="Bytes that the under-store may hold; 0: what its disk has")
-    cache_options: SecretObject = Field({}, description="Options of the cache's kind of store, as a JSON object")
-    under_options: SecretObject = Field({}, description="Options of the under-store's kind of store, as a JSON object")
-    hdfs_http: str = Field("", description="WebHDFS, `;` between several NameNodes; empty: http://HOST:9870")
-    hdfs_user: str = Field("", description="User at HDFS; empty: the user of this process")
+    catalog_timeout: float = Field(60, ge=0, description="Seconds to wait for an unavailable catalog")
+    cache_uri: str = Field("", description="URI of the cache; empty: a separate folder for each home in /dev/shm")
+    cache_capacity: Bytes = Field(4 << 30, gt=0, description="Capacity of the cache in bytes")
+    under_uri: str = Field("", description="URI of the under-store; empty: under/ in the home folder")
+    under_bandwidth: Bandwidth = Field(
+        0, ge=0, description="Bandwidth to and from the under-store in bytes/s; 0: no limit"
+    )
+    under_capacity: Bytes = Field(0, ge=0, description="Capacity of the under-store in bytes; 0: the size of its disk")
+    cache_options: SecretObject = Field({}, description="Store-specific options of the cache, as a JSON object")
+    under_options: SecretObject = Field({}, description="Store-specific options of the under-store, as a JSON object")
+    hdfs_http: str = Field(
+        "", description="WebHDFS addresses, separated by `;` for several NameNodes; empty: http://HOST:9870"
+    )
+    hdfs_user: str = Field("", description="HDFS user; empty: the user of this process")
     hdfs_token: SecretStr = Field(SecretStr(""), description="Delegation token for WebHDFS, instead of a user")
-    alluxio_proxy: str = Field("", description="Alluxio's proxy, `;` between several; empty: http://HOST:39999")
+    alluxio_proxy: str = Field(
+        "", description="Addresses of Alluxio's proxies, separated by `;`; empty: http://HOST:39999"
+    )
     ca_bundle: str = Field("", description="File of certificates for https to HDFS and Alluxio; empty: the system's")
-    persist_bandwidth: Bandwidth = Field(0, ge=0, description="Bytes a second that one persister may send; 0: no limit")
-    policy: str = Field("value-density", description="Order of persisting, by the name of an installed policy")
+    persist_bandwidth: Bandwidth = Field(
+        0, ge=0, description="Bandwidth limit of one persister in bytes/s; 0: no limit"
+    )
+    policy: str = Field("value-density", description="Policy that orders the queue")
     policy_weights: Annotated[tuple[float, float, float, float], NoDecode, BeforeValidator(_parse_weights)] = Field(
         (-4.0, -2.0, 1.0, 0.1), description="a, b, c, d of the paper's priority; a, b < 0 < c, d"
     )
     sync_unproven: bool = Field(
-        False, description="Under async_and_sync, what only unproven operations could make again is written first, too"
+        False, description="Under async_and_sync, also persist datasets of unproven operations before commit"
     )
-    prove: bool = Field(
-        True, description="Whether idle persisters run operations a second time that are only declared idempotent"
+    prove: bool = Field(True, description="Whether idle persisters prove operations by running them a second time")
+    prove_bytes: Bytes = Field(1 << 20, ge=0, description="Operations with an output of at least this size are proven")
+    prove_seconds: float = Field(10, ge=0, description="Operations with a run of at least this many seconds are proven")
+    min_operation_bytes: Bytes = Field(
+        1 << 20, ge=0, description="Datasets up to this size are always persisted as data"
     )
-    prove_bytes: Bytes = Field(1 << 20, ge=0, description="From this size of one output on an operation is proven")
-    prove_seconds: float = Field(
-        10, ge=0, description="From so many seconds to make one output on an operation is proven"
+    lease_seconds: float = Field(
+        30, gt=0, description="Lease of a persister's claim (s); a persister that does not renew it loses the claim"
     )
-    min_operation_bytes: Bytes = Field(1 << 20, ge=0, description="Up to this size data is sent, never the operation")
-    lease_seconds: float = Field(30, gt=0, description="A persister that is silent for so long loses its claim")
-    retry_seconds: float = Field(5, ge=0, description="Pause after a failed transfer; doubles up to a minute")
-    sync_timeout: float = Field(300, ge=0, description="Seconds that a synchronous write goes on trying")
+    retry_seconds: float = Field(
+        5, ge=0, description="Delay after a failed transfer (s); doubles with each failure, up to a minute"
+    )
+    sync_timeout: float = Field(300, ge=0, description="Seconds for which a synchronous write retries")
     reader_lease_seconds: float = Field(
-        6 * 3600, gt=0, description="A reader that has not let go by then holds nothing back"
+        6 * 3600, gt=0, description="Lease of a read lock (s); older read locks are ignored"
     )
-    keep_generations: int = Field(1, ge=1, description="Committed generations of a path that are kept")
+    keep_generations: int = Field(1, ge=1, description="Number of committed generations of a path that are not retired")
     mean_fault_seconds: float = Field(7 * 86400, gt=0, description="Mean time between losses of the cache")
-    cache_replacement: str = Field("lru", pattern="^(lru|lrfu)$", description="Order of leaving the cache: lru or lrfu")
-    runner: str = Field("", description="module:factory of what runs operations again; empty: none")
+    cache_replacement: str = Field("lru", pattern="^(lru|lrfu)$", description="Eviction order: lru or lrfu")
+    runner: str = Field("", description="Runner that re-runs operations, as module:factory; empty: none")
 
     @property
     def catalog_address(self) -> str:

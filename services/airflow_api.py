@@ -73,10 +73,10 @@ class AirflowApi:
                 )
                 raise AirflowApiError(
                     f"Airflow cannot import these DAG files:\n{error_lines}\n"
-                    "The whole: springline server exec airflow airflow dags list-import-errors"
+                    "Full error: springline server exec airflow airflow dags list-import-errors"
                 )
             if time.monotonic() > until:
-                raise AirflowApiError(f"Airflow has not read the DAGs {', '.join(missing)} after {patience:.0f} s")
+                raise AirflowApiError(f"Airflow has not parsed the DAGs {', '.join(missing)} after {patience:.0f} s")
             self._sleep(0.5)
 
     def pause(self, dag_id: str, paused: bool) -> None:
@@ -166,7 +166,7 @@ class AirflowApi:
         until = time.monotonic() + patience
         while running := self._running_backfills(dag_id):
             if time.monotonic() > until:
-                raise AirflowApiError(f"backfill {running[0]} of {dag_id} has not ended after {patience:.0f} s")
+                raise AirflowApiError(f"backfill {running[0]} of {dag_id} has not finished after {patience:.0f} s")
             self._sleep(1.0)
 
     def runs(self, dag_id: str, first: date, last: date) -> dict[str, str]:

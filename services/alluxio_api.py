@@ -24,7 +24,7 @@ def readiness_problem(web_port: int, proxy_port: int, workers: int) -> str:
         content = round_trip(proxy_port)
     except (OSError, ValueError) as error:
         return f"a file cannot be written and read through the proxy ({_error_text(error)})"
-    return "" if content == _PROBE else f"the proxy gives back other bytes than it was given ({len(content)})"
+    return "" if content == _PROBE else f"the proxy returns other bytes than were written ({len(content)})"
 
 
 def live_workers(web_port: int) -> int:

@@ -43,7 +43,7 @@ def down(names: Names = None, as_json: Json = False) -> None:
     settings = ServiceSettings()
     supervisor = Supervisor(settings.home)
     server_names = check_server_names(names or []) or stop_order(supervisor.started_servers())
-    with progress("ending servers", quiet=as_json or not server_names):
+    with progress("stopping servers", quiet=as_json or not server_names):
         ended = end_servers(supervisor, server_names, settings.stop_timeout, discard_text if as_json else print)
     if as_json:
         print_json([_status_fields(supervisor.status(name)) for name in server_names])
@@ -51,7 +51,7 @@ def down(names: Names = None, as_json: Json = False) -> None:
 
 
 def stop(
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds that all streams may take to come to rest")] = 90.0,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for all streams to stop")] = 90.0,
     as_json: Json = False,
 ) -> None:
     """Stop all streams and servers that were started here, of every profile.
@@ -65,12 +65,12 @@ def stop(
         if not as_json:
             print(messages[-1], flush=True)
 
-    with progress("ending streams and servers", quiet=as_json):
+    with progress("stopping streams and servers", quiet=as_json):
         ended = stop_all_profiles(timeout, say)
     if as_json:
-        print_json({"ended": ended, "messages": messages})
+        print_json({"stopped": ended, "messages": messages})
     elif not messages:
-        print("nothing runs")
+        print("nothing is running")
     raise typer.Exit(not ended)
 
 
@@ -86,13 +86,13 @@ def ps(names: Names = None, as_json: Json = False) -> None:
 
 def kill(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"of {', '.join(SERVERS)}")],
-    process: Annotated[str, typer.Argument(metavar="PROCESS", help="one of its processes, as `ps` names them")],
+    process: Annotated[str, typer.Argument(metavar="PROCESS", help="name of one of its processes, as shown by `ps`")],
     as_json: Json = False,
 ) -> None:
     """Kill one process of a server with SIGKILL, to simulate a fault; `up NAME` restarts only that process."""
     check_server_names([name])
     Supervisor(ServiceSettings().home).kill(name, process)
-    sentence = f"{name}: {process} killed; `springline up {name}` starts it again"
+    sentence = f"{name}: {process} killed; run `springline up {name}` to restart it"
     print_result(as_json, {"server": name, "process": process}, sentence)
 
 
@@ -111,9 +111,9 @@ def jars(
     """Download the missing jars of servers; without a name, of all servers."""
     jar_store = Jars(ServiceSettings())
     rows: list[dict[str, Any]] = []
-    with progress("fetching jars", quiet=as_json) as say:
+    with progress("downloading jars", quiet=as_json) as say:
         for name in sets or jar_sets():
-            say(f"fetching the jars of {name}")
+            say(f"downloading the jars of {name}")
             fetched_sizes = jar_sizes(folder := jar_store.folder(name))
             rows.append(
                 {"set": name, "jars": len(fetched_sizes), "bytes": sum(fetched_sizes.values()), "folder": str(folder)}
@@ -125,8 +125,8 @@ def jars(
 
 
 def execute(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="the server whose environment is wanted")],
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND…", help="what to run, with its arguments")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="server whose environment to use")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND…", help="command with its arguments")],
 ) -> None:
     """Run a command in a server's environment, such as `springline server exec airflow airflow dags list`."""
     (server,) = make_servers([name], ServiceSettings())
@@ -143,14 +143,14 @@ def java(as_json: Json = False) -> None:
     installation = find_java(os.environ, settings.home)
     print_result(
         as_json,
-        {"home": str(installation.home), "version": installation.version, "from": installation.source},
+        {"home": str(installation.home), "version": installation.version, "source": installation.source},
         str(installation.home),
     )
 
 
 def chromium(as_json: Json = False) -> None:
     """Print the path of the Chromium for browser tests; if there is none, install it (as root on Debian)."""
-    with progress("looking for Chromium, and fetching it where there is none", quiet=as_json):
+    with progress("looking for Chromium, and installing it if it is missing", quiet=as_json):
         program = ensure_chromium(os.environ, root=os.geteuid() == 0)
     print_result(as_json, {"path": str(program)}, str(program))
 

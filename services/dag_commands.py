@@ -26,8 +26,8 @@ _FORBIDDEN = 403
 _UNAUTHORISED = 401
 _NOT_FOUND = 404
 
-DagId = Annotated[str, typer.Argument(metavar="DAG", help="A DAG, as `dag list` names it")]
-Parameters = Annotated[list[str], typer.Option("--param", help="name=value, a parameter of the DAG; may be repeated")]
+DagId = Annotated[str, typer.Argument(metavar="DAG", help="DAG id, as shown by `dag list`")]
+Parameters = Annotated[list[str], typer.Option("--param", help="Parameter of the DAG as name=value; may be repeated")]
 
 
 class Reprocess(StrEnum):
@@ -48,7 +48,7 @@ def list_dags(as_json: Json = False) -> None:
     table = plain_table("DAG", "schedule", "state", "next run")
     for dag in dags:
         fields = _dag_fields(dag)
-        state = "paused" if fields["paused"] else "broken" if dag["has_import_errors"] else "active"
+        state = "paused" if fields["paused"] else "import error" if dag["has_import_errors"] else "active"
         table.add_row(fields["dag"], fields["schedule"] or "", state, _format_time(fields["next_run"]))
     console().print(table if dags else "Airflow has no DAGs.")
 
@@ -76,8 +76,8 @@ def show(dag: DagId, as_json: Json = False) -> None:
     out = console()
     paused = ", paused" if dag_info["is_paused"] else ""
     ran = f"; newest run {newest['dag_run_id']}: {newest['state']}" if newest else "; never ran"
-    out.print(f"{dag}: {dag_info['timetable_summary'] or 'runs when it is triggered'}{paused}{ran}", markup=False)
-    table = plain_table("task", "operator", "before", "state")
+    out.print(f"{dag}: {dag_info['timetable_summary'] or 'no schedule'}{paused}{ran}", markup=False)
+    table = plain_table("task", "operator", "downstream", "state")
     for row in rows:
         table.add_row(row["task"], row["operator"], ", ".join(row["downstream"]), row["state"] or "")
     out.print(table)
@@ -85,7 +85,7 @@ def show(dag: DagId, as_json: Json = False) -> None:
 
 def list_runs(
     dag: DagId,
-    last: Annotated[int, typer.Option("-n", min=1, help="So many, the newest first")] = 10,
+    last: Annotated[int, typer.Option("-n", min=1, help="Maximum number of runs, newest first")] = 10,
     as_json: Json = False,
 ) -> None:
     """List the newest runs of a DAG with state, date and duration."""
@@ -95,7 +95,7 @@ def list_runs(
     if as_json:
         print_json([_run_fields(run) for run in runs])
         return
-    table = plain_table("run", "state", "date", "began", "took")
+    table = plain_table("run", "state", "date", "started", "duration")
     for run in runs:
         took = format_seconds(run["duration"]) if run["duration"] is not None else ""
         day = (run["logical_date"] or "")[:10]
@@ -106,9 +106,9 @@ def list_runs(
 def trigger(
     dag: DagId,
     param: Parameters = [],  # noqa: B006  (typer reads it once)
-    day: Annotated[str, typer.Option("--date", help="The logical date, as 2026-01-05; none: the run has none")] = "",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended")] = False,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait at most, with --wait")] = 3600.0,
+    day: Annotated[str, typer.Option("--date", help="Logical date, such as 2026-01-05; default: none")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has finished")] = False,
+    timeout: Annotated[float, typer.Option(min=0, help="Maximum time to wait in seconds, with --wait")] = 3600.0,
     as_json: Json = False,
 ) -> None:
     """Trigger a run of a DAG.
@@ -127,11 +127,13 @@ def trigger(
 
 def backfill(
     dag: DagId,
-    first: Annotated[str, typer.Option("--from", help="The first day, as 2026-01-05")],
-    last: Annotated[str, typer.Option("--to", help="The last day; none: the first alone")] = "",
+    first: Annotated[str, typer.Option("--from", help="First day, such as 2026-01-05")],
+    last: Annotated[str, typer.Option("--to", help="Last day; default: the first day")] = "",
     param: Parameters = [],  # noqa: B006  (typer reads it once)
-    reprocess: Annotated[Reprocess, typer.Option(help="Which days that ran before run again")] = Reprocess.NONE,
-    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Runs that may run at the same time")] = 1,
+    reprocess: Annotated[Reprocess, typer.Option(help="Which days with an earlier run to run again")] = Reprocess.NONE,
+    max_active_runs: Annotated[
+        int, typer.Option("--max-active-runs", min=1, help="Maximum number of concurrent runs")
+    ] = 1,
     as_json: Json = False,
 ) -> None:
     """Run a DAG for each day of a range.
@@ -144,12 +146,10 @@ def backfill(
     conf = parse_parameters(param)
     with _airflow_api(as_json, f"starting a backfill of {dag}") as api:
         _require_active(api, dag)
-        backfill_id = api.backfill(dag, begin, end, conf, at_once, reprocess=reprocess.value)
+        backfill_id = api.backfill(dag, begin, end, conf, max_active_runs, reprocess=reprocess.value)
     result = {"dag": dag, "backfill": backfill_id, "from": begin.isoformat(), "to": end.isoformat()}
     days = format_count((end - begin).days + 1, "day")
-    print_result(
-        as_json, result, f"{dag}: backfill {backfill_id} of {days} is under way; see `springline dag runs {dag}`"
-    )
+    print_result(as_json, result, f"{dag}: backfill {backfill_id} of {days} started; see `springline dag runs {dag}`")
 
 
 def pause(dag: DagId, as_json: Json = False) -> None:
@@ -181,8 +181,8 @@ def _airflow_api(as_json: bool, what: str = "asking Airflow") -> Iterator[Airflo
             user, secret = USER, password(settings.home)
         except (OSError, ValueError, KeyError):
             raise ServiceError(
-                f"no Airflow was started in {settings.home}: `springline up airflow` starts one, "
-                "SPRINGLINE_AIRFLOW_URL names another"
+                f"no Airflow was started in {settings.home}: run `springline up airflow` to start one, "
+                "or set SPRINGLINE_AIRFLOW_URL"
             ) from None
     with progress(what, quiet=as_json), closing(AirflowApi(address, user, secret, token=token)) as api:
         try:
@@ -199,9 +199,9 @@ def _refusal(error: AirflowApiError, address: str, user: str, by_token: bool) ->
             "SPRINGLINE_AIRFLOW_TOKEN"
         )
     if error.status == _FORBIDDEN:
-        return f"{address}: {credentials} may not do this ({error})"
+        return f"{address}: {credentials} is not permitted to do this ({error})"
     if error.status is None:
-        return f"{address}: {error}; is it running? `springline up airflow` starts one here"
+        return f"{address}: {error}; is it running? Run `springline up airflow` to start one here"
     return f"{address}: {error}"
 
 
@@ -213,13 +213,13 @@ def _get_dag(api: AirflowApi, dag: str) -> Mapping[str, Any]:
         if error.status != _NOT_FOUND:
             raise
     names = [each["dag_id"] for each in api.dags()]
-    raise UnknownDagError(f"no DAG is called {dag!r}; Airflow has: {format_alternatives(dag, names)}")
+    raise UnknownDagError(f"unknown DAG {dag!r}; Airflow has: {format_alternatives(dag, names)}")
 
 
 def _require_active(api: AirflowApi, dag: str) -> None:
     """Raise `ServiceError` if the DAG is paused, since its run would wait for ever."""
     if _get_dag(api, dag)["is_paused"]:
-        raise ServiceError(f"{dag} is paused, so a run would not begin: `springline dag unpause {dag}` first")
+        raise ServiceError(f"{dag} is paused, so a run would not start: run `springline dag unpause {dag}` first")
 
 
 def _await_run(dag: str, run: str, timeout: float, as_json: bool) -> str:
@@ -235,7 +235,7 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise BadRequestError(f"{text!r} is no date: write it as 2026-01-05") from None
+        raise BadRequestError(f"{text!r} is not a date: write it as 2026-01-05") from None
 
 
 def _dag_fields(dag: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def _dag_fields(dag: Mapping[str, Any]) -> dict[str, Any]:
         "dag": dag["dag_id"],
         "schedule": dag["timetable_summary"],
         "paused": dag["is_paused"],
-        "broken": dag["has_import_errors"],
+        "has_import_errors": dag["has_import_errors"],
         "next_run": dag["next_dagrun_run_after"],
         "file": dag["relative_fileloc"],
     }
@@ -255,8 +255,8 @@ def _run_fields(run: Mapping[str, Any]) -> dict[str, Any]:
         "state": run["state"],
         "type": run["run_type"],
         "logical_date": run["logical_date"],
-        "began": run["start_date"],
-        "ended": run["end_date"],
+        "started_at": run["start_date"],
+        "ended_at": run["end_date"],
         "seconds": run["duration"],
         "conf": run["conf"],
     }

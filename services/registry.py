@@ -54,5 +54,5 @@ def check_server_names(names: Sequence[str]) -> Sequence[str]:
     """Return `names` if each is the name of a server; raises `UnknownServerError`, naming the available ones."""
     for name in names:
         if name not in SERVERS:
-            raise UnknownServerError(f"no server is called {name!r}; there are {', '.join(SERVERS)}")
+            raise UnknownServerError(f"unknown server {name!r}; available: {', '.join(SERVERS)}")
     return names

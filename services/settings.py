@@ -18,59 +18,57 @@ class ServiceSettings(ProfiledSettings):
     """Settings of the servers: ports, memory, folders, timeouts."""
 
     demo_servers: Names = Field(
-        default=("kafka", "spark-connect", "airflow"), description="Servers that the demo starts, separated by commas"
+        default=("kafka", "spark-connect", "airflow"), description="Servers of the demo, separated by commas"
     )
     jars_dir: str = Field(
-        default="", description="Folder of the servers' jars, shared by all homes; empty: var/jars here"
+        default="", description="Folder for the servers' jars, shared by all homes; empty: var/jars in the project"
     )
     maven_repository: str = Field(
         default="",
-        description="Address of a Maven repository for the jars; empty: that of Maven's settings, else Central",
+        description="URL of a Maven repository for the jars; empty: from Maven's settings, else Maven Central",
     )
 
     airflow_url: str = Field(
         default="",
         pattern="^(https?://.+)?$",
-        description="Address of the Airflow that `springline dag` asks, such as https://airflow.example; empty: the "
-        "one that is started here",
+        description="URL of the Airflow that `springline dag` uses, such as https://airflow.example; empty: the "
+        "local Airflow",
     )
-    airflow_user: str = Field(default="admin", description="User at that Airflow")
+    airflow_user: str = Field(default="admin", description="User of that Airflow")
     airflow_password: SecretStr = Field(
-        default=SecretStr(""), description="Password of that user; empty: that of the Airflow that is started here"
+        default=SecretStr(""), description="Password of that user; empty: the password of the local Airflow"
     )
     airflow_token: SecretStr = Field(
-        default=SecretStr(""), description="Token for that Airflow, instead of a user and a password"
+        default=SecretStr(""), description="Token for that Airflow, instead of user and password"
     )
     airflow_port: int = _port(8080, "Airflow's pages and REST API")
     airflow_parallelism: int = Field(
         default=4,
         gt=0,
-        description="Airflow tasks that may run at once, beside the persister and what looks after datasets",
+        description="Maximum number of concurrent Airflow tasks, in addition to persister and maintenance",
     )
     airflow_database: str = Field(
         default="postgres",
-        description="Where Airflow keeps its own state: `postgres`, the server that is started here with it; `sqlite`, "
-        "a file, for one who clicks; or an SQLAlchemy URL, {home} in it is the home folder",
+        description="Airflow's metadata database: `postgres` (a local server), `sqlite` (a file, for a single user), "
+        "or an SQLAlchemy URL, with {home} for the home folder",
     )
 
     spark_connect_port: int = _port(15002, "the Spark Connect server")
-    spark_connect_master: str = Field(
-        default="local[*]", description="Spark master that the Spark Connect server runs on"
-    )
+    spark_connect_master: str = Field(default="local[*]", description="Spark master of the Spark Connect server")
     spark_connect_memory: str = Field(default="1g", description="Java heap of the Spark Connect server")
     spark_connect_alluxio: bool = Field(
-        default=False, description="Whether Spark Connect gets the client for alluxio:// addresses"
+        default=False, description="Whether Spark Connect includes the client for alluxio:// addresses"
     )
 
     spark_port: int = _port(7077, "Spark's standalone master")
     spark_web_port: int = _port(8090, "the pages of Spark's master")
-    spark_workers: int = Field(default=1, gt=0, description="Workers of the standalone Spark")
+    spark_workers: int = Field(default=1, gt=0, description="Number of workers of the standalone Spark")
     spark_worker_port: int = _port(
-        7080, "Spark's first worker; the next is for its pages, then follows the next worker"
+        7080, "Spark's first worker; the next port is for its pages, then the next worker follows"
     )
-    spark_worker_cores: int = Field(default=2, gt=0, description="Cores that one Spark worker gives to executors")
-    spark_worker_memory: str = Field(default="1g", description="Memory that one Spark worker gives to executors")
-    spark_heap: str = Field(default="256m", description="Java heap of Spark's master and of each worker itself")
+    spark_worker_cores: int = Field(default=2, gt=0, description="Executor cores of each Spark worker")
+    spark_worker_memory: str = Field(default="1g", description="Executor memory of each Spark worker")
+    spark_heap: str = Field(default="256m", description="Java heap of Spark's master and of each worker daemon")
 
     postgres_port: int = _port(15432, "PostgreSQL")
     postgres_memory: str = Field(default="64MB", description="Shared buffers of PostgreSQL")
@@ -84,8 +82,10 @@ class ServiceSettings(ProfiledSettings):
 
     hdfs_port: int = _port(8020, "the NameNode, for hdfs:// addresses")
     hdfs_http_port: int = _port(9870, "the NameNode's pages and WebHDFS")
-    hdfs_datanodes: int = Field(default=2, gt=0, description="DataNodes of HDFS")
-    hdfs_replication: int = Field(default=2, gt=0, description="Copies of each block; no more than there are DataNodes")
+    hdfs_datanodes: int = Field(default=2, gt=0, description="Number of HDFS DataNodes")
+    hdfs_replication: int = Field(
+        default=2, gt=0, description="HDFS replication factor; at most the number of DataNodes"
+    )
     hdfs_datanode_port: int = _port(9880, "the first of three ports of the first DataNode; the others follow")
     hdfs_namenode_heap: str = Field(default="256m", description="Java heap of the NameNode")
     hdfs_datanode_heap: str = Field(default="192m", description="Java heap of each DataNode")
@@ -95,41 +95,39 @@ class ServiceSettings(ProfiledSettings):
     alluxio_job_port: int = _port(20001, "Alluxio's job master; the next is for its pages")
     alluxio_proxy_port: int = _port(39999, "Alluxio's proxy (REST)")
     alluxio_workers: int = Field(
-        default=1, gt=0, description="Workers of Alluxio, each with a job worker and a ramdisk"
+        default=1, gt=0, description="Number of Alluxio workers, each with a job worker and a ramdisk"
     )
     alluxio_worker_port: int = _port(29990, "the first of five ports of Alluxio's first worker; the others follow")
-    alluxio_memory: Bytes = Field(
-        default=2 << 30, gt=0, description="Bytes that each worker of Alluxio may hold in memory"
-    )
+    alluxio_memory: Bytes = Field(default=2 << 30, gt=0, description="Memory capacity of each Alluxio worker in bytes")
     alluxio_ramdisk: str = Field(
-        default="", description="Folder of the workers' ramdisks; empty: one of this home's own in /dev/shm"
+        default="", description="Folder for the workers' ramdisks; empty: a separate folder for each home in /dev/shm"
     )
     alluxio_under_uri: str = Field(
-        default="", description="Where Alluxio keeps what it persists itself; empty: a folder in the home, or hdfs://…"
+        default="", description="Alluxio's own under-store; empty: a folder in the home, or hdfs://…"
     )
     alluxio_heap: str = Field(default="256m", description="Java heap of Alluxio's master and of each worker")
 
     start_timeout: float = Field(
         default=600,
         gt=0,
-        description="Seconds that a server may take to become ready; one that ends meanwhile is told at once",
+        description="Seconds to wait for a server to become ready",
     )
     stop_timeout: float = Field(
-        default=20, ge=0, description="Seconds that a server may take to end before it is killed"
+        default=20, ge=0, description="Seconds to wait for a server to stop before it is killed"
     )
 
     @field_validator("airflow_database")
     @classmethod
     def _is_database(cls, value: str) -> str:
         if value not in ("postgres", "sqlite") and "://" not in value:
-            raise ValueError("give postgres, sqlite, or an SQLAlchemy URL such as postgresql+psycopg://USER@HOST/NAME")
+            raise ValueError("use postgres, sqlite, or an SQLAlchemy URL such as postgresql+psycopg://USER@HOST/NAME")
         return value
 
     @model_validator(mode="after")
     def _replicas_fit(self) -> Self:
         if self.hdfs_replication > self.hdfs_datanodes:
             raise ValueError(
-                f"SPRINGLINE_HDFS_REPLICATION={self.hdfs_replication} copies do not fit on "
+                f"SPRINGLINE_HDFS_REPLICATION={self.hdfs_replication} is greater than "
                 f"SPRINGLINE_HDFS_DATANODES={self.hdfs_datanodes}"
             )
         return self

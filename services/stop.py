@@ -59,7 +59,7 @@ def stop_all_profiles(patience: float, say: Say, profiles: Path | None = None) -
             with _use_profile(profile):
                 home = Home(ServiceSettings(), StreamSettings())
         except SettingsError as error:
-            say(f"what runs with the profile {Path(profile).stem or '(none)'} is not known: {error}")
+            say(f"profile {Path(profile).stem or '(none)'} cannot be checked: {error}")
             ended = False
         else:
             homes.setdefault(home.path, home)
@@ -82,7 +82,7 @@ def stop_home(home: Home, patience: float, say: Say) -> bool:
     stop_all(home.streams.folders(), patience, say)
     ended = end_servers(supervisor, [name for name in servers if name == "airflow"], home.services.stop_timeout, say)
     for folder in end_by_force(running_folders(home.streams.folders()), say):
-        say(f"{folder.path.name}: could not be ended; its log: {folder.log_file}")
+        say(f"{folder.path.name}: could not be stopped; log: {folder.log_file}")
         ended = False
     others = [name for name in servers if name != "airflow"]
     ended &= end_servers(supervisor, others, home.services.stop_timeout, say)
@@ -110,8 +110,8 @@ def end_servers(supervisor: Supervisor, names: Sequence[str], patience: float, s
 
 _ENDINGS = {
     StopResult.NOT_RUNNING: "was not running",
-    StopResult.ENDED: "ended",
-    StopResult.KILLED: "killed: it had not ended after {patience:g} s",
+    StopResult.ENDED: "stopped",
+    StopResult.KILLED: "killed, since it had not stopped after {patience:g} s",
 }
 
 
@@ -131,14 +131,14 @@ def _end_orphans(supervisor: Supervisor, say: Say) -> bool:
         return True
     for number in (signal.SIGTERM, signal.SIGKILL):
         groups = " ".join(map(str, sorted(groups_of(orphans))))
-        say(f"processes that no record tells of: {number.name} to process groups {groups}")
+        say(f"processes without a record: {number.name} to process groups {groups}")
         send(number, orphans)
         until = time.monotonic() + _ORPHAN_SECONDS
         while (orphans := tuple(each for each in orphans if is_alive(each))) and time.monotonic() < until:
             time.sleep(0.1)
         if not orphans:
             return True
-    say(f"could not be ended: processes {', '.join(str(process.pid) for process in orphans)}")
+    say(f"could not be stopped: processes {', '.join(str(process.pid) for process in orphans)}")
     return False
 
 
@@ -149,7 +149,10 @@ def _report_memory(settings: ServiceSettings, say: Say) -> None:
             continue
         if files := [file for file in folder.rglob("*") if file.is_file()]:
             size = format_bytes(sum(file.lstat().st_size for file in files))
-            say(f"in memory for the next start: {what}, {size} in {folder}; `rm -r` gives them up")
+            say(
+                f"kept in memory for the next start: {what}, {size} in {folder}; "
+                f"remove it with `rm -r` to free the memory"
+            )
         else:
             shutil.rmtree(folder, ignore_errors=True)
 

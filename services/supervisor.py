@@ -44,7 +44,7 @@ class ServerStatus:
     """The status of one server; `processes` has process ids by name, `memory` the resident bytes by name."""
 
     server: str
-    state: str  # "running", "stopped", or "partly running; ended: NAMES"
+    state: str  # "running", "stopped", or "partly running; stopped: NAMES"
     address: str
     processes: Mapping[str, int]
     memory: Mapping[str, int]
@@ -110,7 +110,7 @@ class Supervisor:
             targets = () if record is None else tuple(each for each in record.processes if each.name == process)
             if record is None or not targets:
                 process_names = ", ".join(each.name for each in record.processes) if record else "none"
-                raise UnknownServerError(f"{name} has no process {process!r}; those that were started: {process_names}")
+                raise UnknownServerError(f"{name} has no process {process!r}; its processes: {process_names}")
             killed = tuple(replace(each, stop_signal=int(signal.SIGKILL)) for each in targets)
             terminate(replace(record, processes=killed), 10.0, self._sleep)
 
@@ -123,7 +123,7 @@ class Supervisor:
         ended = [each.name for each in record.processes if each.name not in alive]
         if ended and not members(record):
             return ServerStatus(name, "stopped", record.address, {}, {})
-        state = f"partly running; ended: {', '.join(ended)}" if ended else "running"
+        state = f"partly running; stopped: {', '.join(ended)}" if ended else "running"
         return ServerStatus(name, state, record.address, alive, resident_bytes(record))
 
     def started_servers(self) -> tuple[str, ...]:
@@ -174,9 +174,9 @@ class Supervisor:
         has_reported = False
         while busy := self._port_wait_reason(server, ours):
             if time.monotonic() > until:
-                raise NotReadyError(f"{server.name}: {busy}, after {patience:.0f} s still")
+                raise NotReadyError(f"{server.name}: {busy}, even after {patience:.0f} s")
             if not has_reported:
-                self._say(f"{server.name}: {busy}; waiting for them to end …")
+                self._say(f"{server.name}: {busy}; waiting …")
                 has_reported = True
             self._sleep(0.25)
 
@@ -193,8 +193,9 @@ class Supervisor:
                 raise
             groups = sorted(groups_of(orphans))
             raise PortInUseError(
-                f"{error}\nIt was started here, and {self._home} does not tell of it any more: was that removed while "
-                f"servers ran? This ends all that is left of them: kill -- {' '.join(f'-{group}' for group in groups)}",
+                f"{error}\nIt was started here, but has no record in {self._home}; was that folder removed while "
+                f"servers were running? Stop the remaining processes: kill -- "
+                f"{' '.join(f'-{group}' for group in groups)}",
                 error.holder,
             ) from None
 
@@ -214,7 +215,7 @@ class Supervisor:
             record = self._records.load(server.name)
             for each in record.processes if record else ():
                 if not is_leader(each):
-                    raise NotReadyError(f"{server.name}: {each.name} ended before it was ready", [Path(each.log)])
+                    raise NotReadyError(f"{server.name}: {each.name} exited before it was ready", [Path(each.log)])
             if time.monotonic() > started_at + patience:
                 raise NotReadyError(f"{server.name}: not ready in time: {problem}", self.logs(server.name))
             self._sleep(0.25)
@@ -235,7 +236,7 @@ class Supervisor:
         termination = terminate(stopping_record, patience, self._sleep)
         if termination.survivors:
             survivors = ", ".join(f"{process.pid} ({process.name()})" for process in termination.survivors)
-            raise StillRunningError(f"{name}: these processes could not be ended: {survivors}")
+            raise StillRunningError(f"{name}: these processes could not be stopped: {survivors}")
         if remaining:
             self._records.save(replace(record, processes=remaining))
         else:
@@ -262,6 +263,6 @@ def _settings_conflict(server: Server, record: ServerRecord) -> str:
     current = ", ".join(f"{setting}={port}" for setting, port in record.ports.items())
     requested = ", ".join(f"{setting}={port}" for setting, port in server.ports.items())
     return (
-        f"{server.name} runs with {current}, and is asked for with {requested}. "
-        f"End it first (springline down {server.name}), or set {current}."
+        f"{server.name} is running with {current}, but the settings say {requested}. "
+        f"Stop it first (springline down {server.name}), or set {current}."
     )

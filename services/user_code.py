@@ -39,7 +39,9 @@ def check_dag_folder(environment: Mapping[str, str]) -> None:
     """Raise `ServiceError` if the user's DAG folder does not exist: Airflow would read nothing without an error."""
     folder = _folder(environment)
     if folder and not folder.is_dir():
-        raise ServiceError(f"{DAGS_FOLDER}={environment[DAGS_FOLDER]}: no folder is there; make it, or unset it")
+        raise ServiceError(
+            f"{DAGS_FOLDER}={environment[DAGS_FOLDER]}: the folder does not exist; create it, or unset it"
+        )
 
 
 def python_path(environment: Mapping[str, str], root: Path) -> str:
@@ -60,7 +62,9 @@ def _parse_bundles(text: str) -> list[dict[str, Any]]:
     try:
         bundles = json.loads(text)
     except ValueError as error:
-        raise ServiceError(f"{BUNDLES} is no JSON ({error}): give a list of bundles, or unset it") from error
+        raise ServiceError(
+            f"{BUNDLES} is not valid JSON ({error}): set it to a list of bundles, or unset it"
+        ) from error
     if not isinstance(bundles, list) or not all(isinstance(each, dict) for each in bundles):
-        raise ServiceError(f"{BUNDLES} is no list of JSON objects: give a list of bundles, or unset it")
+        raise ServiceError(f"{BUNDLES} is not a list of JSON objects: set it to a list of bundles, or unset it")
     return bundles

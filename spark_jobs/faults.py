@@ -29,8 +29,8 @@ _NO_SESSION = ("NO_ACTIVE_OR_DEFAULT_SESSION", "SESSION_OR_CONTEXT_NOT_EXISTS")
 _ERROR_LINE = re.compile(r"^(?:\w+\.)*(\w+)(?::|$)", re.MULTILINE)  # a line that begins with an error's name
 
 NO_SESSION_REMEDY = (
-    "it, or a UDF that it uses, was made for a Spark in this process, and the session is another: import its module by"
-    " SPRINGLINE_OPERATIONS alone, or make it inside the operation"
+    "it, or a UDF that it uses, was created for a local Spark session, but this session is remote: import its module"
+    " only through SPRINGLINE_OPERATIONS, or create the UDF inside the operation"
 )
 
 

@@ -100,14 +100,16 @@ class Landing:
         manifest = _read_manifest(path)
         if manifest is None:
             raise LandingError(
-                f"{path}: it has no manifest, {_manifest_path(path).name}, which tells a whole file from a cut one; "
-                f"whoever sends the file writes it: `springline landing manifest {path}`. "
-                "An operation that is to take files without one says context.landing.unchecked(…)"
+                f"{path}: no manifest {_manifest_path(path).name}, which is needed to detect a truncated file; "
+                f"the sender creates it with `springline landing manifest {path}`. "
+                "Use context.landing.unchecked(…) to load a file without a manifest"
             )
         actual = _manifest_of(path)
         if actual != manifest:
-            problem = "is cut short" if actual.size < manifest.size else "is not what was sent"
-            raise LandingError(f"{path}: {problem}: it has {actual}; its manifest says {manifest}; have it sent again")
+            problem = "truncated" if actual.size < manifest.size else "altered"
+            raise LandingError(
+                f"{path}: {problem} file: {actual}, but its manifest says {manifest}; request it again from the sender"
+            )
         if columns:
             _check_text(path, columns)
         return path
@@ -121,11 +123,11 @@ class Landing:
         path = self.folder.joinpath(*parts)
         for each in (path, _manifest_path(path)):
             if ".." in each.parts or not each.resolve().is_relative_to(self.folder.resolve()):
-                raise LandingError(f"{each}: it leads out of the landing folder {self.folder}; land the file itself")
+                raise LandingError(f"{each}: outside of the landing folder {self.folder}; put the file itself into it")
         if not path.is_file():
             raise LandingError(
-                f"{path}: no such landing file; of a day of {YEAR}, `springline landing generate --days "
-                f"{path.parent.name}` makes the flights"
+                f"{path}: no such landing file; for a day of {YEAR}, run `springline landing generate --days "
+                f"{path.parent.name}`"
             )
         return path
 
@@ -155,7 +157,7 @@ def land(days: Collection[date], folder: Path, *, copies: int = 1) -> tuple[Land
 def write_manifest(path: Path) -> LandingManifest:
     """Write the manifest beside a complete landing file, for the sender, before it is sent; raises `LandingError`."""
     if not path.is_file():
-        raise LandingError(f"{path}: there is no such file to write a manifest of")
+        raise LandingError(f"{path}: no such file")
     manifest = _manifest_of(path)
     _write_atomically(_manifest_path(path), (json.dumps(asdict(manifest)) + "\n").encode())
     return manifest
@@ -169,7 +171,7 @@ def parse_days(text: str) -> tuple[date, ...]:
         start = _parse_day(first)
         stop = _parse_day(last) if dots else start
         if stop < start:
-            raise ValueError(f"{part!r}: the last day lies before the first")
+            raise ValueError(f"{part!r}: the last day is before the first")
         days |= {date.fromordinal(day): None for day in range(start.toordinal(), stop.toordinal() + 1)}
     return tuple(days)
 
@@ -178,7 +180,7 @@ def _parse_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no day: write it as 2013-01-05") from None
+        raise ValueError(f"{text!r} is not a date: write it as 2013-01-05") from None
 
 
 def _day_of(line: str, feed: LandingFeed) -> date:
@@ -235,8 +237,8 @@ def _read_manifest(path: Path) -> LandingManifest | None:
         return LandingManifest(int(str(content["lines"])), int(str(content["size"])), str(content["xxh3_128"]))
     except (ValueError, KeyError, TypeError) as error:
         raise LandingError(
-            f"{manifest_path}: not a manifest ({error!r}); if the file is whole, "
-            f"`springline landing manifest {path}` writes one"
+            f"{manifest_path}: not a manifest ({error!r}); if the file is complete, run "
+            f"`springline landing manifest {path}`"
         ) from error
 
 
@@ -252,9 +254,9 @@ def _check_columns(path: Path, columns: Sequence[str]) -> None:
     missing = [column for column in columns if column not in actual]
     unexpected = [column for column in actual if column not in columns]
     problems = [f"missing: {', '.join(missing)}"] if missing else []
-    problems += [f"not expected: {', '.join(unexpected)}"] if unexpected else []
+    problems += [f"unexpected: {', '.join(unexpected)}"] if unexpected else []
     raise LandingError(
-        f"{path}: wrong columns ({'; '.join(problems) or 'another order'}); expected {', '.join(columns)}"
+        f"{path}: wrong columns ({'; '.join(problems) or 'different order'}); expected {', '.join(columns)}"
     )
 
 
@@ -262,7 +264,7 @@ def _fields(path: Path, line: str) -> list[str]:
     try:
         return next(csv.reader([line], strict=True), [])
     except csv.Error as error:
-        raise LandingError(f"{path}: the line {line.strip()[:60]!r} is no CSV: {error}") from error
+        raise LandingError(f"{path}: the line {line.strip()[:60]!r} is not valid CSV: {error}") from error
 
 
 def _manifest_of(path: Path) -> LandingManifest:
@@ -290,7 +292,8 @@ def _check_text(path: Path, columns: Sequence[str]) -> None:
     last = end.decode(errors="replace")
     if not end.endswith(b"\n") or len(_fields(path, last)) != len(columns):
         raise LandingError(
-            f"{path}: is cut short: its last line {last.strip()[:60]!r} is not whole; have it sent again"
+            f"{path}: truncated file: its last line {last.strip()[:60]!r} is "
+            f"incomplete; request it again from the sender"
         )
 
 

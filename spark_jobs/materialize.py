@@ -28,7 +28,7 @@ def materialize(
     runner = platform.runner
     if not isinstance(runner, SparkRunner):
         raise JobError(
-            "this platform runs no operations: open it with a SparkRunner, or set"
+            "this platform has no runner: open it with a SparkRunner, or set"
             " SPRINGLINE_RUNNER=springline.spark_jobs.runner:make_runner"
         )
     operation = runner.registry.get(name)

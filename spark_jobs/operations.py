@@ -124,7 +124,7 @@ class RegisteredOperation:
         Raises `ParameterError` for a missing field.
         """
         if missing := [name for name in self.fields if name not in values]:
-            raise ParameterError(f"operation {self.name}: no value was given for {', '.join(missing)}")
+            raise ParameterError(f"operation {self.name}: no value for the parameters {', '.join(missing)}")
         return {name: values.get(name, self.options.get(name, "")) for name in self.parameters}
 
     def paths(self, values: Mapping[str, str]) -> DatasetPaths:
@@ -215,7 +215,7 @@ class OperationRegistry:
                     f"operation {op.name} is declared twice: {_qualified_name(other)} and {_qualified_name(op)}"
                 )
             if shape_of(other.output) == shape_of(op.output):
-                raise DeclarationError(f"{op.output} has two makers: the operations {other.name} and {op.name}")
+                raise DeclarationError(f"{op.output} is the output of two operations: {other.name} and {op.name}")
         operations = {**self._operations, op.name: op}
         try:
             check_acyclic(_edges(operations))
@@ -229,7 +229,7 @@ class OperationRegistry:
             return self._operations[name]
         except KeyError:
             suggestion = format_alternatives(name, self._operations)
-            raise UnknownOperationError(f"no operation is called {name!r}; registered: {suggestion}") from None
+            raise UnknownOperationError(f"unknown operation {name!r}; registered: {suggestion}") from None
 
     def names(self) -> tuple[str, ...]:
         """Return all names, in order of declaration."""
@@ -280,8 +280,8 @@ def load_operations(modules: Iterable[str] = ()) -> OperationRegistry:
     add_project_to_path()
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         package = entry.dist.name if entry.dist else "a package"
-        _load(entry.module, f"{package}, entry point {entry.name!r} of {GROUP}", "install the package anew")
-    remedy = "it must be on PYTHONPATH, or beside the project's springline.toml"
+        _load(entry.module, f"{package}, entry point {entry.name!r} of {GROUP}", "reinstall the package")
+    remedy = "put it on PYTHONPATH, or next to the project's springline.toml"
     for module in modules:
         _load(module, "SPRINGLINE_OPERATIONS", remedy)
     REGISTRY.catalog_operations()  # computes the versions while the files are still those that were imported
@@ -309,12 +309,12 @@ def _check_declaration(op: RegisteredOperation) -> None:
         if unknown := [name for name in fields_of(source) if name not in allowed_fields]:
             raise DeclarationError(
                 f"{where}: the source {source!r} has the field {unknown[0]!r}, which neither the output"
-                f" {op.output!r} nor the options name"
+                f" {op.output!r} nor the options contain"
             )
     arguments = list(inspect.signature(op.function).parameters)
     if arguments[1:] != list(op.sources) or not arguments:
         raise DeclarationError(
-            f"{where}: it takes ({', '.join(arguments)}), but its sources ask for"
+            f"{where}: its parameters are ({', '.join(arguments)}), but its sources require"
             f" ({', '.join(['context', *op.sources])})"
         )
 

@@ -21,7 +21,7 @@ def fields_of(template: str) -> tuple[str, ...]:
         if name is None:
             continue
         if not name.isidentifier() or spec or conversion:
-            raise DeclarationError(f"path template {template!r}: write a field as {{name}}, nothing more")
+            raise DeclarationError(f"path template {template!r}: write a field as {{name}} only")
         fields[name] = None
     try:
         validate_path(template.format_map(dict.fromkeys(fields, "x")))
@@ -39,7 +39,7 @@ def fill_template(template: str, params: Mapping[str, str]) -> str:
     """Return the path that `template` produces for `params`; raises `ParameterError` or `InvalidPathError`."""
     for name in fields_of(template):
         if name not in params:
-            raise ParameterError(f"path template {template!r}: no value was given for {name!r}")
+            raise ParameterError(f"path template {template!r}: no value for {name!r}")
         if not params[name] or "/" in params[name]:
-            raise ParameterError(f"path template {template!r}: {params[name]!r} cannot stand for {name!r}")
+            raise ParameterError(f"path template {template!r}: {params[name]!r} is not a valid value of {name!r}")
     return validate_path(template.format_map(params))

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from springline.spark_jobs.errors import ColumnsError, ParameterError, QualityError
 
 BROKEN_RULES_COLUMN = "broken_rules"
-_ANY_BROKEN = "every row keeps every rule"
+_ANY_BROKEN = "no row breaks a rule"
 
 
 class QualityMode(StrEnum):
@@ -35,7 +35,7 @@ class QualityMode(StrEnum):
         try:
             return QualityMode(text)
         except ValueError:
-            raise ParameterError(f"quality={text!r}: it is one of {', '.join(QualityMode)}") from None
+            raise ParameterError(f"quality={text!r}: use one of {', '.join(QualityMode)}") from None
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class QualityReport:
     @property
     def is_table_valid(self) -> bool:
         """Whether every rule about the table as a whole is met."""
-        return all(rule["held"] for rule in self.table_rules)
+        return all(rule["valid"] for rule in self.table_rules)
 
     @property
     def is_valid(self) -> bool:
@@ -83,7 +83,7 @@ class QualityReport:
         """Return the report as plain values, to be stored with the generation."""
         return {
             "mode": mode.value,
-            "held": self.is_valid,
+            "valid": self.is_valid,
             "rows": self.rows,
             "broken_rows": self.broken_rows,
             "accepted_rows": self.rows - (self.broken_rows if mode is QualityMode.QUARANTINE else 0),
@@ -93,9 +93,9 @@ class QualityReport:
 
     def describe_broken_rules(self) -> str:
         """Describe the broken rules in one line."""
-        rows = [f"{rule['rule']} ({rule['broken']} of {self.rows} rows do not)" for rule in self.row_rules
-                if not rule["held"]]  # fmt: skip
-        return "; ".join([*rows, *(str(rule["rule"]) for rule in self.table_rules if not rule["held"])])
+        rows = [f"{rule['rule']} (broken by {rule['broken']} of {self.rows} rows)" for rule in self.row_rules
+                if not rule["valid"]]  # fmt: skip
+        return "; ".join([*rows, *(str(rule["rule"]) for rule in self.table_rules if not rule["valid"])])
 
 
 def apply_gate(
@@ -111,8 +111,8 @@ def apply_gate(
         mode is QualityMode.QUARANTINE and not report.is_table_valid
     ):
         raise QualityError(
-            f"{subject}: the quality gate stops the run: {report.describe_broken_rules()}."
-            " Mend the data, or let the rows pass with SPRINGLINE_QUALITY_MODE=quarantine or pass",
+            f"{subject}: the quality gate stopped the run; broken rules: {report.describe_broken_rules()}."
+            " Fix the data, or set SPRINGLINE_QUALITY_MODE to quarantine or pass",
             as_json,
         )
     if mode is QualityMode.QUARANTINE and report.broken_rows:
@@ -129,18 +129,18 @@ def with_broken_rules(frame: DataFrame, rules: Sequence[QualityRule]) -> DataFra
 def evaluate_rules(frame: DataFrame, rules: QualityRules) -> QualityReport:
     """Validate `frame` with Great Expectations; changes nothing, and sends nothing off this machine."""
     if missing := [name for name in rules.columns if name not in frame.columns]:
-        raise ColumnsError(f"the quality gate finds no column {', '.join(missing)}; the rows cannot be judged")
+        raise ColumnsError(f"the quality gate needs the missing columns {', '.join(missing)}")
     broken_columns = {rule.name: rule.is_broken for rule in rules.rows}
     flags = {name: column.cast("int") for name, column in broken_columns.items()}
     flags[_ANY_BROKEN] = reduce(Column.__or__, broken_columns.values()).cast("int")
     results = _validate(frame.select("*", *(flag.alias(name) for name, flag in flags.items())), list(flags), rules)
     sums = {name: int(results[name]["result"]["observed_value"] or 0) for name in flags}
     row_rules = tuple(
-        {"rule": rule.name, "condition": rule.condition, "broken": sums[rule.name], "held": not sums[rule.name]}
+        {"rule": rule.name, "condition": rule.condition, "broken": sums[rule.name], "valid": not sums[rule.name]}
         for rule in rules.rows
     )
     table_rules = tuple(
-        {"rule": name, "held": bool(result["success"])} for name, result in results.items() if name not in flags
+        {"rule": name, "valid": bool(result["success"])} for name, result in results.items() if name not in flags
     )
     rows = int(results[_row_count_description(rules)]["result"]["observed_value"])
     return QualityReport(rows, sums[_ANY_BROKEN], row_rules, table_rules)
@@ -174,7 +174,7 @@ def _validate(frame: DataFrame, flags: Sequence[str], rules: QualityRules) -> di
     validation = batch.validate(suite, result_format="BASIC")
     by_description = {_description(result): result.to_json_dict() for result in validation.results}
     if failed := [result["exception_info"] for result in by_description.values() if _has_exception(result)]:
-        raise RuntimeError(f"Great Expectations could not judge: {json.dumps(failed[0])[:2000]}")
+        raise RuntimeError(f"Great Expectations failed: {json.dumps(failed[0])[:2000]}")
     return by_description
 
 

@@ -85,17 +85,18 @@ class SparkRunner:
     def _checked_operation(self, call: Call, sources: Sequence[str]) -> RegisteredOperation:
         if call.name not in self.registry.names():
             raise OperationError(
-                f"operation {call.name} is not registered here; name its module in SPRINGLINE_OPERATIONS, or install "
-                "the package that brings it"
+                f"operation {call.name} is not registered; add its module to SPRINGLINE_OPERATIONS, or install "
+                "its package"
             )
         operation = self.registry.get(call.name)
         if operation.version != call.version:
             raise OperationError(
-                f"operation {call.name}: its code is at version {operation.version}, asked for is {call.version}"
+                f"operation {call.name}: its code has version {operation.version}, but {call.version} is requested"
             )
         if len(sources) != len(operation.sources):
             raise OperationError(
-                f"operation {call.name} reads {', '.join(operation.sources) or 'nothing'}; {len(sources)} were given"
+                f"operation {call.name} reads {', '.join(operation.sources) or 'nothing'}; "
+                f"{len(sources)} sources were passed"
             )
         return operation
 

@@ -53,7 +53,7 @@ class Address:
         if parts is None or parts.scheme != "sc" or not host:
             redacted_remote = redact_secrets(remote.partition(";")[0])
             raise SparkUnavailableError(
-                f"SPRINGLINE_SPARK_REMOTE={redacted_remote!r}: give the address as sc://host:port"
+                f"SPRINGLINE_SPARK_REMOTE={redacted_remote!r}: write the address as sc://host:port"
             )
         return Address(host, port)
 
@@ -119,7 +119,7 @@ class SparkSessions:
         address = Address.parse(remote)
         deadline = self._clock() + self._settings.spark_timeout
         while True:
-            problem = "nothing listens there"
+            problem = "no listener"
             if address.is_reachable():
                 try:
                     session = SparkSession.builder.remote(remote).create()
@@ -131,9 +131,9 @@ class SparkSessions:
                     problem = redact_secrets(str(error).partition("\n")[0])
             if self._clock() >= deadline:
                 raise SparkUnavailableError(
-                    f"no Spark Connect server answers at {address.host}:{address.port} ({problem}): start one with"
-                    " `springline up spark-connect`, give another address with"
-                    " SPRINGLINE_SPARK_REMOTE, or unset it to run Spark in this process"
+                    f"no Spark Connect server responds at {address.host}:{address.port} ({problem}): start one with"
+                    " `springline up spark-connect`, set SPRINGLINE_SPARK_REMOTE to another address,"
+                    " or unset it to run Spark in this process"
                 )
             self._sleep(_POLL_SECONDS)
 
@@ -157,7 +157,7 @@ class SparkSessions:
                 return builder.config(map=visible_conf).getOrCreate()
         except (PySparkException, RuntimeError) as error:
             raise SparkUnavailableError(
-                f"no Spark could be started with SPRINGLINE_SPARK_MASTER={master!r}: {redact_secrets(str(error))}"
+                f"Spark could not be started with SPRINGLINE_SPARK_MASTER={master!r}: {redact_secrets(str(error))}"
             ) from error
 
     def _conf(self) -> dict[str, str]:

@@ -13,23 +13,23 @@ class JobSettings(ProfiledSettings):
     """Settings of Spark, of the modules of operations, of landing files and of the quality gate."""
 
     spark_remote: str = Field(
-        default="", description="Address of a Spark Connect server, sc://host:port; empty: spark_master is used"
+        default="",
+        description="Address of a Spark Connect server, as sc://host:port; empty: SPRINGLINE_SPARK_MASTER is used",
     )
     spark_master: str = Field(
-        default="local[2]", description="Spark master that a session of this process uses: local[N], spark://…, yarn"
+        default="local[2]", description="Spark master of a session in this process: local[N], spark://…, yarn"
     )
-    spark_memory: str = Field(default="1g", description="Java heap of a session of this process")
-    spark_conf: JsonObject = Field(
-        default_factory=dict, description="Further settings of the Spark session, as a JSON object"
-    )
+    spark_memory: str = Field(default="1g", description="Java heap of a session in this process")
+    spark_conf: JsonObject = Field(default_factory=dict, description="Additional Spark configuration, as a JSON object")
     spark_timeout: float = Field(
-        default=120, ge=0, description="Seconds to wait for a Spark Connect server that went away"
+        default=120, ge=0, description="Seconds to wait for an unavailable Spark Connect server"
     )
     landing_dir: Path | None = Field(
         default=None, description="Folder of landing files; empty: landing/ in the home folder"
     )
     operations: Names = Field(
-        default=(), description="Modules that declare operations, beside those of installed packages; commas between"
+        default=(),
+        description="Modules that declare operations, in addition to installed packages; separated by commas",
     )
     quality_mode: str = Field(
         default="quarantine",

@@ -60,7 +60,7 @@ def open_at(tmp_path: Path, runner: LinesRunner, catalog_url: str) -> Iterator[C
     opened = []
 
     def open_(**settings: object) -> Platform:
-        chosen = {
+        defaults = {
             "home": tmp_path / "home",
             "catalog_url": catalog_url,
             "cache_uri": f"file://{tmp_path}/cache",
@@ -68,7 +68,7 @@ def open_at(tmp_path: Path, runner: LinesRunner, catalog_url: str) -> Iterator[C
             "retry_seconds": 0,
             "sync_timeout": 0,
         }
-        platform = open_platform(Settings(**{**chosen, **settings}), runner=runner, actor="test")  # type: ignore[arg-type]
+        platform = open_platform(Settings(**{**defaults, **settings}), runner=runner, actor="test")  # type: ignore[arg-type]
         opened.append(platform)
         return platform
 

@@ -42,11 +42,11 @@ def run(size: str) -> Report:
     with place() as where:
         for scenario in (each for each in SCENARIOS if full or each.name in _QUICK):
             for mode in MODES if full else (OFF, DEFAULT_MODE):
-                seen = course(where, scenario, mode)
+                measured_course = course(where, scenario, mode)
                 rows.append({
-                    "scenario": scenario.name, "mode": mode, **measures(scenario, seen.trace),
-                    "messages": seen.sent, "lost": seen.lost, "doubled": seen.doubled,
-                    "memory_mb": round(seen.memory / 1e6),
+                    "scenario": scenario.name, "mode": mode, **measures(scenario, measured_course.trace),
+                    "messages": measured_course.sent, "lost": measured_course.lost, "doubled": measured_course.doubled,
+                    "memory_mb": round(measured_course.memory / 1e6),
                 })  # fmt: skip
                 print(rows[-1], file=sys.stderr, flush=True)
     return Report("backpressure", size, rows, [*_nothing_lost(rows), *goals_of_default(rows)], [*_REMARKS, *REMARKS])

@@ -146,9 +146,9 @@ def simulate(scenario: Scenario, mode: str, *, buffer: float = 0.0, seed: int = 
 def ideal(scenario: Scenario) -> Floats:
     """What the slow stage would have applied at points `GRID` apart, had all waited for it and it never for them."""
     at = np.arange(len(scenario.points()) + 1) * GRID
-    could = np.concatenate([[0.0], np.cumsum(scenario.points()) * GRID])
-    done: Floats = could + np.minimum.accumulate(OFFERED * at - could)
-    return done
+    possible_bytes = np.concatenate([[0.0], np.cumsum(scenario.points()) * GRID])
+    applied_bytes: Floats = possible_bytes + np.minimum.accumulate(OFFERED * at - possible_bytes)
+    return applied_bytes
 
 
 def measures(scenario: Scenario, trace: Trace) -> Row:
@@ -159,7 +159,7 @@ def measures(scenario: Scenario, trace: Trace) -> Row:
     right = np.diff(ideal(scenario)[:: round(1 / GRID)])
     latencies = _weighted(trace.latencies[COUNT], (50, 99))
     queue = np.percentile(np.array(trace.queue[COUNT]), [50, 99])
-    plateaus = [(begun, to) for begun, to in scenario.plateaus]
+    plateaus = [(start, to) for start, to in scenario.plateaus]
     return {
         "waiting_p50_mb": _mb(np.percentile(waiting[worst], 50)),
         "waiting_p99_mb": _mb(np.percentile(waiting[worst], 99)),
@@ -197,37 +197,37 @@ def goals_of_default(rows: Sequence[Row]) -> Iterator[Goal]:
 
 def goals_of_stepwise(rows: Sequence[Row]) -> Iterator[Goal]:
     """At every measure not behind the literal form."""
-    chosen = {(row["scenario"], row["mode"]): row for row in rows}
+    rows_by_mode = {(row["scenario"], row["mode"]): row for row in rows}
     names = ("waiting_max_mb", "latency_p50_ms", "latency_p99_ms", "lost_percent", "variation", "settle_s")
     for scenario in dict.fromkeys(row["scenario"] for row in rows):
-        ours, literal = chosen[scenario, "stepwise"], chosen[scenario, "stepwise-literal"]
-        behind = [name for name in names if ours[name] is not None and ours[name] > literal[name]]
-        yield Goal(f"stepwise behind its literal form, {scenario}", ", ".join(behind) or "in nothing", "in nothing",
-                   not behind)  # fmt: skip
+        ours, literal = rows_by_mode[scenario, "stepwise"], rows_by_mode[scenario, "stepwise-literal"]
+        worse_measures = [name for name in names if ours[name] is not None and ours[name] > literal[name]]
+        yield Goal(f"stepwise behind its literal form, {scenario}", ", ".join(worse_measures) or "in nothing",
+                   "in nothing", not worse_measures)  # fmt: skip
 
 
-def _at_most(goal: str, measured: float, wanted: float) -> Goal:
-    return Goal(goal, measured, f"at most {wanted:g}", measured <= wanted)
+def _at_most(goal: str, measured: float, limit: float) -> Goal:
+    return Goal(goal, measured, f"at most {limit:g}", measured <= limit)
 
 
 def _lost(scenario: Scenario, trace: Trace) -> float:
     """The share of what the slow stage could have applied while records waited for it."""
     contended = _contended(scenario)
     if contended is None:
-        begun, to = 1.0, scenario.seconds
+        start, to = 1.0, scenario.seconds
     else:
-        begun, to = contended
+        start, to = contended
     right = ideal(scenario)
-    could = right[round(to / GRID)] - right[round(begun / GRID)]
-    did = _upto(trace.applied[COUNT], to) - _upto(trace.applied[COUNT], begun)
-    return max(1 - did / float(could), 0.0)
+    possible_bytes = right[round(to / GRID)] - right[round(start / GRID)]
+    applied_bytes = _upto(trace.applied[COUNT], to) - _upto(trace.applied[COUNT], start)
+    return max(1 - applied_bytes / float(possible_bytes), 0.0)
 
 
 def _sibling(scenario: Scenario, trace: Trace) -> float:
     """The share of its input that the sibling branch did not get in time, while records waited for the slow one."""
-    begun, to = _contended(scenario) or (1.0, scenario.seconds)
-    would = OFFERED * SENDS[PARSE][KEEP] * (to - begun)
-    return max(1 - (_upto(trace.applied[KEEP], to) - _upto(trace.applied[KEEP], begun)) / would, 0.0)
+    start, to = _contended(scenario) or (1.0, scenario.seconds)
+    expected_bytes = OFFERED * SENDS[PARSE][KEEP] * (to - start)
+    return max(1 - (_upto(trace.applied[KEEP], to) - _upto(trace.applied[KEEP], start)) / expected_bytes, 0.0)
 
 
 def _contended(scenario: Scenario) -> tuple[float, float] | None:
@@ -238,8 +238,8 @@ def _contended(scenario: Scenario) -> tuple[float, float] | None:
 
 
 def _upto(course: Sequence[tuple[float, float]], at: float) -> float:
-    times, done = np.array(course).T
-    return float(np.interp(at, times, done, left=0.0))
+    times, applied_bytes = np.array(course).T
+    return float(np.interp(at, times, applied_bytes, left=0.0))
 
 
 def _per_second(course: Sequence[tuple[float, float]], seconds: float) -> Floats:
@@ -261,7 +261,7 @@ def reversals(rates: Floats, turn: float) -> int:
     """How often a course turns round by at least `turn`."""
     if not len(rates):
         return 0
-    extreme, direction, found = float(rates[0]), 0, 0
+    extreme, direction, turns = float(rates[0]), 0, 0
     for rate in map(float, rates):
         if (direction >= 0 and rate > extreme) or (direction <= 0 and rate < extreme):
             if direction == 0 and abs(rate - extreme) < turn:
@@ -269,20 +269,20 @@ def reversals(rates: Floats, turn: float) -> int:
             direction = direction or (1 if rate > extreme else -1)
             extreme = rate
         elif abs(rate - extreme) >= turn:
-            direction, extreme, found = -direction, rate, found + 1
-    return found
+            direction, extreme, turns = -direction, rate, turns + 1
+    return turns
 
 
-def settled(rates: Floats, right: Floats, begun: float, to: float) -> float:
-    """Seconds from `begun` until the rate stays in the band around what is right, or all of them to `to`."""
-    part, three = slice(int(begun), int(to) - 1), np.ones(3) / 3
+def settled(rates: Floats, right: Floats, start: float, to: float) -> float:
+    """Seconds from `start` until the rate stays in the band around what is right, or all of them to `to`."""
+    part, three = slice(int(start), int(to) - 1), np.ones(3) / 3
     rates, right = (np.convolve(each, three, "same") for each in (rates, right))
     outside = np.flatnonzero(np.abs(rates[part] - right[part]) > _BAND * right[part])
     return float(outside[-1] + 1) if len(outside) else 0.0
 
 
-def _most(found: Iterator[float]) -> float | None:
-    return max(found, default=None)
+def _most(values: Iterator[float]) -> float | None:
+    return max(values, default=None)
 
 
 def _mb(bytes_: float) -> float:

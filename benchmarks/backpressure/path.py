@@ -20,7 +20,7 @@ from benchmarks.backpressure.backpressure_simulation import COUNT, OFFERED, STAG
 from benchmarks.backpressure.relay_job import RelayJob, allow, numbered
 from benchmarks.backpressure.simulator import GRID, Trace
 from benchmarks.streams.broker import Place
-from benchmarks.streams.running_job import held
+from benchmarks.streams.running_job import memory_of
 from springline.spark_jobs.streaming.application.application import run_job
 from springline.spark_jobs.streaming.backpressure.accounting import StageAccounting
 from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig
@@ -65,7 +65,7 @@ def course(where: Place, scenario: Scenario, mode: str, *, offered: float = OFFE
     numbers = Counter[int]()
     for at, seconds, number in _results(where.kafka, job.results):
         numbers[number] += 1
-        if 0 <= at - watch.begun <= scenario.seconds:
+        if 0 <= at - watch.started_at <= scenario.seconds:
             watch.trace.latencies.setdefault(COUNT, []).append((seconds, SIZE))
     where.forget(name)
     if watch.error:
@@ -86,7 +86,7 @@ class _Watch(threading.Thread):
     topic: str
     offered: float
     trace: Trace = field(default_factory=Trace)
-    begun: float = 0.0
+    started_at: float = 0.0
     sent: int = 0
     memory: int = 0
     error: str = ""
@@ -107,7 +107,7 @@ class _Watch(threading.Thread):
             feeder.join()
             self.slow.unlink()
             self.sent = sent.value
-            self._await(lambda: self._through() >= self.sent, "not all came through")
+            self._await(lambda: self._applied_messages() >= self.sent, "not all came through")
         except RuntimeError as error:
             self.error = str(error)
         finally:
@@ -117,7 +117,7 @@ class _Watch(threading.Thread):
 
     def _warm_up(self, capacity: float) -> None:
         """Without a bound at first, so that nothing is left of what waited for the start."""
-        self._await(lambda: self._through() > 0, "it does not come to work")
+        self._await(lambda: self._applied_messages() > 0, "it does not come to work")
         time.sleep(_WARM)
         counting = StageAccounting(self._stages, 1)
         self._await(
@@ -130,12 +130,12 @@ class _Watch(threading.Thread):
     def _go_through(self, points: Sequence[float]) -> None:
         """Change the capacity as the scenario does, and look."""
         counting = StageAccounting(self._stages, 1)
-        self.begun = time.time()
-        while (at := time.time() - self.begun) < self.scenario.seconds:
+        self.started_at = time.time()
+        while (at := time.time() - self.started_at) < self.scenario.seconds:
             allow(self.slow, points[min(int(at / GRID), len(points) - 1)])
-            told = counting.count(self.begun + at)
+            counts_by_stage = counting.count(self.started_at + at)
             for stage, own in _STAGE_OF.items():
-                counted = told[own]
+                counted = counts_by_stage[own]
                 self.trace.at.setdefault(stage, []).append(at)
                 self.trace.waiting.setdefault(stage, []).append(max(sum(counted.sent.values()) - counted.admitted, 0))
                 self.trace.queue.setdefault(stage, []).append(counted.queue)
@@ -143,36 +143,36 @@ class _Watch(threading.Thread):
                 self.trace.admitted.setdefault(stage, []).append((at, counted.admitted))
             if int(at) > int(at - _TURN):
                 workers = psutil.Process().children(recursive=True)
-                self.memory = max(self.memory, sum(held(each) for each in workers))
+                self.memory = max(self.memory, sum(memory_of(each) for each in workers))
             time.sleep(_TURN)
 
     @property
     def _stages(self) -> Sequence[Stage]:
         return make_stages(self.job, 1, self.settings)
 
-    def _through(self) -> int:
+    def _applied_messages(self) -> int:
         """Messages that the slow stage has applied."""
         slow = next(stage for stage in self._stages if stage.name == _STAGE_OF[COUNT])
         return sum(report.counts.get("messages", 0) for report in slow.reports().values())
 
-    def _await(self, holds: Any, words: str) -> None:
+    def _await(self, holds: Any, failure: str) -> None:
         until = time.monotonic() + _PATIENCE
         while not holds():
             if time.monotonic() > until:
-                raise RuntimeError(f"{words} within {_PATIENCE:g} s")
+                raise RuntimeError(f"{failure} within {_PATIENCE:g} s")
             time.sleep(_TURN)
 
 
 def _feed(kafka: str, topic: str, offered: float, over: Any, sent: Any) -> None:
     """Send numbered messages at a rate, until it is over."""
-    begun = time.monotonic()
+    started_at = time.monotonic()
     with closing(Kafka(Cluster(kafka))) as log:
         while not over.wait(_TURN):
-            due = int((time.monotonic() - begun) * offered / SIZE)
+            end = int((time.monotonic() - started_at) * offered / SIZE)
             with log.record_sender() as sending:
-                for number in range(sent.value, due):
+                for number in range(sent.value, end):
                     sending.send(OutgoingRecord(topic, 0, numbered(number, SIZE)))
-            sent.value = due
+            sent.value = end
 
 
 def _results(kafka: str, topic: str) -> Iterator[tuple[float, float, int]]:
@@ -181,5 +181,5 @@ def _results(kafka: str, topic: str) -> Iterator[tuple[float, float, int]]:
         for unit, extent in log.offset_bounds(topic).items():
             for message in log.fetch(topic, unit, extent.low, extent.high):
                 for line in bytes(message.value).splitlines():
-                    told = json.loads(line)
-                    yield told["at"], told["seconds"], told["number"]
+                    row = json.loads(line)
+                    yield row["at"], row["seconds"], row["number"]

@@ -41,16 +41,18 @@ class _Rated:
         self._asking = SignalSender(stage)
         self._received = SignalReceiver()
 
-    def decide(self, seen: StageObservation) -> AdmissionDecision:
+    def decide(self, observation: StageObservation) -> AdmissionDecision:
         """Decide once; see `Admission`."""
-        self._received.accept(seen.signals, seen.observed_at)
-        wanted = self.wanted(seen)
-        asks = {each: Demand(0, None if wanted is None else max(wanted, 0.0)) for each in seen.upstreams}
-        signals = self._asking.signals_to_send(asks, seen.observed_at)
-        rates = [held.signal.rate for held in self._received.active_signals() if held.signal.rate is not None]
-        return AdmissionDecision(clamp_rate(min(rates, default=seen.unthrottled_rate), seen.unthrottled_rate), signals)
+        self._received.accept(observation.signals, observation.observed_at)
+        rate = self.requested_rate(observation)
+        asks = {each: Demand(0, None if rate is None else max(rate, 0.0)) for each in observation.upstreams}
+        signals = self._asking.signals_to_send(asks, observation.observed_at)
+        rates = [active.signal.rate for active in self._received.active_signals() if active.signal.rate is not None]
+        return AdmissionDecision(
+            clamp_rate(min(rates, default=observation.unthrottled_rate), observation.unthrottled_rate), signals
+        )
 
-    def wanted(self, seen: StageObservation) -> float | None:
+    def requested_rate(self, observation: StageObservation) -> float | None:
         """Bytes a second that upstreams may send; None: as they like."""
         raise NotImplementedError
 
@@ -66,8 +68,8 @@ class SourceThrottle(_Rated):
         super().__init__(stage)
         self._stopped = False
 
-    def wanted(self, seen: StageObservation) -> float | None:
-        marks, queue = Thresholds(), seen.measurement.standing
+    def requested_rate(self, observation: StageObservation) -> float | None:
+        marks, queue = Thresholds(), observation.measurement.standing
         self._stopped = queue > (marks.low if self._stopped else marks.high)
         return 0.0 if self._stopped else None
 
@@ -80,11 +82,11 @@ class Pid(_Rated):
         self._rate: float | None = None
         self._at = 0.0
 
-    def wanted(self, seen: StageObservation) -> float | None:
-        measured = seen.measurement
-        if measured.rate is None or seen.observed_at - self._at < 0.08:
+    def requested_rate(self, observation: StageObservation) -> float | None:
+        measured = observation.measurement
+        if measured.rate is None or observation.observed_at - self._at < 0.08:
             return self._rate
-        self._at = seen.observed_at
+        self._at = observation.observed_at
         if self._rate is None:  # the first one is the processing rate
             self._rate = measured.rate
             return self._rate
@@ -104,11 +106,11 @@ class Aimd(_Rated):
         self._at = 0.0
         self._halved = float("-inf")
 
-    def wanted(self, seen: StageObservation) -> float | None:
-        measured, elapsed = seen.measurement, seen.observed_at - self._at
-        self._at = seen.observed_at
-        if measured.standing >= Thresholds().high and seen.observed_at - self._halved >= 0.5:
-            self._halved = seen.observed_at
+    def requested_rate(self, observation: StageObservation) -> float | None:
+        measured, elapsed = observation.measurement, observation.observed_at - self._at
+        self._at = observation.observed_at
+        if measured.standing >= Thresholds().high and observation.observed_at - self._halved >= 0.5:
+            self._halved = observation.observed_at
             self._rate = _DECREASE * (
                 measured.arrival_rate if self._rate is None else min(self._rate, measured.arrival_rate)
             )
@@ -122,24 +124,29 @@ class Credit:
 
     def __init__(self, stage: str) -> None:
         self._stage = stage
-        self._room: dict[str, Signal] = {}
+        self._credits: dict[str, Signal] = {}
 
-    def decide(self, seen: StageObservation) -> AdmissionDecision:
+    def decide(self, observation: StageObservation) -> AdmissionDecision:
         """Decide once; see `Admission`."""
-        self._room |= {each.downstream: each for each in newest_by_pair([*self._room.values(), *seen.signals]).values()}
-        counted = seen.counts
+        self._credits |= {
+            each.downstream: each for each in newest_by_pair([*self._credits.values(), *observation.signals]).values()
+        }
+        counted = observation.counts
         assert counted is not None
         upto = counted.admitted + CREDIT_BYTES
         signals = tuple(
-            Signal(self._stage, each, int(seen.observed_at * 1000), None, rate=upto) for each in seen.upstreams
+            Signal(self._stage, each, int(observation.observed_at * 1000), None, rate=upto)
+            for each in observation.upstreams
         )
-        room = [
+        available_bytes = [
             max((signal.rate or 0.0) - counted.produced.get(name, 0), 0.0)
-            / seen.measurement.amplification.get(name, 1.0)
-            for name, signal in self._room.items()
+            / observation.measurement.amplification.get(name, 1.0)
+            for name, signal in self._credits.items()
         ]
         under_way = counted.admitted - counted.applied
-        return AdmissionDecision(None, signals, max_bytes=max(min(room) - under_way, 0.0) if room else None)
+        return AdmissionDecision(
+            None, signals, max_bytes=max(min(available_bytes) - under_way, 0.0) if available_bytes else None
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Nothing in the simulator is started anew."""

@@ -4,7 +4,7 @@
                             +-> keep    the sibling branch
 
 `python -m benchmarks.backpressure.relay_job NAME MODE TOPIC FILE` is its application; `… FILE two` is one of two, which
-starts that of `count` and `keep` as `… FILE two --apart`.
+starts that of `count` and `keep` as `… FILE two --second-application`.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class RelayJob(BaseJob):
 
 
 def make_take(units: int) -> Step:
-    def take(state: State, given: Input) -> Output:
+    def take(state: State, step_input: Input) -> Output:
         """Each message as a row: its bytes, and when it was admitted."""
-        rows, now = list(given.messages), time.time()
-        to = given.unit % units
+        rows, now = list(step_input.messages), time.time()
+        to = step_input.unit % units
         batches = [
             pa.record_batch({"value": pa.array([bytes(row.value)], pa.binary()), "at": pa.array([now])}) for row in rows
         ]
@@ -86,12 +86,12 @@ def make_take(units: int) -> Step:
 
 
 def make_parse() -> Step:
-    def parse(state: State, given: Input) -> Output:
+    def parse(state: State, step_input: Input) -> Output:
         """All rows to `count`, every second one to `keep` too."""
-        batches = [_batch(message) for message in given.messages]
+        batches = [_batch(message) for message in step_input.messages]
         halves = batches[::2]
         return Output(
-            state, {given.unit: batches} if batches else {}, acks={given.unit: halves} if halves else {},
+            state, {step_input.unit: batches} if batches else {}, acks={step_input.unit: halves} if halves else {},
             counts={"messages": len(batches)},
         )  # fmt: skip
 
@@ -99,9 +99,9 @@ def make_parse() -> Step:
 
 
 def make_count(slow: str) -> Step:
-    def count(state: State, given: Input) -> Output:
+    def count(state: State, step_input: Input) -> Output:
         """The number that each message begins with, when it was through, and how long that took from its admission."""
-        rows = [_batch(message) for message in given.messages]
+        rows = [_batch(message) for message in step_input.messages]
         many = sum(row.nbytes for row in rows)
         if slow:
             _work(many, Path(slow))
@@ -111,8 +111,8 @@ def make_count(slow: str) -> Step:
         numbers = [int(value[:_DIGITS]) for value in table["value"].to_pylist()]
         now = time.time()
         late = [now - at for at in table["at"].to_pylist()]
-        found = pa.record_batch({"number": numbers, "at": [now] * len(numbers), "seconds": late})
-        results = [found.replace_schema_metadata({"query": "numbers"})] if slow else []
+        results_batch = pa.record_batch({"number": numbers, "at": [now] * len(numbers), "seconds": late})
+        results = [results_batch.replace_schema_metadata({"query": "numbers"})] if slow else []
         return Output(state, results=results, counts={"messages": len(numbers), "bytes": many})
 
     return count
@@ -160,7 +160,7 @@ def main(name: str, mode: str, topic: str, slow: str, applications: str = "", th
 
     settings: Any = StreamSettings()
     job = RelayJob(name, topic, slow, backpressure=BackpressureConfig(mode), apart=applications == "two")
-    (run_second_application if this == "--apart" else run_job)(job, settings)
+    (run_second_application if this == "--second-application" else run_job)(job, settings)
 
 
 if __name__ == "__main__":

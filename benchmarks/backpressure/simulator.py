@@ -82,10 +82,10 @@ class Wire:
     def receive(self, upstream: str) -> list[Signal]:
         """The signals for a stage that have arrived."""
         waiting = self._under_way.get(upstream, [])
-        found = []
+        signals = []
         while waiting and waiting[0][0] <= self._now():
-            found.append(heapq.heappop(waiting)[2])
-        return found
+            signals.append(heapq.heappop(waiting)[2])
+        return signals
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -122,8 +122,8 @@ class _Stage:
     waits: deque[tuple[float, float]] = field(default_factory=deque)
     waiting: float = 0.0
     sent: dict[str, float] = field(default_factory=dict)
-    made: dict[str, float] = field(default_factory=dict)
-    taken: float = 0.0
+    produced: dict[str, float] = field(default_factory=dict)
+    admitted_bytes: float = 0.0
     applied: float = 0.0
     busy: float = 0.0
     began: float | None = None
@@ -138,8 +138,8 @@ class _Stage:
     def counted(self, at: float) -> StageCounts:
         """What a meter is told."""
         return StageCounts(
-            at, {name: int(sent) for name, sent in self.sent.items()}, int(self.taken), int(self.applied), self.busy,
-            self.began, {name: int(made) for name, made in self.made.items()},
+            at, {name: int(sent) for name, sent in self.sent.items()}, int(self.admitted_bytes), int(self.applied),
+            self.busy, self.began, {name: int(bytes_) for name, bytes_ in self.produced.items()},
         )  # fmt: skip
 
 
@@ -181,13 +181,13 @@ class World:
         self._random = np.random.default_rng(seed)
         self._events: list[tuple[float, int, str, str]] = []
         self._count = 0
-        self._again: list[tuple[float, float, float]] = []  # when, bytes, when first admitted
+        self._resends: list[tuple[float, float, float]] = []  # when, bytes, when first admitted
 
     def run(self, until: float | None = None) -> Trace:
         """Go on to a time, or to the end."""
         if not self._count:
             for place, name in enumerate(self.stages):
-                self._plan(0.01 * place, "look", name)
+                self._plan(0.01 * place, "decide", name)
                 self._plan(0.013 * place, "begin", name)
         end = self._seconds if until is None else until
         while self._events and self._events[0][0] <= end:
@@ -200,17 +200,19 @@ class World:
         self._count += 1
         heapq.heappush(self._events, (at, self._count, what, name))
 
-    def _look(self, stage: _Stage) -> None:
+    def _decide(self, stage: _Stage) -> None:
         name = stage.station.name
-        self._plan(self.now + LOOK_SECONDS, "look", name)
+        self._plan(self.now + LOOK_SECONDS, "decide", name)
         if name == self._first:
             self._fill(stage)
         counted = stage.counted(self.now)
         measured = stage.meter.measure(counted)
         if stage.admission is not None:
             signals = self.wire.receive(name)
-            seen = StageObservation(measured, stage.station.original, self._upstreams.get(name, ()), signals, counted)
-            stage.admitted = stage.admission.decide(seen)
+            observation = StageObservation(
+                measured, stage.station.original, self._upstreams.get(name, ()), signals, counted
+            )
+            stage.admitted = stage.admission.decide(observation)
             self.wire.send(stage.admitted.signals)
         self._note(stage, measured)
 
@@ -224,12 +226,12 @@ class World:
     def _fill(self, stage: _Stage) -> None:
         """The topic holds what has been offered; what is sent again comes on top."""
         stage.sent["topic"] = self._offered * self.now + self.trace.resent
-        while self._again and self._again[0][0] <= self.now:
-            _, many, born = heapq.heappop(self._again)
+        while self._resends and self._resends[0][0] <= self.now:
+            _, many, admitted_at = heapq.heappop(self._resends)
             self.trace.resent += many
             stage.sent["topic"] += many
-            stage.waits.append((many, born))
-        stage.waiting = stage.sent["topic"] - stage.taken
+            stage.waits.append((many, admitted_at))
+        stage.waiting = stage.sent["topic"] - stage.admitted_bytes
 
     def _begin(self, stage: _Stage) -> None:
         name = stage.station.name
@@ -245,37 +247,37 @@ class World:
             self._plan(self.now + 0.02, "begin", name)
             return
         stage.allowance.spend(least)
-        stage.taken += least
+        stage.admitted_bytes += least
         stage.waiting -= least
-        stage.running = self._chosen(stage, least)
+        stage.running = self._oldest_parts(stage, least)
         stage.began = self.now
-        self.trace.admitted.setdefault(name, []).append((self.now, stage.taken))
+        self.trace.admitted.setdefault(name, []).append((self.now, stage.admitted_bytes))
         end = self._worked(stage, least * float(self._random.normal(1, _NOISE)))
         if end is not None:
             self._plan(end, "end", name)
 
-    def _chosen(self, stage: _Stage, many: float) -> list[tuple[float, float]]:
+    def _oldest_parts(self, stage: _Stage, many: float) -> list[tuple[float, float]]:
         """The oldest bytes that wait; of the topic, what is to be sent again first."""
-        found = []
+        parts = []
         while many > 1e-6 and stage.waits:
-            bytes_, born = stage.waits.popleft()
+            bytes_, admitted_at = stage.waits.popleft()
             part = min(bytes_, many)
             if part < bytes_:
-                stage.waits.appendleft((bytes_ - part, born))
-            found.append((part, born))
+                stage.waits.appendleft((bytes_ - part, admitted_at))
+            parts.append((part, admitted_at))
             many -= part
         if many > 1e-6 and stage.station.name == self._first:
-            found.append((many, self.now))
-        return found
+            parts.append((many, self.now))
+        return parts
 
     def _worked(self, stage: _Stage, many: float) -> float | None:
         """When so many bytes are through; None if not before the end."""
-        done = _at(stage.work, self.now)
-        place = int(np.searchsorted(stage.work, done + max(many, 1.0)))
+        applied_work = _at(stage.work, self.now)
+        place = int(np.searchsorted(stage.work, applied_work + max(many, 1.0)))
         if place >= len(stage.work):
             return None
         before = stage.work[place - 1]
-        end = GRID * (place - 1 + (done + many - before) / (stage.work[place] - before))
+        end = GRID * (place - 1 + (applied_work + many - before) / (stage.work[place] - before))
         return max(float(end), self.now + _LEAST_WORK)
 
     def _end(self, stage: _Stage) -> None:
@@ -285,8 +287,8 @@ class World:
         stage.busy += self.now - stage.began
         self.trace.applied.setdefault(name, []).append((self.now, stage.applied))
         if not stage.station.sends:
-            kept = self.trace.latencies.setdefault(name, [])
-            kept.extend((self.now - born, bytes_) for bytes_, born in stage.running)
+            latencies = self.trace.latencies.setdefault(name, [])
+            latencies.extend((self.now - admitted_at, bytes_) for bytes_, admitted_at in stage.running)
         for downstream, factor in stage.station.sends.items():
             self._deliver(stage, self.stages[downstream], factor * float(self._random.normal(1, _NOISE)))
         following = max(stage.began + float(self._random.uniform(*_CADENCE)), self.now)
@@ -294,14 +296,14 @@ class World:
         self._plan(following, "begin", name)
 
     def _deliver(self, stage: _Stage, to: _Stage, factor: float) -> None:
-        for bytes_, born in stage.running:
+        for bytes_, admitted_at in stage.running:
             many = bytes_ * factor
-            stage.made[to.station.name] = stage.made.get(to.station.name, 0.0) + many
+            stage.produced[to.station.name] = stage.produced.get(to.station.name, 0.0) + many
             if to.waiting + many > self._drop_at:
-                heapq.heappush(self._again, (self.now + RESEND_SECONDS, bytes_, born))
+                heapq.heappush(self._resends, (self.now + RESEND_SECONDS, bytes_, admitted_at))
                 continue
             to.sent[stage.station.name] = to.sent.get(stage.station.name, 0.0) + many
-            to.waits.append((many, born))
+            to.waits.append((many, admitted_at))
             to.waiting += many
 
 

@@ -22,7 +22,7 @@ from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
 
 CLUSTER = ("postgres", "zookeeper", "kafka", "hdfs", "alluxio", "spark-connect", "airflow")
-_CHOSEN = {"spark_connect_alluxio": True}
+_SETTINGS = {"spark_connect_alluxio": True}
 _MOST = 12 << 30
 
 
@@ -34,25 +34,25 @@ def run(size: str) -> Report:
         for each in ("kafka", "hdfs", "alluxio", "spark"):
             Jars(settings).folder(each)
         first = {name: _seconds(supervisor, settings, name) for name in CLUSTER}
-        again: Mapping[str, float] = {}
+        second: Mapping[str, float] = {}
         if size == "full":
             for name in reversed(CLUSTER):
                 supervisor.down(name, settings.stop_timeout)
-            again = {name: _seconds(supervisor, settings, name) for name in CLUSTER}
-        rows = [_row(settings, name, first[name], again.get(name)) for name in CLUSTER]
+            second = {name: _seconds(supervisor, settings, name) for name in CLUSTER}
+        rows = [_row(settings, name, first[name], second.get(name)) for name in CLUSTER]
     total = sum(row["own_MB"] for row in rows) * 1e6 + settings.alluxio_workers * settings.alluxio_memory
-    whole = {
+    total_row = {
         "service": "all",
         "processes": sum(row["processes"] for row in rows),
         "first_s": sum(first.values()),
-        "again_s": sum(again.values()) or None,
+        "again_s": sum(second.values()) or None,
         "resident_MB": sum(row["resident_MB"] for row in rows),
         "own_MB": sum(row["own_MB"] for row in rows),
     }
     return Report(
         "services",
         size,
-        [*rows, whole],
+        [*rows, total_row],
         [
             Goal(
                 "memory of the whole cluster, with Alluxio's ramdisk full, GiB",
@@ -73,19 +73,19 @@ def run(size: str) -> Report:
 
 
 def _seconds(supervisor: Supervisor, settings: ServiceSettings, name: str) -> float:
-    begun = time.monotonic()
+    started_at = time.monotonic()
     supervisor.up(make_servers([name], settings), 600)
-    return time.monotonic() - begun
+    return time.monotonic() - started_at
 
 
-def _row(settings: ServiceSettings, name: str, first: float, again: float | None) -> dict[str, Any]:
+def _row(settings: ServiceSettings, name: str, first: float, second: float | None) -> dict[str, Any]:
     record = ServerRecords(settings.home / "run").load(name)
     assert record is not None
     return {
         "service": name,
         "processes": len(record.processes),
         "first_s": first,
-        "again_s": again,
+        "again_s": second,
         "resident_MB": sum(resident_bytes(record).values()) / 1e6,
         "own_MB": sum(resident_bytes(record, shared=False).values()) / 1e6,
     }
@@ -96,7 +96,7 @@ def _home() -> Iterator[ServiceSettings]:
     """A home of its own, whose servers are ended with the measurement."""
     home = Path(tempfile.mkdtemp(prefix="springline-bench-", dir="/tmp"))
     home.chmod(0o711)  # PostgreSQL's user passes through it
-    settings = scratch_settings(home, **_CHOSEN)
+    settings = scratch_settings(home, **_SETTINGS)
     supervisor = Supervisor(home)
     try:
         yield settings

@@ -77,30 +77,30 @@ class _Fault:
     at: float  # of the diary
     struck: Struck
     before: dict[str, int]
-    begun: float = field(default_factory=time.monotonic)
+    started_at: float = field(default_factory=time.monotonic)
     healed: float | None = None
 
     @property
     def over(self) -> bool:
         """Whether it has lasted as long as it was to."""
-        return time.monotonic() >= self.begun + self.struck.seconds
+        return time.monotonic() >= self.started_at + self.struck.seconds
 
 
 def _harm(place: World, drawn: random.Random, many: int) -> list[_Fault]:
     """A fault a minute, whether or not the one before has healed; then wait for what has not."""
-    begun, faults = time.monotonic(), list[_Fault]()
+    started_at, faults = time.monotonic(), list[_Fault]()
     while True:
-        if len(faults) < many and time.monotonic() >= begun + len(faults) * _EVERY:
+        if len(faults) < many and time.monotonic() >= started_at + len(faults) * _EVERY:
             faults.append(_strike(place, drawn, len(faults) + 1))
         open_ = [each for each in faults if each.healed is None and each.over]
-        missing = place.missing() or _behind(place, faults[-1].before)
+        missing = place.missing() or _stalled_stream(place, faults[-1].before)
         if not missing:
             for each in open_:
-                each.healed = time.monotonic() - each.begun - each.struck.seconds
+                each.healed = time.monotonic() - each.started_at - each.struck.seconds
                 place.diary.note(f"fault {faults.index(each) + 1} has healed, {each.healed:.0f} s after it")
         if len(faults) == many and all(each.healed is not None for each in faults):
             return faults
-        if time.monotonic() > faults[-1].begun + _PATIENCE:
+        if time.monotonic() > faults[-1].started_at + _PATIENCE:
             place.diary.note(f"after {_PATIENCE:.0f} s still: {missing}")
             return faults
         time.sleep(_LOOK_SECONDS)
@@ -116,20 +116,20 @@ def _strike(place: World, drawn: random.Random, number: int) -> _Fault:
     return _Fault(at, struck, before)
 
 
-def _behind(place: World, before: dict[str, int]) -> str:
+def _stalled_stream(place: World, before: dict[str, int]) -> str:
     """The first stream that does not work, or has read nothing since."""
     for job, rows in before.items():
-        seen = streams.seen(place, job)
-        if not seen.is_ready:
-            return f"stream {job} is {seen.state} {seen.error}"
+        status = streams.status_of(place, job)
+        if not status.is_ready:
+            return f"stream {job} is {status.state} {status.error}"
         if streams.rows_of(place, job) <= rows:
             return f"stream {job} has read nothing"
     return ""
 
 
 def _level(samples: Sequence[Sample]) -> list[Goal]:
-    most = max(each.held + each.files_in_memory for each in samples) / 2**30
-    memory = growth([each.held for each in samples])
+    most = max(each.memory_bytes + each.files_in_memory for each in samples) / 2**30
+    memory = growth([each.memory_bytes for each in samples])
     files = growth([each.open_files for each in samples])
     return [
         Goal("memory at most, with files in memory, GiB", round(most, 1), f"at most {_MOST:g}", most <= _MOST),
@@ -145,6 +145,8 @@ def _percent(part: float) -> float:
 
 def _course(samples: Sequence[Sample]) -> str:
     """Ten moments of the course, in one line."""
-    chosen = samples[:: max(len(samples) // 10, 1)]
-    told = (f"{each.at / 60:.0f} min {each.held / 1e9:.1f} GB, {each.open_files:,}" for each in chosen)
-    return f"Memory of processes, and open files: {'; '.join(told)}. What grew most: {growers(samples)}."
+    selected_samples = samples[:: max(len(samples) // 10, 1)]
+    moments = (
+        f"{each.at / 60:.0f} min {each.memory_bytes / 1e9:.1f} GB, {each.open_files:,}" for each in selected_samples
+    )
+    return f"Memory of processes, and open files: {'; '.join(moments)}. What grew most: {growers(samples)}."

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, cast
 
 from benchmarks.datasets.cluster import Cluster, cluster
-from benchmarks.datasets.contest import Recipe, Seen, Side, Strike, Trial, recipes_of
+from benchmarks.datasets.contest import Recipe, Side, Strike, Trial, TrialResult, recipes_of
 from benchmarks.datasets.ours import Springline
 from benchmarks.datasets.peers import ASYNC_THROUGH, WRITE_TYPES, WriteType
 from benchmarks.datasets.processes import spark
@@ -53,9 +53,9 @@ def run(size: str) -> Report:
         recipes = recipes_of(runner.registry)
         for name in (ASYNC_THROUGH, Strategy.ASYNC_AND_SYNC) if size == "full" else (ASYNC_THROUGH,):
             _tried(make, name, recipes, "warm-up")
-        direct, through = servers.taken(_SECONDS * link * MB)
+        direct, through_alluxio = servers.write_rates(_SECONDS * link * MB)
         clean = [_tried(make, name, recipes, "no fault") for turn in range(rounds) for name in _in_turn(turn)]
-        usual = {name: median(seen.run_seconds for seen in clean if seen.side == name) for name in _SIDES}
+        usual = {name: median(result.run_seconds for result in clean if result.side == name) for name in _SIDES}
         struck = [
             _tried(make, name, recipes, f"killed at {share:.0%}", _strike(servers, share * usual[name]))
             for turn, share in enumerate(shares)
@@ -63,12 +63,13 @@ def run(size: str) -> Report:
             if size == "full" or name in _COMPARED
         ]
     _check_rows(clean + struck)
-    rows = [_clean_row(seen) for seen in clean] + [_struck_row(seen) for seen in struck]
+    rows = [_clean_row(result) for result in clean] + [_struck_row(result) for result in struck]
     both, ratio = _run_time(clean, Strategy.ASYNC_AND_SYNC), _run_time(clean, ASYNC_THROUGH)
     remarks = [
         f"A batch of {batch} MB of text. One DataNode, replication 1, that takes {link} MB/s from whoever writes: "
-        f"alone, HDFS's client that we use got {direct / MB:.1f} MB/s through, Alluxio's worker {through / MB:.1f}. "
-        f"One worker of Alluxio, its root mounted on the same HDFS. {_PERSISTERS} persisters beside the job; Alluxio's "
+        f"alone, HDFS's client that we use got {direct / MB:.1f} MB/s through, Alluxio's worker "
+        f"{through_alluxio / MB:.1f}. One worker of Alluxio, its root mounted on the same HDFS. "
+        f"{_PERSISTERS} persisters beside the job; Alluxio's "
         f"job service has its usual threads.",
         "Spark local[2], one JVM for all trials: between two of them its file systems are closed, and opened with the "
         "next write type. Warm-up trials are not counted.",
@@ -93,15 +94,19 @@ def _in_turn(turn: int) -> Sequence[str]:
     return shifted[::-1] if turn % 2 else shifted
 
 
-def _tried(make: Make, name: str, recipes: Mapping[str, Recipe], what: str, strike: Strike | None = None) -> Seen:
+def _tried(
+    make: Make, name: str, recipes: Mapping[str, Recipe], what: str, strike: Strike | None = None
+) -> TrialResult:
     """One trial, with a line that tells how far the benchmark is."""
     with make(name) as side:
-        seen = Trial(side, recipes, strike).run()
-    told = f"{name}, {what}: {seen.run_seconds:.1f} s"
-    if seen.struck_at is not None:
-        told += f", {len(seen.lost)} lost, {len(seen.lost_for_good)} for good, back in {seen.recovery_seconds:.1f} s"
-    print(told, file=sys.stderr, flush=True)
-    return seen
+        result = Trial(side, recipes, strike).run()
+    line = f"{name}, {what}: {result.run_seconds:.1f} s"
+    if result.struck_at is not None:
+        line += (
+            f", {len(result.lost)} lost, {len(result.lost_for_good)} for good, back in {result.recovery_seconds:.1f} s"
+        )
+    print(line, file=sys.stderr, flush=True)
+    return result
 
 
 def _strike(servers: Cluster, at: float) -> Strike:
@@ -118,63 +123,63 @@ def _spark(servers: Cluster, batch: int) -> AbstractContextManager[tuple[SparkRu
     return spark(batch=batch, batches=1, memory="1g", conf=conf)
 
 
-def _check_rows(all_seen: Sequence[Seen]) -> None:
+def _check_rows(all_results: Sequence[TrialResult]) -> None:
     """Every trial made the same rows, where they are not random."""
-    for seen in all_seen:
-        for name, digest in seen.digests.items():
-            if name != _RANDOM and digest != all_seen[0].digests[name]:
-                raise AssertionError(f"{name} under {seen.side} differs from that under {all_seen[0].side}")
+    for result in all_results:
+        for name, digest in result.digests.items():
+            if name != _RANDOM and digest != all_results[0].digests[name]:
+                raise AssertionError(f"{name} under {result.side} differs from that under {all_results[0].side}")
 
 
-def _clean_row(seen: Seen) -> dict[str, Any]:
+def _clean_row(result: TrialResult) -> dict[str, Any]:
     return {
         "what": "no fault",
-        "side": seen.side,
-        "run_s": round(seen.run_seconds, 2),
-        "drain_s": None if seen.drain_seconds is None else round(seen.drain_seconds, 2),
-        "at_risk_MB_s": round(seen.at_risk / MB, 1),
-        "for_good_MB_s": round(seen.gone_at_risk / MB, 1),
-        "most_at_risk_MB": round(seen.most_at_risk / MB, 1),
+        "side": result.side,
+        "run_s": round(result.run_seconds, 2),
+        "drain_s": None if result.drain_seconds is None else round(result.drain_seconds, 2),
+        "at_risk_MB_s": round(result.at_risk / MB, 1),
+        "for_good_MB_s": round(result.irrecoverable_at_risk / MB, 1),
+        "most_at_risk_MB": round(result.most_at_risk / MB, 1),
     }
 
 
-def _struck_row(seen: Seen) -> dict[str, Any]:
+def _struck_row(result: TrialResult) -> dict[str, Any]:
     return {
         "what": "worker killed",
-        "side": seen.side,
-        "run_s": round(seen.run_seconds, 2),
-        "killed_at_s": round(seen.struck_at or 0.0, 2),
-        "away_s": round(seen.away_seconds, 1),
-        "of": seen.finished,
-        "lost": len(seen.lost),
-        "lost_for_good": len(seen.lost_for_good),
-        "recovery_s": round(seen.recovery_seconds, 2),
+        "side": result.side,
+        "run_s": round(result.run_seconds, 2),
+        "killed_at_s": round(result.struck_at or 0.0, 2),
+        "away_s": round(result.away_seconds, 1),
+        "of": result.finished,
+        "lost": len(result.lost),
+        "lost_for_good": len(result.lost_for_good),
+        "recovery_s": round(result.recovery_seconds, 2),
     }
 
 
-def _run_time(clean: Sequence[Seen], side: str) -> float:
-    return median(seen.run_seconds for seen in clean if seen.side == side)
+def _run_time(clean: Sequence[TrialResult], side: str) -> float:
+    return median(result.run_seconds for result in clean if result.side == side)
 
 
-def _at_risk(clean: Sequence[Seen], side: str) -> float:
-    return median(seen.at_risk for seen in clean if seen.side == side)
+def _at_risk(clean: Sequence[TrialResult], side: str) -> float:
+    return median(result.at_risk for result in clean if result.side == side)
 
 
-def _recovery(struck: Sequence[Seen], side: str) -> float:
-    return sum(seen.recovery_seconds for seen in struck if seen.side == side)
+def _recovery(struck: Sequence[TrialResult], side: str) -> float:
+    return sum(result.recovery_seconds for result in struck if result.side == side)
 
 
-def _goals(clean: Sequence[Seen], struck: Sequence[Seen]) -> list[Goal]:
+def _goals(clean: Sequence[TrialResult], struck: Sequence[TrialResult]) -> list[Goal]:
     goals = []
-    for name, said in zip(_OURS, ("Async-Store", "Async&Sync"), strict=True):
+    for name, strategy_title in zip(_OURS, ("Async-Store", "Async&Sync"), strict=True):
         risk = _at_risk(clean, name) / max(_at_risk(clean, ASYNC_THROUGH), _LEAST)
         back = _recovery(struck, name) / max(_recovery(struck, ASYNC_THROUGH), _LEAST)
         goals += [
-            Goal(f"{said} against ASYNC_THROUGH, byte-seconds at risk", round(risk, 3), "below 1", risk < 1),
-            Goal(f"{said} against ASYNC_THROUGH, recovery, all moments", round(back, 3), "below 1", back < 1),
+            Goal(f"{strategy_title} against ASYNC_THROUGH, byte-seconds at risk", round(risk, 3), "below 1", risk < 1),
+            Goal(f"{strategy_title} against ASYNC_THROUGH, recovery, all moments", round(back, 3), "below 1", back < 1),
         ]
     ratio = _run_time(clean, Strategy.ASYNC_STORE) / _run_time(clean, ASYNC_THROUGH)
-    for_good = sum(len(seen.lost_for_good) for seen in struck if seen.side == Strategy.ASYNC_AND_SYNC)
+    for_good = sum(len(result.lost_for_good) for result in struck if result.side == Strategy.ASYNC_AND_SYNC)
     return [
         *goals,
         Goal("Async-Store against ASYNC_THROUGH, run time", round(ratio, 3), "at most 1.05", ratio <= 1.05),

@@ -42,9 +42,9 @@ def measure(datasets: int) -> list[dict[str, Any]]:
         platform = open_platform(
             Settings(home=home, cache_uri=f"file://{home}/cache", cache_capacity=1 << 60), runner=NoRunner()
         )
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         fill(platform, datasets)
-        filled = time.perf_counter() - begun
+        filled = time.perf_counter() - started_at
         batches = datasets // _CHAIN
         middle = [f"bench/{batches * i // _ROUNDS}/d5" for i in range(_ROUNDS)]
         waiting = [f"bench/{batches - 1 - i}/d5" for i in range(_ROUNDS)]
@@ -75,10 +75,10 @@ def fill(platform: Platform, datasets: int) -> None:
         for start in range(0, batches, 1000):
             rows, sources = [], []
             for batch in range(start, min(start + 1000, batches)):
-                done = batch < persisted_until
+                is_persisted = batch < persisted_until
                 for step in range(_CHAIN):
                     identity = batch * _CHAIN + step + 1
-                    rows.append(_generation(identity, batch, step, done, now))
+                    rows.append(_generation(identity, batch, step, is_persisted, now))
                     if step:
                         sources.append({"generation_id": identity, "position": 0, "source_id": identity - 1})
             connection.execute(insert(schema.generation), rows)
@@ -86,17 +86,17 @@ def fill(platform: Platform, datasets: int) -> None:
         connection.execute(insert(schema.commit_counter).values(id=1, number=datasets))
 
 
-def _generation(identity: int, batch: int, step: int, done: bool, now: float) -> dict[str, Any]:
+def _generation(identity: int, batch: int, step: int, is_persisted: bool, now: float) -> dict[str, Any]:
     path = f"bench/{batch}/d{step}"
     return {
         "id": identity, "path": path, "generation": 1, "phase": "committed", "bytes": 10_000_000 + identity % 9_999_999,
-        "cache": "evicted" if done else "present", "under": "present" if done else "none", "strategy": "async_store",
-        "persist_requested": True, "operation": f"op{step}", "version": "1", "params": {}, "compute_seconds": 2.0,
-        "digest": "d",
-        "checksum": "c", "dag_id": "bench", "run_id": f"run {batch}", "task_id": f"op{step}", "created_at": now,
+        "cache": "evicted" if is_persisted else "present", "under": "present" if is_persisted else "none",
+        "strategy": "async_store", "persist_requested": True, "operation": f"op{step}", "version": "1", "params": {},
+        "compute_seconds": 2.0, "digest": "d", "checksum": "c", "dag_id": "bench", "run_id": f"run {batch}",
+        "task_id": f"op{step}", "created_at": now,
         "committed_at": now, "commit_number": identity, "score": float(identity % 1000),
-        "cache_location": f"{path}/@1", "under_location": f"{path}/@1-1" if done else "",
-        "persisted_at": now if done else None,
+        "cache_location": f"{path}/@1", "under_location": f"{path}/@1-1" if is_persisted else "",
+        "persisted_at": now if is_persisted else None,
     }  # fmt: skip
 
 
@@ -118,8 +118,8 @@ def write_one(platform: Platform, path: str) -> None:
 def _timed(what: str, call: Callable[[int], object]) -> dict[str, Any]:
     took = []
     for i in range(_ROUNDS):
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         call(i)
-        took.append((time.perf_counter() - begun) * 1000)
+        took.append((time.perf_counter() - started_at) * 1000)
     took.sort()
     return {"what": what, "p50_ms": round(statistics.median(took), 2), "p95_ms": round(took[int(len(took) * 0.95)], 2)}

@@ -61,9 +61,9 @@ class Cluster:
     def kill_worker(self) -> None:
         """Kill Alluxio's worker with -9, and let its memory be gone."""
         self.supervisor.kill("alluxio", _WORKER)
-        for held in (ramdisk(self.settings) / _WORKER).iterdir():
-            shutil.rmtree(held, ignore_errors=True)
-            held.unlink(missing_ok=True)
+        for path in (ramdisk(self.settings) / _WORKER).iterdir():
+            shutil.rmtree(path, ignore_errors=True)
+            path.unlink(missing_ok=True)
 
     def start_worker(self) -> None:
         """Start it again, and wait until it serves."""
@@ -71,29 +71,29 @@ class Cluster:
 
     def files(self, folder: str) -> list[dict[str, Any]]:
         """What Alluxio's master knows of all files below a folder; nothing if there is no such folder."""
-        asked: dict[str, bool | str] = {"recursive": True, "loadMetadataType": "NEVER"}
-        answer = requests.post(f"{self.proxy}/api/v1/paths//{folder.strip('/')}/list-status", json=asked, timeout=30)
+        options: dict[str, bool | str] = {"recursive": True, "loadMetadataType": "NEVER"}
+        answer = requests.post(f"{self.proxy}/api/v1/paths//{folder.strip('/')}/list-status", json=options, timeout=30)
         if "NOT_FOUND" in answer.text:
             return []
         answer.raise_for_status()
-        return [told for told in answer.json() if not told["folder"]]
+        return [status for status in answer.json() if not status["folder"]]
 
-    def taken(self, size: int) -> tuple[float, float]:
+    def write_rates(self, size: int) -> tuple[float, float]:
         """Bytes a second that HDFS takes of `size` bytes from HDFS's own client, and from Alluxio's worker."""
         proxy = AlluxioProxy(self.proxy, server=self.alluxio)
         options = Options({"writeType": "CACHE_THROUGH", "recursive": True})
-        begun = time.monotonic()
+        started_at = time.monotonic()
         _fill(HdfsBytes(self.hdfs).create("/measured/direct"), size)
         between = time.monotonic()
         _fill(ProxyUpload(proxy, "/measured/through", proxy.create_file("/measured/through", options)), size)
         ended = time.monotonic()
         self.clear("/measured")
-        return size / (between - begun), size / (ended - between)
+        return size / (between - started_at), size / (ended - between)
 
     def clear(self, folder: str) -> None:
         """Remove a folder from Alluxio and from HDFS."""
-        gone = {"recursive": True}
-        requests.post(f"{self.proxy}/api/v1/paths//{folder.strip('/')}/delete", json=gone, timeout=60)
+        options = {"recursive": True}
+        requests.post(f"{self.proxy}/api/v1/paths//{folder.strip('/')}/delete", json=options, timeout=60)
         InsecureClient(self.web).delete(f"/{folder.strip('/')}", recursive=True)
 
 

@@ -46,14 +46,14 @@ class Recipe:
 
 
 @dataclass
-class Seen:
+class TrialResult:
     """What a trial saw; bytes and seconds."""
 
     side: str
     run_seconds: float = 0.0
     drain_seconds: float | None = None
     at_risk: float = 0.0  # byte-seconds
-    gone_at_risk: float = 0.0  # of these, of what nothing could make again
+    irrecoverable_at_risk: float = 0.0  # of these, of what nothing could make again
     most_at_risk: int = 0
     struck_at: float | None = None
     away_seconds: float = 0.0
@@ -74,16 +74,16 @@ def recipes_of(registry: OperationRegistry) -> dict[str, Recipe]:
     }
 
 
-def gone(lost: Collection[str], recipes: Mapping[str, Recipe]) -> list[str]:
+def irrecoverable(lost: Collection[str], recipes: Mapping[str, Recipe]) -> list[str]:
     """Those of the lost outputs that nothing could make again; pure.
 
     Such is the output of an operation that is not idempotent, and what was made from such a one.
     """
-    found: list[str] = []
+    names: list[str] = []
     for name, recipe in recipes.items():
-        if name in lost and (not recipe.idempotent or any(source in found for source in recipe.sources)):
-            found.append(name)
-    return found
+        if name in lost and (not recipe.idempotent or any(source in names for source in recipe.sources)):
+            names.append(name)
+    return names
 
 
 class Strike:
@@ -129,14 +129,14 @@ class Strike:
     def _run(self) -> None:
         if self._pause(self.at):
             return
-        begun = time.monotonic()
+        started_at = time.monotonic()
         self.happened.set()
         try:
             self._kill()
             self._start()
         except Exception as error:
             self._failure = error
-        self.away_seconds = time.monotonic() - begun
+        self.away_seconds = time.monotonic() - started_at
         self._over.set()
 
 
@@ -152,32 +152,32 @@ class Trial:
         self._side = side
         self._recipes = recipes
         self._strike = strike
-        self._seen = Seen(side.name)
+        self._result = TrialResult(side.name)
 
-    def run(self) -> Seen:
+    def run(self) -> TrialResult:
         """Run all operations in order, then wait until all is persisted."""
-        seen, strike = self._seen, self._strike
-        begun = time.monotonic()
+        result, strike = self._result, self._strike
+        started_at = time.monotonic()
         with strike.awaited() if strike else self._sampled():
             for name in self._recipes:
                 self._make(name)
-            seen.run_seconds = time.monotonic() - begun
+            result.run_seconds = time.monotonic() - started_at
             if self._strike:
                 self._recover(self._strike)
             if self._side.persists:
                 ended = time.monotonic()
                 self._drain(ended + _PATIENCE)
-                seen.drain_seconds = time.monotonic() - ended
-        return seen
+                result.drain_seconds = time.monotonic() - ended
+        return result
 
     def _make(self, name: str) -> None:
         for left in reversed(range(_TRIES)):
             failed = False
             try:
-                self._seen.digests[name] = self._side.make(name)
+                self._result.digests[name] = self._side.make(name)
             except (PersistenceError, FileNotFoundError):
                 failed = True
-                if not left or not (self._strike_happened() or self._seen.struck_at):
+                if not left or not (self._strike_happened() or self._result.struck_at):
                     raise
             if self._strike and self._strike_happened():
                 self._recover(self._strike)
@@ -189,9 +189,9 @@ class Trial:
 
     def _recover(self, strike: Strike) -> None:
         strike.wait()
-        seen, self._strike = self._seen, None
-        seen.struck_at, seen.away_seconds, seen.finished = strike.at, strike.away_seconds, len(seen.digests)
-        begun = time.monotonic()
+        result, self._strike = self._result, None
+        result.struck_at, result.away_seconds, result.finished = strike.at, strike.away_seconds, len(result.digests)
+        started_at = time.monotonic()
         for left in reversed(range(_TRIES)):
             try:
                 self._bring_back()
@@ -200,19 +200,19 @@ class Trial:
                 if not left:
                     raise
                 time.sleep(SAMPLE_SECONDS)
-        seen.recovery_seconds = time.monotonic() - begun if seen.lost else 0.0
+        result.recovery_seconds = time.monotonic() - started_at if result.lost else 0.0
 
     def _bring_back(self) -> None:
-        seen, lost = self._seen, set(self._side.lost())
-        lost_now = [name for name in seen.digests if name in lost]
-        gone_now = gone(lost_now, self._recipes)
-        seen.lost += [name for name in lost_now if name not in seen.lost]
-        seen.lost_for_good += [name for name in gone_now if name not in seen.lost_for_good]
-        for name in gone_now:
+        result, lost = self._result, set(self._side.lost())
+        lost_now = [name for name in result.digests if name in lost]
+        irrecoverable_now = irrecoverable(lost_now, self._recipes)
+        result.lost += [name for name in lost_now if name not in result.lost]
+        result.lost_for_good += [name for name in irrecoverable_now if name not in result.lost_for_good]
+        for name in irrecoverable_now:
             self._side.make(name)
-        for name in self._side.bring_back([name for name in lost_now if name not in gone_now]):
+        for name in self._side.bring_back([name for name in lost_now if name not in irrecoverable_now]):
             self._side.make(name)
-            seen.lost_for_good.append(name)
+            result.lost_for_good.append(name)
 
     def _drain(self, until: float) -> None:
         while waiting := self._side.waiting():
@@ -223,34 +223,36 @@ class Trial:
     @contextmanager
     def _sampled(self) -> Iterator[None]:
         """Add up what is at risk while inside."""
-        done = threading.Event()
+        end = threading.Event()
         failures: list[Exception] = []
 
         def sample() -> None:
             at, sizes = time.monotonic(), dict[str, int]()
-            while not done.wait(SAMPLE_SECONDS):
+            while not end.wait(SAMPLE_SECONDS):
                 try:
-                    found = {name: size for name, size in self._side.waiting().items() if name in self._seen.digests}
+                    new_sizes = {
+                        name: size for name, size in self._side.waiting().items() if name in self._result.digests
+                    }
                 except Exception as error:
                     failures.append(error)
                     return
                 now = time.monotonic()
                 self._count(sizes, now - at)
-                at, sizes = now, found
+                at, sizes = now, new_sizes
 
         thread = threading.Thread(target=sample, daemon=True)
         thread.start()
         try:
             yield
         finally:
-            done.set()
+            end.set()
             thread.join()
         if failures:
             raise RuntimeError(f"{self._side.name}: what is at risk could not be sampled") from failures[0]
 
     def _count(self, sizes: Mapping[str, int], seconds: float) -> None:
-        seen = self._seen
+        result = self._result
         waiting = sum(sizes.values())
-        seen.at_risk += waiting * seconds
-        seen.gone_at_risk += sum(sizes[name] for name in gone(sizes, self._recipes)) * seconds
-        seen.most_at_risk = max(seen.most_at_risk, waiting)
+        result.at_risk += waiting * seconds
+        result.irrecoverable_at_risk += sum(sizes[name] for name in irrecoverable(sizes, self._recipes)) * seconds
+        result.most_at_risk = max(result.most_at_risk, waiting)

@@ -91,8 +91,8 @@ class Springline:
     def _newest(self) -> dict[str, Dataset]:
         """The generation of each operation's output that readers see."""
         makers = {self._runner.registry.get(name).paths(PARAMS).output: name for name in IN_ORDER}
-        found = self._platform.catalog.find(prefix=_PREFIX, phase=Phase.COMMITTED, superseded=False)
-        return {makers[dataset.ref.path]: dataset for dataset in found}
+        datasets = self._platform.catalog.find(prefix=_PREFIX, phase=Phase.COMMITTED, superseded=False)
+        return {makers[dataset.ref.path]: dataset for dataset in datasets}
 
     def _started(self, opening: ExitStack) -> subprocess.Popen[bytes]:
         """A persister that ends when `opening` closes."""

@@ -58,13 +58,15 @@ class WriteType:
 
     def waiting(self) -> Mapping[str, int]:
         waiting: dict[str, int] = {}
-        for operation, told in self._files():
-            if not told["persisted"]:
-                waiting[operation] = waiting.get(operation, 0) + told["length"]
+        for operation, status in self._files():
+            if not status["persisted"]:
+                waiting[operation] = waiting.get(operation, 0) + status["length"]
         return waiting
 
     def lost(self) -> Collection[str]:
-        return {name for name, told in self._files() if not told["persisted"] and told["inAlluxioPercentage"] < 100}
+        return {
+            name for name, status in self._files() if not status["persisted"] and status["inAlluxioPercentage"] < 100
+        }
 
     def bring_back(self, lost: Sequence[str]) -> Collection[str]:
         for operation in lost:
@@ -77,10 +79,10 @@ class WriteType:
     def _files(self) -> list[tuple[str, dict[str, Any]]]:
         """The files of data that are whole, each with the operation that made it."""
         registry = self._runner.registry
-        found = []
-        for told in self._cluster.files(self._folder):
-            folder, _, name = told["path"].removeprefix(f"{self._folder}/").rpartition("/")
+        files = []
+        for status in self._cluster.files(self._folder):
+            folder, _, name = status["path"].removeprefix(f"{self._folder}/").rpartition("/")
             makers = [each for each in self._tried if registry.get(each).paths(PARAMS).output == folder]
             if makers and name[0] not in "._":
-                found.append((makers[0], told))
-        return found
+                files.append((makers[0], status))
+        return files

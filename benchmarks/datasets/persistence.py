@@ -35,11 +35,11 @@ def _goals(ran: list[Trial], link: float) -> list[Goal]:
     def seconds(strategy: Strategy) -> float:
         return median(t.run_seconds for t in ran if t.conditions.strategy is strategy)
 
-    only, through = seconds(Strategy.CACHE_ONLY), seconds(Strategy.CACHE_THROUGH)
+    only, cache_through = seconds(Strategy.CACHE_ONLY), seconds(Strategy.CACHE_THROUGH)
     asynchronous, both = seconds(Strategy.ASYNC_STORE), seconds(Strategy.ASYNC_AND_SYNC)
     needed = median(t.synchronous_bytes for t in ran if t.conditions.strategy is Strategy.ASYNC_AND_SYNC) / link
     evicted = sum(t.lost_to_eviction for t in ran if t.conditions.strategy is not Strategy.CACHE_ONLY)
-    ratio, below, below_both = asynchronous / only, 1 - asynchronous / through, 1 - both / through
+    ratio, below, below_both = asynchronous / only, 1 - asynchronous / cache_through, 1 - both / cache_through
     beside = both / (asynchronous + needed)
     return [
         Goal("Async-Store against cache_only, run time", round(ratio, 3), "at most 1.05", ratio <= 1.05),

@@ -39,7 +39,7 @@ _SEEDS = {"quick": 3, "full": 15}
 _LOADS = (0.5, 1.0, 2.0)
 _MOMENTS = 1000
 _WEIGHTS = (-4.0, -2.0, 1.0, 0.1)  # the default settings
-_WORDS = "value-density's {what} at or below {peer}'s under {strategy}"
+_GOAL = "value-density's {what} at or below {peer}'s under {strategy}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Outcome:
     bandwidth: float
     recovery: float  # expected seconds of running again after a fault
     recovery_95: float
-    gone_bytes: float  # expected, for good
+    irrecoverable_bytes: float  # expected, for good
     priced: float  # both, with what is gone counted in seconds as value-density counts it
     byte_seconds: float  # wanted and only in the cache, over the whole time
     as_operations: int
@@ -101,7 +101,9 @@ def _compare(recording: Recording, scenario: Scenario) -> Iterator[Outcome]:
     """Every policy in one scenario, with the same faults."""
     synchronous = scenario.strategy == "async_and_sync"
     safe = not_recomputable(recording) if synchronous else frozenset()
-    size = sum(made.bytes for made in recording.datasets if made.persist_requested and made.ref not in safe)
+    size = sum(
+        recorded.bytes for recorded in recording.datasets if recorded.persist_requested and recorded.ref not in safe
+    )
     bandwidth = size / max(recording.datasets[-1].committed_at, 1.0) / scenario.load
     setup = Setup(bandwidth, operations=scenario.sends != "data", synchronous=synchronous)
     traces = {name: simulate(recording, _policy(name, scenario.seed), setup) for name in (OURS, *PEERS)}
@@ -109,17 +111,17 @@ def _compare(recording: Recording, scenario: Scenario) -> Iterator[Outcome]:
     random = Random(f"{scenario}")
     moments = [random.uniform(0, end) for _ in range(_MOMENTS)]
     for name, trace in traces.items():
-        found = losses(recording, trace, moments)
-        seconds = sorted(loss.recompute_seconds for loss in found)
+        all_losses = losses(recording, trace, moments)
+        seconds = sorted(loss.recompute_seconds for loss in all_losses)
         yield Outcome(
             scenario,
             name,
             bandwidth,
             recovery=fmean(seconds),
             recovery_95=seconds[math.ceil(0.95 * len(seconds)) - 1],
-            gone_bytes=fmean(loss.gone_bytes for loss in found),
-            priced=fmean(map(_priced, found)),
-            byte_seconds=fmean(loss.exposed_bytes for loss in found) * end,
+            irrecoverable_bytes=fmean(loss.irrecoverable_bytes for loss in all_losses),
+            priced=fmean(map(_priced, all_losses)),
+            byte_seconds=fmean(loss.exposed_bytes for loss in all_losses) * end,
             as_operations=trace.as_operations,
         )
 
@@ -131,7 +133,11 @@ def _policy(name: str, seed: int) -> Policy:
 
 
 def _priced(loss: Loss) -> float:
-    return loss.recompute_seconds + loss.gone * IRRECOVERABLE_SECONDS + loss.gone_bytes * IRRECOVERABLE_SECONDS_PER_BYTE
+    return (
+        loss.recompute_seconds
+        + loss.irrecoverable * IRRECOVERABLE_SECONDS
+        + loss.irrecoverable_bytes * IRRECOVERABLE_SECONDS_PER_BYTE
+    )
 
 
 def _rows(outcomes: Sequence[Outcome]) -> list[Row]:
@@ -149,7 +155,7 @@ def _rows(outcomes: Sequence[Outcome]) -> list[Row]:
                 "bandwidth_mb_s": round(fmean(o.bandwidth for o in group) / 1e6, 2),
                 "expected_recovery_s": round(fmean(o.recovery for o in group), 3),
                 "recovery_95_s": round(fmean(o.recovery_95 for o in group), 3),
-                "expected_gone_mb": round(fmean(o.gone_bytes for o in group) / 1e6, 3),
+                "expected_gone_mb": round(fmean(o.irrecoverable_bytes for o in group) / 1e6, 3),
                 "priced_s": round(fmean(o.priced for o in group), 1),
                 "at_risk_gb_s": round(fmean(o.byte_seconds for o in group) / 1e9, 1),
                 "as_operations": round(fmean(o.as_operations for o in group), 1),
@@ -174,7 +180,7 @@ def _summary(outcomes: Sequence[Outcome]) -> list[Row]:
                     "least": min(recovery),
                     "most": max(recovery),
                     "95th": _geometric(_ratios(part, policy, "recovery_95")),
-                    "gone MB": fmean(o.gone_bytes for o in part if o.policy == policy) / 1e6,
+                    "gone MB": fmean(o.irrecoverable_bytes for o in part if o.policy == policy) / 1e6,
                     "priced": _geometric(_ratios(part, policy, "priced")),
                     "byte-seconds": _geometric(_ratios(part, policy, "byte_seconds")),
                     "runs below ours": f"{_below(part, policy, 'recovery')} of {len(part) // (1 + len(PEERS))}",
@@ -190,12 +196,12 @@ def _goals(outcomes: Sequence[Outcome]) -> list[Goal]:
     other = [o for o in outcomes if o.scenario.strategy == "async_store"]
     for peer in PEERS:
         worst = 1 / min(_ratios(default, peer, "recovery"))
-        words = _WORDS.format(what="expected recovery time", peer=peer, strategy="async_and_sync, the least good case")
-        goals.append(Goal(words, round(worst, 3), "<= 1", worst <= 1))
+        goal = _GOAL.format(what="expected recovery time", peer=peer, strategy="async_and_sync, the least good case")
+        goals.append(Goal(goal, round(worst, 3), "<= 1", worst <= 1))
     for peer in PEERS:
         mean = 1 / _geometric(_ratios(other, peer, "priced"))
-        words = _WORDS.format(what="expected loss", peer=peer, strategy="async_store, mean of all cases")
-        goals.append(Goal(words, round(mean, 3), "<= 1", mean <= 1))
+        goal = _GOAL.format(what="expected loss", peer=peer, strategy="async_store, mean of all cases")
+        goals.append(Goal(goal, round(mean, 3), "<= 1", mean <= 1))
     return goals
 
 
@@ -206,7 +212,7 @@ def _remarks(outcomes: Sequence[Outcome]) -> list[str]:
         "ratios to value-density, above 1 is worse; under async_store compare `gone MB` and `priced`: "
         "what is gone for good takes no time to run again",
     ]
-    for what, strategy, words in (
+    for what, strategy, title in (
         ("recovery", "async_and_sync", "expected recovery time"),
         ("priced", "async_store", "expected loss (seconds, and bytes for good priced in seconds)"),
     ):
@@ -218,8 +224,8 @@ def _remarks(outcomes: Sequence[Outcome]) -> list[str]:
             for case, mean in _means(part, peer, what).items()
             if mean < ours[case]
         ]
-        found = "; ".join(better) or "nowhere"
-        remarks.append(f"{strategy}, {words}: value-density is beaten (mean of the seeds) {found}")
+        cases = "; ".join(better) or "nowhere"
+        remarks.append(f"{strategy}, {title}: value-density is beaten (mean of the seeds) {cases}")
     return remarks
 
 

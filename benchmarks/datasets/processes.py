@@ -23,9 +23,9 @@ _SPARK = {"spark.sql.parquet.compression.codec": "uncompressed", "spark.ui.showC
 
 def start_persister(settings: Settings, *, runner: str = "") -> subprocess.Popen[bytes]:
     """A persister with what was set in `settings`; without a runner it sends data only."""
-    chosen = {f"SPRINGLINE_{name.upper()}": str(getattr(settings, name)) for name in settings.model_fields_set}
+    variables = {f"SPRINGLINE_{name.upper()}": str(getattr(settings, name)) for name in settings.model_fields_set}
     command = [sys.executable, "-m", "springline", "queue", "persist", "--forever", "--json"]
-    environment = os.environ | chosen | {"SPRINGLINE_RUNNER": runner}
+    environment = os.environ | variables | {"SPRINGLINE_RUNNER": runner}
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
 
 

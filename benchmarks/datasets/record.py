@@ -24,7 +24,7 @@ from springline.persistence.model.lineage import Lineage
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RecordedGeneration:
     """One recorded generation."""
 
     ref: Ref
@@ -38,7 +38,7 @@ class Made:
     checkpoint: bool
 
     @property
-    def begun_at(self) -> float:
+    def started_at(self) -> float:
         """When its operation began."""
         return self.committed_at - self.seconds
 
@@ -50,7 +50,7 @@ class Recording:
     about: str
     operations: tuple[Operation, ...]
     readers: Mapping[str, tuple[str, ...]]  # by operation, those that read its output
-    datasets: tuple[Made, ...]
+    datasets: tuple[RecordedGeneration, ...]
 
 
 def record(lineage: Lineage, about: str = "recorded from a catalog") -> dict[str, Any]:
@@ -58,11 +58,11 @@ def record(lineage: Lineage, about: str = "recorded from a catalog") -> dict[str
 
     Reads are told by the operations that read a generation; reads beyond those count at its last one.
     """
-    chosen = [d for d in lineage.datasets.values() if d.phase is Phase.COMMITTED or d.committed_at is not None]
-    chosen.sort(key=lambda d: (_committed(d), d.ref))
-    kept = {d.ref for d in chosen}
-    first = min((_committed(d) - (d.compute_seconds or 0.0) for d in chosen), default=0.0)
-    names = {d.call.name for d in chosen if d.call}
+    selected = [d for d in lineage.datasets.values() if d.phase is Phase.COMMITTED or d.committed_at is not None]
+    selected.sort(key=lambda d: (_committed(d), d.ref))
+    selected_refs = {d.ref for d in selected}
+    first = min((_committed(d) - (d.compute_seconds or 0.0) for d in selected), default=0.0)
+    names = {d.call.name for d in selected if d.call}
     return {
         "about": about,
         "operations": [
@@ -84,12 +84,12 @@ def record(lineage: Lineage, about: str = "recorded from a catalog") -> dict[str
                 "bytes": d.bytes,
                 "operation": d.call.name if d.call else None,
                 "version": d.call.version if d.call else None,
-                "sources": [str(source) for source in d.sources if source in kept],
-                "read_at": [round(at - first, 3) for at in _reads(d, lineage, kept)],
+                "sources": [str(source) for source in d.sources if source in selected_refs],
+                "read_at": [round(at - first, 3) for at in _reads(d, lineage, selected_refs)],
                 "persist_requested": d.persist_requested,
                 "checkpoint": d.checkpoint,
             }
-            for d in chosen
+            for d in selected
         ],
     }
 
@@ -102,7 +102,7 @@ def read(recorded: Mapping[str, Any]) -> Recording:
         for source in o["reads"]:
             readers[source] = (*readers.get(source, ()), o["name"])
     datasets = tuple(
-        Made(
+        RecordedGeneration(
             ref=Ref(d["path"], d["generation"]),
             committed_at=d["committed_at"],
             seconds=d["seconds"],
@@ -115,13 +115,13 @@ def read(recorded: Mapping[str, Any]) -> Recording:
         )
         for d in recorded["datasets"]
     )
-    seen: set[Ref] = set()
+    earlier_refs: set[Ref] = set()
     before = 0.0
-    for made in datasets:
-        if not seen.issuperset(made.sources) or made.committed_at < before:
-            raise ValueError(f"{made.ref} is recorded before a source of it, or out of the order of commit")
-        seen.add(made.ref)
-        before = made.committed_at
+    for generation in datasets:
+        if not earlier_refs.issuperset(generation.sources) or generation.committed_at < before:
+            raise ValueError(f"{generation.ref} is recorded before a source of it, or out of the order of commit")
+        earlier_refs.add(generation.ref)
+        before = generation.committed_at
     return Recording(recorded["about"], operations, readers, datasets)
 
 
@@ -142,8 +142,8 @@ def _committed(dataset: Dataset) -> float:
     return dataset.committed_at or dataset.created_at
 
 
-def _reads(dataset: Dataset, lineage: Lineage, kept: set[Ref]) -> list[float]:
-    readers = [lineage.datasets[d] for d in lineage.dependents(dataset.ref) if d in kept]
+def _reads(dataset: Dataset, lineage: Lineage, selected_refs: set[Ref]) -> list[float]:
+    readers = [lineage.datasets[d] for d in lineage.dependents(dataset.ref) if d in selected_refs]
     times = [max(_committed(d) - (d.compute_seconds or 0.0), _committed(dataset)) for d in readers]
     others = max(dataset.reads - len(times), 0)
     return sorted(times + [dataset.last_used_at] * others)

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from benchmarks.datasets.record import Made, Recording
+from benchmarks.datasets.record import RecordedGeneration, Recording
 from springline.persistence.decisions.priority import Policy
 from springline.persistence.decisions.transfer import plan_transfer
 from springline.persistence.model.cost_model import CostModel, Measurement
@@ -57,8 +57,8 @@ class Loss:
     """What the loss of the whole cache costs at one moment."""
 
     recompute_seconds: float
-    gone_bytes: int
-    gone: int
+    irrecoverable_bytes: int
+    irrecoverable: int
     exposed_bytes: int  # wanted, and only in the cache
 
 
@@ -76,7 +76,10 @@ def simulate(recording: Recording, policy: Policy, setup: Setup) -> Trace:
             now = upcoming
             continue
         lineage = world.lineage()
-        best = max(waiting, key=lambda made: (policy.score(made.ref, lineage, costs, now).value, -made.committed_at))
+        best = max(
+            waiting,
+            key=lambda generation: (policy.score(generation.ref, lineage, costs, now).value, -generation.committed_at),
+        )
         method = (
             plan_transfer(best.ref, lineage, costs, small_bytes=_SMALL_BYTES).method
             if setup.operations
@@ -98,47 +101,49 @@ def loss_at(recording: Recording, persisted_at: Mapping[Ref, float], moment: flo
     ended yet read. They are run again, with everything unpersisted upstream, or are gone for good.
     """
     repeatable = {(o.name, o.version) for o in recording.operations if o.idempotent}
-    there = [made for made in recording.datasets if made.committed_at <= moment]
-    exposed = {made.ref: made for made in there if persisted_at.get(made.ref, float("inf")) > moment}
+    there = [generation for generation in recording.datasets if generation.committed_at <= moment]
+    exposed = {
+        generation.ref: generation for generation in there if persisted_at.get(generation.ref, float("inf")) > moment
+    }
     possible: set[Ref] = set()
-    for made in exposed.values():
-        again = made.call is not None and (made.call.name, made.call.version) in repeatable
-        if again and all(s in possible or s not in exposed for s in made.sources):
-            possible.add(made.ref)
-    needed = {ref for ref, made in exposed.items() if made.persist_requested}
-    for made in recording.datasets[len(there) :]:
-        needed.update(source for source in made.sources if source in exposed)
-    gone = [exposed[ref] for ref in needed if ref not in possible]
+    for generation in exposed.values():
+        is_repeatable = generation.call is not None and (generation.call.name, generation.call.version) in repeatable
+        if is_repeatable and all(s in possible or s not in exposed for s in generation.sources):
+            possible.add(generation.ref)
+    needed = {ref for ref, generation in exposed.items() if generation.persist_requested}
+    for generation in recording.datasets[len(there) :]:
+        needed.update(source for source in generation.sources if source in exposed)
+    irrecoverable = [exposed[ref] for ref in needed if ref not in possible]
     runs: list[float] = []
-    for ref, made in reversed(exposed.items()):
+    for ref, generation in reversed(exposed.items()):
         if ref in needed and ref in possible:
-            runs.append(made.seconds)
-            needed.update(source for source in made.sources if source in exposed)
+            runs.append(generation.seconds)
+            needed.update(source for source in generation.sources if source in exposed)
     return Loss(
         recompute_seconds=sum(runs),
-        gone_bytes=sum(made.bytes for made in gone),
-        gone=len(gone),
-        exposed_bytes=sum(made.bytes for made in exposed.values() if made.persist_requested),
+        irrecoverable_bytes=sum(generation.bytes for generation in irrecoverable),
+        irrecoverable=len(irrecoverable),
+        exposed_bytes=sum(generation.bytes for generation in exposed.values() if generation.persist_requested),
     )
 
 
 def losses(recording: Recording, trace: Trace, moments: Sequence[float]) -> list[Loss]:
     """The loss at each of `moments`; it changes only when something is committed or persisted."""
-    changes = sorted({*(made.committed_at for made in recording.datasets), *trace.persisted_at.values()})
-    known: dict[int, Loss] = {}
-    found = []
+    changes = sorted({*(generation.committed_at for generation in recording.datasets), *trace.persisted_at.values()})
+    loss_by_place: dict[int, Loss] = {}
+    results = []
     for moment in moments:
         place = bisect_right(changes, moment)
-        if place not in known:
-            known[place] = loss_at(recording, trace.persisted_at, moment)
-        found.append(known[place])
-    return found
+        if place not in loss_by_place:
+            loss_by_place[place] = loss_at(recording, trace.persisted_at, moment)
+        results.append(loss_by_place[place])
+    return results
 
 
 def not_recomputable(recording: Recording) -> frozenset[Ref]:
     """What Async&Sync persists synchronously: all that cannot be made again from what is persisted so."""
     repeatable = {(o.name, o.version) for o in recording.operations if o.idempotent}
-    calls = ((made.ref, made.call) for made in recording.datasets)
+    calls = ((generation.ref, generation.call) for generation in recording.datasets)
     return frozenset(ref for ref, call in calls if call is None or (call.name, call.version) not in repeatable)
 
 
@@ -148,37 +153,37 @@ class _World:
     def __init__(self, recording: Recording, setup: Setup) -> None:
         self._operations: Mapping[tuple[str, str], Operation] = {(o.name, o.version): o for o in recording.operations}
         self._readers = recording.readers
-        self._made = {made.ref: made for made in recording.datasets}
+        self._generations = {generation.ref: generation for generation in recording.datasets}
         synchronous = not_recomputable(recording) if setup.synchronous else frozenset()
-        self.persisted_at: dict[Ref, float] = {ref: self._made[ref].committed_at for ref in synchronous}
-        events = [(made.committed_at, "commit", made.ref) for made in recording.datasets]
-        events += [(made.begun_at, "begin", made.ref) for made in recording.datasets]
-        events += [(at, "read", made.ref) for made in recording.datasets for at in made.read_at]
+        self.persisted_at: dict[Ref, float] = {ref: self._generations[ref].committed_at for ref in synchronous}
+        events = [(generation.committed_at, "commit", generation.ref) for generation in recording.datasets]
+        events += [(generation.started_at, "begin", generation.ref) for generation in recording.datasets]
+        events += [(at, "read", generation.ref) for generation in recording.datasets for at in generation.read_at]
         self._events = sorted(events, reverse=True)
         self._datasets: dict[Ref, Dataset] = {}
-        self._waiting: dict[Ref, Made] = {}
+        self._waiting: dict[Ref, RecordedGeneration] = {}
 
     def advance(self, now: float) -> float:
         """Let everything happen that was recorded up to `now`."""
         while self._events and self._events[-1][0] <= now:
             at, what, ref = self._events.pop()
             if what == "begin":
-                self._datasets[ref] = self._opened(self._made[ref])
+                self._datasets[ref] = self._opened(self._generations[ref])
             elif what == "read":
                 self._change(ref, reads=self._datasets[ref].reads + 1, last_read_at=at)
             else:
                 self._change(ref, phase=Phase.COMMITTED, committed_at=at)
                 if ref in self.persisted_at:
                     self._change(ref, under=UnderStoreState.PRESENT)
-                elif self._made[ref].persist_requested:
-                    self._waiting[ref] = self._made[ref]
+                elif self._generations[ref].persist_requested:
+                    self._waiting[ref] = self._generations[ref]
         return now
 
     def next_commit(self) -> float | None:
         """When something is committed next."""
         return next((at for at, what, _ in reversed(self._events) if what == "commit"), None)
 
-    def waiting(self) -> list[Made]:
+    def waiting(self) -> list[RecordedGeneration]:
         """What wants persisting now."""
         return list(self._waiting.values())
 
@@ -196,28 +201,28 @@ class _World:
         self._datasets[ref] = replace(self._datasets[ref], **fields)  # type: ignore[arg-type]
 
     @staticmethod
-    def _opened(made: Made) -> Dataset:
+    def _opened(generation: RecordedGeneration) -> Dataset:
         return Dataset(
-            made.ref,
+            generation.ref,
             phase=Phase.OPEN,
-            bytes=made.bytes,
-            persist_requested=made.persist_requested,
-            checkpoint=made.checkpoint,
-            call=made.call,
-            sources=made.sources,
-            compute_seconds=made.seconds,
-            created_at=made.begun_at,
+            bytes=generation.bytes,
+            persist_requested=generation.persist_requested,
+            checkpoint=generation.checkpoint,
+            call=generation.call,
+            sources=generation.sources,
+            compute_seconds=generation.seconds,
+            created_at=generation.started_at,
         )
 
 
 def _costs(recording: Recording, setup: Setup) -> CostModel:
     """What was measured before: the link, and every operation on the storage side."""
-    size = {made.ref: made.bytes for made in recording.datasets}
+    size = {generation.ref: generation.bytes for generation in recording.datasets}
     compute: dict[tuple[str, ExecutionSide], list[Measurement]] = {}
-    for made in recording.datasets:
-        if made.call:
-            read = sum(size.get(source, 0) for source in made.sources)
-            measured = Measurement(read, made.seconds * setup.storage_factor)
-            compute.setdefault((made.call.name, ExecutionSide.STORAGE), []).append(measured)
+    for generation in recording.datasets:
+        if generation.call:
+            read = sum(size.get(source, 0) for source in generation.sources)
+            measured = Measurement(read, generation.seconds * setup.storage_factor)
+            compute.setdefault((generation.call.name, ExecutionSide.STORAGE), []).append(measured)
     link = [Measurement(n * 10_000_000, _PER_TRANSFER + n * 10_000_000 / setup.bandwidth) for n in range(1, 6)]
     return CostModel(link, compute)

@@ -40,12 +40,17 @@ def run(size: str) -> Report:
             for backend in (hdfs, alluxio):
                 backend.delete("x")
             for name, pass_once in _ways(settings, hdfs, alluxio, chunk, chunks).items():
-                begun = time.perf_counter()
+                started_at = time.perf_counter()
                 pass_once()
-                rates.setdefault(name, []).append(chunks * _CHUNK / 1e6 / (time.perf_counter() - begun))
+                rates.setdefault(name, []).append(chunks * _CHUNK / 1e6 / (time.perf_counter() - started_at))
     rows = [
-        {"way": name, "MB_s": statistics.median(seen), "least_MB_s": min(seen), "most_MB_s": max(seen)}
-        for name, seen in rates.items()
+        {
+            "way": name,
+            "MB_s": statistics.median(rates_of_store),
+            "least_MB_s": min(rates_of_store),
+            "most_MB_s": max(rates_of_store),
+        }
+        for name, rates_of_store in rates.items()
     ]
     return Report(
         "stores",
@@ -72,8 +77,8 @@ def _ways(
                 out.write(chunk)
 
     def send_by_web() -> None:
-        asked = requests.put(web, params={"op": "CREATE", "noredirect": "true"}, timeout=30)
-        upload = Upload("PUT", asked.json()["Location"], seconds=30)
+        response = requests.put(web, params={"op": "CREATE", "noredirect": "true"}, timeout=30)
+        upload = Upload("PUT", response.json()["Location"], seconds=30)
         for _ in range(chunks):
             upload.write(chunk)
         status, _ = upload.finish()

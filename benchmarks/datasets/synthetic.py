@@ -66,13 +66,13 @@ class _Draft:
 
     def together(self, *runs: Callable[[], str]) -> list[str]:
         """Operations that begin at the same time."""
-        begun, ends, made = self.now, [], []
+        start, ends, paths = self.now, [], []
         for run in runs:
-            self.now = begun
-            made.append(run())
+            self.now = start
+            paths.append(run())
             ends.append(self.now)
         self.now = max(ends)
-        return made
+        return paths
 
     def recorded(self, about: str) -> dict[str, Any]:
         """In order of commit, with the operations that read each other."""
@@ -136,13 +136,13 @@ def _etl(draft: _Draft, batch: int) -> None:
 
 def _temporary(draft: _Draft, batch: int) -> None:
     day = f"temporary/{batch:03}"
-    made = draft.load(f"{day}/load")
+    path = draft.load(f"{day}/load")
     for step in range(1, 13):
         persist_requested = step % 4 == 0
-        made = draft.run(
+        path = draft.run(
             f"{day}/t{step}",
             f"t{step}",
-            made,
+            path,
             keeps=0.95,
             persist_requested=persist_requested,
             checkpoint=persist_requested,

@@ -81,17 +81,17 @@ def run_trial(home: Path, runner: SparkRunner, conditions: Conditions) -> Trial:
     try:
         with _persister(settings, conditions, trial) as persister, _watched(platform, trial):
             wipe = _wipe_later(platform, trial)
-            begun = time.monotonic()
+            started_at = time.monotonic()
             for batch in range(1, conditions.batches + 1):
                 trial.batches_ended += _run_batch(platform, batch, conditions.strategy)
-            trial.run_seconds = time.monotonic() - begun
+            trial.run_seconds = time.monotonic() - started_at
             wipe.cancel()
             restorer.bring_back([d.ref for d in platform.maintenance.find_lost()]).require_no_failure()
             while platform.claims.depth():
                 if persister.poll() is not None:
                     raise RuntimeError(f"the persister ended with status {persister.returncode}")
                 time.sleep(0.05)
-            trial.drain_seconds = time.monotonic() - begun - trial.run_seconds
+            trial.drain_seconds = time.monotonic() - started_at - trial.run_seconds
         trial.recovery_seconds = restorer.spent
         _take_stock(platform, trial)
     finally:
@@ -154,10 +154,10 @@ def _persister(settings: Settings, conditions: Conditions, trial: Trial) -> Iter
 @contextmanager
 def _watched(platform: Platform, trial: Trial) -> Iterator[None]:
     """Note the most that the cache held while inside."""
-    done = threading.Event()
+    end = threading.Event()
 
     def watch() -> None:
-        while not done.wait(0.5):
+        while not end.wait(0.5):
             trial.cache_peak = max(trial.cache_peak, platform.catalog.cache_used())
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -165,13 +165,13 @@ def _watched(platform: Platform, trial: Trial) -> Iterator[None]:
     try:
         yield
     finally:
-        done.set()
+        end.set()
         thread.join()
 
 
 def _wipe_later(platform: Platform, trial: Trial) -> threading.Timer:
     """Delete the whole cache folder at the moment that the conditions name, noting what is lost thereby."""
-    begun = time.monotonic()
+    started_at = time.monotonic()
 
     def wipe() -> None:
         lineage = platform.catalog.lineage_of_cache()
@@ -179,7 +179,7 @@ def _wipe_later(platform: Platform, trial: Trial) -> threading.Timer:
         root = Path(platform.settings.cache_uri.removeprefix("file://"))
         for entry in root.iterdir():
             shutil.rmtree(entry, ignore_errors=True)
-        trial.wiped_at = time.monotonic() - begun
+        trial.wiped_at = time.monotonic() - started_at
         trial.lost = len(risk.irrecoverable) + len(risk.unproven) + len(risk.recomputable)
         trial.lost_for_good = [str(ref) for ref in risk.irrecoverable]
 
@@ -191,8 +191,8 @@ def _wipe_later(platform: Platform, trial: Trial) -> threading.Timer:
 
 
 def _take_stock(platform: Platform, trial: Trial) -> None:
-    made = platform.catalog.find(limit=100_000)
-    committed = [d for d in made if d.committed_at is not None]
+    datasets = platform.catalog.find(limit=100_000)
+    committed = [d for d in datasets if d.committed_at is not None]
     trial.datasets = len(committed)
     trial.made_bytes = sum(d.bytes for d in committed)
     persisted = [d for d in committed if d.persisted]

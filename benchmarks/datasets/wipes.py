@@ -42,12 +42,12 @@ def _wiped(trials: Bench, clean: Trial, share: float) -> Trial:
 
 
 def _goals(wiped: list[Trial]) -> list[Goal]:
-    gone = sum(len(t.lost_for_good) for t in wiped if t.conditions.strategy is Strategy.ASYNC_AND_SYNC)
+    lost_count = sum(len(t.lost_for_good) for t in wiped if t.conditions.strategy is Strategy.ASYNC_AND_SYNC)
     ended = sum(t.batches_ended for t in wiped if t.conditions.strategy is Strategy.ASYNC_AND_SYNC)
     count = sum(t.conditions.strategy is Strategy.ASYNC_AND_SYNC for t in wiped)
     lost = sum(t.lost for t in wiped if t.conditions.strategy is Strategy.CACHE_THROUGH)
     return [
-        Goal("lost for good under Async&Sync, all wipes", gone, "0", gone == 0),
+        Goal("lost for good under Async&Sync, all wipes", lost_count, "0", lost_count == 0),
         Goal("runs that ended right under Async&Sync", f"{ended} of {count}", "all", ended == count),
         Goal("lost under cache_through", lost, "0", lost == 0),
     ]

@@ -25,13 +25,19 @@ def make_landing(folder: Path, batch: int, size: int) -> Path:
     if target.exists():
         return target
     parts = max(round(762_000_000 * batch / size), batch)  # at scale factor `batch`, so that no two batches are alike
-    made = folder / f".{batch}"
+    output_folder = folder / f".{batch}"
     generator = Path(sys.executable).with_name("tpchgen-cli")
-    chosen = {"scale-factor": batch, "tables": "lineitem", "parts": parts, "part": parts // 2 + 1, "output-dir": made}
-    options = [f"--{name}={value}" for name, value in chosen.items()]
+    generator_options = {
+        "scale-factor": batch,
+        "tables": "lineitem",
+        "parts": parts,
+        "part": parts // 2 + 1,
+        "output-dir": output_folder,
+    }
+    options = [f"--{name}={value}" for name, value in generator_options.items()]
     subprocess.run([generator, "csv", *options], check=True, capture_output=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    next(made.rglob("*.csv")).rename(target)
+    next(output_folder.rglob("*.csv")).rename(target)
     return target
 
 
@@ -87,7 +93,7 @@ def rotate(context: Context, text: DataFrame) -> DataFrame:
 
 
 @operation("bench.words", sources={"text": "bench/{batch}/derive"}, output="bench/{batch}/words", checkpoint=True)
-def words(context: Context, text: DataFrame) -> DataFrame:
+def word_counts(context: Context, text: DataFrame) -> DataFrame:
     """Counts the words of the comments."""
     return text.select(F.explode(F.split("comment", " +")).alias("word")).groupBy("word").count()
 

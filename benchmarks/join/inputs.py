@@ -114,7 +114,7 @@ class Roads:
     def table(self) -> pa.Table:
         """Columns time (seconds), vid, speed, lane, dir, seg, all int; rows in the order of time."""
         random = np.random.default_rng(self.seed)
-        wanted = random.normal(65, 8, self.vehicles).clip(30, 100)
+        desired_speed = random.normal(65, 8, self.vehicles).clip(30, 100)
         direction = random.integers(0, 2, self.vehicles)
         place = random.random(self.vehicles) * _SEGMENTS
         accident = np.zeros(2, np.int64)
@@ -125,14 +125,14 @@ class Roads:
             segment = place.astype(np.int64)
             crowd = np.bincount(direction * _SEGMENTS + segment, minlength=2 * _SEGMENTS)
             free = np.minimum(1.0, _CROWDED * crowd.mean() / crowd[direction * _SEGMENTS + segment])
-            speed = (wanted * free + random.normal(0, 2, self.vehicles)).clip(0, 100)
+            speed = (desired_speed * free + random.normal(0, 2, self.vehicles)).clip(0, 100)
             speed[(segment == accident[direction]) & (random.random(self.vehicles) < 0.8)] = 0.0
             lane = np.clip(speed // 25, 0, _LANES - 1).astype(np.int64)
-            told = {
+            columns = {
                 "time": np.full(self.vehicles, int(tick * _TICK)), "vid": np.arange(self.vehicles),
                 "speed": np.rint(speed).astype(np.int64), "lane": lane, "dir": direction, "seg": segment,
             }  # fmt: skip
-            parts.append(pa.table(told))
+            parts.append(pa.table(columns))
             place = (place + speed * _TICK / 3600) % _SEGMENTS
         return pa.concat_tables(parts).slice(0, self.rows).combine_chunks()
 

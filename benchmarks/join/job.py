@@ -31,7 +31,7 @@ from springline.spark_jobs.streaming.runtime.report import UnitReport
 PARTITIONS = 2  # of each topic
 _ROUNDS = 40  # in which a topic is read, about
 _EVERY = 0.5  # seconds between two looks of the controller
-_STILL = 3.0  # seconds without anything to do, after which the controller is done
+_IDLE_SECONDS = 3.0  # seconds without anything to do, after which the controller is done
 _WARM = 0.3
 
 
@@ -86,11 +86,11 @@ class Case:
 
     def messages(self) -> list[list[bytes]]:
         """The messages of each table."""
-        found = []
+        by_topic = []
         for table in self.tables:
             ends = np.linspace(0, table.num_rows, self.many + 1).astype(int).tolist()
-            found.append([message_of(table.slice(first, end - first)) for first, end in itertools.pairwise(ends)])
-        return found
+            by_topic.append([message_of(table.slice(first, end - first)) for first, end in itertools.pairwise(ends)])
+        return by_topic
 
     @property
     def many(self) -> int:
@@ -135,20 +135,20 @@ def measure(where: Place, case: Case, control: RebalanceConfig, *, turn: int = 0
     early = case.many // 10
     feed(where, topics, [own[:early] for own in messages])
     later = [own[early:] for own in messages]
-    still = _Stillness(settings.folder(name))
-    pause = Pause(case.rows * early // case.many - len(topics), still, lambda: feed(where, topics, later))
+    is_idle = _Stillness(settings.folder(name))
+    pause = Pause(case.rows * early // case.many - len(topics), is_idle, lambda: feed(where, topics, later))
     path = (Step("route", PARTITIONS * len(topics)), Step("join", control.units))
     job = case.job(name, control, _EVERY)
-    found = run_timed(job, settings, path, case.rows, _WARM, answered=_answered, pause=pause)
+    measured = run_timed(job, settings, path, case.rows, _WARM, answered=_answered, pause=pause)
     reports = [UnitReport.read(settings.state_folder / name / "join" / str(unit)) for unit in range(control.units)]
     where.forget(name)
-    seen = [report for report in reports if report is not None]
+    present_reports = [report for report in reports if report is not None]
     return Joined(
-        found,
-        sum(report.counts.get("pairs", 0) for report in seen),
-        {report.unit: sum(report.gauges["stored"].values()) for report in seen},
-        sum(report.counts.get("taken in", 0) for report in seen),
-        sum(report.counts.get("rows", 0) for report in seen),
+        measured,
+        sum(report.counts.get("pairs", 0) for report in present_reports),
+        {report.unit: sum(report.gauges["stored"].values()) for report in present_reports},
+        sum(report.counts.get("imported", 0) for report in present_reports),
+        sum(report.counts.get("rows", 0) for report in present_reports),
     )
 
 
@@ -166,7 +166,7 @@ class _Stillness:
         self._since, self._epoch = 0.0, -1
 
     def __call__(self) -> bool:
-        told = read_explanation(self._folder)
-        if told is None or told["epoch"] != self._epoch or told["under_way"]:
-            self._since, self._epoch = time.monotonic(), -1 if told is None else told["epoch"]
-        return time.monotonic() - self._since > _STILL
+        explanation = read_explanation(self._folder)
+        if explanation is None or explanation["epoch"] != self._epoch or explanation["migrations"]:
+            self._since, self._epoch = time.monotonic(), -1 if explanation is None else explanation["epoch"]
+        return time.monotonic() - self._since > _IDLE_SECONDS

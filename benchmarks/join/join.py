@@ -57,15 +57,15 @@ def run(size: str) -> Report:
         measure(where, orders(0.1), RebalanceConfig(UNITS, "hash", min_tuples=100))  # so that the broker is warm
         for case in cases:
             peer = with_duckdb(case)
-            found: dict[str, Joined] = {}
+            results: dict[str, Joined] = {}
             for name in names:
-                found[name] = measure(where, case, RebalanceConfig(UNITS, name, min_tuples=100))
-                rows.append(_row(case, name, found[name]))
+                results[name] = measure(where, case, RebalanceConfig(UNITS, name, min_tuples=100))
+                rows.append(_row(case, name, results[name]))
                 print(rows[-1], file=sys.stderr, flush=True)
-                if found[name].pairs != peer.pairs:
-                    raise RuntimeError(f"{case.name}, {name}: {found[name].pairs:,} pairs, DuckDB: {peer.pairs:,}")
+                if results[name].pairs != peer.pairs:
+                    raise RuntimeError(f"{case.name}, {name}: {results[name].pairs:,} pairs, DuckDB: {peer.pairs:,}")
             rows.append(_peer(case, "DuckDB, one thread", peer))
-            goals += _goals(case, found, peer)
+            goals += _goals(case, results, peer)
         few = orders(0.02)
         spark, truth = with_pyspark(where, few), with_duckdb(few)
         if spark.pairs != truth.pairs:
@@ -75,18 +75,18 @@ def run(size: str) -> Report:
     return Report("join", size, rows, goals, _remarks(cases, few))
 
 
-def _row(case: Case, name: str, found: Joined) -> Row:
-    measured, stored = found.measured, list(found.stored.values())
+def _row(case: Case, name: str, joined: Joined) -> Row:
+    measured, stored = joined.measured, list(joined.stored.values())
     return {
         "join": case.name,
         "by": name,
         "k tuples/CPU s": round(1e3 / measured.cpu, 1),
         "k tuples/s": round(measured.rate / 1e3, 1),
         "busiest unit, k tuples/CPU s": round(1e3 / max(measured.cpu_of_units), 1),
-        "M pairs": round(found.pairs / 1e6, 2),
-        "sent, a tuple": round(found.sent / case.rows, 2),
+        "M pairs": round(joined.pairs / 1e6, 2),
+        "sent, a tuple": round(joined.sent / case.rows, 2),
         "load, max/mean": round(max(stored) * len(stored) / sum(stored), 2),
-        "moved, %": round(100 * found.moved / max(sum(stored), 1), 1),
+        "moved, %": round(100 * joined.moved / max(sum(stored), 1), 1),
     }
 
 
@@ -97,36 +97,37 @@ def _peer(case: Case, name: str, peer: Peer) -> Row:
     }  # fmt: skip
 
 
-def _goals(case: Case, found: Mapping[str, Joined], peer: Peer) -> Iterator[Goal]:
-    cpu = {name: one.measured.cpu for name, one in found.items()}
-    busiest = {name: max(one.measured.cpu_of_units) for name, one in found.items()}
+def _goals(case: Case, results: Mapping[str, Joined], peer: Peer) -> Iterator[Goal]:
+    cpu = {name: one.measured.cpu for name, one in results.items()}
+    busiest = {name: max(one.measured.cpu_of_units) for name, one in results.items()}
     if case.name == "Q3":
         share = 1e6 / cpu[OURS] / peer.per_cpu
         yield Goal(
             "through the whole path, Q3, beside DuckDB in a batch", round(share, 2), "at least 0.25", share >= 0.25
         )
-    for other, wanted in (("jb", 2.0), ("jb6", 1.0)):
+    for other, least in (("jb", 2.0), ("jb6", 1.0)):
         if other in cpu:
             ratio = cpu[other] / cpu[OURS]
             yield Goal(
-                f"CPU of {other} beside ours, {case.name}", round(ratio, 2), f"at least {wanted:g}", ratio >= wanted
+                f"CPU of {other} beside ours, {case.name}", round(ratio, 2), f"at least {least:g}", ratio >= least
             )
-    for other, wanted in (("jb", 4.5), ("jb6", 2.5)):
+    for other, least in (("jb", 4.5), ("jb6", 2.5)):
         if other in cpu and case.name == "Band":
             ratio = busiest[other] / busiest[OURS]
-            words = f"busiest unit of {other} beside ours, {case.name}"
-            yield Goal(words, round(ratio, 2), f"at least {wanted:g}", ratio >= wanted)
+            title = f"busiest unit of {other} beside ours, {case.name}"
+            yield Goal(title, round(ratio, 2), f"at least {least:g}", ratio >= least)
 
 
-def _at_least(goal: str, row: Row, peer: float, wanted: float) -> Goal:
+def _at_least(goal: str, row: Row, peer: float, least: float) -> Goal:
     ratio = float(row["k tuples/CPU s"]) * 1e3 / peer
-    return Goal(goal, round(ratio, 1), f"at least {wanted:g}", ratio >= wanted)
+    return Goal(goal, round(ratio, 1), f"at least {least:g}", ratio >= least)
 
 
 def _remarks(cases: list[Case], few: Case) -> list[str]:
-    told = ", ".join(f"{case.name} {case.rows:,}" for case in cases)
+    row_counts = ", ".join(f"{case.name} {case.rows:,}" for case in cases)
     return [
-        f"{UNITS} units, foreign keys by Zipf's law with z = {Z:g}; tuples: {told}; Spark's own join: {few.rows:,}.",
+        f"{UNITS} units, foreign keys by Zipf's law with z = {Z:g}; tuples: {row_counts}; "
+        f"Spark's own join: {few.rows:,}.",
         "A tenth of the tuples goes first, until nothing is to be moved; three tenths before the clock starts.",
         "One run each, one after the other. CPU: of broker, JVM, workers and driver together; of the busiest unit, of "
         "its steps alone: so many tuples of the whole stream could go by a second if every unit had a core.",

@@ -56,16 +56,16 @@ def _moving(tuples: int) -> dict[str, float]:
             switches = tuple(Cutover(piece, at, len(unit.copies)) for piece in pieces)
             moving.append(unit.round(ROUND, EpochCommands(epoch, (), switches)))
             moving += [unit.round(ROUND) for _ in range(2)]
-        begun = time.monotonic()
+        started_at = time.monotonic()
         unit.versions.load(1, unit.number)
-        again = time.monotonic() - begun
+        reading_seconds = time.monotonic() - started_at
         size = sum(batch.nbytes for name in ("left", "right") for batch in unit.before.state.runs[name])
         usual = float(np.median(normal))
         return {
             "MB left": round(size / 1e6), "rounds": len(moving), "normal round, ms": round(1e3 * usual, 1),
             "p99 beyond, ms": round(1e3 * (float(np.quantile(moving, 0.99)) - usual), 1),
             "worst beyond, ms": round(1e3 * (max(moving) - usual), 1),
-            "moved, MB": round(sum(map(len, unit.copies)) / 1e6), "read again, ms": round(1e3 * again),
+            "moved, MB": round(sum(map(len, unit.copies)) / 1e6), "read again, ms": round(1e3 * reading_seconds),
         }  # fmt: skip
 
 

@@ -46,11 +46,11 @@ def run(size: str) -> Report:
         for z in (1.0, 1.5, 2.0):
             bound = bound_of(zipf(KEYS, z), units)
             for name, costs in _CASES:
-                found = _Simulation(name, units, z, tuples, costs).run()
-                words = name if name != "djb" else f"djb, {', '.join(f'{weight:g}' for weight in astuple(costs))}"
-                rows.append({"units": units, "z": z, "strategy": words, **found, "bound": round(bound, 3)})
+                result = _Simulation(name, units, z, tuples, costs).run()
+                label = name if name != "djb" else f"djb, {', '.join(f'{weight:g}' for weight in astuple(costs))}"
+                rows.append({"units": units, "z": z, "strategy": label, **result, "bound": round(bound, 3)})
                 if name == OURS:
-                    goals += _goals(units, z, found, bound)
+                    goals += _goals(units, z, result, bound)
             rows.append({"units": units, "z": z, "strategy": "matrix", **_matrix(units), "bound": round(bound, 3)})
     remarks = [
         f"{tuples:,} tuples, half of them left, {KEYS:,} keys; the same keys are heavy on both sides; equality.",
@@ -64,15 +64,15 @@ def run(size: str) -> Report:
     return Report("join_routing", size, rows, goals, remarks)
 
 
-def _goals(units: int, z: float, found: Row, bound: float) -> Iterator[Goal]:
+def _goals(units: int, z: float, result: Row, bound: float) -> Iterator[Goal]:
     where = f"{units} units, z = {z:g}"
-    yield _at_most(f"messages beside the bound, {where}", found["messages"] / bound, 1.05)
-    yield _at_most(f"load, greatest beside mean, {where}", found["load"], 1.05)
-    yield _at_most(f"migrated share, {where}", found["migrated"], 0.02)
+    yield _at_most(f"messages beside the bound, {where}", result["messages"] / bound, 1.05)
+    yield _at_most(f"load, greatest beside mean, {where}", result["load"], 1.05)
+    yield _at_most(f"migrated share, {where}", result["migrated"], 0.02)
 
 
-def _at_most(goal: str, measured: float, wanted: float) -> Goal:
-    return Goal(goal, round(measured, 4), f"at most {wanted:g}", measured <= wanted)
+def _at_most(goal: str, measured: float, limit: float) -> Goal:
+    return Goal(goal, round(measured, 4), f"at most {limit:g}", measured <= limit)
 
 
 def bound_of(shares: Floats, units: int) -> float:
@@ -123,7 +123,7 @@ class _Simulation:
     tuples: int
     costs: CostWeights = PAPER_WEIGHTS[0]
     samples: int = 200
-    held: Floats = field(init=False)
+    stored: Floats = field(init=False)
     counts: Ints = field(init=False)
     shares: Floats = field(init=False)
     messages: float = 0.0
@@ -134,7 +134,7 @@ class _Simulation:
         self.shares = zipf(KEYS, self.z)
         self.keys = random.permutation(np.arange(KEYS, dtype=np.int64) * 7919 + 13)
         self.buckets = bucket_of(self.keys)
-        self.held = np.zeros((2, self.units, KEYS))
+        self.stored = np.zeros((2, self.units, KEYS))
         self.counts = np.zeros((2, KEYS), np.int64)
         self.probes = np.zeros(self.units)
         self.random = random
@@ -149,12 +149,12 @@ class _Simulation:
         late = 0
         for number in range(self.samples):
             self._come(course.table)
-            decision = decide(course, self._seen(course, ready), control, 1)
+            decision = decide(course, self._observation(course, ready), control, 1)
             course, ready = decision.state, self._obey(decision.table)
-            load = self.held.sum(axis=(0, 2))
+            load = self.stored.sum(axis=(0, 2))
             late = number + 1 if load.max() > 1.1 * load.mean() else late
-        load = self.held.sum(axis=(0, 2))
-        pairs = (self.held * self.counts[::-1, np.newaxis]).sum(axis=(0, 2))
+        load = self.stored.sum(axis=(0, 2))
+        pairs = (self.stored * self.counts[::-1, np.newaxis]).sum(axis=(0, 2))
         return {
             "messages": round(float(self.messages / self.counts.sum()), 3),
             "load": round(float(load.max() / load.mean()), 3),
@@ -176,7 +176,7 @@ class _Simulation:
                 own, holds = places[side], everyone.get(side.other) or places[side.other].holds
                 arrived = new[side][which]
                 for unit in own.units:
-                    self.held[side, unit, which] += arrived * own.share(unit)
+                    self.stored[side, unit, which] += arrived * own.share(unit)
                     self.messages += arrived.sum() * own.share(unit) * (len(holds) + (unit not in holds))
                 self.probes[list(holds)] += arrived.sum()
 
@@ -198,13 +198,13 @@ class _Simulation:
             if which.size:
                 yield places, which
 
-    def _seen(self, course: ControllerState, ready: dict[int, tuple[int, int, int]]) -> JoinObservation:
+    def _observation(self, course: ControllerState, ready: dict[int, tuple[int, int, int]]) -> JoinObservation:
         sketches = []
         for side in SIDES:
             top = np.argpartition(-self.counts[side], TOP)[:TOP]
             top = top[np.argsort(self.keys[top])]
             sketches.append(Sketch(self.keys[top], self.counts[side][top], int(self.counts[side].sum())))
-        stored = self.held.sum(axis=2)
+        stored = self.stored.sum(axis=2)
         loads = {unit: (int(stored[0, unit]), int(stored[1, unit])) for unit in range(self.units)}
         return JoinObservation({0: course.table.epoch}, (sketches[0], sketches[1]), loads, ready)
 
@@ -216,27 +216,29 @@ class _Simulation:
             self._move(switch.migration)
         return {piece.id: (0, 1, int(self._size(piece))) for piece in table.commands.copies}
 
-    def _chosen(self, piece: StateMigration) -> Ints:
+    def _keys_of(self, piece: StateMigration) -> Ints:
         if not piece.buckets:
             return np.array([self.at[piece.keys[0]]])
         named = np.isin(self.buckets, piece.buckets) & ~np.isin(self.keys, piece.excluded_keys)
         return np.flatnonzero(named)
 
-    def _share(self, piece: StateMigration, *, gone: bool) -> float:
+    def _share(self, piece: StateMigration, *, is_moved: bool) -> float:
         """Of what the giver has now: earlier parts of the same whole are gone."""
         share = (piece.part[1] - piece.part[0]) / SEQ_HASHES
-        whole = (piece.side, piece.keys[0], piece.giver, piece.salt)
-        left = self.left.get(whole, 1.0)
-        if gone:
-            self.left[whole] = left - share
+        group = (piece.side, piece.keys[0], piece.giver, piece.salt)
+        left = self.left.get(group, 1.0)
+        if is_moved:
+            self.left[group] = left - share
         return min(share / max(left, 1e-9), 1.0)
 
     def _size(self, piece: StateMigration) -> float:
-        return float(self.held[piece.side, piece.giver, self._chosen(piece)].sum()) * self._share(piece, gone=False)
+        return float(self.stored[piece.side, piece.giver, self._keys_of(piece)].sum()) * self._share(
+            piece, is_moved=False
+        )
 
     def _move(self, piece: StateMigration) -> None:
-        which = self._chosen(piece)
-        moved = self.held[piece.side, piece.giver, which] * self._share(piece, gone=True)
-        self.held[piece.side, piece.giver, which] -= moved
-        self.held[piece.side, piece.receiver, which] += moved
+        which = self._keys_of(piece)
+        moved = self.stored[piece.side, piece.giver, which] * self._share(piece, is_moved=True)
+        self.stored[piece.side, piece.giver, which] -= moved
+        self.stored[piece.side, piece.receiver, which] += moved
         self.migrated += float(moved.sum())

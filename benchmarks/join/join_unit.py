@@ -65,17 +65,17 @@ class LoneUnit:
             batch = pa.record_batch({"k": keys, "v": np.arange(rows // 2)})
             tuples = self.condition.tuples(side, keys, seqs, batch)
             messages.append(Message(0, arrow_bytes(RoutedBatch(self.number, tuples, side, act).to_batch())))
-        given = Input(
+        step_input = Input(
             "join", 0, Round(1, self.number, float(self.number)), messages,
             ended_rounds=[EndedRound(0, self.number, 0, 0, units=1)], read_topic=self._copied,
         )  # fmt: skip
-        begun = time.monotonic()
-        output = self.step(self.before.state, given)
+        started_at = time.monotonic()
+        output = self.step(self.before.state, step_input)
         self.before = self.versions.save(self.before, output.state, (1, self.number), {})
-        taken = time.monotonic() - begun
+        seconds = time.monotonic() - started_at
         self.copies += [arrow_bytes(batch) for batch in output.feedback]
         self.versions.prune((), before=(1, self.number - 2))
-        return taken
+        return seconds
 
     def _copied(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         return (Message(at, self.copies[at]) for at in range(start, to))

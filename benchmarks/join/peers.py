@@ -37,9 +37,9 @@ def with_duckdb(case: Case) -> Peer:
     with duckdb.connect(config={"threads": 1}) as connection:
         for name, table in tables.items():
             connection.register(name, table)
-        begun, spent = time.monotonic(), time.process_time()
+        started_at, spent = time.monotonic(), time.process_time()
         pairs = len(connection.sql(case.peer).to_arrow_table())
-        seconds, cpu = time.monotonic() - begun, time.process_time() - spent
+        seconds, cpu = time.monotonic() - started_at, time.process_time() - spent
     return Peer(case.rows / seconds, case.rows / cpu, pairs)
 
 
@@ -72,8 +72,8 @@ def _with_pyspark(where: Place, case: Case) -> Peer:
     query = started(joined, where, f"{name}-out", PARTITIONS)
     marks: list[tuple[float, float]] = []
     while query.isActive:
-        done = len([each for each in query.recentProgress if each["numInputRows"]])
-        if done >= len(marks) + 1:
+        batch_count = len([each for each in query.recentProgress if each["numInputRows"]])
+        if batch_count >= len(marks) + 1:
             marks.append((time.monotonic(), cpu_of(os.getppid())))
         time.sleep(0.01)
     query.awaitTermination()

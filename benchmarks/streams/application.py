@@ -23,13 +23,13 @@ def running(where: Place, job: str, declared: str, units: int) -> Iterator[Path]
     (home / "streams.toml").write_text(declared)
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({job: units})
-    chosen = {
+    variables = {
         "SPRINGLINE_STREAMS_FILE": str(home / "streams.toml"),
         "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": where.kafka,
         "SPRINGLINE_STREAM_STATE_DIR": str(state),
     }
     folder = JobFolder(home / "streams" / job)
-    process = launch(job, folder, environment=os.environ | chosen)
+    process = launch(job, folder, environment=os.environ | variables)
     try:
         while not read_status(job, folder, time.time()).is_ready:
             if process.poll() is not None:

@@ -52,8 +52,8 @@ class Place:
         """Delete all topics and states of a job that has ended, the persisted ones too: they are held in memory."""
         admin = AdminClient({"bootstrap.servers": self.kafka})
         own = [topic for topic in admin.list_topics(timeout=30).topics if topic.startswith(f"{job}.")]
-        for done in admin.delete_topics(own).values() if own else ():
-            done.result()
+        for deletion in admin.delete_topics(own).values() if own else ():
+            deletion.result()
         for folder in (self.folder / job, self.folder / "state" / job, self.home, default_cache_folder(self.home)):
             shutil.rmtree(folder, ignore_errors=True)
         self.home.mkdir()

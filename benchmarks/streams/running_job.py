@@ -17,6 +17,7 @@ from springline.spark_jobs.streaming.application.application import run_job
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.stamps import upstream_positions
 from springline.spark_jobs.streaming.runtime.state_store import StateStore
 from springline.spark_jobs.streaming.settings import StreamSettings
 
@@ -55,7 +56,7 @@ class Measured:
     state_bytes: int
     memory: int
     acks: float = 0.0
-    behind: float = 0.0
+    lag_seconds: float = 0.0
     cpu: float = 0.0
     cpu_of_units: Sequence[float] = ()
 
@@ -95,7 +96,7 @@ def cpu_of(pid: int) -> float:
     return spent
 
 
-def held(process: psutil.Process) -> int:
+def memory_of(process: psutil.Process) -> int:
     """Bytes in memory, those that are shared counted in parts."""
     with suppress(psutil.Error):
         return int(process.memory_full_info().pss)
@@ -142,47 +143,47 @@ class _Watch(threading.Thread):
     def run(self) -> None:
         until = time.monotonic() + _PATIENCE
         last: int | None = None
-        while time.monotonic() < until and not (last is not None and self._taken(last)):
+        while time.monotonic() < until and not (last is not None and self._has_processed(last)):
             reports = self._reports(self._first)
-            through = sum(report.counts.get("rows", 0) for report in reports)
-            if self._pause is not None and through >= self._pause.rows:
+            row_count = sum(report.counts.get("rows", 0) for report in reports)
+            if self._pause is not None and row_count >= self._pause.rows:
                 self._rest(self._pause, max(report.round for report in reports), until)
                 self._pause = None
-            if not self._marks and through >= self._rows * self._warm:
-                self._mark(through)
-            if last is None and through >= self._rows:
+            if not self._marks and row_count >= self._rows * self._warm:
+                self._mark(row_count)
+            if last is None and row_count >= self._rows:
                 last = max(report.round for report in reports)
             time.sleep(_POLL)
-        self._mark(through)
-        while self._ackers and time.monotonic() < until and self._told("completed") < self._roots:
+        self._mark(row_count)
+        while self._ackers and time.monotonic() < until and self._total("completed") < self._roots:
             time.sleep(_POLL)
         self._complete = time.monotonic()
         self._acks = self._count("acks") if self._ackers else 0
-        self._memory = sum(held(process) for process in psutil.Process().children(recursive=True))
+        self._memory = sum(memory_of(process) for process in psutil.Process().children(recursive=True))
         self._folder.request_stop()
 
     def _rest(self, pause: Pause, last: int, until: float) -> None:
         """Wait until all that came before the pause has been taken, and the pause is over."""
-        while time.monotonic() < until and not (self._taken(last) and pause.over()):
+        while time.monotonic() < until and not (self._has_processed(last) and pause.over()):
             time.sleep(_POLL)
         pause.then()
 
     def measured(self) -> Measured:
         """What was seen; raises RuntimeError if the job did not come to its end."""
-        begun, ended = self._marks
+        start, ended = self._marks
         if ended.rows < self._rows:
             raise RuntimeError(f"the job did not come to its end: {ended.rows:,} of {self._rows:,} rows were through")
-        if self._ackers and self._told("completed") < self._roots:
-            raise RuntimeError(f"{self._told('completed'):,} of {self._roots:,} roots are complete")
+        if self._ackers and self._total("completed") < self._roots:
+            raise RuntimeError(f"{self._total('completed'):,} of {self._roots:,} roots are complete")
         state = sum(report.state_bytes for report in self._reports(self._last))
-        seconds = ended.at - begun.at
-        acks = (self._acks - begun.acks) / (self._complete - begun.at)
-        rows = ended.rows - begun.rows
+        seconds = ended.at - start.at
+        acks = (self._acks - start.acks) / (self._complete - start.at)
+        rows = ended.rows - start.rows
         of_units = [
             (after - before) * 1e6 / rows
-            for before, after in zip(begun.cpu_of_units, ended.cpu_of_units, strict=True)
+            for before, after in zip(start.cpu_of_units, ended.cpu_of_units, strict=True)
         ]  # fmt: skip
-        cpu = (ended.cpu - begun.cpu) * 1e6 / rows
+        cpu = (ended.cpu - start.cpu) * 1e6 / rows
         return Measured(rows / seconds, state, self._memory, acks, self._complete - ended.at, cpu, of_units)
 
     def _mark(self, rows: int) -> None:
@@ -192,24 +193,24 @@ class _Watch(threading.Thread):
         self._marks.append(_Mark(time.monotonic(), rows, acks, cpu_of(os.getpid()), of_units))
 
     def _reports(self, step: Step) -> list[UnitReport]:
-        found = (UnitReport.read(self._state / step.stage / str(unit)) for unit in range(step.units))
-        return [report for report in found if report is not None]
+        reports = (UnitReport.read(self._state / step.stage / str(unit)) for unit in range(step.units))
+        return [report for report in reports if report is not None]
 
     def _count(self, name: str) -> int:
         return sum(report.counts.get(name, 0) for report in self._reports(Step("acker", self._ackers)))
 
-    def _told(self, name: str) -> int:
-        told: list[Any] = [report.gauges.get(name, 0) for report in self._reports(Step("acker", self._ackers))]
-        return sum(told)
+    def _total(self, name: str) -> int:
+        values: list[Any] = [report.gauges.get(name, 0) for report in self._reports(Step("acker", self._ackers))]
+        return sum(values)
 
-    def _taken(self, last: int) -> bool:
+    def _has_processed(self, last: int) -> bool:
         """Whether every unit of the last stage has taken the last round with rows of every unit of the first."""
         for unit in range(self._last.units):
             versions = StateStore(self._state / self._last.stage / str(unit))
             newest = versions.newest()
             notes = versions.notes(*newest) if newest else None
-            taken = (notes or {}).get("taken", {})
-            first = [taken.get(str(sender)) for sender in range(self._first.units)]
-            if any(told is None or told[0] < last or not told[2] for told in first):
+            positions = upstream_positions(notes or {}, f"{self._last.stage}, unit {unit}")
+            first = [positions.get(sender) for sender in range(self._first.units)]
+            if any(each is None or each.round < last or not each.round_ended for each in first):
                 return False
         return all(map(self._answered, self._reports(self._last)))

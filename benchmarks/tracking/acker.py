@@ -42,7 +42,7 @@ class Case:
 def run(size: str) -> Report:
     """Measure speeds with 100,000 and 1 M roots in flight, memory up to 1 M (full: 10 M), the ring at six ackers."""
     turns, counts = (7, (100_000, 1_000_000, 10_000_000)) if size == "full" else (5, (100_000, 1_000_000))
-    speeds = [_speed(*found) for found in _timed(list(_cases()), turns)]
+    speeds = [_speed(*timed) for timed in _timed(list(_cases()), turns)]
     memory = [_memory(layout, count) for layout in ("slots", "dense") for count in counts]
     ring = [*_balance(), *_moves()]
     peer = [row for count in (100_000, 1_000_000) for row in storm(count)]
@@ -132,10 +132,10 @@ def _acking(name: str, layout: Layout, count: int, *, shuffled: bool = True) -> 
     parts, values = _cut(ids), random.integers(1, 1 << 62, _BUFFER, dtype=np.uint64)
 
     def turn() -> float:
-        begun = time.process_time()
+        started_at = time.process_time()
         for part in parts:
             table.ack(part, 1, values, 1)
-        return time.process_time() - begun
+        return time.process_time() - started_at
 
     return Case(f"{name}, {count:,} in flight", count, turn)
 
@@ -151,13 +151,13 @@ def _lives(count: int) -> Case:
         nonlocal old
         new = np.setdiff1d(ids, old)
         first, second = random.permutation(old), random.permutation(old)
-        begun = time.process_time()
+        started_at = time.process_time()
         for part in _cut(first):
             table.ack(part, 1, np.uint64(5), 1)
         for begins, part in zip(_cut(new), _cut(second), strict=True):
             table.register(begins, 1, value, 1)
             table.ack(part, 1, value ^ np.uint64(5), 1)
-        seconds = time.process_time() - begun
+        seconds = time.process_time() - started_at
         table.drain_completed()
         old = new
         return seconds
@@ -169,20 +169,20 @@ def _by_range(count: int) -> Case:
     table = _full("dense", count)
 
     def turn() -> float:
-        begun = time.process_time()
+        started_at = time.process_time()
         for _ in range(10):
             for first in range(0, count, _BUFFER):
                 table.ack_range(0, first, _BUFFER, 5, 1)
-        return time.process_time() - begun
+        return time.process_time() - started_at
 
     return Case(f"dense: acks by range, {count:,} in flight", 10 * count, turn)
 
 
 def _registering(layout: Layout, count: int) -> Case:
     def turn() -> float:
-        begun = time.process_time()
+        started_at = time.process_time()
         _full(layout, count)
-        return time.process_time() - begun
+        return time.process_time() - started_at
 
     return Case(f"{layout}: registrations into an empty table, to {count:,}", count, turn)
 
@@ -192,8 +192,8 @@ def _registering(layout: Layout, count: int) -> Case:
 
 def _memory(layout: Layout, count: int) -> Row:
     command = [sys.executable, "-m", "benchmarks.tracking.memory", layout, str(count)]
-    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return figure(f"{layout}: memory a root, {count:,} in flight", found["bytes"] / count, "B")
+    measured: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return figure(f"{layout}: memory a root, {count:,} in flight", measured["bytes"] / count, "B")
 
 
 # ---- ring
@@ -206,8 +206,10 @@ def _balance() -> Iterator[Row]:
         by_row = (numbers // np.uint64(_ROWS) << np.uint64(16)) + numbers % np.uint64(_ROWS)
         for what, ids in (("messages", _messages(count)), ("rows", by_row)):
             for name, ring in (("circle", circle), ("the paper's ring", paper)):
-                held = np.bincount(ring.owners_of(ids), minlength=6)
-                yield figure(f"{name}: fullest of six, {count:,} {what}", held.max() / held.mean(), "of the mean")
+                root_counts = np.bincount(ring.owners_of(ids), minlength=6)
+                yield figure(
+                    f"{name}: fullest of six, {count:,} {what}", root_counts.max() / root_counts.mean(), "of the mean"
+                )
 
 
 def _moves() -> Iterator[Row]:

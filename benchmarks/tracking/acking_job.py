@@ -65,18 +65,20 @@ class AckingJob(BaseJob):
 
 def _edges(roots: Ids, unit: int) -> Ids:
     """What a unit acks of each root."""
-    found: Ids = roots * np.uint64(0x9E3779B97F4A7C15) + np.uint64(unit + 1)
-    return found
+    edges: Ids = roots * np.uint64(0x9E3779B97F4A7C15) + np.uint64(unit + 1)
+    return edges
 
 
 def make_spring(rows: int, units: int):  # type: ignore[no-untyped-def]
-    def step(state: State, given: Input) -> Output:
-        offsets = np.array([message.offset for message in given.messages], np.int64)
+    def step(state: State, step_input: Input) -> Output:
+        offsets = np.array([message.offset for message in step_input.messages], np.int64)
         many = np.full(offsets.size, rows)
-        roots = roots_of(given.unit, offsets, many)
+        roots = roots_of(step_input.unit, offsets, many)
         values = np.bitwise_xor.reduce([_edges(roots, unit) for unit in range(units)])
-        acks = AckOutput(given.round.versions["ring"]).registrations(given.unit, offsets, many, values, given.to)
-        names = pa.RecordBatch.from_arrays([np.full(offsets.size, given.unit), offsets], schema=_NAMES)
+        acks = AckOutput(step_input.round.versions["ring"]).registrations(
+            step_input.unit, offsets, many, values, step_input.to
+        )
+        names = pa.RecordBatch.from_arrays([np.full(offsets.size, step_input.unit), offsets], schema=_NAMES)
         buffers = {unit: [names] for unit in range(units)} if offsets.size else {}
         return Output(state, buffers, acks=acks, counts={"rows": roots.size})
 
@@ -84,12 +86,12 @@ def make_spring(rows: int, units: int):  # type: ignore[no-untyped-def]
 
 
 def make_acking(rows: int):  # type: ignore[no-untyped-def]
-    def step(state: State, given: Input) -> Output:
-        ackers, acks, many = AckOutput(given.round.versions["ring"]), Acks(), 0
-        for message in given.messages:
+    def step(state: State, step_input: Input) -> Output:
+        ackers, acks, many = AckOutput(step_input.round.versions["ring"]), Acks(), 0
+        for message in step_input.messages:
             partitions, offsets = pa.ipc.open_stream(message.value).read_next_batch().columns
             roots = roots_of(partitions[0].as_py(), offsets.to_numpy(), np.full(len(offsets), rows))
-            add_batches(acks, ackers.acks(roots, _edges(roots, given.unit), 1))
+            add_batches(acks, ackers.acks(roots, _edges(roots, step_input.unit), 1))
             many += roots.size
         return Output(state, acks=acks, counts={"rows": many})
 

@@ -37,10 +37,10 @@ def full(layout: Layout, count: int) -> AckTable:
 
 def main(layout: str, count: str) -> None:
     """Print the growth, after a small table has been made and dropped, so that everything is compiled."""
-    chosen, process = cast(Layout, layout), psutil.Process()
-    full(chosen, _BUFFER)
+    table_layout, process = cast(Layout, layout), psutil.Process()
+    full(table_layout, _BUFFER)
     before = _resident(process)
-    table = full(chosen, int(count))
+    table = full(table_layout, int(count))
     print(json.dumps({"bytes": _resident(process) - before, "counted": table.nbytes}))
 
 

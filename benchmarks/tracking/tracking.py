@@ -23,7 +23,7 @@ from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 
 _WARM = 0.3
 _LINES = 2_000  # in a message
-_WORDS = 4  # in a line
+_WORDS_A_LINE = 4  # in a line
 _VOCABULARY = 20_000
 _TOPIC, _BLOCKS = "lines", "blocks"
 _IN_A_BLOCK = 50_000  # rows that a message of the job that only tracks stands for
@@ -35,7 +35,7 @@ def run(size: str) -> Report:
         (16_000_000, 8_000_000, 40_000_000, 3) if size == "full" else (8_000_000, 2_000_000, 10_000_000, 2)
     )
     windows = Case("price", "arrow", Flows(rows))
-    seen: dict[tuple[str, str], list[Measured]] = {}
+    results: dict[tuple[str, str], list[Measured]] = {}
     with place() as where:
         feed(where, windows)
         _feed_lines(where, lines)
@@ -43,18 +43,18 @@ def run(size: str) -> Report:
         for turn in range(turns):
             for tracked in (False, True):
                 case = replace(windows, tracked=tracked)
-                _note(seen, "windows, messages as roots", tracked, measure(where, case, warm=_WARM, turn=turn))
-                _note(seen, "word count, rows as roots", tracked, _counted(where, lines, tracked, turn))
-            _note(seen, "tracking alone, two acks a root", True, _acked(where, roots, turn))
-    table = [_row(what, which, found) for (what, which), found in seen.items()]
-    return Report("tracking", size, table, _goals(seen), _remarks(rows, lines, roots, turns))
+                _note(results, "windows, messages as roots", tracked, measure(where, case, warm=_WARM, turn=turn))
+                _note(results, "word count, rows as roots", tracked, _counted(where, lines, tracked, turn))
+            _note(results, "tracking alone, two acks a root", True, _acked(where, roots, turn))
+    table = [_row(what, which, measurements) for (what, which), measurements in results.items()]
+    return Report("tracking", size, table, _goals(results), _remarks(rows, lines, roots, turns))
 
 
-def _note(seen: dict[tuple[str, str], list[Measured]], what: str, tracked: bool, found: Measured) -> None:
+def _note(results: dict[tuple[str, str], list[Measured]], what: str, tracked: bool, measured: Measured) -> None:
     which = "tracked" if tracked else "not tracked"
-    seen.setdefault((what, which), []).append(found)
+    results.setdefault((what, which), []).append(measured)
     print(
-        f"{what}, {which}: {found.rate / 1e6:.3f} M rows/s, {found.acks / 1e6:.2f} M acks/s",
+        f"{what}, {which}: {measured.rate / 1e6:.3f} M rows/s, {measured.acks / 1e6:.2f} M acks/s",
         file=sys.stderr,
         flush=True,
     )
@@ -62,12 +62,12 @@ def _note(seen: dict[tuple[str, str], list[Measured]], what: str, tracked: bool,
 
 def _feed_lines(where: Place, lines: int) -> None:
     drawn = random.Random(20130101)
-    words = [f"word{number:05}" for number in range(_VOCABULARY)]
+    vocabulary = [f"word{number:05}" for number in range(_VOCABULARY)]
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({_TOPIC: 2})
         with log.record_sender() as sending:
             for number in range(lines // _LINES):
-                text = "\n".join(" ".join(drawn.choices(words, k=_WORDS)) for _ in range(_LINES))
+                text = "\n".join(" ".join(drawn.choices(vocabulary, k=_WORDS_A_LINE)) for _ in range(_LINES))
                 sending.send(OutgoingRecord(_TOPIC, number % 2, text.encode()))
 
 
@@ -83,9 +83,9 @@ def _acked(where: Place, roots: int, turn: int) -> Measured:
     name = f"a{turn}_{os.getpid()}"
     job = AckingJob(name, _BLOCKS, TrackingConfig(name, ackers=2, max_in_flight=roots), _IN_A_BLOCK)
     path = (Step("spring", 2), Step("acking", 2))
-    found = run_timed(job, where.stream_settings(name), path, roots, _WARM, 2, roots)
+    measured = run_timed(job, where.stream_settings(name), path, roots, _WARM, 2, roots)
     where.forget(name)
-    return found
+    return measured
 
 
 def _counted(where: Place, lines: int, tracked: bool, turn: int) -> Measured:
@@ -94,39 +94,39 @@ def _counted(where: Place, lines: int, tracked: bool, turn: int) -> Measured:
     job = WordCountJob(name, _TOPIC, tracking, max_messages_per_round=max(lines // _LINES // 12, 1))
     ackers = 1 if tracked else 0
     path = (Step("split", 2), Step("count", 2))
-    found = run_timed(job, where.stream_settings(name), path, lines, _WARM, ackers, lines * ackers)
+    measured = run_timed(job, where.stream_settings(name), path, lines, _WARM, ackers, lines * ackers)
     where.forget(name)
-    return found
+    return measured
 
 
-def _row(what: str, which: str, found: list[Measured]) -> Row:
-    rates = sorted(each.rate for each in found)
+def _row(what: str, which: str, measurements: list[Measured]) -> Row:
+    rates = sorted(each.rate for each in measurements)
     row: dict[str, object] = {
         "job": what, "": which, "M rows/s": round(median(rates) / 1e6, 3), "least": round(rates[0] / 1e6, 3),
         "most": round(rates[-1] / 1e6, 3),
     }  # fmt: skip
-    if found[0].acks:
-        row["M acks/s"] = round(median(each.acks for each in found) / 1e6, 2)
-        row["s until the last is complete"] = round(median(each.behind for each in found), 2)
+    if measurements[0].acks:
+        row["M acks/s"] = round(median(each.acks for each in measurements) / 1e6, 2)
+        row["s until the last is complete"] = round(median(each.lag_seconds for each in measurements), 2)
     return row
 
 
-def _goals(seen: dict[tuple[str, str], list[Measured]]) -> list[Goal]:
+def _goals(results: dict[tuple[str, str], list[Measured]]) -> list[Goal]:
     def rate(what: str, which: str) -> float:
-        return median(each.rate for each in seen[what, which])
+        return median(each.rate for each in results[what, which])
 
     goals = []
-    for what, wanted in (("windows, messages as roots", 5), ("word count, rows as roots", 10)):
+    for what, limit in (("windows, messages as roots", 5), ("word count, rows as roots", 10)):
         price = round(100 * (1 - rate(what, "tracked") / rate(what, "not tracked")), 1)
-        goals.append(Goal(f"price of tracking, {what}, %", price, f"at most {wanted}", price <= wanted))
-    acks = round(median(each.acks for each in seen["tracking alone, two acks a root", "tracked"]) / 1e6, 2)
+        goals.append(Goal(f"price of tracking, {what}, %", price, f"at most {limit}", price <= limit))
+    acks = round(median(each.acks for each in results["tracking alone, two acks a root", "tracked"]) / 1e6, 2)
     goals.append(Goal("acks through Kafka and Spark, M/s", acks, "at least 8", acks >= 8))
     return goals
 
 
 def _remarks(rows: int, lines: int, roots: int, turns: int) -> list[str]:
     return [
-        f"{turns} turns; {rows:,} net-flow rows, 5,000 a message; {lines:,} lines of {_WORDS} words, "
+        f"{turns} turns; {rows:,} net-flow rows, 5,000 a message; {lines:,} lines of {_WORDS_A_LINE} words, "
         f"{_LINES:,} a message; {roots:,} roots that are tracked and nothing else; {_WARM:.0%} of each go before the "
         "clock starts. Broker, Spark and ackers share two cores; one acker, two where nothing else is done. All words "
         "of a line in one unit are one ack; registrations are not counted.",

@@ -42,10 +42,10 @@ def run(size: str) -> Report:
         for rate in rates:
             rows.append(_row(rate, *_loaded(where, state, rate, seconds)))
             print(rows[-1], file=sys.stderr, flush=True)
-    asked = next(row for row in rows if row["roots/s"] == _RATE)
+    goal_row = next(row for row in rows if row["roots/s"] == _RATE)
     goals = [
-        Goal(f"p50 at {_RATE:,} roots/s, ms", asked["p50 ms"], "at most 250", asked["p50 ms"] <= 250),
-        Goal(f"p99 at {_RATE:,} roots/s, ms", asked["p99 ms"], "at most 600", asked["p99 ms"] <= 600),
+        Goal(f"p50 at {_RATE:,} roots/s, ms", goal_row["p50 ms"], "at most 250", goal_row["p50 ms"] <= 250),
+        Goal(f"p99 at {_RATE:,} roots/s, ms", goal_row["p99 ms"], "at most 600", goal_row["p99 ms"] <= 600),
     ]
     remarks = [
         "Lines of one word, two units of each stage, one acker; 100 messages a second. Sender, broker and job share "
@@ -55,12 +55,12 @@ def run(size: str) -> Report:
 
 
 def _row(rate: int, latencies: npt.NDArray[np.float64], sent: float) -> Mapping[str, Any]:
-    found = latencies * 1000
+    milliseconds = latencies * 1000
     return {
         "roots/s": rate,
         "sent roots/s": round(sent),
-        **{f"p{share} ms": round(float(np.percentile(found, share))) for share in (50, 90, 99)},
-        "most ms": round(float(found.max())),
+        **{f"p{share} ms": round(float(np.percentile(milliseconds, share))) for share in (50, 90, 99)},
+        "most ms": round(float(milliseconds.max())),
     }
 
 
@@ -71,28 +71,28 @@ class _Steps(threading.Thread):
         super().__init__(daemon=True)
         self._state = state
         self.over = threading.Event()
-        self.seen: dict[tuple[str, int], dict[int, tuple[float, int]]] = {}
+        self.reports: dict[tuple[str, int], dict[int, tuple[float, int]]] = {}
 
     def run(self) -> None:
         while not self.over.wait(0.004):
             for stage in ("count", "acker"):
                 for unit in range(_UNITS):
                     if (report := UnitReport.read(self._state / stage / str(unit))) is not None:
-                        told = report.counts.get("rows", 0) if stage == "count" else report.gauges["completed"]
-                        self.seen.setdefault((stage, unit), {})[report.round] = (report.ended_at, told)
+                        count = report.counts.get("rows", 0) if stage == "count" else report.gauges["completed"]
+                        self.reports.setdefault((stage, unit), {})[report.round] = (report.ended_at, count)
 
     def reached(self, stage: str) -> npt.NDArray[np.float64]:
         """Times, and how far all units together were then: two columns."""
         events = []
-        for (name, _), rounds in self.seen.items():
+        for (name, _), rounds in self.reports.items():
             if name == stage:
                 before = None
-                for at, told in (rounds[number] for number in sorted(rounds)):
-                    events.append((at, told - before if before is not None else told))
-                    before = told
-        found = np.array(sorted(events))
-        found[:, 1] = np.cumsum(found[:, 1])
-        return found
+                for at, count in (rounds[number] for number in sorted(rounds)):
+                    events.append((at, count - before if before is not None else count))
+                    before = count
+        course = np.array(sorted(events))
+        course[:, 1] = np.cumsum(course[:, 1])
+        return course
 
 
 def _loaded(where: Place, state: Path, rate: int, seconds: float) -> tuple[npt.NDArray[np.float64], float]:
@@ -101,8 +101,8 @@ def _loaded(where: Place, state: Path, rate: int, seconds: float) -> tuple[npt.N
     steps.start()
     time.sleep(1.5)  # each unit has told once how far it was before
     context = multiprocessing.get_context("spawn")
-    told = context.Queue()
-    feeder = context.Process(target=_feed, args=(where.kafka, rate, seconds, told))
+    rates = context.Queue()
+    feeder = context.Process(target=_feed, args=(where.kafka, rate, seconds, rates))
     feeder.start()
     feeder.join()
     time.sleep(3.0)
@@ -112,18 +112,20 @@ def _loaded(where: Place, state: Path, rate: int, seconds: float) -> tuple[npt.N
     first, last = acked[0, 1], min(acked[-1, 1], complete[-1, 1])
     roots = np.arange(first + (last - first) * 0.1, last, max(rate // 1_000, 1))
     waited = complete[np.searchsorted(complete[:, 1], roots), 0] - acked[np.searchsorted(acked[:, 1], roots), 0]
-    return waited, told.get() / seconds
+    return waited, rates.get() / seconds
 
 
-def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
+def _feed(kafka: str, rate: int, seconds: float, rates: Any) -> None:
     """Send lines; tells how many there were: fewer than wanted where the broker does not take so many."""
     lines = max(rate // (_UNITS * _A_SECOND), 1)
     value = "\n".join(f"w{number % 1_000}" for number in range(lines)).encode()
     sending = KafkaSender(Producer({"bootstrap.servers": kafka, "linger.ms": 0}), 30)
-    begun, number = time.time(), 0
-    while (due := begun + number / (_UNITS * _A_SECOND)) < begun + seconds and time.time() < begun + seconds:
-        time.sleep(max(due - time.time(), 0))
+    started_at, number = time.time(), 0
+    while (
+        send_at := started_at + number / (_UNITS * _A_SECOND)
+    ) < started_at + seconds and time.time() < started_at + seconds:
+        time.sleep(max(send_at - time.time(), 0))
         sending.send(OutgoingRecord(_JOB, number % _UNITS, value))
         number += 1
     sending.finish()
-    told.put(number * lines)
+    rates.put(number * lines)

@@ -31,7 +31,7 @@ from springline.spark_jobs.streaming.sources.layout import Layout
 MANY = 5_000  # rows of a message that holds many
 _CUTS = ((MANY, 40_000), (1, 40_000), (1, 1_000))  # rows of a message, and of a round
 _WIDE = Layout("csv", {field.name: field.type for field in FIELDS})
-_WIDE_WANTED = ("timestamp", "sip", "type", "bytes", "packets")
+_WIDE_COLUMNS = ("timestamp", "sip", "type", "bytes", "packets")
 _NARROW = Layout("csv", {"timestamp": "float", "sip": "text", "bytes": "int"})
 Rounds = Sequence[Sequence[Message]]  # the messages of each
 OURS, PLAIN, CAREFUL = "Springline", "Polars, frames alone", "Polars, short rows told, as columns"
@@ -56,21 +56,21 @@ def run(size: str) -> Report:
     times: dict[int, list[float]] = {index: [] for index in range(len(cases))}
     for turn in range(turns + 1):  # the first compiles
         for index, case in enumerate(cases):
-            begun = time.process_time()
+            started_at = time.process_time()
             decoded = case.turn()
             if turn:
-                times[index].append((time.process_time() - begun) / rows)
+                times[index].append((time.process_time() - started_at) / rows)
             assert decoded == rows, case
-    found = [_row(case, times[index]) for index, case in enumerate(cases)]
+    table_rows = [_row(case, times[index]) for index, case in enumerate(cases)]
     remarks = [
         f"One core; processor time, the middle of {turns} turns. Wide rows: 25 fields of 150 bytes, 5 of them wanted; "
         "narrow ones: 3 fields of 30 bytes, all wanted. All rows of a round are decoded at once."
     ]
-    return Report("csv_decoders", size, found, list(_goals(found)), remarks)
+    return Report("csv_decoders", size, table_rows, list(_goals(table_rows)), remarks)
 
 
 def _cases(rows: int) -> Iterator[Case]:
-    for name, layout, wanted in (("wide", _WIDE, _WIDE_WANTED), ("narrow", _NARROW, tuple(_NARROW.fields))):
+    for name, layout, names in (("wide", _WIDE, _WIDE_COLUMNS), ("narrow", _NARROW, tuple(_NARROW.fields))):
         flows = Flows(rows)
         table = flows.table(0, rows).select(list(layout.fields))
         lines = encode_table(table, "csv").splitlines(keepends=True)
@@ -78,9 +78,9 @@ def _cases(rows: int) -> Iterator[Case]:
             values = [b"".join(lines[first : first + size]) for first in range(0, rows, size)]
             messages = [Message(offset, value) for offset, value in enumerate(values)]
             rounds = [messages[first : first + of_round // size] for first in range(0, len(messages), of_round // size)]
-            yield Case(name, size, of_round, OURS, _ours(layout, wanted, rounds))
-            yield Case(name, size, of_round, PLAIN, _plain(layout, wanted, rounds))
-            yield Case(name, size, of_round, CAREFUL, _careful(layout, wanted, rounds))
+            yield Case(name, size, of_round, OURS, _ours(layout, names, rounds))
+            yield Case(name, size, of_round, PLAIN, _plain(layout, names, rounds))
+            yield Case(name, size, of_round, CAREFUL, _careful(layout, names, rounds))
 
 
 def _row(case: Case, times: Sequence[float]) -> Row:
@@ -117,9 +117,9 @@ def _goals(rows: Sequence[Row]) -> Iterator[Goal]:
 # ---- our own
 
 
-def _ours(layout: Layout, wanted: Sequence[str], rounds: Rounds) -> Callable[[], int]:
+def _ours(layout: Layout, names: Sequence[str], rounds: Rounds) -> Callable[[], int]:
     def turn() -> int:
-        return sum(chunk.rows for messages in rounds for chunk in chunks_of(layout, wanted, messages, []))
+        return sum(chunk.rows for messages in rounds for chunk in chunks_of(layout, names, messages, []))
 
     return turn
 
@@ -134,11 +134,11 @@ def _schema(layout: Layout) -> dict[str, Any]:
     return {name: kinds[kind] for name, kind in layout.fields.items()}
 
 
-def _plain(layout: Layout, wanted: Sequence[str], rounds: Rounds) -> Callable[[], int]:
+def _plain(layout: Layout, names: Sequence[str], rounds: Rounds) -> Callable[[], int]:
     import polars as pl
 
     schema = pl.Schema(_schema(layout))
-    places = sorted(list(layout.fields).index(name) for name in wanted)
+    places = sorted(list(layout.fields).index(name) for name in names)
 
     def turn() -> int:
         count = 0
@@ -150,12 +150,12 @@ def _plain(layout: Layout, wanted: Sequence[str], rounds: Rounds) -> Callable[[]
     return turn
 
 
-def _careful(layout: Layout, wanted: Sequence[str], rounds: Rounds) -> Callable[[], int]:
+def _careful(layout: Layout, names: Sequence[str], rounds: Rounds) -> Callable[[], int]:
     import polars as pl
 
     last = list(layout.fields)[-1]
     schema = pl.Schema(_schema(layout))
-    places = sorted(list(layout.fields).index(name) for name in {*wanted, last})
+    places = sorted(list(layout.fields).index(name) for name in {*names, last})
 
     def turn() -> int:
         count = 0
@@ -165,7 +165,7 @@ def _careful(layout: Layout, wanted: Sequence[str], rounds: Rounds) -> Callable[
             assert not frame[last].null_count()
             firsts = np.cumsum([value.count(b"\n") for value in values])  # of which message a row is
             columns: dict[str, Column] = {}
-            for name in wanted:
+            for name in names:
                 array = frame[name].to_arrow()
                 columns[name] = column_of(array.cast(pa.string()) if layout.fields[name] == "text" else array)
             count += int(firsts[-1])

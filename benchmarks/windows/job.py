@@ -56,8 +56,8 @@ def feed(where: Place, case: Case) -> None:
 def forget(where: Place, case: Case) -> None:
     """Delete the case's topic: what lies in memory is read at its speed, what does not at the disk's."""
     admin = AdminClient({"bootstrap.servers": where.kafka})
-    for done in admin.delete_topics([case.topic]).values():
-        done.result()
+    for deletion in admin.delete_topics([case.topic]).values():
+        deletion.result()
 
 
 def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured:
@@ -76,6 +76,6 @@ def measure(where: Place, case: Case, *, warm: float, turn: int = 0) -> Measured
         job = replace(job, tracking=TrackingConfig(name, delivery=Delivery.AT_MOST_ONCE))
     settings = where.stream_settings(name)
     path = (Step("map", case.units), Step("reduce", case.units))
-    found = run_timed(job, settings, path, case.flows.rows, warm)
+    measured = run_timed(job, settings, path, case.flows.rows, warm)
     where.forget(name)
-    return found
+    return measured

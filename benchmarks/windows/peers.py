@@ -39,20 +39,20 @@ def with_duckdb(content: bytes, rows: int) -> float:
         columns = {field.name: kinds[field.type] for field in FIELDS}
         read = f"read_csv('{file.name}', header = false, columns = {columns}, auto_detect = false)"
         with duckdb.connect(config={"threads": 2}) as connection:
-            begun = time.monotonic()
+            started_at = time.monotonic()
             connection.execute(PEER.format(read)).to_arrow_table()
-            return rows / (time.monotonic() - begun)
+            return rows / (time.monotonic() - started_at)
 
 
 def with_polars(content: bytes, rows: int) -> float:
     """Rows a second of CSV."""
     kinds: dict[str, Any] = {"int": pl.Int64, "float": pl.Float64, "text": pl.String}
     schema = {field.name: kinds[field.type] for field in FIELDS}
-    begun = time.monotonic()
+    started_at = time.monotonic()
     frame = pl.scan_csv(io.BytesIO(content), has_header=False, schema=schema)
     keys = [(pl.col("timestamp") // 60).alias("w"), pl.col("sip"), pl.col("type")]
     frame.group_by(*keys).agg(pl.len(), pl.col("bytes").sum(), pl.col("packets").sum()).collect()
-    return rows / (time.monotonic() - begun)
+    return rows / (time.monotonic() - started_at)
 
 
 def with_pyspark(where: Place, case: Case, turn: int) -> float:
@@ -103,20 +103,20 @@ def with_pyflink(where: Place, case: Case) -> float:
     with closing(Kafka(Cluster(where.kafka))) as log:
         log.create({out: case.units})
         extents = log.offset_bounds(case.topic)
-    found = []
+    runs = []
     for share in (0.2, 1.0):
         ends = {unit: int(extent.high * share) for unit, extent in extents.items()}
-        asked = {
+        setup = {
             "kafka": where.kafka, "topic": case.topic, "out": out, "jar": str(jar), "ends": ends,
             "fields": [[field.name, field.type] for field in FIELDS], "a row a message": case.size == 1,
         }  # fmt: skip
-        done = subprocess.run(
-            [_flink_python(where), _FLINK / "job.py", json.dumps(asked)], capture_output=True, text=True, timeout=600
+        completed_process = subprocess.run(
+            [_flink_python(where), _FLINK / "job.py", json.dumps(setup)], capture_output=True, text=True, timeout=600
         )
-        if done.returncode:
-            raise RuntimeError(done.stderr[-2000:])
-        found.append((sum(ends.values()) * case.size, float(done.stdout.split()[-1])))
-    (few, quick), (many, slow) = found
+        if completed_process.returncode:
+            raise RuntimeError(completed_process.stderr[-2000:])
+        runs.append((sum(ends.values()) * case.size, float(completed_process.stdout.split()[-1])))
+    (few, quick), (many, slow) = runs
     return (many - few) / (slow - quick)
 
 
@@ -124,11 +124,11 @@ def _flink_python(where: Place) -> Path:
     """The Python of an environment for Flink alone, made once: it pins other versions of what is used here."""
     folder = where.settings.jars_folder.parent / "flink"
     python = folder / "bin" / "python"
-    done = folder / "complete"
-    if not done.exists():
+    marker = folder / "complete"
+    if not marker.exists():
         uv = Path(sys.executable).with_name("uv")
         subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder], check=True)
-        wanted = _FLINK / "requirements.txt"
-        subprocess.run([uv, "pip", "install", "--quiet", "--python", python, "-r", wanted], check=True)
-        done.touch()
+        requirements = _FLINK / "requirements.txt"
+        subprocess.run([uv, "pip", "install", "--quiet", "--python", python, "-r", requirements], check=True)
+        marker.touch()
     return python

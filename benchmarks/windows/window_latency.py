@@ -40,10 +40,10 @@ def run(size: str) -> Report:
             latencies, sent = _loaded(where, rate, seconds)
             rows.append(_row(rate, latencies, sent))
             print(rows[-1], file=sys.stderr, flush=True)
-    asked = next(row for row in rows if row["rows/s"] == 100_000)
+    goal_row = next(row for row in rows if row["rows/s"] == 100_000)
     goals = [
-        Goal("p50 at 100,000 rows/s, ms", asked["p50 ms"], "at most 250", asked["p50 ms"] <= 250),
-        Goal("p99 at 100,000 rows/s, ms", asked["p99 ms"], "at most 500", asked["p99 ms"] <= 500),
+        Goal("p50 at 100,000 rows/s, ms", goal_row["p50 ms"], "at most 250", goal_row["p50 ms"] <= 250),
+        Goal("p99 at 100,000 rows/s, ms", goal_row["p99 ms"], "at most 500", goal_row["p99 ms"] <= 500),
     ]
     remarks = [
         "Windows of 1 s by 10 keys, two units, two reducers; Arrow messages, 200 a second. A window is closed when "
@@ -53,32 +53,32 @@ def run(size: str) -> Report:
 
 
 def _row(rate: int, latencies: list[float], sent: float) -> Mapping[str, Any]:
-    found = np.array(latencies) * 1000 if latencies else np.array([np.nan])
+    milliseconds = np.array(latencies) * 1000 if latencies else np.array([np.nan])
     return {
         "rows/s": rate,
         "sent rows/s": round(sent),
         "windows": len(latencies),
-        **{f"p{share} ms": round(float(np.percentile(found, share))) for share in (50, 90, 99)},
-        "most ms": round(float(found.max())),
+        **{f"p{share} ms": round(float(np.percentile(milliseconds, share))) for share in (50, 90, 99)},
+        "most ms": round(float(milliseconds.max())),
     }
 
 
 def _loaded(where: Place, rate: int, seconds: float) -> tuple[list[float], float]:
     """The latencies of the windows of so many seconds under a load, and the rows a second that were really sent."""
     context = multiprocessing.get_context("spawn")
-    told = context.Queue()
-    feeder = context.Process(target=_feed, args=(where.kafka, rate, seconds, told))
+    results = context.Queue()
+    feeder = context.Process(target=_feed, args=(where.kafka, rate, seconds, results))
     reader = _Reader(where.kafka)
     feeder.start()
     arrived = reader.until(feeder)
     feeder.join()
-    closed, sent = told.get()
+    closed, sent = results.get()
     reader.close()
     latencies = [at - closed[end] for end, at in sorted(arrived.items()) if end in closed]
     return latencies[3:], sent / seconds
 
 
-def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
+def _feed(kafka: str, rate: int, seconds: float, results: Any) -> None:
     """Send rows of the present time; tells when each second was closed in all units, and how many rows there were.
 
     Those are fewer than were wanted where the broker does not take so many.
@@ -87,11 +87,11 @@ def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0, "queue.buffering.max.kbytes": 262_144})
     sending = KafkaSender(producer, 30)
     first: dict[int, dict[int, float]] = defaultdict(dict)
-    begun, number = time.time(), 0
-    while (due := begun + number / (_UNITS * _A_SECOND)) < begun + seconds:
-        time.sleep(max(due - time.time(), 0))
+    started_at, number = time.time(), 0
+    while (send_at := started_at + number / (_UNITS * _A_SECOND)) < started_at + seconds:
+        time.sleep(max(send_at - time.time(), 0))
         unit, now = number % _UNITS, time.time()
-        if now > begun + seconds:
+        if now > started_at + seconds:
             break
         times = pa.array(np.full(table.num_rows, now))
         sending.send(OutgoingRecord(_JOB, unit, encode_table(table.set_column(0, "timestamp", times), "arrow")))
@@ -99,7 +99,7 @@ def _feed(kafka: str, rate: int, seconds: float, told: Any) -> None:
         number += 1
     producer.flush(30)
     closed = {second: max(units.values()) for second, units in first.items() if len(units) == _UNITS}
-    told.put((closed, number * table.num_rows))
+    results.put((closed, number * table.num_rows))
 
 
 class _Reader:
@@ -118,7 +118,7 @@ class _Reader:
 
     def until(self, feeder: Any) -> dict[int, float]:
         """When the last result of each window could be read, by the second that the window ends at."""
-        found: dict[int, float] = {}
+        times: dict[int, float] = {}
         ended: float | None = None
         while ended is None or time.time() - ended < 3:
             ended = time.time() if ended is None and not feeder.is_alive() else ended
@@ -127,8 +127,8 @@ class _Reader:
             at = time.time()
             for line in (message.value() or b"").splitlines():
                 text = json.loads(line)["window_end"][:19]
-                found[int(np.datetime64(text).astype("datetime64[s]").astype(int))] = at
-        return found
+                times[int(np.datetime64(text).astype("datetime64[s]").astype(int))] = at
+        return times
 
     def close(self) -> None:
         self._consumer.close()

@@ -36,13 +36,13 @@ def run(size: str) -> Report:
     return Report("window_scale", size, rows, [], remarks)
 
 
-def _row(case: Case, found: Measured) -> Row:
+def _row(case: Case, measured: Measured) -> Row:
     return {
         "units": case.units,
         "groups": case.flows.sips * case.flows.types,
         "rows": case.flows.rows,
-        "M rows/s": round(found.rate / 1e6, 2),
-        "ns a row": round(1e9 / found.rate),
-        "state, MB": round(found.state_bytes / 1e6),
-        "memory, MB": round(found.memory / 1e6),
+        "M rows/s": round(measured.rate / 1e6, 2),
+        "ns a row": round(1e9 / measured.rate),
+        "state, MB": round(measured.state_bytes / 1e6),
+        "memory, MB": round(measured.memory / 1e6),
     }

@@ -33,10 +33,10 @@ def run(size: str) -> Report:
     ]
     sizes = _sizes(plain) if size == "full" else []
     fewer = [Case("fewer", "csv", Flows(rows // 4), 1), Case("fewer", "csv", Flows(rows // 2))]  # for slow peers
-    seen: dict[Side, list[float]] = {}
+    rates_by_side: dict[Side, list[float]] = {}
 
     def note(side: Side, rate: float) -> None:
-        seen.setdefault(side, []).append(rate)
+        rates_by_side.setdefault(side, []).append(rate)
         print(f"{', '.join(map(str, side))}: {rate / 1e6:.3f} M rows/s", file=sys.stderr, flush=True)
 
     with place() as where:
@@ -57,13 +57,13 @@ def run(size: str) -> Report:
     table = [
         {"side": name, "form": form, "rows a message": per, "M rows/s": round(median(rates) / 1e6, 3),
          "least": round(min(rates) / 1e6, 3), "most": round(max(rates) / 1e6, 3)}
-        for (name, form, per), rates in seen.items()
+        for (name, form, per), rates in rates_by_side.items()
     ]  # fmt: skip
     return Report(
         "windows",
         size,
         table,
-        _goals({side: median(rates) for side, rates in seen.items()}),
+        _goals({side: median(rates) for side, rates in rates_by_side.items()}),
         _remarks(rows, warm, turns),
     )
 
@@ -71,8 +71,8 @@ def run(size: str) -> Report:
 def _sizes(plain: Flows) -> list[Case]:
     """The same rows in messages of other sizes; fewer rows where each costs more."""
     shares = {1: 20, 10: 4, 100: 1, 1_000: 1, 50_000: 1}
-    found = [Case("keys", "arrow", replace(plain, rows=plain.rows // share), each) for each, share in shares.items()]
-    return found + [Case("keys", form, replace(plain, rows=plain.rows // shares[1]), 1) for form in ("csv", "json")]
+    cases = [Case("keys", "arrow", replace(plain, rows=plain.rows // share), each) for each, share in shares.items()]
+    return cases + [Case("keys", form, replace(plain, rows=plain.rows // shares[1]), 1) for form in ("csv", "json")]
 
 
 def _sides(
@@ -98,24 +98,24 @@ def _ours(case: Case) -> Side:
     return (f"Springline, {case.name}", case.form, case.size)
 
 
-def _goals(found: dict[Side, float]) -> list[Goal]:
-    arrow, csv = found["Springline, keys", "arrow", SIZE], found["Springline, keys", "csv", SIZE]
-    texts, groups = found["Springline, texts", "arrow", SIZE], found["Springline, groups", "arrow", SIZE]
-    hundred_queries = found["Springline, a hundred queries", "arrow", SIZE]
+def _goals(rate_of: dict[Side, float]) -> list[Goal]:
+    arrow, csv = rate_of["Springline, keys", "arrow", SIZE], rate_of["Springline, keys", "csv", SIZE]
+    texts, groups = rate_of["Springline, texts", "arrow", SIZE], rate_of["Springline, groups", "arrow", SIZE]
+    hundred_queries = rate_of["Springline, a hundred queries", "arrow", SIZE]
     return [
         _at_least("Arrow, M rows/s", arrow / 1e6, 3.0),
         _at_least("CSV, M rows/s", csv / 1e6, 2.2),
-        _at_least("Arrow against DuckDB's batch rate", arrow / found[_DUCKDB], 0.75),
-        _at_least("CSV against PySpark", csv / found[_SPARK], 8.0),
-        _at_least("CSV against PyFlink at its best", csv / max(found[_FLINK], found[_FLINK_LINES]), 25.0),
+        _at_least("Arrow against DuckDB's batch rate", arrow / rate_of[_DUCKDB], 0.75),
+        _at_least("CSV against PySpark", csv / rate_of[_SPARK], 8.0),
+        _at_least("CSV against PyFlink at its best", csv / max(rate_of[_FLINK], rate_of[_FLINK_LINES]), 25.0),
         _at_least("general texts as keys, Arrow, M rows/s", texts / 1e6, 3.0),
         _at_least("400,000 groups against 10,000", groups / texts, 0.5),
         _at_least("a hundred queries against one", hundred_queries / arrow, 0.8),
     ]
 
 
-def _at_least(goal: str, measured: float, wanted: float) -> Goal:
-    return Goal(goal, round(measured, 2), f"at least {wanted:g}", measured >= wanted)
+def _at_least(goal: str, measured: float, least: float) -> Goal:
+    return Goal(goal, round(measured, 2), f"at least {least:g}", measured >= least)
 
 
 def _remarks(rows: int, warm: int, turns: int) -> list[str]:

@@ -64,7 +64,7 @@ class AlluxioBackend(ListedBackend):
         path = self._path(location, name)
         status = self._proxy.status(path)
         if status.is_folder:
-            raise FileNotFoundError(errno.ENOENT, "it is a folder", f"{self._proxy.server}{path}")
+            raise FileNotFoundError(errno.ENOENT, "is a folder", f"{self._proxy.server}{path}")
         self._require_complete(status, path)
         sender = self._choose_sender(status)
         with ExitStack() as stack:
@@ -133,9 +133,9 @@ class AlluxioBackend(ListedBackend):
 
     def _require_complete(self, status: AlluxioFileStatus, path: str) -> None:
         if not status.is_complete and not status.is_folder:
-            raise FileNotFoundError(errno.ENOENT, "its writer has not closed it", f"{self._proxy.server}{path}")
+            raise FileNotFoundError(errno.ENOENT, "not closed by its writer", f"{self._proxy.server}{path}")
         if status.is_lost:
-            raise FileNotFoundError(errno.ENOENT, "lost with the worker that held it", f"{self._proxy.server}{path}")
+            raise FileNotFoundError(errno.ENOENT, "lost with the worker that stored it", f"{self._proxy.server}{path}")
 
     # ---- bytes
 

@@ -180,7 +180,7 @@ class AlluxioProxy(Client):
         except exceptions.NotFoundError as error:
             raise _not_found_error(where) from error
         except exceptions.AlreadyExistsError as error:
-            raise FileExistsError(errno.EEXIST, "it is there already", where) from error
+            raise FileExistsError(errno.EEXIST, "it already exists", where) from error
         except exceptions.AlluxioError as error:
             raise translate_alluxio_error(error, where) from error
         except (exceptions.HTTPError, requests.RequestException, http.client.HTTPException, OSError) as error:
@@ -251,6 +251,6 @@ def translate_alluxio_error(error: exceptions.AlluxioError, where: str) -> Excep
     line = (str(error.message).strip().splitlines() or [""])[0]
     if error.status == "RESOURCE_EXHAUSTED" or any(word.lower() in line.lower() for word in _OUT_OF_SPACE):
         return StorageFullError(
-            f"{where}: Alluxio's workers have no room: {line}; is SPRINGLINE_CACHE_CAPACITY below what they hold?"
+            f"{where}: Alluxio's workers are full: {line}; set SPRINGLINE_CACHE_CAPACITY below their capacity"
         )
     return StorageUnavailableError(f"{where}: {error.status}: {line}")

@@ -81,7 +81,7 @@ def list_copies(backend: Backend, ref: Ref) -> Iterator[CopyLocation]:
 
 
 def sweep_under(under: Backend, dataset: Dataset, *, before: int) -> None:
-    """Remove the copies of `dataset` in the under-store that were begun under a lease earlier than `before`.
+    """Remove the copies of `dataset` in the under-store that were started under a lease earlier than `before`.
 
     The copy that the catalog names stays, and so does a complete copy whose sidecar does not match this
     generation: it may belong to a catalog that was lost.

@@ -108,7 +108,7 @@ def checked_below(where: str, *texts: str) -> str:
     """
     for text in texts:
         if not text or text.startswith("/") or ".." in PurePosixPath(text).parts or "\0" in text:
-            raise InvalidPathError(f"{text!r} in {where} is no place below it")
+            raise InvalidPathError(f"{text!r} in {where} is not a path below it")
     return str(PurePosixPath(*texts))
 
 

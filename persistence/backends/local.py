@@ -165,7 +165,7 @@ class LocalBackend(Backend):
     def _path(self, location: str, name: str = ".") -> Path:
         path = self.root / checked_below(str(self.root), location, name)
         if not path.resolve().is_relative_to(self.root):
-            raise InvalidPathError(f"{location}/{name} leads out of {self.root} by a link")
+            raise InvalidPathError(f"{location}/{name} is a link to outside of {self.root}")
         return path
 
     def _reachable_path(self, location: str, name: str = ".") -> Path:
@@ -177,7 +177,7 @@ class LocalBackend(Backend):
         if not self._durable:
             return
         if not self.root.is_dir():
-            raise StorageUnavailableError(f"{self.root} is not there: is its disk mounted?")
+            raise StorageUnavailableError(f"{self.root} does not exist: is its disk mounted?")
         self._mark.require()
 
     def _write_mark(self, mark: Path) -> None:
@@ -267,7 +267,7 @@ def _files_below(top: Path) -> Iterator[File]:
         if not is_data_file(name):
             continue
         if path.is_symlink():
-            raise InvalidPathError(f"{path} is a link; a generation holds its bytes itself")
+            raise InvalidPathError(f"{path} is a link; a generation consists of regular files only")
         if path.is_file():
             yield File(name, path.stat().st_size)
 
@@ -279,7 +279,7 @@ def _ignore_missing(error: OSError) -> None:
 
 
 def _sync_tree(top: Path) -> None:
-    """Sync every file below `top`, whoever wrote it, and the folders that contain them."""
+    """Sync every file below `top`, by whichever process it was written, and the folders that contain them."""
     for folder, _, files in os.walk(top, topdown=False):
         for name in files:
             _sync(Path(folder, name))

@@ -72,12 +72,12 @@ class StoreRequest:
         `form` says what to give instead.
         """
         if not condition:
-            raise UsageError(f"{self.name}: no {self.uri.scheme} store serves this; give {form}")
+            raise UsageError(f"{self.name}: not supported by the {self.uri.scheme} store; give {form}")
 
     def require_options(self, *allowed: str) -> None:
         """Raise `UsageError` if there is an option not in `allowed`."""
         for name in sorted(set(self.options) - set(allowed)):
-            allowed_text = f"there are {', '.join(allowed)}" if allowed else "it has none"
+            allowed_text = f"its options: {', '.join(allowed)}" if allowed else "it has no options"
             raise UsageError(f"{self.name}: a store of this kind has no option {name!r}; {allowed_text}")
 
 
@@ -100,7 +100,7 @@ def open_backend(uri: str, role: Role, settings: Settings, *, in_use: Callable[[
     if not parts.scheme:
         kinds = STORES.format_names()
         raise UsageError(
-            f"{role}_uri {uri!r} is no URI; give file:///an/absolute/folder, or one of another kind: {kinds}"
+            f"{role}_uri {uri!r} is not a URI; give file:///an/absolute/folder, or a URI of another kind: {kinds}"
         )
     backend = STORES.call(parts.scheme, request, request.name)
     if not isinstance(backend, Backend):

@@ -32,7 +32,7 @@ class RootMark:
         """Raise `StorageUnavailableError` if the store is in use, and its mark is missing."""
         if not self.exists() and self.in_use():
             raise StorageUnavailableError(
-                f"{self.location} is there, but not the mark {MARK_NAME} in it: is "
+                f"{self.location} exists, but without the marker file {MARK_NAME}: is "
                 f"its disk mounted, is it the right folder? "
                 f"If it is the under-store, put an empty file {MARK_NAME} there"
             )

@@ -128,14 +128,14 @@ def translate_hdfs_error(exception: str, message: str, where: str) -> Exception:
     if name == "FileNotFoundException":
         return FileNotFoundError(errno.ENOENT, "no such file or folder", where)
     if name in ("FileAlreadyExistsException", "AlreadyBeingCreatedException"):
-        return FileExistsError(errno.EEXIST, "it is there already", where)
+        return FileExistsError(errno.EEXIST, "it already exists", where)
     if name.endswith("QuotaExceededException"):
-        return StorageFullError(f"{where}: its quota is used up: {line}")
+        return StorageFullError(f"{where}: its quota is exhausted: {line}")
     if _NO_DATANODE_SPACE.search(message):
-        return StorageFullError(f"{where}: no DataNode has room, or none is there: {line}")
+        return StorageFullError(f"{where}: no DataNode has free space, or none is running: {line}")
     if name == "SafeModeException" or "safe mode" in message.lower():
         return StorageUnavailableError(
-            f"{where}: HDFS is in safe mode and takes no writes; it leaves it when its DataNodes have reported, "
-            "or by `hdfs dfsadmin -safemode leave`"
+            f"{where}: HDFS is in safe mode and rejects writes; wait until its DataNodes have reported, "
+            "or run `hdfs dfsadmin -safemode leave`"
         )
     return StorageUnavailableError(f"{where}: {name or 'HDFS refused'}: {line}")

@@ -67,7 +67,7 @@ class Catalog(Generations, DagRuns, RiskSamples):
             try:
                 listener(event, dataset)
             except Exception:
-                logger.exception("%s: %s was not told on", dataset.ref, event)
+                logger.exception("%s: a listener failed on the event %s", dataset.ref, event)
 
     # ---- changing a generation
 
@@ -96,7 +96,7 @@ class Catalog(Generations, DagRuns, RiskSamples):
             if origin.run_id:
                 open_by_same_task = and_(generation.c.path == path, generation.c.phase == "open", _is_made_by(origin))
                 for identity in connection.scalars(select(generation.c.id).where(open_by_same_task)).all():
-                    self.apply(connection, identity, Event.ABANDONED, reason="another try of the task began")
+                    self.apply(connection, identity, Event.ABANDONED, reason="another attempt of the task started")
                     abandoned.append(load_datasets(connection, [identity])[identity])
             newest = connection.scalar(select(func.max(generation.c.generation)).where(generation.c.path == path))
             number = (newest or 0) + 1
@@ -125,7 +125,7 @@ class Catalog(Generations, DagRuns, RiskSamples):
                 connection.execute(
                     insert(source).values(generation_id=identity, position=position, source_id=key_of(connection, ref))
                 )
-            self.log_event(connection, identity, "began", INITIAL_STATE, "")
+            self.log_event(connection, identity, "opened", INITIAL_STATE, "")
             new_dataset = load_datasets(connection, [identity])[identity]
         for dataset in abandoned:
             self.notify(Event.ABANDONED, dataset)
@@ -168,7 +168,9 @@ class Catalog(Generations, DagRuns, RiskSamples):
             .values(phase=state.phase.value, cache=state.cache.value, under=state.under.value, **columns)
         ).rowcount
         if changed != 1:
-            raise TransitionError(f"{row.path}@{row.generation}: {event} came too late, somebody else was first")
+            raise TransitionError(
+                f"{row.path}@{row.generation}: {event} was rejected, because the state changed concurrently"
+            )
         self.log_event(connection, identity, event.value, state, reason)
         return state
 
@@ -250,7 +252,9 @@ class Catalog(Generations, DagRuns, RiskSamples):
                     if row.runnable and row.version != new.version:
                         outdated = and_(of_name, operation.c.version == row.version)
                         connection.execute(update(operation).where(outdated).values(runnable=False))
-                        expedited += self._expedite(connection, new.name, row.version, "the code that made it is gone")
+                        expedited += self._expedite(
+                            connection, new.name, row.version, "the code that made it no longer exists"
+                        )
         return expedited
 
     def record_reproduction(self, call: Call, *, same: bool) -> list[Ref]:
@@ -263,9 +267,9 @@ class Catalog(Generations, DagRuns, RiskSamples):
             if same:
                 connection.execute(update(operation).where(is_operation).values(repeats=operation.c.repeats + 1))
                 return []
-            logger.warning("%s (version %s) gave another digest: it is not idempotent", call.name, call.version)
+            logger.warning("%s (version %s) returned another digest: it is not idempotent", call.name, call.version)
             connection.execute(update(operation).where(is_operation).values(nondeterministic=True))
-            return self._expedite(connection, call.name, call.version, "its operation turned out not to be idempotent")
+            return self._expedite(connection, call.name, call.version, "its operation proved to be non-idempotent")
 
     def operations(self) -> list[Operation]:
         """Return all recorded operations, sorted by name and version."""
@@ -289,9 +293,9 @@ class Catalog(Generations, DagRuns, RiskSamples):
             for row in connection.execute(expedite).all():
                 state = GenerationState(Phase(row.phase), CacheState(row.cache), UnderStoreState(row.under))
                 row_reason = (
-                    reason if row.id in own else f"what it would be made again from cannot be made again: {reason}"
+                    reason if row.id in own else f"a source that its recomputation needs cannot be recomputed: {reason}"
                 )
-                self.log_event(connection, row.id, "to the head of the queue", state, row_reason)
+                self.log_event(connection, row.id, "expedited", state, row_reason)
                 refs.append(Ref(row.path, row.generation))
         return sorted(refs)
 

@@ -22,6 +22,7 @@ from springline.persistence.model.transitions import Event
 from springline.persistence.text.redaction import redact_secrets
 
 _MAX_PAUSE_SECONDS = 60.0
+_MAX_DOUBLINGS = 100  # beyond it every pause is the longest one, and a double would overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,8 @@ class Claims:
         Returns False, without any change, if the lease had expired and another worker has released it already.
         """
         reason = redact_secrets(reason)
-        wait = min(pause * 2 ** max(attempts - 1, 0), _MAX_PAUSE_SECONDS)
+        doublings = min(max(attempts - 1, 0), _MAX_DOUBLINGS)
+        wait = min(pause * 2.0**doublings, _MAX_PAUSE_SECONDS)
         try:
             self._catalog.change(
                 lease.ref,
@@ -224,7 +226,7 @@ class Claims:
             overdue = connection.execute(query).all()
         expired = []
         for row in overdue:
-            reason = f"the lease of {row.lease_owner} ran out"
+            reason = f"the lease of {row.lease_owner} expired"
             unless_renewed = {"lease_number": row.lease_number, "lease_until": row.lease_until}
             # TransitionError: another worker has just renewed, completed or released it.
             with suppress(TransitionError), self._catalog.write_transaction() as connection:

@@ -131,7 +131,7 @@ def _connect(engine: Engine, timeout: float) -> Connection:
                 error.connection_invalidated = True
                 raise
             if not has_warned:
-                logger.warning("%s; asking again for %s", _unavailable_message(engine, error), format_seconds(timeout))
+                logger.warning("%s; retrying for %s", _unavailable_message(engine, error), format_seconds(timeout))
                 has_warned = True
             time.sleep(_RETRY_SECONDS)
 
@@ -147,7 +147,7 @@ def _parse_url(url: str) -> URL:
         ) from None
     except (ArgumentError, ValueError):  # the error may contain part of the password
         raise UsageError(
-            "SPRINGLINE_CATALOG_URL, or the connection of the catalog, is no address of a database: write "
+            "SPRINGLINE_CATALOG_URL, or the connection of the catalog, is not a database URL: write "
             "postgresql+psycopg://user:password@host:port/database, with %40 for an @ in the password"
         ) from None
     return parsed
@@ -172,8 +172,8 @@ def _migrate(engine: Engine, timeout: float) -> None:
         if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
             raise CatalogVersionError(
                 f"the catalog at {engine.url.render_as_string()} is at revision "
-                f"{revision}, and this code knows revisions "
-                f"up to {head}: newer code has opened it. Go on with that code, or put back a backup from before it"
+                f"{revision}, and this version of Springline supports revisions "
+                f"up to {head}: a newer version has migrated it. Use that version, or restore an older backup"
             )
         with _connect(engine, timeout).execution_options(writes=True) as connection, connection.begin():
             config = migration_config()

@@ -123,7 +123,7 @@ def key_of(connection: Connection, ref: Ref) -> int:
         select(generation.c.id).where(generation.c.path == ref.path, generation.c.generation == ref.generation)
     )
     if key is None:
-        raise UnknownDatasetError(f"{ref} is not in the catalog; `springline dataset list` lists what is")
+        raise UnknownDatasetError(f"{ref} is not in the catalog; `springline dataset list` shows all datasets")
     return int(key)
 
 

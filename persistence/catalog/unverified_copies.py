@@ -34,6 +34,6 @@ def describe_unverified_copies(copies: UnverifiedCopies) -> str:
     """Describe unverified copies in one sentence."""
     total = f"{format_count(copies.datasets, 'dataset')} ({format_bytes(copies.bytes)})"
     if not copies.sole_copies:
-        return f"Only the catalog says that it holds {total}; all of that is in the cache, too."
+        return f"According to the catalog it contains {total}; all of that is also in the cache."
     sole = f"{format_count(copies.sole_copies, 'dataset')} ({format_bytes(copies.sole_copy_bytes)})"
-    return f"Only the catalog says that it holds {total}, of which {sole} can be read nowhere else now."
+    return f"According to the catalog it contains {total}, of which {sole} cannot be read from elsewhere now."

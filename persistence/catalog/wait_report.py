@@ -71,5 +71,8 @@ def explain_waits(waits: WaitReport, explain_unclaimed: Callable[[], str]) -> st
         return explain_unclaimed()
     if waits.pause:
         retry_delay = format_seconds(waits.pause.seconds)
-        return f"the last try of {waits.pause.ref} failed, the next one may begin in {retry_delay}: {waits.pause.error}"
+        return (
+            f"the last attempt to persist {waits.pause.ref} failed, the next one "
+            f"starts in {retry_delay}: {waits.pause.error}"
+        )
     return ""

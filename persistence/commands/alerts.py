@@ -31,7 +31,7 @@ def list_alerts(as_json: Json = False) -> None:
         return
     out = console()
     out.print(_alerts_table(active_alerts) if active_alerts else _format_no_alerts(states_by_rule))
-    out.print(f"\nThe rules of {escape(str(settings.rules))}:", soft_wrap=True)
+    out.print(f"\nRules of {escape(str(settings.rules))}:", soft_wrap=True)
     out.print(_rules_table(rules, states_by_rule))
 
 
@@ -39,16 +39,16 @@ def _format_no_alerts(states_by_rule: Mapping[str, Sequence[AlertState]]) -> str
     """Say that no alert is active, and how many rules have been evaluated."""
     count = sum(bool(states) for states in states_by_rule.values())
     if count == len(states_by_rule):
-        return "No alert stands."
-    return f"No alert stands, of the {count} of {len(states_by_rule)} rules that were judged." if count else (
-        "No rule was judged yet, so nobody knows whether an alert should stand."
+        return "No alert is active."
+    return f"No alert is active; {count} of {len(states_by_rule)} rules have been evaluated." if count else (
+        "No rule has been evaluated yet."
     )  # fmt: skip
 
 
 def _alerts_table(active_alerts: Iterable[ActiveAlert]) -> Table:
-    table = Table("alert", "severity", "since", "value", "what it means", box=None, header_style="bold")
+    table = Table("alert", "severity", "since", "value", "summary", box=None, header_style="bold")
     for each in active_alerts:
-        severity = each.severity if each.is_firing else "not yet"
+        severity = each.severity if each.is_firing else "pending"
         table.add_row(
             escape(each.key), severity, _format_timestamp(each.since), f"{each.value:g}", escape(each.summary)
         )
@@ -56,7 +56,7 @@ def _alerts_table(active_alerts: Iterable[ActiveAlert]) -> Table:
 
 
 def _rules_table(rules: Iterable[AlertRule], states_by_rule: Mapping[str, Sequence[AlertState]]) -> Table:
-    table = Table("rule", "warns of", "last judged", box=None, header_style="bold")
+    table = Table("rule", "condition", "last evaluated", box=None, header_style="bold")
     for rule in rules:
         table.add_row(escape(rule.name), rule.condition, escape(_format_evaluations(rule, states_by_rule[rule.name])))
     return table
@@ -65,7 +65,7 @@ def _rules_table(rules: Iterable[AlertRule], states_by_rule: Mapping[str, Sequen
 def _format_evaluations(rule: AlertRule, states: Sequence[AlertState]) -> str:
     """Say when and by whom a rule was evaluated; a rule about streams is evaluated once per stream."""
     if not states:
-        return f"never; {_EVALUATORS[rule.metric.name.partition('.')[0]]} judges it"
+        return f"never; {_EVALUATORS[rule.metric.name.partition('.')[0]]} evaluates it"
     return "\n".join(f"{_format_timestamp(state.evaluated_at)}, by the {state.actor}" for state in states)
 
 
@@ -77,8 +77,8 @@ def _rule_fields(
         "condition": rule.condition,
         "where": dict(rule.where),
         "severity": rule.severity.value,
-        "judged": [{"at": state.evaluated_at, "actor": state.actor} for state in states],
-        "standing": [asdict(each) for each in active_alerts if each.rule == rule.name],
+        "evaluations": [{"evaluated_at": state.evaluated_at, "actor": state.actor} for state in states],
+        "alerts": [asdict(each) for each in active_alerts if each.rule == rule.name],
     }
 
 

@@ -18,7 +18,7 @@ EXIT_CONDITION_FAILED = 3  # exit status: the command is done, and its condition
 _NEIGHBOURS = 1000  # number of datasets searched for a similar path
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, without doing it")]
 
 
 def parse_size(text: str) -> int:
@@ -57,4 +57,4 @@ def _suggest_path(platform: Platform, path: str) -> str:
     parent = path.rpartition("/")[0]
     neighbours = platform.catalog.find(prefix=f"{parent}/" if parent else "", limit=_NEIGHBOURS)
     near = suggest(path, {dataset.ref.path for dataset in neighbours})
-    return f"; did you mean {near}?" if near else "; `springline dataset list` lists what was written"
+    return f"; did you mean {near}?" if near else "; `springline dataset list` shows all datasets"

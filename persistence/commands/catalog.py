@@ -37,7 +37,7 @@ def check(as_json: Json = False) -> None:
         print_json({"catalog": address, "generations": phases, "faults": faults, "clock": clock})
     else:
         print(f"{address}: {', '.join(f'{count:,} {phase}' for phase, count in phases.items()) or 'empty'}")
-        sound = "; the database is sound" if file and not faults else ""
+        sound = "; the database is intact" if file and not faults else ""
         print(f"{format_count(sum(phases.values()), 'generation')} in all{sound}")
         for fault in faults:
             print(f"damaged: {fault}")
@@ -46,7 +46,7 @@ def check(as_json: Json = False) -> None:
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="Where to; it must not be there yet")],
+    file: Annotated[Path, typer.Argument(help="Target file; must not exist yet")],
     as_json: Json = False,
 ) -> None:
     """Copy the catalog's SQLite database to a file, consistently, also while it is in use.
@@ -57,26 +57,30 @@ def backup(
     source = _catalog_file(settings)
     if source is None:
         address = redact_secrets(make_url(settings.catalog_address).render_as_string())
-        raise UsageError(f"the catalog is in {address}, not in SQLite; its own tools copy it, such as pg_dump")
+        raise UsageError(
+            f"the catalog is in {address}, not in SQLite; back it up with that database's tools, such as pg_dump"
+        )
     if not source.is_file():
         raise PersistenceError(f"there is no catalog at {source}; see SPRINGLINE_CATALOG_URL and SPRINGLINE_HOME")
     if file.exists():
-        raise UsageError(f"{file} is there already, and nothing is overwritten: name another file")
+        raise UsageError(f"{file} already exists and is not overwritten: name another file")
     if not file.absolute().parent.is_dir():
-        raise UsageError(f"{file}: there is no folder {file.absolute().parent}; make it first")
+        raise UsageError(f"{file}: the folder {file.absolute().parent} does not exist; create it first")
     partial = file.with_name(f"{file.name}.half")
     try:
         with progress(f"copying {source}", quiet=as_json):
             _copy(source, create_private_file(partial))
             if faults := _check_integrity(partial):
-                raise PersistenceError(f"the copy of {source} is damaged: {format_list(faults)}; so is the catalog")
+                raise PersistenceError(
+                    f"the copy of {source} is damaged: {format_list(faults)}; the catalog itself is damaged"
+                )
         partial.rename(file)
     except (OSError, sqlite3.Error) as error:
         raise PersistenceError(f"{source} could not be copied to {file}: {error}") from error
     finally:
         partial.unlink(missing_ok=True)
     size = file.stat().st_size
-    print_result(as_json, {"file": str(file), "bytes": size}, f"{file}: {format_bytes(size)}, a copy of the catalog")
+    print_result(as_json, {"file": str(file), "bytes": size}, f"{file}: {format_bytes(size)}, backup of the catalog")
 
 
 def _catalog_file(settings: Settings) -> Path | None:

@@ -28,14 +28,14 @@ logger = logging.getLogger("springline.persister")
 
 
 def persist(
-    forever: Annotated[bool, typer.Option(help="Go on when the queue is empty")] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to go on trying when nothing can be sent")] = 60.0,
+    forever: Annotated[bool, typer.Option(help="Keep running when the queue is empty")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds to keep retrying while no transfer succeeds")] = 60.0,
     as_json: Json = False,
 ) -> None:
     """Persist queued datasets, at low CPU priority, until the queue is empty; with --forever also prove operations."""
     os.nice(10)
     with (
-        progress("persisting what is in the queue", quiet=as_json) as update_progress,
+        progress("persisting queued datasets", quiet=as_json) as update_progress,
         platform_session(runs_operations=True) as platform,
     ):
         configure_logging(MonitoringSettings(), sys.stderr if as_json else sys.stdout)
@@ -45,7 +45,7 @@ def persist(
 
         def report_outcome(outcome: TransferOutcome) -> None:
             collector.collect()
-            update_progress(f"persisting; the last was {outcome.ref}")
+            update_progress(f"persisting; last: {outcome.ref}")
             if as_json:
                 return
             with log_context(dataset=str(outcome.ref), method=outcome.method.value):
@@ -61,15 +61,15 @@ def persist(
                 platform.persister.sleep(1.0)
             summary = platform.persister.drain(timeout=float("inf"), on_outcome=report_outcome)
     if as_json:
-        print_json({"persisted": summary.persisted, "left": summary.remaining})
+        print_json({"persisted": summary.persisted, "remaining": summary.remaining})
     else:
-        logger.info("%s persisted, %s left", summary.persisted, summary.remaining)
+        logger.info("%s persisted, %s remaining", summary.persisted, summary.remaining)
     if summary.remaining:
         raise typer.Exit(EXIT_CONDITION_FAILED)
 
 
 def recover(
-    paths: Annotated[list[str], typer.Argument(help="Dataset paths; none: everything that was lost")] = [],  # noqa: B006
+    paths: Annotated[list[str], typer.Argument(help="Dataset paths; default: all lost datasets")] = [],  # noqa: B006
     deep: Annotated[bool, typer.Option(help="Compare checksums, not only names and sizes")] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -77,7 +77,7 @@ def recover(
     """Detect lost datasets and restore them by re-running their operations; list those that are irrecoverable."""
     with platform_session(runs_operations=True) as platform:
         platform.store.register_operations(platform.runner.operations().values())
-        with progress("looking at the copies that the catalog names", quiet=as_json) as update_progress:
+        with progress("checking the copies recorded in the catalog", quiet=as_json) as update_progress:
             scan = platform.maintenance.scan(deep=deep)
             targets = [platform.catalog.resolve(p).ref for p in paths] or [
                 d.ref for d in platform.maintenance.find_lost()
@@ -87,15 +87,15 @@ def recover(
                 report = RecoveryReport(list(plan.steps), plan.seconds, dict(plan.irrecoverable))
             else:
                 estimate = f", predicted to take {format_seconds(plan.seconds)}" if plan.steps else ""
-                update_progress(f"bringing datasets back: {format_count(len(plan.steps), 'step')}{estimate}")
+                update_progress(f"restoring datasets: {format_count(len(plan.steps), 'step')}{estimate}")
                 report = platform.restorer.restore(targets)
         if as_json:
             print_json(
                 {
-                    "looked_at": scan.checked_count,
-                    "found_lost": [str(ref) for ref in scan.lost],
+                    "checked": scan.checked_count,
+                    "lost": [str(ref) for ref in scan.lost],
                     "under_store_away": scan.unavailable_reason,
-                    "unreached": {str(ref): reason for ref, reason in scan.unreachable.items()},
+                    "unreachable": {str(ref): reason for ref, reason in scan.unreachable.items()},
                     **recovery_row(report.steps, report.seconds, report.irrecoverable),
                     "failed": {str(ref): str(failure) for ref, failure in report.failed.items()},
                 }
@@ -105,17 +105,17 @@ def recover(
             persisted_note = (
                 f", {persisted_count} of them persisted and read from the under-store" if persisted_count else ""
             )
-            print(f"{scan.checked_count} looked at, {len(scan.lost)} found lost{persisted_note}")
+            print(f"{scan.checked_count} checked, {len(scan.lost)} lost{persisted_note}")
             for step in report.steps:
                 print(f"  {'would ' if dry_run else ''}{step.summary}")
             duration, predicted = format_seconds(report.seconds), " predicted" if dry_run else ""
             print(f"{format_count(len(report.steps), 'step')}, {duration}{predicted}", flush=True)
             for ref, causes in report.irrecoverable.items():
-                print(f"cannot be brought back: {ref}: {'; '.join(causes)}", file=sys.stderr)
+                print(f"irrecoverable: {ref}: {'; '.join(causes)}", file=sys.stderr)
             for ref, failure in report.failed.items():
-                print(f"could not be brought back this time: {ref}: {failure}", file=sys.stderr)
+                print(f"recovery failed: {ref}: {failure}", file=sys.stderr)
             for ref, reason in scan.unreachable.items():
-                print(f"could not be looked at: {ref}: {reason}", file=sys.stderr)
+                print(f"could not be checked: {ref}: {reason}", file=sys.stderr)
             if scan.unavailable_reason:
                 print(format_unavailability(platform, scan.unavailable_reason), file=sys.stderr)
         if report.irrecoverable or report.failed or scan.unreachable or scan.unavailable_reason:
@@ -123,11 +123,11 @@ def recover(
 
 
 def evict(
-    paths: Annotated[list[str], typer.Argument(help="Persisted datasets to let go")] = [],  # noqa: B006
+    paths: Annotated[list[str], typer.Argument(help="Persisted datasets to evict")] = [],  # noqa: B006
     size: Annotated[
         int,
         typer.Option(
-            "--bytes", parser=parse_size, metavar="SIZE", help="Free so much, such as 1GB, chosen by the rules"
+            "--bytes", parser=parse_size, metavar="SIZE", help="Bytes to free, such as 1GB, by the eviction rules"
         ),
     ] = 0,
     dry_run: DryRun = False,
@@ -135,13 +135,15 @@ def evict(
 ) -> None:
     """Evict datasets from the cache: the named ones, or those that the rules choose."""
     if bool(paths) == bool(size):
-        raise UsageError("evict: name datasets, or say with --bytes how much is to be freed, such as --bytes 1GB")
+        raise UsageError("evict: give either dataset paths or the bytes to free, such as --bytes 1GB")
     with platform_session() as platform:
         if paths:
             named_datasets = [platform.catalog.resolve(path) for path in paths]
             for dataset in named_datasets:
                 if not dataset.persisted:
-                    raise PersistenceError(f"{dataset.ref} is not persisted; only persisted ones go by hand")
+                    raise PersistenceError(
+                        f"{dataset.ref} is not persisted; only persisted datasets can be evicted manually"
+                    )
             victims, missing_bytes, unavailable_reason = (
                 [victim_by_hand(d.ref, d.bytes) for d in named_datasets if d.in_cache],
                 0,
@@ -154,7 +156,7 @@ def evict(
                 eviction_plan.missing_bytes,
                 eviction_plan.unavailable_reason,
             )
-        with progress(f"letting {format_count(len(victims), 'dataset')} go from the cache", quiet=as_json):
+        with progress(f"evicting {format_count(len(victims), 'dataset')} from the cache", quiet=as_json):
             refusals = {
                 victim.ref: refusal for victim in victims if (refusal := _evict_victim(platform, victim, dry_run))
             }
@@ -162,25 +164,25 @@ def evict(
         if as_json:
             print_json(
                 {
-                    "evicted": [{"dataset": str(v.ref), "rule": v.rule, "why": v.reason} for v in evicted_victims],
-                    "stays": {str(ref): reason for ref, reason in refusals.items()},
-                    "short": missing_bytes,
+                    "evicted": [{"dataset": str(v.ref), "rule": v.rule, "reason": v.reason} for v in evicted_victims],
+                    "refused": {str(ref): reason for ref, reason in refusals.items()},
+                    "missing_bytes": missing_bytes,
                     "under_store_away": under_store_unavailable_reason(platform.under),
                 }
             )
         else:
             for victim in evicted_victims:
-                print(f"{victim.ref}: {'would go' if dry_run else 'went'}, {victim.rule}: {victim.reason}")
+                print(f"{victim.ref}: {'would be evicted' if dry_run else 'evicted'}, {victim.rule}: {victim.reason}")
             freed, datasets = (
                 format_bytes(sum(victim.bytes for victim in evicted_victims)),
                 format_count(len(evicted_victims), "dataset"),
             )
-            print(f"{freed} in {datasets}{' would go' if dry_run else ''}", flush=True)
+            print(f"{freed} in {datasets} {'would be freed' if dry_run else 'freed'}", flush=True)
             for refusal in refusals.values():
                 print(refusal, file=sys.stderr)
             if missing_bytes:
-                reason = unavailable_reason or "they are neither persisted nor safe to make again"
-                print(f"{format_bytes(missing_bytes)} more must stay: {reason}")
+                reason = unavailable_reason or "those datasets are neither persisted nor reliably recomputable"
+                print(f"{format_bytes(missing_bytes)} more cannot be freed: {reason}")
         if refusals:
             raise typer.Exit(EXIT_CONDITION_FAILED)
 
@@ -198,13 +200,13 @@ def _evict_victim(platform: Platform, victim: Victim, dry_run: bool) -> str:
 
 def pin(
     path: Annotated[str, typer.Argument(help="A dataset path")],
-    off: Annotated[bool, typer.Option("--off", help="Let it go again")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Unpin it")] = False,
     as_json: Json = False,
 ) -> None:
     """Keep a dataset in the cache, and its generation from being retired, until it is unpinned."""
     with platform_session() as platform:
         ref = platform.catalog.resolve(path).ref
-        platform.catalog.amend(ref, event="unpinned" if off else "pinned", reason="asked for by hand", pinned=not off)
+        platform.catalog.amend(ref, event="unpinned" if off else "pinned", reason="requested manually", pinned=not off)
         result = {"dataset": str(ref), "pinned": not off}
         print_result(as_json, result, f"{ref}: {'no longer pinned' if off else 'pinned'}")
 
@@ -228,7 +230,7 @@ def rebuild(as_json: Json = False) -> None:
         if as_json:
             print_json(
                 {
-                    "found": [str(ref) for ref in report.recorded_refs],
+                    "recorded": [str(ref) for ref in report.recorded_refs],
                     "without_source": {
                         str(ref): missing_sources for ref, missing_sources in report.without_source.items()
                     },
@@ -236,16 +238,16 @@ def rebuild(as_json: Json = False) -> None:
                 }
             )
         else:
-            print(f"{len(report.recorded_refs)} generations found in the under-store")
+            print(f"{len(report.recorded_refs)} generations recorded from the under-store")
             for ref, missing in report.without_source.items():
-                print(f"  {ref}: its sources {format_list(missing)} are not persisted; it cannot be made again")
+                print(f"  {ref}: its sources {format_list(missing)} are not persisted; it cannot be recomputed")
             for problem in report.unreadable:
                 print(f"  {problem}", file=sys.stderr)
 
 
 def adopt(
-    path: Annotated[str, typer.Argument(help="The dataset path to give it")],
-    location: Annotated[str, typer.Argument(help="Where its files are, relative to the under-store's root")],
+    path: Annotated[str, typer.Argument(help="Dataset path to register the files as")],
+    location: Annotated[str, typer.Argument(help="Folder of the files, relative to the under-store's root")],
     as_json: Json = False,
 ) -> None:
     """Record files that are already in the under-store as the next generation of a dataset."""

@@ -51,8 +51,7 @@ def get_setting(
     if variable not in settings:
         suggestion = suggest(variable, settings)
         raise UsageError(
-            f"no setting is called {name!r}"
-            + (f"; did you mean {suggestion}?" if suggestion else "; see `config list`")
+            f"unknown setting {name!r}" + (f"; did you mean {suggestion}?" if suggestion else "; see `config list`")
         )
     setting = settings[variable]
     if as_json:

@@ -22,7 +22,8 @@ _UNBOUNDED = ProofThresholds(0, 0.0)
 
 def prove(
     operations: Annotated[
-        list[str], typer.Argument(help="Operations to prove, however small and cheap; none: those that are due")
+        list[str],
+        typer.Argument(help="Operations to prove, regardless of size and cost; default: those above the thresholds"),
     ] = [],  # noqa: B006
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -40,7 +41,7 @@ def prove(
         if as_json:
             print_json([_proof_fields(each) for each in (plans if dry_run else proofs)])
         elif not plans:
-            print("Nothing is to be proven.")
+            print("No operation needs a proof.")
         else:
             for line in map(_format_plan, plans) if dry_run else (proof.summary for proof in proofs):
                 print(line)
@@ -54,7 +55,7 @@ def _select_plans(platform: Platform, names: Collection[str]) -> list[ProofPlan]
     operation_names = {operation.name for operation in platform.catalog.operations()}
     if unknown := [name for name in names if name not in operation_names]:
         raise UsageError(
-            f"operation {unknown[0]!r} is not in the catalog; there is: "
+            f"operation {unknown[0]!r} is not in the catalog; it has: "
             f"{format_alternatives(unknown[0], operation_names)}"
         )
     return [plan for plan in platform.prover.plan(_UNBOUNDED) if plan.operation in names]
@@ -67,7 +68,11 @@ def _prove(platform: Platform, plan: ProofPlan) -> ProofOutcome | None:
     proof = platform.prover.prove(plan, interruptible=False)
     if proof is None:
         error = platform.prover.proofs.error_of(plan.operation, plan.version)
-        reason = f"it pauses, since the last try failed: {error}" if error else "another worker is at it"
+        reason = (
+            f"the last attempt failed, and the next one is delayed: {error}"
+            if error
+            else "another worker is running it"
+        )
         print(f"{plan.operation}: not run a second time: {reason}", file=sys.stderr)
     return proof
 

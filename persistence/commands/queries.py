@@ -38,8 +38,8 @@ _MAX_ROWS = 1000
 
 
 def list_datasets(
-    prefix: Annotated[str, typer.Argument(help="Only paths that begin so")] = "",
-    all_: Annotated[bool, typer.Option("--all", help="Superseded, retired and abandoned generations too")] = False,
+    prefix: Annotated[str, typer.Argument(help="List only paths with this prefix")] = "",
+    all_: Annotated[bool, typer.Option("--all", help="Include superseded, retired and abandoned generations")] = False,
     as_json: Json = False,
 ) -> None:
     """List datasets with state and location, how they were persisted, and predicted and actual seconds."""
@@ -55,7 +55,7 @@ def list_datasets(
             return
         out = console()
         if not datasets:
-            out.print("No datasets yet." if not prefix else f"No datasets below {prefix!r}.")
+            out.print("No datasets yet." if not prefix else f"No datasets with the prefix {prefix!r}.")
             return
         out.print(dataset_table(datasets, states, is_under_store_away=bool(unavailable_reason)))
         counts = Counter(states.values())
@@ -132,7 +132,7 @@ def explain(
             out.print(f"[bold]{title}[/bold]")
             indented = fill(paragraph, out.width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
             out.print(f"{indented}\n", markup=False, soft_wrap=True)
-        out.print("[bold]What happened to it[/bold]")
+        out.print("[bold]History[/bold]")
         start = explanation.moments[0].timestamp if explanation.moments else 0.0
         for moment in explanation.moments:
             reason = f": {moment.reason}" if moment.reason else ""
@@ -140,7 +140,9 @@ def explain(
 
 
 def risk(
-    history: Annotated[bool, typer.Option("--history", help="Find the worst moment so far")] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Also show the worst risk in the recorded history")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show what a loss of the whole cache would cost now.
@@ -156,9 +158,9 @@ def risk(
             print_json(
                 {
                     "now": risk_row(now),
-                    "worst": {"at": worst[0], **risk_row(worst[1])} if worst else None,
+                    "worst": {"timestamp": worst[0], **risk_row(worst[1])} if worst else None,
                     "under_store_away": unavailable_reason,
-                    "believed": asdict(platform.catalog.unverified_copies()) if unavailable_reason else None,
+                    "unverified_copies": asdict(platform.catalog.unverified_copies()) if unavailable_reason else None,
                 }
             )
         else:
@@ -167,7 +169,7 @@ def risk(
                 out.print(format_unavailability(platform, unavailable_reason), style="red", markup=False)
             out.print(f"If the cache were lost now: {format_risk(now)}")
             if worst:
-                out.print(f"At the worst moment so far: {format_risk(worst[1])}")
+                out.print(f"At the worst time so far: {format_risk(worst[1])}")
         if now.irrecoverable:
             raise typer.Exit(EXIT_CONDITION_FAILED)
 
@@ -176,7 +178,7 @@ def list_queue(
     what_if: Annotated[
         list[str], typer.Option(help="policy=NAME, bandwidth=BYTES_A_SECOND or cache=lost; may be repeated")
     ] = [],  # noqa: B006  (typer reads the default once)
-    limit: Annotated[int, typer.Option(min=1, help="At most so many transfers")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of transfers")] = 50,
     as_json: Json = False,
 ) -> None:
     """Show what is persisted next, in order and with reasons; with --what-if, under other assumptions."""
@@ -199,9 +201,10 @@ def list_queue(
             print_json(
                 [
                     {
-                        "turn": p.turn, "dataset": str(p.ref), "score": p.score.value, "terms": dict(p.score.terms),
-                        "why": p.score.reason, "method": p.plan.method.value, "how": p.plan.reason,
-                        "through_in": p.completes_in,
+                        "position": p.position, "dataset": str(p.ref), "score": p.score.value,
+                        "terms": dict(p.score.terms),
+                        "reason": p.score.reason, "method": p.plan.method.value, "method_reason": p.plan.reason,
+                        "completes_in": p.completes_in,
                     }
                     for p in queue
                 ]
@@ -209,12 +212,12 @@ def list_queue(
             return
         out = console()
         if not queue:
-            out.print("Nothing waits to be persisted.")
+            out.print("The queue is empty.")
             return
-        table = Table("turn", "dataset", "how", "through in", "why", box=None, header_style="bold")
+        table = Table("#", "dataset", "method", "ETA", "reason", box=None, header_style="bold")
         for p in queue:
             completes_in = format_seconds(p.completes_in) if p.completes_in is not None else "?"
-            table.add_row(str(p.turn), str(p.ref), p.plan.method.value, completes_in, p.score.reason)
+            table.add_row(str(p.position), str(p.ref), p.plan.method.value, completes_in, p.score.reason)
         out.print(table)
 
 
@@ -229,9 +232,9 @@ def _print_plan_after_loss(platform: Platform, as_json: bool) -> None:
         print(f"  would {step.summary}")
     print(f"{format_count(len(plan.steps), 'step')}, about {format_seconds(plan.seconds)}")
     for ref, reasons in plan.unproven.items():
-        print(f"might be gone for good: {ref}: {'; '.join(reasons)}")
+        print(f"possibly irrecoverable: {ref}: {'; '.join(reasons)}")
     for ref, reasons in plan.irrecoverable.items():
-        print(f"would be gone for good: {ref}: {'; '.join(reasons)}")
+        print(f"irrecoverable: {ref}: {'; '.join(reasons)}")
 
 
 def _parse_what_if(assignments: Sequence[str]) -> dict[str, str]:
@@ -250,5 +253,5 @@ def _parse_bandwidth(text: str) -> float:
     except ValueError:
         value = 0
     if value <= 0:
-        raise UsageError(f"bandwidth {text!r}: give bytes a second, such as 50MB")
+        raise UsageError(f"bandwidth {text!r}: give bytes per second, such as 50MB")
     return value

@@ -23,7 +23,7 @@ class Victim:
 
     ref: Ref
     bytes: int
-    rule: str  # "persisted" | "unwanted" | "alternate"
+    rule: str  # "persisted" | "not_requested" | "alternate"
     reason: str
 
 
@@ -65,7 +65,7 @@ def plan_eviction(
         persisted = [d for d in lineage.datasets.values() if d.persisted]
         lineage = lineage.with_changes(*(replace(d, under=UnderStoreState.NONE) for d in persisted))
         unreliable_copies = dict.fromkeys(
-            (d.ref for d in persisted), f"its copy may not be there: {unavailable_reason}"
+            (d.ref for d in persisted), f"its copy cannot be verified: {unavailable_reason}"
         )
     draft = _Draft(lineage, protected, unreliable_copies)
     for dataset, rule in _candidates(lineage, replacement, now):
@@ -86,7 +86,7 @@ def _candidates(lineage: Lineage, replacement: str, now: float) -> Iterator[tupl
     cached = [d for d in lineage.datasets.values() if d.in_cache and d.phase is Phase.COMMITTED]
     cached.sort(key=lambda d: (_usefulness(d, replacement, now), d.ref))
     yield from (
-        (d, "persisted" if d.persisted else "unwanted") for d in cached if d.persisted or not d.persist_requested
+        (d, "persisted" if d.persisted else "not_requested") for d in cached if d.persisted or not d.persist_requested
     )
     yield from ((d, "alternate") for d in cached if not d.persisted and d.persist_requested)
     yield from ((d, "cache_only") for d in cached if not d.persisted and d.strategy is Strategy.CACHE_ONLY)
@@ -98,7 +98,7 @@ def _usefulness(dataset: Dataset, replacement: str, now: float) -> float:
         return dataset.last_used_at
     if replacement == "lrfu":
         return (1 + dataset.reads) * exp2(-max(now - dataset.last_used_at, 0.0) / _HALF_LIFE)
-    raise ValueError(f"replacement {replacement!r} is neither lru nor lrfu")
+    raise ValueError(f"replacement {replacement!r} is not known; use lru or lrfu")
 
 
 @dataclass
@@ -130,7 +130,7 @@ class _Draft:
             Victim(
                 ref,
                 dataset.bytes,
-                "unwanted" if rule == "cache_only" else rule,
+                "not_requested" if rule == "cache_only" else rule,
                 f"{idle}; {self._eviction_reason(dataset)}",
             )
         )
@@ -148,17 +148,20 @@ class _Draft:
         if rule == "cache_only":  # other cache_only generations do not protect it
             dependents = [d for d in dependents if self.lineage.datasets[d].strategy is not Strategy.CACHE_ONLY]
         if dependents:
-            return f"{format_list(dependents)} left the cache unpersisted and would be made again from it"
+            return f"{format_list(dependents)} left the cache unpersisted, and their recomputation reads it"
         if rule == "cache_only":
             return ""
         if causes := self.lineage.recompute_obstacles(dataset.ref):
-            return f"it is not persisted and could not be made again: {'; '.join(causes)}"
+            return f"it is not persisted and cannot be recomputed: {'; '.join(causes)}"
         operation = self.lineage.operation_of(dataset.ref)
         if operation is None or operation.repeats < 1:
             name = operation.name if operation else "its operation"
-            return f"it is not persisted, and {name} has not been seen to repeat its digest yet"
+            return f"it is not persisted, and {name} is not proven idempotent yet"
         if unavailable := [s for s in dataset.sources if not self._stays_available(s)]:
-            return f"it is not persisted, and would be made again from {format_list(unavailable)}, not at hand either"
+            return (
+                f"it is not persisted, and its recomputation would need "
+                f"{format_list(unavailable)}, which is not available"
+            )
         return ""
 
     def _eviction_reason(self, dataset: Dataset) -> str:
@@ -166,10 +169,10 @@ class _Draft:
             return "a verified copy is in the under-store"
         operation = self.lineage.operation_of(dataset.ref)
         if operation and operation.repeats and self.lineage.is_recomputable(dataset.ref):
-            unwanted = "" if dataset.persist_requested else "nobody wants it persisted; "
+            unwanted = "" if dataset.persist_requested else "it is not to be persisted; "
             inputs = f" from {format_list(dataset.sources)}" if dataset.sources else ""
-            return f"{unwanted}{operation.name} makes it again in one step{inputs}"
-        return "its strategy is cache_only, which promises nothing: it may be lost for good"
+            return f"{unwanted}{operation.name} recomputes it in one step{inputs}"
+        return "its strategy is cache_only, without a guarantee: it may be lost permanently"
 
     def _stays_available(self, source: Ref) -> bool:
         dataset = self.lineage.datasets.get(source)

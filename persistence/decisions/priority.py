@@ -128,7 +128,7 @@ class PaperPolicy:
         value = sum(terms.values())
         origin = (
             "only declared idempotent" if declared else "idempotent" if repeatable
-            else "not idempotent" if recorded else "gone" if operation else "not recorded"
+            else "not idempotent" if recorded else "missing" if operation else "not recorded"
         )  # fmt: skip
         reason = (
             f"its operation is {origin}, it is {'a' if dataset.checkpoint else 'no'} checkpoint, "
@@ -161,7 +161,9 @@ class ValueDensityPolicy:
             runs = _runs_saved(ref, lineage)
             saved = sum(_run_seconds(r, lineage, costs) for r in runs)
             loss_text = (
-                f"{format_seconds(saved)} of running {format_list(runs)} again" if runs else "nothing: nobody needs it"
+                f"{format_seconds(saved)} of re-running {format_list(runs)}"
+                if runs
+                else "nothing: nothing depends on it"
             )
             if unproven := [
                 r
@@ -171,15 +173,15 @@ class ValueDensityPolicy:
                 share = UNPROVEN_SHARE * _irrecoverable_seconds(unproven, lineage)
                 saved += share
                 loss_text += (
-                    f", and perhaps {format_list(unproven)} for good, by an operation that was never seen to repeat, "
+                    f", and possibly the permanent loss of {format_list(unproven)}, made by an unproven operation, "
                     f"which counts as {format_seconds(share)}"
                 )
         else:
             lost = [r for r in (ref, *_rescued_descendants(ref, lineage)) if _is_missed(r, lineage)]
             saved = _irrecoverable_seconds(lost, lineage)
             size = format_bytes(sum(lineage.datasets[r].bytes for r in lost))
-            loss_text = f"{format_list(lost)} for good, {size}, which counts as {format_seconds(saved)}"
-            loss_text = loss_text if lost else "nothing: nobody needs it"
+            loss_text = f"the permanent loss of {format_list(lost)}, {size}, which counts as {format_seconds(saved)}"
+            loss_text = loss_text if lost else "nothing: nothing depends on it"
         terms = {"P(loss within a day)": loss_probability, "seconds saved": saved, "seconds to persist": seconds}
         reason = f"a loss of the cache would cost {loss_text}; persisting it takes {format_seconds(seconds)}"
         return Score(loss_probability * saved / seconds, terms, reason)

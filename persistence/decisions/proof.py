@@ -88,9 +88,10 @@ def _obstacle(dataset: Dataset, lineage: Lineage, free_bytes: int) -> str:
     if unavailable := [
         source for source in dataset.sources if source not in datasets or not datasets[source].available
     ]:
-        return f"{format_list(unavailable)} to be at hand"
+        return f"{format_list(unavailable)} to be available"
     if dataset.bytes > free_bytes:
         return (
-            f"room in the cache: {format_bytes(dataset.bytes)} are needed, {format_bytes(max(free_bytes, 0))} are free"
+            f"free space in the cache: {format_bytes(dataset.bytes)} are needed, "
+            f"{format_bytes(max(free_bytes, 0))} are free"
         )
     return ""

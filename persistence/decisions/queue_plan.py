@@ -17,7 +17,7 @@ from springline.persistence.model.lineage import Lineage
 class PlannedTransfer:
     """One planned transfer: position, score, plan, and the predicted time until it is completed (seconds)."""
 
-    turn: int
+    position: int
     ref: Ref
     score: Score
     plan: TransferPlan
@@ -30,10 +30,10 @@ def plan_queue(
     """Plan the transfers of `refs` in the order of `policy`, one after another."""
     transfers = []
     elapsed: float | None = 0.0
-    for turn, (ref, score) in enumerate(order_by_priority(refs, lineage, costs, policy, now), start=1):
+    for position, (ref, score) in enumerate(order_by_priority(refs, lineage, costs, policy, now), start=1):
         plan = plan_transfer(ref, lineage, costs, small_bytes=small_bytes)
         elapsed = elapsed + plan.predicted.seconds if elapsed is not None and plan.predicted else None
-        transfers.append(PlannedTransfer(turn, ref, score, plan, elapsed))
+        transfers.append(PlannedTransfer(position, ref, score, plan, elapsed))
     return tuple(transfers)
 
 

@@ -116,7 +116,7 @@ def _recompute(lineage: Lineage, ref: Ref, costs: CostModel, *, is_target: bool)
     purpose = "" if is_target else ", which a later step reads"
     predicted = costs.predict_rerun(ref, lineage)
     return RecoveryStep(
-        ref, "recompute", predicted, f"run {name}{inputs} to have {ref} again{purpose}{_format_prediction(predicted)}"
+        ref, "recompute", predicted, f"run {name}{inputs} to recompute {ref}{purpose}{_format_prediction(predicted)}"
     )
 
 

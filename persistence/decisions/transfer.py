@@ -46,7 +46,7 @@ def plan_transfer(ref: Ref, lineage: Lineage, costs: CostModel, *, small_bytes: 
         return TransferPlan(ref, TransferMethod.DATA, data, data, operation, (), reason)
     assert data is not None and operation is not None and dataset.call is not None  # ensured by _operation_objection
     reason = (
-        f"operation: running {dataset.call.name} beside the under-store is predicted to take "
+        f"operation: running {dataset.call.name} next to the under-store is predicted to take "
         f"{format_seconds(operation.seconds)}, sending {format_bytes(dataset.bytes)} {format_seconds(data.seconds)}"
     )
     return TransferPlan(ref, TransferMethod.OPERATION, operation, data, operation, (), reason)
@@ -57,21 +57,23 @@ def _operation_objection(
 ) -> str:
     """Return the first row of the table that requires sending the data; empty if none does."""
     if dataset.call is None:
-        return "no operation is recorded that made it"
+        return "no operation is recorded for it"
     if dataset.bytes <= small_bytes:
-        return f"{format_bytes(dataset.bytes)} is within the bound of {format_bytes(small_bytes)} for small ones"
+        return (
+            f"{format_bytes(dataset.bytes)} is not more than {format_bytes(small_bytes)}, the limit for small datasets"
+        )
     if reason := lineage.repeat_obstacle(dataset.ref):
         return reason
     if absent := [s for s in dataset.sources if s not in lineage.datasets or not lineage.datasets[s].persisted]:
         verb = "is" if len(absent) == 1 else "are"
-        return f"{dataset.call.name} cannot run beside the under-store yet: {format_list(absent)} {verb} not persisted"
+        return f"{dataset.call.name} cannot run next to the under-store yet: {format_list(absent)} {verb} not persisted"
     if operation is None:
         return f"no run of {dataset.call.name} has been measured yet"
     if data is None:
         return "the link has not been measured yet"
     if operation.seconds >= data.seconds:
         duration = format_seconds(operation.seconds)
-        return f"running {dataset.call.name} beside the under-store would take {duration}, which is not less"
+        return f"running {dataset.call.name} next to the under-store would take {duration}, which is not faster"
     return ""
 
 
@@ -82,12 +84,12 @@ def _plan_without_cached_bytes(
     ref = dataset.ref
     reason = lineage.repeat_obstacle(ref)
     if reason or dataset.call is None:
-        summary = f"data: {reason}, and its bytes are {dataset.cache.value}: it has to be recovered first"
+        summary = f"data: {reason}, and its bytes are {dataset.cache.value}: restore it first"
         return TransferPlan(ref, TransferMethod.DATA, data, data, operation, (ref,), summary)
     waits_for = tuple(s for s in dataset.sources if s not in lineage.datasets or not lineage.datasets[s].available)
     summary = (
         f"operation: its bytes are {dataset.cache.value}, so {dataset.call.name} "
-        f"makes them again{_format_prediction(operation)}"
+        f"recomputes them{_format_prediction(operation)}"
     )
     if waits_for:
         summary += f"; waits for {format_list(waits_for)}"

@@ -79,7 +79,7 @@ class Sender:
         lease, reason = attempt.lease, str(error)
         if isinstance(error, IrrecoverableError):
             if self.claims.release(lease, reason, persist_requested=False):
-                self.catalog.amend(lease.ref, event="given up", reason=reason)
+                self.catalog.amend(lease.ref, event="persist_abandoned", reason=reason)
         elif isinstance(error, PersistenceError):
             self.claims.release(lease, reason, pause=attempt.pause, attempts=lease.attempts)
         else:  # the worker was stopped, which says nothing about this transfer
@@ -113,9 +113,9 @@ class Attempt:
                 sender.cache, dataset.cache_location, sender.under, staging, limiter=limiter, lease_lost=self.lease_lost
             )
             if manifest.checksum != dataset.checksum:
-                raise CorruptCacheError(f"{dataset.ref}: the cached bytes are not those that were written")
+                raise CorruptCacheError(f"{dataset.ref}: the cached files do not match the checksum of its write")
             if not self._has_arrived(staging, manifest):
-                raise CorruptCopyError(f"{dataset.ref}: the bytes that arrived in the under-store are not those sent")
+                raise CorruptCopyError(f"{dataset.ref}: the files copied to the under-store do not match its checksum")
             seconds = time.monotonic() - started_at
             persisted = self._complete(dataset, staging, TransferMethod.DATA, manifest, seconds)
         link_seconds = max(seconds - (limiter.yielded_seconds - yielded_before), 0.0)
@@ -135,7 +135,7 @@ class Attempt:
             result = sender.runner.run(dataset.call, inputs, sender.under.uri(staging))
             if result.digest != dataset.digest:
                 raise OutputMismatchError(
-                    f"{dataset.ref}: {dataset.call.name} was run again on the same sources and gave another result "
+                    f"{dataset.ref}: {dataset.call.name} was re-run on the same sources and returned another result "
                     f"({result.digest}, not {dataset.digest}): it is not idempotent"
                 )
             manifest = self._manifest(staging)
@@ -188,8 +188,8 @@ class Attempt:
                 under.rename(staging, final)
         except FileExistsError as error:
             raise StorageUnavailableError(
-                f"{final} is in the under-store already, and the catalog does not know it; was the catalog lost? "
-                "`springline catalog rebuild` fills an empty one again"
+                f"{final} already exists in the under-store, but not in the catalog; if the catalog was lost, "
+                "run `springline catalog rebuild` on an empty one"
             ) from error
         try:
             return self.sender.claims.complete(
@@ -206,4 +206,4 @@ def _detecting_removal(staging: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise CorruptCopyError(f"{staging}: somebody took the half copy away: {error}") from error
+        raise CorruptCopyError(f"{staging}: the partial copy was removed by another process: {error}") from error

@@ -36,7 +36,7 @@ def rebuild(catalog: Catalog, under: Backend) -> CatalogRebuildReport:
     A source that was not persisted is recorded as retired, so that the lineage names it but does not read it.
     """
     if catalog.find(limit=1):
-        raise UsageError("the catalog is not empty; rebuild fills an empty one only")
+        raise UsageError("the catalog is not empty; only an empty catalog can be rebuilt")
     report = CatalogRebuildReport()
     under.mark_root()
     copies = _newest_copies(under, report)
@@ -56,7 +56,7 @@ def _newest_copies(under: Backend, report: CatalogRebuildReport) -> list[tuple[C
             report.unreadable.append(str(error))
             continue
         if place is None or place.ref != dataset.ref:
-            report.unreadable.append(f"{location} holds a copy of {dataset.ref}, whose place is elsewhere")
+            report.unreadable.append(f"{location} holds a copy of {dataset.ref}, which belongs elsewhere")
         elif dataset.ref not in copies or copies[dataset.ref][0].lease < place.lease:
             copies[dataset.ref] = (place, dataset)
     return sorted(copies.values(), key=lambda pair: (pair[1].created_at, pair[1].ref))
@@ -83,7 +83,7 @@ def _record_all(
             if ref not in keys_by_ref:
                 placeholder = Dataset(ref, created_at=dataset.created_at, persist_requested=False)
                 keys_by_ref[ref] = _insert(
-                    catalog, connection, placeholder, _RETIRED_STATE, "it was not persisted", {"superseded": True}
+                    catalog, connection, placeholder, _RETIRED_STATE, "it is not persisted", {"superseded": True}
                 )
             values = {"generation_id": keys_by_ref[dataset.ref], "position": position, "source_id": keys_by_ref[ref]}
             connection.execute(insert(source).values(**values))

@@ -46,13 +46,13 @@ def copy_files(
             with target.create(to, file.name, file.bytes) as out:
                 for chunk in _read_chunks(source, location, file.name):
                     if lease_lost is not None and lease_lost.is_set():
-                        raise LeaseLostError(f"{location}: the lease ran out during the copy")
+                        raise LeaseLostError(f"{location}: the lease expired during the copy")
                     limiter(len(chunk))
                     hasher.update(chunk)
                     size += len(chunk)
                     out.write(chunk)
         except FileNotFoundError as error:
-            raise CorruptCopyError(f"{to}: somebody took the half copy away: {error}") from error
+            raise CorruptCopyError(f"{to}: the partial copy was removed by another process: {error}") from error
         copied.append(File(file.name, size, hasher.hexdigest()))
     return Manifest(tuple(copied))
 

@@ -190,9 +190,9 @@ class Maintenance:
             row = connection.execute(select(generation).where(generation.c.id == identity).with_for_update()).one()
             if row.pinned or self._is_needed(connection, identity):
                 obstacle = (
-                    "it is pinned" if row.pinned else "it is being read, or something unpersisted was made from it"
+                    "it is pinned" if row.pinned else "it is being read, or an unpersisted dataset was made from it"
                 )
-                raise TransitionError(f"{ref} stays: {obstacle}")
+                raise TransitionError(f"{ref} is not retired: {obstacle}")
             self.catalog.apply(connection, identity, Event.RETIRED, reason=reason)
             dataset = load_datasets(connection, [identity])[identity]
         self.catalog.notify(Event.RETIRED, dataset)
@@ -204,7 +204,7 @@ class Maintenance:
         abandoned = []
         for dataset in self.catalog.select(select(generation.c.id).where(schema.is_open, stale)):
             with suppress(TransitionError):  # its writer has just finished
-                self.catalog.change(dataset.ref, Event.ABANDONED, reason="its writer did not come back", bytes=0)
+                self.catalog.change(dataset.ref, Event.ABANDONED, reason="its writer has stopped", bytes=0)
                 abandoned.append(dataset.ref)
         is_removed = generation.c.phase.in_([Phase.RETIRED.value, Phase.ABANDONED.value])
         for dataset in self.catalog.select(
@@ -250,18 +250,19 @@ class Maintenance:
         try:
             manifest = self.under.manifest(location)
         except FileNotFoundError:
-            raise InvalidPathError(f"{location}: there is no such folder in the under-store") from None
+            raise InvalidPathError(f"{location}: the under-store has no such folder") from None
         if not manifest.files:
-            raise InvalidPathError(f"{location}: there are no files in the under-store")
+            raise InvalidPathError(f"{location}: the folder is empty")
         if any(part.startswith("@") for file in manifest.files for part in f"{location}/{file.name}".split("/")):
             raise InvalidPathError(
-                f"{location} holds copies that were made here; `rebuild` finds those of a lost catalog"
+                f"{location} contains copies made by Springline; use `springline "
+                f"catalog rebuild` for those of a lost catalog"
             )
         self.under.mark_root()
         dataset = self.catalog.begin(path, strategy=Strategy.CACHE_THROUGH)
         self.catalog.change(
             dataset.ref,
-            Event.WRITTEN_DOWN,
+            Event.WRITTEN_TO_UNDER_STORE,
             reason=f"adopted from {location}",
             bytes=manifest.bytes,
             checksum=manifest.checksum,

@@ -183,7 +183,7 @@ class Persister:
         except (MissingDataError, CorruptCacheError) as error:
             if self._is_lost(dataset.ref):
                 attempt.pause = 0.0  # the next worker recomputes it
-            raise MissingDataError(f"its cached bytes are gone: {error}") from error
+            raise MissingDataError(f"its cached files are missing or damaged: {error}") from error
 
     def _send_operation(self, dataset: Dataset, plan: TransferPlan, attempt: Attempt) -> Dataset | None:
         """Send the operation if planned; returns None if data has to be sent, also after a failure."""

@@ -115,7 +115,7 @@ class Prover:
         for lease in self.proofs.expired_leases():
             with suppress(StorageUnavailableError):  # the next check tries again
                 self.cache.delete(lease.scratch)
-                self.proofs.release(lease, "the worker that ran it a second time fell silent", failed=True)
+                self.proofs.release(lease, "the worker that ran it a second time stopped responding", failed=True)
 
     def prove(self, plan: ProofPlan, *, interruptible: bool = True) -> ProofOutcome | None:
         """Run the operation a second time and compare; returns None if another worker proves it, or it is paused.
@@ -138,7 +138,7 @@ class Prover:
                     raise
                 except PersistenceError as failure:
                     verdict = ProofVerdict.INTERRUPTED if must_stop.is_set() else ProofVerdict.FAILED
-                    error = "something came to be persisted" if must_stop.is_set() else str(failure)
+                    error = "a dataset was queued for persisting" if must_stop.is_set() else str(failure)
                     summary = f"{plan.operation} could not be run a second time: {error}"
                 failed = verdict is ProofVerdict.FAILED
         finally:
@@ -168,16 +168,16 @@ class Prover:
                 holds.enter_context(self.catalog.hold_for_reading(source, self.reader_seconds, counts_as_read=False))
             sources = [self.restorer.verifier.verify(source) for source in self.catalog.get_all(dataset.sources)]
             result = self.runner.run(call, [self._uri(source) for source in sources], self.cache.uri(scratch))
-            subject = f"{call.name} (version {call.version}) was run a second time to make {dataset.ref} again"
+            subject = f"{call.name} (version {call.version}) was run a second time to recompute {dataset.ref}"
             if result.digest == dataset.digest:
                 self.catalog.record_reproduction(call, same=True)
                 duration = format_seconds(result.seconds)
-                summary = f"{subject} and gave the same digest, in {duration}: it is proven to be idempotent"
+                summary = f"{subject} and returned the same digest, in {duration}: it is proven idempotent"
                 self.catalog.amend(dataset.ref, event="proven", reason=summary)
                 return ProofVerdict.PROVEN, summary
             expedited = self.restorer.mark_nondeterministic(dataset, sources)
         if expedited is None:
-            return ProofVerdict.FAILED, f"{subject}, but a source was damaged or gone: that proves nothing"
+            return ProofVerdict.FAILED, f"{subject}, but a source was damaged or missing: the run proves nothing"
         summary = (
             f"{subject} and gave another digest: it is not idempotent, whatever it was declared; "
             f"{format_count(len(expedited), 'dataset')} that waited went to the head of the queue"
@@ -187,7 +187,7 @@ class Prover:
 
     def _uri(self, source: Dataset) -> str:
         if not source.available:
-            raise MissingDataError(f"{source.ref} is gone")
+            raise MissingDataError(f"{source.ref} is missing")
         return self.cache.uri(source.cache_location) if source.in_cache else self.under.uri(source.under_location)
 
     def _renewing(self, lease: ProofLease, *, interruptible: bool) -> AbstractContextManager[threading.Event]:

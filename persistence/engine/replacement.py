@@ -67,7 +67,7 @@ class Replacement:
             try:
                 freed_bytes += victim.bytes if self.evict(victim) else 0
             except UnderStoreUnavailableError as error:
-                logger.warning("the cache stays as it is: %s", error)
+                logger.warning("nothing is evicted: %s", error)
                 break  # each further check would run into the same timeout
         return max(missing_bytes - freed_bytes, 0)
 
@@ -123,9 +123,9 @@ class Replacement:
                 return "it is pinned" if row.pinned else "it is being read"
             if row.under == UnderStoreState.PRESENT.value:
                 if (victim.ref, row.under_location) not in verified_copies:
-                    return "it has another copy in the under-store by now, which was not asked for"
+                    return "its copy in the under-store has changed since the request"
             elif not self._may_evict_unpersisted(connection, row, victim, verified_copies):
-                return "it is not persisted, and what it would be made again from may not be relied on"
+                return "it is not persisted, and the sources of its recomputation cannot be relied on"
             try:
                 catalog.apply(connection, identity, Event.EVICTED, reason=f"{victim.rule}: {victim.reason}")
             except TransitionError as refusal:
@@ -149,7 +149,7 @@ class Replacement:
     def _find_copy_problem(self, ref: Ref, copies: Iterable[Dataset]) -> str:
         for dataset in copies:
             if problem := self.verifier.check_under_copy(dataset):
-                return problem if dataset.ref == ref else f"it would be made again from {dataset.ref}: {problem}"
+                return problem if dataset.ref == ref else f"its recomputation would need {dataset.ref}: {problem}"
         return ""
 
     @staticmethod
@@ -172,7 +172,7 @@ class Replacement:
                 dependent.c.under != UnderStoreState.PRESENT.value,
             )
         )
-        if row.strategy == Strategy.CACHE_ONLY.value and victim.rule == "unwanted":
+        if row.strategy == Strategy.CACHE_ONLY.value and victim.rule == "not_requested":
             others = dependent.c.strategy != Strategy.CACHE_ONLY.value
             return connection.execute(dependents.where(others)).first() is None
         upstream = generation.alias()
@@ -203,7 +203,7 @@ class Replacement:
             )
             for s in sources
         )
-        is_evictable_rule = victim.rule in ("unwanted", "alternate")
+        is_evictable_rule = victim.rule in ("not_requested", "alternate")
         return (
             is_evictable_rule
             and sources_readable
@@ -214,4 +214,4 @@ class Replacement:
 
 def victim_by_hand(ref: Ref, size: int) -> Victim:
     """Return a victim chosen by a person; only a persisted generation may be evicted this way."""
-    return Victim(ref, size, "persisted", "asked for by hand")
+    return Victim(ref, size, "persisted", "requested manually")

@@ -49,7 +49,7 @@ class RecoveryReport:
         """Raise `IrrecoverableError` with every irrecoverable generation, else the first failure, if there is any."""
         if self.irrecoverable:
             details = "; ".join(f"{ref} ({', '.join(causes)})" for ref, causes in sorted(self.irrecoverable.items()))
-            raise IrrecoverableError(f"lost, and nothing can bring it back: {details}")
+            raise IrrecoverableError(f"lost and irrecoverable: {details}")
         self.require_no_failure()
 
     def require_no_failure(self) -> None:
@@ -80,7 +80,7 @@ class Restorer:
     def restore(self, targets: Sequence[Ref], *, sending: Ref | None = None) -> RecoveryReport:
         """Restore what can be restored; the plan is recomputed after each surprise, such as a missing source.
 
-        A failed step affects only its descendants. Nothing is given up as irrecoverable while another worker is
+        A failed step affects only its descendants. No dataset is marked irrecoverable while another worker is
         sending the missing bytes: they may arrive in the under-store although the cache has lost them. `sending` is the
         generation that the caller itself has claimed. Raises `RunnerUnavailableError`, `StorageUnavailableError`.
         """
@@ -182,7 +182,7 @@ class Restorer:
             if step.action == "recompute":
                 sources = self.catalog.get_all(self.catalog.get(step.ref).sources)
                 if missing := [s.ref for s in sources if s.ref in report.failed and not s.available]:
-                    raise OperationError(f"{step.ref} is made from {format_list(missing)}, not brought back either")
+                    raise OperationError(f"{step.ref} needs {format_list(missing)}, which could not be restored either")
             self._run_step(step)
         except RunnerUnavailableError:
             raise
@@ -216,13 +216,13 @@ class Restorer:
             try:
                 manifest = copy_files(self.under, dataset.under_location, self.cache, staging)
             except MissingDataError:
-                self.verifier.mark_lost(dataset, Event.UNDER_LOST, "its files in the under-store are missing")
+                self.verifier.mark_lost(dataset, Event.UNDER_STORE_LOST, "its files in the under-store are missing")
                 raise
             if manifest.checksum != dataset.under_checksum:
-                self.verifier.mark_lost(dataset, Event.UNDER_LOST, "its copy in the under-store is damaged")
-                raise CorruptCopyError(f"{dataset.ref}: its copy in the under-store is not what was put there")
+                self.verifier.mark_lost(dataset, Event.UNDER_STORE_LOST, "its copy in the under-store is damaged")
+                raise CorruptCopyError(f"{dataset.ref}: its copy in the under-store does not match its checksum")
             if self._manifest(staging).checksum != manifest.checksum:
-                raise CorruptCopyError(f"{dataset.ref}: the bytes that arrived in the cache are not those sent")
+                raise CorruptCopyError(f"{dataset.ref}: the files copied to the cache do not match its checksum")
             seconds = time.monotonic() - started_at
             self.catalog.record_measurement("", ExecutionSide.STORAGE, bytes_in=manifest.bytes, seconds=seconds)
             self._record_restored(dataset, location, manifest, f"fetched in {seconds:.1f} s")
@@ -246,7 +246,7 @@ class Restorer:
             if dataset.digest and result.digest != dataset.digest:
                 self.mark_nondeterministic(dataset, sources)
                 raise OutputMismatchError(
-                    f"{dataset.ref}: {dataset.call.name} gave another result when it was run again"
+                    f"{dataset.ref}: {dataset.call.name} returned another result when it was re-run"
                 )
             if dataset.digest:
                 self.catalog.record_reproduction(dataset.call, same=True)
@@ -256,7 +256,7 @@ class Restorer:
         """Raise `MissingDataError` if a source cannot be read, or has changed location since `before`."""
         moved = [a for a, b in zip(sources, before, strict=False) if self._has_moved(a, b)]
         if missing := moved + [source for source in sources if not source.available]:
-            raise MissingDataError(f"{missing[0].ref}, a source of {dataset.ref}, is gone")
+            raise MissingDataError(f"{missing[0].ref}, a source of {dataset.ref}, is missing")
 
     @contextmanager
     def _new_location(self, dataset: Dataset) -> Iterator[str]:
@@ -280,7 +280,7 @@ class Restorer:
             if isinstance(error, TransitionError) and self.catalog.get(dataset.ref).in_cache:
                 return  # another worker has restored it concurrently
             if isinstance(error, FileNotFoundError):
-                raise MissingDataError(f"{dataset.ref}: the cache was taken away while it was brought back") from error
+                raise MissingDataError(f"{dataset.ref}: the cache was removed while it was being restored") from error
             raise
         self.cache.delete(dataset.cache_location)  # the remains of the lost copy
 
@@ -288,4 +288,4 @@ class Restorer:
         try:
             return self.cache.manifest(staging)
         except FileNotFoundError as error:
-            raise MissingDataError(f"{staging}: the cache was taken away while it was brought back") from error
+            raise MissingDataError(f"{staging}: the cache was removed while it was being restored") from error

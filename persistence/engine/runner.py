@@ -53,7 +53,7 @@ class NoRunner:
         return {}
 
     def run(self, call: Call, sources: Sequence[str], output: str) -> OperationResult:
-        raise OperationError(f"{call.name}: no runner is set; give one with SPRINGLINE_RUNNER=module:factory")
+        raise OperationError(f"{call.name}: no runner is set; set one with SPRINGLINE_RUNNER=module:factory")
 
 
 def load_runner(spec: str) -> Runner:
@@ -71,5 +71,5 @@ def load_runner(spec: str) -> Runner:
         raise UsageError(f"SPRINGLINE_RUNNER={spec!r}, as module:factory, cannot be imported: {error}") from error
     make = getattr(runner_module, factory, None)
     if not callable(make):
-        raise UsageError(f"SPRINGLINE_RUNNER={spec!r}, as module:factory: {module} has no such factory")
+        raise UsageError(f"SPRINGLINE_RUNNER={spec!r}, as module:factory: the module {module} has no such function")
     return make()  # type: ignore[no-any-return]

@@ -196,7 +196,7 @@ class Store:
             return dataset  # it does not fit: read it from the under-store
         report = self.restorer.restore([dataset.ref])
         if causes := report.irrecoverable.get(dataset.ref):
-            raise IrrecoverableError(f"{dataset.ref} is lost, and nothing can bring it back: {'; '.join(causes)}")
+            raise IrrecoverableError(f"{dataset.ref} is lost and irrecoverable: {'; '.join(causes)}")
         dataset = self.catalog.get(dataset.ref)
         if dataset.persisted and isinstance(report.failed.get(dataset.ref), StorageFullError):
             return dataset  # the cache took less than its capacity: read it from the under-store
@@ -262,7 +262,7 @@ class Store:
             try:
                 with self.sender.attempt(dataset.ref, owner, TransferMethod.DATA, None) as attempt:
                     if attempt is None:
-                        raise PersistenceError(f"{dataset.ref} changed under its writer's hands")
+                        raise PersistenceError(f"{dataset.ref} was changed by another process during its write")
                     return attempt.send_data(dataset)
             except (StorageUnavailableError, StorageFullError, CorruptCopyError, LeaseLostError) as error:
                 if isinstance(error, CorruptCacheError) or time.monotonic() + self.retry_seconds > deadline:
@@ -272,7 +272,7 @@ class Store:
     def _evict_oversized(self, dataset: Dataset) -> Dataset:
         if not dataset.persisted:
             dataset = self._persist_now(dataset)
-        self.replacement.evict_persisted(dataset, "larger than the whole cache")
+        self.replacement.evict_persisted(dataset, "larger than the cache")
         return self.catalog.get(dataset.ref)
 
     def _record_bypassing_write(
@@ -285,8 +285,8 @@ class Store:
         self.under.rename(staging, final)
         return self.catalog.change(
             dataset.ref,
-            Event.WRITTEN_DOWN,
-            reason="no room in the cache",
+            Event.WRITTEN_TO_UNDER_STORE,
+            reason="no free space in the cache",
             bytes=manifest.bytes,
             checksum=manifest.checksum,
             under_checksum=manifest.checksum,
@@ -330,11 +330,15 @@ class Store:
 
 
 def _explain_older(origin: Origin) -> str:
-    return f"the DAG run {origin.run_id} began before or made it" if origin.run_id else "that one was let go"
+    return (
+        f"the DAG run {origin.run_id} started earlier or made it"
+        if origin.run_id
+        else "that generation is no longer open"
+    )
 
 
 _NOT_READABLE = {
     Phase.OPEN: "it is still being written",
-    Phase.RETIRED: "it was superseded and is retired",
+    Phase.RETIRED: "it was superseded and retired",
     Phase.ABANDONED: "its write failed",
 }

@@ -21,7 +21,7 @@ from springline.persistence.model.dataset import Dataset
 from springline.persistence.model.transitions import Event
 
 _UNAVAILABLE_PREFIX = "the under-store does not answer:"
-_UNDER_LOST_REASON = "its files in the under-store are missing or damaged"
+_UNDER_STORE_LOST_REASON = "its files in the under-store are missing or damaged"
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Verifier:
         if checks_under_store and not _is_intact(
             self.under, dataset.under_location, dataset.under_checksum, dataset, deep
         ):
-            dataset = self.mark_lost(dataset, Event.UNDER_LOST, _UNDER_LOST_REASON)
+            dataset = self.mark_lost(dataset, Event.UNDER_STORE_LOST, _UNDER_STORE_LOST_REASON)
         return dataset
 
     def check_under_copy(self, dataset: Dataset) -> str:
@@ -61,11 +61,11 @@ class Verifier:
         except StorageUnavailableError as error:
             raise UnderStoreUnavailableError(f"{_UNAVAILABLE_PREFIX} {error}") from error
         except PersistenceError as error:
-            return f"how large its copy in the under-store is cannot be told: {error}"
+            return f"the size of its copy in the under-store cannot be determined: {error}"
         if is_there:
             return ""
-        self.mark_lost(dataset, Event.UNDER_LOST, _UNDER_LOST_REASON)
-        return f"its copy in the under-store ({dataset.under_location}) is not there, or not whole"
+        self.mark_lost(dataset, Event.UNDER_STORE_LOST, _UNDER_STORE_LOST_REASON)
+        return f"its copy in the under-store ({dataset.under_location}) is missing or incomplete"
 
     def mark_lost(self, dataset: Dataset, event: Event, reason: str) -> Dataset:
         """Record a loss, unless the catalog names another copy by now."""

@@ -36,7 +36,7 @@ def _encode_number(value: object) -> float:
     """Convert a floating-point number of numpy to Python's float."""
     if isinstance(value, float):
         return float(value)
-    raise TypeError(f"a {type(value).__name__} has no form in JSON")
+    raise TypeError(f"a {type(value).__name__} cannot be represented in JSON")
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_number)
@@ -86,8 +86,8 @@ class Codec(Generic[T]):
     def _check_form(self, form: int | None, where: str) -> None:
         if form is not None and form != self.form:
             raise FormatVersionError(
-                f"{where}: {self._description} is of form {form}, and this version "
-                f"of Springline reads form {self.form}: "
+                f"{where}: {self._description} has format {form}, and this version "
+                f"of Springline reads format {self.form}: "
                 f"{self._remedy}"
             )
 

@@ -120,11 +120,11 @@ class CostModel:
         return None
 
     def predict_rerun(self, ref: Ref, lineage: Lineage) -> Prediction | None:
-        """Predict the time to recompute `ref` beside the cache: as when it was made, else from history."""
+        """Predict the time to recompute `ref` beside the cache: as in its first run, else from history."""
         dataset = lineage.datasets[ref]
         if dataset.compute_seconds is not None:
             return Prediction(
-                dataset.compute_seconds, 1, f"{format_seconds(dataset.compute_seconds)}: as when it was made"
+                dataset.compute_seconds, 1, f"{format_seconds(dataset.compute_seconds)}: as in its first run"
             )
         if dataset.call is None:
             return None

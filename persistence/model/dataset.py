@@ -121,7 +121,7 @@ def validate_path(path: str) -> str:
     """
     subject = f"dataset path {path!r}" if len(path) <= _MAX_PART_BYTES else f"dataset path {path[:_MAX_PART_BYTES]!r}…"
     if invisible := find_invisible(path):
-        raise InvalidPathError(f"{subject}: the character {invisible!r}, which nobody sees, is not allowed")
+        raise InvalidPathError(f"{subject}: the character {invisible!r}, which is invisible, is not allowed")
     if forbidden := _FORBIDDEN.search(path):
         raise InvalidPathError(f"{subject}: the character {forbidden.group()!r} is not allowed")
     if not path or path.startswith("/") or str(PurePosixPath(path)) != path:

@@ -111,7 +111,7 @@ class Lineage:
         if dataset.phase in _REMOVED_PHASES:
             return f"{ref} is {dataset.phase.value}"
         if dataset.call is None:
-            return f"no operation is recorded that made {ref}"
+            return f"no operation is recorded for {ref}"
         operation = self.operation_of(ref)
         name = f"{dataset.call.name} (version {dataset.call.version}), which made {ref},"
         if operation is None:
@@ -119,9 +119,9 @@ class Lineage:
         if not operation.idempotent:
             return f"{name} is not idempotent"
         if operation.nondeterministic:
-            return f"{name} was declared idempotent but a second run gave another digest"
+            return f"{name} was declared idempotent but a second run returned another digest"
         if not operation.runnable:
-            return f"{name} cannot be run: its code is no longer there"
+            return f"{name} cannot be run: its code no longer exists"
         return ""
 
     def unproven_reason(self, ref: Ref) -> str:
@@ -130,8 +130,7 @@ class Lineage:
         if operation is None or operation.idempotence is not Idempotence.DECLARED:
             return ""
         return (
-            f"{operation.name} (version {operation.version}), which made {ref}, "
-            "is declared idempotent and was never seen to repeat its digest"
+            f"{operation.name} (version {operation.version}), which made {ref}, is declared idempotent, but not proven"
         )
 
     def unproven_reasons(self, ref: Ref) -> tuple[str, ...]:
@@ -267,7 +266,7 @@ def postorder(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]
             elif successor in open_:
                 ancestors = list(open_)
                 cycle = [*ancestors[ancestors.index(successor) :], successor]
-                raise CyclicLineageError(f"lineage leads back to itself: {' -> '.join(map(str, cycle))}")
+                raise CyclicLineageError(f"cyclic lineage: {' -> '.join(map(str, cycle))}")
             else:
                 open_[successor] = None
                 stack.append((successor, iter(following(successor))))

@@ -26,14 +26,16 @@ class Event(StrEnum):
     """An event that changes the state of a generation."""
 
     CACHED = "cached"  # its bytes are complete in the cache
-    WRITTEN_DOWN = "written_down"  # its bytes are complete in the under-store, too large for the cache
+    WRITTEN_TO_UNDER_STORE = (
+        "written_to_under_store"  # its bytes are complete in the under-store, too large for the cache
+    )
     CLAIMED = "claimed"  # a transfer to the under-store begins
     COPIED = "copied"  # a verified copy is in the under-store
     RELEASED = "released"  # a transfer ended without a copy
     COMMITTED = "committed"  # readers may see it
     EVICTED = "evicted"  # removed from the cache on purpose
     LOST = "lost"  # its cached bytes are missing or damaged
-    UNDER_LOST = "under_lost"  # its copy in the under-store is missing or damaged
+    UNDER_STORE_LOST = "under_store_lost"  # its copy in the under-store is missing or damaged
     RESTORED = "restored"  # back in the cache: fetched or recomputed
     ABANDONED = "abandoned"  # its writer failed
     RETIRED = "retired"  # superseded and no longer read
@@ -55,7 +57,9 @@ def _build_table() -> dict[tuple[Event, GenerationState], GenerationState]:
         if phase is Phase.OPEN and cache is CacheState.WRITING:
             if under is UnderStoreState.NONE:
                 table[Event.CACHED, state] = GenerationState(phase, CacheState.PRESENT, under)
-                table[Event.WRITTEN_DOWN, state] = GenerationState(phase, CacheState.EVICTED, UnderStoreState.PRESENT)
+                table[Event.WRITTEN_TO_UNDER_STORE, state] = GenerationState(
+                    phase, CacheState.EVICTED, UnderStoreState.PRESENT
+                )
                 table[Event.ABANDONED, state] = GenerationState(
                     Phase.ABANDONED, CacheState.EVICTED, UnderStoreState.NONE
                 )
@@ -76,7 +80,7 @@ def _build_table() -> dict[tuple[Event, GenerationState], GenerationState]:
         if committed:
             if under is UnderStoreState.PRESENT:
                 cache_after = CacheState.LOST if cache is CacheState.EVICTED else cache
-                table[Event.UNDER_LOST, state] = GenerationState(phase, cache_after, UnderStoreState.NONE)
+                table[Event.UNDER_STORE_LOST, state] = GenerationState(phase, cache_after, UnderStoreState.NONE)
             if cache in (CacheState.EVICTED, CacheState.LOST):
                 table[Event.RESTORED, state] = GenerationState(phase, CacheState.PRESENT, under)
             if under is not UnderStoreState.COPYING:

@@ -31,7 +31,7 @@ class AlertState:
     actor: str = ""
 
 
-_STATES: Codec[AlertState] = Codec(AlertState, 2, "what stands of alerts", "what stands is told anew")
+_STATES: Codec[AlertState] = Codec(AlertState, 2, "the state of the alerts", "the alerts start from scratch")
 
 
 class AlertEvaluator:
@@ -57,9 +57,11 @@ class AlertEvaluator:
             temporary.replace(file)
         for new_alert in evaluation.new_alerts:
             log_level = _LOG_LEVELS[Severity(new_alert.severity)]
-            logger.log(log_level, "alert begins: %s: %s (%g)", new_alert.key, new_alert.summary, new_alert.value)
+            logger.log(
+                log_level, "alert firing or pending: %s: %s (%g)", new_alert.key, new_alert.summary, new_alert.value
+            )
         for resolved_alert in evaluation.resolved_alerts:
-            logger.info("alert ends: %s, after %.0f s", resolved_alert.key, now - resolved_alert.since)
+            logger.info("alert resolved: %s, after %.0f s", resolved_alert.key, now - resolved_alert.since)
         for rule in rules:
             count = sum(each.rule == rule.name and each.is_firing for each in evaluation.active_alerts)
             metrics_reporter.report(ALERT, count, rule=rule.name, severity=rule.severity.value)
@@ -80,7 +82,7 @@ def read_state(file: Path) -> AlertState:
     except FileNotFoundError:
         return AlertState()
     except DecodeError as error:
-        logger.warning("%s: what stands is told anew", error)
+        logger.warning("%s: the alerts start from scratch", error)
         return AlertState()
 
 

@@ -49,7 +49,9 @@ class MetricsReporter(ABC):
     def report(self, metric: Metric, value: float = 1, **tags: str) -> None:
         """Report one value; raises `ValueError` if `tags` are not those of the metric."""
         if tuple(sorted(tags)) != tuple(sorted(metric.tags)):
-            raise ValueError(f"{metric.name} is told with {sorted(tags)}, and has the tags {sorted(metric.tags)}")
+            raise ValueError(
+                f"{metric.name} was reported with the tags {sorted(tags)}, but has the tags {sorted(metric.tags)}"
+            )
         self.record(metric, value, tags)
 
     def report_all(self, samples: Iterable[MetricSample]) -> None:

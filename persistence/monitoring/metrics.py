@@ -8,40 +8,38 @@ from springline.persistence.model.dataset import Dataset
 from springline.persistence.model.transitions import Event
 from springline.persistence.monitoring.metric import Metric, MetricKind, MetricsReporter
 
-RISK_BYTES = Metric("persistence.risk.bytes", MetricKind.GAUGE, "By", (), "Bytes that only the cache holds")
+RISK_BYTES = Metric("persistence.risk.bytes", MetricKind.GAUGE, "By", (), "Bytes whose only copy is in the cache")
 RISK_IRRECOVERABLE_BYTES = Metric(
-    "persistence.risk.irrecoverable_bytes", MetricKind.GAUGE, "By", (), "Those of them that nothing could make again"
+    "persistence.risk.irrecoverable_bytes", MetricKind.GAUGE, "By", (), "Bytes at risk that would be irrecoverable"
 )
 RISK_UNPROVEN_BYTES = Metric(
     "persistence.risk.unproven_bytes", MetricKind.GAUGE, "By", (),
-    "Those of them that only operations could make again that were never seen to repeat",
+    "Bytes at risk that only unproven operations could recompute",
 )  # fmt: skip
 RISK_SECONDS = Metric(
     "persistence.risk.recompute_seconds",
     MetricKind.GAUGE,
     "s",
     (),
-    "What making again all but the irrecoverable ones would take",
+    "Time to recompute all recomputable bytes at risk",
 )
-QUEUE_LENGTH = Metric("persistence.queue.length", MetricKind.GAUGE, "{dataset}", (), "Generations that want persisting")
-QUEUE_BYTES = Metric("persistence.queue.bytes", MetricKind.GAUGE, "By", (), "Their bytes")
+QUEUE_LENGTH = Metric("persistence.queue.length", MetricKind.GAUGE, "{dataset}", (), "Queued generations")
+QUEUE_BYTES = Metric("persistence.queue.bytes", MetricKind.GAUGE, "By", (), "Bytes of the queued generations")
 CACHE_BYTES = Metric(
-    "persistence.cache.bytes", MetricKind.GAUGE, "By", (), "Bytes in the cache, and expected by open writes"
+    "persistence.cache.bytes", MetricKind.GAUGE, "By", (), "Bytes in the cache, and reserved for open writes"
 )
-CACHE_CAPACITY = Metric("persistence.cache.capacity", MetricKind.GAUGE, "By", (), "Bytes that the cache may hold")
-LOST = Metric(
-    "persistence.lost", MetricKind.GAUGE, "{dataset}", (), "Generations that a fault took, and that are not back"
-)
+CACHE_CAPACITY = Metric("persistence.cache.capacity", MetricKind.GAUGE, "By", (), "Capacity of the cache")
+LOST = Metric("persistence.lost", MetricKind.GAUGE, "{dataset}", (), "Lost generations that have not been restored")
 BROKEN_RATIO = Metric(
     "persistence.quality.broken_ratio", MetricKind.GAUGE, "1", ("operation",),
-    "Share of the rows that break a rule, the worst of the generations in force that were judged within a day",
+    "Maximum share of rows that break a quality rule, over current generations checked within a day",
 )  # fmt: skip
 TRANSITIONS = Metric(
     "persistence.transitions", MetricKind.COUNTER, "{transition}", ("event",),
-    "Changes of state of generations, by event: committed, copied, evicted, lost, restored, …",
+    "State transitions of generations, by event: committed, copied, evicted, lost, restored, …",
 )  # fmt: skip
 TRANSFER_SECONDS = Metric(
-    "persistence.transfer.seconds", MetricKind.TIMER, "s", ("method",), "What each transfer to the under-store took"
+    "persistence.transfer.seconds", MetricKind.TIMER, "s", ("method",), "Duration of each transfer to the under-store"
 )
 TRANSFER_BYTES = Metric(
     "persistence.transfer.bytes", MetricKind.COUNTER, "By", ("method",), "Bytes of generations that were persisted"
@@ -51,23 +49,21 @@ TRANSFER_FAILURES = Metric(
     MetricKind.COUNTER,
     "{transfer}",
     ("method",),
-    "Transfers that ended without a copy",
+    "Failed transfers",
 )
-RECOVERIES = Metric(
-    "persistence.recoveries", MetricKind.COUNTER, "{dataset}", (), "Generations brought back to the cache"
-)
-RECOVERED_BYTES = Metric("persistence.recovered_bytes", MetricKind.COUNTER, "By", (), "Their bytes")
+RECOVERIES = Metric("persistence.recoveries", MetricKind.COUNTER, "{dataset}", (), "Generations restored to the cache")
+RECOVERED_BYTES = Metric("persistence.recovered_bytes", MetricKind.COUNTER, "By", (), "Bytes restored to the cache")
 VERDICTS = Metric(
     "persistence.quality.verdicts", MetricKind.COUNTER, "{verdict}", ("verdict",),
-    "Judgements of the quality gate: kept (all rules), passed or quarantined (rules were broken), stopped",
+    "Verdicts of the quality gate: valid (no rule is broken), passed or quarantined (rules are broken), stopped",
 )  # fmt: skip
 BROKEN_ROWS = Metric("persistence.quality.broken_rows", MetricKind.COUNTER, "{row}", (), "Rows that break a rule")
 ALERT = Metric(
-    "alerts.standing",
+    "alerts.firing",
     MetricKind.GAUGE,
     "{alert}",
     ("rule", "severity"),
-    "For how many subjects the alert of a rule stands",
+    "Number of subjects for which the alert of a rule fires",
 )
 
 METRICS = (
@@ -110,14 +106,14 @@ def _verdict(event: Event, dataset: Dataset) -> str:
         return ""
     if event is Event.ABANDONED:
         return "stopped"
-    if dataset.report["held"]:
-        return "kept"
+    if dataset.report["valid"]:
+        return "valid"
     return "quarantined" if dataset.report.get("mode") == "quarantine" else "passed"
 
 
 def _has_quality_report(dataset: Dataset) -> bool:
     """Whether its report is one of the quality gate; results of streams have other reports."""
-    return dataset.report is not None and "held" in dataset.report
+    return dataset.report is not None and "valid" in dataset.report
 
 
 def _number(report: object, name: str) -> float:

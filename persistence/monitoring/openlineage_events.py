@@ -25,7 +25,7 @@ FACET = "springline_persistence"
 SCHEMA = "urn:springline:schemas:PersistenceOutputDatasetFacet:1-0-0"  # the file of that name in schemas/
 
 _RUN_NAMESPACE = uuid.UUID("6f9d3cf2-52d4-5f0c-9d2d-6a2f5a2e7b11")  # namespace of the run ids
-_AFTER_COMMIT = (Event.COPIED, Event.EVICTED, Event.LOST, Event.UNDER_LOST, Event.RESTORED, Event.RETIRED)
+_AFTER_COMMIT = (Event.COPIED, Event.EVICTED, Event.LOST, Event.UNDER_STORE_LOST, Event.RESTORED, Event.RETIRED)
 
 
 @attr.define(kw_only=True)

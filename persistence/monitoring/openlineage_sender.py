@@ -1,4 +1,4 @@
-"""Sends OpenLineage events from a separate thread; errors are logged and block nobody."""
+"""Sends OpenLineage events from a separate thread; errors are logged, and block no caller."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LineageSender:
             try:
                 self._queue.put_nowait(event)
             except queue.Full:
-                self._warn_once(f"more than {_MAX_QUEUED} events wait, and new ones are dropped")
+                self._warn_once(f"more than {_MAX_QUEUED} events are queued; new events are dropped")
                 return
         with self._lock:
             if self._thread is None:
@@ -72,7 +72,7 @@ class LineageSender:
             self._queue.put(None, timeout=_CLOSE_TIMEOUT)
         thread.join(_CLOSE_TIMEOUT)
         if thread.is_alive() or not self._client.close(_CLOSE_TIMEOUT):
-            self._warn_once("not all events were sent when the process ended")
+            self._warn_once("the process ended before all events were sent")
 
     def _send_loop(self) -> None:
         while (event := self._queue.get()) is not None:

@@ -8,13 +8,17 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from springline.persistence.errors import AlertRulesError
+from springline.persistence.model.toml_table import Name, TomlTable, read_table
 from springline.persistence.monitoring.layers import LAYERS
 from springline.persistence.monitoring.metric import Metric, MetricKind, MetricSample
 
-_KEYS = {"metric", "where", "above", "below", "for", "severity", "summary"}
+_TagValues = dict[str, str | int | float]
 
 
 class Severity(StrEnum):
@@ -56,6 +60,20 @@ class AlertRule:
         """The condition of the rule as text."""
         duration = f" for {self.seconds:g} s" if self.seconds else ""
         return f"{self.metric.name} {'above' if self.above else 'below'} {self.value:g}{duration}"
+
+
+class AlertRuleKeys(TomlTable, frozen=True, kw_only=True, rename={"seconds": "for"}):
+    """Keys of a rule in the file of alert rules."""
+
+    metric: Annotated[Name, Meta(description="a gauge; docs/monitoring.md lists the metrics")]
+    severity: Annotated[Severity, Meta(description="how soon to act: at once, today, or not at all")]
+    summary: Annotated[Name, Meta(description="what it means and what to do, in one sentence")]
+    above: Annotated[float | None, Meta(description="the alert is active while the metric is above it")] = None
+    below: Annotated[float | None, Meta(description="the alert is active while the metric is below it")] = None
+    seconds: Annotated[float, Meta(ge=0, description="seconds for which it must be active before it fires")] = 0.0
+    where: Annotated[_TagValues, Meta(description="only the subjects that have these tags")] = msgspec.field(
+        default_factory=dict
+    )
 
 
 @dataclass(frozen=True)
@@ -120,16 +138,16 @@ def read_rules(path: Path, metrics: Mapping[str, Metric]) -> tuple[AlertRule, ..
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise AlertRulesError(f"{path}: there is no such file; SPRINGLINE_ALERT_RULES names another") from None
+        raise AlertRulesError(f"{path}: no such file; set SPRINGLINE_ALERT_RULES to another one") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise AlertRulesError(f"{path}: it is not TOML: {error}") from None
+        raise AlertRulesError(f"{path}: not valid TOML: {error}") from None
     layers = {name.partition(".")[0] for name in metrics}
     rules = []
     for name, table in tables.items():
         try:
             rule = _parse_rule(name, table, metrics, layers)
         except ValueError as error:
-            raise AlertRulesError(f"{path}: rule {name!r}: {error}") from None
+            raise AlertRulesError(f"{path}: {error}") from None
         if rule is not None:
             rules.append(rule)
     return tuple(rules)
@@ -137,53 +155,31 @@ def read_rules(path: Path, metrics: Mapping[str, Metric]) -> tuple[AlertRule, ..
 
 def _parse_rule(name: str, table: Any, metrics: Mapping[str, Metric], layers: set[str]) -> AlertRule | None:
     """Parse a rule; returns None if it is about another layer's metric; raises `ValueError` with an explanation."""
-    if not isinstance(table, dict):
-        raise ValueError(f"it is {table!r}; give it as a table [{name}]")
-    if unknown := sorted(set(table) - _KEYS):
-        hint = _suggestion(unknown[0], _KEYS) or f"; there are {', '.join(sorted(_KEYS))}"
-        raise ValueError(f"{unknown[0]!r} means nothing{hint}")
-    metric_name = _require_text(table, "metric")
-    if metric_name.partition(".")[0] not in LAYERS:
-        hint = _suggestion(metric_name, metrics) or f"; names begin with {' or '.join(f'{o}.' for o in LAYERS)}"
-        raise ValueError(f"there is no metric {metric_name!r}{hint}")
-    if ("above" in table) == ("below" in table):
-        raise ValueError("give either above = NUMBER or below = NUMBER")
-    value = _require_number(table, "above" if "above" in table else "below")
-    seconds = _require_number(table, "for", 0.0)
-    if seconds < 0:
-        raise ValueError(f"for = {seconds:g}: give seconds, 0 or more")
-    severity = _require_text(table, "severity")
-    if severity not in list(Severity):
-        raise ValueError(f"severity = {severity!r}: it is one of {', '.join(Severity)}")
-    summary, where = _require_text(table, "summary"), table.get("where", {})
-    if metric_name.partition(".")[0] not in layers:
+    keys = read_table(AlertRuleKeys, table, f"rule {name!r}")
+    layer = keys.metric.partition(".")[0]
+    if layer not in LAYERS:
+        hint = _suggestion(keys.metric, metrics) or f"; names begin with {' or '.join(f'{each}.' for each in LAYERS)}"
+        raise ValueError(f"rule {name!r}: there is no metric {keys.metric!r}{hint}")
+    threshold = keys.below if keys.above is None else keys.above
+    if threshold is None or None not in (keys.above, keys.below):
+        raise ValueError(f"rule {name!r}: set either above or below, to a number")
+    if layer not in layers:
         return None
-    metric = metrics.get(metric_name)
+    metric = metrics.get(keys.metric)
     if metric is None:
-        raise ValueError(f"there is no metric {metric_name!r}{_suggestion(metric_name, metrics)}")
+        raise ValueError(f"rule {name!r}: there is no metric {keys.metric!r}{_suggestion(keys.metric, metrics)}")
     if metric.kind is not MetricKind.GAUGE:
-        raise ValueError(f"{metric_name} is a {metric.kind}; rules are about gauges")
-    if not isinstance(where, dict) or (unknown := sorted(set(where) - set(metric.tags))):
-        raise ValueError(f"where = {where!r}: {metric_name} has the tags {', '.join(metric.tags) or '(none)'}")
-    tags = {tag: str(tag_value) for tag, tag_value in where.items()}
-    return AlertRule(name, metric, "above" in table, value, seconds, Severity(severity), summary, tags)
+        raise ValueError(f"rule {name!r}: {keys.metric} is a {metric.kind}; a rule needs a gauge")
+    if unknown := sorted(set(keys.where) - set(metric.tags)):
+        tags = ", ".join(metric.tags) or "(none)"
+        raise ValueError(f"rule {name!r}: where: {keys.metric} has no tag {unknown[0]}; its tags are {tags}")
+    tag_values = {tag: str(value) for tag, value in keys.where.items()}
+    return AlertRule(
+        name, metric, keys.above is not None, threshold, keys.seconds, keys.severity, keys.summary, tag_values
+    )
 
 
 def _suggestion(name: str, candidates: Iterable[str]) -> str:
     """Return the probably intended name, as the end of a sentence; empty if no candidate is similar."""
     near = get_close_matches(name, list(candidates), 1)
     return f"; did you mean {near[0]}?" if near else ""
-
-
-def _require_text(table: Mapping[str, Any], key: str) -> str:
-    value = table.get(key)
-    if not isinstance(value, str) or not value:
-        raise ValueError(f'{key} is missing; give {key} = "…"' if value is None else f"{key} = {value!r}: give a text")
-    return value
-
-
-def _require_number(table: Mapping[str, Any], key: str, default: float | None = None) -> float:
-    value = table.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{key} = {value!r}: give a number")
-    return float(value)

@@ -16,17 +16,19 @@ class MonitoringSettings(ProfiledSettings):
         "",
         pattern="^(https?://.+)?$",
         description="Address of an OpenTelemetry collector that takes OTLP over HTTP, such as http://127.0.0.1:4318; "
-        "empty: metrics go where Airflow's go, from what runs in Airflow, and nowhere else",
+        "empty: metrics of code that runs in Airflow go to Airflow's backend, others are not sent",
     )
-    metrics_interval: float = Field(10, gt=0, description="Seconds between two sendings of metrics to that collector")
-    alert_rules: Path | None = Field(None, description="File of the rules of alerts; empty: alerts.toml here")
+    metrics_interval: float = Field(10, gt=0, description="Interval of metric exports to that collector (s)")
+    alert_rules: Path | None = Field(None, description="File with the alert rules; empty: alerts.toml in the project")
     log_format: str = Field(
-        "text", pattern="^(text|json)$", description="How persisters and streams log: text, or json (an object a line)"
+        "text",
+        pattern="^(text|json)$",
+        description="Log format of persisters and streams: text, or json (one object per line)",
     )
     log_level: str = Field(
         "info",
         pattern="^(debug|info|warning|error)$",
-        description="What is logged at least: debug (each round of each unit too), info, warning or error",
+        description="Minimum log level: debug (includes each round of each unit), info, warning or error",
     )
 
     @field_validator("alert_rules", mode="before")

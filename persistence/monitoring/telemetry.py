@@ -47,7 +47,7 @@ class OtlpMetricsReporter(MetricsReporter):
         try:
             provider.shutdown(timeout_millis=_CLOSE_MILLISECONDS)
         except Exception as error:  # whatever it is, the work was done
-            logging.getLogger(__name__).warning("the last metrics were not sent: %s", redact_secrets(str(error)))
+            logging.getLogger(__name__).warning("the final metrics were not sent: %s", redact_secrets(str(error)))
 
     def _instrument(self, metric: Metric) -> Any:
         with self._lock:

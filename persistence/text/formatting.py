@@ -43,7 +43,9 @@ def parse_bytes(text: object) -> object:
     try:
         return int(_SIZE.validate_python(re.sub(r"(?<=[\d\s])([kKMGTP])$", r"\1B", stripped)))
     except (ValidationError, OverflowError):
-        raise ValueError("not a size: write bytes, or a number with a unit such as 512MB, 8GB or 4GiB") from None
+        raise ValueError(
+            "not a size: write a number of bytes, or a number with a unit such as 512MB, 8GB or 4GiB"
+        ) from None
 
 
 def parse_json_object(text: object) -> object:
@@ -53,9 +55,9 @@ def parse_json_object(text: object) -> object:
     try:
         content = json.loads(text) if text.strip() else {}
     except ValueError as error:
-        raise ValueError(f'is no JSON ({error}): write an object such as {{"name": "value"}}') from None
+        raise ValueError(f'is not valid JSON ({error}): write an object such as {{"name": "value"}}') from None
     if not isinstance(content, dict):
-        raise ValueError('is no JSON object: write one such as {"name": "value"}')
+        raise ValueError('is not a JSON object: write one such as {"name": "value"}')
     return content
 
 

@@ -84,7 +84,7 @@ def database_url(connection: Connection) -> str:
     if connection.conn_type == "sqlite":
         return f"sqlite:///{connection.host or connection.schema}"
     if connection.conn_type not in ("postgres", "postgresql"):
-        raise UsageError(f"connection {CATALOG}: type {connection.conn_type!r}; give postgres or sqlite")
+        raise UsageError(f"connection {CATALOG}: unsupported type {connection.conn_type!r}; use postgres or sqlite")
     url = URL.create(
         "postgresql+psycopg",
         username=connection.login,

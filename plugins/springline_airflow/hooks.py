@@ -48,7 +48,7 @@ class StoreHook(BaseHook):
             uri = self.get_conn()
             parts = urlsplit(uri)
             if parts.scheme == "file" and not Path(unquote(parts.path)).is_dir():
-                return False, f"{uri}: there is no such folder"
+                return False, f"{uri}: the folder does not exist"
             away = under_store_unavailable_reason(self._open_store(uri))
         except (PersistenceError, ValueError) as error:
             return False, str(error)

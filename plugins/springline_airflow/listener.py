@@ -74,12 +74,12 @@ class RunListener:
 
         def note() -> None:
             try:
-                with self._open("dag run listener") as catalog:
+                with self._open("DAG run listener") as catalog:
                     work(catalog)
             except Exception as failure:
                 failures.append(failure)
 
-        thread = threading.Thread(target=note, name="dag run listener", daemon=True)
+        thread = threading.Thread(target=note, name="DAG run listener", daemon=True)
         thread.start()
         thread.join(_CATALOG_TIMEOUT)
         if failures:

@@ -23,8 +23,8 @@ class PoolSpec:
         return f"airflow pools set {self.name} {self.slots} '{self.description}'"
 
 
-PERSISTER = PoolSpec("persister", 1, "The persister of datasets: it waits for no other task")
-UPKEEP = PoolSpec("upkeep", 2, "What recovers datasets, keeps room and supervises streams")
+PERSISTER = PoolSpec("persister", 1, "Persister of datasets, so that it never waits for a slot of other tasks")
+UPKEEP = PoolSpec("upkeep", 2, "Tasks that recover datasets, free the cache and supervise streams")
 POOLS = (PERSISTER, UPKEEP)
 
 TOP_PRIORITY: dict[str, Any] = {"priority_weight": 1_000_000, "weight_rule": "absolute"}
@@ -48,6 +48,6 @@ def create_missing_pools() -> None:
                     session.add(
                         Pool(pool=pool.name, slots=pool.slots, description=pool.description, include_deferred=False)
                     )
-                    logger.info("made the pool %s of %d slots", pool.name, pool.slots)
+                    logger.info("created the pool %s with %d slots", pool.name, pool.slots)
         except IntegrityError:
             continue  # another process of Airflow was first

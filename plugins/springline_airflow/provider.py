@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 STORE_TYPE = "springline_store"
-_URI = "alluxio://host:19998/folder, hdfs://host:8020/folder, file:///folder, or that of an installed kind of store"
+_URI = "alluxio://host:19998/folder, hdfs://host:8020/folder, file:///folder, or the URI of an installed kind of store"
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -13,7 +13,8 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "springline",
         "name": "Springline",
-        "description": "Datasets at memory speed, persisted behind the job's back, and streams beside them.",
+        "description": "In-memory datasets with asynchronous persistence and "
+        "lineage-based recovery, and Kafka stream jobs.",
         "integrations": [{"integration-name": "Springline", "external-doc-url": "", "tags": ["software"]}],
         "hooks": [{"integration-name": "Springline", "python-modules": ["springline.airflow.hooks"]}],
         "connection-types": [
@@ -29,17 +30,18 @@ def get_provider_info() -> dict[str, Any]:
                 "conn-fields": {
                     "capacity": {
                         "label": "Capacity",
-                        "description": "Bytes that it may hold, such as 8GB; empty: as the settings say",
+                        "description": "Capacity in bytes, such as 8GB; empty: from the settings",
                         "schema": {"type": ["string", "null"]},
                     },
                     "bandwidth": {
                         "label": "Bandwidth",
-                        "description": "Of an under-store: bytes a second of the link to it, such as 50MB",
+                        "description": "For an under-store: bandwidth in bytes/s, such as 50MB",
                         "schema": {"type": ["string", "null"]},
                     },
                     "options": {
                         "label": "Options",
-                        "description": 'Of an installed kind of store, as a JSON object, such as {"token": "…"}',
+                        "description": "Options of an installed kind of store, as a JSON "
+                        'object, such as {"token": "…"}',
                         "schema": {"type": ["string", "null"], "format": "password"},
                     },
                 },

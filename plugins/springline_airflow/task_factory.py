@@ -34,7 +34,7 @@ def dataset_tasks(
     if not operations:
         registered_names = ", ".join(registry.names()) or "none"
         raise UnknownOperationError(
-            f"no operation's name begins with {prefix!r}; registered: {registered_names}. "
+            f"no operation has the prefix {prefix!r}; registered: {registered_names}. "
             f"Name its module in SPRINGLINE_OPERATIONS"
             " where Airflow runs, or install the package that brings it"
         )

@@ -22,7 +22,7 @@ class DailyUntil(CronTriggerTimetable):
         try:
             self.last = date.fromisoformat(last)
         except ValueError as wrong:
-            raise ValueError(f"no day: {last!r}, wanted as 2013-12-31") from wrong
+            raise ValueError(f"not a date: {last!r}; write it as 2013-12-31") from wrong
 
     def serialize(self) -> dict[str, Any]:
         """Return the data that `deserialize` reads."""

@@ -50,7 +50,7 @@ def run(console: Console) -> None:
 
     print_heading(console, f"{next(steps)}  Landing files")
     for landed in land(DAYS, JobSettings().landing_folder):
-        how = "" if landed.is_new else " (was there)"
+        how = "" if landed.is_new else " (already existed)"
         console.print(f"  {landed.path}: {landed.rows:,} rows{how}", highlight=False)
 
     api = AirflowApi(address, USER, password(settings.home))
@@ -65,7 +65,7 @@ def run(console: Console) -> None:
     print_heading(console, f"{next(steps)}  Workflow {DAG_ID}, {DAYS[0]} to {DAYS[-1]}, as a backfill")
     if demo_streams is not None:
         console.print(
-            f"   Beside it the streams {', '.join(streams.JOBS)}, each under a DAG of its own", highlight=False
+            f"   At the same time the streams {', '.join(streams.JOBS)} run, each supervised by a DAG", highlight=False
         )
     started_at = time.time()
     for dag_id in (PERSISTER, MAINTENANCE):  # they are unpaused by default, but a user may have paused them
@@ -75,31 +75,31 @@ def run(console: Console) -> None:
 
     platform = open_platform(runner=NoRunner())
     try:
-        print_heading(console, f"{next(steps)}  Persisting what is still in the queue")
+        print_heading(console, f"{next(steps)}  Persisting the rest of the queue")
         await_queue(platform, console, lambda: check_servers(supervisor))
-        print_heading(console, f"{next(steps)}  What became of every dataset")
+        print_heading(console, f"{next(steps)}  Datasets")
         show(platform, console, started_at)
         if demo_streams is not None:
-            print_heading(console, f"{next(steps)}  The streams take what is still before them")
+            print_heading(console, f"{next(steps)}  Waiting for the streams to catch up")
             streams.await_all(demo_streams, console, lambda: check_servers(supervisor))
             streams.await_states(platform, console)
-            print_heading(console, f"{next(steps)}  What came of the streams")
+            print_heading(console, f"{next(steps)}  Streams")
             streams.show(console)
             console.print(f"  {format_lineage(platform)}", highlight=False)
     finally:
         platform.close()
     api.await_backfills(DAG_ID)
     console.print(
-        f"\nThe runs took {format_seconds(run_seconds)}, their results were there "
-        f"{format_seconds(result_seconds)} after the beginning; "
-        f"everything took {format_seconds(time.monotonic() - start)}.\n\n{format_links(address, settings.home)}",
+        f"\nThe DAG runs took {format_seconds(run_seconds)}, their results were available "
+        f"{format_seconds(result_seconds)} after the start; "
+        f"total time {format_seconds(time.monotonic() - start)}.\n\n{format_links(address, settings.home)}",
         highlight=False,
     )
     if "hdfs" in settings.demo_servers:
         console.print(f"  files in HDFS  http://127.0.0.1:{settings.hdfs_http_port}/", highlight=False)
     if demo_streams is not None:
-        console.print("\nNext: `make demo-fault` wipes the cache and kills a stream; see how both come back.")
-    console.print("`make stop` ends all.")
+        console.print("\nNext: `make demo-fault` wipes the cache and kills a stream, to show how both recover.")
+    console.print("`make stop` stops everything.")
 
 
 def format_lineage(platform: Platform) -> str:
@@ -107,21 +107,21 @@ def format_lineage(platform: Platform) -> str:
     files, states = newest_committed(platform, FILES), newest_committed(platform, STATES)
     stages = {tuple(dataset.ref.path.split("/")[1:3]) for dataset in states}
     return (
-        f"The catalog holds {format_count(len(files), 'dataset')} of the workflow's "
+        f"The catalog contains {format_count(len(files), 'dataset')} of the workflow's "
         f"files and {len(states)} of the streams, "
-        f"from {format_count(len(stages), 'stage')}: in one lineage."
+        f"from {format_count(len(stages), 'stage')}, in one lineage graph."
     )
 
 
 def format_links(address: str, home: Path) -> str:
     """Return the addresses of the pages, the login, and further commands."""
     return (
-        f"Look around, as user {USER} with password {password(home)}:\n"
+        f"Pages, for user {USER} with password {password(home)}:\n"
         f"  workflow       {address}/dags/{DAG_ID}\n"
         f"  streams        {address}/plugin/springline-streams\n"
         f"  lineage        {address}/plugin/springline-lineage\n"
-        f"Ask why:         .venv/bin/springline dataset explain etl/{DAYS[0]}/clean\n"
-        f"Watch streams:   .venv/bin/springline stream list"
+        f"Explain:         .venv/bin/springline dataset explain etl/{DAYS[0]}/clean\n"
+        f"Streams:         .venv/bin/springline stream list"
     )
 
 
@@ -135,4 +135,6 @@ def show(platform: Platform, console: Console, since: float) -> None:
     if worst is not None:
         worst_at, risk = worst
         moment = time.strftime("%H:%M:%S", time.localtime(worst_at))
-        console.print(f"\nHad the cache been lost at the worst moment ({moment}): {format_risk(risk)}", highlight=False)
+        console.print(
+            f"\nIf the cache had been lost at the worst time ({moment}): {format_risk(risk)}", highlight=False
+        )

@@ -59,6 +59,6 @@ def _format_task(task: TaskState, log: Path) -> str:
     try:
         errors: Sequence[str] = errors_in(log.read_text(errors="replace").splitlines())
     except OSError:
-        errors = ["its log is not there"]
-    reasons = "\n".join(f"    {error}" for error in errors[-3:]) or "    its log holds no error"
-    return f"{task.task_id} of {task.day or task.run_id} failed at try {task.attempt}:\n{reasons}\n    log: {log}"
+        errors = ["its log is missing"]
+    reasons = "\n".join(f"    {error}" for error in errors[-3:]) or "    its log contains no error"
+    return f"{task.task_id} of {task.day or task.run_id} failed at attempt {task.attempt}:\n{reasons}\n    log: {log}"

@@ -61,7 +61,7 @@ def run(console: Console) -> None:
     platform = open_platform(runner=NoRunner())
     try:
         if not newest_committed(platform, f"{FILES}{DAY}/"):
-            raise ServiceError(f"there is nothing of {DAY} to lose: run `make demo` first")
+            raise ServiceError(f"there are no datasets of {DAY}: run `make demo` first")
         api = AirflowApi(address, USER, password(settings.home))
         recovered = _run_steps(console, platform, api, lambda: check_servers(supervisor))
     finally:
@@ -69,11 +69,11 @@ def run(console: Console) -> None:
     console.print(recovery_table(recovered))
     console.print(
         f"See it in Airflow, as user {USER} with password {password(settings.home)}:\n"
-        f"  what was made again    {address}/plugin/springline-lineage\n"
-        f"  who made it again      {address}/dags/{MAINTENANCE}\n"
-        f"  the restarted stream   {address}/plugin/springline-streams\n"
-        f"  who restarted it       {address}/dags/{streams.dag_of(streams.WORD_COUNT)}\n"
-        f"What happened to one:    .venv/bin/springline dataset explain {FILES}{DAY}/clean",
+        f"  recomputed datasets    {address}/plugin/springline-lineage\n"
+        f"  recovery DAG           {address}/dags/{MAINTENANCE}\n"
+        f"  restarted stream       {address}/plugin/springline-streams\n"
+        f"  its supervising DAG    {address}/dags/{streams.dag_of(streams.WORD_COUNT)}\n"
+        f"History of a dataset:    .venv/bin/springline dataset explain {FILES}{DAY}/clean",
         highlight=False,
     )
 
@@ -81,7 +81,7 @@ def run(console: Console) -> None:
 def check_running(supervisor: Supervisor, names: Sequence[str]) -> None:
     """Raise `ServiceError` if a server of the demo is not running, or if Airflow or Kafka is not among them."""
     if missing := [name for name in ("airflow", "kafka") if name not in names]:
-        raise ServiceError(f"SPRINGLINE_DEMO_SERVERS names no {missing[0]}, and the demo's streams need it")
+        raise ServiceError(f"SPRINGLINE_DEMO_SERVERS lacks {missing[0]}, which the demo's streams need")
     for name in names:
         status = supervisor.status(name)
         if not status.is_running:
@@ -101,35 +101,35 @@ def pause_persister(api: AirflowApi, check: Check, patience: float = 300) -> Non
 
     if not wait_until(is_idle, patience, lambda: tasks):
         states = ", ".join(f"{task.task_id} is {task.state}" for task in tasks)
-        raise ServiceError(f"the persister does not come to rest; unchanged for {patience:g} s: {states}")
+        raise ServiceError(f"the persister's tasks have not finished; no change for {patience:g} s: {states}")
 
 
 def _run_steps(console: Console, platform: Platform, api: AirflowApi, check: Check) -> list[RecoveredItem]:
     """Run all steps except the summary."""
     steps = count(1)
-    print_heading(console, f"{next(steps)}  What is going to happen")
+    print_heading(console, f"{next(steps)}  Plan")
     console.print(
-        f"  {DAY} of the workflow runs anew, the persister being paused: its newest datasets are in the cache alone.\n"
-        "  Then the whole cache is deleted, and the application of the stream words is killed with -9 in the midst of\n"
-        "  its work, and its states deleted. The DAGs maintenance and stream_words see to the rest.",
+        f"  {DAY} of the workflow is re-run with the persister paused, so its newest datasets are only in the cache.\n"
+        "  Then the cache is deleted, the application of the stream words is killed with `kill -9` while it processes\n"
+        "  records, and its states are deleted. The DAGs maintenance and stream_words recover everything.",
         highlight=False,
     )
     try:
-        print_heading(console, f"{next(steps)}  Something to lose")
+        print_heading(console, f"{next(steps)}  Preparation")
         pause_persister(api, check)
         console.print("  the persister is paused", highlight=False)
         run_days(api, (DAY,), console, platform.settings.home, lambda _: check())
         exposed = [each for each in newest_committed(platform, FILES) if each.in_cache and not each.persisted]
         size = format_bytes(sum(each.bytes for each in exposed))
-        console.print(f"  {format_count(len(exposed), 'dataset')} ({size}) are in the cache alone", highlight=False)
-        print_heading(console, f"{next(steps)}  The fault, and how it heals")
+        console.print(f"  {format_count(len(exposed), 'dataset')} ({size}) are only in the cache", highlight=False)
+        print_heading(console, f"{next(steps)}  Fault and recovery")
         recovered = _inject_fault(console, platform, api, [each.ref for each in exposed], check)
     finally:
         api.pause(PERSISTER, False)
-    print_heading(console, f"{next(steps)}  The persister goes on")
+    print_heading(console, f"{next(steps)}  The persister resumes")
     await_queue(platform, console, check)
     api.await_backfills(DAG_ID)
-    print_heading(console, f"{next(steps)}  What was lost, and how it came back")
+    print_heading(console, f"{next(steps)}  Result")
     return recovered
 
 
@@ -148,7 +148,9 @@ def _inject_fault(
             return streams.rows_of(_words_status()) > streams.rows_of(before)
 
         if not wait_until(is_at_work, _START_TIMEOUT_SECONDS):
-            raise ServiceError(f"the stream {streams.WORD_COUNT} reads nothing, after {_START_TIMEOUT_SECONDS:g} s")
+            raise ServiceError(
+                f"the stream {streams.WORD_COUNT} has not read anything after {_START_TIMEOUT_SECONDS:g} s"
+            )
         stream_status = _words_status()
         group = group_of(stream_status)
         monitor.begin()
@@ -160,7 +162,7 @@ def _inject_fault(
         console.print(
             f"  killed process group {group}, {stream_status.tracking['in_flight']:,} "
             f"lines were in flight; deleted its states\n"
-            f"  deleted the cache, {copies} copies; called maintenance",
+            f"  deleted the cache, {copies} copies; triggered the DAG maintenance",
             highlight=False,
         )
         with RunProgress(console) as progress:

@@ -18,9 +18,9 @@ from springline.spark_jobs.streaming.application.status import JobStatus
 
 def group_of(stream_status: JobStatus) -> int:
     """Return the process group of a job's application, to be killed; raises `ServiceError` if it is not certain."""
-    remedy = "run `make demo` first, which starts it"
+    remedy = "run `make demo` first to start it"
     if stream_status.pid is None or not stream_status.is_ready:
-        raise ServiceError(f"the stream {stream_status.job} is {stream_status.state}, not at work: {remedy}")
+        raise ServiceError(f"the stream {stream_status.job} is {stream_status.state}, not running: {remedy}")
     try:
         command, group = psutil.Process(stream_status.pid).cmdline(), os.getpgid(stream_status.pid)
     except (psutil.Error, ProcessLookupError) as error:
@@ -29,7 +29,7 @@ def group_of(stream_status: JobStatus) -> int:
         ) from error
     if command[-3:] != ["stream", "run", stream_status.job]:
         raise ServiceError(
-            f"process {stream_status.pid} is not the application of {stream_status.job} but {' '.join(command)[:200]}"
+            f"process {stream_status.pid} is not the application of {stream_status.job}, but {' '.join(command)[:200]}"
         )
     if group != stream_status.pid:
         raise ServiceError(

@@ -28,8 +28,10 @@ class StreamOutcome:
 def windows_outcome(description: str, stream_status: JobStatus) -> StreamOutcome:
     """Summarize a job of windowed statistics."""
     mapped, reduced = counts_of(stream_status, "map"), counts_of(stream_status, "reduce")
-    output = f"{reduced.get('results', 0):,} results of windows\n{mapped.get('late', 0):,} rows late"
-    return _outcome(description, stream_status, mapped.get("rows", 0), f"{output}, {mapped.get('dead', 0):,} not used")
+    output = f"{reduced.get('results', 0):,} window results\n{mapped.get('late', 0):,} late rows"
+    return _outcome(
+        description, stream_status, mapped.get("rows", 0), f"{output}, {mapped.get('dead', 0):,} dead letters"
+    )
 
 
 def tracked_outcome(description: str, stream_status: JobStatus) -> StreamOutcome:
@@ -37,7 +39,7 @@ def tracked_outcome(description: str, stream_status: JobStatus) -> StreamOutcome
     tracking = {"completed": 0, "in_flight": 0, "retried": 0, "failed": 0, **stream_status.tracking}
     output = (
         f"{tracking['completed']:,} roots completed, {tracking['in_flight']:,} in flight\n"
-        f"{tracking['retried']:,} sent again, {tracking['failed']:,} failed"
+        f"{tracking['retried']:,} retried, {tracking['failed']:,} failed"
     )
     return _outcome(description, stream_status, counts_of(stream_status, "split").get("rows", 0), output)
 
@@ -46,9 +48,9 @@ def join_outcome(description: str, stream_status: JobStatus, explanation: Mappin
     """Summarize a join; `explanation` is the rebalancer's report on loads, None before the first one."""
     output = f"{counts_of(stream_status, 'join').get('pairs', 0):,} pairs"
     if explanation is not None:
-        if explanation["messages"]:
-            output += f", {explanation['messages']:.2f} messages a tuple"
-        output += f"\nloads of {explanation['units']} units level to {explanation['imbalance']:.1%}"
+        if explanation["messages_per_tuple"]:
+            output += f", {explanation['messages_per_tuple']:.2f} messages per tuple"
+        output += f"\nimbalance of {explanation['units']} units: {explanation['imbalance']:.1%}"
     return _outcome(description, stream_status, counts_of(stream_status, "route").get("rows", 0), output)
 
 
@@ -66,15 +68,15 @@ def format_backpressure(backpressure: Mapping[str, Any]) -> str:
     throttles = [each for stage in stages.values() for each in stage["throttles"]]
     state = ", ".join(f"{each['downstream']} throttles {each['upstream']}" for each in throttles) or "level"
     return (
-        f"{backpressure['mode']}: {state}\n{format_bytes(max(stage['queue'] for stage in stages.values()))} "
-        f"wait at most"
+        f"{backpressure['mode']}: {state}\nat most {format_bytes(max(stage['queue'] for stage in stages.values()))} "
+        f"queued"
     )
 
 
 def streams_table(outcomes: Iterable[StreamOutcome]) -> Table:
     """Return a table with one row per stream."""
     table = plain_table()
-    for column in ("stream", "what it is", "state", "rows", "what came out", "back-pressure"):
+    for column in ("stream", "description", "state", "rows", "output", "back-pressure"):
         table.add_column(column, justify="right" if column == "rows" else "left")
     for each in outcomes:
         state = f"[green]{each.state}[/green]" if each.state == "running" else f"[red]{each.state}[/red]"

@@ -56,11 +56,11 @@ class CacheRecovery:
     def summary(self) -> str:
         """Describe the recovery in words."""
         if not self.lost_count:
-            return "nobody has noticed its loss yet"
+            return "its loss has not been detected yet"
         below = max(0, self.lost_count - self.exposed_count)
         return (
-            f"{format_count(self.lost_count, 'dataset')} found lost: {below} are in the under-store, "
-            f"{self.restored_count} of the other {self.exposed_count} are made again"
+            f"{format_count(self.lost_count, 'dataset')} lost: {below} are in the under-store, "
+            f"{self.restored_count} of the other {self.exposed_count} are recomputed"
         )
 
 
@@ -98,24 +98,24 @@ class RecoveryMonitor:
         stream_status = read_status(WORD_COUNT, self._folder, time.time())
         has_restarted = stream_status.is_ready and (stream_status.started_at or 0.0) > self._fault_at
         states = len((self._folder.heartbeat() or {}).get("recovered", ())) if has_restarted else 0
-        how = f"its DAG has started it again, {format_count(states, 'state')} rebuilt from the lineage and Kafka"
+        how = f"restarted by its DAG, {format_count(states, 'state')} rebuilt from the lineage and Kafka"
         self._note(STREAM, has_restarted, how if has_restarted else f"it is {format_state(stream_status)}")
         if has_restarted:
             end_offsets = {unit: extent.high for unit, extent in self._log.offset_bounds(LINES).items()}
             completeness = completeness_of(self._folder, end_offsets)
             lines_summary = (
-                completeness.describe() if completeness.is_complete else f"{completeness.describe()} are not through"
+                completeness.describe() if completeness.is_complete else f"{completeness.describe()} are not completed"
             )
             self._note(
                 LINES_OF,
                 all_sent and completeness.is_complete,
-                f"{lines_summary}; {stream_status.tracking['failed']} given up",
+                f"{lines_summary}; {stream_status.tracking['failed']} failed",
             )
         if LINES_OF in self._recovery_seconds:
             difference = format_difference(
                 count_words(self._values(LINES)), newest_counts(self._values(self._results_of(WORD_COUNT)))
             )
-            self._note(COUNTS, not difference, difference or "every word of every line is counted once")
+            self._note(COUNTS, not difference, difference or "every word is counted exactly once")
         return self._summaries
 
     def check_timeout(self, patience: float) -> None:
@@ -127,7 +127,7 @@ class RecoveryMonitor:
                 if thing not in self._recovery_seconds
             )
             raise ServiceError(
-                f"not healed, and no further for {patience:g} s:\n{unhealed}\n  "
+                f"not recovered, and no progress for {patience:g} s:\n{unhealed}\n  "
                 f"log of the stream: {self._folder.log_file}"
             )
 
@@ -138,13 +138,11 @@ class RecoveryMonitor:
         """
         current_results = self._count_results()
         if harm := format_harm(self._results, current_results):
-            raise ServiceError(f"the stream {FLIGHTS} was not to be harmed: {harm}")
+            raise ServiceError(f"the stream {FLIGHTS} must not be affected, but: {harm}")
         items = [RecoveredItem(thing, self._summaries[thing], self._recovery_seconds[thing]) for thing in _THINGS]
         return [
             *items,
-            RecoveredItem(
-                f"stream {FLIGHTS}", f"was not touched: {len(current_results):,} results, each told once", 0.0
-            ),
+            RecoveredItem(f"stream {FLIGHTS}", f"unaffected: {len(current_results):,} results, each emitted once", 0.0),
         ]
 
     def _note(self, thing: str, is_healed: bool, summary: str) -> None:
@@ -198,20 +196,20 @@ def newest_counts(values: Iterable[bytes]) -> Counter[str]:
 def format_difference(expected: Counter[str], actual: Counter[str]) -> str:
     """Describe the difference between expected and actual counts; empty if they are equal."""
     missing, doubled = (expected - actual).total(), (actual - expected).total()
-    return f"{missing:,} words are not told yet, {doubled:,} are told too often" if missing or doubled else ""
+    return f"{missing:,} word counts are missing, {doubled:,} are too high" if missing or doubled else ""
 
 
 def format_harm(before: Counter[bytes], now: Counter[bytes]) -> str:
     """Describe missing and duplicate results of a stream that emits each once; empty if there are none."""
     missing, doubled = (before - now).total(), now.total() - len(now)
-    return f"{format_count(missing, 'result')} gone, {doubled:,} told again" if missing or doubled else ""
+    return f"{format_count(missing, 'result')} missing, {doubled:,} duplicated" if missing or doubled else ""
 
 
 def recovery_table(rows: Sequence[RecoveredItem]) -> Table:
     """Return a table with one row per item."""
     table = plain_table()
-    table.add_column("what")
-    table.add_column("how it came back")
+    table.add_column("item")
+    table.add_column("recovery")
     table.add_column("after", justify="right", no_wrap=True)
     for row in rows:
         table.add_row(row.thing, row.how, format_seconds(row.seconds) if row.seconds else "")

@@ -191,7 +191,8 @@ def await_all(streams: DemoStreams, console: Console, check: Callable[[], None],
                 f"{each.job} is {each.state} {each.error or each.phase}".rstrip() for each in lagging
             )
             raise ServiceError(
-                f"streams have not caught up, and got no further for {patience:g} s: {lagging_jobs}; each has a log in "
+                f"streams have not caught up, and made no progress for {patience:g} "
+                f"s: {lagging_jobs}; see their logs in "
                 f"{streams.folder}"
             )
 
@@ -225,9 +226,9 @@ def await_states(platform: Platform, console: Console, patience: float = 90) -> 
         return [job for job in JOBS if not newest_committed(platform, f"{STATES}{job}/")]
 
     if left := missing():
-        console.print(f"  states of {', '.join(left)} are still to be saved …", highlight=False)
+        console.print(f"  waiting for checkpoints of {', '.join(left)} …", highlight=False)
     if not wait_until(lambda: not missing(), patience) and (left := missing()):
-        console.print(f"  no state of {', '.join(left)} was saved yet: see `springline stream list`")
+        console.print(f"  no checkpoint of {', '.join(left)} yet: see `springline stream list`")
 
 
 def rows_of(stream_status: JobStatus) -> int:

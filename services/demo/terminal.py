@@ -18,7 +18,7 @@ from springline.services.log_files import one_line, rotate_log
 from springline.services.settings import ServiceSettings
 from springline.spark_jobs.errors import JobError
 
-_RETRY_HINT = "`make stop` ends all that was started; the same command again goes on from there."
+_RETRY_HINT = "`make stop` stops everything that was started; the same command resumes from there."
 
 
 def main(run: Callable[[Console], None]) -> None:
@@ -32,7 +32,7 @@ def main(run: Callable[[Console], None]) -> None:
     except (ServiceError, PersistenceError, JobError, SettingsError) as error:
         _fail(console, format_error(error))
     except KeyboardInterrupt:
-        console.print("\nStopped watching. The servers still run: `make stop` ends them.")
+        console.print("\nStopped watching. The servers are still running: `make stop` stops them.")
         sys.exit(130)
     except Exception as error:
         log = rotate_log(ServiceSettings().home / "log" / "demo" / "error.log")

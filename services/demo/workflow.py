@@ -41,9 +41,9 @@ def prepare_settings() -> ServiceSettings:
     """
     settings = ServiceSettings()
     if "airflow" not in settings.demo_servers:
-        raise ServiceError("SPRINGLINE_DEMO_SERVERS names no airflow, and the demo runs its workflow there")
+        raise ServiceError("SPRINGLINE_DEMO_SERVERS lacks airflow, which runs the demo's workflow")
     if _OPERATIONS not in JobSettings().operations:
-        raise ServiceError(f"SPRINGLINE_OPERATIONS does not name {_OPERATIONS}, which the demo runs: name it there")
+        raise ServiceError(f"SPRINGLINE_OPERATIONS lacks {_OPERATIONS}, which the demo runs: add it")
     os.environ["SPRINGLINE_HOME"] = str(settings.home)
     for name, value in {
         "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{settings.kafka_port}",
@@ -84,7 +84,7 @@ def run_days(
                 raise ServiceError(
                     f"no task of {DAG_ID} has changed its state for {format_seconds(patience)}; runs: "
                     f"{', '.join(f'{run_id} is {state}' for run_id, state in sorted(runs.items())) or 'none'}. "
-                    "`springline logs airflow` tells what its parts are at"
+                    "see `springline logs airflow`"
                 )
             time.sleep(1)
     if "failed" in runs.values():
@@ -100,9 +100,8 @@ def check_servers(supervisor: Supervisor) -> None:
             ended = [log for log in supervisor.logs(name) if log.stem not in status.processes]
             log_lines = "\n".join(log_line(log, last_error(log)) for log in ended)
             raise ServiceError(
-                f"{name} is {status.state}\n{log_lines}\n`make demo` starts again "
-                f"what has ended, and goes on; `make stop` "
-                "ends all."
+                f"{name} is {status.state}\n{log_lines}\n`make demo` restarts what has stopped, "
+                "and resumes; `make stop` stops everything."
             )
 
 
@@ -119,13 +118,13 @@ def await_queue(platform: Platform, console: Console, check: Callable[[], None],
         if depth:
             check()
         if depth not in (0, before):
-            console.print(f"  {depth} to go", highlight=False)
+            console.print(f"  {depth} datasets in the queue", highlight=False)
         return not depth
 
     if not wait_until(is_empty, patience, lambda: depth):
         raise ServiceError(
-            f"{depth} datasets still want persisting, and none was persisted for {format_seconds(patience)}:"
-            " `springline dataset list` tells which; the persister's log is in Airflow"
+            f"{depth} datasets are still to be persisted, and none was persisted for {format_seconds(patience)}:"
+            " `springline dataset list` lists them; the persister's log is in Airflow"
         )
     console.print("  the queue is empty", highlight=False)
 

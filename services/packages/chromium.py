@@ -25,7 +25,9 @@ def find_chromium(environment: Mapping[str, str]) -> Path | None:
     if program := environment.get("CHROME_BIN"):
         if executable := shutil.which(program, path=path):
             return Path(executable)
-        raise ProgramNotFoundError(f"CHROME_BIN={program} is no program: set it to a Chromium, or unset it")
+        raise ProgramNotFoundError(
+            f"CHROME_BIN={program} is not a program: set it to a Chromium executable, or unset it"
+        )
     return next((Path(executable) for name in _NAMES if (executable := shutil.which(name, path=path))), None)
 
 
@@ -41,7 +43,7 @@ def ensure_chromium(environment: Mapping[str, str], *, root: bool, run: RunComma
     """
     if program := find_chromium(environment):
         return program
-    advice = "Install one (on Debian: apt install chromium), or set CHROME_BIN to one that is elsewhere"
+    advice = "Install one (on Debian: apt install chromium), or set CHROME_BIN to its path"
     if not root or not shutil.which("apt-get", path=environment.get("PATH", "")):
         raise ProgramNotFoundError(f"no Chromium on the PATH. {advice}")
     try:
@@ -51,4 +53,6 @@ def ensure_chromium(environment: Mapping[str, str], *, root: bool, run: RunComma
         raise ProgramNotFoundError(f"Chromium could not be installed: {error}. {advice}") from error
     if program := find_chromium(environment):
         return program
-    raise ProgramNotFoundError(f"Debian's package chromium has left no Chromium on the PATH. {advice}")
+    raise ProgramNotFoundError(
+        f"Debian's package chromium was installed, but there is no Chromium on the PATH. {advice}"
+    )

@@ -46,7 +46,7 @@ def jar_set(name: str) -> JarSet:
     """Return the set of this name; raises `UnknownServerError`."""
     sets = jar_sets()
     if name not in sets:
-        raise UnknownServerError(f"no set of jars is called {name!r}; there are {', '.join(sets)}")
+        raise UnknownServerError(f"unknown set of jars {name!r}; available: {', '.join(sets)}")
     return sets[name]
 
 

@@ -50,7 +50,7 @@ class Jars:
         except FileNotFoundError:
             return False
         except (ValueError, KeyError, TypeError) as error:
-            self._say(f"jars of {jars.name}: {folder / _STAMP} is damaged ({error}), so they are fetched anew")
+            self._say(f"jars of {jars.name}: {folder / _STAMP} is damaged ({error}); downloading them again")
             return False
 
     def _fetch(self, jars: JarSet) -> None:
@@ -60,7 +60,7 @@ class Jars:
         module, settings = work / "ivy.xml", work / "ivysettings.xml"
         module.write_text(ivy_module(jars))
         write_private(settings, ivy_settings(jars, self._folder / "cache", self._repository()))
-        self._say(f"jars of {jars.name}: asking what is needed (minutes the first time, then never again) …")
+        self._say(f"jars of {jars.name}: resolving dependencies (takes minutes, only the first time) …")
         java = find_java(os.environ, self._settings.home)
         options = java_options(self._folder / "trusted.p12") if java.is_packaged else ()
         (ivy,) = (spark_home() / "jars").glob("ivy-*.jar")
@@ -77,8 +77,8 @@ class Jars:
             log_lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
             error_lines = [line for line in log_lines if "::" in line and "UNRESOLVED" not in line] or log_lines
             raise JarsNotFoundError(
-                f"the jars of {jars.name} could not be fetched; the whole story is in {log}. If Maven Central "
-                f"cannot be reached from here, name another repository: SPRINGLINE_MAVEN_REPOSITORY=…\n"
+                f"the jars of {jars.name} could not be downloaded; see {log}. If Maven Central "
+                f"cannot be reached, set SPRINGLINE_MAVEN_REPOSITORY to another repository\n"
                 + "\n".join(error_lines[-12:])
             )
         (work / _STAMP).write_text(
@@ -93,7 +93,7 @@ class Jars:
 
     def _run(self, command: list[str], name: str, log: Path) -> int:
         """Run Ivy, report its progress, and write its output to `log`; returns its exit status."""
-        counts = {"modules found": 0, "jars fetched": 0}
+        counts = {"modules found": 0, "jars downloaded": 0}
         with (
             log.open("w") as out,
             subprocess.Popen(
@@ -136,4 +136,4 @@ def progress_step(line: str) -> str:
     text = line.strip()
     if text.startswith("found "):
         return "modules found"
-    return "jars fetched" if text.startswith("[SUCCESSFUL ]") else ""
+    return "jars downloaded" if text.startswith("[SUCCESSFUL ]") else ""

@@ -47,9 +47,9 @@ def _clear_unfinished_output(server: Server, step: InitStep) -> None:
         return
     if not step.marker.exists():
         raise DataExistsError(
-            f"{server.name}: {folder} holds data, and {step.stamp}, which tells that they are whole, is missing: "
-            f"nothing was changed. If they are whole, make that file: touch {step.stamp}\n"
-            f"Else move the folder away, and {server.name} begins with an empty one."
+            f"{server.name}: {folder} contains data, but {step.stamp}, which marks them as complete, is missing: "
+            f"nothing was changed. If they are complete, create that file: touch {step.stamp}\n"
+            f"Otherwise move the folder away, and {server.name} starts with an empty one."
         )
     shutil.rmtree(folder)
 

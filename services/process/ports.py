@@ -87,9 +87,9 @@ def port_wait_reason(server: str, ports: Mapping[str, int], ours: Collection[int
         if sockets is None or any(each.pid for each in listening):
             raise port_in_use(server, setting, port)
         if listening:
-            return f"port {port} is held by a process that ends or that belongs to another user"
+            return f"port {port} is used by a process that is terminating or belongs to another user"
         by = f" ({describe_process(pid)})" if (pid := holder(port)) is not None else ""
-        return f"nobody listens on port {port}, but old connections still have it{by}"
+        return f"port {port} has no listener, but remaining connections still occupy it{by}"
     return ""
 
 

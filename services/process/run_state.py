@@ -38,7 +38,7 @@ class ServerRecord:
 
 
 _RECORD_CODEC: Codec[ServerRecord] = Codec(
-    ServerRecord, 1, "the record of a server", "the version of Springline that started it knows how to end it"
+    ServerRecord, 1, "the record of a server", "stop it with the version of Springline that started it"
 )
 
 
@@ -64,7 +64,7 @@ class ServerRecords:
         except FileNotFoundError:
             return None
         except DecodeError as error:
-            raise RunStateError(f"{error}: end {server} if it runs, and remove that file") from error
+            raise RunStateError(f"{error}: stop {server} if it is running, and remove that file") from error
 
     def save(self, record: ServerRecord) -> None:
         """Write the record atomically."""

@@ -119,7 +119,7 @@ def _readiness_problem(http_port: int, datanodes: Mapping[str, int]) -> str:
     if state is None or info is None or "LiveNodes" not in info:
         return "the NameNode does not answer"
     if state["FSState"] != "Operational":
-        return f"the NameNode is in the state {state['FSState']}"
+        return f"the NameNode is in state {state['FSState']}"
     minutes = (time.time() - info["NNStartedTimeInMillis"] / 1000) / 60
     live = {each["infoAddr"]: each for each in json.loads(info["LiveNodes"]).values()}
     for name, port in datanodes.items():

@@ -87,5 +87,5 @@ def _readiness_problem(port: int) -> str:
         finally:
             admin.close()
     except KafkaError as error:
-        return f"metadata are not given out ({error})"
+        return f"cluster metadata is not available ({error})"
     return "" if brokers else "no broker has registered"

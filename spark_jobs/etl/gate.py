@@ -17,14 +17,14 @@ from springline.spark_jobs.quality import (
 
 FLIGHT_RULES = QualityRules(
     rows=(
-        QualityRule("every field could be read", "size(unread) = 0"),
+        QualityRule("all fields parsed", "size(unread) = 0"),
         QualityRule("the carrier is known", "carrier_name IS NOT NULL"),
         # Four airports outside the states have no row in the table of airports, so this rule quarantines real flights.
         QualityRule("the destination is known", "dest_name IS NOT NULL"),
-        QualityRule("the flight leads elsewhere", "origin <> dest AND distance > 0"),
-        QualityRule("the delays are possible", "dep_delay BETWEEN -60 AND 1440 AND arr_delay BETWEEN -120 AND 1440"),
-        QualityRule("the speed is possible", "speed_mph BETWEEN 50 AND 650"),
-        QualityRule("the flight is there once", "count(1) OVER (PARTITION BY carrier, flight, origin, scheduled) = 1"),
+        QualityRule("origin and destination differ", "origin <> dest AND distance > 0"),
+        QualityRule("the delays are plausible", "dep_delay BETWEEN -60 AND 1440 AND arr_delay BETWEEN -120 AND 1440"),
+        QualityRule("the speed is plausible", "speed_mph BETWEEN 50 AND 650"),
+        QualityRule("the flight is unique", "count(1) OVER (PARTITION BY carrier, flight, origin, scheduled) = 1"),
     ),
     columns=(
         *("carrier", "carrier_name", "flight", "tailnum", "origin", "dest", "dest_name", "distance", "scheduled"),

@@ -66,11 +66,12 @@ def make_archive(home: Path) -> Path:
             if completed.returncode or not half.exists():
                 last = (completed.stderr or completed.stdout).strip().rpartition("\n")[2]
                 raise ClassArchiveError(
-                    f"Java made no archive of Spark's classes: {last or f'exit status {completed.returncode}'}"
+                    f"Java did not create an archive of Spark's classes: "
+                    f"{last or f'exit status {completed.returncode}'}"
                 )
             half.replace(archive)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ClassArchiveError(f"Java made no archive of Spark's classes at {archive}: {error}") from error
+        raise ClassArchiveError(f"Java did not create an archive of Spark's classes at {archive}: {error}") from error
     for other in archive.parent.glob("spark-*.jsa"):
         if not other.name.startswith(f"{_spark_version()}-"):
             other.unlink(missing_ok=True)

@@ -150,7 +150,7 @@ class BaseJob:
     @property
     def dead_letters(self) -> str:
         """The topic of dead letters."""
-        return f"{self.name}.dead"
+        return f"{self.name}.dead-letters"
 
     @property
     def service_topics(self) -> Collection[str]:
@@ -214,5 +214,5 @@ def check_parallelism(job: Job, units: int, log: MessageLog) -> None:
         if (first_units := len(log.offset_bounds(topic))) != declared[topic]:
             raise InvalidJobError(
                 f"job {job.name!r}: {setting} was {first_units} when it first ran, and is {declared[topic]} now; write "
-                f"{first_units} again, or let the job begin anew: `{COMMAND} reset {job.name}`"
+                f"{first_units}, or reset the job: `{COMMAND} reset {job.name}`"
             )

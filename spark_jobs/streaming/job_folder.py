@@ -64,13 +64,13 @@ class _SavepointRequest:
 
 
 _HEARTBEATS: Codec[dict[str, Any]] = Codec(
-    dict[str, Any], 1, "the heartbeat of a job", "remove the file, and it is told again when the job is started"
+    dict[str, Any], 1, "the heartbeat of a job", "remove the file; the next start recreates it"
 )
 _LAUNCHES: Codec[LaunchedProcess] = Codec(
-    LaunchedProcess, 1, "the process that was started for a job", "end it if it lives, and remove the file"
+    LaunchedProcess, 1, "the process that was started for a job", "kill it if it is alive, and remove the file"
 )
 _SAVEPOINTS: Codec[_SavepointRequest] = Codec(
-    _SavepointRequest, 1, "the savepoint that is asked for", "remove the file, and ask for the savepoint again"
+    _SavepointRequest, 1, "the requested savepoint", "remove the file, and request the savepoint again"
 )
 
 
@@ -134,7 +134,7 @@ class JobFolder:
         """Request a savepoint from the application; raises `UnknownSavepointError` while another one is pending."""
         if (pending := self.requested_savepoint()) is not None:
             raise UnknownSavepointError(
-                f"{self.path.name}: savepoint {pending!r} is being made; try again when it is there"
+                f"{self.path.name}: savepoint {pending!r} is in progress; try again when it is done"
             )
         write_value(self._savepoint_file, _SAVEPOINTS, _SavepointRequest(name, is_pending=True))
 
@@ -193,7 +193,9 @@ class JobFolder:
             until = time.monotonic() + _PROBE_SECONDS
             while not _try_lock(lock):
                 if time.monotonic() > until:
-                    raise AlreadyRunningError(f"the application of job {self.path.name!r} runs already: {self.path}")
+                    raise AlreadyRunningError(
+                        f"the application of job {self.path.name!r} is already running: {self.path}"
+                    )
                 time.sleep(0.02)
             yield
 

@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeGuard
 
 from springline.persistence.errors import ExtensionError
 from springline.persistence.text.formatting import format_alternatives
-from springline.spark_jobs.streaming.config import JobTable
 from springline.spark_jobs.streaming.errors import InvalidJobError, UnknownJobError
 from springline.spark_jobs.streaming.job import Job
+from springline.spark_jobs.streaming.job_keys import check_name, read_keys
 from springline.spark_jobs.streaming.kinds import load_kind
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 
@@ -79,9 +79,17 @@ def read_tracked_jobs(file: Path) -> dict[str, TrackedJob]:
 
 
 def _declare_job(file: Path, name: str, table: Any) -> Job:
-    job_table = JobTable.of(file, name, table)
+    where = f"{file}, job {name!r}"
+    check_name(name, where)
+    kind_name = table.get("kind", _DEFAULT_KIND) if isinstance(table, dict) else _DEFAULT_KIND
+    if not isinstance(kind_name, str):
+        raise InvalidJobError(f"{where}: kind = {kind_name!r}; expected a text")
     try:
-        kind = load_kind(job_table.kind or _DEFAULT_KIND)
+        kind = load_kind(kind_name)
     except ExtensionError as error:
-        raise InvalidJobError(f"{job_table.where}: {error}") from error
-    return kind.declare(job_table)
+        raise InvalidJobError(f"{where}: {error}") from error
+    keys = read_keys(kind.keys, table, where)
+    try:
+        return kind.declare(name, keys)
+    except InvalidJobError as error:
+        raise InvalidJobError(f"{where}: {error}") from error

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from springline.persistence.errors import ExtensionError
 from springline.persistence.extensions import Extensions
-from springline.spark_jobs.streaming.config import JobTable
 from springline.spark_jobs.streaming.job import Job
+from springline.spark_jobs.streaming.job_keys import JobKeys
 
 KINDS = Extensions("springline.stream_kinds", "kind")
 
@@ -27,18 +28,19 @@ class Kind:
 
     Args:
         name: Value of `kind` in the table of such a job; the same as the name of the entry point.
-        declare: Creates a job from its table; raises `InvalidJobError` if the table is invalid.
+        keys: Class of the keys in the table of such a job.
+        declare: Creates a job from its name and its keys; raises `InvalidJobError` if they contradict each other.
 
     Example:
-        >>> def declare(table: JobTable) -> Job:
-        ...     table.check({"least"})
-        ...     raise NotImplementedError("make a job of the table")
-        >>> Kind("heights", declare).name
+        >>> def declare(name: str, keys: JobKeys) -> Job:
+        ...     raise NotImplementedError("make a job of the keys")
+        >>> Kind("heights", JobKeys, declare).name
         'heights'
     """
 
     name: str
-    declare: Callable[[JobTable], Job]
+    keys: type[JobKeys]
+    declare: Callable[[str, Any], Job]
 
 
 def load_kind(name: str) -> Kind:
@@ -46,5 +48,5 @@ def load_kind(name: str) -> Kind:
     kind = KINDS.load(name)
     if not isinstance(kind, Kind) or kind.name != name:
         actual = f"the kind {kind.name!r}" if isinstance(kind, Kind) else f"of type {type(kind).__name__}"
-        raise ExtensionError(f"kind {name!r} is {actual}; it has to be a springline.stream_kinds.Kind of that name")
+        raise ExtensionError(f"kind {name!r} is {actual}; expected a springline.stream_kinds.Kind of that name")
     return kind

@@ -98,7 +98,7 @@ def reset_job(footprint: JobFootprint, platform: Platform, log: Kafka) -> None:
     left then; the rounds log is deleted last, so that the job counts as having run until everything is deleted.
     """
     for dataset in footprint.datasets:
-        platform.maintenance.discard(dataset.ref, f"the stream {footprint.job} was forgotten")
+        platform.maintenance.discard(dataset.ref, f"the stream {footprint.job} was reset")
     for folder in footprint.states:
         shutil.rmtree(folder)
     for path in footprint.files:

@@ -31,25 +31,26 @@ class StreamSettings(ProfiledSettings):
     )
     stream_state_dir: Path | None = Field(
         default=None,
-        description="Folder in memory for states of streams, shared by all workers; empty: in the cache",
+        description="Folder in memory for stream states, shared by all workers; empty: in the cache",
     )
     stream_spill_dir: Path | None = Field(
         default=None,
-        description="Folder on disk for runs of states that are too large for memory; empty: spill in the home",
+        description="Folder on disk for state segments that are too large for memory; empty: spill in the home",
     )
     stream_spill_bytes: Bytes = Field(
         default=256 << 20,
         ge=0,
-        description="Bytes from which on a run of a state lies on disk; smaller ones do while memory is nearly full",
+        description="State segments of at least so many bytes are spilled to disk; "
+        "smaller ones only while memory is nearly full",
     )
     stream_checkpoint_interval: float = Field(
-        default=60, ge=0, description="Seconds between two savings of a stream's states as datasets; 0: never"
+        default=60, ge=0, description="Interval of checkpoints of a stream's states, in seconds; 0: none"
     )
     stream_sink_interval: float = Field(
         default=300,
         ge=0,
-        description="Seconds between two writings of a stream's results as datasets, where its job keeps them; "
-        "0: only at its end",
+        description="Interval at which results are written to datasets (jobs with a sink), in seconds; "
+        "0: only at the end",
     )
     stream_master: str = Field(
         default="local[8,4]",
@@ -58,20 +59,21 @@ class StreamSettings(ProfiledSettings):
     )
     stream_memory: str = Field(default="1g", description="Java heap of a stream's application")
     stream_tasks_per_stage: int = Field(
-        default=2, ge=1, description="Tasks of a stage: as many as there are cores for it"
+        default=2, ge=1, description="Tasks per stage: as many as there are cores for it"
     )
     stream_trigger_interval: float = Field(
         default=0.02,
         gt=0,
         le=5,
-        description="Seconds between two rounds of a stage at least: more take less CPU, and "
-        "results come so much later",
+        description="Minimum interval between rounds of a stage, in seconds: higher values use less "
+        "CPU and add latency",
     )
     stream_max_attempts: int = Field(
         default=3,
         ge=0,
-        description="Times that a round of a unit may fail for the same cause, or end its worker, before those of its "
-        "messages that it fails with are put aside, as dead letters; 0: it is tried for ever",
+        description="Failures of a unit's round, for the same cause or by the end "
+        "of its worker, after which the failing "
+        "messages are sent to the dead-letter queue; 0: unlimited retries",
     )
     stream_conf: JsonObject = Field(
         default_factory=dict, description="Further settings of a stream's Spark session, as a JSON object"

@@ -30,7 +30,7 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
     "init": LazyCommand("springline.project.commands:init"),
     "doctor": LazyCommand("springline.doctor.commands:doctor"),
     "dag": CommandGroup(
-        "DAGs of Airflow: of the one that is started here, or that SPRINGLINE_AIRFLOW_URL names.",
+        "Airflow DAGs, of the local Airflow or the one at SPRINGLINE_AIRFLOW_URL.",
         {
             "list": LazyCommand("springline.services.dag_commands:list_dags"),
             "show": LazyCommand("springline.services.dag_commands:show"),
@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
         },
     ),
     "dataset": CommandGroup(
-        "Datasets: where each is, why, and what can be done about it.",
+        "Datasets: list, explain, recover, evict, pin.",
         {
             "list": LazyCommand(f"{_DATASETS}.queries:list_datasets"),
             "show": LazyCommand(f"{_DATASETS}.queries:show"),
@@ -55,7 +55,7 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
         },
     ),
     "queue": CommandGroup(
-        "What waits to be persisted.",
+        "The queue of datasets to be persisted.",
         {
             "list": LazyCommand(f"{_DATASETS}.queries:list_queue"),
             "persist": LazyCommand(f"{_DATASETS}.changes:persist"),
@@ -63,7 +63,7 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
     ),
     "risk": LazyCommand(f"{_DATASETS}.queries:risk"),
     "operation": CommandGroup(
-        "Operations: what makes datasets.",
+        "Operations, which produce datasets.",
         {
             "list": LazyCommand(f"{_JOBS}.operations:list_operations"),
             "show": LazyCommand(f"{_JOBS}.operations:show"),
@@ -72,14 +72,14 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
     ),
     "run": LazyCommand(f"{_JOBS}.operations:run"),
     "landing": CommandGroup(
-        "Landing files, which operations load.",
+        "Landing files, the raw input of operations.",
         {
             "generate": LazyCommand(f"{_JOBS}.landing_files:generate"),
             "manifest": LazyCommand(f"{_JOBS}.landing_files:manifest"),
         },
     ),
     "stream": CommandGroup(
-        "Stream jobs: run them, register queries while they run, read results, see what is tracked, joined, throttled.",
+        "Stream jobs: run, queries, results, savepoints, tracking, joins, back-pressure.",
         {
             "list": LazyCommand(f"{_STREAMS}.status:list_jobs"),
             "run": LazyCommand(f"{_STREAMS}.run:run"),
@@ -101,7 +101,7 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
             "dead-letters": LazyCommand(f"{_STREAMS}.tracking:dead_letters"),
             "retry": LazyCommand(f"{_STREAMS}.tracking:retry"),
             "acker": CommandGroup(
-                "Ackers of a tracked job, which stand in a ring.",
+                "The ring of ackers of a tracked job.",
                 {
                     "list": LazyCommand(f"{_STREAMS}.tracking:list_ackers"),
                     "add": LazyCommand(f"{_STREAMS}.tracking:add"),
@@ -111,7 +111,7 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
             "explain": LazyCommand(f"{_STREAMS}.join:explain"),
             "rescale": LazyCommand(f"{_STREAMS}.join:rescale"),
             "backpressure": CommandGroup(
-                "Back-pressure of a job: who throttles whom and why, and under which mode.",
+                "Back-pressure of a job: mode, throttled stages, reasons.",
                 {
                     "show": LazyCommand(f"{_STREAMS}.backpressure:show"),
                     "set": LazyCommand(f"{_STREAMS}.backpressure:set_mode"),
@@ -120,7 +120,7 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
         },
     ),
     "topic": CommandGroup(
-        "Topics of Kafka.",
+        "Kafka topics.",
         {"send": LazyCommand(f"{_STREAMS}.datagen:send"), "generate": LazyCommand(f"{_STREAMS}.datagen:generate")},
     ),
     "alert": CommandGroup("Alerts.", {"list": LazyCommand(f"{_DATASETS}.alerts:list_alerts")}),
@@ -133,7 +133,7 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
         },
     ),
     "config": CommandGroup(
-        "Settings: what each is, from where, and whether all of them can be meant so.",
+        "Settings: values, sources, and checks.",
         {
             "list": LazyCommand(f"{_DATASETS}.configuration:list_settings"),
             "get": LazyCommand(f"{_DATASETS}.configuration:get_setting"),
@@ -141,7 +141,7 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
         },
     ),
     "demo": CommandGroup(
-        "The demo: a workflow and streams, and a fault.",
+        "The demo: a workflow, streams, and a fault.",
         {
             "run": LazyCommand("springline.services.demo.commands:run_days"),
             "fault": LazyCommand("springline.services.demo.commands:run_fault"),
@@ -153,7 +153,7 @@ COMMANDS: Mapping[str, LazyCommand | CommandGroup] = {
     "logs": LazyCommand(f"{_SERVERS}:logs"),
     "stop": LazyCommand(f"{_SERVERS}:stop"),
     "server": CommandGroup(
-        "Servers of this machine, one at a time, and what they need.",
+        "Single local servers, and their prerequisites.",
         {
             "exec": LazyCommand(f"{_SERVERS}:execute", _PASS_THROUGH),
             "kill": LazyCommand(f"{_SERVERS}:kill"),
@@ -187,8 +187,10 @@ def _print_version(value: bool) -> None:
 
 
 def options(
-    home: Annotated[Path | None, typer.Option(help="Folder of all that is made; as SPRINGLINE_HOME")] = None,
-    profile: Annotated[str, typer.Option(help="A file of settings, by name or path; as SPRINGLINE_PROFILE")] = "",
+    home: Annotated[
+        Path | None, typer.Option(help="Folder for everything that the platform creates; overrides SPRINGLINE_HOME")
+    ] = None,
+    profile: Annotated[str, typer.Option(help="Settings file, by name or path; overrides SPRINGLINE_PROFILE")] = "",
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version")
     ] = False,
@@ -202,7 +204,11 @@ def options(
         os.environ["SPRINGLINE_PROFILE"] = profile
 
 
-app = build_app("Datasets at memory speed, streams beside them, and what became of each.", COMMANDS, options)
+app = build_app(
+    "In-memory datasets with asynchronous persistence and lineage-based recovery, and Kafka stream jobs.",
+    COMMANDS,
+    options,
+)
 
 
 def main() -> None:

@@ -21,6 +21,6 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="Whose script it is to be")]) -> None:
+def completion(shell: Annotated[Shell, typer.Argument(help="Shell to print the script for")]) -> None:
     """Print a shell's completion script: `source <(springline completion bash)`."""
     print(get_completion_script(prog_name="springline", complete_var=VARIABLE, shell=shell.value))

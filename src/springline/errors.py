@@ -11,7 +11,7 @@ Example:
     ...         lines_of(platform, "words/load")
     ...     except PersistenceError as error:
     ...         print(error)
-    words/load: nothing was ever written to this path
+    words/load: no dataset was ever written to this path
 """
 
 from springline.extras import MissingExtraError

@@ -2,7 +2,7 @@
 
     Kind                       the object that an entry point of the group `springline.stream_kinds` names
     Job, BaseJob               the interface of a job, and a base class with defaults; `StageSpec` declares one stage
-    JobTable                   the table of a job in streams.toml
+    JobKeys, SourceKeys        base classes of the keys of a job in streams.toml; the second for one topic to read
     BackpressureConfig         the configuration of its back-pressure; `DEFAULT_CONFIG` is the default
     STOP, HOLD                 files that stop a stage, and that pause one reading the job's own topic, for which a
                                stage polls; stages that read other topics poll `STOP` only
@@ -25,9 +25,9 @@ from springline.extras import lazy_attributes
 
 if TYPE_CHECKING:
     from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
-    from springline.spark_jobs.streaming.config import JobTable
     from springline.spark_jobs.streaming.job import BaseJob, Job, ServiceContext
     from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
+    from springline.spark_jobs.streaming.job_keys import JobKeys, SourceKeys
     from springline.spark_jobs.streaming.kinds import Kind
     from springline.spark_jobs.streaming.runtime.background import BackgroundService
     from springline.spark_jobs.streaming.runtime.stage import StageSpec
@@ -44,12 +44,13 @@ __all__ = [
     "Input",
     "Job",
     "JobFolder",
-    "JobTable",
+    "JobKeys",
     "Kind",
     "Message",
     "Output",
     "Round",
     "ServiceContext",
+    "SourceKeys",
     "StageSpec",
     "State",
     "Step",
@@ -57,9 +58,9 @@ __all__ = [
 
 _NAMES = {
     "backpressure.config": ("DEFAULT_CONFIG", "BackpressureConfig"),
-    "config": ("JobTable",),
     "job": ("BaseJob", "Job", "ServiceContext"),
     "job_folder": ("HOLD", "STOP", "JobFolder"),
+    "job_keys": ("JobKeys", "SourceKeys"),
     "kinds": ("Kind",),
     "runtime.background": ("BackgroundService",),
     "runtime.stage": ("StageSpec",),

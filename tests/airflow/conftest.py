@@ -49,43 +49,50 @@ def api_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: LinesR
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     monkeypatch.setenv("SPRINGLINE_MIN_OPERATION_BYTES", "0")
-    with closing(open_platform(runner=runner)) as found:
-        yield found
+    with closing(open_platform(runner=runner)) as platform:
+        yield platform
 
 
 @pytest.fixture
-def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
+def words_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     """The folder of a tracked job, `words` over `lines`, that ran once: it gave 3 records up, and 50 are unfinished."""
     (tmp_path / "streams.toml").write_text(
         '[words]\nkind = "wordcount"\ntopic = "lines"\n[words.tracking]\nackers = 2\nmax_ackers = 4\n'
     )
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "streams.toml"))
-    found = JobFolder(tmp_path / "streams" / "words")
-    found.path.mkdir(parents=True)
-    lows = {"0": 700, "1": 800}
-    write_json(found.path / LOW_WATERMARKS, {"low_watermarks": lows})
+    job_folder = JobFolder(tmp_path / "streams" / "words")
+    job_folder.path.mkdir(parents=True)
+    low_watermarks = {"0": 700, "1": 800}
+    write_json(job_folder.path / LOW_WATERMARKS, {"low_watermarks": low_watermarks})
     tracking = {
-        "in_flight": 50, "completed": 56_789, "retried": 12, "failed": 3, "bytes": 2_000_000, "waits": False,
+        "in_flight": 50, "completed": 56_789, "retried": 12, "failed": 3, "bytes": 2_000_000, "source_paused": False,
         "pause_reason": "",
-        "low_watermarks": lows, "seconds": {"p50": 0.091, "p90": 0.1, "p99": None},
+        "low_watermarks": low_watermarks, "seconds": {"p50": 0.091, "p90": 0.1, "p99": None},
         "ackers": [{"acker": 0, "in_flight": 50, "completed": 56_789, "epoch": 1}],
     }  # fmt: skip
-    stages = {"again": {"round": 5, "at": 2.0, "counts": {"retried": 12, "failed": 3}}}
-    beating = {"state": "running", "error": "", "at": time.time(), "started_at": 1.0, "pid": 7, "stages": stages}
-    found.write_heartbeat({**beating, "tracking": tracking})
-    return found
+    stages = {"retry": {"round": 5, "round_ended_at": 2.0, "counts": {"retried": 12, "failed": 3}}}
+    beating = {
+        "state": "running",
+        "error": "",
+        "heartbeat_at": time.time(),
+        "started_at": 1.0,
+        "pid": 7,
+        "stages": stages,
+    }
+    job_folder.write_heartbeat({**beating, "tracking": tracking})
+    return job_folder
 
 
 @pytest.fixture
-def pairs(tmp_path: Path, words: JobFolder) -> JobFolder:
+def pairs(tmp_path: Path, words_job: JobFolder) -> JobFolder:
     """The folder of a join, `pairs`, beside `words`: a heavy key is split over its two units, and a piece moves."""
-    with (tmp_path / "streams.toml").open("a") as declared:
-        declared.write(PAIRS)
-    found = JobFolder(tmp_path / "streams" / "pairs")
-    found.path.mkdir(parents=True)
-    write_json(found.path / "explain.json", EXPLAINED)
-    return found
+    with (tmp_path / "streams.toml").open("a") as streams_file:
+        streams_file.write(PAIRS)
+    job_folder = JobFolder(tmp_path / "streams" / "pairs")
+    job_folder.path.mkdir(parents=True)
+    write_json(job_folder.path / "explain.json", EXPLAINED)
+    return job_folder
 
 
 ROLES = {"vera": "viewer", "ulla": "user", "otto": "op"}
@@ -120,8 +127,8 @@ def api(root: FastAPI) -> FastAPI:
 
     from springline.airflow.api import PREFIX
 
-    (found,) = (route.app for route in root.routes if isinstance(route, Mount) and route.path == PREFIX)
-    app: FastAPI = found
+    (mounted_app,) = (route.app for route in root.routes if isinstance(route, Mount) and route.path == PREFIX)
+    app: FastAPI = mounted_app
     return app
 
 
@@ -131,12 +138,14 @@ def clients(root: FastAPI) -> dict[str, TestClient]:
     from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
     from fastapi.testclient import TestClient
 
-    found = {"nobody": TestClient(root)}
+    test_clients = {"nobody": TestClient(root)}
     for name in ROLES:
         login = {"username": name, "password": SimpleAuthManager.get_passwords()[name]}
-        token = found["nobody"].post("/auth/token", json=login).json()["access_token"]
-        found[name] = TestClient(root, headers={"Authorization": f"Bearer {token}"}, raise_server_exceptions=False)
-    return found
+        token = test_clients["nobody"].post("/auth/token", json=login).json()["access_token"]
+        test_clients[name] = TestClient(
+            root, headers={"Authorization": f"Bearer {token}"}, raise_server_exceptions=False
+        )
+    return test_clients
 
 
 @pytest.fixture(scope="module")

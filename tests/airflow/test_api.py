@@ -40,28 +40,28 @@ FIELDS = '[["time", "float"], ["sip", "text"], ["kind", "text"], ["bytes", "int"
 T = 1_700_000_040  # 2023-11-14 22:14:00
 ROOT = f"{PREFIX}/api/v1"
 TICKS = f"{ROOT}/streams/ticks"
-WORDS = f"{ROOT}/streams/words/tracking"
+TRACKING_URL = f"{ROOT}/streams/words/tracking"
 
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
     """What the API finds instead of Kafka: results of `ticks`, and a tracked job of which a record failed."""
-    found = MemoryLog({"ticks.results": 1, "lines": 1, "words.dead": 1})
+    memory_log = MemoryLog({"ticks.results": 1, "lines": 1, "words.dead-letters": 1})
     line = b'{"query":"all","window_end":"2023-11-14T22:15:00+00:00","n":%d}\n'
     headers = {**Stamp(1, 0, 1, 0).header(), "query": b"all"}
-    found._append(OutgoingRecord("ticks.results", 0, line % 1 + line % 2, headers))
+    memory_log._append(OutgoingRecord("ticks.results", 0, line % 1 + line % 2, headers))
     place = {"topic": b"lines", "partition": b"0", "offset": b"3", "reason": b"sent 5 times"}
-    found._append(OutgoingRecord("words.dead", 0, b"a line", place))
+    memory_log._append(OutgoingRecord("words.dead-letters", 0, b"a line", place))
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
-    monkeypatch.setattr(streams, "Kafka", lambda cluster, timeout: found)
-    return found
+    monkeypatch.setattr(streams, "Kafka", lambda cluster, timeout: memory_log)
+    return memory_log
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder, pairs: JobFolder) -> JobFolder:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words_job: JobFolder, pairs: JobFolder) -> JobFolder:
     """The folder of the job `ticks`; beside it, `words` and `pairs` is `tocks`, which nobody started."""
-    with (tmp_path / "streams.toml").open("a") as declared:
-        declared.write("".join(STREAM.format(n, FIELDS, SQL.replace("ticks", n)) for n in JOBS))
+    with (tmp_path / "streams.toml").open("a") as streams_file:
+        streams_file.write("".join(STREAM.format(n, FIELDS, SQL.replace("ticks", n)) for n in JOBS))
     monkeypatch.setenv("SPRINGLINE_STREAM_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     return JobFolder(tmp_path / "streams" / "ticks")
@@ -72,15 +72,15 @@ BELOW = {"/tracking": "words", "/join": "pairs"}  # jobs that have what not ever
 
 
 @pytest.fixture
-def held() -> None:
+def reducer_state() -> None:
     """What the reducers of `ticks` hold after a round: three rows of two kinds."""
     settings = StreamSettings()
-    ran = Job(registry({"all": SQL}, stream(name="ticks", adhoc_retention=3600.0)), reducers=2, stream_name="ticks")
-    ran.round([csv((T, "x", "a", 1, 0.5), (T + 1, "y", "a", 2, 1.5), (T + 2, "x", "b", 3, None))])
+    job = Job(registry({"all": SQL}, stream(name="ticks", adhoc_retention=3600.0)), reducers=2, stream_name="ticks")
+    job.round([csv((T, "x", "a", 1, 0.5), (T + 1, "y", "a", 2, 1.5), (T + 2, "x", "b", 3, None))])
     ticks = read_jobs(settings.declarations)["ticks"]
     _, reducing = place_stages("ticks", ticks.stages(1), settings.state_folder)
     for unit in range(2):
-        StateStore(Path(reducing.folder(unit))).save(StateSnapshot(1, 0), ran.states["reduce", unit], (1, 1))
+        StateStore(Path(reducing.folder(unit))).save(StateSnapshot(1, 0), job.states["reduce", unit], (1, 1))
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def dataset(folder: JobFolder, recover_dag: str) -> None:
 def walk(api: FastAPI) -> list[tuple[str, str]]:
     """Method and path of every route, with names that are there; those that end something come last."""
     assert all(isinstance(route, Route) for route in api.routes), "a part of the app that this does not walk"
-    found = [
+    routes = [
         (
             method,
             PREFIX
@@ -115,7 +115,7 @@ def walk(api: FastAPI) -> list[tuple[str, str]]:
         if isinstance(route, Route)
         for method in (route.methods or set()) - {"HEAD"}
     ]
-    return sorted(found, key=lambda each: (each[0] == "DELETE", each))
+    return sorted(routes, key=lambda each: (each[0] == "DELETE", each))
 
 
 def reads(method: str, path: str) -> bool:
@@ -145,7 +145,7 @@ def test_the_walk_finds_every_route(api: FastAPI) -> None:
             ("GET", f"{ROOT}/lineage"), ("GET", f"{ROOT}/queue"), ("GET", f"{ROOT}/at-risk"),
             ("GET", f"{ROOT}/datasets/etl/a"), ("POST", f"{ROOT}/datasets/etl/a/pin"),
             ("POST", f"{ROOT}/datasets/etl/a/recover"), ("GET", f"{ROOT}/at-risk/history"),
-            ("PUT", f"{WORDS}/ackers/2"), ("GET", f"{ROOT}/streams/pairs/join"),
+            ("PUT", f"{TRACKING_URL}/ackers/2"), ("GET", f"{ROOT}/streams/pairs/join"),
             ("GET", f"{ROOT}/openapi.json")} <= set(walk(api))  # fmt: skip
 
 
@@ -161,22 +161,30 @@ def test_a_wrong_token_is_none(api: FastAPI, root: FastAPI) -> None:
 
 
 def test_a_viewer_reads_everything_and_changes_nothing(
-    api: FastAPI, vera: TestClient, log: MemoryLog, held: None, dataset: None, folder: JobFolder, words: JobFolder
+    api: FastAPI,
+    vera: TestClient,
+    log: MemoryLog,
+    reducer_state: None,
+    dataset: None,
+    folder: JobFolder,
+    words_job: JobFolder,
 ) -> None:
     """Asking is reading."""
-    told = statuses(vera, api)
-    assert {route: status for route, status in told.items() if status != (200 if reads(*route) else 403)} == {}
+    statuses_by_route = statuses(vera, api)
+    assert {
+        route: status for route, status in statuses_by_route.items() if status != (200 if reads(*route) else 403)
+    } == {}
     assert read_registry(folder) is None and not folder.stop_file.exists()
-    assert not (words.path / RING).exists()
+    assert not (words_job.path / RING).exists()
 
 
 @pytest.mark.parametrize("name", ["ulla", "otto"])
 def test_who_may_change_dags_may_do_everything(
-    name: str, api: FastAPI, clients: dict[str, TestClient], log: MemoryLog, held: None, dataset: None
+    name: str, api: FastAPI, clients: dict[str, TestClient], log: MemoryLog, reducer_state: None, dataset: None
 ) -> None:
     """Every route answers with a success."""
-    told = statuses(clients[name], api)
-    assert {route: status for route, status in told.items() if status not in (200, 201, 202)} == {}
+    statuses_by_route = statuses(clients[name], api)
+    assert {route: status for route, status in statuses_by_route.items() if status not in (200, 201, 202)} == {}
 
 
 def test_only_those_jobs_are_there_that_the_user_may_read(
@@ -186,7 +194,7 @@ def test_only_those_jobs_are_there_that_the_user_may_read(
     monkeypatch.setattr(
         SimpleAuthManager, "is_authorized_dag", lambda self, **asked: asked["details"].id == "stream_ticks"
     )
-    assert [told["job"] for told in vera.get(f"{ROOT}/streams").json()["streams"]] == ["ticks"]
+    assert [job["job"] for job in vera.get(f"{ROOT}/streams").json()["streams"]] == ["ticks"]
     assert vera.get(f"{ROOT}/streams/ticks").status_code == 200
     refused = vera.get(f"{ROOT}/streams/tocks", headers={"X-Dag-Id": "stream_ticks"})
     assert (refused.status_code, refused.json()["detail"]) == (403, "you may not read the DAG stream_tocks")
@@ -197,8 +205,8 @@ def test_only_those_jobs_are_there_that_the_user_may_read(
 
 @pytest.mark.parametrize("unknown", ["a parameter", "a field"])
 def test_no_route_passes_over_what_it_does_not_know(
-    unknown: str, api: FastAPI, ulla: TestClient, log: MemoryLog, held: None, dataset: None, folder: JobFolder,
-    words: JobFolder,
+    unknown: str, api: FastAPI, ulla: TestClient, log: MemoryLog, reducer_state: None, dataset: None, folder: JobFolder,
+    words_job: JobFolder,
 ) -> None:  # fmt: skip
     """It names it, and does nothing: what is misspelt may be a `dry_run`."""
     with folder.application_lock():
@@ -207,21 +215,23 @@ def test_no_route_passes_over_what_it_does_not_know(
                 continue
             sent = {**(body(method, path) or {}), "dryrun": True} if unknown == "a field" else body(method, path)
             query = "?dryrun=true" if unknown == "a parameter" else ""
-            told = ulla.request(method, path + query, json=sent)
-            assert told.status_code == 422, (method, path, told.text)
-            assert "dryrun: " in told.json()["detail"] or "body: not known" in told.json()["detail"], told.text
+            response = ulla.request(method, path + query, json=sent)
+            assert response.status_code == 422, (method, path, response.text)
+            assert "dryrun: " in response.json()["detail"] or "body: must be empty" in response.json()["detail"], (
+                response.text
+            )
         assert read_registry(folder) is None and not folder.stop_file.exists()
-    assert not (words.path / RING).exists()
+    assert not (words_job.path / RING).exists()
     assert not ulla.get(f"{ROOT}/datasets/etl/a").json()["pinned"]
 
 
-def test_an_empty_object_is_no_field(ulla: TestClient, log: MemoryLog, words: JobFolder) -> None:
+def test_an_empty_object_is_no_field(ulla: TestClient, log: MemoryLog, words_job: JobFolder) -> None:
     """A client that always sends JSON may stop a job, which takes nothing."""
     assert ulla.post(f"{TICKS}/stop", json={}).status_code == 202
 
 
 def test_every_answer_forbids_to_guess_its_type_and_to_keep_it(
-    api: FastAPI, clients: dict[str, TestClient], log: MemoryLog, held: None, dataset: None,
+    api: FastAPI, clients: dict[str, TestClient], log: MemoryLog, reducer_state: None, dataset: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """Of every route, with a login and without, of what is no route, and of an error that nobody foresaw."""
@@ -248,11 +258,11 @@ def test_a_job_tells_what_can_be_asked_of_it_and_whether_you_may_change_it(
     """By its kind, and by its DAG; in the list as alone, and when it is stopped."""
     answers = {"ticks": ["queries"], "tocks": ["queries"], "words": ["tracking"], "pairs": ["join"]}
     for client, may_change in ((vera, False), (ulla, True)):
-        listed = {told["job"]: told for told in client.get(f"{ROOT}/streams").json()["streams"]}
-        assert {job: told["capabilities"] for job, told in listed.items()} == answers
-        for job, told in listed.items():
-            assert (told["dag_id"], told["may_change"]) == (f"stream_{job}", may_change)
-            assert client.get(f"{ROOT}/streams/{job}").json() == told
+        listed = {job_summary["job"]: job_summary for job_summary in client.get(f"{ROOT}/streams").json()["streams"]}
+        assert {job: job_summary["capabilities"] for job, job_summary in listed.items()} == answers
+        for job, job_summary in listed.items():
+            assert (job_summary["dag_id"], job_summary["may_change"]) == (f"stream_{job}", may_change)
+            assert client.get(f"{ROOT}/streams/{job}").json() == job_summary
     assert ulla.post(f"{TICKS}/stop").json() == ulla.get(TICKS).json()
 
 
@@ -260,8 +270,8 @@ def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: p
     """Each is a version of its own, and the log tells who it was; the same text again is no change."""
     more, place = SQL.replace("60 s", "30 s"), f"{TICKS}/queries/more"
     with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
-        told = [ulla.put(place, json={"sql": sql}) for sql in (SQL, more, more)]
-        assert [(each.status_code, each.json()["version"]) for each in told] == [(201, 2), (200, 3), (200, 3)]
+        response = [ulla.put(place, json={"sql": sql}) for sql in (SQL, more, more)]
+        assert [(each.status_code, each.json()["version"]) for each in response] == [(201, 2), (200, 3), (200, 3)]
         assert ulla.get(place).json() == {"version": 3, "query": {"name": "more", "sql": more, "since": 3}}
         assert ulla.delete(place).json() == {"version": 4}
     assert [query["name"] for query in ulla.get(f"{TICKS}/queries").json()["queries"]] == ["all"]
@@ -278,20 +288,20 @@ def test_what_can_be_asked_is_told_before_anybody_asks(vera: TestClient) -> None
     assert slices["keys"] == ["kind"] and "count(*)" in slices["aggregates"] and slices["queries"] == ["all"]
 
 
-def test_an_answer_has_rows_columns_and_the_slices_that_it_covers(vera: TestClient, held: None) -> None:
+def test_an_answer_has_rows_columns_and_the_slices_that_it_covers(vera: TestClient, reducer_state: None) -> None:
     """A number that is missing is null."""
-    told = vera.post(f"{TICKS}/ask", json={"sql": AD_HOC}).json()
-    assert (told["begin"], told["end"]) == ("2023-11-14T22:14:00+00:00", "2023-11-14T22:15:00+00:00")
+    answer = vera.post(f"{TICKS}/ask", json={"sql": AD_HOC}).json()
+    assert (answer["begin"], answer["end"]) == ("2023-11-14T22:14:00+00:00", "2023-11-14T22:15:00+00:00")
     kinds = {"window_start": "time", "window_end": "time", "kind": "text", "n": "int", "load": "float"}
-    assert {column["name"]: column["type"] for column in told["columns"]} == kinds
-    rows = {row["kind"]: (row["n"], row["load"], row["window_start"]) for row in told["rows"]}
-    assert rows == {"a": (2, 1.0, told["begin"]), "b": (1, None, told["begin"])}
+    assert {column["name"]: column["type"] for column in answer["columns"]} == kinds
+    rows = {row["kind"]: (row["n"], row["load"], row["window_start"]) for row in answer["rows"]}
+    assert rows == {"a": (2, 1.0, answer["begin"]), "b": (1, None, answer["begin"])}
 
 
 def test_the_newest_results_come_last(vera: TestClient, log: MemoryLog) -> None:
     """So many rows as are asked for."""
     assert [row["n"] for row in vera.get(f"{TICKS}/results").json()["rows"]] == [1, 2]
-    assert [row["n"] for row in vera.get(f"{TICKS}/results", params={"last": 1}).json()["rows"]] == [2]
+    assert [row["n"] for row in vera.get(f"{TICKS}/results", params={"limit": 1}).json()["rows"]] == [2]
     assert vera.get(f"{TICKS}/results", params={"query": "other"}).json() == {"rows": []}
 
 
@@ -306,9 +316,9 @@ def test_a_job_that_runs_is_asked_to_stop(ulla: TestClient, folder: JobFolder) -
 
 def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
     """And where the app is mounted."""
-    told = vera.get(f"{ROOT}/openapi.json").json()
-    assert told["servers"] == [{"url": PREFIX}]
-    routes = {(method.upper(), PREFIX + path) for path, each in told["paths"].items() for method in each}
+    schema = vera.get(f"{ROOT}/openapi.json").json()
+    assert schema["servers"] == [{"url": PREFIX}]
+    routes = {(method.upper(), PREFIX + path) for path, each in schema["paths"].items() for method in each}
     templates = {
         "ticks": "{job}",
         "words": "{job}",
@@ -321,8 +331,8 @@ def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
     }
     named = set()
     for method, path in walk(api):
-        for given, template in templates.items():
-            path = path.replace(given, template)
+        for placeholder, template in templates.items():
+            path = path.replace(placeholder, template)
         if not path.startswith(f"{PREFIX}/pages"):
             named.add((method, path))
     assert routes == named - {("GET", f"{ROOT}/openapi.json")}
@@ -351,22 +361,24 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla: TestClient, monk
         ("PUT", f"{TICKS}/queries/all", {"text": SQL}, (422, "BadRequestError", "body.sql: Field"), (None, None)),
         ("POST", f"{TICKS}/ask", wrong, (422, "InvalidQueryError", "nothing"), (2, 2)),
         ("POST", f"{TICKS}/ask", {"sql": AD_HOC}, (409, "MissingStateError", "has not run a round"), (None, None)),
-        ("GET", f"{TICKS}/results?last=0", None, (422, "BadRequestError", "query.last"), (None, None)),
+        ("GET", f"{TICKS}/results?limit=0", None, (422, "BadRequestError", "query.limit"), (None, None)),
         ("GET", f"{TICKS}/results", None, (503, "LogUnavailableError", "ticks.results: away"), (None, None)),
         ("GET", f"{ROOT}/nothing", None, (404, "NotFound", "Not Found"), (None, None)),
         ("PATCH", TICKS, None, (405, "MethodNotAllowed", "Method Not Allowed"), (None, None)),
     ):  # fmt: skip
         answer = ulla.request(method, path, json=sent)
-        told = answer.json()
-        assert set(told) == {"error", "detail", "line", "column"}, path
-        assert (answer.status_code, told["error"], told["line"], told["column"]) == (*expected[:2], *place), told
-        assert expected[2] in told["detail"]
+        problem = answer.json()
+        assert set(problem) == {"error", "detail", "line", "column"}, path
+        assert (answer.status_code, problem["error"], problem["line"], problem["column"]) == (*expected[:2], *place), (
+            problem
+        )
+        assert expected[2] in problem["detail"]
 
 
 def test_an_unknown_job_is_told_those_that_one_may_read(ulla: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names of other jobs are theirs."""
-    whole = ulla.get(f"{ROOT}/streams/tickz").json()["detail"]
-    assert whole.endswith("; declared: words, pairs, ticks, tocks")
+    detail = ulla.get(f"{ROOT}/streams/tickz").json()["detail"]
+    assert detail.endswith("; declared: words, pairs, ticks, tocks")
     monkeypatch.setattr(access, "readable_jobs", lambda user, jobs: [job for job in jobs if job == "ticks"])
     assert ulla.get(f"{ROOT}/streams/tickz").json()["detail"].endswith("; declared: ticks")
 

@@ -11,9 +11,9 @@ from springline.airflow.api import PREFIX
 from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig, read_config
 from springline.spark_jobs.streaming.job_folder import JobFolder
 
-WORDS = f"{PREFIX}/api/v1/streams/words/backpressure"
+BACKPRESSURE_URL = f"{PREFIX}/api/v1/streams/words/backpressure"
 FLOW = {
-    "upstreams": {"split": [], "again": [], "count": ["split", "again"], "acker": ["split", "again", "count"]},
+    "upstreams": {"split": [], "retry": [], "count": ["split", "retry"], "acker": ["split", "retry", "count"]},
     "reads": {"split": "lines"},
     "results": {"count": "words.results"},
 }
@@ -29,54 +29,54 @@ THROTTLE = {
     "rate": 1e6,
 }
 COUNT = {
-    "state": "overloaded", "queue": 3_000_000, "waiting": 1_000_000, "seconds": 1.5, "rate": None, "capacity": 2e6,
+    "state": "overloaded", "queue": 3_000_000, "not_admitted": 1_000_000, "seconds": 1.5, "rate": None, "capacity": 2e6,
     "arriving": 2.5e6, "applied": 2e6, "throttled_by": [], "throttles": [THROTTLE],
 }  # fmt: skip
 
 
-def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words: JobFolder) -> None:
+def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words_job: JobFolder) -> None:
     """By the last heartbeat, with the state of the job; how a job is tells the same."""
-    heartbeat = words.heartbeat()
+    heartbeat = words_job.heartbeat()
     assert heartbeat is not None
-    pressed = {"mode": "predictive", "control": None, "stages": {"count": COUNT}}
-    words.write_heartbeat({**heartbeat, "backpressure": pressed})
-    with words.application_lock():
-        told = vera.get(WORDS).json()
-        assert vera.get(WORDS.removesuffix("/backpressure")).json()["backpressure"] == pressed
-    assert told == {**pressed, **FLOW, **INSTALLED, "state": "running"}
+    pressed = {"mode": "predictive", "signal_channel": None, "stages": {"count": COUNT}}
+    words_job.write_heartbeat({**heartbeat, "backpressure": pressed})
+    with words_job.application_lock():
+        body = vera.get(BACKPRESSURE_URL).json()
+        assert vera.get(BACKPRESSURE_URL.removesuffix("/backpressure")).json()["backpressure"] == pressed
+    assert body == {**pressed, **FLOW, **INSTALLED, "state": "running"}
 
 
-def test_a_job_that_has_told_nothing_has_its_mode_and_no_stages(vera: TestClient, words: JobFolder) -> None:
+def test_a_job_that_has_told_nothing_has_its_mode_and_no_stages(vera: TestClient, words_job: JobFolder) -> None:
     """As one that ran before there was back-pressure."""
-    told = vera.get(WORDS).json()
-    assert told == {**FLOW, **INSTALLED, "state": "dead", "mode": "predictive", "control": None, "stages": {}}
+    body = vera.get(BACKPRESSURE_URL).json()
+    assert body == {**FLOW, **INSTALLED, "state": "dead", "mode": "predictive", "signal_channel": None, "stages": {}}
 
 
 def test_a_mode_is_set_and_the_log_tells_by_whom(
-    ulla: TestClient, words: JobFolder, caplog: pytest.LogCaptureFixture
+    ulla: TestClient, words_job: JobFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """From then on."""
     with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
-        assert ulla.put(WORDS, json={"mode": "stepwise"}).json()["mode"] == "stepwise"
-    assert read_config(words, DEFAULT_CONFIG) == BackpressureConfig("stepwise")
+        assert ulla.put(BACKPRESSURE_URL, json={"mode": "stepwise"}).json()["mode"] == "stepwise"
+    assert read_config(words_job, DEFAULT_CONFIG) == BackpressureConfig("stepwise")
     assert "words: ulla has set back-pressure stepwise" in caplog.messages
 
 
-def test_a_channel_is_refused_where_signals_need_none(ulla: TestClient, words: JobFolder) -> None:
+def test_a_channel_is_refused_where_signals_need_none(ulla: TestClient, words_job: JobFolder) -> None:
     """All stages run in one application."""
-    answer = ulla.put(WORDS, json={"control": "zookeeper"})
+    answer = ulla.put(BACKPRESSURE_URL, json={"signal_channel": "zookeeper"})
     assert (answer.status_code, answer.json()["error"]) == (422, "InvalidChannelError")
-    assert read_config(words, DEFAULT_CONFIG) == DEFAULT_CONFIG
+    assert read_config(words_job, DEFAULT_CONFIG) == DEFAULT_CONFIG
 
 
-def test_who_may_only_read_sets_nothing(vera: TestClient, words: JobFolder) -> None:
+def test_who_may_only_read_sets_nothing(vera: TestClient, words_job: JobFolder) -> None:
     """And nothing is written."""
-    assert vera.put(WORDS, json={"mode": "stepwise"}).status_code == 403
-    assert read_config(words, DEFAULT_CONFIG) == DEFAULT_CONFIG
+    assert vera.put(BACKPRESSURE_URL, json={"mode": "stepwise"}).status_code == 403
+    assert read_config(words_job, DEFAULT_CONFIG) == DEFAULT_CONFIG
 
 
-def test_another_word_than_a_mode_is_refused(ulla: TestClient, words: JobFolder) -> None:
+def test_another_word_than_a_mode_is_refused(ulla: TestClient, words_job: JobFolder) -> None:
     """In the shape of all errors."""
-    answer = ulla.put(WORDS, json={"mode": "sometimes"})
+    answer = ulla.put(BACKPRESSURE_URL, json={"mode": "sometimes"})
     assert (answer.status_code, answer.json()["error"]) == (422, "ExtensionError")
     assert "known: off, predictive, stepwise; " in answer.json()["detail"]

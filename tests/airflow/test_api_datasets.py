@@ -56,13 +56,13 @@ def only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_lineage_is_drawn_in_layers_with_its_operations(vera: TestClient, workflow: None) -> None:
     """Sources first; what would bring a dataset back is said of each."""
-    told = vera.get(f"{ROOT}/lineage").json()
-    nodes = {node["key"]: node for node in told["nodes"]}
-    assert (told["fold"], told["is_complete"]) == ("none", True)
+    body = vera.get(f"{ROOT}/lineage").json()
+    nodes = {node["key"]: node for node in body["nodes"]}
+    assert (body["fold"], body["is_complete"]) == ("none", True)
     assert {key: node["layer"] for key, node in nodes.items() if node["kind"] == "dataset"} == {
         "etl/raw": 1, "etl/clean": 3, "other/count": 5, "etl/salted": 5,
     }  # fmt: skip
-    assert {"source": "etl/raw", "target": "operation:etl/clean", "stale": False} in told["edges"]
+    assert {"source": "etl/raw", "target": "operation:etl/clean", "stale": False} in body["edges"]
     assert nodes["other/count"]["needs"] == ["etl/clean"] and nodes["etl/clean"]["needs"] == []
     assert nodes["etl/salted"]["recovery_kinds"] == {"irrecoverable": 1} and nodes["other/count"]["recovery_kinds"] == {
         "unproven": 1
@@ -77,9 +77,9 @@ def test_the_lineage_is_of_a_dag_a_run_or_a_prefix_if_asked_for(vera: TestClient
         ({"run_id": "day 2"}, set()),
         ({"most": 1}, {"etl/salted", "etl/clean", "etl/raw"}),
     ):
-        told = vera.get(f"{ROOT}/lineage", params=asked).json()
-        assert {node["key"] for node in told["nodes"] if node["kind"] == "dataset"} == expected, asked
-        assert told["is_complete"] == ("most" not in asked)
+        body = vera.get(f"{ROOT}/lineage", params=asked).json()
+        assert {node["key"] for node in body["nodes"] if node["kind"] == "dataset"} == expected, asked
+        assert body["is_complete"] == ("most" not in asked)
     folds = vera.get(f"{ROOT}/lineage", params={"fold": "run"}).json()
     assert [(n["key"], n["datasets"]) for n in folds["nodes"]] == [("run:etl:day 1", 3), ("run:other:day 1", 1)]
 
@@ -89,23 +89,23 @@ def test_a_dag_run_that_was_cleared_is_asked_for_as_airflow_knows_it(vera: TestC
     for run_id, path in (("day 1", "kept"), ("day 1", "again"), ("day 1#1", "again"), ("day 10", "other")):
         make(platform, f"etl/{path}", lines=[run_id], origin=Origin("etl", run_id, path))
     for asked, expected in (("day 1", {"etl/kept", "etl/again"}), ("day 1#1", {"etl/again"}), ("day 1#2", set())):
-        told = vera.get(f"{ROOT}/lineage", params={"dag_id": "etl", "run_id": asked}).json()
-        assert {node["key"] for node in told["nodes"]} == expected, asked
+        body = vera.get(f"{ROOT}/lineage", params={"dag_id": "etl", "run_id": asked}).json()
+        assert {node["key"] for node in body["nodes"]} == expected, asked
     newest = {node["key"]: node["run_id"] for node in vera.get(f"{ROOT}/lineage").json()["nodes"]}
     assert newest["etl/again"] == "day 1#1"
 
 
 def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestClient, proven: None) -> None:
     """Nothing is changed by asking."""
-    told = vera.get(f"{ROOT}/queue").json()
-    assert (told["policy"], told["applied"], told["depth"]) == ("value-density", True, 3)
-    first = told["entries"][0]
-    assert (first["turn"], first["path"], first["dag_id"], first["method"]) == (1, "etl/salted", "etl", "data")
-    assert "for good" in first["reason"] and first["terms"] and first["waited_seconds"] >= 0
+    body = vera.get(f"{ROOT}/queue").json()
+    assert (body["policy"], body["applied"], body["depth"]) == ("value-density", True, 3)
+    first = body["entries"][0]
+    assert (first["position"], first["path"], first["dag_id"], first["method"]) == (1, "etl/salted", "etl", "data")
+    assert "permanent loss" in first["reason"] and first["terms"] and first["waited_seconds"] >= 0
     other = vera.get(f"{ROOT}/queue", params={"policy": "fifo"}).json()
     assert (other["policy"], other["applied"]) == ("fifo", False) and {"fifo", "paper"} <= set(other["policies"])
     assert [row["path"] for row in other["entries"]] == ["etl/clean", "other/count", "etl/salted"]
-    assert [row["turn"] for row in vera.get(f"{ROOT}/queue", params={"most": 1}).json()["entries"]] == [1]
+    assert [row["position"] for row in vera.get(f"{ROOT}/queue", params={"most": 1}).json()["entries"]] == [1]
     assert vera.get(f"{ROOT}/queue", params={"policy": "other"}).status_code == 422
 
 
@@ -113,29 +113,29 @@ def test_a_dataset_is_where_the_queue_has_it(vera: TestClient, proven: None, pla
     """By the scores of now, in both: those that were stored may be old."""
     for dataset in platform.catalog.find():
         platform.claims.rescore(dataset.ref, 0.0 if dataset.ref.path == "etl/salted" else 1e9)
-    waiting = vera.get(f"{ROOT}/queue").json()["entries"]
-    assert waiting[0]["path"] == "etl/salted" and len(waiting) == 3
-    for before, row in enumerate(waiting):
-        told = vera.get(f"{ROOT}/datasets/{row['path']}").json()
-        said = dict(told["paragraphs"])["In the queue"]
-        assert said.startswith(("It is next:", "1 comes before it:", "2 come before it:")[before]), said
+    entries = vera.get(f"{ROOT}/queue").json()["entries"]
+    assert entries[0]["path"] == "etl/salted" and len(entries) == 3
+    for before, row in enumerate(entries):
+        body = vera.get(f"{ROOT}/datasets/{row['path']}").json()
+        text = dict(body["paragraphs"])["Queue"]
+        assert text.startswith(("It is the next one:", "1 is before it:", "2 are before it:")[before]), text
 
 
 def test_at_risk_names_what_would_be_gone_for_good_first(vera: TestClient, workflow: None, platform: Platform) -> None:
     """With the reason; the others with the seconds that they would take."""
-    told = vera.get(f"{ROOT}/at-risk").json()
-    assert told["exposed_datasets"][0]["path"] == "etl/salted"
+    body = vera.get(f"{ROOT}/at-risk").json()
+    assert body["exposed_datasets"][0]["path"] == "etl/salted"
     assert (
-        "is not idempotent" in told["exposed_datasets"][0]["irrecoverable_reasons"][0]
-        and told["exposed_datasets"][0]["seconds"] is None
+        "is not idempotent" in body["exposed_datasets"][0]["irrecoverable_reasons"][0]
+        and body["exposed_datasets"][0]["seconds"] is None
     )
-    assert {row["path"]: row["seconds"] for row in told["exposed_datasets"][1:]} == {
+    assert {row["path"]: row["seconds"] for row in body["exposed_datasets"][1:]} == {
         "etl/clean": 0.01,
         "other/count": 0.01,
     }
-    assert told["irrecoverable_bytes"] == platform.catalog.resolve("etl/salted").bytes
-    assert told["bytes"] == told["irrecoverable_bytes"] + told["unproven_bytes"] and told["datasets"] == 3
-    assert all("never seen to repeat" in row["unproven_reasons"][0] for row in told["exposed_datasets"][1:])
+    assert body["irrecoverable_bytes"] == platform.catalog.resolve("etl/salted").bytes
+    assert body["bytes"] == body["irrecoverable_bytes"] + body["unproven_bytes"] and body["datasets"] == 3
+    assert all("not proven" in row["unproven_reasons"][0] for row in body["exposed_datasets"][1:])
     assert len(vera.get(f"{ROOT}/at-risk", params={"most": 1}).json()["exposed_datasets"]) == 1
 
 
@@ -144,17 +144,17 @@ def test_an_under_store_that_is_away_is_told_wherever_its_copies_count(
 ) -> None:
     """What it has is at risk, a dataset's page says so, nothing that rests on it leaves the cache."""
     platform.under.root.rename(platform.under.root.with_name("away"))  # type: ignore[attr-defined]
-    away = f"the under-store does not answer: {platform.under.root} is not there: is its disk mounted?"  # type: ignore[attr-defined]
-    told = vera.get(f"{ROOT}/at-risk").json()
-    assert told["under_store_away"] == away and told["datasets"] == 4
-    (raw,) = (row for row in told["exposed_datasets"] if row["path"] == "etl/raw")
+    away = f"the under-store does not answer: {platform.under.root} does not exist: is its disk mounted?"  # type: ignore[attr-defined]
+    body = vera.get(f"{ROOT}/at-risk").json()
+    assert body["under_store_away"] == away and body["datasets"] == 4
+    (raw,) = (row for row in body["exposed_datasets"] if row["path"] == "etl/raw")
     assert raw["is_unreachable_copy"] and "load" in raw["irrecoverable_reasons"][0]
     assert vera.get(f"{ROOT}/queue").json()["under_store_away"] == away
-    told = vera.get(f"{ROOT}/datasets/etl/raw").json()
-    assert told["under_store_away"] == away and away in told["paragraphs"]["Where it is"]
+    body = vera.get(f"{ROOT}/datasets/etl/raw").json()
+    assert body["under_store_away"] == away and away in body["paragraphs"]["Location"]
     assert (
-        told["chain"]["irrecoverable_reasons"]
-        and "Unless its copy is there" in told["paragraphs"]["If the cache were lost now"]
+        body["chain"]["irrecoverable_reasons"]
+        and "Unless its copy exists" in body["paragraphs"]["If the cache were lost now"]
     )
     tried = ulla.post(f"{ROOT}/datasets/etl/raw/evict", json={"dry_run": True}).json()
     assert not tried["allowed"] and tried["message"] == f"etl/raw@1 stays in the cache: {away}"
@@ -166,31 +166,31 @@ def test_the_risk_over_time_is_a_series_the_newest_last(
     vera: TestClient, workflow: None, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each sample is what the page of risks told then."""
-    at, seen = 1_700_000_040, []
+    at, samples = 1_700_000_040, []
     for later in (0, 60):
         monkeypatch.setattr(platform.catalog, "now", lambda later=later: at + later + 7.0)
         assert platform.catalog.sample_risk()
-        told = vera.get(f"{ROOT}/at-risk").json()
-        seen.append({"timestamp": at + later, **{name: told[name] for name in SAMPLED}})
+        body = vera.get(f"{ROOT}/at-risk").json()
+        samples.append({"timestamp": at + later, **{name: body[name] for name in SAMPLED}})
         make(platform, "etl/more", "salt", ["etl/clean"], origin=ETL)
-    assert seen[0]["irrecoverable_bytes"] < seen[1]["irrecoverable_bytes"]
-    assert vera.get(f"{ROOT}/at-risk/history").json() == seen
-    assert vera.get(f"{ROOT}/at-risk/history", params={"since": at + 0.5}).json() == seen[1:]
+    assert samples[0]["irrecoverable_bytes"] < samples[1]["irrecoverable_bytes"]
+    assert vera.get(f"{ROOT}/at-risk/history").json() == samples
+    assert vera.get(f"{ROOT}/at-risk/history", params={"since": at + 0.5}).json() == samples[1:]
     assert vera.get(f"{ROOT}/at-risk/history", params={"since": -1}).status_code == 422
 
 
 def test_everything_about_a_dataset_is_told(vera: TestClient, workflow: None, platform: Platform) -> None:
     """What it is, where it came from, what came of it, what happened, and what would bring it back."""
-    told = vera.get(f"{ROOT}/datasets/etl/clean").json()
+    body = vera.get(f"{ROOT}/datasets/etl/clean").json()
     recorded = platform.catalog.resolve("etl/clean")
-    assert (told["path"], told["generation"], told["status"]) == ("etl/clean", 1, "cached")
-    assert (told["checksum"], told["digest"], told["rows"]) == (recorded.checksum, recorded.digest, 100)
-    assert (told["operation"], told["dag_id"], told["run_id"], told["task_id"]) == ("shout", "etl", "day 1", "clean")
-    assert [each["path"] for each in told["sources"]] == ["etl/raw"]
-    assert [each["path"] for each in told["dependents"]] == ["etl/salted", "other/count"]
-    assert [each["event"] for each in told["history"]] == ["began", "cached", "committed"]
-    assert told["chain"]["steps"][0].startswith("run shout on etl/raw@1 to have etl/clean@1 again")
-    assert set(told["paragraphs"]) >= {"What it is", "In the queue", "If the cache were lost now"}
+    assert (body["path"], body["generation"], body["status"]) == ("etl/clean", 1, "cached")
+    assert (body["checksum"], body["digest"], body["rows"]) == (recorded.checksum, recorded.digest, 100)
+    assert (body["operation"], body["dag_id"], body["run_id"], body["task_id"]) == ("shout", "etl", "day 1", "clean")
+    assert [each["path"] for each in body["sources"]] == ["etl/raw"]
+    assert [each["path"] for each in body["dependents"]] == ["etl/salted", "other/count"]
+    assert [each["event"] for each in body["history"]] == ["opened", "cached", "committed"]
+    assert body["chain"]["steps"][0].startswith("run shout on etl/raw@1 to recompute etl/clean@1")
+    assert set(body["paragraphs"]) >= {"Dataset", "Queue", "If the cache were lost now"}
 
 
 def test_an_older_generation_is_told_if_asked_for(vera: TestClient, platform: Platform) -> None:
@@ -246,13 +246,13 @@ def test_the_risk_over_time_is_that_of_what_one_may_read(
     """Added up, without a name; nothing of the others is in it."""
     platform.catalog.sample_risk()
     mine = platform.catalog.resolve("other/count")
-    (told,) = vera.get(f"{ROOT}/at-risk/history").json()
-    assert {name: told[name] for name in SAMPLED} == {
+    (body,) = vera.get(f"{ROOT}/at-risk/history").json()
+    assert {name: body[name] for name in SAMPLED} == {
         "bytes": mine.bytes, "unproven_bytes": mine.bytes, "irrecoverable_bytes": 0,
         "recompute_seconds": mine.compute_seconds,
     }  # fmt: skip
-    (whole,) = platform.catalog.risk_since()
-    assert told["bytes"] < whole.bytes and whole.irrecoverable_bytes > 0
+    (sample,) = platform.catalog.risk_since()
+    assert body["bytes"] < sample.bytes and sample.irrecoverable_bytes > 0
 
 
 def test_what_another_dag_made_is_closed(vera: TestClient, workflow: None, only: None) -> None:
@@ -264,8 +264,8 @@ def test_what_another_dag_made_is_closed(vera: TestClient, workflow: None, only:
 
 def test_what_one_may_not_read_takes_no_room_in_the_picture(vera: TestClient, workflow: None, only: None) -> None:
     """The newest one that may be read is drawn, though a newer one is there."""
-    told = vera.get(f"{ROOT}/lineage", params={"most": 1}).json()
-    assert [node["key"] for node in told["nodes"] if node["kind"] == "dataset"] == ["other/count"]
+    body = vera.get(f"{ROOT}/lineage", params={"most": 1}).json()
+    assert [node["key"] for node in body["nodes"] if node["kind"] == "dataset"] == ["other/count"]
 
 
 def test_what_no_dag_made_is_for_those_who_may_read_every_dag(
@@ -283,8 +283,8 @@ def test_each_generation_belongs_to_the_dag_that_made_it(vera: TestClient, platf
     """Two DAGs may write one path."""
     make(platform, "shared", lines=["x"], origin=ETL)
     make(platform, "shared", lines=["y"], origin=OTHER)
-    told = vera.get(f"{ROOT}/datasets/shared").json()
-    assert [each["generation"] for each in told["generations"]] == [2]
+    body = vera.get(f"{ROOT}/datasets/shared").json()
+    assert [each["generation"] for each in body["generations"]] == [2]
     assert vera.get(f"{ROOT}/datasets/shared", params={"generation": 1}).status_code == 403
 
 
@@ -292,8 +292,8 @@ def test_an_answer_follows_the_catalog(vera: TestClient, workflow: None, platfor
     """The platform that the API keeps open sees what others change."""
     assert vera.get(f"{ROOT}/datasets/etl/clean").json()["cache"] == CacheState.PRESENT.value
     assert platform.persister.drain(timeout=5).persisted == 3
-    told = vera.get(f"{ROOT}/queue").json()
-    assert (told["depth"], told["entries"]) == (0, [])
+    body = vera.get(f"{ROOT}/queue").json()
+    assert (body["depth"], body["entries"]) == (0, [])
     assert vera.get(f"{ROOT}/datasets/etl/clean").json()["status"] == "persisted"
 
 
@@ -309,9 +309,9 @@ def test_a_wish_is_tried_dry_then_granted_and_noted(ulla: TestClient, workflow: 
     assert ulla.post(place, json={}).json() == {**dry, "executed": True}
     assert platform.catalog.resolve("etl/clean").pinned
     last = ulla.get(f"{ROOT}/datasets/etl/clean").json()["history"][-1]
-    assert (last["event"], last["actor"], last["reason"]) == ("pinned", "ulla", "asked for by hand")
+    assert (last["event"], last["actor"], last["reason"]) == ("pinned", "ulla", "requested manually")
     refused = ulla.post(place, json={})
-    assert (refused.status_code, refused.json()["detail"]) == (409, "etl/clean@1 is pinned already")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "etl/clean@1 is already pinned")
     assert ulla.post(place, json={"dry_run": True}).json()["allowed"] is False
 
 
@@ -320,9 +320,9 @@ def test_a_dataset_tells_which_wishes_one_may_not_have_and_why(
 ) -> None:
     """The same reason that a wish would be refused with; who may change its DAG may not start that of `recover` yet."""
     place = f"{ROOT}/datasets/etl/clean"
-    told = vera.get(place).json()["refused"]
-    assert set(told) == {"persist", "pin", "unpin", "evict", "mark", "unmark", "recover"}
-    for wish, reason in told.items():
+    body = vera.get(place).json()["refused"]
+    assert set(body) == {"persist", "pin", "unpin", "evict", "mark", "unmark", "recover"}
+    for wish, reason in body.items():
         assert vera.post(f"{place}/{wish}", json={"dry_run": True}).json()["detail"] == reason
     assert ulla.get(place).json()["refused"] == {}
     monkeypatch.setattr(access, "may_trigger", lambda user, dag_id: False)

@@ -29,7 +29,7 @@ SENT = (b"", b"{", b"[]", b"\xff", b"x" * 1000)
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder) -> Iterator[None]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words_job: JobFolder) -> Iterator[None]:
     """A platform with one dataset, and the stream `words`."""
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     with closing(open_platform(runner=NoRunner())) as platform:
@@ -39,14 +39,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: JobFolder) -> I
 
 def places(api: FastAPI) -> list[str]:
     """A path for every route, and some for none."""
-    found = []
+    paths = []
     for route in api.routes:
         assert isinstance(route, APIRoute), f"{route} is no route that this walk knows: ask for it here too"
         names = {
             name: "2" if name == "acker" else "pin" if name == "action" else "words" for name in route.param_convertors
         }
-        found.append(route.path_format.format(**names))
-    return [*dict.fromkeys(found), *NOWHERE]
+        paths.append(route.path_format.format(**names))
+    return [*dict.fromkeys(paths), *NOWHERE]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -56,11 +56,11 @@ def test_without_a_user_nothing_is_answered_whatever_is_sent(
     """Neither a route nor what is none, with a body that is none either; only that a token is needed."""
     for path in places(api):
         for body in SENT:
-            told = clients["nobody"].request(
+            response = clients["nobody"].request(
                 method, PREFIX + path, content=body, headers={"Content-Type": "application/json"}
             )
-            assert told.status_code == 401, (method, path, body[:10])
-            assert not told.content or told.json()["error"] == "Unauthorized"
+            assert response.status_code == 401, (method, path, body[:10])
+            assert not response.content or response.json()["error"] == "Unauthorized"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("headers", FOREIGN)
 def test_a_page_of_another_site_changes_nothing(
-    ulla: TestClient, words: JobFolder, api: FastAPI, headers: dict[str, str]
+    ulla: TestClient, words_job: JobFolder, api: FastAPI, headers: dict[str, str]
 ) -> None:
     """Whoever is logged in, and though a stop needs no body: a form on another port could send it."""
     for path in places(api):
@@ -137,8 +137,10 @@ def test_more_than_a_request_may_have_is_not_read(ulla: TestClient, pieces: bool
     """Told beforehand, or found as it comes."""
     body = b'{"mode": "' + b"x" * auth_middleware.MAX_BODY_BYTES + b'"}'
     sent = iter([body[:1000], body[1000:]]) if pieces else body
-    told = ulla.put(f"{ROOT}/streams/words/backpressure", content=sent, headers={"Content-Type": "application/json"})  # type: ignore[arg-type]
-    assert (told.status_code, "bytes at most" in told.json()["detail"]) == (413, True)
+    response = ulla.put(
+        f"{ROOT}/streams/words/backpressure", content=sent, headers={"Content-Type": "application/json"}
+    )  # type: ignore[arg-type]
+    assert (response.status_code, "must not exceed" in response.json()["detail"]) == (413, True)
 
 
 # ---- names
@@ -154,8 +156,8 @@ OUTSIDE = [
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_a_path_that_leads_out_is_no_dataset(vera: TestClient, ulla: TestClient, path: str, generation: str) -> None:
     """As it is, or percent-encoded: refused, or not found; never an error of the server's."""
-    told = vera.get(f"{ROOT}/datasets/{path}{generation}")
-    assert told.status_code in (404, 422), told.text
+    response = vera.get(f"{ROOT}/datasets/{path}{generation}")
+    assert response.status_code in (404, 422), response.text
     for wish in ("pin", "recover", "evict"):
         asked = ulla.post(f"{ROOT}/datasets/{path}/{wish}", json={"generation": 1} if generation else {})
         assert asked.status_code in (404, 422), asked.text
@@ -168,8 +170,8 @@ def test_a_name_is_no_sql_and_no_pattern(vera: TestClient, text: str) -> None:
     """Nothing else is found by it, and the dataset is there afterwards."""
     assert vera.get(f"{ROOT}/datasets/{text}").status_code in (404, 422)
     for key in ("prefix", "dag_id", "run_id", "task_id"):
-        told = vera.get(f"{ROOT}/lineage?{key}={text}")
-        assert (told.status_code, told.json()["nodes"]) == (200, []), key
+        response = vera.get(f"{ROOT}/lineage?{key}={text}")
+        assert (response.status_code, response.json()["nodes"]) == (200, []), key
     assert vera.get(f"{ROOT}/datasets/etl/a").status_code == 200
 
 
@@ -184,19 +186,19 @@ def test_a_generation_is_a_number_that_fits(vera: TestClient, ulla: TestClient, 
 @pytest.mark.parametrize("value", ["%00", "a" * 1001])
 def test_what_no_database_takes_is_refused_before_it_is_asked(vera: TestClient, key: str, value: str) -> None:
     """PostgreSQL would answer a zero with an error."""
-    told = vera.get(f"{ROOT}/lineage?{key}={value}")
-    assert (told.status_code, told.json()["error"]) == (422, "BadRequestError")
+    response = vera.get(f"{ROOT}/lineage?{key}={value}")
+    assert (response.status_code, response.json()["error"]) == (422, "BadRequestError")
 
 
 @pytest.mark.parametrize(
     "job", ["..%2f..", "%2e%2e", "words%00", "%00", "words%2f..%2fwords", "'", "%3Cb%3E", "x" * 201]
 )
-def test_a_job_is_one_that_is_declared(ulla: TestClient, words: JobFolder, job: str) -> None:
+def test_a_job_is_one_that_is_declared(ulla: TestClient, words_job: JobFolder, job: str) -> None:
     """Another name makes no folder, and ends nothing."""
-    before = sorted(words.path.parent.rglob("*"))
+    before = sorted(words_job.path.parent.rglob("*"))
     for method, below in (("GET", ""), ("POST", "/stop"), ("GET", "/queries/a"), ("PUT", "/tracking/ackers/1")):
         assert ulla.request(method, f"{ROOT}/streams/{job}{below}").status_code in (404, 405, 422), below
-    assert sorted(words.path.parent.rglob("*")) == before
+    assert sorted(words_job.path.parent.rglob("*")) == before
 
 
 # ---- secrets
@@ -209,8 +211,8 @@ def test_an_answer_tells_no_secret_of_an_error(vera: TestClient, monkeypatch: py
         raise CatalogUnavailableError("postgresql://ann:hunter2@db does not answer: password=hunter2")
 
     monkeypatch.setattr(CachedPlatform, "now", away)
-    told = vera.get(f"{ROOT}/queue")
-    assert told.status_code == 503 and "hunter2" not in told.text and "ann:***@db" in told.json()["detail"]
+    response = vera.get(f"{ROOT}/queue")
+    assert response.status_code == 503 and "hunter2" not in response.text and "ann:***@db" in response.json()["detail"]
 
 
 def test_names_are_checked_where_they_come_in() -> None:

@@ -14,17 +14,17 @@ from tests.support.streams.kept_streams import explain_pairs
 
 ROOT = f"{PREFIX}/api/v1/streams"
 PAIRS = f"{ROOT}/pairs/join"
-TOLD_AS_KEPT = ("strategy", "units", "requested_units", "imbalance", "bound", "messages", "would", "reasons",
-                "observed_at", "history",
-                "moves", "under_way")  # fmt: skip
+COPIED_KEYS = ("strategy", "units", "requested_units", "imbalance", "max_imbalance", "messages_per_tuple",
+                "next_reasons", "reasons", "observed_at", "history",
+                "planned_moves", "migrations")  # fmt: skip
 
 
 def test_what_a_join_is_doing_and_why_is_told(vera: TestClient, pairs: JobFolder) -> None:
     """As the last look told it, with the state of the job."""
-    told = vera.get(PAIRS).json()
-    assert told["state"] == "never started"
-    assert {name: told[name] for name in TOLD_AS_KEPT} == {name: EXPLAINED[name] for name in TOLD_AS_KEPT}
-    assert told["loads"] == [
+    body = vera.get(PAIRS).json()
+    assert body["state"] == "never started"
+    assert {name: body[name] for name in COPIED_KEYS} == {name: EXPLAINED[name] for name in COPIED_KEYS}
+    assert body["loads"] == [
         {"unit": 0, "used": True, "left": 60, "right": 40, "stored": 100},
         {"unit": 1, "used": True, "left": 20, "right": 30, "stored": 50},
         {"unit": 2, "used": False, "left": 0, "right": 0, "stored": 0},
@@ -33,43 +33,47 @@ def test_what_a_join_is_doing_and_why_is_told(vera: TestClient, pairs: JobFolder
 
 def test_a_key_is_told_to_the_last_bit(vera: TestClient, pairs: JobFolder) -> None:
     """As text: a number of JavaScript has 53 bits."""
-    told = vera.get(PAIRS).json()
-    assert told["heavy"] == [{"side": "left", "key": str(KEY), "tuples": 30, "probes": 7, "parts": {"0": 20, "1": 10}}]
-    assert [entry["key"] for entry in told["routing"]["entries"]] == [str(KEY), "-2"]
+    body = vera.get(PAIRS).json()
+    assert body["heavy_keys"] == [
+        {"side": "left", "key": str(KEY), "tuples": 30, "probes": 7, "parts": {"0": 20, "1": 10}}
+    ]
+    assert [entry["key"] for entry in body["routing"]["entries"]] == [str(KEY), "-2"]
 
 
 def test_the_routing_table_is_told_in_short(vera: TestClient, pairs: JobFolder) -> None:
     """All keys with a place of their own are counted, and so many told as are asked for."""
-    told = vera.get(PAIRS, params={"most": 1}).json()["routing"]
-    assert (told["epoch"], told["keys"]) == (5, {"left": 1, "right": 1})
-    assert told["entries"] == [{"side": "left", "key": str(KEY), "stores": {"0": 0.5, "1": 0.5}, "holds": [0, 1]}]
+    body = vera.get(PAIRS, params={"limit": 1}).json()["routing"]
+    assert (body["epoch"], body["keys"]) == (5, {"left": 1, "right": 1})
+    assert body["entries"] == [
+        {"side": "left", "key": str(KEY), "stores": {"0": 0.5, "1": 0.5}, "probed_units": [0, 1]}
+    ]
 
 
 def test_what_a_real_join_tells_fits(vera: TestClient, pairs: JobFolder, tmp_path: Path) -> None:
     """One that split a key and went to another number of units."""
     explain_pairs(pairs, tmp_path / "scratch")
-    told = vera.get(PAIRS).json()
-    assert (told["state"], told["units"]) == ("stopped", 3)
-    assert sum(load["stored"] for load in told["loads"]) == 600
-    assert [load["unit"] for load in told["loads"] if load["used"]] == [0, 1, 2]
-    assert any("3 units instead of 2" in why for each in told["history"] for why in each["reasons"])
+    body = vera.get(PAIRS).json()
+    assert (body["state"], body["units"]) == ("stopped", 3)
+    assert sum(load["stored"] for load in body["loads"]) == 600
+    assert [load["unit"] for load in body["loads"] if load["used"]] == [0, 1, 2]
+    assert any("3 units instead of 2" in reason for each in body["history"] for reason in each["reasons"])
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "error", "words_of_it"),
+    ("path", "status", "error", "expected_message"),
     [
-        ("words/join", 404, "UnknownJobError", "words: it joins nothing"),
+        ("words/join", 404, "UnknownJobError", "words: it is not a join"),
         ("other/join", 404, "UnknownJobError", "no job 'other'"),
-        ("pairs/join?most=-1", 422, "BadRequestError", "query.most"),
+        ("pairs/join?limit=-1", 422, "BadRequestError", "query.limit"),
     ],
 )
 def test_an_error_says_what_is_wrong(
-    vera: TestClient, pairs: JobFolder, path: str, status: int, error: str, words_of_it: str
+    vera: TestClient, pairs: JobFolder, path: str, status: int, error: str, expected_message: str
 ) -> None:
     """In the shape of all errors."""
     answer = vera.get(f"{ROOT}/{path}")
     assert (answer.status_code, answer.json()["error"]) == (status, error)
-    assert words_of_it in answer.json()["detail"]
+    assert expected_message in answer.json()["detail"]
 
 
 def test_a_join_that_nobody_started_says_so(vera: TestClient, pairs: JobFolder) -> None:
@@ -77,4 +81,7 @@ def test_a_join_that_nobody_started_says_so(vera: TestClient, pairs: JobFolder) 
     (pairs.path / "explain.json").unlink()
     answer = vera.get(PAIRS)
     assert (answer.status_code, answer.json()["error"]) == (409, "NeverBalancedError")
-    assert "pairs: nothing is known of it yet: start it first" in answer.json()["detail"]
+    assert (
+        "pairs: no loads have been observed yet; start the job, and try "
+        "again when its first rounds are completed" in answer.json()["detail"]
+    )

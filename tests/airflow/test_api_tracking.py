@@ -18,13 +18,13 @@ from springline.testing.memory_log import MemoryLog
 from tests.support.streams.kept_streams import HOSTILE
 
 ROOT = f"{PREFIX}/api/v1/streams"
-WORDS = f"{ROOT}/words/tracking"
+TRACKING_URL = f"{ROOT}/words/tracking"
 TICKS = '[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
 NEVER = '[never]\nkind = "wordcount"\ntopic = "lines"\n'
 
 
 @pytest.fixture(autouse=True)
-def declared(words: JobFolder, tmp_path: Path) -> None:
+def declared(words_job: JobFolder, tmp_path: Path) -> None:
     """Beside `words` there are `ticks`, which is not tracked, and `never`, which nobody started."""
     with (tmp_path / "streams.toml").open("a") as file:
         file.write(TICKS + NEVER)
@@ -33,55 +33,56 @@ def declared(words: JobFolder, tmp_path: Path) -> None:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
     """What the API finds instead of Kafka: two partitions of lines, and two dead letters."""
-    found = MemoryLog({"lines": 2, "words.dead": 1})
+    memory_log = MemoryLog({"lines": 2, "words.dead-letters": 1})
     for number, (offset, content) in enumerate(((3, b"one"), (650, b"tw\xff"))):
         place = {"topic": b"lines", "partition": b"1", "offset": str(offset).encode(), "reason": b"row 0: sent 5 times"}
-        found._append(OutgoingRecord("words.dead", 0, content, place), timestamp=1_700_000_000.0 + number)
+        memory_log._append(OutgoingRecord("words.dead-letters", 0, content, place), timestamp=1_700_000_000.0 + number)
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
-    monkeypatch.setattr(streams, "Kafka", lambda cluster, timeout: found)
-    return found
+    monkeypatch.setattr(streams, "Kafka", lambda cluster, timeout: memory_log)
+    return memory_log
 
 
-def test_what_is_in_flight_completed_and_given_up_is_told(vera: TestClient, words: JobFolder) -> None:
+def test_what_is_in_flight_completed_and_given_up_is_told(vera: TestClient, words_job: JobFolder) -> None:
     """By the last heartbeat, with the state of the job; a time that is not known is null."""
-    with words.application_lock():
-        told = vera.get(WORDS).json()
-    assert told == {
+    with words_job.application_lock():
+        body = vera.get(TRACKING_URL).json()
+    assert body == {
         "state": "running", "in_flight": 50, "completed": 56_789, "retried": 12, "failed": 3, "bytes": 2_000_000,
         "seconds": {"p50": 0.091, "p90": 0.1, "p99": None}, "low_watermarks": {"0": 700, "1": 800},
-        "ackers": [{"acker": 0, "in_flight": 50, "completed": 56_789, "epoch": 1}], "waits": False, "pause_reason": "",
+        "ackers": [{"acker": 0, "in_flight": 50, "completed": 56_789, "epoch": 1}], "source_paused": False,
+        "pause_reason": "",
     }  # fmt: skip
-    assert vera.get(WORDS).json()["state"] == "dead"
+    assert vera.get(TRACKING_URL).json()["state"] == "dead"
 
 
 def test_the_newest_records_that_were_given_up_come_last(vera: TestClient, log: MemoryLog) -> None:
     """So many as are asked for; bytes that are no text are shown as such."""
-    first, second = vera.get(f"{WORDS}/failed").json()["failed"]
+    first, second = vera.get(f"{TRACKING_URL}/failed").json()["failed"]
     assert (first["offset"], second["offset"]) == (3, 650)
     assert second == {
         "partition": 1, "offset": 650, "reason": "row 0: sent 5 times", "failed_at": "2023-11-14T22:13:21Z",
         "content": "tw\\xff", "record": "0:2", "retried_at": None, "may_retry": True,
     }  # fmt: skip
-    assert vera.get(f"{WORDS}/failed", params={"last": 1}).json() == {"failed": [second]}
+    assert vera.get(f"{TRACKING_URL}/failed", params={"limit": 1}).json() == {"failed": [second]}
 
 
 def test_a_record_that_failed_is_sent_again_once_and_the_log_tells_by_whom(
     ulla: TestClient, vera: TestClient, log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By those who may change the job; to the partition that it came from, byte by byte."""
-    letter = ulla.get(f"{WORDS}/failed").json()["failed"][-1]["record"]
-    place = f"{WORDS}/failed/{letter}/retry"
+    letter = ulla.get(f"{TRACKING_URL}/failed").json()["failed"][-1]["record"]
+    place = f"{TRACKING_URL}/failed/{letter}/retry"
     assert vera.post(place, json={}).status_code == 403 and log.topics["lines"] == [[], []]
     with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
-        told = ulla.post(place, json={}).json()
+        body = ulla.post(place, json={}).json()
     assert [bytes(message.value) for message in log.topics["lines"][1]] == [b"tw\xff"]
-    assert told["retried_at"] is not None and not told["may_retry"]
-    assert ulla.get(f"{WORDS}/failed").json()["failed"][-1] == told
+    assert body["retried_at"] is not None and not body["may_retry"]
+    assert ulla.get(f"{TRACKING_URL}/failed").json()["failed"][-1] == body
     assert [record.getMessage() for record in caplog.records if record.name == tracking.__name__] == [
-        f"words: ulla has had the letter {letter} sent again"
+        f"words: ulla has retried the dead letter {letter}"
     ]
-    again = ulla.post(place, json={})
-    assert (again.status_code, again.json()["error"]) == (409, "RetryRefusedError")
+    response = ulla.post(place, json={})
+    assert (response.status_code, response.json()["error"]) == (409, "RetryRefusedError")
     assert len(log.topics["lines"][1]) == 1
 
 
@@ -89,7 +90,7 @@ def test_a_record_that_failed_is_sent_again_once_and_the_log_tells_by_whom(
 def test_what_a_form_of_another_site_could_send_sends_nothing(ulla: TestClient, log: MemoryLog, kind: str) -> None:
     """The browser would send the login along; JSON it sends to its own site alone."""
     headers = {"Content-Type": kind} if kind else {}
-    answer = ulla.post(f"{WORDS}/failed/0:2/retry", content=b"{}" if kind else b"", headers=headers)
+    answer = ulla.post(f"{TRACKING_URL}/failed/0:2/retry", content=b"{}" if kind else b"", headers=headers)
     assert answer.status_code == 422 and log.topics["lines"] == [[], []]
 
 
@@ -100,7 +101,7 @@ def test_a_letter_that_is_not_there_is_not_sent(ulla: TestClient, log: MemoryLog
         ("5:0", 404, "UnknownFailureError"),
         ("x", 422, "BadRequestError"),
     ):
-        answer = ulla.post(f"{WORDS}/failed/{letter}/retry", json={})
+        answer = ulla.post(f"{TRACKING_URL}/failed/{letter}/retry", json={})
         assert (answer.status_code, answer.json()["error"]) == (status, error)
     assert log.topics["lines"] == [[], []]
 
@@ -108,20 +109,20 @@ def test_a_letter_that_is_not_there_is_not_sent(ulla: TestClient, log: MemoryLog
 def test_what_a_record_holds_is_no_page_whatever_it_says(vera: TestClient, log: MemoryLog) -> None:
     """It is told as JSON, to the letter."""
     place = {"topic": b"lines", "partition": b"0", "offset": b"9", "reason": HOSTILE.encode()}
-    log._append(OutgoingRecord("words.dead", 0, HOSTILE.encode(), place), timestamp=1_800_000_000.0)
-    answer = vera.get(f"{WORDS}/failed", params={"last": 1})
-    (told,) = answer.json()["failed"]
-    assert (told["content"], told["reason"]) == (HOSTILE, HOSTILE)
+    log._append(OutgoingRecord("words.dead-letters", 0, HOSTILE.encode(), place), timestamp=1_800_000_000.0)
+    answer = vera.get(f"{TRACKING_URL}/failed", params={"limit": 1})
+    (letter,) = answer.json()["failed"]
+    assert (letter["content"], letter["reason"]) == (HOSTILE, HOSTILE)
     assert answer.headers["content-type"] == "application/json"
 
 
 def test_whether_a_range_is_through_is_told_with_what_is_missing(vera: TestClient) -> None:
     """Up to the marks everything is."""
     marks = {"0": 700, "1": 800}
-    told = vera.get(f"{WORDS}/completion", params={"to": ["0:700", "1:10"]}).json()
-    assert told == {"is_complete": True, "missing": {}, "target_offsets": {"0": 700, "1": 10}, "low_watermarks": marks}
-    told = vera.get(f"{WORDS}/completion", params={"to": ["0:750", "1:800"]}).json()
-    assert told == {
+    body = vera.get(f"{TRACKING_URL}/completion", params={"to": ["0:700", "1:10"]}).json()
+    assert body == {"is_complete": True, "missing": {}, "target_offsets": {"0": 700, "1": 10}, "low_watermarks": marks}
+    body = vera.get(f"{TRACKING_URL}/completion", params={"to": ["0:750", "1:800"]}).json()
+    assert body == {
         "is_complete": False,
         "missing": {"0": 50},
         "target_offsets": {"0": 750, "1": 800},
@@ -131,69 +132,71 @@ def test_whether_a_range_is_through_is_told_with_what_is_missing(vera: TestClien
 
 def test_without_offsets_all_that_is_in_the_topic_now_is_asked_for(vera: TestClient, log: MemoryLog) -> None:
     """The end of each partition."""
-    assert vera.get(f"{WORDS}/completion").json()["target_offsets"] == {"0": 0, "1": 0}
+    assert vera.get(f"{TRACKING_URL}/completion").json()["target_offsets"] == {"0": 0, "1": 0}
     for _ in range(600):
         log.put("lines", 0, b"a line")
-    told = vera.get(f"{WORDS}/completion").json()
+    body = vera.get(f"{TRACKING_URL}/completion").json()
     high = log.offset_bounds("lines")[0].high
-    assert (told["target_offsets"], told["missing"]) == ({"0": high, "1": 0}, {"0": high - 700})
+    assert (body["target_offsets"], body["missing"]) == ({"0": high, "1": 0}, {"0": high - 700})
 
 
 def test_the_ring_shows_every_acker_that_there_can_be(vera: TestClient) -> None:
     """With what it holds, if it has told that."""
-    told = vera.get(f"{WORDS}/ackers").json()
-    assert (told["epoch"], told["max_ackers"]) == (1, 4)
-    rows = [(each["in_ring"], each["in_flight"], each["completed"]) for each in told["ackers"]]
+    body = vera.get(f"{TRACKING_URL}/ackers").json()
+    assert (body["epoch"], body["max_ackers"]) == (1, 4)
+    rows = [(each["in_ring"], each["in_flight"], each["completed"]) for each in body["ackers"]]
     assert rows == [(True, 50, 56_789), (True, None, None), (False, None, None), (False, None, None)]
 
 
 def test_ackers_are_added_and_removed_and_the_log_tells_by_whom(
-    ulla: TestClient, words: JobFolder, caplog: pytest.LogCaptureFixture
+    ulla: TestClient, words_job: JobFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each change is an epoch of the ring, which the job finds in its folder."""
     with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
-        added, removed = ulla.put(f"{WORDS}/ackers/2"), ulla.delete(f"{WORDS}/ackers/0")
+        added, removed = ulla.put(f"{TRACKING_URL}/ackers/2"), ulla.delete(f"{TRACKING_URL}/ackers/0")
     assert (added.status_code, added.json()["epoch"]) == (201, 2)
     assert (removed.status_code, removed.json()["epoch"]) == (200, 3)
     assert [each["acker"] for each in removed.json()["ackers"] if each["in_ring"]] == [1, 2]
-    assert read_json(words.path / RING)["epochs"] == {"1": [0, 1], "2": [0, 1, 2], "3": [1, 2]}
+    assert read_json(words_job.path / RING)["epochs"] == {"1": [0, 1], "2": [0, 1, 2], "3": [1, 2]}
     assert [record.getMessage() for record in caplog.records if record.name == tracking.__name__] == [
         "words: ulla has added acker 2 to the ring; epoch 2",
         "words: ulla has removed acker 0 from the ring; epoch 3",
     ]
 
 
-def test_who_may_only_read_does_not_change_the_ring(vera: TestClient, words: JobFolder) -> None:
+def test_who_may_only_read_does_not_change_the_ring(vera: TestClient, words_job: JobFolder) -> None:
     """And nothing is written."""
-    assert vera.put(f"{WORDS}/ackers/2").status_code == vera.delete(f"{WORDS}/ackers/0").status_code == 403
-    assert not (words.path / RING).exists()
+    assert (
+        vera.put(f"{TRACKING_URL}/ackers/2").status_code == vera.delete(f"{TRACKING_URL}/ackers/0").status_code == 403
+    )
+    assert not (words_job.path / RING).exists()
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "error", "words_of_it"),
+    ("method", "path", "status", "error", "expected_message"),
     [
         ("GET", "ticks/tracking", 404, "UnknownJobError", "ticks: its records are not tracked"),
         ("GET", "ticks/tracking/completion?to=0:1", 404, "UnknownJobError", "not tracked"),
         ("PUT", "ticks/tracking/ackers/2", 404, "UnknownJobError", "not tracked"),
         ("GET", "other/tracking", 404, "UnknownJobError", "no job 'other'"),
-        ("GET", "never/tracking", 409, "NotTrackedError", "never: it has tracked nothing yet"),
+        ("GET", "never/tracking", 409, "NotTrackedError", "never: it has not tracked any record yet"),
         ("GET", "never/tracking/completion?to=0:1", 409, "NotTrackedError", "start it first"),
-        ("PUT", "words/tracking/ackers/1", 409, "InvalidRingError", "acker 1 is in the ring already"),
-        ("PUT", "words/tracking/ackers/4", 409, "InvalidRingError", "has room for ackers 0 to 3"),
+        ("PUT", "words/tracking/ackers/1", 409, "InvalidRingError", "acker 1 is already in the ring"),
+        ("PUT", "words/tracking/ackers/4", 409, "InvalidRingError", "expected 0 to 3"),
         ("DELETE", "words/tracking/ackers/3", 409, "InvalidRingError", "acker 3 is not in the ring"),
         ("PUT", "words/tracking/ackers/-1", 422, "BadRequestError", "path.acker"),
         ("GET", "words/tracking/completion?to=0", 422, "BadRequestError", "query.to.0"),
-        ("GET", "words/tracking/failed?last=0", 422, "BadRequestError", "query.last"),
+        ("GET", "words/tracking/failed?limit=0", 422, "BadRequestError", "query.limit"),
     ],
 )
 def test_an_error_says_what_is_wrong(
-    ulla: TestClient, words: JobFolder, method: str, path: str, status: int, error: str, words_of_it: str
+    ulla: TestClient, words_job: JobFolder, method: str, path: str, status: int, error: str, expected_message: str
 ) -> None:
     """In the shape of all errors; the ring stays as it is."""
     answer = ulla.request(method, f"{ROOT}/{path}")
     assert (answer.status_code, answer.json()["error"]) == (status, error)
-    assert words_of_it in answer.json()["detail"]
-    assert not (words.path / RING).exists()
+    assert expected_message in answer.json()["detail"]
+    assert not (words_job.path / RING).exists()
 
 
 @pytest.mark.parametrize(("error", "status"), [(UnknownTopicError, 404), (LogUnavailableError, 503)])
@@ -206,6 +209,6 @@ def test_a_topic_that_is_not_there_and_a_kafka_that_is_away_are_told_apart(
         raise error(f"{topic}: no")
 
     monkeypatch.setattr(log, "offset_bounds", offset_bounds)
-    for path, topic in (("failed", "words.dead"), ("completion", "lines")):
-        answer = vera.get(f"{WORDS}/{path}")
+    for path, topic in (("failed", "words.dead-letters"), ("completion", "lines")):
+        answer = vera.get(f"{TRACKING_URL}/{path}")
         assert (answer.status_code, answer.json()["detail"]) == (status, f"{topic}: no")

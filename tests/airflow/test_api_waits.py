@@ -32,22 +32,22 @@ def because(client: TestClient) -> str:
 
 def test_the_queue_tells_who_persists_what_and_what_has_failed(ulla: TestClient, platform: Platform) -> None:
     """And since when the oldest waits that could be persisted."""
-    (waiting,) = platform.claims.list_claimable(9)
+    (queued_dataset,) = platform.claims.list_claimable(9)
     assert ulla.get(f"{PREFIX}/api/v1/queue").json()["oldest_seconds"] >= 0
-    lease = platform.claims.claim(waiting, "persister here:1", TransferMethod.DATA, None)
+    lease = platform.claims.claim(queued_dataset, "persister here:1", TransferMethod.DATA, None)
     assert lease is not None
     assert because(ulla) == "persister here:1 is persisting a@1"
     platform.claims.release(lease, "the under-store is away", pause=40)
-    told = ulla.get(f"{PREFIX}/api/v1/queue").json()
-    assert told["oldest_seconds"] is None and told["depth"] == 1
-    assert told["wait_reason"].startswith("the last try of a@1 failed, the next one may begin in ")
-    assert told["wait_reason"].endswith("s: the under-store is away")
+    body = ulla.get(f"{PREFIX}/api/v1/queue").json()
+    assert body["oldest_seconds"] is None and body["depth"] == 1
+    assert body["wait_reason"].startswith("the last attempt to persist a@1 failed, the next one starts in ")
+    assert body["wait_reason"].endswith("s: the under-store is away")
 
 
 def test_nothing_is_said_of_an_empty_queue(ulla: TestClient, api_platform: Platform) -> None:
     """Whatever the persister does."""
-    told = ulla.get(f"{PREFIX}/api/v1/queue").json()
-    assert (told["depth"], told["oldest_seconds"], told["wait_reason"]) == (0, None, "")
+    body = ulla.get(f"{PREFIX}/api/v1/queue").json()
+    assert (body["depth"], body["oldest_seconds"], body["wait_reason"]) == (0, None, "")
 
 
 def test_a_name_that_one_may_not_read_is_not_told_as_a_reason(
@@ -57,10 +57,10 @@ def test_a_name_that_one_may_not_read_is_not_told_as_a_reason(
     monkeypatch.setattr(
         "springline.airflow.api.access.ReadAccess.may_read", lambda self, dataset: dataset.origin.dag_id != "etl"
     )
-    (waiting,) = platform.claims.list_claimable(9)
-    platform.claims.claim(waiting, "persister here:1", TransferMethod.DATA, None)
-    told = because(vera)
-    assert told.startswith("persister here:1 is persisting ") and "a@1" not in told
+    (queued_dataset,) = platform.claims.list_claimable(9)
+    platform.claims.claim(queued_dataset, "persister here:1", TransferMethod.DATA, None)
+    reason = because(vera)
+    assert reason.startswith("persister here:1 is persisting ") and "a@1" not in reason
 
 
 def test_the_queue_tells_what_keeps_the_persister_from_it(
@@ -73,27 +73,29 @@ def test_the_queue_tells_what_keeps_the_persister_from_it(
     with create_session() as session:
         session.execute(update(DagModel).where(DagModel.dag_id == persister_dag).values(is_paused=False))
         session.execute(delete(Pool).where(Pool.pool == PERSISTER.name))
-    assert "Airflow has no pool persister: restart its scheduler, or airflow pools set persister 1 " in because(ulla)
+    assert "Airflow has no pool persister: restart its scheduler, or run airflow pools set persister 1 " in because(
+        ulla
+    )
     create_missing_pools()
     assert because(ulla).startswith("the DAG persister has no run yet")
     with create_session() as session:
         dag_runs.start(persister_dag, {}, "ulla", session, by_page=False)
-    for state, words in {
+    for state, reason in {
         None: "has not scheduled the task",
         "scheduled": "waits for a slot of the pool persister",
-        "queued": "executor has not begun it",
-        "running": "has claimed nothing yet",
-        "deferred": "triggerer looks every few seconds",
-        "up_for_retry": "failed, and is tried again",
+        "queued": "executor has not started it yet",
+        "running": "has not claimed a dataset yet",
+        "deferred": "triggerer polls the queue every few seconds",
+        "up_for_retry": "failed, and will be retried",
     }.items():
         with create_session() as session:
             session.execute(update(TaskInstance).where(TaskInstance.dag_id == persister_dag).values(state=state))
-        assert words in because(ulla), state
+        assert reason in because(ulla), state
 
 
 def test_a_persister_that_airflow_does_not_know_is_named(root: object) -> None:
     """An Airflow whose DAG folder lacks it, say."""
     with create_session() as session:
         session.execute(update(DagModel).where(DagModel.dag_id == "persister").values(is_stale=True))
-        assert no_claim_reason(session) == "Airflow has not read the DAG persister yet"
+        assert no_claim_reason(session) == "Airflow has not parsed the DAG persister yet"
         session.rollback()

@@ -25,10 +25,10 @@ MARKS = {"0": 700, "1": 800}
 @pytest.fixture
 def log() -> MemoryLog:
     """Lines, one an hour from noon on, in the first of two partitions: at offsets 0, 2, 3, 5; and no dead letters."""
-    found = MemoryLog({"lines": 2, "words.dead": 2})
+    memory_log = MemoryLog({"lines": 2, "words.dead-letters": 2})
     for hour in range(4):
-        found.put("lines", 0, b"a line", NOON + 3600 * hour)
-    return found
+        memory_log.put("lines", 0, b"a line", NOON + 3600 * hour)
+    return memory_log
 
 
 def operator(log: MemoryLog, **changes: Any) -> CompletenessOperator:
@@ -39,60 +39,60 @@ def operator(log: MemoryLog, **changes: Any) -> CompletenessOperator:
 def lose(log: MemoryLog, partition: int, offset: int) -> None:
     """A dead letter."""
     place = {"topic": b"lines", "partition": b"%d" % partition, "offset": b"%d" % offset}
-    log._append(OutgoingRecord("words.dead", 0, b"a line", {**place, "reason": b"row 0: sent 5 times"}))
+    log._append(OutgoingRecord("words.dead-letters", 0, b"a line", {**place, "reason": b"row 0: sent 5 times"}))
 
 
-def beat(words: JobFolder, *, marks: dict[str, int], gone: int, dealt: int) -> None:
+def write_heartbeat(words_job: JobFolder, *, marks: dict[str, int], failed: int, dealt: int) -> None:
     """A heartbeat in which ackers have given so many records up, of which so many are dead letters."""
-    told = words.heartbeat()
-    assert told is not None
-    told["tracking"] |= {"low_watermarks": marks, "failed": gone}
-    told["stages"]["again"]["counts"]["failed"] = dealt
-    words.write_heartbeat(told)
+    heartbeat = words_job.heartbeat()
+    assert heartbeat is not None
+    heartbeat["tracking"] |= {"low_watermarks": marks, "failed": failed}
+    heartbeat["stages"]["retry"]["counts"]["failed"] = dealt
+    words_job.write_heartbeat(heartbeat)
 
 
-def test_what_is_through_lets_pass_at_once(words: JobFolder, log: MemoryLog) -> None:
+def test_what_is_through_lets_pass_at_once(words_job: JobFolder, log: MemoryLog) -> None:
     """Without a trigger; what is returned is what was waited for, as JSON."""
-    told = operator(log, to={0: 700, "1": "10"}).execute({})
-    assert told == {"job": "words", "begin": {}, "end": {"0": 700, "1": 10}, "low_watermarks": MARKS}
-    assert json.loads(json.dumps(told)) == told
+    result = operator(log, to={0: 700, "1": "10"}).execute({})
+    assert result == {"job": "words", "begin": {}, "end": {"0": 700, "1": 10}, "low_watermarks": MARKS}
+    assert json.loads(json.dumps(result)) == result
 
 
-def test_what_is_not_through_is_waited_for_as_a_trigger(words: JobFolder, log: MemoryLog) -> None:
+def test_what_is_not_through_is_waited_for_as_a_trigger(words_job: JobFolder, log: MemoryLog) -> None:
     """And then the task goes on with the same range."""
     task = operator(log, to={"0": 750}, poll=0.01)
     with pytest.raises(TaskDeferred) as deferred:
         task.execute({})
     assert isinstance(deferred.value.trigger, CompletenessTrigger)
     assert json.loads(json.dumps(deferred.value.kwargs)) == deferred.value.kwargs
-    write_json(words.path / LOW_WATERMARKS, {"low_watermarks": {"0": 750}})
-    told = task.resume({}, event={"missing": ""}, **deferred.value.kwargs)
-    assert (told["end"], told["low_watermarks"]) == ({"0": 750}, {"0": 750})
+    write_json(words_job.path / LOW_WATERMARKS, {"low_watermarks": {"0": 750}})
+    result = task.resume({}, event={"missing": ""}, **deferred.value.kwargs)
+    assert (result["end"], result["low_watermarks"]) == ({"0": 750}, {"0": 750})
 
 
-@pytest.mark.parametrize("given", [None, "", "None", "null"])
+@pytest.mark.parametrize("target_offsets", [None, "", "None", "null"])
 def test_without_a_range_all_that_was_in_the_topic_is_waited_for(
-    words: JobFolder, log: MemoryLog, given: str | None
+    words_job: JobFolder, log: MemoryLog, target_offsets: str | None
 ) -> None:
     """What comes later is not; a template that comes to nothing is none."""
-    assert operator(log, to=given).execute({})["end"] == {"0": log.offset_bounds("lines")[0].high, "1": 0}
-    write_json(words.path / LOW_WATERMARKS, {"low_watermarks": {"0": 5}})
+    assert operator(log, to=target_offsets).execute({})["end"] == {"0": log.offset_bounds("lines")[0].high, "1": 0}
+    write_json(words_job.path / LOW_WATERMARKS, {"low_watermarks": {"0": 5}})
     with pytest.raises(TaskDeferred) as deferred:
-        operator(log, to=given).execute({})
+        operator(log, to=target_offsets).execute({})
     before = deferred.value.kwargs["target"]["end"]
     log.put("lines", 0, b"later")
     assert before == {"0": 6, "1": 0} and log.offset_bounds("lines")[0].high > 6
 
 
-def test_offsets_can_be_json_as_templates_make_it(words: JobFolder, log: MemoryLog) -> None:
+def test_offsets_can_be_json_as_templates_make_it(words_job: JobFolder, log: MemoryLog) -> None:
     """Of what another task has told, for example."""
     assert operator(log, to='{"0": 700, "1": 10}').execute({})["end"] == {"0": 700, "1": 10}
 
 
-def test_a_range_of_time_ends_before_the_first_message_at_its_end(words: JobFolder, log: MemoryLog) -> None:
+def test_a_range_of_time_ends_before_the_first_message_at_its_end(words_job: JobFolder, log: MemoryLog) -> None:
     """Or where the topic ends, if there is none yet; times are UTC unless they say otherwise."""
-    told = operator(log, begin="2013-01-05 13:00", end="2013-01-05T15:00:00+01:00").execute({})
-    assert (told["begin"], told["end"]) == ({"0": 2, "1": 0}, {"0": 3, "1": 0})
+    result = operator(log, begin="2013-01-05 13:00", end="2013-01-05T15:00:00+01:00").execute({})
+    assert (result["begin"], result["end"]) == ({"0": 2, "1": 0}, {"0": 3, "1": 0})
     assert operator(log, end="2013-01-06").execute({})["end"] == {"0": log.offset_bounds("lines")[0].high, "1": 0}
 
 
@@ -102,42 +102,42 @@ def test_begin_and_end_and_offsets_are_templates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected_message"),
     [
         ({"to": {"0": 1}, "end": "2013-01-05"}, "`to` or `end`, not both"),
-        ({"to": "0:700"}, "give offsets by partition"),
-        ({"to": "[700]"}, "give offsets by partition"),
-        ({"to": {}}, "give offsets by partition"),
-        ({"to": {"0": -1}}, "give offsets by partition"),
-        ({"to": {"0": 1.5}}, "give offsets by partition"),
-        ({"end": "noon"}, "end='noon': give a date and time"),
+        ({"to": "0:700"}, "write offsets by partition"),
+        ({"to": "[700]"}, "write offsets by partition"),
+        ({"to": {}}, "write offsets by partition"),
+        ({"to": {"0": -1}}, "write offsets by partition"),
+        ({"to": {"0": 1.5}}, "write offsets by partition"),
+        ({"end": "noon"}, "end='noon': write a date and time"),
         ({"end": "2999-01-01"}, "end=2999-01-01 is ahead"),
-        ({"begin": "2013-01-06", "end": "2013-01-05"}, "there is no time"),
+        ({"begin": "2013-01-06", "end": "2013-01-05"}, "is empty: set an end after the beginning"),
     ],
 )
 def test_a_range_that_cannot_be_fails_at_once(
-    words: JobFolder, log: MemoryLog, changes: dict[str, Any], told: str
+    words_job: JobFolder, log: MemoryLog, changes: dict[str, Any], expected_message: str
 ) -> None:
     """No retry can mend it."""
-    with pytest.raises(AirflowFailException, match=told):
+    with pytest.raises(AirflowFailException, match=expected_message):
         operator(log, **changes).execute({})
 
 
-def test_a_job_that_is_not_there_fails_at_once(words: JobFolder, log: MemoryLog) -> None:
+def test_a_job_that_is_not_there_fails_at_once(words_job: JobFolder, log: MemoryLog) -> None:
     """With those that are declared."""
     task = CompletenessOperator(task_id="gate", job="other", open_log=lambda: nullcontext(log))
     with pytest.raises(AirflowFailException, match=r"no job 'other' is declared in .*; declared: words"):
         task.execute({})
 
 
-def test_a_gate_whose_time_is_up_tells_what_is_missing_and_how_the_job_is(words: JobFolder, log: MemoryLog) -> None:
+def test_a_gate_whose_time_is_up_tells_what_is_missing_and_how_the_job_is(words_job: JobFolder, log: MemoryLog) -> None:
     """A retry may find it through."""
     task = operator(log, to={"0": 750}, max_wait=0.0)
     with pytest.raises(TaskDeferred) as deferred:
         task.execute({})
-    event = fired(deferred.value.trigger)
+    event = first_event(deferred.value.trigger)
     with pytest.raises(
-        AirflowException, match=r"not through up to 0:750 after 0 s: 50 messages of partition 0"
+        AirflowException, match=r"not completed up to 0:750 after 0 s: 50 messages of partition 0"
     ) as late:
         task.resume({}, event=event, **deferred.value.kwargs)
     assert "the job is dead" in str(late.value) and not isinstance(late.value, AirflowFailException)
@@ -146,7 +146,7 @@ def test_a_gate_whose_time_is_up_tells_what_is_missing_and_how_the_job_is(words:
 # ---- what was lost
 
 
-def test_a_record_that_was_given_up_lets_pass_unless_it_may_not(words: JobFolder, log: MemoryLog) -> None:
+def test_a_record_that_was_given_up_lets_pass_unless_it_may_not(words_job: JobFolder, log: MemoryLog) -> None:
     """Then the error names the first ones, and no retry helps."""
     for offset in range(10, 17):
         lose(log, 1, offset)
@@ -157,7 +157,7 @@ def test_a_record_that_was_given_up_lets_pass_unless_it_may_not(words: JobFolder
         operator(log, to={"1": 100}, fail_on_lost=True).execute({})
 
 
-def test_only_a_loss_in_the_range_counts(words: JobFolder, log: MemoryLog) -> None:
+def test_only_a_loss_in_the_range_counts(words_job: JobFolder, log: MemoryLog) -> None:
     """Not one before it, behind it, or in a partition that nobody asks for."""
     for partition, offset in ((0, 0), (0, 3), (1, 1)):
         lose(log, partition, offset)
@@ -170,7 +170,7 @@ def test_only_a_loss_in_the_range_counts(words: JobFolder, log: MemoryLog) -> No
 # ---- the trigger
 
 
-def fired(trigger: CompletenessTrigger) -> dict[str, str]:
+def first_event(trigger: CompletenessTrigger) -> dict[str, str]:
     """What the trigger fires with, made again from what it serialises to; it looks often and from the start."""
     _, kwargs = trigger.serialize()
 
@@ -196,22 +196,22 @@ def test_the_trigger_is_made_again_from_json() -> None:
     assert json.loads(json.dumps(kwargs)) == kwargs
 
 
-def test_the_trigger_fires_when_the_mark_is_there(words: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trigger_fires_when_the_mark_is_there(words_job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks again and again until then."""
     looks = iter([700, 749, 750])
     missing = CompletenessTrigger._read_missing
 
-    def look(self: CompletenessTrigger) -> str:
-        write_json(words.path / LOW_WATERMARKS, {"low_watermarks": {"0": next(looks)}})
+    def lower_and_read(self: CompletenessTrigger) -> str:
+        write_json(words_job.path / LOW_WATERMARKS, {"low_watermarks": {"0": next(looks)}})
         return missing(self)
 
-    monkeypatch.setattr(CompletenessTrigger, "_read_missing", look)
-    assert fired(trigger(60)) == {"missing": ""}
+    monkeypatch.setattr(CompletenessTrigger, "_read_missing", lower_and_read)
+    assert first_event(trigger(60)) == {"missing": ""}
     assert next(looks, None) is None
 
 
-def test_the_trigger_fires_when_its_time_is_up(words: JobFolder) -> None:
+def test_the_trigger_fires_when_its_time_is_up(words_job: JobFolder) -> None:
     """With what is missing; a job that never tracked may still begin, and is waited for as well."""
-    assert fired(trigger(0)) == {"missing": "50 messages of partition 0"}
-    (words.path / LOW_WATERMARKS).unlink()
-    assert fired(trigger(0)) == {"missing": "it has tracked nothing yet"}
+    assert first_event(trigger(0)) == {"missing": "50 messages of partition 0"}
+    (words_job.path / LOW_WATERMARKS).unlink()
+    assert first_event(trigger(0)) == {"missing": "it has not tracked any record yet"}

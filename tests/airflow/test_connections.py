@@ -9,16 +9,16 @@ from springline.airflow.connections import CACHE, CATALOG, UNDER, find_connectio
 from springline.persistence.errors import PersistenceError
 
 
-def known(**connections):
+def lookup_of(**connections):
     """A lookup over these connections."""
     return connections.get
 
 
 def test_without_connections_the_settings_stand():
     """Nothing is overridden."""
-    assert overrides(known()) == {}
+    assert overrides(lookup_of()) == {}
     assert find_connection("springline_catalog") is None
-    assert spark_remote(known()) == ""
+    assert spark_remote(lookup_of()) == ""
 
 
 def test_a_postgres_connection_gives_the_catalogs_url_with_its_secret():
@@ -26,7 +26,7 @@ def test_a_postgres_connection_gives_the_catalogs_url_with_its_secret():
     connection = Connection(
         conn_id=CATALOG, conn_type="postgres", host="db", port=5433, schema="lineage", login="me", password="p@ss/word"
     )
-    url = overrides(known(springline_catalog=connection))["catalog_url"]
+    url = overrides(lookup_of(springline_catalog=connection))["catalog_url"]
     assert url == "postgresql+psycopg://me:p%40ss%2Fword@db:5433/lineage"
 
 
@@ -34,7 +34,7 @@ def test_a_catalog_on_another_database_is_refused():
     """The error names the connection."""
     connection = Connection(conn_id=CATALOG, conn_type="mysql", host="db")
     with pytest.raises(PersistenceError, match="springline_catalog"):
-        overrides(known(springline_catalog=connection))
+        overrides(lookup_of(springline_catalog=connection))
 
 
 def test_stores_are_folders_or_servers():
@@ -43,7 +43,7 @@ def test_stores_are_folders_or_servers():
     under = Connection(
         conn_id=UNDER, conn_type="hdfs", host="name", port=8020, extra='{"bandwidth": 5e6, "options": {"a": "b"}}'
     )
-    assert overrides(known(springline_cache=cache, springline_under=under)) == {
+    assert overrides(lookup_of(springline_cache=cache, springline_under=under)) == {
         "cache_uri": "file:///dev/shm/a%20b",
         "cache_capacity": 1000,
         "under_uri": "hdfs://name:8020/",
@@ -55,7 +55,7 @@ def test_stores_are_folders_or_servers():
 def test_a_relative_folder_is_refused():
     """The error names the connection."""
     with pytest.raises(PersistenceError, match=r"springline_under.*absolute"):
-        overrides(known(springline_under=Connection(conn_id=UNDER, conn_type="fs", extra='{"path": "under"}')))
+        overrides(lookup_of(springline_under=Connection(conn_id=UNDER, conn_type="fs", extra='{"path": "under"}')))
 
 
 def test_the_spark_connection_gives_its_address_and_token(monkeypatch):

@@ -61,15 +61,15 @@ def test_tasks_that_make_datasets_outlast_a_server_that_starts_again(dags):
 
 def test_a_task_says_what_it_reads_makes_and_does(dags):
     """Inlets and outlets are the operation's path templates; its documentation is the operation's."""
-    for declared in load_operations(["springline.spark_jobs.etl"]).topological_order():
-        if not declared.name.startswith("etl."):
+    for operation in load_operations(["springline.spark_jobs.etl"]).topological_order():
+        if not operation.name.startswith("etl."):
             continue
-        task = dags["etl_lineage"].get_task(declared.name.removeprefix("etl."))
+        task = dags["etl_lineage"].get_task(operation.name.removeprefix("etl."))
         assert isinstance(task, DatasetOperator)
-        assert [asset.name for asset in task.inlets] == list(declared.sources.values())
-        assert [asset.name for asset in task.outlets] == [declared.output]
-        assert declared.doc in task.doc_md
-        assert set(task.parameters) == set(declared.parameters)
+        assert [asset.name for asset in task.inlets] == list(operation.sources.values())
+        assert [asset.name for asset in task.outlets] == [operation.output]
+        assert operation.doc in task.doc_md
+        assert set(task.parameters) == set(operation.parameters)
 
 
 def test_the_strategy_is_a_parameter_with_async_and_sync_as_default(dags):
@@ -149,10 +149,10 @@ def test_airflow_finds_the_plugin_by_its_entry_point():
     from airflow import plugins_manager
 
     plugins, errors = plugins_manager._get_plugins()
-    mine = [plugin for plugin in plugins if plugin.name == "springline"]
-    assert len(mine) == 1 and not errors
-    assert [type(listener) for listener in mine[0].listeners] == [RunListener]
-    assert "springline.airflow.plugin:SpringlinePlugin" in str(mine[0].source)
+    own_plugins = [plugin for plugin in plugins if plugin.name == "springline"]
+    assert len(own_plugins) == 1 and not errors
+    assert [type(listener) for listener in own_plugins[0].listeners] == [RunListener]
+    assert "springline.airflow.plugin:SpringlinePlugin" in str(own_plugins[0].source)
 
 
 def test_the_platform_s_dags_are_of_the_file_that_calls_for_them(dags):
@@ -191,5 +191,5 @@ def test_every_public_name_for_dag_files_is_there():
 def test_names_for_dag_files_cost_nothing_until_they_are_asked_for():
     """Every process of Airflow imports the package for its plugin."""
     code = "import sys, springline.airflow; print('airflow.sdk' in sys.modules, 'pyspark' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False False\n"
+    completed_process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed_process.stdout == "False False\n"

@@ -29,7 +29,7 @@ from springline.spark_jobs.errors import FaultyOperationError, QualityError
 from springline.spark_jobs.operations import OperationRegistry
 
 FACET_FILE = f"{SCHEMA.split(':', 3)[3].replace(':', '-')}.json"
-MADE = Dataset(
+DATASET = Dataset(
     Ref("etl/2013-01-05/clean", 3),
     bytes=42,
     rows=7,
@@ -53,7 +53,7 @@ class Pushed:
 class Asked:
     """Stands where materialize is: keeps what it was asked for, answers with a dataset or an error."""
 
-    def __init__(self, answer=MADE):
+    def __init__(self, answer=DATASET):
         self.answer = answer
         self.calls = []
 
@@ -66,15 +66,15 @@ class Asked:
 
 def make_operator(materialize, **changes):
     """The task of an operation, its templates rendered."""
-    given = {"parameters": {"ds": "2013-01-05"}, "strategy": "async_store", **changes}
+    arguments = {"parameters": {"ds": "2013-01-05"}, "strategy": "async_store", **changes}
     return DatasetOperator(
         task_id="clean",
         operation="etl.clean",
         sources=("etl/{ds}/parse",),
         output="etl/{ds}/clean",
-        open_platform=lambda who: nullcontext("the platform"),
+        open_platform=lambda actor: nullcontext("the platform"),
         materialize=materialize,
-        **given,
+        **arguments,
     )
 
 
@@ -100,12 +100,12 @@ def test_the_operation_gets_its_parameters_strategy_and_origin():
 
 def test_the_run_shows_which_generation_was_made_and_the_quality_report():
     """What the task returns, and the asset's event, name the generation, its sources and its report."""
-    given = context()
-    told = make_operator(Asked()).execute(given)
-    assert told["dataset"] == "etl/2013-01-05/clean@3"
-    assert told["sources"] == ["etl/2013-01-05/parse@2"]
-    assert told["quality_report"] == {"broken": 0}
-    assert given["outlet_events"]["etl/{ds}/clean"].extra == told
+    run_context = context()
+    xcoms = make_operator(Asked()).execute(run_context)
+    assert xcoms["dataset"] == "etl/2013-01-05/clean@3"
+    assert xcoms["sources"] == ["etl/2013-01-05/parse@2"]
+    assert xcoms["quality_report"] == {"broken": 0}
+    assert run_context["outlet_events"]["etl/{ds}/clean"].extra == xcoms
 
 
 def test_a_run_without_a_day_says_what_to_give():
@@ -117,7 +117,7 @@ def test_a_run_without_a_day_says_what_to_give():
 MIDNIGHT = datetime(2013, 1, 6, tzinfo=UTC)  # the day that has begun then is the 6th
 
 
-def rendered(*, params=None, begins=MIDNIGHT, **given):
+def rendered(*, params=None, begins=MIDNIGHT, **arguments):
     """The task of an operation with options, its templates rendered as Airflow does for a DAG with these parameters."""
     registry = OperationRegistry()
 
@@ -130,9 +130,9 @@ def rendered(*, params=None, begins=MIDNIGHT, **given):
         task = DatasetOperator.of(
             registry.get("one"),
             task_id="one",
-            open_platform=lambda who: nullcontext(),
+            open_platform=lambda actor: nullcontext(),
             materialize=materialize,
-            **given,
+            **arguments,
         )
     interval = {} if begins is None else {"data_interval_start": begins, "ds": "2013-01-06"}
     task.render_template_fields({"params": params or {}, **interval})
@@ -143,24 +143,24 @@ def test_an_operator_needs_no_parameters_of_its_dag():
     """The day is that on which the data interval begins, the strategy Async&Sync; options are left to the settings."""
     task, materialize = rendered(params={"site": "jfk"}, begins=MIDNIGHT - timedelta(days=1))
     task.execute(context())
-    ((_, name, given, more),) = materialize.calls
-    assert (name, given, more["strategy"]) == ("one", {"ds": "2013-01-05", "site": "jfk"}, Strategy.ASYNC_AND_SYNC)
+    ((_, name, parameters, more),) = materialize.calls
+    assert (name, parameters, more["strategy"]) == ("one", {"ds": "2013-01-05", "site": "jfk"}, Strategy.ASYNC_AND_SYNC)
 
 
 def test_parameters_of_the_dag_go_before():
     """Those that are empty do not."""
-    told = {"ds": "2012-12-31", "site": "jfk", "quality": "pass", "strategy": "cache_only"}
-    task, materialize = rendered(params=told)
+    dag_params = {"ds": "2012-12-31", "site": "jfk", "quality": "pass", "strategy": "cache_only"}
+    task, materialize = rendered(params=dag_params)
     task.execute(context())
-    ((_, _, given, more),) = materialize.calls
-    assert {**given, "strategy": more["strategy"]} == told
+    ((_, _, parameters, more),) = materialize.calls
+    assert {**parameters, "strategy": more["strategy"]} == dag_params
     empty = rendered(params={"ds": None, "quality": "", "strategy": None})[0]
     assert (empty.parameters["ds"], empty.strategy) == ("2013-01-06", "async_and_sync")
 
 
 def test_a_field_that_nobody_gives_is_named_with_the_remedy():
     """At once: trying again is useless."""
-    with pytest.raises(AirflowFailException, match=r"one: no value for site\. Give it when the DAG run is triggered"):
+    with pytest.raises(AirflowFailException, match=r"one: no value for the parameters site\. Set them when trigger"):
         rendered()[0].execute(context())
     with pytest.raises(AirflowFailException, match=r"no value for ds.*parameter `ds`"):
         rendered(params={"site": "jfk"}, begins=None)[0].execute(context())
@@ -168,16 +168,16 @@ def test_a_field_that_nobody_gives_is_named_with_the_remedy():
 
 def test_a_strategy_that_there_is_not_fails_at_once():
     """With those that there are."""
-    with pytest.raises(AirflowFailException, match=r"'cash_only': give one of cache_only, cache_through, async_store,"):
+    with pytest.raises(AirflowFailException, match=r"'cash_only': use one of cache_only, cache_through, async_store,"):
         make_operator(Asked(), strategy="cash_only").execute(context())
 
 
 def test_a_quality_gate_that_stops_leaves_its_report():
     """The task fails at once, and the report can be read from the run."""
-    given = context()
+    run_context = context()
     with pytest.raises(AirflowFailException, match="3 rows"):
-        make_operator(Asked(QualityError("3 rows are broken", {"broken": 3}))).execute(given)
-    assert given["ti"].xcoms == {"quality_report": {"broken": 3}}
+        make_operator(Asked(QualityError("3 rows are broken", {"broken": 3}))).execute(run_context)
+    assert run_context["ti"].xcoms == {"quality_report": {"broken": 3}}
 
 
 @pytest.mark.parametrize(
@@ -202,10 +202,10 @@ def test_an_error_that_may_pass_is_left_to_airflows_retries():
 def test_a_cleared_run_is_another_origin():
     """A backfill of a day that ran before clears that run and keeps its id; it must not adopt what it made before."""
     first = origin_of(context()["dag_run"], "clean")
-    again = origin_of(context(clear_number=2)["dag_run"], "clean")
-    assert first != again
+    cleared = origin_of(context(clear_number=2)["dag_run"], "clean")
+    assert first != cleared
     assert first.run_id == "manual__1"
-    assert {first.run_id, again.run_id} <= set(names_of("manual__1"))
+    assert {first.run_id, cleared.run_id} <= set(names_of("manual__1"))
 
 
 # ---- OpenLineage, by Airflow's provider
@@ -251,8 +251,8 @@ def test_the_provider_tells_the_generations_that_a_task_read_and_made(monkeypatc
 
 def test_the_provider_is_told_of_no_generation_by_a_task_that_made_none():
     """As one that failed."""
-    found = extracted(make_operator(Asked(QualityError("too many broken rows", {}))))
-    assert (found.inputs, found.outputs) == ([], [])
+    datasets_of_task = extracted(make_operator(Asked(QualityError("too many broken rows", {}))))
+    assert (datasets_of_task.inputs, datasets_of_task.outputs) == ([], [])
 
 
 def test_what_happens_later_goes_to_where_the_provider_sends(monkeypatch, tmp_path):
@@ -264,7 +264,7 @@ def test_what_happens_later_goes_to_where_the_provider_sends(monkeypatch, tmp_pa
     )
     lineage = open_task_lineage("fifo")
     assert lineage.events == LineageEventBuilder("here", "fifo", sends_commits=False)
-    lineage.on_transition(Event.EVICTED, replace(MADE, phase=Phase.COMMITTED))
+    lineage.on_transition(Event.EVICTED, replace(DATASET, phase=Phase.COMMITTED))
     lineage.close()
-    told = [json.loads(each.read_text()) for each in tmp_path.glob("events*")]
-    assert sorted(each["eventType"] for each in told) == ["COMPLETE", "START"]
+    events = [json.loads(each.read_text()) for each in tmp_path.glob("events*")]
+    assert sorted(each["eventType"] for each in events) == ["COMPLETE", "START"]

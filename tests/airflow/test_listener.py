@@ -24,7 +24,7 @@ def listener_on(platform):
     """A listener that opens this platform's catalog."""
 
     @contextmanager
-    def open_catalog(who):
+    def open_catalog(actor):
         yield platform.catalog
 
     return RunListener(open_catalog)

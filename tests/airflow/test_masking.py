@@ -19,8 +19,8 @@ def test_every_secret_of_the_settings_is_known_and_nothing_else(tmp_path: Path) 
         hdfs_token="hunter4", under_options={"key": "hunter7"},
     )  # type: ignore[arg-type]  # fmt: skip
     environment = {"OPENLINEAGE_API_KEY": "hunter5", "OPENLINEAGE_URL": "http://host"}
-    found = secrets_of(settings, environment, "sc://host:15002/;token=hunter6;user_id=ann")
-    assert found == {"hunter@2", "hunter%402", "hunter3", "hunter4", "hunter5", "hunter6", "hunter7"}
+    secrets = secrets_of(settings, environment, "sc://host:15002/;token=hunter6;user_id=ann")
+    assert secrets == {"hunter@2", "hunter%402", "hunter3", "hunter4", "hunter5", "hunter6", "hunter7"}
     assert secrets_of(Settings(home=tmp_path), {}, "sc://host:15002") == set()
 
 
@@ -31,8 +31,8 @@ def test_what_opens_the_platform_masks_its_secrets(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("SPRINGLINE_HDFS_TOKEN", "a-token-of-webhdfs")
     monkeypatch.setattr(platform_context, "overrides", lambda lookup: {})
     with platform_context.catalog_session("test"):
-        told = str(redact("GET /webhdfs/v1/a?delegation=a-token-of-webhdfs"))
-    assert "a-token-of-webhdfs" not in told
+        text = str(redact("GET /webhdfs/v1/a?delegation=a-token-of-webhdfs"))
+    assert "a-token-of-webhdfs" not in text
 
 
 def test_a_word_that_is_too_short_is_not_masked_everywhere(tmp_path: Path) -> None:

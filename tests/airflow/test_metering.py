@@ -37,16 +37,16 @@ class Backend:
     """What Airflow's metrics hand everything to."""
 
     def __init__(self) -> None:
-        self.told: list[tuple] = []
+        self.reported: list[tuple] = []
 
     def incr(self, name, count=1, **more):
-        self.told.append((name, count, more.get("tags")))
+        self.reported.append((name, count, more.get("tags")))
 
     def gauge(self, name, value, **more):
-        self.told.append((name, value, more.get("tags")))
+        self.reported.append((name, value, more.get("tags")))
 
     def timing(self, name, dt, **more):
-        self.told.append((name, dt, more.get("tags")))
+        self.reported.append((name, dt, more.get("tags")))
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_metrics_go_through_airflows_own_where_these_are_on(backend):
     meter.report(RISK_BYTES, 5)
     meter.report(TRANSFER_BYTES, 7, method="data")
     meter.report(TRANSFER_SECONDS, 1.5, method="data")
-    assert backend.told == [
+    assert backend.reported == [
         ("springline.persistence.risk.bytes", 5, None),
         ("springline.persistence.transfer.bytes", 7, {"method": "data"}),
         ("springline.persistence.transfer.seconds", timedelta(seconds=1.5), {"method": "data"}),
@@ -86,7 +86,7 @@ def test_nothing_is_told_where_nothing_is_on():
 def alert(platform):
     """The task `alert` of the maintenance DAG."""
     return MaintenanceOperator(
-        task_id="alert", action="alert", open_platform=lambda who: nullcontext(platform)
+        task_id="alert", action="alert", open_platform=lambda actor: nullcontext(platform)
     ).execute({})  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def test_wrong_rules_fail_the_task_with_file_and_rule(platform, tmp_path, monkey
     """Nobody would be warned of anything."""
     (tmp_path / "rules.toml").write_text(RULES.replace("above", "over"))
     monkeypatch.setenv("SPRINGLINE_ALERT_RULES", str(tmp_path / "rules.toml"))
-    with pytest.raises(AlertRulesError, match=r"rules.toml: rule 'risk': 'over' means nothing"):
+    with pytest.raises(AlertRulesError, match=r"rules.toml: rule 'risk': .*unknown key over"):
         alert(platform)
 
 
@@ -118,11 +118,11 @@ def test_a_stream_that_is_given_up_is_an_alert(tmp_path: Path, monkeypatch):
     folder = JobFolder(tmp_path / "streams" / "ticks")
     folder.path.mkdir(parents=True)
     folder.write_heartbeat(
-        {"state": "failed", "error": "no", "at": time.time(), "started_at": 0, "pid": None, "stages": {}}
+        {"state": "failed", "error": "no", "heartbeat_at": time.time(), "started_at": 0, "pid": None, "stages": {}}
     )
     for _ in range(7):
         record_start(folder, "r", time.time())
-    with pytest.raises(AirflowException, match="ticks is given up"):
+    with pytest.raises(AirflowException, match="ticks is not restarted any more"):
         StreamOperator(task_id="supervise", job="ticks", start_application=lambda *_: None).execute({"run_id": "r"})
-    told = [each.rule for each in list_active_alerts(read_states(tmp_path / "alerts")) if each.is_firing]
-    assert told == ["stream-given-up"]
+    alerts = [each.rule for each in list_active_alerts(read_states(tmp_path / "alerts")) if each.is_firing]
+    assert alerts == ["stream-given-up"]

@@ -27,14 +27,14 @@ def test_a_page_and_all_that_it_loads_is_served(page: str, vera: TestClient) -> 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     waiting = re.findall(r'(?:src|href)="static/([^"]+)"', answer.text)
     assert {f"{page}.js", "page.css"} == set(waiting)
-    seen: set[str] = set()
+    visited: set[str] = set()
     while waiting:
-        seen.add(name := waiting.pop())
+        visited.add(name := waiting.pop())
         loaded = vera.get(f"{PREFIX}/pages/static/{name}")
         kind = "text/css" if name.endswith(".css") else "text/javascript"
         assert (loaded.status_code, loaded.headers["content-type"]) == (200, f"{kind}; charset=utf-8"), name
-        waiting += set(re.findall(r'from "\./([^"]+)"', loaded.text)) - seen
-    assert "elements.js" in seen
+        waiting += set(re.findall(r'from "\./([^"]+)"', loaded.text)) - visited
+    assert "elements.js" in visited
 
 
 def test_no_other_site_can_frame_a_page_or_put_anything_into_it(vera: TestClient) -> None:
@@ -98,11 +98,11 @@ def test_airflow_takes_the_way_back_that_is_sent_to_its_login() -> None:
 
 def test_airflow_knows_every_place_of_a_page(vera: TestClient) -> None:
     """Routes of their own, and places that Airflow has; it would drop the plugin without a word."""
-    found, _ = plugins_manager._get_ui_plugins()
-    ours = [view for view in found if view["href"].startswith(PREFIX.strip("/"))]
-    assert ours == views.views(PREFIX)
-    told = [ExternalViewResponse.model_validate(view) for view in ours]
-    assert {view.destination for view in told} == {"nav", "dag", "dag_run", "task"}
-    assert len({view.url_route for view in told}) == len(told)
-    for view in told:
+    ui_plugins, _ = plugins_manager._get_ui_plugins()
+    own_views = [view for view in ui_plugins if view["href"].startswith(PREFIX.strip("/"))]
+    assert own_views == views.views(PREFIX)
+    external_views = [ExternalViewResponse.model_validate(view) for view in own_views]
+    assert {view.destination for view in external_views} == {"nav", "dag", "dag_run", "task"}
+    assert len({view.url_route for view in external_views}) == len(external_views)
+    for view in external_views:
         assert vera.get(f"/{view.href}").status_code == 200

@@ -25,9 +25,9 @@ from springline.testing.lines import make_dataset as make
 def persister_on(platform, **changes):
     """The persister task on this platform; it does not linger."""
     platform.persister.sleep = lambda seconds: None
-    given = {"linger": 0.05, **changes}
-    calm = {"niceness": os.getpriority(os.PRIO_PROCESS, 0), **given}  # the tests share this process
-    return PersisterOperator(task_id="persist", open_platform=lambda who: nullcontext(platform), **calm)
+    settings = {"linger": 0.05, **changes}
+    calm = {"niceness": os.getpriority(os.PRIO_PROCESS, 0), **settings}  # the tests share this process
+    return PersisterOperator(task_id="persist", open_platform=lambda actor: nullcontext(platform), **calm)
 
 
 def test_one_start_persists_all_that_waits_then_defers(platform):
@@ -45,9 +45,9 @@ def test_a_persister_whose_time_is_up_ends(platform):
     """It says how much it did over all of its starts; a continuous schedule begins the next."""
     make(platform, "a", "load")
     operator = persister_on(platform)
-    event = {"reason": "the time is up", "depth": 0}
-    told = operator.resume({}, event=event, until=time.time() - 1, so_far=5)
-    assert told == {"persisted": 5, "remaining": 1}
+    event = {"reason": "the maximum wait has passed", "depth": 0}
+    result = operator.resume({}, event=event, until=time.time() - 1, so_far=5)
+    assert result == {"persisted": 5, "remaining": 1}
 
 
 def test_a_persister_that_lingers_proves_operations(platform):
@@ -93,20 +93,20 @@ def test_the_trigger_fires_when_something_can_be_persisted(open_at):
     kind, kwargs = QueueTrigger(until=time.time() + 60, poll=0.01, settle=0).serialize()
     assert kind == "springline.airflow.triggers.queue.QueueTrigger"
     payload = fires(QueueTrigger(**kwargs, open_queue=lambda: Queue(open_at())))
-    assert payload == {"depth": 1, "reason": "something can be persisted"}
+    assert payload == {"depth": 1, "reason": "a dataset can be persisted"}
 
 
 def test_the_trigger_waits_while_nothing_can_be_persisted(open_at):
     """An empty queue fires nothing until its time is up."""
     trigger = QueueTrigger(until=time.time() + 0.2, poll=0.01, settle=0, open_queue=lambda: Queue(open_at()))
-    assert fires(trigger)["reason"] == "the time is up"
+    assert fires(trigger)["reason"] == "the maximum wait has passed"
 
 
 def test_the_trigger_fires_when_a_claim_stands_still(open_at):
     """A worker that died holds its claim until a persister takes it back."""
     platform = open_at()
-    made = make(platform, "a", "load")
-    platform.claims.claim(made.ref, "a worker that dies", TransferMethod.DATA, None)
+    dataset = make(platform, "a", "load")
+    platform.claims.claim(dataset.ref, "a worker that dies", TransferMethod.DATA, None)
     trigger = QueueTrigger(
         until=time.time() + 60, poll=0.01, settle=0, overdue=0.05, open_queue=lambda: Queue(open_at())
     )
@@ -115,19 +115,19 @@ def test_the_trigger_fires_when_a_claim_stands_still(open_at):
 
 def maintain(platform, action):
     """Run a maintenance task on this platform."""
-    return MaintenanceOperator(task_id=action, action=action, open_platform=lambda who: nullcontext(platform)).execute(
-        {}
-    )
+    return MaintenanceOperator(
+        task_id=action, action=action, open_platform=lambda actor: nullcontext(platform)
+    ).execute({})
 
 
 def test_recover_brings_back_what_a_fault_took(platform):
     """A persisted and an idempotent dataset come back after the cache was wiped."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    shouted = make(platform, "b", "shout", ["a"])
+    derived_dataset = make(platform, "b", "shout", ["a"])
     wipe(platform)
     report = maintain(platform, "recover")
     assert "b@1" in report["lost"]
-    assert platform.catalog.get(shouted.ref).cache is CacheState.PRESENT
+    assert platform.catalog.get(derived_dataset.ref).cache is CacheState.PRESENT
 
 
 def test_recover_fails_naming_what_stays_lost(platform):
@@ -157,14 +157,14 @@ def test_retire_removes_superseded_generations(platform):
 
 def test_the_risk_is_recorded_by_upkeep_and_while_something_is_persisted(platform, monkeypatch):
     """As it was before the transfer, and after the upkeep; the next minute's sample tells the difference."""
-    made = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     monkeypatch.setattr(platform.catalog, "now", lambda: 600.0)
     with pytest.raises(TaskDeferred):
         persister_on(platform).execute({})
     monkeypatch.setattr(platform.catalog, "now", lambda: 660.0)
     maintain(platform, "retire")
     assert [(sample.timestamp, sample.bytes) for sample in platform.catalog.risk_since()] == [
-        (600.0, made.bytes),
+        (600.0, dataset.bytes),
         (660.0, 0),
     ]
 

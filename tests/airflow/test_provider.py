@@ -27,23 +27,23 @@ def test_a_connection_of_this_type_gives_a_store_with_its_sizes(tmp_path):
     """Sizes as a person writes them."""
     from springline.persistence.settings import Settings
 
-    given = Connection(conn_id=CACHE, conn_type=STORE_TYPE, host=tmp_path.as_uri(), extra='{"capacity": "8GB"}')
-    found = Settings(**overrides({CACHE: given}.get))
-    assert (found.cache_uri, found.cache_capacity) == (tmp_path.as_uri(), 8_000_000_000)
+    connection = Connection(conn_id=CACHE, conn_type=STORE_TYPE, host=tmp_path.as_uri(), extra='{"capacity": "8GB"}')
+    settings = Settings(**overrides({CACHE: connection}.get))
+    assert (settings.cache_uri, settings.cache_capacity) == (tmp_path.as_uri(), 8_000_000_000)
 
 
 @pytest.mark.parametrize(
-    ("uri", "answers", "words"),
+    ("uri", "answers", "expected_message"),
     [
         ("file://{}", True, "answers"),
         ("file://{}/gone", False, "gone"),
-        ("ftp://host/x", False, "no installed package adds 'ftp'"),
+        ("ftp://host/x", False, "no installed package provides 'ftp'"),
     ],
 )
-def test_a_store_is_asked_whether_it_answers(tmp_path, monkeypatch, uri, answers, words):
+def test_a_store_is_asked_whether_it_answers(tmp_path, monkeypatch, uri, answers, expected_message):
     """As the button on the page of a Connection does; nothing is made by that."""
     connection = Connection(conn_id=CACHE, conn_type=STORE_TYPE, host=uri.format(tmp_path))
     monkeypatch.setattr(StoreHook, "get_connection", lambda self, name: connection)
-    told, said = StoreHook().test_connection()
-    assert told is answers and words in said
+    answered, message = StoreHook().test_connection()
+    assert answered is answers and expected_message in message
     assert list(tmp_path.iterdir()) == []

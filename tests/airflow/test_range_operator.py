@@ -50,18 +50,18 @@ def operator(platform: Platform, **changes: Any) -> StreamRangeOperator:
     for value in (b"2013-01-04T23:30:00,a\n2013-01-05T00:30:00,a\n", b"\xff\xfe\n", b"2013-01-06T00:30:00,a\n"):
         log.put("ticks", 0, value)
     return StreamRangeOperator(
-        task_id="answer", job="ticks", open_platform=lambda who: nullcontext(platform),
+        task_id="recompute", job="ticks", open_platform=lambda actor: nullcontext(platform),
         open_log=lambda: nullcontext(log), **changes,
     )  # fmt: skip
 
 
 def test_the_data_interval_of_the_run_is_the_range(platform: Platform) -> None:
     """The task tells what it made, what it read, and what could not be used."""
-    told = operator(platform).execute(context(**DAY))
-    assert told["dataset"] == "streams/ticks/ranges/2013-01-05T000000--2013-01-06T000000@1"
-    assert told["rows"] == 1 and told["queries"] == {"all": {"rows": 1, "files": ["all-0.parquet"]}}
-    assert told["counts"]["rows"] == 3 and told["counts"]["dead"] == 1
-    assert "not UTF-8" in told["dead"][0]["reason"] and told["status"] == "persisted"
+    result = operator(platform).execute(context(**DAY))
+    assert result["dataset"] == "streams/ticks/ranges/2013-01-05T000000--2013-01-06T000000@1"
+    assert result["rows"] == 1 and result["queries"] == {"all": {"rows": 1, "files": ["all-0.parquet"]}}
+    assert result["counts"]["rows"] == 3 and result["counts"]["dead"] == 1
+    assert "not UTF-8" in result["dead"][0]["reason"] and result["status"] == "persisted"
 
 
 def test_a_retry_makes_nothing_anew_and_a_run_that_is_cleared_does(platform: Platform) -> None:
@@ -77,21 +77,23 @@ def test_a_retry_makes_nothing_anew_and_a_run_that_is_cleared_does(platform: Pla
 def test_a_range_and_queries_can_be_given_with_the_run(platform: Platform) -> None:
     """Instead of its data interval, and of the job's queries."""
     days = "SELECT count(*) AS n FROM ticks WINDOWING 1 day"
-    told = operator(platform, begin="2013-01-04", end="2013-01-07", queries={"days": days}).execute(context())
-    assert told["rows"] == 3 and list(told["queries"]) == ["days"]
+    result = operator(platform, begin="2013-01-04", end="2013-01-07", queries={"days": days}).execute(context())
+    assert result["rows"] == 3 and list(result["queries"]) == ["days"]
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected_message"),
     [
         ({}, "no range"),
         ({"begin": "2013-01-06", "end": "2013-01-05"}, "no time"),
         ({"begin": "2013-01-05", "end": "2013-01-06", "queries": {"worse": "SELECT nothing FROM ticks"}}, "worse"),
     ],
 )
-def test_what_no_retry_can_mend_fails_at_once(platform: Platform, changes: dict[str, Any], told: str) -> None:
+def test_what_no_retry_can_mend_fails_at_once(
+    platform: Platform, changes: dict[str, Any], expected_message: str
+) -> None:
     """With what is wrong, and nothing in the catalog."""
-    with pytest.raises(AirflowFailException, match=told):
+    with pytest.raises(AirflowFailException, match=expected_message):
         operator(platform, **changes).execute(context())
     assert platform.catalog.find(prefix="streams/") == []
 

@@ -39,9 +39,9 @@ def platform(api_platform: Platform) -> Platform:
 def runs() -> list[DagRun]:
     """The DAG runs of `recover`, the oldest first."""
     with create_session() as session:
-        found = session.query(DagRun).filter(DagRun.dag_id == "recover").order_by(DagRun.id).all()
+        dag_runs = session.query(DagRun).filter(DagRun.dag_id == "recover").order_by(DagRun.id).all()
         session.expunge_all()
-    return list(found)
+    return list(dag_runs)
 
 
 def lose(platform: Platform, path: str) -> None:
@@ -57,25 +57,25 @@ def test_what_it_takes_is_told_and_nothing_is_started(ulla: TestClient, platform
     lose(platform, "etl/clean")
     platform.maintenance.scan()
     before = len(runs())
-    told = ulla.post(PLACE, json={"dry_run": True}).json()
-    assert told == {
+    body = ulla.post(PLACE, json={"dry_run": True}).json()
+    assert body == {
         "path": "etl/clean", "generation": 1, "action": "recover", "allowed": True, "executed": False, "dag_id": "",
         "run_id": "",
         "message": "etl/clean@1 comes back in about 10 ms: "
-        "run shout on etl/raw@1 to have etl/clean@1 again (10 ms: as when it was made)",
+        "run shout on etl/raw@1 to recompute etl/clean@1 (10 ms: as in its first run)",
     }  # fmt: skip
     assert len(runs()) == before
 
 
 def test_a_dag_run_is_started_and_who_asked_is_noted(ulla: TestClient, platform: Platform, recover_dag: str) -> None:
     """In the DAG run and in the dataset's history; Airflow will run it as one that was triggered by hand."""
-    told = ulla.post(PLACE, json={"generation": 1}).json()
+    body = ulla.post(PLACE, json={"generation": 1}).json()
     run = runs()[-1]
-    assert (told["executed"], told["dag_id"], told["run_id"]) == (True, "recover", run.run_id)
+    assert (body["executed"], body["dag_id"], body["run_id"]) == (True, "recover", run.run_id)
     assert run.conf == {"path": "etl/clean", "generation": 1, "requested_by": "ulla"}
     assert (run.state, run.run_type, run.triggering_user_name) == ("queued", "manual", "ulla")
     last = platform.catalog.history(Ref("etl/clean", 1))[-1]
-    assert (last.event, last.actor) == ("recovery requested", "ulla") and run.run_id in last.reason
+    assert (last.event, last.actor) == ("recovery_requested", "ulla") and run.run_id in last.reason
 
 
 def test_what_nothing_brings_back_starts_nothing(ulla: TestClient, platform: Platform, recover_dag: str) -> None:
@@ -107,7 +107,7 @@ def test_it_takes_the_right_to_change_the_dataset_and_to_trigger_the_dag(
     before = len(runs())
     answer = vera.post(PLACE, json={"dry_run": True})
     assert (answer.status_code, answer.json()["detail"]) == (403, "you may not change the DAG etl")
-    for refused, why in (
+    for refused, right in (
         (("POST", "recover"), "trigger the DAG recover"),
         (("PUT", "etl"), "change the DAG etl"),
         (("GET", "etl"), "read the DAG etl"),
@@ -117,7 +117,7 @@ def test_it_takes_the_right_to_change_the_dataset_and_to_trigger_the_dag(
             lambda self, refused=refused, **asked: (asked["method"], getattr(asked["details"], "id", "")) != refused,
         )  # fmt: skip
         answer = ulla.post(PLACE, json={})
-        assert (answer.status_code, answer.json()["detail"]) == (403, f"you may not {why}")
+        assert (answer.status_code, answer.json()["detail"]) == (403, f"you may not {right}")
     assert len(runs()) == before
 
 
@@ -143,35 +143,35 @@ def test_what_one_may_not_read_has_no_name_in_what_it_takes(
 
 def recover(platform: Platform, path: str, generation: int | None = None) -> dict[str, Any]:
     """Run the task of a DAG run that Ulla triggered."""
-    opened: list[str] = []
+    actors: list[str] = []
 
-    def open_as(who: str) -> Any:
-        opened.append(who)
-        platform.catalog.actor = who
+    def open_as(actor: str) -> Any:
+        actors.append(actor)
+        platform.catalog.actor = actor
         return nullcontext(platform)
 
     context = {
         "params": {"path": path, "generation": generation},
         "dag_run": SimpleNamespace(triggering_user_name="ulla"),
     }
-    return RecoverOperator(task_id="bring_back", open_platform=open_as).execute(context)
+    return RecoverOperator(task_id="restore", open_platform=open_as).execute(context)
 
 
 def test_a_lost_dataset_comes_back_in_the_name_of_who_asked(platform: Platform) -> None:
     """The others that were lost stay so; nobody had noticed the loss."""
     expected = lines_of(platform, "etl/clean")
     lose(platform, "etl/clean")
-    told = recover(platform, "etl/clean")
-    assert told["dataset"] == "etl/clean@1" and [step.split(" on ")[0] for step in told["steps"]] == ["run shout"]
+    result = recover(platform, "etl/clean")
+    assert result["dataset"] == "etl/clean@1" and [step.split(" on ")[0] for step in result["steps"]] == ["run shout"]
     assert lines_of(platform, "etl/clean") == expected
     events = [(moment.event, moment.actor) for moment in platform.catalog.history(Ref("etl/clean", 1))]
-    assert events[-2:] == [(event, "recover task, asked for by ulla") for event in ("lost", "restored")]
+    assert events[-2:] == [(event, "recover task, requested by ulla") for event in ("lost", "restored")]
 
 
 def test_damaged_bytes_are_found_and_made_again(platform: Platform) -> None:
     """Though as many as before."""
-    found = platform.cache.uri(platform.catalog.resolve("etl/clean").cache_location).removeprefix("file://")
-    (part,) = (path for path in Path(found).iterdir() if path.name[0] not in "._")
+    folder = platform.cache.uri(platform.catalog.resolve("etl/clean").cache_location).removeprefix("file://")
+    (part,) = (path for path in Path(folder).iterdir() if path.name[0] not in "._")
     expected = part.read_text()
     part.write_text(expected.replace("LINE 7\n", "LINE 8\n"))
     recover(platform, "etl/clean")
@@ -181,12 +181,12 @@ def test_damaged_bytes_are_found_and_made_again(platform: Platform) -> None:
 def test_what_is_whole_is_left_alone(platform: Platform) -> None:
     """And that is told."""
     before = platform.catalog.resolve("etl/clean")
-    assert recover(platform, "etl/clean", 1)["summary"] == "it was complete"
+    assert recover(platform, "etl/clean", 1)["summary"] == "it was intact"
     assert platform.catalog.resolve("etl/clean").cache_location == before.cache_location
 
 
 @pytest.mark.parametrize(
-    ("path", "generation", "told"),
+    ("path", "generation", "expected_message"),
     [
         ("etl/salted", None, r"etl/salted@1 \(salt"),
         ("etl/clean", 7, "etl/clean@7 is not in the catalog"),
@@ -194,11 +194,13 @@ def test_what_is_whole_is_left_alone(platform: Platform) -> None:
         ("etl/gone", None, "etl/gone@1 is abandoned"),
     ],
 )
-def test_what_no_retry_can_mend_fails_at_once(platform: Platform, path: str, generation: int | None, told: str) -> None:
+def test_what_no_retry_can_mend_fails_at_once(
+    platform: Platform, path: str, generation: int | None, expected_message: str
+) -> None:
     """With the reason."""
     lose(platform, "etl/salted")
     with pytest.raises(ZeroDivisionError), platform.store.write("etl/gone", strategy=Strategy.ASYNC_STORE):
         raise ZeroDivisionError
-    with pytest.raises(AirflowFailException, match=told):
+    with pytest.raises(AirflowFailException, match=expected_message):
         recover(platform, path, generation)
     assert platform.catalog.resolve("etl/clean").cache is CacheState.PRESENT

@@ -36,60 +36,67 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     return JobFolder(tmp_path / "streams" / "ticks")
 
 
-def beat(folder: JobFolder, state: str, **more: object) -> None:
+def write_heartbeat(folder: JobFolder, state: str, **more: object) -> None:
     """What an application would tell."""
     folder.path.mkdir(parents=True, exist_ok=True)
-    told = {"state": state, "error": "", "at": time.time(), "started_at": time.time(), "pid": None, "stages": {}}
-    folder.write_heartbeat({**told, **more})
+    heartbeat = {
+        "state": state,
+        "error": "",
+        "heartbeat_at": time.time(),
+        "started_at": time.time(),
+        "pid": None,
+        "stages": {},
+    }
+    folder.write_heartbeat({**heartbeat, **more})
 
 
-def operator(started: list[str], **changes: object) -> StreamOperator:
+def operator(started_jobs: list[str], **changes: object) -> StreamOperator:
     """The task, which notes what it starts."""
     return StreamOperator(
-        task_id="supervise", job="ticks", start_application=lambda job, _: started.append(job), **changes
+        task_id="supervise", job="ticks", start_application=lambda job, _: started_jobs.append(job), **changes
     )
 
 
 def test_the_application_is_started_once_and_then_watched(folder):
     """What the task waits for, it waits for as a trigger."""
-    started: list[str] = []
+    started_jobs: list[str] = []
     with pytest.raises(TaskDeferred) as deferred:
-        operator(started).execute(CONTEXT)
-    assert started == ["ticks"] and isinstance(deferred.value.trigger, HeartbeatTrigger)
+        operator(started_jobs).execute(CONTEXT)
+    assert started_jobs == ["ticks"] and isinstance(deferred.value.trigger, HeartbeatTrigger)
     assert len(read_starts(folder, "manual__1")) == 1
 
 
 def test_a_retry_finds_the_application_running(folder):
     """Whatever Airflow tries again, there is one."""
-    started: list[str] = []
+    started_jobs: list[str] = []
     with folder.application_lock():
-        beat(folder, "running")
+        write_heartbeat(folder, "running")
         with pytest.raises(TaskDeferred):
-            operator(started).execute(CONTEXT)
-    assert started == []
+            operator(started_jobs).execute(CONTEXT)
+    assert started_jobs == []
 
 
 def test_an_application_that_died_is_started_again_within_limits(folder):
     """Beyond them the task fails, and says where to look."""
-    started: list[str] = []
-    task = operator(started, limits=Limits(restarts=1))
+    started_jobs: list[str] = []
+    task = operator(started_jobs, limits=Limits(restarts=1))
     for _ in range(2):
-        beat(folder, "failed", error="the broker is away")
+        write_heartbeat(folder, "failed", error="the broker is away")
         with pytest.raises(TaskDeferred):
             task.resume(CONTEXT, event={"action": "start", "reason": "the broker is away"}, run="manual__1")
-    with pytest.raises(AirflowException, match=r"ticks is given up: the broker is away; started 2 times.*log"):
+    with pytest.raises(AirflowException, match=r"ticks is not restarted.*: the broker is away; started 2 times.*log"):
         task.resume(CONTEXT, event={"action": "start", "reason": "again"}, run="manual__1")
-    assert started == ["ticks", "ticks"]
+    assert started_jobs == ["ticks", "ticks"]
 
 
 def test_a_stream_that_was_stopped_ends_its_task(folder):
     """A stop is a success."""
-    started: list[str] = []
+    started_jobs: list[str] = []
     with pytest.raises(TaskDeferred):
-        operator(started).execute(CONTEXT)
-    beat(folder, "stopped", stages={"map": {"round": 7}})
-    told = operator(started).resume(CONTEXT, event={"action": "done", "reason": "stopped"}, run="manual__1")
-    assert told == {"job": "ticks", "stages": {"map": {"round": 7}}} and started == ["ticks"]
+        operator(started_jobs).execute(CONTEXT)
+    write_heartbeat(folder, "stopped", stages={"map": {"round": 7}})
+    result = operator(started_jobs).resume(CONTEXT, event={"action": "finished", "reason": "stopped"}, run="manual__1")
+    assert result == {"job": "ticks", "stages": {"map": {"round": 7}}} and started_jobs == ["ticks"]
 
 
 def test_queries_of_the_run_are_registered_before_the_job_starts(folder):
@@ -106,13 +113,13 @@ def test_queries_of_the_run_are_registered_before_the_job_starts(folder):
 
 def test_a_wrong_query_fails_the_task_and_starts_nothing(folder):
     """The error names the query."""
-    started: list[str] = []
+    started_jobs: list[str] = []
     with pytest.raises(InvalidQueryError, match="worse"):
-        operator(started, queries={"worse": "SELECT nothing FROM ticks"}).execute(CONTEXT)
-    assert started == []
+        operator(started_jobs, queries={"worse": "SELECT nothing FROM ticks"}).execute(CONTEXT)
+    assert started_jobs == []
 
 
-def fired(trigger: HeartbeatTrigger) -> dict[str, str]:
+def first_event(trigger: HeartbeatTrigger) -> dict[str, str]:
     """What the trigger fires with."""
 
     async def first() -> dict[str, str]:
@@ -125,10 +132,10 @@ def fired(trigger: HeartbeatTrigger) -> dict[str, str]:
 
 def test_the_trigger_fires_when_the_application_dies(folder):
     """And renews the lease while it looks."""
-    beat(folder, "running")
+    write_heartbeat(folder, "running")
     _, kwargs = HeartbeatTrigger("ticks", "manual__1", {"restarts": 5}, poll=0.01, settle=0).serialize()
-    told = fired(HeartbeatTrigger(**kwargs))
-    assert told == {"action": "start", "reason": "it is dead"}
+    event = first_event(HeartbeatTrigger(**kwargs))
+    assert event == {"action": "start", "reason": "it is dead"}
     assert folder.lease_file.exists()
 
 

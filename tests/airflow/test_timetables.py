@@ -21,14 +21,14 @@ def schedule():
 
 def days(schedule, restriction, most=10):
     """The days that are scheduled, in order."""
-    found = []
+    dates = []
     last = None
-    while len(found) < most and (
+    while len(dates) < most and (
         info := schedule.next_dagrun_info(last_automated_data_interval=last, restriction=restriction)
     ):
-        found.append(info.logical_date.date().isoformat())
+        dates.append(info.logical_date.date().isoformat())
         last = info.data_interval
-    return found
+    return dates
 
 
 def test_every_day_up_to_the_last_and_no_more(schedule):

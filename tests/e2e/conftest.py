@@ -40,8 +40,8 @@ def screenshots() -> Path:
 @pytest.fixture(scope="session")
 def home() -> Iterator[Path]:
     """The home of all servers."""
-    with temporary_home("springline-e2e-") as found:
-        yield found
+    with temporary_home("springline-e2e-") as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")
@@ -61,8 +61,10 @@ def live(home: Path, kafka: str) -> Iterator[Live]:
     dag_ids = (DAG, "persister", "maintenance")
     environment = {"SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": kafka, "SPRINGLINE_STREAMS_FILE": str(home / "streams.toml")}
     declare(home / "streams.toml")
-    with live_airflow(home, [FIRST, SECOND], dag_ids=dag_ids, environment=environment, runner=lines_runner()) as found:
-        yield found
+    with live_airflow(
+        home, [FIRST, SECOND], dag_ids=dag_ids, environment=environment, runner=lines_runner()
+    ) as airflow:
+        yield airflow
 
 
 @pytest.fixture(scope="session")
@@ -89,8 +91,8 @@ def lines_runner() -> LinesRunner:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """One Chromium for all tests."""
-    with chromium() as found:
-        yield found
+    with chromium() as chromium_browser:
+        yield chromium_browser
 
 
 @pytest.fixture(scope="session")
@@ -111,9 +113,9 @@ def session_state(live: Live, browser: Browser) -> dict:
 @pytest.fixture
 def complaints() -> Iterator[Complaints]:
     """Fails the test if the browser complained of one of our pages."""
-    found = Complaints()
-    yield found
-    assert found.found == []
+    listener = Complaints()
+    yield listener
+    assert listener.messages == []
 
 
 @pytest.fixture
@@ -135,8 +137,8 @@ def page(context: BrowserContext, complaints: Complaints) -> Page:
 def states_of(live: Live, day: date) -> list[str]:
     """The states of the DAG runs that have made datasets of this day so far; notes the risk, as a persister does."""
     live.platform.catalog.sample_risk()
-    made = live.platform.catalog.find(prefix=f"etl/{day}/")
-    run_ids = {dataset.origin.run_id.partition("#")[0] for dataset in made}  # as Airflow knows them
+    datasets = live.platform.catalog.find(prefix=f"etl/{day}/")
+    run_ids = {dataset.origin.run_id.partition("#")[0] for dataset in datasets}  # as Airflow knows them
     return [live.api.run_state(DAG, run_id) for run_id in run_ids]
 
 
@@ -189,6 +191,6 @@ def backfilled(live: Live, lost: Dataset, browser: Browser, session_state: dict)
 
 
 @pytest.fixture(scope="session")
-def gone(live: Live, backfilled: Watched) -> Dataset:
+def lost_dataset(live: Live, backfilled: Watched) -> Dataset:
     """A dataset of the second day that was lost before it was persisted."""
     return lose(live, f"etl/{SECOND}/hours")

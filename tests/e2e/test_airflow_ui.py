@@ -22,13 +22,13 @@ def about(page: Page, live, path: str) -> Frame:
 
 def wish(frame: Frame, title: str, yes: bool) -> str:
     """Press a button, read what it would do, then go on or not."""
-    frame.get_by_role("group", name="What may be asked for").get_by_role("button", name=title, exact=True).click()
+    frame.get_by_role("group", name="Actions").get_by_role("button", name=title, exact=True).click()
     dialog = frame.get_by_role("dialog")
-    words = dialog.locator("p").first
-    expect(words).not_to_have_text("asking …")
-    told = words.inner_text()
+    paragraph = dialog.locator("p").first
+    expect(paragraph).not_to_have_text("asking …")
+    text = paragraph.inner_text()
     dialog.get_by_role("button", name=title if yes else "Cancel", exact=True).click()
-    return told
+    return text
 
 
 # ---- finding the pages
@@ -101,17 +101,17 @@ def test_hover_and_focus_show_what_would_bring_a_dataset_back(page, live, day):
     frame = opened(page, live.address, "lineage", "?fold=none")
     node = frame.locator("a.node").filter(has_text="hours")
     node.hover()
-    expect(frame.locator("#told")).to_contain_text(
+    expect(frame.locator("#recovery")).to_contain_text(
         re.compile(
-            r"hours: (Would be made again|Might be made again, by operations of which some were never seen to repeat), "
-            r"in this order: .* → .*hours$"
+            r"hours: Would be recomputed in this order(, by operations that are not all proven idempotent)?: "
+            r".* → .*hours$"
         )
     )
     assert frame.locator(".node.chain").count() > 3
     node.focus()
     page.keyboard.press("ArrowLeft")
     assert frame.evaluate("() => document.activeElement.getAttribute('class')").startswith("node")
-    expect(frame.locator("#told")).not_to_contain_text("hours:")
+    expect(frame.locator("#recovery")).not_to_contain_text("hours:")
 
 
 # ---- the queue
@@ -124,9 +124,9 @@ def test_the_queue_says_why_one_comes_after_another(page, live, day):
     rows.nth(1).wait_for()
     first, second = (rows.nth(i).get_attribute("data-key") for i in (0, 1))
     rows.nth(1).locator("summary").click()
-    expect(rows.nth(1).locator(".opened p")).to_contain_text(f"It comes after {first}, whose score is")
-    told = about(page, live, second.partition("@")[0]).locator(".words").inner_text()
-    assert re.search(r"\d+ comes? before it: ", told)
+    expect(rows.nth(1).locator(".opened p")).to_contain_text(f"It comes after {first}, whose score")
+    text = about(page, live, second.partition("@")[0]).locator(".words").inner_text()
+    assert re.search(r"\d+ (is|are) before it: ", text)
 
 
 def test_what_a_person_opened_on_a_page_stays_while_it_is_told_anew(page, live, day):
@@ -138,17 +138,17 @@ def test_what_a_person_opened_on_a_page_stays_while_it_is_told_anew(page, live, 
     waited = row.locator("> td").nth(8)
     before = waited.inner_text()
     state = "() => [scrollY > 0, document.activeElement.tagName, document.querySelectorAll('details[open]').length]"
-    kept = frame.evaluate(state)
+    page_state = frame.evaluate(state)
     expect(waited).not_to_have_text(before)
-    assert frame.evaluate(state) == kept
-    assert kept == [True, "SUMMARY", 1]
+    assert frame.evaluate(state) == page_state
+    assert page_state == [True, "SUMMARY", 1]
 
 
 def test_another_policy_is_looked_at_before_it_is_in_use(page, live, day):
     """The page says that nothing is changed."""
     frame = opened(page, live.address, "queue")
-    frame.get_by_label("What if the policy were").select_option("fifo")
-    expect(frame.locator(".count")).to_contain_text("what if it were fifo; nothing is changed")
+    frame.get_by_label("Policy (what-if)").select_option("fifo")
+    expect(frame.locator(".count")).to_contain_text("simulated: fifo")
 
 
 # ---- acting
@@ -158,14 +158,14 @@ def test_what_is_asked_for_is_tried_dry_first(page, live, day):
     """Then done, noted with the name, and seen at once."""
     path = f"etl/{FIRST}/routes"
     frame = about(page, live, path)
-    assert "is kept in the cache" in wish(frame, "Pin", yes=False)
+    assert "is neither evicted nor retired" in wish(frame, "Pin", yes=False)
     assert not live.platform.catalog.resolve(path).pinned
-    assert "is kept in the cache" in wish(frame, "Pin", yes=True)
+    assert "is neither evicted nor retired" in wish(frame, "Pin", yes=True)
     expect(frame.get_by_role("button", name="Unpin")).to_be_focused()
     assert live.platform.catalog.resolve(path).pinned
-    assert "goes to the head of the queue" in wish(frame, "Persist now", yes=True)
-    happened = frame.get_by_role("region", name="What happened to it")
-    expect(happened).to_contain_text(re.compile(r"pinned.*admin.*asked for by hand.*expedited.*admin", re.DOTALL))
+    assert "moves to the head of the queue" in wish(frame, "Persist now", yes=True)
+    happened = frame.get_by_role("region", name="History")
+    expect(happened).to_contain_text(re.compile(r"pinned.*admin.*requested manually.*expedited.*admin", re.DOTALL))
     frame = opened(page, live.address, "queue")
     expect(frame.locator("tbody > tr[data-key]").first).to_contain_text(f"{path}@1")
     expect(frame.locator("tbody > tr[data-key]").first).to_contain_text("at the head of the queue")
@@ -210,19 +210,19 @@ def test_the_lineage_of_a_dag_fills_during_a_backfill(backfilled):
     assert len(backfilled.counts) > 3
 
 
-def test_what_is_lost_and_was_never_persisted_stands_out(page, live, gone):
+def test_what_is_lost_and_was_never_persisted_stands_out(page, live, lost_dataset):
     """In the picture, in the words of the chain, and on its own page."""
     picture = opened(page, live.address, "lineage", f"?prefix=etl/{SECOND}/&fold=none")
-    node = picture.locator("a.node").filter(has_text=gone.ref.path.rpartition("/")[2])
+    node = picture.locator("a.node").filter(has_text=lost_dataset.ref.path.rpartition("/")[2])
     expect(node).to_contain_text("lost")
     picture.get_by_label("lost", exact=True).check()
     expect(picture.locator(".count")).to_have_text("1 dataset")
-    frame = about(page, live, gone.ref.path)
+    frame = about(page, live, lost_dataset.ref.path)
     expect(frame.locator("h2.name .state")).to_have_text("lost")
     expect(frame.get_by_role("button", name="Recover")).to_be_visible()
 
 
-@pytest.mark.parametrize(("which", "state"), [("lost", "persisted"), ("gone", "cached")])
+@pytest.mark.parametrize(("which", "state"), [("lost", "persisted"), ("lost_dataset", "cached")])
 def test_what_was_lost_comes_back_when_it_is_asked_for(page, live, request, which, state):
     """By a DAG run that the page leads to: fetched, or made again; the page shows when it is there."""
     dataset = request.getfixturevalue(which)
@@ -230,11 +230,11 @@ def test_what_was_lost_comes_back_when_it_is_asked_for(page, live, request, whic
     frame = about(page, live, dataset.ref.path)
     assert "comes back" in wish(frame, "Recover", yes=True)
     dialog = frame.get_by_role("dialog")
-    target = dialog.get_by_role("link", name="watch the DAG run").get_attribute("href")
+    target = dialog.get_by_role("link", name="open the DAG run").get_attribute("href")
     dialog.get_by_role("button", name="Close").click()
     run_id = urlsplit(target).path.rpartition("/")[2]
     live.finish("recover", lambda: [live.api.run_state("recover", run_id)])
-    back = frame.get_by_role("region", name="What happened to it").locator("tbody tr").last
+    back = frame.get_by_role("region", name="History").locator("tbody tr").last
     expect(back).to_contain_text("restored", timeout=20_000)
     expect(frame.locator("h2.name .state")).to_have_text(state)
     assert live.platform.catalog.resolve(dataset.ref.path).cache is CacheState.PRESENT

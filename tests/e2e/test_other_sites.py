@@ -60,11 +60,13 @@ SEND = """([address, type]) => fetch(address, {
 def test_what_another_origin_posts_is_refused_though_the_browser_sends_the_login_along(page, live, port, target):
     """A site on another port of this machine counts as the same site for cookies, yet is another origin."""
     page.goto(f"http://127.0.0.1:{port}/")
-    seen = []
-    page.on("response", lambda answer: answer.url == target and seen.append((answer.request.method, answer.status)))
+    responses = []
+    page.on(
+        "response", lambda answer: answer.url == target and responses.append((answer.request.method, answer.status))
+    )
     for kind in ("text/plain", "application/x-www-form-urlencoded"):
         assert page.evaluate(SEND, [target, kind]) == "opaque"
-    assert seen == [("POST", 403), ("POST", 403)], "the login came along, else it would be 401"
+    assert responses == [("POST", 403), ("POST", 403)], "the login came along, else it would be 401"
     assert page.evaluate(SEND, [target, "application/json"]) == "TypeError", "the browser asks first, and is refused"
     assert not live.platform.catalog.resolve(PATH).pinned
     page.goto(f"{live.address}{PREFIX}/pages/queue")
@@ -75,10 +77,10 @@ def test_what_another_origin_posts_is_refused_though_the_browser_sends_the_login
 def test_another_site_is_not_logged_in(page, port, target):
     """The cookie is for requests of the same site."""
     page.goto(f"http://localhost:{port}/")
-    seen = []
-    page.on("response", lambda answer: answer.url == target and seen.append(answer.status))
+    statuses = []
+    page.on("response", lambda answer: answer.url == target and statuses.append(answer.status))
     assert page.evaluate(SEND, [target, "text/plain"]) == "opaque"
-    assert seen == [401]
+    assert statuses == [401]
 
 
 @pytest.mark.parametrize("name", ["lineage", "queue", "risk", "dataset", "streams"])
@@ -102,8 +104,8 @@ def test_the_server_sends_the_headers_that_keep_others_out(live, session_state):
     cookies = {each["name"]: each["value"] for each in session_state["cookies"]}
     with httpx.Client(base_url=live.address, cookies=cookies, timeout=60) as client:
         page = client.get(f"{PREFIX}/pages/lineage")
-        told = client.get(f"{PREFIX}/api/v1/lineage", headers={"Origin": "http://127.0.0.1:1"})
-    assert page.status_code == told.status_code == 200
+        response = client.get(f"{PREFIX}/api/v1/lineage", headers={"Origin": "http://127.0.0.1:1"})
+    assert page.status_code == response.status_code == 200
     assert page.headers["x-frame-options"] == "SAMEORIGIN"
     assert "frame-ancestors 'self'" in page.headers["content-security-policy"]
-    assert "access-control-allow-origin" not in told.headers
+    assert "access-control-allow-origin" not in response.headers

@@ -33,13 +33,13 @@ def alone(browser):
     def answer(route: Route) -> None:
         place = route.request.url.removeprefix(f"{SITE}/").partition("?")[0]
         if place.startswith("api/v1/"):
-            status, told = answers[place.removeprefix("api/v1/")]
-            route.fulfill(status=status, content_type="application/json", body=json.dumps(told))
+            status, body = answers[place.removeprefix("api/v1/")]
+            route.fulfill(status=status, content_type="application/json", body=json.dumps(body))
         else:
-            found = (
+            file = (
                 static_files.static(place.rpartition("/")[2]) if "/static/" in place else static_files.page(place[6:])
             )
-            route.fulfill(content_type=found.headers["content-type"], body=found.body)
+            route.fulfill(content_type=file.headers["content-type"], body=file.body)
 
     page.route(f"{SITE}/**", answer)
     yield page, answers
@@ -55,15 +55,15 @@ def test_the_page_at_risk_says_that_the_under_store_is_away(alone):
         "unproven_reasons": [], "is_queued": True, "is_unreachable_copy": True, "dag_id": "etl", "run_id": "day 1",
         "task_id": "raw",
     }  # fmt: skip
-    away = "the under-store does not answer: /mnt/under is not there: is its disk mounted?"
+    away = "the under-store does not answer: /mnt/under does not exist: is its disk mounted?"
     risk = {**SAFE, "under_store_away": away, "datasets": 1, "irrecoverable_bytes": 790, "exposed_datasets": [row]}
     answers |= {"at-risk": (200, risk), "at-risk/history": (200, [])}
     page.goto(f"{SITE}/pages/risk")
     expect(page.locator(".summary.wrong")).to_have_text(
-        "The under-store does not answer: /mnt/under is not there: is its disk mounted? What it has counts as at risk. "
-        "If the cache were lost now: 790 B would be gone for good; nothing would have to be made again."
+        "The under-store does not answer: /mnt/under does not exist: is its disk mounted? Its copies count as at risk. "
+        "If the cache were lost now: 790 B would be irrecoverable; nothing would have to be recomputed."
     )
-    expect(page.get_by_text("persisted; the under-store is away")).to_be_visible()
+    expect(page.get_by_text("persisted; the under-store is unavailable")).to_be_visible()
 
 
 @pytest.mark.parametrize("away", ["at-risk", "at-risk/history"])
@@ -78,7 +78,7 @@ def test_one_half_of_the_page_at_risk_says_what_the_other_does_not_miss(alone, a
             pass
         if away == "at-risk":
             expect(page.locator("#status.wrong")).to_have_text(AWAY["detail"])
-            expect(past).to_contain_text("Nothing was recorded in this time.")
+            expect(past).to_contain_text("Nothing was recorded in this period.")
             expect(past.locator(".trouble")).to_be_empty()
         else:
             expect(past.locator(".trouble.wrong")).to_have_text(AWAY["detail"])
@@ -102,8 +102,8 @@ def test_what_nobody_sees_in_a_text_from_outside_is_spelled_out(alone):
         "irrecoverable_reasons": [error],
         "unproven_reasons": [],
     }
-    told = {**SAFE, "datasets": 1, "irrecoverable_bytes": 1, "exposed_datasets": [row]}
-    answers |= {"at-risk": (200, told), "at-risk/history": (503, {"detail": error})}
+    body = {**SAFE, "datasets": 1, "irrecoverable_bytes": 1, "exposed_datasets": [row]}
+    answers |= {"at-risk": (200, body), "at-risk/history": (503, {"detail": error})}
     page.goto(f"{SITE}/pages/risk")
     expect(page.get_by_role("region", name="Over time").locator(".trouble")).to_have_text(spelled)
     assert spelled in page.locator("main").evaluate("(main) => main.querySelector('tbody').textContent")
@@ -112,16 +112,16 @@ def test_what_nobody_sees_in_a_text_from_outside_is_spelled_out(alone):
 def test_a_button_that_one_may_not_press_is_closed_and_says_why(alone):
     """By the reasons that the API tells; the others can be pressed."""
     page, answers = alone
-    told = {field.name: "" for field in fields(DatasetDetail)}
+    body = {field.name: "" for field in fields(DatasetDetail)}
     lists = dict.fromkeys(("generations", "sources", "dependents", "history"), ())
-    told |= {**lists, "path": "etl/a", "generation": 1, "status": "cached", "cache": "present", "under_store": "none",
+    body |= {**lists, "path": "etl/a", "generation": 1, "status": "cached", "cache": "present", "under_store": "none",
              "params": {}, "paragraphs": {}, "chain": {"steps": [], "seconds": 0, "irrecoverable_reasons": []},
              "rows": None,
              "compute_seconds": None, "predicted_seconds": None, "actual_seconds": None,
              "refused": {"recover": "you may not trigger the DAG recover"}}  # fmt: skip
-    answers["datasets/etl/a"] = (200, told)
+    answers["datasets/etl/a"] = (200, body)
     page.goto(f"{SITE}/pages/dataset?path=etl/a")
-    wishes = page.get_by_role("group", name="What may be asked for")
+    wishes = page.get_by_role("group", name="Actions")
     expect(wishes.get_by_role("button", name="Pin")).to_be_enabled()
     expect(wishes.get_by_role("button", name="Recover")).to_be_disabled()
-    expect(page.locator("p.refused")).to_have_text("Not by you: you may not trigger the DAG recover.")
+    expect(page.locator("p.refused")).to_have_text("Not permitted: you may not trigger the DAG recover.")

@@ -21,7 +21,7 @@ JOBS = {"ticks": "path.line", "words": "td code", "pairs": "svg.loads"}  # what 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def missing(live, gone, streams) -> Dataset:
+def missing(live, lost_dataset, streams) -> Dataset:
     """A dataset that is lost and that nobody brings back; beside it there are streams."""
     return lose(live, f"etl/{SECOND}/causes")
 

@@ -16,7 +16,7 @@ from tests.support.streams.kept_streams import HOSTILE, KINDS
 
 
 @pytest.fixture(autouse=True)
-def kept(streams):
+def existing_jobs(streams):
     """There are jobs to look at."""
     return streams
 
@@ -30,8 +30,8 @@ def of(page: Page, live, job: str) -> Frame:
 
 def forgive(complaints: Complaints, *statuses: int) -> None:
     """The browser notes answers with these statuses as errors of its own."""
-    assert all(any(f"status of {status}" in each for status in statuses) for each in complaints.found)
-    complaints.found.clear()
+    assert all(any(f"status of {status}" in each for status in statuses) for each in complaints.messages)
+    complaints.messages.clear()
 
 
 # ---- all jobs
@@ -74,7 +74,7 @@ def test_a_page_follows_while_its_job_runs(page, live):
     frame = of(page, live, "ticks")
     table = frame.get_by_role("region", name="Back-pressure").locator("details")
     table.locator("summary").click()
-    number = frame.get_by_role("region", name="Stages, in the order").locator("tr[data-key=map] td").nth(2)
+    number = frame.get_by_role("region", name="Stages, in processing order").locator("tr[data-key=map] td").nth(2)
     before = number.inner_text()
     expect(number).not_to_have_text(before, timeout=15_000)
     expect(table.locator("tbody tr")).to_have_count(2)
@@ -103,7 +103,7 @@ def test_the_newest_results_are_lines_over_time(page, live):
     assert before.startswith("n up to")
     part.get_by_label("Value").select_option("load")
     expect(part.locator("figure > svg")).to_have_attribute("aria-label", re.compile("^load up to .*tcp 0.5"))
-    part.get_by_label("A line for each").select_option("nothing")
+    part.get_by_label("Group by").select_option("None")
     expect(part.locator("figure > svg path.line")).to_have_count(1)
     part.locator("summary").click()
     expect(part.locator("tbody tr").first).to_contain_text("icmp")
@@ -116,11 +116,11 @@ def test_a_few_lines_are_drawn_where_there_are_many(page, live):
         {"query": "q", "window_start": 0, "window_end": end, "k": f"k{key}", "n": key * end}
         for end in (2, 1) for key in range(9)
     ]  # fmt: skip
-    found = frame.evaluate(
+    chart = frame.evaluate(
         "async (rows) => (await import('./static/series.js')).linesOf(rows, 'n', ['k'])", json.loads(json.dumps(rows))
     )
-    assert [line["name"] for line in found["lines"]] == ["k8", "k7", "k6", "k5", "k4", "k3"]
-    assert found["lines"][0]["points"] == [[1, 8], [2, 16]] and found["more"] == 3
+    assert [line["name"] for line in chart["lines"]] == ["k8", "k7", "k6", "k5", "k4", "k3"]
+    assert chart["lines"][0]["points"] == [[1, 8], [2, 16]] and chart["more"] == 3
 
 
 def test_a_question_is_answered_and_a_wrong_one_says_where(page, live, complaints):
@@ -141,11 +141,16 @@ def test_a_question_is_answered_and_a_wrong_one_says_where(page, live, complaint
 
 def test_a_kafka_that_is_away_is_told_where_it_is_missed(page, live, complaints):
     """The rest of the page goes on."""
-    away = {"error": "LogUnavailableError", "detail": "words.dead: Kafka does not answer", "line": None, "column": None}
+    away = {
+        "error": "LogUnavailableError",
+        "detail": "words.dead-letters: Kafka does not answer",
+        "line": None,
+        "column": None,
+    }
     page.route("**/tracking/failed*", lambda route: route.fulfill(status=503, json=away))
     frame = of(page, live, "words")
     part = frame.get_by_role("region", name="Failed records", exact=True)
-    expect(part.locator(".trouble.wrong")).to_have_text("words.dead: Kafka does not answer")
+    expect(part.locator(".trouble.wrong")).to_have_text("words.dead-letters: Kafka does not answer")
     expect(frame.get_by_role("region", name="Tracking", exact=True)).to_contain_text("in flight")
     forgive(complaints, 503)
 
@@ -166,10 +171,10 @@ def test_a_record_that_failed_is_sent_again_when_that_is_confirmed(page, live, s
     """Once: then the page tells when that was."""
     frame = of(page, live, "words")
     part = frame.get_by_role("region", name="Failed records", exact=True)
-    send = part.get_by_role("button", name="Send again: partition 1, offset 3")
+    send = part.get_by_role("button", name="Retry: partition 1, offset 3")
     send.click()
     dialog = frame.get_by_role("dialog")
-    expect(dialog).to_contain_text("is sent to the end of that partition, as a new record")
+    expect(dialog).to_contain_text("is appended to that partition as a new record")
     dialog.get_by_role("button", name="Cancel").click()
     expect(send).to_be_focused()
     assert replay_times(streams.folder("words")) == {}
@@ -177,7 +182,7 @@ def test_a_record_that_failed_is_sent_again_when_that_is_confirmed(page, live, s
     with page.expect_response(lambda answer: answer.request.method == "POST") as sent:
         frame.get_by_role("dialog").get_by_role("button", name="Send again").click()
     assert sent.value.ok and len(replay_times(streams.folder("words"))) == 1
-    expect(part.get_by_role("button", name="Send again: partition 1, offset 3")).to_have_count(0)
+    expect(part.get_by_role("button", name="Retry: partition 1, offset 3")).to_have_count(0)
     expect(part.locator("tbody tr").last).to_contain_text("sent ")
 
 
@@ -189,7 +194,7 @@ def test_a_join_tells_its_loads_and_why_they_are_so(page, live):
     expect(part.locator("svg.loads .limit")).to_have_count(1)
     expect(part).to_contain_text("Next steps")
     expect(part.get_by_role("region", name="Heavy keys")).to_contain_text("150")
-    expect(part.get_by_role("region", name="routing tables")).to_contain_text("is copied: switch to it")
+    expect(part.get_by_role("region", name="routing tables")).to_contain_text("is copied: cut over to it")
 
 
 def test_a_job_that_never_ran_says_what_it_lacks(page, live, complaints):
@@ -197,7 +202,7 @@ def test_a_job_that_never_ran_says_what_it_lacks(page, live, complaints):
     frame = of(page, live, "never")
     expect(frame.locator("h2.name")).to_contain_text("never started")
     tracking = frame.get_by_role("region", name="Tracking", exact=True).locator(".trouble")
-    expect(tracking).to_have_text("never: it has tracked nothing yet; start it first")
+    expect(tracking).to_have_text("never: no records have been tracked yet; start it first")
     expect(tracking).not_to_have_class(re.compile("wrong"))
     expect(frame.locator("svg .node").filter(has_text="count")).to_contain_text("No data yet")
     expect(frame.get_by_role("region", name="Failed records").locator(".trouble")).not_to_be_empty()
@@ -210,7 +215,7 @@ def test_a_job_is_stopped_when_that_is_confirmed(page, live, streams):
     frame = of(page, live, "words")
     frame.get_by_role("button", name="Stop").click()
     dialog = frame.get_by_role("dialog")
-    expect(dialog).to_contain_text("ends when the rounds that are planned are through")
+    expect(dialog).to_contain_text("stops after its planned rounds")
     dialog.get_by_role("button", name="Cancel").click()
     expect(frame.get_by_role("button", name="Stop")).to_be_focused()
     assert not stop.exists()

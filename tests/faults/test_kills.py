@@ -55,19 +55,19 @@ def platform(tmp_path: Path, runner: LinesRunner) -> Iterator[Platform]:
 @contextmanager
 def worker_in_the_middle(platform: Platform, tmp_path: Path, method: str) -> Iterator[subprocess.Popen[str]]:
     """A persister process that has got half way through its first transfer."""
-    told = tmp_path / "in the middle"
+    signal_file = tmp_path / "in the middle"
     command = [
         sys.executable,
         "-m",
         "tests.support.datasets.worker",
         platform.settings.home,
         tmp_path / "cache",
-        told,
+        signal_file,
         method,
     ]
     process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
-        until(lambda: told.exists() or process.poll() is not None)
+        until(lambda: signal_file.exists() or process.poll() is not None)
         assert process.poll() is None, "the worker ended before it got to the middle"
         yield process
     finally:
@@ -117,8 +117,8 @@ def test_a_worker_that_was_stopped_and_wakes_up_late_changes_nothing(
         winner = platform.catalog.get(sending.ref)
         (tmp_path / "in the middle.go").touch()
         worker.send_signal(signal.SIGCONT)
-        said, _ = worker.communicate(timeout=60)
-    assert worker.returncode == 0 and said.strip() not in ("", "nothing to do")
+        output, _ = worker.communicate(timeout=60)
+    assert worker.returncode == 0 and output.strip() not in ("", "nothing to do")
     assert platform.catalog.get(sending.ref) == winner
     assert only_whole_copies_are_left(platform, copies_in(platform.under))
     assert digests_below(platform) == digests_without_faults()
@@ -133,6 +133,6 @@ def test_a_worker_that_is_only_slow_keeps_its_claim(platform: Platform, tmp_path
         until(lambda: platform.catalog.now() > ends)
         assert platform.claims.expire() == []
         (tmp_path / "in the middle.go").touch()
-        said, _ = worker.communicate(timeout=60)
-    assert said.strip() == "" and platform.catalog.get(sending.ref).persisted
+        output, _ = worker.communicate(timeout=60)
+    assert output.strip() == "" and platform.catalog.get(sending.ref).persisted
     assert os.waitstatus_to_exitcode(0) == worker.returncode

@@ -58,12 +58,12 @@ def landing(tmp_path: Path) -> Path:
 def away(platform: Platform) -> Callable[[], object]:
     """Take the under-store away; call the result to bring it back."""
     root = platform.under.root  # type: ignore[attr-defined]
-    gone = root.rename(root.with_name("away"))
+    renamed_root = root.rename(root.with_name("away"))
     root.write_text("no folder: whatever is tried here is refused")
 
     def back() -> None:
         root.unlink()
-        gone.rename(root)
+        renamed_root.rename(root)
 
     return back
 
@@ -79,9 +79,9 @@ def test_under_async_and_sync_the_cache_may_go_at_any_moment(
     platform = open_at()
     fault = Fault(moment, lambda: wipe_cache(platform))
     stage(platform, fault)
-    made = run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC)
+    datasets = run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC)
     landing.unlink()
-    assert {path: dataset.digest for path, dataset in made.items()} == digests_without_faults()
+    assert {path: dataset.digest for path, dataset in datasets.items()} == digests_without_faults()
     assert digests_now(platform) == digests_without_faults()
     assert platform.persister.drain().remaining == 0
     wipe_cache(platform)
@@ -100,8 +100,8 @@ def test_under_async_store_what_goes_with_the_cache_is_named(open_at: Callable[.
     for path in WRITES:
         with pytest.raises(IrrecoverableError, match=rf"{path}@1.*landing.*not idempotent"):
             lines_of(platform, path)
-    again = run_workflow(platform, landing, strategy=Strategy.ASYNC_STORE, origin=Origin("etl", "run 2"))
-    assert {dataset.ref.generation for dataset in again.values()} == {2}
+    second_run = run_workflow(platform, landing, strategy=Strategy.ASYNC_STORE, origin=Origin("etl", "run 2"))
+    assert {dataset.ref.generation for dataset in second_run.values()} == {2}
     assert digests_now(platform) == digests_without_faults()
 
 
@@ -182,8 +182,8 @@ def test_a_full_under_store_fails_what_must_be_synchronous_and_says_so(
     with pytest.raises(PersistenceError, match="full"):
         run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC)
     assert {d.phase for d in platform.catalog.find(path="etl/load")} == {Phase.ABANDONED}
-    made = run_workflow(open_at(), landing, strategy=Strategy.ASYNC_AND_SYNC)
-    assert {path: dataset.digest for path, dataset in made.items()} == digests_without_faults()
+    datasets = run_workflow(open_at(), landing, strategy=Strategy.ASYNC_AND_SYNC)
+    assert {path: dataset.digest for path, dataset in datasets.items()} == digests_without_faults()
 
 
 # ---- the catalog
@@ -194,7 +194,7 @@ def test_a_workflow_goes_on_after_its_catalog_was_lost_and_rebuilt(
 ) -> None:
     """What was persisted is known again; the DAG run that is repeated makes new generations beside it."""
     before = open_at()
-    made = run_workflow(before, landing, strategy=Strategy.ASYNC_AND_SYNC)
+    datasets = run_workflow(before, landing, strategy=Strategy.ASYNC_AND_SYNC)
     before.persister.drain()
     before.close()
     for file in before.settings.home.glob("catalog.db*"):
@@ -202,10 +202,10 @@ def test_a_workflow_goes_on_after_its_catalog_was_lost_and_rebuilt(
     wipe_cache(before)
     platform = open_at()
     report = platform.maintenance.rebuild()
-    assert sorted(report.recorded_refs) == sorted(dataset.ref for dataset in made.values())
+    assert sorted(report.recorded_refs) == sorted(dataset.ref for dataset in datasets.values())
     assert digests_now(platform) == digests_without_faults()
-    again = run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC, origin=Origin("etl", "run 2"))
-    assert {dataset.ref.generation for dataset in again.values()} == {2}
+    second_run = run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC, origin=Origin("etl", "run 2"))
+    assert {dataset.ref.generation for dataset in second_run.values()} == {2}
     assert platform.persister.drain().remaining == 0
     assert sorted(platform.maintenance.retire()) == sorted(report.recorded_refs)
     assert digests_now(platform) == digests_without_faults()

@@ -36,9 +36,9 @@ class OwnAirflow:
 
     def log_in(self) -> bool:
         """Have a token, once the password is there and the API server answers."""
-        kept = self.shell.folder / "airflow" / "simple_auth_manager_passwords.json.generated"
+        password_file = self.shell.folder / "airflow" / "simple_auth_manager_passwords.json.generated"
         try:
-            login = {"username": "admin", "password": json.loads(kept.read_text())["admin"]}
+            login = {"username": "admin", "password": json.loads(password_file.read_text())["admin"]}
             token = self.http.post("/auth/token", json=login).json()["access_token"]
         except (OSError, ValueError, httpx.TransportError):
             return False
@@ -56,7 +56,7 @@ class OwnAirflow:
         nodes = self.http.get("/springline/api/v1/lineage", params={"dag_id": "shop"}).json()["nodes"]
         return {node["key"]: list(node["states"]) for node in nodes if node["kind"] == "dataset"}
 
-    def why(self) -> str:
+    def failure_reason(self) -> str:
         """The end of the log."""
         return self.log.read_text(errors="replace")[-6_000:]
 
@@ -66,19 +66,19 @@ def blocks(text: str) -> list[str]:
     return re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-INSTALL, EXPORT, STANDALONE, TRIGGER, WIPE, LOOK = blocks(PAGE)
+INSTALL, EXPORT, STANDALONE, TRIGGER, WIPE, STATUS_COMMAND = blocks(PAGE)
 
 
 def ours(home: Path) -> list[psutil.Process]:
     """The processes that this Airflow has begun, by the home in their environment."""
-    begun = []
+    processes = []
     for process in psutil.process_iter():
         try:
             if process.environ().get("AIRFLOW_HOME") == str(home):
-                begun.append(process)
+                processes.append(process)
         except psutil.Error:  # it ended, or is somebody else's
             continue
-    return begun
+    return processes
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +88,11 @@ def shell(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     (extras,) = re.findall(r"^pip install 'springline(\[.*\])'$", INSTALL, re.MULTILINE)
     make_environment(folder / "venv", wheel, extras)
     java = find_java(os.environ, ServiceSettings().home).home
-    found = Shell(folder / "venv", folder, JAVA_HOME=str(java))
+    configured_shell = Shell(folder / "venv", folder, JAVA_HOME=str(java))
     write_files_of(PAGE, folder)
     for line in EXPORT.splitlines():
-        found.export(line)
-    return found
+        configured_shell.export(line)
+    return configured_shell
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +115,9 @@ def airflow(shell: Shell) -> Iterator[OwnAirflow]:
         )  # fmt: skip
     home = shell.folder / "airflow"
     try:
-        until(own.log_in, seconds=PATIENCE, every=0.5, why=own.why)
+        until(own.log_in, seconds=PATIENCE, every=0.5, reason=own.failure_reason)
         expected = {"shop", "persister", "maintenance", "recover"}
-        until(lambda: own.dags() >= expected, seconds=PATIENCE, every=0.5, why=own.why)
+        until(lambda: own.dags() >= expected, seconds=PATIENCE, every=0.5, reason=own.failure_reason)
         yield own
     finally:
         own.http.close()
@@ -126,7 +126,7 @@ def airflow(shell: Shell) -> Iterator[OwnAirflow]:
         for process in left:
             process.kill()
         standalone.wait(20)
-        until(lambda: not ours(home), seconds=20, why=lambda: f"left behind: {ours(home)}")
+        until(lambda: not ours(home), seconds=20, reason=lambda: f"left behind: {ours(home)}")
 
 
 @pytest.mark.timeout(3_000)
@@ -135,12 +135,12 @@ def test_what_the_page_shows_is_run_persisted_wiped_and_brought_back(airflow: Ow
     shell = airflow.shell
     shell(TRIGGER)
     persisted = {path: ["persisted"] for path in PATHS}
-    until(lambda: airflow.states() == persisted, seconds=PATIENCE, every=2, why=lambda: f"{airflow.states()}")
+    until(lambda: airflow.states() == persisted, seconds=PATIENCE, every=2, reason=lambda: f"{airflow.states()}")
     shell.run_examples(PAGE)
     takings = shell.folder / "cache" / PATHS[-1]
     assert list(takings.rglob("*.parquet"))
     shell(WIPE)
-    until(lambda: list(takings.rglob("*.parquet")), seconds=PATIENCE, every=0.5, why=airflow.why)
+    until(lambda: list(takings.rglob("*.parquet")), seconds=PATIENCE, every=0.5, reason=airflow.failure_reason)
     assert airflow.states() == persisted
 
 
@@ -148,7 +148,7 @@ def test_the_pages_are_there_for_those_who_have_logged_in(airflow: OwnAirflow) -
     """And for nobody else; what streams need is named where it is not installed."""
     page_of_lineage = airflow.http.get("/springline/pages/lineage")
     assert page_of_lineage.status_code == 200 and "<h1>Lineage</h1>" in page_of_lineage.text
-    here = LOOK.replace("http://127.0.0.1:8080", str(airflow.http.base_url).rstrip("/"))
+    here = STATUS_COMMAND.replace("http://127.0.0.1:8080", str(airflow.http.base_url).rstrip("/"))
     assert airflow.shell(here) == "401\n"
     streams = airflow.http.get("/springline/api/v1/streams")
     assert streams.status_code == 501 and "pip install 'springline[streams]'" in streams.json()["detail"]

@@ -32,9 +32,9 @@ def test_what_an_extra_brings_is_named_where_it_is_missing(shell: Shell) -> None
     assert "pip install 'springline[airflow]'" in shell(
         "python -c 'from springline.airflow import recover_dag' 2>&1", 1
     )
-    told = shell("SPRINGLINE_STREAM_SAEV=1 springline config list 2>&1")
-    assert "SPRINGLINE_STREAM_SAEV is no setting and changes nothing" in told
-    assert f"SPRINGLINE_HOME={shell.folder}/springline/var" in told
+    output = shell("SPRINGLINE_STREAM_SAEV=1 springline config list 2>&1")
+    assert "SPRINGLINE_STREAM_SAEV is not a setting and has no effect" in output
+    assert f"SPRINGLINE_HOME={shell.folder}/springline/var" in output
 
 
 def test_a_store_of_ones_own_is_held_to_the_suite_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_store_of_ones_own_is_held_to_the_suite_without_the_checkout(wheel: Pa
     make_environment(tmp_path / "venv", wheel, "[testing]")
     shell = Shell(tmp_path / "venv", tmp_path, PYTHONPATH=str(tmp_path / "store"))
     write_files_of(page("howto.md"), tmp_path)
-    told = shell("python -m pytest -q -p no:cacheprovider store/sqlite_suite.py")
-    assert " passed" in told and "skipped" not in told
+    output = shell("python -m pytest -q -p no:cacheprovider store/sqlite_suite.py")
+    assert " passed" in output and "skipped" not in output
     lacking = shell("python -c 'from springline.testing import StageRun' 2>&1", 1)
     assert "pip install 'springline[streams]'" in lacking

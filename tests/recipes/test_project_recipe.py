@@ -28,8 +28,8 @@ print("DAGS", json.dumps([bag.import_errors, {name: sorted(dag.task_ids) for nam
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new project, in a folder of its own."""
     folder = tmp_path_factory.mktemp("projects") / "bikes"
-    done = invoke("init", str(folder))
-    assert done.exit_code == 0, done.output
+    result = invoke("init", str(folder))
+    assert result.exit_code == 0, result.output
     return folder
 
 
@@ -51,17 +51,19 @@ def environment(project: Path) -> dict[str, str]:
 
 def run(script: str, project: Path, environment: dict[str, str]) -> str:
     """What the lines of a block print; each ends well."""
-    done = subprocess.run(
+    completed_process = subprocess.run(
         ["bash", "-euc", script], cwd=project, env=environment, capture_output=True, text=True, timeout=600
     )
-    assert done.returncode == 0, f"{script}\n{done.stdout[-6000:]}\n{done.stderr[-4000:]}"
-    return done.stdout
+    assert completed_process.returncode == 0, (
+        f"{script}\n{completed_process.stdout[-6000:]}\n{completed_process.stderr[-4000:]}"
+    )
+    return completed_process.stdout
 
 
 def block(project: Path, name: str) -> str:
     """A block of commands of its README."""
-    (found,) = re.findall(rf"^```sh {name}\n(.*?)^```$", (project / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    return str(found)
+    (script,) = re.findall(rf"^```sh {name}\n(.*?)^```$", (project / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    return str(script)
 
 
 @pytest.mark.timeout(1_200)
@@ -69,8 +71,8 @@ def test_the_pipeline_runs_and_its_datasets_are_persisted_let_go_and_brought_bac
     project: Path, environment: dict[str, str]
 ) -> None:
     """By the settings of `springline.toml`, which are found from any folder of the project."""
-    told = run(block(project, "pipeline"), project, environment)
-    assert "rides/2026-01-05/stations@1: 3 rows" in told and "2 persisted, 0 left" in told
+    output = run(block(project, "pipeline"), project, environment)
+    assert "rides/2026-01-05/stations@1: 3 rows" in output and "2 persisted, 0 remaining" in output
     assert "1 step" in run(block(project, "recover"), project, environment)
     listed = json.loads(run("springline dataset list --json", project / "dags", environment))
     assert sorted((each["dataset"], each["status"]) for each in listed) == [
@@ -91,8 +93,8 @@ def test_airflow_reads_its_dag(project: Path, environment: dict[str, str]) -> No
     (project.parent / "read_dags.py").write_text(DAG_BAG)
     folder = shlex.quote(str(project / "dags"))
     script = f"cd /; python {shlex.quote(str(project.parent / 'read_dags.py'))} {folder}"
-    told = run(script, project, {**environment, **settings})
-    errors, dags = json.loads(told.partition("DAGS ")[2])
+    output = run(script, project, {**environment, **settings})
+    errors, dags = json.loads(output.partition("DAGS ")[2])
     assert errors == {} and dags == {"bikes": ["clean", "load", "stations"]}
 
 
@@ -109,9 +111,9 @@ def test_the_stream_answers_and_the_doctor_is_content_while_kafka_is_up(
     up, rest = block(project, "stream").split("\n", 1)
     try:
         run(f"{up}\nspringline doctor", project, environment)
-        told = run(rest.replace("springline stream results rides", "sleep 4; springline stream results rides --json"),
+        output = run(rest.replace("springline stream results rides", "sleep 4; springline stream results rides --json"),
                    project, environment)  # fmt: skip
     finally:
         run("springline stream stop --kill; springline down", project, environment)
-    counted = re.findall(r'"station": "(\w+)",\s+"rides": (\d+)', told)
+    counted = re.findall(r'"station": "(\w+)",\s+"rides": (\d+)', output)
     assert ("harbour", "2") in counted and ("castle", "1") in counted

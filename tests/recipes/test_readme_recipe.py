@@ -56,11 +56,11 @@ def settings(copy: Path) -> ServiceSettings:
 @pytest.fixture(scope="module")
 def environment(copy: Path, settings: ServiceSettings) -> dict[str, str]:
     """That of a person who has activated the environment of this copy; only the ports are others than the README's."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPRINGLINE_", "AIRFLOW"))}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPRINGLINE_", "AIRFLOW"))}
     ports = {f"SPRINGLINE_{name.upper()}": str(getattr(settings, name)) for name in ServiceSettings.model_fields
              if name.endswith("_port")}  # fmt: skip
     return {
-        **kept,
+        **inherited,
         **ports,
         "PATH": f"{copy / '.venv' / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": str(copy / "src"),  # what is installed leads to the checkout itself
@@ -77,11 +77,13 @@ def shown(document: Path, heading: str) -> list[str]:
 
 def run(script: str, copy: Path, environment: dict[str, str], seconds: float) -> str:
     """What a block prints; its last command is to end well."""
-    done = subprocess.run(
+    completed_process = subprocess.run(
         ["bash", "-c", script], cwd=copy, env=environment, capture_output=True, text=True, timeout=seconds
     )
-    assert done.returncode == 0, f"{script}\n{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
+    assert completed_process.returncode == 0, (
+        f"{script}\n{completed_process.stdout[-6000:]}\n{completed_process.stderr[-3000:]}"
+    )
+    return completed_process.stdout
 
 
 def states(api: AirflowApi) -> dict[str, str]:
@@ -91,17 +93,17 @@ def states(api: AirflowApi) -> dict[str, str]:
 
 def backfilled(api: AirflowApi) -> bool:
     """Whether each of the other days has a DAG run, and a dataset has been made in one of them."""
-    found = states(api)
-    assert "failed" not in found.values(), found
-    return len(found) == 3 and any(
-        task.state == "success" for run_id in found for task in api.tasks("etl_lineage", run_id)
+    states_by_run = states(api)
+    assert "failed" not in states_by_run.values(), states_by_run
+    return len(states_by_run) == 3 and any(
+        task.state == "success" for run_id in states_by_run for task in api.tasks("etl_lineage", run_id)
     )
 
 
 def begun_by(answer: str) -> dict[str, Any] | None:
     """The backfill that Airflow has made, if it has."""
-    made: dict[str, Any] = json.loads(answer)
-    return made if "dag_run_conf" in made else None
+    dag_run: dict[str, Any] = json.loads(answer)
+    return dag_run if "dag_run_conf" in dag_run else None
 
 
 def ours(copy: Path) -> list[psutil.Process]:
@@ -121,24 +123,24 @@ def test_what_the_readme_starts_runs_as_it_stands(
     land, by_command = shown(README, "Run other days")[0].splitlines()
     (by_rest,) = shown(FAQ, "How do I run a backfill?")
     try:
-        assert "`make stop` ends all." in run(demo, copy, environment, 1_000)
+        assert "`make stop` stops everything." in run(demo, copy, environment, 1_000)
         address = f"http://127.0.0.1:{settings.airflow_port}"
         api = AirflowApi(address, USER, password(settings.home))
         assert "2013-01-10/flights.csv: " in run(land, copy, environment, 60)
         run(by_command, copy, environment, 120)
-        until(lambda: backfilled(api), seconds=400, every=1, why=lambda: f"the days run: {states(api)}")
+        until(lambda: backfilled(api), seconds=400, every=1, reason=lambda: f"the days run: {states(api)}")
         api.end_backfills("etl_lineage")
         ask_token, use_token = by_rest.replace("http://127.0.0.1:8080", address).split("TOKEN=…", 1)
         ask_token = ask_token.replace("the one that the demo printed", password(settings.home))
         token = json.loads(run(ask_token, copy, environment, 60))["access_token"]
         begin = f"TOKEN={token} {use_token}"
         # Airflow counts the backfill before as one that runs for a moment after its last run.
-        begun = until(lambda: begun_by(run(begin, copy, environment, 60)), every=1, why=lambda: "it is refused")
-        assert begun["dag_id"] == "etl_lineage" and begun["dag_run_conf"] == {"strategy": "async_store"}
+        dag_run = until(lambda: begun_by(run(begin, copy, environment, 60)), every=1, reason=lambda: "it is refused")
+        assert dag_run["dag_id"] == "etl_lineage" and dag_run["dag_run_conf"] == {"strategy": "async_store"}
         api.end_backfills("etl_lineage")
     finally:
         stopped = subprocess.run(
             ["bash", "-c", stop], cwd=copy, env=environment, capture_output=True, text=True, timeout=400
         )
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
-    until(lambda: not ours(copy), why=lambda: f"left behind: {ours(copy)}")
+    until(lambda: not ours(copy), reason=lambda: f"left behind: {ours(copy)}")

@@ -84,23 +84,23 @@ def make_runner(job_settings: JobSettings, sessions: SparkSessions) -> Callable[
 @pytest.fixture
 def open_spark_platform(tmp_path: Path) -> Iterator[Callable[[SparkRunner], Platform]]:
     """Opens a platform in this test's folder with the runner given."""
-    opened: list[Platform] = []
+    platforms: list[Platform] = []
 
     def open_(runner: SparkRunner) -> Platform:
-        opened.append(_platform(tmp_path, runner))
-        return opened[-1]
+        platforms.append(_platform(tmp_path, runner))
+        return platforms[-1]
 
     yield open_
-    for platform in opened:
+    for platform in platforms:
         platform.close()
 
 
 class Workflow:
     """A platform on which the whole workflow was run for some days."""
 
-    def __init__(self, platform: Platform, made: Mapping[str, Mapping[str, Dataset]]) -> None:
+    def __init__(self, platform: Platform, datasets: Mapping[str, Mapping[str, Dataset]]) -> None:
         self.platform = platform
-        self.made = made
+        self.datasets = datasets
 
     def rows(self, name: str, ds: str = SNOW) -> list[dict[str, Any]]:
         """The rows of an output, read without Spark."""
@@ -111,7 +111,7 @@ class Workflow:
 
     def folder(self, name: str, ds: str = SNOW) -> Path:
         """Where an output is in the cache."""
-        uri = self.platform.cache.uri(self.made[ds][name].cache_location)
+        uri = self.platform.cache.uri(self.datasets[ds][name].cache_location)
         return Path(uri.removeprefix("file://"))
 
     def uris(self, names: Sequence[str], ds: str = SNOW) -> list[str]:
@@ -126,9 +126,11 @@ def workflow(
     """The whole workflow, run for the day of snow and the empty day, in folders with spaces and foreign letters."""
     runner = SparkRunner(job_settings, load_operations(["springline.spark_jobs.etl"]), sessions)
     with closing(_platform(tmp_path_factory.mktemp("naïve façade"), runner)) as platform:
-        names = [declared.name for declared in runner.registry.topological_order() if declared.name.startswith("etl.")]
-        made = {ds: {name[4:]: materialize(platform, name, {"ds": ds}) for name in names} for ds in (SNOW, EMPTY)}
-        yield Workflow(platform, made)
+        names = [
+            operation.name for operation in runner.registry.topological_order() if operation.name.startswith("etl.")
+        ]
+        datasets = {ds: {name[4:]: materialize(platform, name, {"ds": ds}) for name in names} for ds in (SNOW, EMPTY)}
+        yield Workflow(platform, datasets)
 
 
 def _platform(folder: Path, runner: SparkRunner) -> Platform:

@@ -25,7 +25,7 @@ SCHEMA = (
     " raw binary, who struct<name: string, age: int>, tags array<string>, grid array<array<double>>,"
     " people array<struct<name: string, age: int>>"
 )
-KNOWN = "table1:9:2:2052c8fb457313c1:21703a.117750.34ccb5"
+EXPECTED_DIGEST = "table1:9:2:2052c8fb457313c1:21703a.117750.34ccb5"
 NOON = datetime(2013, 2, 8, 12, 0, 0, 123456, tzinfo=UTC)
 ONE = (
     *(1, None, "x", None, 1.5, 0.25, Decimal("1.50"), date(2013, 2, 8), NOON, True),
@@ -49,9 +49,9 @@ def digests(spark: SparkSession, tables: Mapping[str, Sequence[Sequence[Any]]], 
     rows = [(name, *row) for name, table in tables.items() for row in table]
     together = spark.createDataFrame(rows, f"table_name string, {schema}")
     one = together.drop("table_name").schema
-    found = together.groupBy("table_name").agg(*digest_metrics(one, 9)).collect()
+    digest_rows = together.groupBy("table_name").agg(*digest_metrics(one, 9)).collect()
     none = {"rows": 0, "sum0": 0, "sum1": 0, "sum2": 0}
-    observed = {row["table_name"]: row.asDict() for row in found}
+    observed = {row["table_name"]: row.asDict() for row in digest_rows}
     return {name: str(digest_of(one, 9, observed.get(name, none))) for name in tables}
 
 
@@ -64,27 +64,27 @@ def replaced(**values: object) -> tuple[Any, ...]:
 
 def test_the_digest_of_a_known_table_is_this_text(spark: SparkSession) -> None:
     """Digests are kept in catalogs for years: a change of this text needs another prefix than table1."""
-    assert digest(frame(spark, [ONE, TWO])) == KNOWN
+    assert digest(frame(spark, [ONE, TWO])) == EXPECTED_DIGEST
 
 
 def test_neither_order_nor_partitions_count(spark: SparkSession) -> None:
     """The same rows are the same table."""
     table = spark.range(1000).select("id", (F.col("id") / 7).alias("x"), F.col("id").cast("string").alias("s"))
-    whole = digest(table)
-    assert digest(table.orderBy(F.desc("id"))) == whole
-    assert digest(table.repartition(7, "s")) == whole
-    assert digest(table.coalesce(1)) == whole
+    full_digest = digest(table)
+    assert digest(table.orderBy(F.desc("id"))) == full_digest
+    assert digest(table.repartition(7, "s")) == full_digest
+    assert digest(table.coalesce(1)) == full_digest
 
 
 def test_the_writing_pass_gives_the_digest_of_what_can_be_read_again(spark: SparkSession, tmp_path: Path) -> None:
     """However it is written: types, nulls and times survive."""
     table = frame(spark, [ONE, TWO, ONE])
     uri = f"file://{tmp_path}/a b é [1] {{x}}"
-    written = write_table(table, uri, digits=9)
-    assert written.rows == 3
-    assert str(written) == digest(table) == digest(read_table(spark, uri))
+    result = write_table(table, uri, digits=9)
+    assert result.rows == 3
+    assert str(result) == digest(table) == digest(read_table(spark, uri))
     read_table(spark, uri).write.orc(f"file://{tmp_path}/orc")
-    assert digest(spark.read.orc(f"file://{tmp_path}/orc")) == str(written)
+    assert digest(spark.read.orc(f"file://{tmp_path}/orc")) == str(result)
 
 
 @pytest.mark.parametrize("plan", ["literal", "filtered", "joined", "limited"])
@@ -99,8 +99,8 @@ def test_a_table_without_rows_has_a_digest_however_it_came_about(
         "joined": lambda: ids.join(ids.where("id > 10"), "id").groupBy("id").count().select("id"),
         "limited": lambda: ids.limit(0),
     }[plan]()
-    written = write_table(empty, f"file://{tmp_path}/empty", digits=9)
-    assert str(written) == f"table1:9:0:{schema_hash(empty.schema)}:0.0.0"
+    result = write_table(empty, f"file://{tmp_path}/empty", digits=9)
+    assert str(result) == f"table1:9:0:{schema_hash(empty.schema)}:0.0.0"
     assert read_table(spark, f"file://{tmp_path}/empty").count() == 0
 
 
@@ -135,8 +135,11 @@ def test_any_change_of_a_value_changes_the_digest(spark: SparkSession) -> None:
     """Each of these differs from the table as it was and from every other."""
     tables = {what: [replaced(**values), TWO] for what, values in CHANGES.items()}
     tables |= {"nothing": [ONE, TWO], "a row twice": [ONE, TWO, TWO], "a row less": [ONE]}
-    found = digests(spark, tables)
-    shared = {text: [what for what in found if found[what] == text] for text in found.values()}
+    digests_by_change = digests(spark, tables)
+    shared = {
+        text: [what for what in digests_by_change if digests_by_change[what] == text]
+        for text in digests_by_change.values()
+    }
     assert [names for names in shared.values() if len(names) > 1] == []
 
 
@@ -176,15 +179,15 @@ def test_whether_a_column_may_be_null_does_not_count(spark: SparkSession, tmp_pa
 def test_floats_alike_to_the_declared_digits_are_the_same(spark: SparkSession, one: float, other: float) -> None:
     """Sums of floats depend on the order of adding; 9 digits do not."""
     tables = {"one": [[one, [one]]], "other": [[other, [other]]]}
-    found = digests(spark, tables, "x double, v array<double>")
-    assert found["one"] == found["other"]
+    digests_by_name = digests(spark, tables, "x double, v array<double>")
+    assert digests_by_name["one"] == digests_by_name["other"]
 
 
 def test_floats_that_differ_are_told_apart(spark: SparkSession) -> None:
     """In the 8th digit, by sign, beyond the range of rounding, and all that is no number."""
     values = [1.0, 1.0000001, -1.0, 0.0, 1e-300, 1e300, 1.1e300, math.inf, -math.inf, math.nan, None]
-    found = digests(spark, {repr(value): [[value]] for value in values}, "x double")
-    assert len(set(found.values())) == len(values)
+    digests_by_value = digests(spark, {repr(value): [[value]] for value in values}, "x double")
+    assert len(set(digests_by_value.values())) == len(values)
 
 
 def test_the_declared_digits_are_part_of_the_digest(spark: SparkSession) -> None:
@@ -239,9 +242,11 @@ def test_digests_are_equal_exactly_when_the_bags_of_rows_are(
     spark: SparkSession, tables: list[list[tuple[Any, ...]]]
 ) -> None:
     """Against comparing the rows themselves; each table stands there a second time the other way round."""
-    named = {f"{i} {way}": table[::way] for i, table in enumerate(tables) for way in (1, -1)}
-    found = digests(spark, named, "a int, b int, s string, v array<string>")
-    bags = {name: repr(sorted(map(repr, table))) for name, table in named.items()}
+    tables_by_name = {f"{i} {way}": table[::way] for i, table in enumerate(tables) for way in (1, -1)}
+    digests_by_table = digests(spark, tables_by_name, "a int, b int, s string, v array<string>")
+    bags = {name: repr(sorted(map(repr, table))) for name, table in tables_by_name.items()}
     assert (
-        len(set(bags.values())) == len(set(found.values())) == len(set(zip(bags.values(), found.values(), strict=True)))
+        len(set(bags.values()))
+        == len(set(digests_by_table.values()))
+        == len(set(zip(bags.values(), digests_by_table.values(), strict=True)))
     )

@@ -18,18 +18,19 @@ def test_a_stage_is_told_by_the_reports_of_its_units(tmp_path: Path) -> None:
         Stage(name, "a:step", "t", units, job="j", state=str(tmp_path / "state"), hold_files=(hold,))
         for name, units, hold in (("map", 3, "full"), ("reduce", 2, "stop"))
     )
-    for unit, behind in enumerate((4, 9)):
-        report = UnitReport(unit, 7 + unit, {"rows": 10}, 1_000, behind, 0.0, {"step": 0.25}, ended_at=5.0)
+    for unit, lag in enumerate((4, 9)):
+        report = UnitReport(unit, 7 + unit, {"rows": 10}, 1_000, lag, 0.0, {"step": 0.25}, ended_at=5.0)
         first.folder(unit).mkdir(parents=True)
         report.write(first.folder(unit))
     (folder.path / "full").touch()
     HeartbeatWriter("j", folder, (first, second)).write("running")
-    told = (folder.heartbeat() or {})["stages"]
-    assert told["map"] == {
-        "units": 3, "round": 8, "at": 5.0, "counts": {"rows": 20}, "state_bytes": 2_000, "seconds": 0.25,
-        "newest": 0.0, "lag": 9, "paused": True,
+    stages = (folder.heartbeat() or {})["stages"]
+    assert stages["map"] == {
+        "units": 3, "round": 8, "round_ended_at": 5.0, "counts": {"rows": 20}, "state_bytes": 2_000, "seconds": 0.25,
+        "newest_timestamp": 0.0, "lag": 9, "paused": True,
     }  # fmt: skip
-    assert told["reduce"] == {
-        "units": 2, "round": 0, "at": 0, "counts": {}, "state_bytes": 0, "seconds": 0, "newest": 0, "lag": 0,
+    assert stages["reduce"] == {
+        "units": 2, "round": 0, "round_ended_at": 0, "counts": {}, "state_bytes": 0, "seconds": 0,
+        "newest_timestamp": 0, "lag": 0,
         "paused": False,
     }  # fmt: skip

@@ -47,7 +47,7 @@ def people(spark: SparkSession) -> DataFrame:
 def test_the_report_counts_each_rule_and_the_rows_that_break_any(people: DataFrame) -> None:
     """A condition that is null is not met."""
     report = evaluate_rules(people, RULES)
-    assert [(rule["rule"], rule["broken"], rule["held"]) for rule in report.row_rules] == [
+    assert [(rule["rule"], rule["broken"], rule["valid"]) for rule in report.row_rules] == [
         ("the age is known", 1, False),
         ("grown up", 2, False),
         ("the name is there once", 2, False),
@@ -60,7 +60,7 @@ def test_pass_lets_every_row_through_and_says_what_is_wrong(people: DataFrame) -
     frame, report = apply_gate(people, RULES, QualityMode.PASS, subject="people")
     assert frame.count() == 5
     assert json.loads(json.dumps(report)) == report
-    assert (report["held"], report["accepted_rows"], report["broken_rows"]) == (False, 5, 4)
+    assert (report["valid"], report["accepted_rows"], report["broken_rows"]) == (False, 5, 4)
 
 
 def test_quarantine_sets_aside_what_breaks_a_rule(people: DataFrame) -> None:
@@ -77,7 +77,7 @@ def test_quarantine_sets_aside_what_breaks_a_rule(people: DataFrame) -> None:
 def test_stop_raises_after_the_report_was_made(people: DataFrame) -> None:
     """The error says which rules are broken, how often, and what can be done; the report is with it."""
     with pytest.raises(
-        QualityError, match=r"people: .*grown up \(2 of 5 rows do not\).*SPRINGLINE_QUALITY_MODE"
+        QualityError, match=r"people: .*grown up \(broken by 2 of 5 rows\).*SPRINGLINE_QUALITY_MODE"
     ) as stopped:
         apply_gate(people, RULES, QualityMode.STOP, subject="people")
     assert stopped.value.report["broken_rows"] == 4
@@ -87,7 +87,7 @@ def test_stop_lets_a_good_table_through(people: DataFrame) -> None:
     """It stops for broken rules only."""
     frame, report = apply_gate(people.where("name = 'Ann'"), RULES, QualityMode.STOP, subject="people")
     assert frame.count() == 1
-    assert report["held"] is True
+    assert report["valid"] is True
 
 
 def test_a_broken_rule_about_the_table_stops_quarantine_too(people: DataFrame) -> None:
@@ -95,7 +95,7 @@ def test_a_broken_rule_about_the_table_stops_quarantine_too(people: DataFrame) -
     many = people.union(people.where("name = 'Ann'"))
     with pytest.raises(QualityError, match="has no more than 5 rows"):
         apply_gate(many, RULES, QualityMode.QUARANTINE, subject="people")
-    assert apply_gate(many, RULES, QualityMode.PASS, subject="people")[1]["held"] is False
+    assert apply_gate(many, RULES, QualityMode.PASS, subject="people")[1]["valid"] is False
 
 
 def test_a_table_without_rows_breaks_no_rule(people: DataFrame) -> None:
@@ -112,7 +112,7 @@ def test_a_missing_column_is_named(people: DataFrame) -> None:
 
 def test_an_unknown_mode_is_named() -> None:
     """With those that there are."""
-    with pytest.raises(ParameterError, match="'maybe': it is one of pass, quarantine, stop"):
+    with pytest.raises(ParameterError, match="'maybe': use one of pass, quarantine, stop"):
         QualityMode.parse("maybe")
 
 
@@ -144,12 +144,12 @@ def test_what_cannot_be_read_ends_in_quarantine_not_in_silence(
     day.mkdir()
     lines = (landing / SNOW / "flights.csv").read_text().splitlines()
     flown = [line for line in lines[1:] if ",NA," not in line and not line.endswith("NA")][:4]
-    spoilt, twice, torn, whole = (line.split(",") for line in flown)
+    broken_row, duplicate, torn, intact = (line.split(",") for line in flown)
     delay = FLIGHTS.columns.index("dep_delay")
-    spoilt[delay] = "1O"
+    broken_row[delay] = "1O"
     other = [*torn]
     other[delay] = str(int(torn[delay]) + 1)
-    rows = [spoilt, twice, twice, torn, other, whole]
+    rows = [broken_row, duplicate, duplicate, torn, other, intact]
     (day / "flights.csv").write_text("\n".join([lines[0], *(",".join(row) for row in rows)]) + "\n")
     (day / "weather.csv").write_bytes((landing / SNOW / "weather.csv").read_bytes())
     for name in ("flights.csv", "weather.csv"):
@@ -160,17 +160,17 @@ def test_what_cannot_be_read_ends_in_quarantine_not_in_silence(
     cleaned = read_table(spark, f"{tmp_path}/clean")
     write_table(derive(context, enrich(context, cleaned, load_weather(context))), f"{tmp_path}/derive", digits=9)
     derived = read_table(spark, f"{tmp_path}/derive")
-    found = with_broken_rules(derived, FLIGHT_RULES.rows).collect()
+    rows_with_reasons = with_broken_rules(derived, FLIGHT_RULES.rows).collect()
 
     flight = FLIGHTS.columns.index("flight")
-    reasons = sorted((row["flight"], *row["broken_rules"]) for row in found)
-    once = "the flight is there once"
+    reasons = sorted((row["flight"], *row["broken_rules"]) for row in rows_with_reasons)
+    once = "the flight is unique"
     expected = [
-        (int(spoilt[flight]), "every field could be read", "the delays are possible"),
-        (int(twice[flight]),),
+        (int(broken_row[flight]), "all fields parsed", "the delays are plausible"),
+        (int(duplicate[flight]),),
         (int(torn[flight]), once),
         (int(torn[flight]), once),
-        (int(whole[flight]),),
+        (int(intact[flight]),),
     ]
     assert reasons == sorted(expected)
-    assert [row["unread"] for row in found if row["flight"] == int(spoilt[flight])] == [["dep_delay"]]
+    assert [row["unread"] for row in rows_with_reasons if row["flight"] == int(broken_row[flight])] == [["dep_delay"]]

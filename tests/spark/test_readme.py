@@ -28,9 +28,9 @@ def environment(tmp_path: Path, make_runner: Callable[..., SparkRunner], spark_s
     land([date.fromisoformat(DAY)], home / "landing")
     runner = make_runner(home=home, landing_dir=home / "landing")
     with closing(open_platform(Settings(home=home, cache_uri=cache), runner=runner)) as platform:
-        for declared in runner.registry.topological_order():
-            if declared.name.startswith("etl."):
-                materialize(platform, declared.name, {"ds": DAY})
+        for operation in runner.registry.topological_order():
+            if operation.name.startswith("etl."):
+                materialize(platform, operation.name, {"ds": DAY})
         platform.persister.drain()
     return {
         "SPRINGLINE_HOME": str(home),

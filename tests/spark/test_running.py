@@ -68,21 +68,21 @@ def test_a_run_says_rows_digest_and_seconds(
 ) -> None:
     """What the catalog records of it."""
     runner = make_runner(numbers)
-    written = runner.run(runner.call("make", {"ds": "7"}), [], f"file://{tmp_path}/out")
-    assert (written.rows, written.report) == (7, None)
-    assert written.digest.startswith("table1:9:7:")
-    assert written.seconds > 0
+    result = runner.run(runner.call("make", {"ds": "7"}), [], f"file://{tmp_path}/out")
+    assert (result.rows, result.report) == (7, None)
+    assert result.digest.startswith("table1:9:7:")
+    assert result.seconds > 0
 
 
 def test_another_version_is_not_run(make_runner: MakeRunner, numbers: OperationRegistry, tmp_path: Path) -> None:
     """The recorded call asks for code that is no longer here."""
-    with pytest.raises(OperationError, match=r"operation make: its code is at version .* asked for is old"):
+    with pytest.raises(OperationError, match=r"operation make: its code has version .*, but old is requested"):
         make_runner(numbers).run(Call("make", "old", {"ds": "7"}), [], f"{tmp_path}/out")
 
 
 def test_an_operation_that_is_not_registered_here_is_told(make_runner: MakeRunner, tmp_path: Path) -> None:
     """With the setting that names its module."""
-    with pytest.raises(OperationError, match=r"mine\.own is not registered here.*SPRINGLINE_OPERATIONS"):
+    with pytest.raises(OperationError, match=r"mine\.own is not registered.*SPRINGLINE_OPERATIONS"):
         make_runner().run(Call("mine.own", "1", {}), [], f"{tmp_path}/out")
 
 
@@ -132,7 +132,7 @@ def test_a_truncated_landing_file_ends_the_load(make_runner: MakeRunner, landing
     flights = tmp_path / "landing" / SNOW / "flights.csv"
     flights.write_bytes(b"".join(flights.read_bytes().splitlines(keepends=True)[:-10]))
     runner = make_runner(landing_dir=tmp_path / "landing")
-    with pytest.raises(LandingError, match=r"flights\.csv: is cut short"):
+    with pytest.raises(LandingError, match=r"flights\.csv: truncated file"):
         runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
     assert not (tmp_path / "out").exists()
 
@@ -153,7 +153,7 @@ def test_a_server_that_does_not_come_back_is_named(job_settings: JobSettings, tm
     """When the patience has run out."""
     server = SparkServer(tmp_path / "server")
     settings = job_settings.model_copy(update={"spark_remote": server.remote, "spark_timeout": 0})
-    with pytest.raises(SparkUnavailableError, match=rf"no Spark Connect server answers at 127\.0\.0\.1:{server.port}"):
+    with pytest.raises(SparkUnavailableError, match=rf"no Spark Connect server responds at 127\.0\.0\.1:{server.port}"):
         SparkSessions(settings).get()
 
 
@@ -196,9 +196,9 @@ def test_a_retry_adopts_what_its_failed_try_had_committed(
     """The same task of the same DAG run; another DAG run makes its own."""
     platform = open_spark_platform(make_runner(numbers))
     first = Origin("dag", "monday", "make")
-    made = materialize(platform, "make", {"ds": "4"}, origin=first)
-    assert materialize(platform, "make", {"ds": "4"}, origin=first).ref == made.ref
-    assert materialize(platform, "make", {"ds": "4"}, origin=Origin("dag", "tuesday", "make")).ref != made.ref
+    dataset = materialize(platform, "make", {"ds": "4"}, origin=first)
+    assert materialize(platform, "make", {"ds": "4"}, origin=first).ref == dataset.ref
+    assert materialize(platform, "make", {"ds": "4"}, origin=Origin("dag", "tuesday", "make")).ref != dataset.ref
 
 
 def test_a_lost_source_is_brought_back_first(
@@ -210,23 +210,23 @@ def test_a_lost_source_is_brought_back_first(
     doubled = materialize(platform, "double", {"ds": "4"})
     platform.cache.delete(doubled.cache_location)
     materialize(platform, "sum", {"ds": "4"})
-    again = platform.catalog.get(doubled.ref)
-    assert again.in_cache
-    assert platform.cache.exists(again.cache_location)
+    record = platform.catalog.get(doubled.ref)
+    assert record.in_cache
+    assert platform.cache.exists(record.cache_location)
 
 
 def test_a_run_that_the_gate_stops_commits_nothing(
     workflow: Workflow, make_runner: MakeRunner, open_spark_platform: OpenPlatform
 ) -> None:
     """Its mode is a parameter, so it is recorded with what it made."""
-    assert workflow.made[SNOW]["accepted"].call is not None
-    assert workflow.made[SNOW]["accepted"].call.params == {"ds": SNOW, "quality": "quarantine"}
-    with pytest.raises(QualityError, match=f"the flights of {SNOW}: the quality gate stops the run"):
+    assert workflow.datasets[SNOW]["accepted"].call is not None
+    assert workflow.datasets[SNOW]["accepted"].call.params == {"ds": SNOW, "quality": "quarantine"}
+    with pytest.raises(QualityError, match=f"the flights of {SNOW}: the quality gate stopped the run"):
         materialize(workflow.platform, "etl.accepted", {"ds": SNOW, "quality": "stop"})
     newest = workflow.platform.catalog.find(path=f"etl/{SNOW}/accepted", limit=1)[0]
     assert newest.phase is Phase.ABANDONED
     with workflow.platform.store.read(f"etl/{SNOW}/accepted") as reading:
-        assert reading.ref == workflow.made[SNOW]["accepted"].ref
+        assert reading.ref == workflow.datasets[SNOW]["accepted"].ref
 
 
 def test_a_platform_without_spark_says_so(platform: Platform) -> None:
@@ -250,9 +250,9 @@ def environment(monkeypatch: pytest.MonkeyPatch, job_settings: JobSettings, tmp_
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """Run `springline` in this process; the exit code."""
     monkeypatch.setattr(sys, "argv", ["springline", *arguments])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main()
-    return int(ended.value.code or 0)
+    return int(exit_info.value.code or 0)
 
 
 @pytest.mark.usefixtures("environment")
@@ -264,8 +264,8 @@ def test_the_command_line_lands_a_day_and_runs_operations(
     assert "flights.csv: " in capsys.readouterr().out
     land([date.fromisoformat(EMPTY)], tmp_path / "home" / "landing")
     assert command(monkeypatch, "run", "etl.load_flights", "etl.parse", "--ds", EMPTY, "--json") == 0
-    made = json.loads(capsys.readouterr().out)
-    assert [(one["dataset"], one["rows"]) for one in made] == [
+    rows = json.loads(capsys.readouterr().out)
+    assert [(one["dataset"], one["rows"]) for one in rows] == [
         (f"etl/{EMPTY}/load_flights@1", 0),
         (f"etl/{EMPTY}/parse@1", 0),
     ]
@@ -273,28 +273,28 @@ def test_the_command_line_lands_a_day_and_runs_operations(
 
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(
-    ("arguments", "words", "status"),
+    ("arguments", "expected_message", "status"),
     [
         (("run", "etl.parse", "--ds", EMPTY), "load_flights", 2),
         (("run", "etl.load_flights", "--ds", EMPTY), "springline landing generate", 1),
-        (("run", "etl.laod", "--ds", EMPTY), "no operation is called 'etl.laod'", 2),
-        (("run", "--ds", EMPTY), "name the operations to run, or give --all", 2),
-        (("run", "etl.parse", "--ds", "2013-3-2"), "'2013-3-2' is no day: write it as 2013-01-05", 2),
-        (("landing", "generate", "--days", "yesterday"), "'yesterday' is no day: write it as 2013-01-05", 2),
-        (("landing", "generate", "--days", "2031-01-05"), "no flights of 2031-01-05: give days of 2013", 2),
+        (("run", "etl.laod", "--ds", EMPTY), "unknown operation 'etl.laod'", 2),
+        (("run", "--ds", EMPTY), "give operations to run, or --all", 2),
+        (("run", "etl.parse", "--ds", "2013-3-2"), "'2013-3-2' is not a date: write it as 2013-01-05", 2),
+        (("landing", "generate", "--days", "yesterday"), "'yesterday' is not a date: write it as 2013-01-05", 2),
+        (("landing", "generate", "--days", "2031-01-05"), "no flights of 2031-01-05: use days of 2013", 2),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     arguments: tuple[str, ...],
-    words: str,
+    expected_message: str,
     status: int,
 ) -> None:
     """On stderr; the exit status is 2 where the command was misused, 1 where something failed."""
     assert command(monkeypatch, *arguments) == status
     error = capsys.readouterr().err
-    assert error.startswith("springline: ") and error.count("\n") == 1 and words in error
+    assert error.startswith("springline: ") and error.count("\n") == 1 and expected_message in error
 
 
 def test_operations_of_one_s_own_are_listed_with_the_workflow_s(tmp_path: Path) -> None:
@@ -309,14 +309,18 @@ def test_operations_of_one_s_own_are_listed_with_the_workflow_s(tmp_path: Path) 
         "PYTHONPATH": str(tmp_path),
         "SPRINGLINE_OPERATIONS": "springline.spark_jobs.etl,my_pipeline",
     }
-    done = subprocess.run(
+    completed_process = subprocess.run(
         [sys.executable, "-m", "springline", "operation", "list", "--json"],
         env=environment,
         capture_output=True,
         check=True,
     )
-    mine = json.loads(done.stdout)[-1]
-    assert (mine["name"], mine["after"], mine["doc"]) == ("mine.count", ["etl.accepted"], "Counts.")
+    own_operation = json.loads(completed_process.stdout)[-1]
+    assert (own_operation["name"], own_operation["after"], own_operation["doc"]) == (
+        "mine.count",
+        ["etl.accepted"],
+        "Counts.",
+    )
 
 
 def test_a_master_url_by_setting_alone_gives_the_same(
@@ -331,7 +335,7 @@ def test_a_master_url_by_setting_alone_gives_the_same(
     }
     environment.pop("SPRINGLINE_SPARK_REMOTE", None)
     names = ("load_flights", "parse")
-    done = subprocess.run(
+    completed_process = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -346,9 +350,9 @@ def test_a_master_url_by_setting_alone_gives_the_same(
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert {one["operation"]: one["digest"] for one in json.loads(done.stdout)} == {
-        f"etl.{name}": workflow.made[SNOW][name].digest for name in names
+    assert completed_process.returncode == 0, completed_process.stderr[-2000:]
+    assert {one["operation"]: one["digest"] for one in json.loads(completed_process.stdout)} == {
+        f"etl.{name}": workflow.datasets[SNOW][name].digest for name in names
     }
 
 
@@ -363,11 +367,11 @@ def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
     Spark may lose an interruption that comes while it plans; then the operation goes on to its end, and is tried again.
     """
     registry = OperationRegistry()
-    begun, over = threading.Event(), threading.Event()
+    started, over = threading.Event(), threading.Event()
 
     @registry.operation("endless", output="n/{ds}/endless")
     def endless(context: Context) -> DataFrame:
-        begun.set()
+        started.set()
         # Spark ends a stage between its tasks: each is short, and all of them take longer than an interruption.
         rows, tasks = (10**10, 400) if context.params["ds"] == "1" else (10, 1)
         return context.spark.range(0, rows, 1, tasks).selectExpr("id % 7 AS k").groupBy("k").count()
@@ -375,12 +379,12 @@ def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
     runner = make_runner(registry)
 
     def interrupt() -> None:
-        begun.wait()
+        started.wait()
         while not over.wait(0.2):  # until what it was to end has ended: between two parts of a run nothing is there
             runner.interrupt()
 
     def is_interrupted(out: Path) -> bool:
-        begun.clear()
+        started.clear()
         over.clear()
         watch = threading.Thread(target=interrupt)
         watch.start()
@@ -420,7 +424,7 @@ def test_a_server_that_dies_under_an_operation_is_come_back_to(
         return frame
 
     runner = make_runner(registry)
-    written = runner.run(runner.call("fragile", {"ds": "1"}), [], f"file://{out}")
-    assert written.rows == 10
+    result = runner.run(runner.call("fragile", {"ds": "1"}), [], f"file://{out}")
+    assert result.rows == 10
     assert len(set(tries)) == 2
     assert runner.sessions.get().read.parquet(str(out)).count() == 10

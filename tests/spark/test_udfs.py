@@ -139,7 +139,7 @@ def faulty_udf(error: str) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(
-    ("body", "faulty", "words"),
+    ("body", "faulty", "expected_message"),
     [
         (lambda ids: ids.select(faulty_udf("nothing_is_called_so")("id")), True, "nothing_is_called_so"),
         (
@@ -155,10 +155,10 @@ def faulty_udf(error: str) -> Callable[..., Any]:
     ],
 )
 def test_wrong_code_in_a_udf_or_of_another_spark_fails_at_once(
-    make_runner: MakeRunner, tmp_path: Path, body: Callable[[DataFrame], DataFrame], faulty: bool, words: str
+    make_runner: MakeRunner, tmp_path: Path, body: Callable[[DataFrame], DataFrame], faulty: bool, expected_message: str
 ) -> None:
     """It would fail again; what a worker could not read may be there at the next try."""
-    with pytest.raises(OperationError, match=words) as caught:
+    with pytest.raises(OperationError, match=expected_message) as caught:
         run(make_runner, tmp_path, lambda context: body(context.spark.range(3)))
     assert isinstance(caught.value, FaultyOperationError) is faulty
 

@@ -54,7 +54,7 @@ def oracle(landing: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def asked(oracle: duckdb.DuckDBPyConnection, query: str) -> Counter[tuple[Any, ...]]:
+def query_rows(oracle: duckdb.DuckDBPyConnection, query: str) -> Counter[tuple[Any, ...]]:
     """The rows of a query, as a bag."""
     return Counter(oracle.execute(query).fetchall())
 
@@ -68,21 +68,21 @@ def test_the_day_of_snow_has_what_the_tests_below_need(oracle: duckdb.DuckDBPyCo
     """Cancelled flights, quarantined ones, every class of delay: else the comparisons would prove little."""
     flown, accepted = (oracle.execute(f"SELECT count(*) FROM {t}").fetchall()[0][0] for t in ("flown", "accepted"))
     assert 0 < accepted < flown < 930
-    assert len(asked(oracle, "SELECT DISTINCT delay_class FROM accepted")) == 5
+    assert len(query_rows(oracle, "SELECT DISTINCT delay_class FROM accepted")) == 5
 
 
 def test_carriers_agrees_with_duckdb(workflow: Workflow, oracle: duckdb.DuckDBPyConnection) -> None:
     """Flights by carrier and class of delay."""
-    found = bag(workflow.rows("carriers"), "carrier", "carrier_name", "delay_class", "flights")
-    assert found == asked(
+    rows = bag(workflow.rows("carriers"), "carrier", "carrier_name", "delay_class", "flights")
+    assert rows == query_rows(
         oracle, "SELECT carrier, name, delay_class, count(*) FROM accepted JOIN airlines USING (carrier) GROUP BY ALL"
     )
 
 
 def test_routes_agrees_with_duckdb(workflow: Workflow, oracle: duckdb.DuckDBPyConnection) -> None:
     """Flights, late ones and carriers by route."""
-    found = bag(workflow.rows("routes"), "route", "flights", "late", "carriers")
-    assert found == asked(
+    rows = bag(workflow.rows("routes"), "route", "flights", "late", "carriers")
+    assert rows == query_rows(
         oracle,
         "SELECT origin || '-' || dest, count(*), count(*) FILTER (arr_delay >= 15), count(DISTINCT carrier)"
         " FROM accepted GROUP BY ALL",
@@ -91,8 +91,8 @@ def test_routes_agrees_with_duckdb(workflow: Workflow, oracle: duckdb.DuckDBPyCo
 
 def test_causes_agrees_with_duckdb(workflow: Workflow, oracle: duckdb.DuckDBPyConnection) -> None:
     """A flight counts once for every sign of bad weather, else as one without."""
-    found = bag(workflow.rows("causes"), "sign", "delay_class", "flights")
-    expected = asked(
+    rows = bag(workflow.rows("causes"), "sign", "delay_class", "flights")
+    expected = query_rows(
         oracle,
         """
         WITH signs AS (
@@ -107,14 +107,14 @@ def test_causes_agrees_with_duckdb(workflow: Workflow, oracle: duckdb.DuckDBPyCo
         SELECT sign, delay_class, count(*) FROM words WHERE holds GROUP BY ALL
         """,
     )
-    assert found == expected
+    assert rows == expected
     assert {sign for sign, _, _ in expected} >= {"rain or snow", "strong wind", "no bad weather"}
 
 
 def test_hours_agrees_with_duckdb(workflow: Workflow, oracle: duckdb.DuckDBPyConnection) -> None:
     """All that was flown, quarantined or not, by the local hour of the schedule."""
-    found = bag(workflow.rows("hours"), "origin", "local_hour", "flights")
-    assert found == asked(oracle, "SELECT origin, local_hour, count(*) FROM flown GROUP BY ALL")
+    rows = bag(workflow.rows("hours"), "origin", "local_hour", "flights")
+    assert rows == query_rows(oracle, "SELECT origin, local_hour, count(*) FROM flown GROUP BY ALL")
     means = {(row["origin"], row["local_hour"]): row["mean_dep_delay"] for row in workflow.rows("hours")}
     expected = oracle.execute("SELECT origin, local_hour, avg(dep_delay) FROM flown GROUP BY ALL").fetchall()
     assert means == {(origin, hour): pytest.approx(mean) for origin, hour, mean in expected}
@@ -138,9 +138,9 @@ def test_the_gate_parts_the_flights_and_loses_none(workflow: Workflow) -> None:
     assert bag(accepted, *key) + bag(quarantined, *key) == bag(workflow.rows("rotate"), *key)
     assert quarantined and all(row["broken_rules"] for row in quarantined)
     assert {row["dest"] for row in quarantined if "the destination is known" in row["broken_rules"]} >= {"SJU"}
-    report = workflow.made[SNOW]["accepted"].report
+    report = workflow.datasets[SNOW]["accepted"].report
     assert report is not None
-    assert (report["rows"], report["accepted_rows"], report["broken_rows"], report["held"]) == (
+    assert (report["rows"], report["accepted_rows"], report["broken_rows"], report["valid"]) == (
         len(accepted) + len(quarantined),
         len(accepted),
         len(quarantined),
@@ -160,14 +160,15 @@ def test_rotate_hides_tail_numbers_but_not_which_are_the_same(workflow: Workflow
 
 def test_an_empty_day_goes_through_the_whole_workflow(workflow: Workflow) -> None:
     """Every output is there, has no rows and the same columns as on any day."""
-    made = workflow.made[EMPTY]
-    assert [name for name, dataset in made.items() if dataset.rows != 0] == []
+    datasets = workflow.datasets[EMPTY]
+    assert [name for name, dataset in datasets.items() if dataset.rows != 0] == []
     schemas = {
-        ds: {name: dataset.digest.split(":")[3] for name, dataset in workflow.made[ds].items()} for ds in (SNOW, EMPTY)
+        ds: {name: dataset.digest.split(":")[3] for name, dataset in workflow.datasets[ds].items()}
+        for ds in (SNOW, EMPTY)
     }
     assert schemas[SNOW] == schemas[EMPTY]
-    report = made["accepted"].report
-    assert report is not None and report["held"] is True
+    report = datasets["accepted"].report
+    assert report is not None and report["valid"] is True
 
 
 @pytest.mark.parametrize("name", IDEMPOTENT)
@@ -175,29 +176,29 @@ def test_an_idempotent_operation_gives_the_same_digest_again(
     workflow: Workflow, make_runner: Any, tmp_path: Path, name: str
 ) -> None:
     """On the same sources, wherever it writes."""
-    before = workflow.made[SNOW][name.removeprefix("etl.")]
+    before = workflow.datasets[SNOW][name.removeprefix("etl.")]
     runner = make_runner()
     sources = [source.path.rpartition("/")[2] for source in before.sources]
     assert before.call is not None
-    again = runner.run(before.call, workflow.uris(sources), f"{tmp_path}/again")
-    assert again.digest == before.digest
+    result = runner.run(before.call, workflow.uris(sources), f"{tmp_path}/again")
+    assert result.digest == before.digest
 
 
 def test_rotate_gives_another_digest_each_time(workflow: Workflow, make_runner: Any, tmp_path: Path) -> None:
     """That is what it is there for; the number of rows and the schema stay."""
-    before = workflow.made[SNOW]["rotate"]
+    before = workflow.datasets[SNOW]["rotate"]
     assert before.call is not None
-    again = make_runner().run(before.call, workflow.uris(["derive"]), f"{tmp_path}/again")
-    assert again.digest != before.digest
-    assert again.digest.split(":")[:4] == before.digest.split(":")[:4]
+    result = make_runner().run(before.call, workflow.uris(["derive"]), f"{tmp_path}/again")
+    assert result.digest != before.digest
+    assert result.digest.split(":")[:4] == before.digest.split(":")[:4]
 
 
 def test_the_catalog_knows_the_lineage_that_was_declared(workflow: Workflow) -> None:
     """Each generation names the exact generations that it was made from."""
-    made = workflow.made[SNOW]
-    assert [str(source) for source in made["enrich"].sources] == [
+    datasets = workflow.datasets[SNOW]
+    assert [str(source) for source in datasets["enrich"].sources] == [
         f"etl/{SNOW}/clean@1",
         f"etl/{SNOW}/load_weather@1",
     ]
-    assert made["load_flights"].persisted and made["rotate"].persisted
-    assert not made["clean"].persisted and made["clean"].checkpoint
+    assert datasets["load_flights"].persisted and datasets["rotate"].persisted
+    assert not datasets["clean"].persisted and datasets["clean"].checkpoint

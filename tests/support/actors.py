@@ -23,7 +23,7 @@ class Actor:
         self.result: object = None
         self.error: BaseException | None = None
         self.killed = False
-        self.done = False
+        self.finished = False
         self._act = act
         self._go = threading.Semaphore(0)
         self._stopped = threading.Semaphore(0)
@@ -42,13 +42,13 @@ class Actor:
 
     def advance(self) -> None:
         """Let it go on to its next pause, or to its end."""
-        assert not self.done and not self.killed
+        assert not self.finished and not self.killed
         self._go.release()
         self._stopped.acquire()
 
     def finish(self) -> None:
         """Let it go on to its end."""
-        while not self.done:
+        while not self.finished:
             self.advance()
 
     def kill(self) -> None:
@@ -68,5 +68,5 @@ class Actor:
                 self.result = self._act()
         except BaseException as error:
             self.error = error
-        self.done = True
+        self.finished = True
         self._stopped.release()

@@ -9,20 +9,20 @@ from typer.testing import CliRunner, Result
 from springline.cli import app
 
 
-def invoke(*words: str, **more: Any) -> Result:
+def invoke(*arguments: str, **more: Any) -> Result:
     """What came of `springline` with these words; `more` is what the runner of commands takes, such as `input`."""
-    return CliRunner().invoke(app, list(words), prog_name="springline", **more)
+    return CliRunner().invoke(app, list(arguments), prog_name="springline", **more)
 
 
-def printed(*words: str, code: int = 0) -> str:
+def printed(*arguments: str, code: int = 0) -> str:
     """What a command prints; it is to end with this exit status."""
-    done = invoke(*words)
-    assert done.exit_code == code, done.output
-    return done.output
+    result = invoke(*arguments)
+    assert result.exit_code == code, result.output
+    return result.output
 
 
-def failed(*words: str) -> BaseException:
+def failed(*arguments: str) -> BaseException:
     """What a command raises."""
-    done = invoke(*words)
-    assert done.exception is not None and not isinstance(done.exception, SystemExit), done.output
-    return done.exception
+    result = invoke(*arguments)
+    assert result.exception is not None and not isinstance(result.exception, SystemExit), result.output
+    return result.exception

@@ -17,8 +17,8 @@ def make_environment(venv: Path, wheel: Path, extras: str = "") -> None:
     """An environment with the wheel and some of its extras, all at the versions that the checkout pins."""
     subprocess.run([*UV, "venv", "--quiet", "--python", sys.executable, str(venv)], check=True)
     pins = ("--constraint", str(project_folder() / "requirements.txt"))
-    wanted = f"springline{extras} @ {wheel.as_uri()}"
-    install = [*UV, "pip", "install", "--quiet", "--link-mode", "hardlink", "--python", str(venv), *pins, wanted]
+    requirement = f"springline{extras} @ {wheel.as_uri()}"
+    install = [*UV, "pip", "install", "--quiet", "--link-mode", "hardlink", "--python", str(venv), *pins, requirement]
     subprocess.run(install, check=True)
 
 
@@ -44,11 +44,13 @@ class Shell:
 
     def __call__(self, command: str, status: int = 0) -> str:
         """What it prints; it is to end with this exit status."""
-        done = subprocess.run(
+        completed_process = subprocess.run(
             ["bash", "-c", command], cwd=self.folder, env=self.environment, capture_output=True, text=True
         )
-        assert done.returncode == status, f"$ {command}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        assert completed_process.returncode == status, (
+            f"$ {command}\n{completed_process.stdout}\n{completed_process.stderr}"
+        )
+        return completed_process.stdout
 
     def export(self, line: str) -> None:
         """Run `export NAME=value …` for all commands after it."""

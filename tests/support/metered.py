@@ -1,4 +1,4 @@
-"""A meter that keeps what it is told, and a collector that keeps what it is sent."""
+"""A reporter that keeps the values it is given, and a collector that keeps what it is sent."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from springline.persistence.monitoring.metric import Metric, MetricsReporter
 
 
-class Kept(MetricsReporter):
-    """Keeps all values told, as (name, value, tags)."""
+class RecordingReporter(MetricsReporter):
+    """Keeps all values reported, as (name, value, tags)."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, float, dict[str, str]]] = []
+        self.values: list[tuple[str, float, dict[str, str]]] = []
 
     def record(self, metric: Metric, value: float, tags: Mapping[str, str]) -> None:
-        self.told.append((metric.name, value, dict(tags)))
+        self.values.append((metric.name, value, dict(tags)))
 
     def close(self) -> None:
         pass
 
     def of(self, metric: Metric) -> list[tuple[float, dict[str, str]]]:
-        """What was told of one metric."""
-        return [(value, tags) for name, value, tags in self.told if name == metric.name]
+        """What was reported of one metric."""
+        return [(value, tags) for name, value, tags in self.values if name == metric.name]
 
 
 @contextmanager
 def collector() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
     """A server that takes everything that is posted: its address, and what came, as (path, body)."""
-    came: list[tuple[str, bytes]] = []
+    requests: list[tuple[str, bytes]] = []
 
     class Taking(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            came.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            requests.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
 
@@ -44,7 +44,7 @@ def collector() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", came
+        yield f"http://127.0.0.1:{server.server_port}", requests
     finally:
         server.shutdown()
         server.server_close()

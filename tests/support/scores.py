@@ -15,11 +15,11 @@ def policy(name: str) -> Policy:
     return load_policy(Settings(policy_weights=(-4.0, -2.0, 1.0, 0.1), mean_fault_seconds=7 * 86400), name)  # type: ignore[call-arg]
 
 
-def score(name: str, dataset: str, known: Lineage) -> Score:
+def score(name: str, dataset: str, lineage: Lineage) -> Score:
     """The score of one dataset at time 100."""
-    return policy(name).score(ref(dataset), known, LINK, 100.0)
+    return policy(name).score(ref(dataset), lineage, LINK, 100.0)
 
 
-def order(name: str, known: Lineage, *datasets: str) -> list[str]:
+def order(name: str, lineage: Lineage, *datasets: str) -> list[str]:
     """Those datasets, soonest first."""
-    return sorted(datasets, key=lambda d: -score(name, d, known).value)
+    return sorted(datasets, key=lambda d: -score(name, d, lineage).value)

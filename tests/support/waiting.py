@@ -10,14 +10,18 @@ T = TypeVar("T")
 
 
 def until(
-    seen: Callable[[], T], *, seconds: float = 60, every: float = 0.05, why: Callable[[], str] = lambda: "in vain"
+    condition: Callable[[], T],
+    *,
+    seconds: float = 60,
+    every: float = 0.05,
+    reason: Callable[[], str] = lambda: "in vain",
 ) -> T:
-    """What `seen()` returns, once that is true; fails after so many seconds, and says `why`.
+    """What `condition()` returns, once that is true; fails after so many seconds, and says the `reason`.
 
     It looks `every` so often, and counts its looks, not the clock: a machine that stood still takes no patience away.
     """
     for _ in range(max(round(seconds / every), 1)):
-        if found := seen():
-            return found
+        if result := condition():
+            return result
         time.sleep(every)
-    raise AssertionError(f"waited {seconds:g} s: {why()}")
+    raise AssertionError(f"waited {seconds:g} s: {reason()}")

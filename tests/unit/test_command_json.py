@@ -27,7 +27,7 @@ WITHOUT = {
 
 def test_every_command_offers_json_but_for_those_with_a_reason() -> None:
     """A new one has to choose."""
-    without = {words for words, command in iterate_commands() if "--json" not in _options(command.load(words[-1]))}
+    without = {path for path, command in iterate_commands() if "--json" not in _options(command.load(path[-1]))}
     assert without == set(WITHOUT)
 
 
@@ -50,15 +50,15 @@ def test_a_list_is_an_array_and_one_thing_is_an_object() -> None:
     """Of commands that need no server."""
     adopted = json.loads(invoke("dataset", "adopt", "a/b", "handed-over", "--json").stdout)
     assert adopted == {"dataset": "a/b@1", "bytes": 6, "location": "handed-over"}
-    for words, kind in {
+    for command_line, kind in {
         "dataset list": list, "dataset show a/b": dict, "dataset explain a/b": dict, "dataset recover": dict,
         "dataset evict a/b": dict, "dataset pin a/b": dict, "dataset retire": dict, "queue list": list,
         "queue persist": dict, "risk": dict, "operation prove": list, "alert list": list, "config list": list,
         "config get policy": dict, "config check": list, "catalog check": dict, "ps": list, "stream list": list,
         "stream tracked": list, "stream queries flights": list, "down": list,
     }.items():  # fmt: skip
-        done = invoke(*words.split(), "--json")
-        assert isinstance(json.loads(done.stdout), kind), (words, done.output)
+        result = invoke(*command_line.split(), "--json")
+        assert isinstance(json.loads(result.stdout), kind), (command_line, result.output)
 
 
 class Teletype(io.StringIO):

@@ -83,7 +83,7 @@ def test_the_operation_that_the_readme_shows_is_one(tmp_path):
     ((name, content),) = files_in(read(README)).items()
     (tmp_path / name).write_text(content, encoding="utf-8")
     (operations,) = re.findall(r"export SPRINGLINE_OPERATIONS=(\S+)", read(README))
-    told = subprocess.run(
+    completed_process = subprocess.run(
         [sys.executable, "-m", "springline", "operation", "show", "my.late", "--json"],
         cwd=ROOT,
         env={**os.environ, "SPRINGLINE_OPERATIONS": operations, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
@@ -91,7 +91,7 @@ def test_the_operation_that_the_readme_shows_is_one(tmp_path):
         text=True,
         check=True,
     )
-    declared = json.loads(told.stdout)
+    declared = json.loads(completed_process.stdout)
     assert (declared["after"], declared["output"]) == (["etl.accepted"], "my/{ds}/late")
 
 
@@ -114,13 +114,13 @@ def test_the_figures_that_are_quoted_are_those_of_the_results():
 def quoted_in_readme() -> list[str]:
     """With the words around them, so that no other figure is taken for one."""
     runs = {
-        row["strategy"]: row["run_s"] for row in reversed(kept_result("persistence")["rows"]) if row["what"] == "run"
+        row["strategy"]: row["run_s"] for row in reversed(read_result("persistence")["rows"]) if row["what"] == "run"
     }
-    own, through, cached = (runs[each] for each in ("async_and_sync", "cache_through", "cache_only"))
-    faults = kept_result("soak")["rows"]
+    own, cache_through, cached = (runs[each] for each in ("async_and_sync", "cache_through", "cache_only"))
+    faults = read_result("soak")["rows"]
     return [
         f"{goal('persistence', 'Async&Sync below cache_through'):.0%} less".replace("%", " %"),
-        f"({own:.0f} s instead of {through:.0f} s)",
+        f"({own:.0f} s instead of {cache_through:.0f} s)",
         f"{own:.0f} s instead of {cached:.0f} s with the cache alone",
         f"unrecoverable in {goal('wipes', 'runs that ended right under Async&Sync')} runs",
         f"{goal('windows', 'CSV, M rows/s'):.1f} M rows/s on two cores",
@@ -141,11 +141,11 @@ def quoted_in_comparison() -> list[str]:
         for what in ("byte-seconds at risk", "recovery, all moments")
     }
     at_risk, recovery = (f"{store} | {sync}" for store, sync in against.values())
-    joins = {row["by"]: row["k tuples/CPU s"] for row in kept_result("join")["rows"] if row["join"] == "Q3"}
+    joins = {row["by"]: row["k tuples/CPU s"] for row in read_result("join")["rows"] if row["join"] == "Q3"}
     spark = joins["Spark's stream-stream join"]
-    acker = {row["case"]: row["figure"] for row in kept_result("acker")["rows"]}
+    acker = {row["case"]: row["figure"] for row in read_result("acker")["rows"]}
     storm = {what: acker[f"Storm's table: {what}, 1,000,000 in flight"] for what in ("acks", "memory a root")}
-    (longer,) = re.findall(r"Async&Sync took ([\d.]+) times the run time", " ".join(kept_result("alluxio")["remarks"]))
+    (longer,) = re.findall(r"Async&Sync took ([\d.]+) times the run time", " ".join(read_result("alluxio")["remarks"]))
     p50, p99 = (goal("window_latency", f"{which} at 100,000 rows/s, ms") for which in ("p50", "p99"))
     root50, root99 = (goal("tracking_latency", f"{which} at 100,000 roots/s, ms") for which in ("p50", "p99"))
     return [
@@ -170,7 +170,7 @@ def quoted_in_comparison() -> list[str]:
     ]
 
 
-def kept_result(benchmark: str) -> dict[str, Any]:
+def read_result(benchmark: str) -> dict[str, Any]:
     """What a benchmark has kept."""
     parsed: dict[str, Any] = json.loads(read(RESULTS / f"{benchmark}.json"))
     return parsed
@@ -178,14 +178,14 @@ def kept_result(benchmark: str) -> dict[str, Any]:
 
 def goal(benchmark: str, name: str) -> Any:
     """What was measured for a goal."""
-    (measured,) = (each["measured"] for each in kept_result(benchmark)["goals"] if each["goal"] == name)
+    (measured,) = (each["measured"] for each in read_result(benchmark)["goals"] if each["goal"] == name)
     return measured
 
 
 def rate(side: str, form: str, rows: int) -> float:
     """Million rows a second of one side of the benchmark `windows`."""
     columns = ("side", "form", "rows a message")
-    rates = {tuple(row[column] for column in columns): row["M rows/s"] for row in kept_result("windows")["rows"]}
+    rates = {tuple(row[column] for column in columns): row["M rows/s"] for row in read_result("windows")["rows"]}
     return float(rates[side, form, rows])
 
 
@@ -219,12 +219,12 @@ def test_what_stands_between_other_markers_is_left_alone():
 
 def test_durations_sizes_and_wrapping_may_differ():
     """What no two runs have in common is no difference; a word is."""
-    told = "took 3.2 s (1.2 MB: median rate of 3 measurements, 4 ms/MB)\nby persister a:1"
+    text = "took 3.2 s (1.2 MB: median rate of 3 measurements, 4 ms/MB)\nby persister a:1"
     assert outputs_match("shop: running, process 12\n", "shop: running, process 3456\n")
     assert outputs_match(
-        told, "took 1 min 3 s (800 B: line through 12 measurements, 1 ms + 3 ms/MB) by\npersister vm:4711\n"
+        text, "took 1 min 3 s (800 B: line through 12 measurements, 1 ms + 3 ms/MB) by\npersister vm:4711\n"
     )
-    assert not outputs_match(told, told.replace("took", "took only"))
+    assert not outputs_match(text, text.replace("took", "took only"))
     assert not outputs_match("etl/2013-01-05/clean@1", "etl/2013-01-05/clean@2")
 
 
@@ -278,14 +278,17 @@ def test_every_path_that_is_named_exists(document):
 
 def test_the_map_names_every_package_and_every_suite():
     """Whatever holds code is on the map."""
-    told = {
+    folders_in_map = {
         token for row in rows_below(ARCHITECTURE, "## The folders") for token in re.findall(r"`([\w/]+/)`", row[-1])
     }
-    told |= {row[0].strip("`") for row in rows_below(ARCHITECTURE, "## The folders")}
+    folders_in_map |= {row[0].strip("`") for row in rows_below(ARCHITECTURE, "## The folders")}
     tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     folders = {f"{Path(line).parent.as_posix()}/" for line in tracked.splitlines() if "/" in line}
     inner = {"tests/", "tests/support/", "persistence/catalog/migrations/versions/", "tests/airflow/live/dags/"}
-    assert {folder for folder in folders - inner if not folder.startswith("tests/unit/")} <= {*told, "tests/unit/"}
+    assert {folder for folder in folders - inner if not folder.startswith("tests/unit/")} <= {
+        *folders_in_map,
+        "tests/unit/",
+    }
 
 
 @every_document
@@ -307,10 +310,12 @@ def test_every_make_target_that_is_named_is_one(document):
 
 def test_every_command_is_in_the_table_of_commands():
     """And nothing else is."""
-    told = {re.split(r" \[?[A-Z]", row[0].strip("`"))[0] for row in rows_below(PERSISTENCE, "## The command line")}
-    assert told == {
-        " ".join(words)
-        for words, command in iterate_commands()
+    documented_commands = {
+        re.split(r" \[?[A-Z]", row[0].strip("`"))[0] for row in rows_below(PERSISTENCE, "## The command line")
+    }
+    assert documented_commands == {
+        " ".join(path)
+        for path, command in iterate_commands()
         if command.import_path.startswith("springline.persistence.")
     }
 
@@ -338,9 +343,11 @@ def texts_in_code() -> str:
 
 def test_every_complaint_that_is_explained_is_one(texts_in_code):
     """Each part of a message, between what varies in it, is a text of the code."""
-    told = [part for row in rows_below(OPERATIONS, "## What to do when …") for part in re.findall(r"`([^`]+)`", row[0])]
-    parts = [part.strip(" :;.,()") for message in told for part in re.split("…|stream start", message)]
-    assert len(told) > 15
+    quoted = [
+        part for row in rows_below(OPERATIONS, "## What to do when …") for part in re.findall(r"`([^`]+)`", row[0])
+    ]
+    parts = [part.strip(" :;.,()") for message in quoted for part in re.split("…|stream start", message)]
+    assert len(quoted) > 15
     assert [part for part in parts if len(part) > 3 and part not in texts_in_code] == []
 
 
@@ -349,9 +356,11 @@ def test_every_complaint_that_is_explained_is_one(texts_in_code):
 
 def test_the_table_of_states_is_the_table_of_transitions():
     """For every state that a history can lead to, the document allows what the code allows, with the same result."""
-    told = {pair for row in rows_below(ARCHITECTURE, "## The states of a generation") for pair in transitions_of(row)}
+    documented = {
+        pair for row in rows_below(ARCHITECTURE, "## The states of a generation") for pair in transitions_of(row)
+    }
     reached = reachable()
-    assert {(event, state, after) for event, state, after in told if state in reached} == {
+    assert {(event, state, after) for event, state, after in documented if state in reached} == {
         (event, state, after) for (event, state), after in TRANSITIONS.items() if state in reached
     }
 
@@ -378,10 +387,10 @@ def changes_of(cell: str) -> list[tuple[str, str]]:
 
 def reachable() -> set[GenerationState]:
     """Every state that can follow from the first one."""
-    found, waiting = {INITIAL_STATE}, [INITIAL_STATE]
+    states, waiting = {INITIAL_STATE}, [INITIAL_STATE]
     while waiting:
         state = waiting.pop()
-        new = {after for (_, before), after in TRANSITIONS.items() if before == state} - found
-        found |= new
+        new = {after for (_, before), after in TRANSITIONS.items() if before == state} - states
+        states |= new
         waiting += new
-    return found
+    return states

@@ -39,19 +39,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def problems(*words: str) -> dict[str, str]:
+def problems(*arguments: str) -> dict[str, str]:
     """By message, the remedies of the problems that a command tells; it ends with 3 if there are any."""
-    done = invoke(*words, "--json")
-    found = {each["message"]: each["remedy"] for each in json.loads(done.stdout) if each["state"] == "problem"}
-    assert done.exit_code == (3 if found else 0), done.output
-    return found
+    result = invoke(*arguments, "--json")
+    remedies = {each["message"]: each["remedy"] for each in json.loads(result.stdout) if each["state"] == "problem"}
+    assert result.exit_code == (3 if remedies else 0), result.output
+    return remedies
 
 
 def test_every_problem_has_a_remedy_and_nothing_is_changed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even the home is made."""
     monkeypatch.setenv("SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
-    found = problems("doctor")
-    assert "127.0.0.1:1 does not answer: Connection refused" in found and all(found.values())
+    remedies = problems("doctor")
+    assert "127.0.0.1:1 does not answer: Connection refused" in remedies and all(remedies.values())
     assert not home.exists()
 
 
@@ -64,11 +64,14 @@ def test_a_misspelt_setting_a_wrong_value_and_a_file_that_is_not_there_are_told(
     monkeypatch.setenv("SPRINGLINE_SPARK_CONNECT_PORT", "many")
     monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "nothing.toml"))
     monkeypatch.setenv("SPRINGLINE_OPERATIONS", "no_such_module")
-    found = problems("config", "check")
-    assert found["environment: SPRINGLINE_POLCY is no setting and changes nothing"] == "did you mean SPRINGLINE_POLICY?"
-    assert any(each.startswith("SPRINGLINE_SPARK_CONNECT_PORT: ") for each in found)
-    assert f"SPRINGLINE_STREAMS_FILE={tmp_path}/nothing.toml: nothing is there" in found
-    assert any("no module 'no_such_module'" in each for each in found)
+    remedies = problems("config", "check")
+    assert (
+        remedies["environment: SPRINGLINE_POLCY is not a setting and has no effect"]
+        == "did you mean SPRINGLINE_POLICY?"
+    )
+    assert any(each.startswith("SPRINGLINE_SPARK_CONNECT_PORT: ") for each in remedies)
+    assert f"SPRINGLINE_STREAMS_FILE={tmp_path}/nothing.toml does not exist" in remedies
+    assert any("no module 'no_such_module'" in each for each in remedies)
 
 
 @pytest.mark.usefixtures("home")
@@ -78,21 +81,21 @@ def test_files_that_cannot_be_read_are_told_with_what_is_wrong(monkeypatch: pyte
     (tmp_path / "a.toml").write_text("[rule]\nabove = 1\n")
     monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "s.toml"))
     monkeypatch.setenv("SPRINGLINE_ALERT_RULES", str(tmp_path / "a.toml"))
-    found = list(problems("config", "check"))
-    assert any("odd means nothing here" in each for each in found)
-    assert any("rule 'rule'" in each for each in found)
+    messages = list(problems("config", "check"))
+    assert any("unknown key odd" in each for each in messages)
+    assert any("rule 'rule'" in each for each in messages)
 
 
 def test_an_extra_is_missing_where_a_setting_needs_it_or_a_part_of_it_is_there() -> None:
     """Else it is worth a note."""
     missing = {"hdfs": ["hdfs-native"], "spark": ["grpcio"], "postgres": ["psycopg"], "alluxio": []}
-    found = {each.check: each for each in check_extras({"hdfs": "SPRINGLINE_UNDER_URI"}, missing)}
-    assert {name: each.state for name, each in found.items()} == {
+    findings = {each.check: each for each in check_extras({"hdfs": "SPRINGLINE_UNDER_URI"}, missing)}
+    assert {name: each.state for name, each in findings.items()} == {
         "extra alluxio": FindingState.OK, "extra hdfs": FindingState.PROBLEM, "extra postgres": FindingState.NOTE,
         "extra spark": FindingState.PROBLEM,
     }  # fmt: skip
-    assert found["extra hdfs"].remedy == "pip install 'springline[hdfs]'"
-    assert "SPRINGLINE_UNDER_URI needs it" in found["extra hdfs"].message
+    assert findings["extra hdfs"].remedy == "pip install 'springline[hdfs]'"
+    assert "SPRINGLINE_UNDER_URI needs it" in findings["extra hdfs"].message
 
 
 def test_the_packages_of_extras_are_those_that_the_package_declares() -> None:
@@ -127,22 +130,22 @@ def test_disk_and_memory_that_are_short_are_told(monkeypatch: pytest.MonkeyPatch
 
 def test_a_server_that_hangs_keeps_nobody_waiting() -> None:
     """It is told as one that does not answer; the others are told too, in their order."""
-    begun = time.monotonic()
+    started_at = time.monotonic()
     slow, quick = run_checks({"slow": lambda: time.sleep(30) or ok("slow", ""), "quick": lambda: ok("quick", "")}, 0.3)  # type: ignore[func-returns-value]
     assert slow.state is FindingState.PROBLEM and "no answer within" in slow.message and quick.state is FindingState.OK
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - started_at < 20
 
 
 def test_the_catalog_is_asked_and_not_made(tmp_path: Path) -> None:
     """A file that is none is damaged; a revision that nobody here knows is newer code's."""
     address = f"sqlite:///{tmp_path}/catalog.db"
-    assert "made when it is first used" in check_catalog(address).message and not list(tmp_path.iterdir())
+    assert "will be created at first use" in check_catalog(address).message and not list(tmp_path.iterdir())
     Catalog(address, actor="test").engine.dispose()
     assert check_catalog(address).state is FindingState.OK
     (tmp_path / "other.db").write_bytes(b"no database at all, whatever its name says" * 100)
     assert check_catalog(f"sqlite:///{tmp_path}/other.db").state is FindingState.PROBLEM
-    gone = check_catalog("postgresql+psycopg://ann:geheim@127.0.0.1:1/catalog")
-    assert gone.state is FindingState.PROBLEM and "geheim" not in gone.message + gone.remedy
+    finding = check_catalog("postgresql+psycopg://ann:geheim@127.0.0.1:1/catalog")
+    assert finding.state is FindingState.PROBLEM and "geheim" not in finding.message + finding.remedy
 
 
 def test_a_store_and_a_broker_that_do_not_answer_are_told(tmp_path: Path) -> None:
@@ -159,11 +162,11 @@ def test_a_store_and_a_broker_that_do_not_answer_are_told(tmp_path: Path) -> Non
 @pytest.mark.usefixtures("home")
 def test_a_port_that_somebody_else_has_is_told_with_who(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the setting that chooses another."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         assert not connection_error("127.0.0.1", port)
         monkeypatch.setenv("SPRINGLINE_DEMO_SERVERS", "zookeeper")
         monkeypatch.setenv("SPRINGLINE_ZOOKEEPER_PORT", str(port))
-        found = problems("doctor")
-    (remedy,) = (remedy for message, remedy in found.items() if f"port {port} is taken" in message)
+        remedies = problems("doctor")
+    (remedy,) = (remedy for message, remedy in remedies.items() if f"port {port} is taken" in message)
     assert "SPRINGLINE_ZOOKEEPER_PORT=" in remedy

@@ -59,7 +59,7 @@ WELL = [name for name in ODD if not name.startswith(".")]
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_a_path_that_leads_out_is_no_dataset(path: str, platform: Platform) -> None:
     """Wherever one is given: to be read, written, explained, found in a sidecar, or taken in; in few words."""
-    asked: list[Callable[[], Any]] = [
+    url: list[Callable[[], Any]] = [
         lambda: validate_path(path),
         lambda: Ref.parse(f"{path}@1"),
         lambda: platform.catalog.resolve(path),
@@ -69,7 +69,7 @@ def test_a_path_that_leads_out_is_no_dataset(path: str, platform: Platform) -> N
         lambda: platform.store.read(path).__enter__(),
         lambda: platform.maintenance.adopt(path, "a"),
     ]
-    for ask in asked:
+    for ask in url:
         with pytest.raises(InvalidPathError) as refused:
             ask()
         assert len(str(refused.value)) < 700 and "\n" not in str(refused.value)
@@ -78,10 +78,10 @@ def test_a_path_that_leads_out_is_no_dataset(path: str, platform: Platform) -> N
 
 def test_no_letter_that_nobody_sees_is_in_a_name() -> None:
     """All that Unicode says are formats, but the signs of Arabic and others that stand before numbers and are seen."""
-    seen = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+    visible = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
     for number in range(sys.maxunicode + 1):
         letter = chr(number)
-        if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and number not in seen:
+        if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and number not in visible:
             assert find_invisible(f"a{letter}b") == letter, hex(number)
     for name in (*ODD, "نام", "हिन्दी", "ไทย", "👍"):
         assert find_invisible(name) == ""
@@ -92,15 +92,15 @@ def test_names_in_streams_follow_the_rule_of_paths(letter: str) -> None:
     """Of streams, fields, queries, columns and sides of joins; a query of that name is none."""
     name = f"a{letter}b"
     fields = (Field("time", "float"), Field("n", "int"))
-    known = QueryRegistry.of([Stream("s", fields, "time")])
+    query_registry = QueryRegistry.of([Stream("s", fields, "time")])
     with pytest.raises(InvalidStreamError):
         Stream("s", (*fields, Field(name, "int")), "time")
     with pytest.raises(InvalidStreamError):
         Stream(name, fields, "time")
     with pytest.raises(InvalidQueryError):
-        known.put(name, "SELECT count(*) AS n FROM s WINDOWING 5 s")
+        query_registry.put(name, "SELECT count(*) AS n FROM s WINDOWING 5 s")
     with pytest.raises(InvalidQueryError):
-        known.put("q", f'SELECT count(*) AS "{name}" FROM s WINDOWING 5 s')
+        query_registry.put("q", f'SELECT count(*) AS "{name}" FROM s WINDOWING 5 s')
     with pytest.raises(InvalidRelationError):
         Relation(name, {"n": "int"})
     with pytest.raises(InvalidRelationError):
@@ -130,21 +130,21 @@ def test_a_command_names_what_is_wrong_with_a_path(
     """Or that there is no such dataset; no other error, and nothing is changed."""
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
-    done = invoke("dataset", command, "--", path)
-    assert isinstance(done.exception, InvalidPathError | UnknownDatasetError), done.output
+    result = invoke("dataset", command, "--", path)
+    assert isinstance(result.exception, InvalidPathError | UnknownDatasetError), result.output
 
 
 @pytest.mark.parametrize("path", WELL)
 def test_an_odd_name_is_itself_in_every_query(path: str, platform: Platform) -> None:
     """As a path, a prefix, a DAG, a run and a task: found by itself alone, and no pattern for others."""
     make(platform, "other/a%b_c", lines=["x"])
-    made = make(platform, path, lines=["x"], origin=Origin(path, path, path))
+    dataset = make(platform, path, lines=["x"], origin=Origin(path, path, path))
     catalog = platform.catalog
-    assert [each.ref for each in catalog.find(path=path)] == [made.ref]
-    assert [each.ref for each in catalog.find(prefix=path)] == [made.ref]
-    assert [each.ref for each in catalog.find(origin=Origin(path, path, path))] == [made.ref]
-    assert [each.ref for each in catalog.find(dag_ids=[path], run_ids=[path])] == [made.ref]
-    assert catalog.resolve(path, Origin(path, path)).ref == made.ref
+    assert [each.ref for each in catalog.find(path=path)] == [dataset.ref]
+    assert [each.ref for each in catalog.find(prefix=path)] == [dataset.ref]
+    assert [each.ref for each in catalog.find(origin=Origin(path, path, path))] == [dataset.ref]
+    assert [each.ref for each in catalog.find(dag_ids=[path], run_ids=[path])] == [dataset.ref]
+    assert catalog.resolve(path, Origin(path, path)).ref == dataset.ref
     assert catalog.find(prefix="other/%") == [] and len(catalog.find(prefix="other/a%b_")) == 1
     assert path in catalog.dag_ids()
 
@@ -196,14 +196,14 @@ class AskedError(Exception):
 @pytest.fixture
 def urls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses that would be asked."""
-    found: list[str] = []
+    addresses: list[str] = []
 
     def send(self: requests.Session, request: requests.PreparedRequest, **_: Any) -> None:
-        found.append(str(request.url))
+        addresses.append(str(request.url))
         raise AskedError
 
     monkeypatch.setattr(requests.Session, "send", send)
-    return found
+    return addresses
 
 
 def hdfs() -> HdfsBackend:
@@ -288,14 +288,14 @@ def test_files_outside_the_under_store_are_not_taken_in(location: str, platform:
 @pytest.mark.parametrize("path", ["../a", "/etc/passwd", "a\0", "a@1"])
 def test_a_sidecar_that_names_a_place_elsewhere_is_not_read(key: str, path: str, platform: Platform) -> None:
     """It lies in the under-store, where others may write."""
-    made = make(platform, "a", lines=["x"])
-    told = sidecar.encode(made, under_checksum="", under_bytes=0).decode()
-    given = path.replace("\0", "\\u0000")
+    dataset = make(platform, "a", lines=["x"])
+    document = sidecar.encode(dataset, under_checksum="", under_bytes=0).decode()
+    spelled = path.replace("\0", "\\u0000")
     wrong = (
-        told.replace('"path": "a"', f'"path": "{given}"')
+        document.replace('"path": "a"', f'"path": "{spelled}"')
         if key == "path"
-        else told.replace('"sources": []', f'"sources": ["{given}@1"]')
+        else document.replace('"sources": []', f'"sources": ["{spelled}@1"]')
     )
-    assert wrong != told
+    assert wrong != document
     with pytest.raises(PersistenceError, match="cannot be read"):
         decode(wrong.encode(), where="hdfs://host/a")

@@ -33,9 +33,9 @@ def test_the_tests_that_are_shown_pass(tmp_path: Path) -> None:
     (tmp_path / "pipeline_test.py").write_text(FILES["pipeline_test.py"], encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "pipeline_test.py")]
     environment = {**os.environ, "PYTHONPATH": str(import_root())}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    assert " failed" not in done.stdout and " passed" in done.stdout
+    completed_process = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert completed_process.returncode == 0, completed_process.stdout
+    assert " failed" not in completed_process.stdout and " passed" in completed_process.stdout
 
 
 def test_the_step_that_is_shown_runs_in_a_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

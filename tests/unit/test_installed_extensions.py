@@ -15,7 +15,7 @@ from docs.console import files_in
 from springline.persistence.profile import project_folder
 from tests.support.extension import FOLDER, installed
 
-WORDS = files_in((project_folder() / "docs" / "persistence.md").read_text(encoding="utf-8"))["words.py"]
+WORDS_MODULE = files_in((project_folder() / "docs" / "persistence.md").read_text(encoding="utf-8"))["words.py"]
 READ = """
 from springline import open_platform
 platform = open_platform()
@@ -28,7 +28,7 @@ Run = Callable[..., str]
 @pytest.fixture
 def run_with(tmp_path: Path) -> Callable[..., Run]:
     """Gives what runs Python with an example package installed, in a folder with words.py and these settings."""
-    (tmp_path / "words.py").write_text(WORDS, encoding="utf-8")
+    (tmp_path / "words.py").write_text(WORDS_MODULE, encoding="utf-8")
 
     def make(package: str, **settings: str) -> Run:
         environment = {
@@ -41,11 +41,13 @@ def run_with(tmp_path: Path) -> Callable[..., Run]:
         environment["PYTHONPATH"] = f"{tmp_path}:{environment['PYTHONPATH']}"
 
         def run(*arguments: str, status: int = 0) -> str:
-            done = subprocess.run(
+            completed_process = subprocess.run(
                 [sys.executable, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
             )
-            assert done.returncode == status, f"{arguments}\n{done.stdout}\n{done.stderr}"
-            return done.stdout + done.stderr
+            assert completed_process.returncode == status, (
+                f"{arguments}\n{completed_process.stdout}\n{completed_process.stderr}"
+            )
+            return completed_process.stdout + completed_process.stderr
 
         return run
 
@@ -57,11 +59,11 @@ def test_an_installed_store_keeps_what_the_cache_loses(run_with: Callable[..., R
     uri = f"{(tmp_path / 'kept.db').as_uri().replace('file', 'sqlite')}"
     run = run_with("store", under_uri=f"{uri}?patience=30", prove="false")
     run("words.py", "async_store")
-    made = run("-c", READ)
-    assert "3 persisted, 0 left" in run("-m", "springline", "queue", "persist")
+    output = run("-c", READ)
+    assert "3 persisted, 0 remaining" in run("-m", "springline", "queue", "persist")
     shutil.rmtree(tmp_path / "cache")
-    assert "3 found lost, 3 of them persisted" in run("-m", "springline", "dataset", "recover")
-    assert run("-c", READ) == made and "question 20000" in made
+    assert "3 lost, 3 of them persisted" in run("-m", "springline", "dataset", "recover")
+    assert run("-c", READ) == output and "question 20000" in output
     assert (tmp_path / "kept.db").stat().st_size > 1_600_000
 
 
@@ -69,12 +71,12 @@ def test_an_installed_store_says_what_it_does_not_take(run_with: Callable[..., R
     """A role, and an option by name; a kind that nobody installed is told with those that there are."""
     run = run_with("store")
     open_it = "from springline import *; open_platform(Settings(under_uri={!r}))"
-    for uri, words in (
-        ("sqlite:///x.db?wait=1", "a store of this kind has no option 'wait'; there are patience"),
+    for uri, message in (
+        ("sqlite:///x.db?wait=1", "a store of this kind has no option 'wait'; its options: patience"),
         ("sqlite://host/x.db", "give sqlite:///an/absolute/file.db, as under-store"),
-        ("tape:///x", "no installed package adds 'tape'; known: alluxio, file, hdfs, sqlite"),
+        ("tape:///x", "no installed package provides 'tape'; installed: alluxio, file, hdfs, sqlite"),
     ):
-        assert words in run("-c", open_it.format(uri), status=1)
+        assert message in run("-c", open_it.format(uri), status=1)
 
 
 def test_an_installed_policy_orders_the_queue(run_with: Callable[..., Run]) -> None:
@@ -83,7 +85,7 @@ def test_an_installed_policy_orders_the_queue(run_with: Callable[..., Run]) -> N
     run("words.py", "async_store")
     waiting = json.loads(run("-m", "springline", "queue", "list", "--json"))
     assert [each["dataset"] for each in waiting] == ["words/count@1", "words/load@1", "words/split@1"]
-    assert [each["why"] for each in waiting] == ["it has 81 B", "it has 800 kB", "it has 800 kB"]
+    assert [each["reason"] for each in waiting] == ["it has 81 B", "it has 800 kB", "it has 800 kB"]
     other = json.loads(run("-m", "springline", "queue", "list", "--json", "--what-if", "policy=fifo"))
     assert other[0]["dataset"] == "words/load@1"
     assert "paper, smallest, value-density" in run("-m", "springline", "config", "list")
@@ -108,6 +110,6 @@ def test_the_store_passes_the_suite(tmp_path: Path) -> None:
         "no:cacheprovider",
         str(tmp_path / "store-source/sqlite_suite.py"),
     ]
-    done = subprocess.run(suite, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    completed_process = subprocess.run(suite, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert completed_process.returncode == 0, completed_process.stdout
+    assert " passed" in completed_process.stdout

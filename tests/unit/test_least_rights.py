@@ -35,7 +35,7 @@ CODE = ("persistence", "spark_jobs", "plugins", "services", "dags")
 ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
 HERE = "127.0.0.1"
 # What each server is told where to listen; without one of these it would choose by itself.
-TOLD = {
+EXPECTED_SETTINGS = {
     "airflow": ("AIRFLOW__API__HOST=127.0.0.1", "--skip-serve-logs"),
     "alluxio": tuple(
         f"-Dalluxio.{part}.bind.host=127.0.0.1"
@@ -50,7 +50,7 @@ TOLD = {
 }
 
 
-def words(name: str, home: Path) -> str:
+def launch_text(name: str, home: Path) -> str:
     """All that a server is told: its commands and its environment."""
     (server,) = make_servers([name], ServiceSettings(home=home))
     environment = {**server.environment, **{k: v for each in server.processes for k, v in each.environment.items()}}
@@ -62,10 +62,10 @@ def words(name: str, home: Path) -> str:
 def test_a_server_listens_on_this_machine_alone(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told so, and no other address is among what it is told."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    told = words(name, tmp_path)
-    assert all(each in told for each in TOLD[name])
-    assert all(ipaddress.ip_address(each).is_loopback for each in ADDRESS.findall(told)), told
-    assert "0.0.0.0" not in told and "::" not in told.replace("alluxio::", "")
+    text = launch_text(name, tmp_path)
+    assert all(each in text for each in EXPECTED_SETTINGS[name])
+    assert all(ipaddress.ip_address(each).is_loopback for each in ADDRESS.findall(text)), text
+    assert "0.0.0.0" not in text and "::" not in text.replace("alluxio::", "")
 
 
 def test_zookeeper_listens_on_this_machine_alone(tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_zookeeper_listens_on_this_machine_alone(tmp_path: Path) -> None:
     (server,) = make_servers(["zookeeper"], ServiceSettings(home=tmp_path))
     server.folder.mkdir(parents=True)
     server.prepare()
-    written = (server.folder / "zoo.cfg").read_text()
-    assert "clientPortAddress=127.0.0.1\n" in written and "admin.enableServer=false" in written
+    configuration = (server.folder / "zoo.cfg").read_text()
+    assert "clientPortAddress=127.0.0.1\n" in configuration and "admin.enableServer=false" in configuration
 
 
 def test_no_configuration_file_names_another_address() -> None:
@@ -201,7 +201,7 @@ def test_a_cache_that_somebody_else_made_is_not_used(
         shared.mkdir()
         monkeypatch.setattr("springline.persistence.platform.os.geteuid", lambda: 12345)
         monkeypatch.setattr("springline.persistence.platform._owner_id", lambda path: 0 if path == shared else 12345)
-    with pytest.raises(StorageUnavailableError, match=r"somebody else's.*SPRINGLINE_CACHE_URI"):
+    with pytest.raises(StorageUnavailableError, match=r"belongs to another user.*SPRINGLINE_CACHE_URI"):
         open_platform(Settings(home=tmp_path / "home", cache_uri="", under_uri=""), runner=NoRunner())
 
 
@@ -216,7 +216,7 @@ FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "os.system", "os.pop
 FORBIDDEN_MODULES = {"pickle", "cloudpickle", "dill", "shelve", "marshal", "telnetlib", "ftplib"}
 
 
-def called(node: ast.Call) -> str:
+def function_name(node: ast.Call) -> str:
     """What is called, as it is written."""
     return ast.unparse(node.func)
 
@@ -231,20 +231,24 @@ def test_no_data_becomes_code(folder: str) -> None:
                 named = {node.module or ""} if isinstance(node, ast.ImportFrom) else {each.name for each in node.names}
                 assert not {name.partition(".")[0] for name in named} & FORBIDDEN_MODULES, where
             if isinstance(node, ast.Call):
-                assert called(node) not in FORBIDDEN_CALLS, where
-                given = {each.arg: ast.unparse(each.value) for each in node.keywords}
-                assert given.get("shell") != "True" and given.get("verify") != "False", where
-                assert given.get("allow_pickle") != "True", where
+                assert function_name(node) not in FORBIDDEN_CALLS, where
+                keywords = {each.arg: ast.unparse(each.value) for each in node.keywords}
+                assert keywords.get("shell") != "True" and keywords.get("verify") != "False", where
+                assert keywords.get("allow_pickle") != "True", where
 
 
 @pytest.mark.parametrize("folder", CODE)
 def test_no_sql_is_put_together_from_what_is_given(folder: str) -> None:
     """The catalog is asked by SQLAlchemy's expressions; text is a constant. Two places build SQL, of quoted names."""
-    known = {"spark_jobs/streaming/windows/sink/query.py", "services/servers/postgres.py"}
+    exceptions = {"spark_jobs/streaming/windows/sink/query.py", "services/servers/postgres.py"}
     for file in (project_folder() / folder).rglob("*.py"):
-        if file.relative_to(project_folder()).as_posix() in known:
+        if file.relative_to(project_folder()).as_posix() in exceptions:
             continue
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and called(node).rpartition(".")[2] in ("text", "exec_driver_sql", "sql"):
+            if isinstance(node, ast.Call) and function_name(node).rpartition(".")[2] in (
+                "text",
+                "exec_driver_sql",
+                "sql",
+            ):
                 built = [each for each in node.args if isinstance(each, ast.JoinedStr | ast.BinOp)]
                 assert not built, f"{file}:{node.lineno}"

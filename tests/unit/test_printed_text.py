@@ -31,9 +31,9 @@ SPELLED = r"\x1b[2J\x1b]0;owned\x07 \x9b31m \r\x08 \u202egnirts\u2066 \u200b \x7
 
 def table() -> Table:
     """A table with a cell from outside."""
-    found = Table("a")
-    found.add_row(STEERING)
-    return found
+    named_table = Table("a")
+    named_table.add_row(STEERING)
+    return named_table
 
 
 @pytest.mark.parametrize(
@@ -61,17 +61,17 @@ def test_what_would_steer_a_terminal_is_spelled_out(
 
 def test_colours_of_our_own_stay() -> None:
     """Only text is spelled out."""
-    told = io.StringIO()
-    Terminal(file=told, force_terminal=True, color_system="standard").print("[red]x[/red]")
-    assert told.getvalue() == "\x1b[31mx\x1b[0m\n"
+    stream = io.StringIO()
+    Terminal(file=stream, force_terminal=True, color_system="standard").print("[red]x[/red]")
+    assert stream.getvalue() == "\x1b[31mx\x1b[0m\n"
 
 
 def test_json_is_the_same_value_without_letters_that_steer(capsys: pytest.CaptureFixture[str]) -> None:
     """Other scripts stay as they are."""
     print_json({"größe 表": STEERING, "moved": "\U000e0041"})
-    told = capsys.readouterr().out
-    assert json.loads(told) == {"größe 表": STEERING, "moved": "\U000e0041"} and "größe 表" in told
-    assert all(letter.isprintable() or letter == "\n" for letter in told)
+    output = capsys.readouterr().out
+    assert json.loads(output) == {"größe 表": STEERING, "moved": "\U000e0041"} and "größe 表" in output
+    assert all(letter.isprintable() or letter == "\n" for letter in output)
 
 
 @pytest.mark.parametrize("form", [TextFormatter(), JsonFormatter()])
@@ -81,8 +81,8 @@ def test_a_line_of_a_log_steers_no_terminal(form: logging.Formatter) -> None:
         raise ValueError(STEERING)
     except ValueError:
         record = logging.LogRecord("springline", logging.INFO, "", 0, "told: %s", (STEERING,), sys.exc_info())
-    told = form.format(record)
-    assert all(letter.isprintable() or letter == "\n" for letter in told)
+    text = form.format(record)
+    assert all(letter.isprintable() or letter == "\n" for letter in text)
 
 
 def test_a_traceback_steers_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,20 +94,20 @@ def test_a_traceback_steers_no_terminal(capsys: pytest.CaptureFixture[str], monk
     monkeypatch.setattr(cli, "app", broken)
     with pytest.raises(SystemExit):
         cli.main()
-    assert SPELLED in (told := capsys.readouterr().err)
-    assert all(letter.isprintable() or letter == "\n" for letter in told)
+    assert SPELLED in (message := capsys.readouterr().err)
+    assert all(letter.isprintable() or letter == "\n" for letter in message)
 
 
 def test_explain_spells_out_an_error_of_a_store(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the catalog keeps it, in its words and its history."""
-    made = make(platform, "etl/a", lines=["x"], strategy=Strategy.ASYNC_STORE)
-    platform.catalog.amend(made.ref, event="failed", reason=f"the store said: {STEERING}", error=STEERING)
+    dataset = make(platform, "etl/a", lines=["x"], strategy=Strategy.ASYNC_STORE)
+    platform.catalog.amend(dataset.ref, event="failed", reason=f"the store said: {STEERING}", error=STEERING)
     monkeypatch.setenv("SPRINGLINE_HOME", str(platform.settings.home))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", platform.settings.cache_uri)
-    for asked in (["explain", "etl/a"], ["explain", "etl/a", "--json"], ["list", "--json"]):
-        done = invoke("dataset", *asked)
-        assert done.exit_code == 0, done.output
-        assert all(letter.isprintable() or letter == "\n" for letter in done.output), asked
+    for arguments in (["explain", "etl/a"], ["explain", "etl/a", "--json"], ["list", "--json"]):
+        result = invoke("dataset", *arguments)
+        assert result.exit_code == 0, result.output
+        assert all(letter.isprintable() or letter == "\n" for letter in result.output), arguments
 
 
 def modules() -> list[Path]:

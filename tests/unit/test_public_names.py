@@ -37,13 +37,13 @@ _IMPORT = re.compile(r"\bimport (springline(?:\.[\w.]+)?)\b(?!_)")
 def imports_in(text: str) -> list[tuple[str, str]]:
     """The module and the name of everything of ours that the code blocks of a document import."""
     code = "\n".join(_FENCE.findall(text))
-    found = [
+    imports = [
         (module, name.split(" as ")[0].strip())
         for module, names in _FROM.findall(code)
         for name in names.strip("()\n ").replace("...", "").split(",")
         if name.strip()
     ]
-    return found + [(module, "") for module in _IMPORT.findall(_FROM.sub("", code))]
+    return imports + [(module, "") for module in _IMPORT.findall(_FROM.sub("", code))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -67,13 +67,15 @@ def test_an_import_of_something_private_is_found() -> None:
 @every_name
 def test_a_public_name_says_what_it_is_with_an_example(module: object, name: str) -> None:
     """In its own words, not those of a class above it, and with every argument."""
-    found = getattr(module, name)
-    doc = inspect.cleandoc(found.__doc__ or "")
+    public = getattr(module, name)
+    doc = inspect.cleandoc(public.__doc__ or "")
     assert re.search(r"^Example:$", doc, re.MULTILINE), f"{name} has no example"
     assert doc.index("Example:") > 0, f"{name} does not say what it is"
-    if inspect.isclass(found) and issubclass(found, Enum | BaseSettings | Exception):
+    if inspect.isclass(public) and issubclass(public, Enum | BaseSettings | Exception):
         return
-    parameters = [each for each in inspect.signature(found).parameters.values() if each.kind is not each.VAR_POSITIONAL]
+    parameters = [
+        each for each in inspect.signature(public).parameters.values() if each.kind is not each.VAR_POSITIONAL
+    ]
     missing = [each.name for each in parameters if not re.search(rf"(^|\s){each.name}: |`{each.name}`", doc)]
     assert missing in ([], ["args", "kwargs"], ["kwargs"]), f"{name} does not tell what {', '.join(missing)} is"
 
@@ -92,8 +94,8 @@ def test_the_example_of_a_public_name_runs(module: object, name: str, tmp_path: 
 
 def run(doc: str, name: str, folder: Path) -> None:
     """Run the example of a docstring, with the public names and an empty folder."""
-    known = {each: getattr(module, each) for module, each in NAMES if each in doc}
-    example = doctest.DocTestParser().get_doctest(doc, {**known, "Path": Path, "folder": folder}, name, None, 0)
+    public_names = {each: getattr(module, each) for module, each in NAMES if each in doc}
+    example = doctest.DocTestParser().get_doctest(doc, {**public_names, "Path": Path, "folder": folder}, name, None, 0)
     printed: list[str] = []
     assert doctest.DocTestRunner().run(example, out=printed.append).failed == 0, "".join(printed)
 
@@ -113,19 +115,19 @@ def test_every_public_error_says_when_it_is_raised() -> None:
 
 def test_every_error_that_a_public_name_tells_of_is_public() -> None:
     """Or Python's own, or one of pydantic-settings: whoever calls can catch it."""
-    ours = {*springline.errors.__all__, *springline.testing.__all__, "SettingsError"}
+    public_names = {*springline.errors.__all__, *springline.testing.__all__, "SettingsError"}
     for module, name in NAMES:
         section = inspect.cleandoc(getattr(module, name).__doc__ or "").partition("Raises:\n")[2].partition("\n\n")[0]
         for error in re.findall(r"^    (\w+): ", section, re.MULTILINE):
-            assert error in ours or hasattr(builtins, error), f"{name}: {error}"
+            assert error in public_names or hasattr(builtins, error), f"{name}: {error}"
 
 
 @pytest.mark.parametrize("module", ["springline.airflow", "springline.stream_kinds"])
 def test_names_and_values_say_what_they_are(module: str) -> None:
     """Those for DAG files need Airflow, so a process of its own tells."""
-    told = describe_in_process(module)["names"]
-    assert told
-    assert [each["name"] for each in told if not each["doc"]] == []
+    names = describe_in_process(module)["names"]
+    assert names
+    assert [each["name"] for each in names if not each["doc"]] == []
 
 
 def test_the_summary_of_the_package_names_every_public_name() -> None:
@@ -138,9 +140,9 @@ def test_the_summary_of_the_package_names_every_public_name() -> None:
 def test_what_is_private_says_so() -> None:
     """The map by one sentence, the package by the same, and each package below by one of its own."""
     where = ", ".join(f"`{module}`" for module in PUBLIC[:-1]) + f" and `{PUBLIC[-1]}`"
-    told = " ".join((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split())
-    assert f"Public are the names in `__all__` of {where}; whatever else is imported from below" in told
-    assert "is private and may change" in told
+    text = " ".join((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split())
+    assert f"Public are the names in `__all__` of {where}; whatever else is imported from below" in text
+    assert "is private and may change" in text
     for module in PUBLIC[1:]:
         assert f"`{module}`" in (springline.__doc__ or "")
     for package in ("persistence", "spark_jobs", "services"):

@@ -127,7 +127,7 @@ def test_a_catalog_that_cannot_be_opened_does_not_tell_its_password(url: str) ->
 )
 def test_an_address_of_spark_that_is_wrong_does_not_tell_its_token(remote: str) -> None:
     """The error says how an address is written."""
-    with pytest.raises(SparkUnavailableError, match="give the address as sc://host:port") as refused:
+    with pytest.raises(SparkUnavailableError, match="write the address as sc://host:port") as refused:
         Address.parse(remote)
     assert SECRET not in str(refused.value)
 
@@ -153,12 +153,12 @@ def test_the_token_of_webhdfs_stays_in_its_address(monkeypatch: pytest.MonkeyPat
         raise requests.ConnectionError(f"Max retries exceeded with url: /webhdfs/v1/a?delegation={SECRET}")
 
     monkeypatch.setattr(web._session, "request", broken)
-    told = io.StringIO()
+    stream = io.StringIO()
     try:
         web.exists("/a")
     except StorageUnavailableError as error:
-        told.write(str(error))
-    assert "hdfs://host:8020/a" in told.getvalue() and SECRET not in told.getvalue()
+        stream.write(str(error))
+    assert "hdfs://host:8020/a" in stream.getvalue() and SECRET not in stream.getvalue()
 
 
 def test_kafkas_password_is_in_no_error_and_no_name() -> None:
@@ -227,12 +227,12 @@ def test_what_ends_a_command_is_told_without_secrets(
         raise (RuntimeError if unforeseen else foreseen)("postgresql://ann:hunter2@db is away; token=hunter2")
 
     monkeypatch.setattr(cli, "app", broken)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         cli.main()
-    told = capsys.readouterr()
-    assert ended.value.code and SECRET not in told.out + told.err
-    assert "postgresql://ann:***@db is away" in told.err
-    assert ("Traceback" in told.err) is unforeseen
+    captured = capsys.readouterr()
+    assert exit_info.value.code and SECRET not in captured.out + captured.err
+    assert "postgresql://ann:***@db is away" in captured.err
+    assert ("Traceback" in captured.err) is unforeseen
 
 
 # ---- what is kept
@@ -242,14 +242,14 @@ def test_the_catalog_keeps_no_secret_of_an_error(platform: Platform) -> None:
     """Neither as the reason of a change nor as the error of a dataset; the pages tell both."""
     with pytest.raises(RuntimeError), platform.store.write("a", strategy=Strategy.CACHE_ONLY) as writing:
         raise RuntimeError("s3a://ann:hunter2@bucket is away")
-    made = make(platform, "b", lines=["x"], strategy=Strategy.ASYNC_STORE)
+    dataset = make(platform, "b", lines=["x"], strategy=Strategy.ASYNC_STORE)
     (choice,) = platform.persister.candidates()
-    lease = platform.claims.claim(made.ref, "somebody", choice.plan.method, None)
+    lease = platform.claims.claim(dataset.ref, "somebody", choice.plan.method, None)
     assert lease is not None
     platform.claims.release(lease, "delegation=hunter2 has expired")
-    told = json.dumps([str(moment) for moment in platform.catalog.history()])
-    told += "".join(platform.catalog.get(ref).error for ref in (writing.ref, made.ref))
-    assert SECRET not in told and "ann:***@bucket" in told and "delegation=***" in told
+    entries = json.dumps([str(moment) for moment in platform.catalog.history()])
+    entries += "".join(platform.catalog.get(ref).error for ref in (writing.ref, dataset.ref))
+    assert SECRET not in entries and "ann:***@bucket" in entries and "delegation=***" in entries
 
 
 def test_a_heartbeat_tells_no_secret(tmp_path: Path) -> None:
@@ -271,9 +271,9 @@ def test_no_secret_is_among_the_arguments_of_a_server(
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     database = f"postgresql+psycopg://ann:{SECRET}@db/airflow"
     (server,) = make_servers([name], ServiceSettings(home=tmp_path, airflow_database=database))
-    words = [server.address, *(word for each in (*server.processes, *server.init_steps) for word in each.command)]
-    assert SECRET not in " ".join(words)
-    assert not any(word.lower().startswith(("-dpassword", "--password")) for word in words)
+    arguments = [server.address, *(word for each in (*server.processes, *server.init_steps) for word in each.command)]
+    assert SECRET not in " ".join(arguments)
+    assert not any(word.lower().startswith(("-dpassword", "--password")) for word in arguments)
 
 
 def test_who_has_a_port_is_told_without_its_secrets() -> None:
@@ -288,11 +288,11 @@ def test_who_has_a_port_is_told_without_its_secrets() -> None:
         assert SECRET in " ".join(psutil.Process(stranger.pid).cmdline())
         pid = holder(port)
         assert pid == stranger.pid
-        words = describe_process(pid)
+        description = describe_process(pid)
     finally:
         stranger.kill()
         stranger.wait()
-    assert f"process {stranger.pid}" in words and SECRET not in words
+    assert f"process {stranger.pid}" in description and SECRET not in description
 
 
 def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
@@ -300,11 +300,11 @@ def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
 ) -> None:
     """Ivy prints the address that it asks; its settings are their owner's alone, and gone with it."""
     address = f"https://ann:{SECRET}@repository/maven"
-    found = Jars(
+    jars = Jars(
         ServiceSettings(home=tmp_path, jars_dir=str(tmp_path / "jars"), maven_repository=address), say=lambda _: None
     )
     settings = tmp_path / "jars" / "kafka.half" / "ivysettings.xml"
-    ran: list[list[str]] = []
+    commands: list[list[str]] = []
 
     class Ivy:
         """Prints what it asks, and fetches nothing."""
@@ -312,7 +312,7 @@ def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
         returncode = 1
 
         def __init__(self, command: list[str], **_: Any) -> None:
-            ran.append(command)
+            commands.append(command)
             assert SECRET in settings.read_text() and settings.stat().st_mode & 0o077 == 0
             self.stdout = iter([f":: problems :: {address}/kafka.pom: unauthorised\n"])
 
@@ -324,7 +324,7 @@ def test_the_repositorys_password_is_in_no_log_and_in_no_file_for_others(
     monkeypatch.setattr("springline.services.packages.jars.find_java", lambda *_: ServerJava(tmp_path, 17, "none"))
     monkeypatch.setattr("springline.services.packages.jars.subprocess.Popen", Ivy)
     with pytest.raises(ServiceError) as refused:
-        found.folder("kafka")
-    assert SECRET not in str(refused.value) + " ".join(ran[0])
+        jars.folder("kafka")
+    assert SECRET not in str(refused.value) + " ".join(commands[0])
     assert SECRET not in (tmp_path / "jars" / "kafka.log").read_text()
     assert not settings.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,7 +113,7 @@ def test_no_class_name_stands_twice_in_a_package(package: str) -> None:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ClassDef):
                     places[node.name].append(str(path.relative_to(ROOT)))
-    assert not {name: found for name, found in places.items() if len(found) > 1}
+    assert not {name: paths for name, paths in places.items() if len(paths) > 1}
 
 
 def test_modules_are_named_by_a_thing() -> None:
@@ -120,3 +121,24 @@ def test_modules_are_named_by_a_thing() -> None:
     names = {path.stem for path in modules(".py", ".js")}
     assert {name for name in names if name.endswith("ing")} == set(GERUNDS)
     assert not {name for name in names if name.strip("_") in BANNED}
+
+
+# Phrases of no field: what was reported, started, recomputed, lost, checked?
+PHRASES = re.compile(
+    r"\b(told|tells|anew|borne|gone for good|made again|came of|looked at|taken up|given up|begun)\b", re.IGNORECASE
+)
+TEXTS = ("README.md", "docs/*.md", "docs/*.py")
+RECORDED = {"docs/benchmarks.md"}  # has remarks of benchmarks as they were recorded
+
+
+def test_texts_use_the_terms_of_the_field() -> None:
+    """Documents, docstrings, comments, messages and labels."""
+    documents = {path for pattern in TEXTS for path in ROOT.glob(pattern)}
+    stale = [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]}"
+        for path in sorted({*documents, *modules(".py", ".js", ".html", ".toml")})
+        if str(path.relative_to(ROOT)) not in RECORDED
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for match in PHRASES.finditer(line)
+    ]
+    assert not stale, "\n".join(stale)

@@ -13,20 +13,20 @@ class Diary:
     """Lines with the seconds since it was begun; `count` tells how many were of a kind."""
 
     def __init__(self) -> None:
-        self._begun = time.monotonic()
+        self._started_at = time.monotonic()
         self._lock = threading.Lock()
         self._kinds: list[str] = []
 
     @property
     def now(self) -> float:
         """Seconds since it was begun."""
-        return time.monotonic() - self._begun
+        return time.monotonic() - self._started_at
 
-    def note(self, words: str, kind: str = "") -> None:
+    def note(self, text: str, kind: str = "") -> None:
         """Tell something."""
         with self._lock:
             self._kinds.append(kind)
-            print(f"{format_seconds(self.now):>12}  {words}", file=sys.stderr, flush=True)
+            print(f"{format_seconds(self.now):>12}  {text}", file=sys.stderr, flush=True)
 
     def count(self, kind: str) -> int:
         """How many lines of this kind there are."""

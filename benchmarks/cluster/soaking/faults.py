@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import psutil
 import requests
 
-from benchmarks.cluster.soaking.streams import JOBS, seen
+from benchmarks.cluster.soaking.streams import JOBS, status_of
 from benchmarks.cluster.soaking.world import World
 from springline.services.demo.fault_injection import wipe_cache
 from springline.services.errors import ServiceError
@@ -59,14 +59,14 @@ def stop_stream(world: World, drawn: random.Random) -> Struck:
     """A process of a stream stands still, and goes on."""
     job = drawn.choice(sorted(JOBS))
     kind, process = _part_of(world, job, drawn)
-    return _held(f"the {kind} of the stream {job}", process, drawn)
+    return _pause_process(f"the {kind} of the stream {job}", process, drawn)
 
 
 def stop_server(world: World, drawn: random.Random) -> Struck:
     """A worker of a server, or the broker, stands still, and goes on."""
     name, process = drawn.choice([("kafka", "broker"), ("hdfs", "datanode-1"), ("alluxio", "worker-1")])
     pid = world.supervisor.status(name).processes.get(process)
-    return _held(f"{process} of {name}", psutil.Process(pid) if pid else None, drawn)
+    return _pause_process(f"{process} of {name}", psutil.Process(pid) if pid else None, drawn)
 
 
 def delete_cached_copies(world: World, drawn: random.Random) -> Struck:
@@ -82,8 +82,8 @@ def fill_store(world: World, drawn: random.Random) -> Struck:
     folder = f"http://127.0.0.1:{world.settings.hdfs_http_port}/webhdfs/v1/springline"
 
     def quota(size: int) -> None:
-        asked = {"op": "SETQUOTA", "storagespacequota": str(size), "user.name": _user(world)}
-        requests.put(folder, params=asked, timeout=30).raise_for_status()
+        quota_options = {"op": "SETQUOTA", "storagespacequota": str(size), "user.name": _user(world)}
+        requests.put(folder, params=quota_options, timeout=30).raise_for_status()
 
     seconds = drawn.uniform(*_PAUSE)
     try:
@@ -110,7 +110,7 @@ def draw(drawn: random.Random) -> Fault:
     return drawn.choices([fault for fault, _ in FAULTS], [weight for _, weight in FAULTS])[0]
 
 
-def _held(what: str, process: psutil.Process | None, drawn: random.Random) -> Struck:
+def _pause_process(what: str, process: psutil.Process | None, drawn: random.Random) -> Struck:
     seconds = drawn.uniform(*_PAUSE)
     if process is None:
         return Struck(f"{what} was to stand still, and did not live")
@@ -126,7 +126,7 @@ def _held(what: str, process: psutil.Process | None, drawn: random.Random) -> St
 
 def _part_of(world: World, job: str, drawn: random.Random) -> tuple[str, psutil.Process | None]:
     """A process of a stream's application; none where it is being started."""
-    pid = seen(world, job).pid
+    pid = status_of(world, job).pid
     try:
         driver = psutil.Process(pid) if pid else None
         below = driver.children(recursive=True) if driver else []
@@ -135,8 +135,8 @@ def _part_of(world: World, job: str, drawn: random.Random) -> tuple[str, psutil.
     except psutil.Error:
         return "application", None
     kind = drawn.choice(["driver", "JVM", "worker"])
-    chosen = {"driver": [driver], "JVM": jvms, "worker": workers}[kind]
-    return kind, drawn.choice(chosen) if chosen else None
+    candidates = {"driver": [driver], "JVM": jvms, "worker": workers}[kind]
+    return kind, drawn.choice(candidates) if candidates else None
 
 
 def _user(world: World) -> str:

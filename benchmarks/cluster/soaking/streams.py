@@ -24,8 +24,8 @@ from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
 
-FLOWS, WORDS, ORDERS = "flows", "words", "orders"
-JOBS = {FLOWS: "map", WORDS: "split", ORDERS: "route"}  # each with its first stage
+FLOWS, WORD_COUNTS, ORDERS = "flows", "words", "orders"
+JOBS = {FLOWS: "map", WORD_COUNTS: "split", ORDERS: "route"}  # each with its first stage
 _UNITS = 2
 _LOOK_SECONDS = 2.0
 _PATIENCE = 600.0  # seconds for a stream to work at first, and for all to be through in the end
@@ -43,10 +43,10 @@ fields = {json.dumps([[each.name, each.type] for each in FIELDS])}
 [{FLOWS}.queries]
 sums = "SELECT sip, type, count(*) AS rows, sum(bytes) AS bytes FROM flows GROUP BY sip, type WINDOWING 10 s"
 
-[{WORDS}]
+[{WORD_COUNTS}]
 kind = "wordcount"
 topic = "lines"
-[{WORDS}.tracking]
+[{WORD_COUNTS}.tracking]
 timeout = 60.0
 
 [{ORDERS}]
@@ -90,21 +90,21 @@ def begin(world: World) -> None:
         world.api.pause(dag_of(job), False)
         world.api.trigger(dag_of(job), {})
         until = time.monotonic() + _PATIENCE
-        while not seen(world, job).stages:
+        while not status_of(world, job).stages:
             if time.monotonic() > until:
-                raise StreamError(f"{job} does not come to work: {seen(world, job)}")
+                raise StreamError(f"{job} does not come to work: {status_of(world, job)}")
             time.sleep(_LOOK_SECONDS)
     threading.Thread(target=_keep, args=(world,), daemon=True).start()
 
 
-def seen(world: World, job: str) -> JobStatus:
+def status_of(world: World, job: str) -> JobStatus:
     """How a stream is."""
     return read_status(job, world.streams.folder(job), time.time())
 
 
 def rows_of(world: World, job: str) -> int:
     """The rows that its first stage has read."""
-    return int(seen(world, job).stages.get(JOBS[job], {}).get("counts", {}).get("rows", 0))
+    return int(status_of(world, job).stages.get(JOBS[job], {}).get("counts", {}).get("rows", 0))
 
 
 def _keep(world: World) -> None:
@@ -143,12 +143,12 @@ class Feeding:
 
     def _feed(self, feed: Feed, seconds: float) -> None:
         messages = messages_of(feed.source, rows=int(seconds * feed.speed), size=feed.size, speed=feed.speed)
-        begun = time.monotonic()
+        started_at = time.monotonic()
         with closing(_Patient(self._cluster)) as log:
-            for number, due in enumerate(messages):
-                if self._over.wait(max(0.0, due.seconds - (time.monotonic() - begun))):
+            for number, message in enumerate(messages):
+                if self._over.wait(max(0.0, message.seconds - (time.monotonic() - started_at))):
                     return
-                log.send(OutgoingRecord(feed.topic, number % _UNITS, due.value))
+                log.send(OutgoingRecord(feed.topic, number % _UNITS, message.value))
 
 
 class _Patient:
@@ -180,7 +180,7 @@ def await_through(world: World) -> None:
     until = time.monotonic() + _PATIENCE
     level = 0
     while level < 3:
-        late = [each for each in (seen(world, job) for job in JOBS) if not has_caught_up(each)]
+        late = [each for each in (status_of(world, job) for job in JOBS) if not has_caught_up(each)]
         level = 0 if late else level + 1
         if time.monotonic() > until:
             raise StreamError(f"not through after {_PATIENCE:g} s: {late}")
@@ -190,22 +190,22 @@ def await_through(world: World) -> None:
 def wrong(world: World) -> dict[str, int]:
     """By stream, how many results are missing, doubled or others than they should be; of how many is noted."""
     with closing(Kafka(world.streams.cluster)) as log:
-        found = compared(log)
-    for job, (wanted, told, other) in found.items():
-        world.diary.note(f"{job}: {told:,} told, {wanted:,} wanted, {other:,} wrong")
-    return {job: other for job, (_, _, other) in found.items()}
+        comparison = compared(log)
+    for job, (expected, reported, different) in comparison.items():
+        world.diary.note(f"{job}: {reported:,} told, {expected:,} wanted, {different:,} wrong")
+    return {job: different for job, (_, _, different) in comparison.items()}
 
 
 def compared(log: MessageLog) -> dict[str, tuple[int, int, int]]:
     """By stream, how many results what was fed should give, how many were told, in how many they differ."""
     results = {
-        FLOWS: (_sums_wanted(log), _told(log, FLOWS, ("window_start", "sip", "type", "rows", "bytes"))),
-        WORDS: (_words_wanted(log), _words_told(log)),
-        ORDERS: (_pairs_wanted(log), _told(log, ORDERS, ("orderkey", "customer", "quantity", "price"))),
+        FLOWS: (_expected_sums(log), _reported_rows(log, FLOWS, ("window_start", "sip", "type", "rows", "bytes"))),
+        WORD_COUNTS: (_expected_words(log), _reported_words(log)),
+        ORDERS: (_expected_pairs(log), _reported_rows(log, ORDERS, ("orderkey", "customer", "quantity", "price"))),
     }
     return {
-        job: (wanted.total(), told.total(), (wanted - told).total() + (told - wanted).total())
-        for job, (wanted, told) in results.items()
+        job: (expected.total(), reported.total(), (expected - reported).total() + (reported - expected).total())
+        for job, (expected, reported) in results.items()
     }
 
 
@@ -219,49 +219,49 @@ def _rows(log: MessageLog, topic: str) -> Iterator[str]:
             yield from bytes(message.value).decode().splitlines()
 
 
-def _told(log: MessageLog, job: str, names: Iterable[str]) -> Counter[tuple[str, ...]]:
+def _reported_rows(log: MessageLog, job: str, names: Iterable[str]) -> Counter[tuple[str, ...]]:
     rows = (json.loads(line) for line in _rows(log, f"{job}.results"))
-    return Counter(tuple(_said(row[name]) for name in names) for row in rows)
+    return Counter(tuple(_text_of(row[name]) for name in names) for row in rows)
 
 
-def _said(value: object) -> str:
+def _text_of(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)[:19]
 
 
-def _sums_wanted(log: MessageLog) -> Counter[tuple[str, ...]]:
+def _expected_sums(log: MessageLog) -> Counter[tuple[str, ...]]:
     fed = pd.DataFrame(  # noqa: F841  (the query names it)
         [(float(row[0]), row[1], row[2], int(row[6])) for row in (line.split(",") for line in _rows(log, FLOWS))],
         columns=["seconds", "sip", "type", "bytes"],
     )
-    found = duckdb.execute(
+    rows = duckdb.execute(
         f"""SELECT strftime(make_timestamp((floor(seconds / 10) * 10000000)::BIGINT), '%Y-%m-%dT%H:%M:%S'),
           sip, type, count(*), sum(bytes)::BIGINT FROM fed WHERE seconds < (SELECT max(seconds) FROM fed) - {_FAR / 2}
           GROUP BY floor(seconds / 10), sip, type"""
     ).fetchall()
-    return Counter(tuple(str(value) for value in row) for row in found)
+    return Counter(tuple(str(value) for value in row) for row in rows)
 
 
-def _words_wanted(log: MessageLog) -> Counter[tuple[str, ...]]:
+def _expected_words(log: MessageLog) -> Counter[tuple[str, ...]]:
     return Counter((word,) for line in _rows(log, "lines") for word in line.split())
 
 
-def _words_told(log: MessageLog) -> Counter[tuple[str, ...]]:
-    found: Counter[tuple[str, ...]] = Counter()
-    for line in _rows(log, f"{WORDS}.results"):
-        told = json.loads(line)
-        found[(told["word"],)] = max(found[(told["word"],)], told["count"])
-    return found
+def _reported_words(log: MessageLog) -> Counter[tuple[str, ...]]:
+    word_counts: Counter[tuple[str, ...]] = Counter()
+    for line in _rows(log, f"{WORD_COUNTS}.results"):
+        row = json.loads(line)
+        word_counts[(row["word"],)] = max(word_counts[(row["word"],)], row["count"])
+    return word_counts
 
 
-def _pairs_wanted(log: MessageLog) -> Counter[tuple[str, ...]]:
+def _expected_pairs(log: MessageLog) -> Counter[tuple[str, ...]]:
     one = pd.DataFrame(  # noqa: F841
         (line.split(",") for line in _rows(log, "orders")), columns=["orderkey", "customer", "priority"]
     )
     other = pd.DataFrame(  # noqa: F841
         (line.split(",") for line in _rows(log, "items")), columns=["orderkey", "quantity", "price", "shipmode"]
     )
-    found = duckdb.execute(
+    rows = duckdb.execute(
         """SELECT orderkey, customer, quantity, price::DOUBLE FROM one JOIN other USING (orderkey)
           WHERE priority = '1-URGENT' AND quantity::INT > 45"""
     ).fetchall()
-    return Counter(tuple(_said(value) for value in row) for row in found)
+    return Counter(tuple(_text_of(value) for value in row) for row in rows)

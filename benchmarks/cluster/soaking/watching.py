@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.cluster.soaking.streams import JOBS, seen
+from benchmarks.cluster.soaking.streams import JOBS, status_of
 from benchmarks.cluster.soaking.world import World
-from benchmarks.streams.running_job import held
+from benchmarks.streams.running_job import memory_of
 from springline.persistence.platform import default_cache_folder
 from springline.services.servers.alluxio import ramdisk
 
@@ -36,7 +36,7 @@ class Sample:
     open_files: int
 
     @property
-    def held(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of all processes."""
         return sum(self.memory.values())
 
@@ -63,20 +63,20 @@ def sample(world: World) -> Sample:
     owners = _owners(world)
     for process in processes:
         with suppress(psutil.Error, ProcessLookupError):
-            memory[owners.get(os.getsid(process.pid), "others")] += held(process)
+            memory[owners.get(os.getsid(process.pid), "others")] += memory_of(process)
     return Sample(world.diary.now, memory, sum(map(_size, folders)), sum(map(_open, processes)))
 
 
 def _owners(world: World) -> dict[int, str]:
     """By session, of which server or stream it is."""
-    found = {}
+    owners = {}
     for server in world.servers:
         for name, pid in world.supervisor.status(server.name).processes.items():
-            found[pid] = f"{server.name} ({name})"
+            owners[pid] = f"{server.name} ({name})"
     for job in JOBS:
-        if application := seen(world, job).pid:
-            found[application] = f"stream {job}"
-    return found
+        if application := status_of(world, job).pid:
+            owners[application] = f"stream {job}"
+    return owners
 
 
 def growers(samples: Sequence[Sample], many: int = 4) -> str:
@@ -91,8 +91,8 @@ def growers(samples: Sequence[Sample], many: int = 4) -> str:
 def mean_of(values: Sequence[float], quarter: int) -> float:
     """The mean of a quarter of a course, 0 to 3; 0 where there are less than four values."""
     size = len(values) // 4
-    chosen = values[quarter * size : (quarter + 1) * size]
-    return sum(chosen) / len(chosen) if chosen else 0.0
+    quarter_values = values[quarter * size : (quarter + 1) * size]
+    return sum(quarter_values) / len(quarter_values) if quarter_values else 0.0
 
 
 def growth(values: Sequence[float]) -> float:
@@ -111,12 +111,12 @@ def zombies(world: World) -> int:
 
 
 def _zombies(world: World) -> set[psutil.Process]:
-    found = set()
+    zombies = set()
     for process in world.processes():
         with suppress(psutil.Error):
             left = {"bash"} if process.name() == "java" else set()
-            found |= {each for each in process.children() if each.status() == "zombie" and each.name() not in left}
-    return found
+            zombies |= {each for each in process.children() if each.status() == "zombie" and each.name() not in left}
+    return zombies
 
 
 def _open(process: psutil.Process) -> int:

@@ -34,7 +34,7 @@ class Workflow:
         for dag_id in (DAG_ID, PERSISTER, MAINTENANCE):
             world.api.pause(dag_id, False)
         self._run()
-        self._wanted = self._digests()
+        self._expected = self._digests()
         self._error: ServiceError | None = None
         self._thread = threading.Thread(target=self._go_on, daemon=True)
         self._thread.start()
@@ -65,23 +65,23 @@ class Workflow:
 
     def _compare(self) -> None:
         self.runs += 1
-        found = self._digests()
-        other = sorted(path for path, digest in self._wanted.items() if found.get(path) != digest)
+        digests = self._digests()
+        other = sorted(path for path, digest in self._expected.items() if digests.get(path) != digest)
         self.wrong += len(other)
-        words = f"others than without a fault: {', '.join(other)}" if other else "all as without a fault"
-        self._world.diary.note(f"workflow: backfill {self.runs} has ended; {words}")
+        result = f"others than without a fault: {', '.join(other)}" if other else "all as without a fault"
+        self._world.diary.note(f"workflow: backfill {self.runs} has ended; {result}")
 
     def _digests(self) -> Mapping[str, str]:
         """By path, what the newest generation holds, in whatever order and encoding."""
-        found = (each for day in DAYS for each in newest_committed(self._world.platform, f"{FILES}{day}/"))
-        return {each.ref.path: each.digest for each in found if each.ref.path.rpartition("/")[2] not in _RANDOM}
+        datasets = (each for day in DAYS for each in newest_committed(self._world.platform, f"{FILES}{day}/"))
+        return {each.ref.path: each.digest for each in datasets if each.ref.path.rpartition("/")[2] not in _RANDOM}
 
     def _run(self) -> None:
         """One backfill; failed days are run once more, as a person would."""
         api, tries = self._world.api, 0
         while True:
-            self._asked(lambda: api.end_backfills(DAG_ID))
-            self._asked(lambda: api.backfill(DAG_ID, DAYS[0], DAYS[-1], {}, runs_at_once=len(DAYS)))
+            self._retry_call(lambda: api.end_backfills(DAG_ID))
+            self._retry_call(lambda: api.backfill(DAG_ID, DAYS[0], DAYS[-1], {}, runs_at_once=len(DAYS)))
             states = self._await_runs()
             if set(states.values()) == {"success"}:
                 return
@@ -93,12 +93,12 @@ class Workflow:
     def _await_runs(self) -> dict[str, str]:
         until = time.monotonic() + _PATIENCE
         while True:
-            states = self._asked(lambda: self._world.api.runs(DAG_ID, DAYS[0], DAYS[-1]))
+            states = self._retry_call(lambda: self._world.api.runs(DAG_ID, DAYS[0], DAYS[-1]))
             if (len(states) == len(DAYS) and set(states.values()) <= _FINAL) or time.monotonic() > until:
                 return states
             time.sleep(_LOOK_SECONDS)
 
-    def _asked(self, call: Callable[[], _T]) -> _T:
+    def _retry_call(self, call: Callable[[], _T]) -> _T:
         """Ask Airflow, again while it is away; raises the last refusal after two minutes."""
         until = time.monotonic() + 120
         while True:

@@ -64,22 +64,22 @@ class World:
         for server in self.servers:
             if not self.supervisor.status(server.name).is_running:
                 return f"{server.name} is {self.supervisor.status(server.name).state}"
-            if words := server.readiness_problem():
-                return f"{server.name}: {words}"
+            if problem := server.readiness_problem():
+                return f"{server.name}: {problem}"
         return ""
 
     def processes(self) -> list[psutil.Process]:
         """All that lives in this home: servers, tasks, streams and what they have started."""
         states = [self.supervisor.status(server.name) for server in self.servers]
         sessions = {pid for state in states for pid in state.processes.values()}
-        found = []
+        all_processes = []
         for process in psutil.process_iter():
             with suppress(psutil.Error, ProcessLookupError):
                 # Airflow writes a title over the environment of some.
                 ours = process.environ().get("SPRINGLINE_HOME") == str(self.settings.home)
                 if ours or os.getsid(process.pid) in sessions:
-                    found.append(process)
-        return found
+                    all_processes.append(process)
+        return all_processes
 
     def keep_up(self) -> None:
         """Start again what has ended of the servers, each in a thread of its own, until it is over."""
@@ -90,15 +90,17 @@ class World:
         while not self.over.wait(_LOOK_SECONDS):
             if self.supervisor.status(server.name).is_running:
                 continue
-            words = self.supervisor.status(server.name).state
+            state = self.supervisor.status(server.name).state
             time.sleep(_NOTICED)
-            begun = time.monotonic()
+            started_at = time.monotonic()
             try:
                 self.supervisor.up([server], _PATIENCE)
             except ServiceError as error:  # killed once more meanwhile, or without what it needs
                 self.diary.note(f"{server.name} does not come up yet: {str(error).partition(chr(10))[0]}")
             else:
-                self.diary.note(f"{server.name} was {words}; serves again, {time.monotonic() - begun:.0f} s from start")
+                self.diary.note(
+                    f"{server.name} was {state}; serves again, {time.monotonic() - started_at:.0f} s from start"
+                )
 
 
 @contextmanager
@@ -126,23 +128,23 @@ def world(declared: str, diary: Diary) -> Iterator[World]:
         address = next(server.address for server in servers if server.name == "airflow")
         api = leaving.enter_context(closing(AirflowApi(address, USER, password(home))))
         platform = leaving.enter_context(closing(open_platform(runner=NoRunner())))
-        made = World(settings, supervisor, api, platform, StreamSettings(), diary)
+        world_ = World(settings, supervisor, api, platform, StreamSettings(), diary)
         try:
-            yield made
+            yield world_
         finally:
-            made.over.set()
+            world_.over.set()
 
 
 def _keep_logs(home: Path, diary: Diary) -> None:
     """All that was logged stays in `var/soak`, until the next one."""
-    kept = project_folder() / "var" / "soak"
-    shutil.rmtree(kept, ignore_errors=True)
+    logs_folder = project_folder() / "var" / "soak"
+    shutil.rmtree(logs_folder, ignore_errors=True)
     for file in (*home.rglob("*.log"), *home.glob(f"streams/*/{LOG}"), *home.glob("streams/*/*.json")):
         with suppress(OSError):
-            to = kept / file.relative_to(home)
+            to = logs_folder / file.relative_to(home)
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, to)
-    diary.note(f"logs are in {kept}")
+    diary.note(f"logs are in {logs_folder}")
 
 
 def _end_streams(settings: StreamSettings) -> None:

@@ -31,10 +31,10 @@ def storm(count: int) -> Iterator[Row]:
         "-XX:SoftRefLRUPolicyMSPerMB=0",
     ]  # what the compiler left goes first
     command = [str(java), *heap, "-cp", f"{jars}/*", str(_SOURCE), str(count), str(_TURNS)]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    middle, times = statistics.median(found["seconds"]), found["seconds"]
-    if found["held"] != count:
-        raise ValueError(f"Storm's table holds {found['held']} roots of {count}")
+    measured = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    middle, times = statistics.median(measured["seconds"]), measured["seconds"]
+    if measured["held"] != count:
+        raise ValueError(f"Storm's table holds {measured['held']} roots of {count}")
     yield {
         "case": f"Storm's table: acks, {count:,} in flight",
         "figure": round(count / middle / 1e6, 4),
@@ -44,6 +44,6 @@ def storm(count: int) -> Iterator[Row]:
     if count >= _ENOUGH:
         yield {
             "case": f"Storm's table: memory a root, {count:,} in flight",
-            "figure": round(found["bytes"] / count, 4),
+            "figure": round(measured["bytes"] / count, 4),
             "unit": "B",
         }

@@ -30,7 +30,7 @@ def may_access_job(user: BaseUser, method: Method, job: str) -> bool:
 
 
 def may_access_dag(user: BaseUser, method: Method, dag_id: str) -> bool:
-    """Whether a user may read (GET) or change (PUT) a DAG; the empty id stands for all DAGs."""
+    """Whether a user may read (GET) or change (PUT) a DAG; the empty id means all DAGs."""
     details = _details(dag_id) if dag_id else None
     return get_auth_manager().is_authorized_dag(method=method, details=details, user=user)
 
@@ -64,7 +64,7 @@ class ReadAccess:
         return self._allowed_by_dag[dag_id]
 
     def readable_dags(self, dag_ids: Iterable[str]) -> list[str]:
-        """Return those DAGs whose output the user may read; the empty id stands for data that no DAG wrote."""
+        """Return those DAGs whose output the user may read; the empty id means data that no DAG wrote."""
         return [dag_id for dag_id in dag_ids if self.may_read_dag(dag_id)]
 
     def require_read(self, dataset: Dataset) -> None:
@@ -91,7 +91,7 @@ class ReadAccess:
 
 def _refusal(what: str, dataset: Dataset) -> str:
     dag_id = dataset.origin.dag_id
-    of = f"the DAG {dag_id}" if dag_id else "every DAG, and none made this dataset"
+    of = f"the DAG {dag_id}" if dag_id else "all DAGs, since no DAG made this dataset"
     return f"you may not {what} {of}"
 
 

@@ -36,8 +36,8 @@ def make_app() -> FastAPI:
     """
     app = _App(
         title="Springline",
-        description="Datasets and their lineage, streams and their queries. Who may read or change a DAG may read or "
-        "change what belongs to it: the datasets that it made, the job that it supervises.",
+        description="Datasets and their lineage, streams and their queries. Users who may read or edit a DAG may "
+        "read or change the datasets that it made and the job that it supervises.",
         version="1",
         dependencies=[Depends(get_user), Depends(refuse_unknown_fields)],
         responses=PROBLEMS,

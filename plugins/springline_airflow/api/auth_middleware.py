@@ -30,7 +30,7 @@ class AuthMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request to the app, or refuse it."""
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008, "reason": "there are no websockets here"})
+            await send({"type": "websocket.close", "code": 1008, "reason": "websockets are not supported"})
             return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -45,7 +45,7 @@ class AuthMiddleware:
                 await _to_login(request)(scope, receive, send)
                 return
             if request.method not in _SAFE_METHODS and _is_cross_site(request):
-                raise HTTPException(HTTPStatus.FORBIDDEN, "a page of another site may change nothing here")
+                raise HTTPException(HTTPStatus.FORBIDDEN, "cross-site requests must not change anything")
             if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
                 raise _too_large()
         except HTTPException as error:
@@ -95,4 +95,4 @@ def _limit_body(receive: Receive) -> Receive:
 
 
 def _too_large() -> HTTPException:
-    return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has {MAX_BODY_BYTES:,} bytes at most")
+    return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request must not exceed {MAX_BODY_BYTES:,} bytes")

@@ -28,8 +28,10 @@ def backpressure(job: JobDep) -> schemas.BackPressure:
 @_change_router.put("")
 def set_backpressure(job: JobDep, body: schemas.BackPressureChoice, user: GetUserDep) -> schemas.BackPressure:
     """Change the mode of back-pressure, or the channel of its signals, or both; the job keeps running."""
-    config = update_config(job.folder, job.job.backpressure, body.mode, body.control, apart=_has_stages_apart(job))
-    by = f", signals by {config.signal_channel}" if _has_stages_apart(job) else ""
+    config = update_config(
+        job.folder, job.job.backpressure, body.mode, body.signal_channel, apart=_has_stages_apart(job)
+    )
+    by = f", signal channel {config.signal_channel}" if _has_stages_apart(job) else ""
     _log.info("%s: %s has set back-pressure %s%s", job.job.name, user.get_name(), config.mode, by)
     return _backpressure_of(job, config)
 
@@ -46,7 +48,7 @@ def _backpressure_of(job: JobHandle, config: BackpressureConfig) -> schemas.Back
         mode=config.mode,
         modes=MODES.names,
         baselines=sorted(MODES.baselines),
-        control=config.signal_channel if _has_stages_apart(job) else None,
+        signal_channel=config.signal_channel if _has_stages_apart(job) else None,
         upstreams=upstreams_of(stages),
         reads={stage.name: stage.topic for stage in stages if not stage.reads_own_job},
         results={stage.name: stage.results for stage in stages if stage.results},

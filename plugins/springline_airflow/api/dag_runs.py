@@ -15,9 +15,9 @@ def not_runnable_reason(dag_id: str, session: Session) -> str:
     """Return why a DAG run that is started now would not run; empty if it would."""
     dag = session.get(DagModel, dag_id)
     if dag is None or dag.is_stale:
-        return f"Airflow has not read the DAG {dag_id} yet"
+        return f"Airflow has not parsed the DAG {dag_id} yet"
     if dag.has_import_errors:
-        return f"the DAG {dag_id} cannot be imported; Airflow tells why on its first page"
+        return f"the DAG {dag_id} cannot be imported; see the import errors on Airflow's home page"
     if dag.is_paused:
         return f"the DAG {dag_id} is paused"
     return ""

@@ -118,12 +118,14 @@ def _name_redactor(platform: Platform, read_access: ReadAccess, texts: Iterable[
 def lineage(
     read_access: ReadAccessDep,
     platform: PlatformDep,
-    prefix: Annotated[Name, Query(description="Only paths that begin so")] = "",
+    prefix: Annotated[Name, Query(description="Only paths with this prefix")] = "",
     dag_id: Name = "",
     run_id: Name = "",
     task_id: Name = "",
-    fold: Annotated[Fold | None, Query(description="What becomes one node; none given: what suits the number")] = None,
-    most: Annotated[int, Query(ge=1, le=_MOST_DRAWN, description="So many datasets, the newest")] = _DRAWN,
+    fold: Annotated[
+        Fold | None, Query(description="Grouping of datasets into nodes; default: by the number of datasets")
+    ] = None,
+    most: Annotated[int, Query(ge=1, le=_MOST_DRAWN, description="Maximum number of datasets, newest first")] = _DRAWN,
 ) -> LineageGraph:
     """Return the datasets that you may read, how each was made from others, and how it would be restored if lost."""
     catalog = platform.catalog
@@ -148,8 +150,10 @@ def queue(
     read_access: ReadAccessDep,
     platform: PlatformDep,
     session: SessionDep,
-    policy: Annotated[str | None, Query(description="What if this were the policy; none given: it is")] = None,
-    most: Annotated[int, Query(ge=1, le=_MOST_NAMED, description="So many, of the first")] = 20,
+    policy: Annotated[str | None, Query(description="Policy to simulate; default: the policy in use")] = None,
+    most: Annotated[
+        int, Query(ge=1, le=_MOST_NAMED, description="Maximum number of entries from the head of the queue")
+    ] = 20,
 ) -> QueueListing:
     """Return what is persisted next and why, of the datasets that you may read; positions count the whole queue."""
     catalog = platform.catalog
@@ -188,7 +192,9 @@ def queue(
 def at_risk(
     read_access: ReadAccessDep,
     platform: PlatformDep,
-    most: Annotated[int, Query(ge=1, le=_MOST_NAMED, description="So many by name: the worst")] = 100,
+    most: Annotated[
+        int, Query(ge=1, le=_MOST_NAMED, description="Maximum number of datasets to list, worst first")
+    ] = 100,
 ) -> Risks:
     """Return what you may read and would be lost, or have to be recomputed, if the cache were lost now."""
     catalog = platform.catalog
@@ -209,7 +215,7 @@ def at_risk(
 def at_risk_history(
     read_access: ReadAccessDep,
     platform: PlatformDep,
-    since: Annotated[float, Query(ge=0, le=1e11, description="Seconds since 1970; nothing older is told")] = 0.0,
+    since: Annotated[float, Query(ge=0, le=1e11, description="Start of the history, in seconds since 1970")] = 0.0,
 ) -> list[RiskSample]:
     """Return what a loss of the cache would have cost, over time: at most one sample per minute, the newest last.
 
@@ -225,7 +231,7 @@ def dataset(
     path: str,
     read_access: ReadAccessDep,
     platform: PlatformDep,
-    generation: Annotated[int | None, Query(ge=1, le=_MOST_GENERATIONS, description="None given: the newest")] = None,
+    generation: Annotated[int | None, Query(ge=1, le=_MOST_GENERATIONS, description="Default: the newest")] = None,
 ) -> DatasetDetail:
     """Return all details of one generation of a dataset."""
     catalog = platform.catalog

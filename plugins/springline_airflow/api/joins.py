@@ -37,12 +37,14 @@ class HeavyKey(BaseModel):
 
 
 class PinnedKey(BaseModel):
-    """An explicitly routed key: the share of new tuples that each unit stores, and the units probed (`holds`)."""
+    """An explicitly routed key: the share of new tuples that each unit stores, and the units probed
+    (`probed_units`).
+    """
 
     side: SideName
     key: Key
     stores: Mapping[int, float]
-    holds: Sequence[int]
+    probed_units: Sequence[int]
 
 
 class Routing(BaseModel):
@@ -81,8 +83,9 @@ class JoinStatus(BaseModel):
     """State of a join at its last inspection, at `observed_at` (seconds since 1970), and the job's `state`.
 
     `imbalance` is the greatest distance of a unit's load from the mean of the units in use, as a share of the mean;
-    `bound` is the limit above which keys are moved. `messages` is the number of messages sent per tuple; null while
-    there are no tuples. `reasons` explain what was decided then; `would` and `moves` are what would be done next.
+    `max_imbalance` is the limit above which keys are moved. `messages_per_tuple` is the number of messages sent per
+    tuple; null while there are no tuples. `reasons` explain what was decided then; `next_reasons` and `planned_moves`
+    are what would be done next.
     """
 
     state: str
@@ -92,14 +95,14 @@ class JoinStatus(BaseModel):
     requested_units: int
     loads: Sequence[UnitLoad]
     imbalance: float
-    bound: float
-    heavy: Sequence[HeavyKey]
+    max_imbalance: float
+    heavy_keys: Sequence[HeavyKey]
     routing: Routing
-    under_way: Sequence[Migration]
-    messages: float | None
+    migrations: Sequence[Migration]
+    messages_per_tuple: float | None
     reasons: Sequence[str]
-    would: Sequence[str]
-    moves: Sequence[PlannedMove]
+    next_reasons: Sequence[str]
+    planned_moves: Sequence[PlannedMove]
     history: Sequence[RoutingEpoch]
 
 
@@ -109,7 +112,7 @@ router = APIRouter(tags=["streams"], prefix="/streams/{job}/join", dependencies=
 @router.get("")
 def join(
     job: JobDep,
-    most: Annotated[int, Query(ge=0, le=10_000, description="So many keys with places of their own")] = 20,
+    limit: Annotated[int, Query(ge=0, le=10_000, description="Maximum number of explicitly routed keys")] = 20,
 ) -> JoinStatus:
     """Return each unit's load, the heavy keys and their units, migrations with reasons, and what would be done now."""
     explanation = job.explanation
@@ -118,7 +121,7 @@ def join(
             **explanation,
             "state": job.read_status().state,
             "loads": _loads(explanation),
-            "routing": _routing(explanation, most),
+            "routing": _routing(explanation, limit),
         }
     )
 
@@ -131,9 +134,9 @@ def _loads(explanation: Mapping[str, Any]) -> list[UnitLoad]:
     ]
 
 
-def _routing(explanation: Mapping[str, Any], most: int) -> Routing:
+def _routing(explanation: Mapping[str, Any], limit: int) -> Routing:
     entries = explanation["entries"]
     counts = Counter(entry["side"] for entry in entries)
     return Routing(
-        epoch=explanation["epoch"], keys={side: counts[side] for side in ("left", "right")}, entries=entries[:most]
+        epoch=explanation["epoch"], keys={side: counts[side] for side in ("left", "right")}, entries=entries[:limit]
     )

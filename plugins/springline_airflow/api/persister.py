@@ -13,11 +13,11 @@ from springline.airflow.pools import PERSISTER
 
 DAG_ID = "persister"
 _STATES = {
-    "running": "the task of the DAG persister runs, and has claimed nothing yet",
-    "queued": "the task of the DAG persister is queued, and Airflow's executor has not begun it",
+    "running": "the task of the DAG persister is running, and has not claimed a dataset yet",
+    "queued": "the task of the DAG persister is queued; Airflow's executor has not started it yet",
     "scheduled": f"the task of the DAG persister waits for a slot of the pool {PERSISTER.name}, or of the executor",
-    "deferred": "the DAG persister sleeps: Airflow's triggerer looks every few seconds, and wakes it",
-    "up_for_retry": "the task of the DAG persister failed, and is tried again",
+    "deferred": "the DAG persister is deferred; Airflow's triggerer polls the queue every few seconds and resumes it",
+    "up_for_retry": "the task of the DAG persister failed, and will be retried",
 }
 
 
@@ -26,7 +26,7 @@ def no_claim_reason(session: Session) -> str:
     if obstacle := dag_runs.not_runnable_reason(DAG_ID, session):
         return obstacle
     if session.scalar(select(Pool.id).where(Pool.pool == PERSISTER.name)) is None:
-        return f"Airflow has no pool {PERSISTER.name}: restart its scheduler, or {PERSISTER.command}"
+        return f"Airflow has no pool {PERSISTER.name}: restart its scheduler, or run {PERSISTER.command}"
     state_query = select(TaskInstance.state).join(DagRun, TaskInstance.run_id == DagRun.run_id)
     states = session.execute(
         state_query.where(
@@ -34,6 +34,6 @@ def no_claim_reason(session: Session) -> str:
         )
     ).all()
     if not states:
-        return "the DAG persister has no run yet: Airflow's scheduler begins one, if it is running"
+        return "the DAG persister has no run yet; check that Airflow's scheduler, which starts one, is running"
     state = str(states[0][0] or "")
     return _STATES.get(state, "Airflow's scheduler has not scheduled the task of the DAG persister yet")

@@ -91,7 +91,7 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, RequestValidationError):
         wrong = (f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors())
         return Problem(error="BadRequestError", detail="; ".join(wrong))
-    return Problem(error="InternalServerError", detail="something went wrong; the log of the API server tells what")
+    return Problem(error="InternalServerError", detail="internal error; see the log of the API server")
 
 
 def add_problem_handlers(app: FastAPI) -> None:

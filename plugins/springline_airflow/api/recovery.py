@@ -63,7 +63,5 @@ def recover(
     user_name = read_access.user.get_name()
     conf = {"path": path, "generation": number, "requested_by": user_name}
     run_id = dag_runs.start(DAG_ID, conf, user_name, session, by_page="referer" in request.headers)
-    catalog.acting_as(user_name).amend(
-        target_dataset.ref, event="recovery requested", reason=f"the DAG run {run_id} does it"
-    )
+    catalog.acting_as(user_name).amend(target_dataset.ref, event="recovery_requested", reason=f"DAG run {run_id}")
     return RecoveryResult(path, number, "recover", True, True, decision.message, DAG_ID, run_id)

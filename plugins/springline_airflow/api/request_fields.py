@@ -30,10 +30,10 @@ async def refuse_unknown_fields(request: Request) -> None:
         return
     allowed_names = [str(field.alias) for field in get_flat_dependant(route.dependant).query_params]
     if unknown := [name for name in dict.fromkeys(request.query_params) if name not in allowed_names]:
-        wrong = "; ".join(f"query.{name}: not known here" for name in unknown)
+        wrong = "; ".join(f"query.{name}: unknown parameter" for name in unknown)
         raise _refusal(f"{wrong}; known: {', '.join(allowed_names) or 'none'}")
     if route.body_field is None and (await request.body()).strip() not in (b"", b"{}"):
-        raise _refusal("body: not known here; nothing needs to be sent")
+        raise _refusal("body: must be empty")
 
 
 def _refusal(message: str) -> HTTPException:

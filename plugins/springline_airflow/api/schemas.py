@@ -104,8 +104,8 @@ class TrackingStatus(BaseModel):
     """Tracking of a job's records at its last report, and the job's `state`.
 
     `retried` counts records that were sent again, `failed` those that failed for good. `low_watermarks`: by partition,
-    the offset below which every record is finished. `waits`: the source admits no records, because the limit of records
-    in flight is reached. `pause_reason` says why timeouts are paused; empty if they are not.
+    the offset below which every record is finished. `source_paused`: the source admits no records, because the limit of
+    records in flight is reached. `pause_reason` says why timeouts are paused; empty if they are not.
     """
 
     state: str
@@ -117,7 +117,7 @@ class TrackingStatus(BaseModel):
     seconds: CompletionLatency
     low_watermarks: Mapping[int, int]
     ackers: Sequence[AckerStatus]
-    waits: bool
+    source_paused: bool
     pause_reason: str
 
 
@@ -136,16 +136,16 @@ class StageThrottle(BaseModel):
 
 
 class StagePressure(BaseModel):
-    """A stage: bytes sent to it and not applied (`queue`) or not admitted (`waiting`), and seconds to drain them.
+    """A stage: bytes sent to it and not applied (`queue`) or not admitted (`not_admitted`), and seconds to drain them.
 
     In bytes per second: `rate` is what it may admit (null: no limit), `capacity` what it processes while busy (null:
-    not known), `arriving` and `applied` the measured rates. `state` is level, throttled (by a downstream stage), or
+    not known), `arriving` and `applied` the measured rates. `state` is normal, throttled (by a downstream stage), or
     overloaded (it throttles others).
     """
 
     state: str
     queue: int
-    waiting: int
+    not_admitted: int
     seconds: float | None
     rate: float | None
     capacity: float | None
@@ -158,18 +158,18 @@ class StagePressure(BaseModel):
 class BackPressureChoice(RequestBody):
     """The back-pressure settings to change; null: unchanged.
 
-    `control` applies to jobs with stages in a separate application.
+    `signal_channel` applies to jobs with stages in a separate application.
     """
 
     mode: str | None = None
-    control: ChannelKind | None = None
+    signal_channel: ChannelKind | None = None
 
 
 class BackPressure(BaseModel):
     """The back-pressure settings of a job, the job's `state`, and its stages at its last report.
 
-    `control` is the channel of signals to and from stages in a separate application; null if there are none. `modes`
-    are all that are installed; those in `baselines` exist only for comparison.
+    `signal_channel` is the channel of signals to and from stages in a separate application; null if there are none.
+    `modes` are all that are installed; those in `baselines` exist only for comparison.
 
     By stage, whether the job ran or not: the direct `upstreams` that it may throttle, the topic that it `reads` if that
     is not the job's own, and the topic of its `results`.
@@ -179,7 +179,7 @@ class BackPressure(BaseModel):
     mode: str
     modes: Sequence[str]
     baselines: Sequence[str]
-    control: ChannelKind | None
+    signal_channel: ChannelKind | None
     upstreams: Mapping[str, Sequence[str]]
     reads: Mapping[str, str]
     results: Mapping[str, str]
@@ -199,7 +199,7 @@ class FailedRecord(BaseModel):
     failed_at: datetime
     content: str
     retried_at: datetime | None = None
-    may_retry: bool = Field(description="Whether it can be sent again, by those who may change the job")
+    may_retry: bool = Field(description="Whether it can be retried by users with permission to change the job")
 
     @staticmethod
     def of(failure: Failure, retried_at: float | None, may_retry: bool) -> FailedRecord:

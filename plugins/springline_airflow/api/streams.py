@@ -190,12 +190,12 @@ def run_adhoc_query(job: JobDep, body: schemas.Sql, request: Request) -> JSONRes
 @_read_router.get("/results")
 def results(
     job: JobDep,
-    query: Annotated[str, Query(description="Only those of this query")] = "",
-    last: Annotated[int, Query(ge=1, le=10_000, description="So many rows, over all units")] = 10,
+    query: Annotated[str, Query(description="Only results of this query")] = "",
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of rows, over all partitions")] = 10,
 ) -> schemas.Results:
     """Return the newest results of a job, the newest last."""
     with job.log() as log:
-        return schemas.Results(rows=newest_rows(log, job.job.results, last, query))
+        return schemas.Results(rows=newest_rows(log, job.job.results, limit, query))
 
 
 @_change_router.post("/stop", status_code=status.HTTP_202_ACCEPTED)
@@ -203,7 +203,7 @@ def stop(job: JobDep, user: GetUserDep) -> schemas.StreamDetail:
     """Stop a job's application after its planned rounds are completed; no effect if it is not running."""
     if job.folder.is_running():
         job.folder.request_stop()
-        _log.info("%s: %s has asked it to stop", job.job.name, user.get_name())
+        _log.info("%s: %s has requested a stop", job.job.name, user.get_name())
     return job.detail_for(user)
 
 

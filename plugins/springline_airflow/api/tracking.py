@@ -29,7 +29,7 @@ _read_router = APIRouter(prefix="/streams/{job}/tracking", dependencies=[Depends
 _change_router = APIRouter(prefix="/streams/{job}/tracking", dependencies=[Depends(access.require_job_change)])
 
 RecordPosition = Annotated[str, StringConstraints(pattern="^[0-9]{1,9}:[0-9]{1,19}$")]
-AckerNumber = Annotated[int, Path(ge=0, description="The acker's number, from 0")]
+AckerNumber = Annotated[int, Path(ge=0, description="Number of the acker, from 0")]
 
 
 @_read_router.get("")
@@ -38,20 +38,21 @@ def tracking(job: JobDep) -> schemas.TrackingStatus:
     name = job.tracked.name
     job_status = job.read_status()
     if not job_status.tracking:
-        raise NotTrackedError(f"{name}: it has tracked nothing yet; start it first")
+        raise NotTrackedError(f"{name}: it has not tracked any record yet; start it first")
     return schemas.TrackingStatus(**{**job_status.tracking, "state": job_status.state})
 
 
 @_read_router.get("/failed")
 def list_failed_records(
-    job: JobDep, last: Annotated[int, Query(ge=1, le=10_000, description="So many, over all units")] = 10
+    job: JobDep,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of records, over all partitions")] = 10,
 ) -> schemas.FailedRecordList:
     """Return the newest records that failed for good or could not be used, the newest last."""
     tracked, retry_times = job.tracked, replay_times(job.folder)
     with job.log() as log:
         return schemas.FailedRecordList(
             failed=[
-                _failed_record(tracked, each, retry_times) for each in newest_failures(log, tracked.dead_letters, last)
+                _failed_record(tracked, each, retry_times) for each in newest_failures(log, tracked.dead_letters, limit)
             ]
         )
 
@@ -59,7 +60,7 @@ def list_failed_records(
 @_change_router.post("/failed/{record}/retry")
 def retry_failed_record(
     job: JobDep,
-    record: Annotated[RecordPosition, Path(description="Its place among the dead letters: UNIT:OFFSET")],
+    record: Annotated[RecordPosition, Path(description="Position in the dead-letter queue, as UNIT:OFFSET")],
     body: schemas.EmptyBody,
     user: GetUserDep,
 ) -> schemas.FailedRecord:
@@ -67,7 +68,7 @@ def retry_failed_record(
     tracked = job.tracked
     with job.log() as log:
         failure = retry_dead_letter(log, tracked, job.folder, record, time.time())
-    _log.info("%s: %s has had the letter %s sent again", tracked.name, user.get_name(), record)
+    _log.info("%s: %s has retried the dead letter %s", tracked.name, user.get_name(), record)
     return _failed_record(tracked, failure, replay_times(job.folder))
 
 
@@ -76,7 +77,7 @@ def read_completion(
     job: JobDep,
     to: Annotated[
         Sequence[RecordPosition],
-        Query(description="PARTITION:OFFSET, may be repeated; none: all that is in the topic now"),
+        Query(description="End offset as PARTITION:OFFSET, may be repeated; default: the current end of the topic"),
     ] = (),
 ) -> schemas.Completion:
     """Return whether all records before the given offsets are completed."""

@@ -40,8 +40,7 @@ def persister_dag() -> DAG:
         is_paused_upon_creation=False,  # data written before somebody unpauses it would be only in the cache
         max_active_runs=1,
         default_args={"retries": 10, "retry_delay": timedelta(seconds=5), "pool": PERSISTER.name, **TOP_PRIORITY},
-        doc_md="Persists what the workflows made, most valuable first; waits without a process while there is nothing "
-        "to do.",
+        doc_md="Persists queued datasets, highest score first; deferred while the queue is empty.",
         tags=["springline"],
     ) as dag:
         PersisterOperator(task_id="persist")
@@ -66,8 +65,9 @@ def maintenance_dag() -> DAG:
         is_paused_upon_creation=False,  # nothing else detects a loss before the data is read
         max_active_runs=1,
         default_args={"retries": 1, "retry_delay": timedelta(seconds=10), "pool": UPKEEP.name, **TOP_PRIORITY},
-        doc_md="Keeps catalog and stores true to each other: recovers what was lost, keeps room in the cache, retires "
-        "the old. The task `alert` judges the rules of alerts; it fails where their file is wrong.",
+        doc_md="Recovers lost datasets, evicts datasets to free the cache, and "
+        "retires superseded generations. The task "
+        "`alert` evaluates the alert rules; it fails if their file is invalid.",
         tags=["springline"],
     ) as dag:
         MaintenanceOperator(task_id="recover", action="recover")
@@ -96,15 +96,19 @@ def recover_dag() -> DAG:
         default_args={**RETRY_ARGS, "pool": UPKEEP.name, **TOP_PRIORITY},
         params={
             "path": Param(
-                type="string", minLength=1, maxLength=1000, description="The dataset, such as etl/2013-01-05/clean"
+                type="string", minLength=1, maxLength=1000, description="Dataset path, such as etl/2013-01-05/clean"
             ),
             "generation": Param(
-                None, type=["null", "integer"], minimum=1, maximum=999_999_999, description="None given: the newest"
+                None,
+                type=["null", "integer"],
+                minimum=1,
+                maximum=999_999_999,
+                description="Generation number; empty: the newest",
             ),
         },
-        doc_md="Brings one dataset back to the cache: copied from the under-store, or made again by its operations. "
-        "A dataset that is in the cache is looked at there, and brought back if its bytes are not whole.",
+        doc_md="Restores one dataset to the cache: copied from the under-store, or recomputed by its operations. "
+        "A dataset that is in the cache is checked, and restored if its files are damaged.",
         tags=["springline"],
     ) as dag:
-        RecoverOperator(task_id="bring_back")
+        RecoverOperator(task_id="restore")
     return as_of_caller(dag)

@@ -39,11 +39,11 @@ def stream_dags() -> dict[str, DAG]:
             max_active_runs=1,
             # A stream that must be restarted shall not wait for a slot that a backfill occupies.
             default_args={"retries": 3, "retry_delay": timedelta(seconds=10), "pool": UPKEEP.name, **TOP_PRIORITY},
-            params={"queries": Param({}, type="object", description="Queries to register or to change, SQL by name")}
+            params={"queries": Param({}, type="object", description="Queries to register or alter: SQL by name")}
             if has_queries
             else {},
             render_template_as_native_obj=True,
-            doc_md="Its run lives as long as the stream; ending the run stops the stream.\n\n"
+            doc_md="Supervises the stream: the DAG run lasts as long as the stream; ending it stops the stream.\n\n"
             f"Reads the topic `{job.topic}`, writes `{job.results}`.",
             tags=["springline", "stream"],
         ) as dag:
@@ -74,10 +74,12 @@ def stream_range_dags() -> dict[str, DAG]:
             default_args=RETRY_ARGS,
             params={
                 "queries": Param(
-                    {}, type="object", description="Queries to answer, SQL by name; none: those that the job has"
+                    {},
+                    type="object",
+                    description="Queries to recompute: SQL by name; empty: the registered queries of the job",
                 ),
-                "begin": Param("", type="string", description="Where the range begins; empty: the run's data interval"),
-                "end": Param("", type="string", description="Where the range ends; empty: the run's data interval"),
+                "begin": Param("", type="string", description="Start of the range; empty: the run's data interval"),
+                "end": Param("", type="string", description="End of the range; empty: the run's data interval"),
                 "strategy": Param(
                     Strategy.ASYNC_AND_SYNC.value,
                     enum=[strategy.value for strategy in Strategy],
@@ -85,13 +87,14 @@ def stream_range_dags() -> dict[str, DAG]:
                 ),
             },
             render_template_as_native_obj=True,
-            doc_md="Its runs answer the queries of the stream anew over a range of it: backfill it over days, or "
-            "trigger it with `begin` and `end`. It reads the topic beside the stream, which may be running or not, and "
-            f"changes nothing of it.\n\nReads the topic `{job.topic}`, makes `streams/{name}/ranges/…`.",
+            doc_md="Recomputes the results of the stream's queries for a range of "
+            "event time: backfill it over days, or "
+            "trigger it with `begin` and `end`. It reads the topic independently of the stream, which may be running "
+            f"or not.\n\nReads the topic `{job.topic}`, writes `streams/{name}/ranges/…`.",
             tags=["springline", "stream"],
         ) as dag:
             StreamRangeOperator(
-                task_id="answer",
+                task_id="recompute",
                 job=name,
                 queries="{{ params.queries }}",
                 begin="{{ params.begin }}",

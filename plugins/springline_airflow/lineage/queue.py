@@ -14,7 +14,7 @@ from springline.persistence.model.lineage import Lineage
 class QueueEntry:
     """A planned transfer. `terms`: the components of its score; `completes_in`: seconds until it is completed."""
 
-    turn: int
+    position: int
     path: str
     generation: int
     bytes: int
@@ -43,7 +43,7 @@ def queue_entries(transfers: Sequence[PlannedTransfer], lineage: Lineage, now: f
             continue
         rows.append(
             QueueEntry(
-                turn=each.turn,
+                position=each.position,
                 path=each.ref.path,
                 generation=each.ref.generation,
                 bytes=dataset.bytes,

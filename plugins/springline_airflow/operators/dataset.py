@@ -87,7 +87,9 @@ class DatasetOperator(BaseOperator):
         """Write the generation, or adopt it if a failed attempt committed it."""
         arguments = {name: value for name, value in self.parameters.items() if value or name not in self.options}
         if empty := [name for name, value in arguments.items() if not value]:
-            raise AirflowFailException(f"{self.operation}: no value for {', '.join(empty)}. {_remedy(empty)}")
+            raise AirflowFailException(
+                f"{self.operation}: no value for the parameters {', '.join(empty)}. {_remedy(empty)}"
+            )
         strategy = _parse_strategy(self.strategy)
         origin = origin_of(context["dag_run"], self.task_id)
         with self._open_platform(f"task {origin.dag_id}.{self.task_id}") as platform:
@@ -121,8 +123,8 @@ def _parameter(name: str) -> str:
 
 def _remedy(empty: Sequence[str]) -> str:
     if "ds" in empty:
-        return "This DAG run has no logical date: give the day as the parameter `ds` when it is triggered."
-    return "Give it when the DAG run is triggered, or as `params` of the DAG."
+        return "This DAG run has no logical date: set the parameter `ds` to the date when triggering it."
+    return "Set them when triggering the DAG run, or in `params` of the DAG."
 
 
 def _parse_strategy(name: str) -> Strategy:
@@ -131,7 +133,7 @@ def _parse_strategy(name: str) -> Strategy:
         return Strategy(name)
     except ValueError:
         strategy_names = ", ".join(Strategy)
-        raise AirflowFailException(f"no strategy is called {name!r}: give one of {strategy_names}") from None
+        raise AirflowFailException(f"unknown strategy {name!r}: use one of {strategy_names}") from None
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -32,7 +32,9 @@ def recover(platform: Platform) -> ActionReport:
         recovery.require_all()
     if scan.unreachable:
         unreached = "; ".join(f"{ref} ({reason})" for ref, reason in sorted(scan.unreachable.items()))
-        raise StorageUnavailableError(f"all else is there or back; these could not be looked at: {unreached}")
+        raise StorageUnavailableError(
+            f"all other datasets are available or restored; these could not be checked: {unreached}"
+        )
     if scan.unavailable_reason:
         raise UnderStoreUnavailableError(format_unavailability(platform, scan.unavailable_reason))
     return {

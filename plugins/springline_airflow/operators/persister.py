@@ -51,7 +51,7 @@ class PersisterOperator(BaseOperator):
 
     def resume(self, context: Any, event: dict[str, Any], until: float, so_far: int) -> dict[str, Any]:
         """Continue after the trigger has fired."""
-        self.log.info("Begun again: %s (%s want persisting).", event["reason"], event["depth"])
+        self.log.info("Resumed: %s (%s queued).", event["reason"], event["depth"])
         return self._persist(until, so_far)
 
     def _persist(self, until: float, so_far: int) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class PersisterOperator(BaseOperator):
             persisted += 1
             idle_since = time.monotonic()
             self.log.info(
-                "%s persisted by %s: predicted %s, took %.2f s",
+                "%s persisted by %s: %s predicted, %.2f s actual",
                 outcome.ref,
                 outcome.method,
                 "nothing" if outcome.predicted_seconds is None else f"{outcome.predicted_seconds:.2f} s",

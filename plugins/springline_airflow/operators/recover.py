@@ -33,8 +33,8 @@ class RecoverOperator(BaseOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Recover the generation, and return a report."""
         params = context["params"]
-        user_name = context["dag_run"].triggering_user_name or "nobody known"
-        with self._open_platform(f"recover task, asked for by {user_name}") as platform:
+        user_name = context["dag_run"].triggering_user_name or "unknown user"
+        with self._open_platform(f"recover task, requested by {user_name}") as platform:
             try:
                 report = restore(platform, params["path"], params["generation"])
             except (UnknownDatasetError, InvalidPathError, IrrecoverableError) as hopeless:
@@ -59,5 +59,5 @@ def restore(platform: Platform, path: str, generation: int | None) -> dict[str, 
         "dataset": str(dataset.ref),
         "steps": steps,
         "seconds": round(recovery.seconds, 3),
-        "summary": "; then ".join(steps) or "it was complete",
+        "summary": "; then ".join(steps) or "it was intact",
     }

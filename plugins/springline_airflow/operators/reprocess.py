@@ -68,7 +68,7 @@ class StreamRangeOperator(BaseOperator):
         begin, end = self.begin or context.get("data_interval_start"), self.end or context.get("data_interval_end")
         if not begin or not end:
             raise AirflowFailException(
-                f"{self.job}: no range. This DAG run has no data interval: give the parameters `begin` and `end`."
+                f"{self.job}: no range, since this DAG run has no data interval: set the parameters `begin` and `end`."
             )
         with self._open_platform(f"task {origin.dag_id}.{self.task_id}") as platform, self._open_log() as log:
             try:

@@ -150,7 +150,7 @@ class StreamOperator(BaseOperator):
         if decision.action is SupervisorAction.GIVE_UP:
             with closing(task_meter()) as meter:
                 Monitor(MonitoringSettings(), meter).evaluate(job_status, now, given_up=True)
-            raise AirflowException(f"{self.job} is given up: {decision.reason}; its log: {folder.log_file}")
+            raise AirflowException(f"{self.job} is not restarted any more: {decision.reason}; log: {folder.log_file}")
         if decision.action is SupervisorAction.FINISHED:
             return {"job": self.job, "stages": dict(job_status.stages)}
         if decision.action is SupervisorAction.RESTART:

@@ -38,7 +38,7 @@ def page(page: str) -> Response:
 
 def _file_response(name: str, content: str | bytes | None, kind: str) -> Response:
     if content is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no page or file {name!r}")
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"no page or file {name!r}")
     return Response(content, media_type=kind, headers=HEADERS)
 
 

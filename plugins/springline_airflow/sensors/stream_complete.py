@@ -47,7 +47,7 @@ class CompletenessTarget:
         try:
             completeness = completeness_of(folder, _numbers(self.end))
         except NotTrackedError:
-            return "it has tracked nothing yet"
+            return "it has not tracked any record yet"
         return "" if completeness.is_complete else completeness.describe()
 
 
@@ -144,7 +144,7 @@ class CompletenessOperator(BaseOperator):
             state = read_status(self.job, _folder(self.job), time.time()).state
             end = _format_offsets(target["end"])
             raise AirflowException(
-                f"{self.job}: not through up to {end} after {self.max_wait:g} s: {missing}; the job is {state}"
+                f"{self.job}: not completed up to {end} after {self.max_wait:g} s: {missing}; the job is {state}"
             )
         return self._finish(CompletenessTarget(**target))
 
@@ -152,14 +152,14 @@ class CompletenessOperator(BaseOperator):
         """Return the first and end offsets of the range; raises `InvalidRangeError`."""
         to, first, last = _parse_offsets(self.to), _parse_seconds("begin", self.begin), _parse_seconds("end", self.end)
         if to is not None and last is not None:
-            raise InvalidRangeError(f"{self.job}: the range ends at offsets or at a time: give `to` or `end`, not both")
+            raise InvalidRangeError(f"{self.job}: the range ends at offsets or at a time: set `to` or `end`, not both")
         if last is not None and last > now:
             raise InvalidRangeError(
-                f"{self.job}: end={self.end} is ahead: what is appended until then is not known yet"
+                f"{self.job}: end={self.end} is in the future: records can still be appended until then"
             )
         if last is not None and first is not None and first >= last:
             raise InvalidRangeError(
-                f"{self.job}: from {self.begin} to {self.end} there is no time: give an end after the beginning"
+                f"{self.job}: the range from {self.begin} to {self.end} is empty: set an end after the beginning"
             )
         begin: Offsets = {}
         if to is None or first is not None:
@@ -178,7 +178,7 @@ class CompletenessOperator(BaseOperator):
         if target.none_lost:
             self._check_none_lost(target)
         low_watermarks = completeness_of(_folder(self.job), {}).low_watermarks
-        self.log.info("%s: all through up to %s.", self.job, _format_offsets(target.end))
+        self.log.info("%s: all completed up to %s.", self.job, _format_offsets(target.end))
         return {"job": self.job, "begin": target.begin, "end": target.end, "low_watermarks": _texts(low_watermarks)}
 
     def _check_none_lost(self, target: CompletenessTarget) -> None:
@@ -207,7 +207,7 @@ def _parse_offsets(raw: Mapping[Any, Any] | str | None) -> Offsets | None:
     """
     if raw is None or (isinstance(raw, str) and raw.strip() in _EMPTY_VALUES):
         return None
-    wrong = f'to={raw!r}: give offsets by partition, as {{"0": 700, "1": 10}}'
+    wrong = f'to={raw!r}: write offsets by partition, such as {{"0": 700, "1": 10}}'
     try:
         by_partition = json.loads(raw) if isinstance(raw, str) else raw
         offsets = {int(partition): int(str(offset)) for partition, offset in by_partition.items()}
@@ -225,7 +225,7 @@ def _parse_seconds(name: str, raw: object) -> float | None:
     try:
         return instant(text) / _MICROS
     except ValueError as error:
-        raise InvalidRangeError(f"{name}={text!r}: give a date and time such as 2013-01-31 12:00") from error
+        raise InvalidRangeError(f"{name}={text!r}: write a date and time such as 2013-01-31 12:00") from error
 
 
 def _texts(numbers: Mapping[int, int]) -> Offsets:

@@ -55,10 +55,10 @@ class QueueTrigger(BaseTrigger):
         while time.time() < self.until:
             status = await asyncio.to_thread(queue.read_status)
             if status.claimable:
-                return {"depth": status.depth, "reason": "something can be persisted"}
+                return {"depth": status.depth, "reason": "a dataset can be persisted"}
             now = time.monotonic()
             stuck_since = None if not status.depth else stuck_since or now
             if stuck_since is not None and now - stuck_since >= self.overdue:
-                return {"depth": status.depth, "reason": f"nothing moved for {self.overdue:.0f} s"}
+                return {"depth": status.depth, "reason": f"no progress for {self.overdue:.0f} s"}
             await asyncio.sleep(self.poll)
-        return {"depth": 0, "reason": "the time is up"}
+        return {"depth": 0, "reason": "the maximum wait has passed"}

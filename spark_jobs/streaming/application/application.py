@@ -84,7 +84,7 @@ class HeartbeatWriter:
                 "error": redact_secrets(error),
                 "pid": os.getpid(),
                 "started_at": self.started_at,
-                "at": time.time(),
+                "heartbeat_at": time.time(),
                 "phase": self.phase if state == "starting" else "",
                 "stages": stages,
                 "recovered": self.recovered,
@@ -100,11 +100,11 @@ def _stage_heartbeat(stage: Stage, folder: JobFolder) -> dict[str, Any]:
         "units": stage.units,
         "paused": any((folder.path / hold).exists() for hold in stage.hold_files),
         "round": max((report.round for report in reports), default=0),
-        "at": max((report.ended_at for report in reports), default=0),
+        "round_ended_at": max((report.ended_at for report in reports), default=0),
         "counts": dict(sorted(sum_counts(reports).items())),
         "state_bytes": sum(report.state_bytes for report in reports),
         "seconds": max((sum(report.seconds.values()) for report in reports), default=0),
-        "newest": max((report.newest_timestamp for report in reports), default=0),
+        "newest_timestamp": max((report.newest_timestamp for report in reports), default=0),
         "lag": max((report.lag for report in reports), default=0),
     }
 
@@ -115,10 +115,10 @@ def run_job(job: Job, settings: StreamSettings) -> None:
     with folder.application_lock():
         folder.discard_leftovers()
         heartbeat = HeartbeatWriter(job.name, folder)
-        heartbeat.begin_phase(f"Kafka at {settings.cluster.servers} is asked for its topics")
+        heartbeat.begin_phase(f"listing the topics of Kafka at {settings.cluster.servers}")
         try:
             while not _run_until_grown(job, settings, folder, heartbeat):
-                heartbeat.begin_phase("its topic has got more partitions")
+                heartbeat.begin_phase("partitions were added to its topic")
         except BaseException as error:
             heartbeat.write("failed", str(error).partition("\n")[0] or type(error).__name__)
             raise
@@ -131,7 +131,7 @@ def _run_until_grown(job: Job, settings: StreamSettings, folder: JobFolder, hear
     try:
         _run(job, settings, folder, heartbeat)
     except TopicGrownError as growth:
-        logger.info("%s: %s: it goes on with all of them", job.name, growth)
+        logger.info("%s: %s: continuing with all of them", job.name, growth)
         return False
     return True
 
@@ -142,7 +142,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
         log = exit_stack.enter_context(closing(Kafka(settings.cluster)))
         log.create(job.client_topics, log_append_time=True)
         units = log.units(job.topic)
-        heartbeat.begin_phase("topics of its own are created")
+        heartbeat.begin_phase("creating its own topics")
         topics = topics_of_stages(job, units)
         log.create(topics)
         if job.dead_letters in topics:
@@ -158,12 +158,12 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
         exit_stack.callback(platform.close)
         checkpoints = CheckpointStore(platform)
         for stage in stages:
-            heartbeat.begin_phase(f"states of {stage.name} are looked for")
+            heartbeat.begin_phase(f"checking the states of {stage.name}")
             for unit in range(stage.units):
                 stage.state_store(unit).vacuum()
             check_states_planned(stage, stage.units, log, checkpoints.newest)
         for stage in stages:
-            heartbeat.begin_phase(f"states of {stage.name} are made complete")
+            heartbeat.begin_phase(f"restoring the states of {stage.name}")
             for recovered in recover(stage, log, checkpoints.fetch):
                 heartbeat.recovered.append(
                     f"{recovered.stage}[{recovered.unit}]: {recovered.rounds} rounds after {recovered.base[1]}"
@@ -174,7 +174,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
         heartbeat.stages = stages
         own_stages = [stage for stage in stages if not stage.in_second_application]
         queries = exit_stack.enter_context(_queries(job, own_stages, folder, settings, heartbeat.begin_phase))
-        heartbeat.begin_phase("all else beside its stages is started")
+        heartbeat.begin_phase("starting its background services")
         checkpointer = Checkpointer(folder, stages, platform, settings.cluster, settings.stream_checkpoint_interval)
         regulation = _regulation(job, folder, stages, settings)
         partitions = PartitionWatch(job.topic, units, settings.cluster)
@@ -208,10 +208,10 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
 def stop_if_abandoned(heartbeat: HeartbeatWriter, now: float) -> None:
     """Stop an application whose lease has expired; raises `StreamError` if its rounds do not end."""
     if is_abandoned(heartbeat.folder, now) and not heartbeat.folder.stop_file.exists():
-        heartbeat.lapse_reason = "nobody has renewed its lease"
+        heartbeat.lapse_reason = "its lease was not renewed"
         heartbeat.folder.request_stop()
     if is_abandoned(heartbeat.folder, now - _DRAIN_SECONDS):
-        raise StreamError(f"{heartbeat.job}: nobody has renewed its lease, and its rounds do not come to rest")
+        raise StreamError(f"{heartbeat.job}: its lease was not renewed, and its rounds do not end")
 
 
 def _regulation(
@@ -265,12 +265,12 @@ def _queries(
     job: Job, stages: Sequence[Stage], folder: JobFolder, settings: StreamSettings, begin_phase: Callable[[str], None]
 ) -> Iterator[Sequence[StageQuery]]:
     """Start a query per stage, in one Spark session."""
-    begin_phase(f"Spark is being started on {settings.stream_master}")
+    begin_phase(f"starting Spark on {settings.stream_master}")
     session = open_session(job.name, settings, {stage.module for stage in stages})
     try:
         tasks = [min(settings.stream_tasks_per_stage, stage.units) for stage in stages]
         seconds = TASK_LOOP_SECONDS if has_slots(session, sum(tasks), begin_phase) else 0
-        begin_phase("its stages are being started")
+        begin_phase("starting its stages")
         queries = []
         for stage in stages:
             broadcast_files = {name: str(folder.path / file) for name, file in stage.broadcast_files.items()}

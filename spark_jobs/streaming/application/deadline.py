@@ -38,7 +38,7 @@ class Deadline:
 
 
 def _kill(seconds: float) -> None:
-    logger.error("it has not ended within %g s, and is killed; where each thread is:", seconds)
+    logger.error("it has not ended within %g s and is killed; stacks of its threads:", seconds)
     request_thread_dump(os.getpid())
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)

@@ -12,10 +12,14 @@ _STAGE = ("job", "stage")
 _JOB = ("job",)
 
 UP = Metric(
-    "streams.up", MetricKind.GAUGE, "1", _JOB, "1 while the job runs and beats; 0 once it failed, died or fell silent"
+    "streams.up",
+    MetricKind.GAUGE,
+    "1",
+    _JOB,
+    "1 while the job runs and writes heartbeats; 0 if it failed, died or is silent",
 )
 GIVEN_UP = Metric(
-    "streams.given_up", MetricKind.GAUGE, "1", _JOB, "1 once a job was restarted too often, and is not again"
+    "streams.given_up", MetricKind.GAUGE, "1", _JOB, "1 if the restart limit was reached and the job stays down"
 )
 RESTARTS = Metric(
     "streams.restarts", MetricKind.COUNTER, "{restart}", _JOB, "Starts of an application by its DAG run after the first"
@@ -25,50 +29,62 @@ LAG_MESSAGES = Metric(
 )
 LAG_SECONDS = Metric(
     "streams.lag.seconds", MetricKind.GAUGE, "s", _STAGE,
-    "Age of the newest message that the stage has read, while there are others behind it; else 0",
+    "Age of the newest message that the stage has read, while it has lag; else 0",
 )  # fmt: skip
 ROUNDS = Metric("streams.rounds", MetricKind.GAUGE, "{round}", _STAGE, "Number of the newest round")
 ROUND_AGE = Metric(
-    "streams.rounds.age", MetricKind.GAUGE, "s", _STAGE, "Seconds since a round ended, of a job that runs"
+    "streams.rounds.age", MetricKind.GAUGE, "s", _STAGE, "Seconds since the last round ended, of a running job"
 )
 ROUND_SECONDS = Metric(
-    "streams.rounds.seconds", MetricKind.GAUGE, "s", _STAGE, "What the newest round took, in its slowest unit"
+    "streams.rounds.seconds", MetricKind.GAUGE, "s", _STAGE, "Duration of the newest round, in its slowest unit"
 )
-ROWS = Metric("streams.rows", MetricKind.GAUGE, "{row}", _STAGE, "Rows since the job began")
-DEAD = Metric("streams.dead", MetricKind.GAUGE, "{row}", _STAGE, "Rows among the dead letters since the job began")
+ROWS = Metric("streams.rows", MetricKind.GAUGE, "{row}", _STAGE, "Rows since the first start of the job")
+DEAD = Metric("streams.dead", MetricKind.GAUGE, "{row}", _STAGE, "Dead letters since the first start of the job")
 STATE_BYTES = Metric("streams.state.bytes", MetricKind.GAUGE, "By", _STAGE, "Bytes of the states of all units")
 IN_FLIGHT = Metric(
-    "streams.roots.in_flight", MetricKind.GAUGE, "{root}", _JOB, "Tracked records that are not through yet"
+    "streams.roots.in_flight", MetricKind.GAUGE, "{root}", _JOB, "Tracked records that are not completed yet"
 )
 FAILED = Metric(
-    "streams.roots.failed", MetricKind.GAUGE, "{root}", _JOB, "Tracked records given up since the job began"
+    "streams.roots.failed",
+    MetricKind.GAUGE,
+    "{root}",
+    _JOB,
+    "Tracked records that failed permanently since the first start of the job",
 )
 RETRIED = Metric(
-    "streams.roots.retried", MetricKind.GAUGE, "{root}", _JOB, "Tracked records sent again since the job began"
+    "streams.roots.retried",
+    MetricKind.GAUGE,
+    "{root}",
+    _JOB,
+    "Tracked records that were retried since the first start of the job",
 )
 IMBALANCE = Metric(
     "streams.join.imbalance",
     MetricKind.GAUGE,
     "1",
     _JOB,
-    "The greatest distance of a unit of a join from the mean load, as a share of it",
+    "Greatest deviation of a join unit's load from the mean, as a share of the mean",
 )
-MOVES = Metric("streams.join.moves", MetricKind.GAUGE, "{piece}", _JOB, "Pieces of stored tuples that are being moved")
+MOVES = Metric("streams.join.moves", MetricKind.GAUGE, "{piece}", _JOB, "Migrations of stored tuples in progress")
 EPOCHS = Metric(
-    "streams.join.epoch", MetricKind.GAUGE, "{epoch}", _JOB, "Number of the routing table: it grows with every change"
+    "streams.join.epoch",
+    MetricKind.GAUGE,
+    "{epoch}",
+    _JOB,
+    "Epoch of the routing table; it increases with every change",
 )
 QUEUE_BYTES = Metric(
     "streams.backpressure.queue", MetricKind.GAUGE, "By", _STAGE, "Bytes sent to the stage and not yet applied"
 )
 QUEUE_SECONDS = Metric(
-    "streams.backpressure.seconds", MetricKind.GAUGE, "s", _STAGE, "What working them off would take"
+    "streams.backpressure.seconds", MetricKind.GAUGE, "s", _STAGE, "Seconds to process them at the measured rate"
 )
 RATE = Metric(
     "streams.backpressure.rate",
     MetricKind.GAUGE,
     "By/s",
     _STAGE,
-    "Bytes a second that the stage may admit, where there is a bound",
+    "Bytes per second that the stage may admit, if limited",
 )
 THROTTLED = Metric(
     "streams.backpressure.throttled", MetricKind.GAUGE, "1", _STAGE, "1 while another stage throttles this one"
@@ -108,7 +124,7 @@ def readings(status: JobStatus, now: float) -> list[MetricSample]:
         ]  # fmt: skip
     if routing := status.routing:
         samples += [
-            MetricSample(IMBALANCE, routing["imbalance"], job), MetricSample(MOVES, routing["moves"], job),
+            MetricSample(IMBALANCE, routing["imbalance"], job), MetricSample(MOVES, routing["migrations"], job),
             MetricSample(EPOCHS, routing["epoch"], job),
         ]  # fmt: skip
     for stage, fields in status.backpressure.get("stages", {}).items():
@@ -120,11 +136,11 @@ def stage_samples(tags: Mapping[str, str], fields: Mapping[str, Any], now: float
     if not fields["round"]:
         return  # no round yet
     counts = fields["counts"]
-    has_lag = fields["lag"] and fields["newest"]
+    has_lag = fields["lag"] and fields["newest_timestamp"]
     yield MetricSample(LAG_MESSAGES, fields["lag"], tags)
-    yield MetricSample(LAG_SECONDS, max(now - fields["newest"], 0.0) if has_lag else 0.0, tags)
+    yield MetricSample(LAG_SECONDS, max(now - fields["newest_timestamp"], 0.0) if has_lag else 0.0, tags)
     yield MetricSample(ROUNDS, fields["round"], tags)
-    yield MetricSample(ROUND_AGE, max(now - fields["at"], 0.0), tags)
+    yield MetricSample(ROUND_AGE, max(now - fields["round_ended_at"], 0.0), tags)
     yield MetricSample(ROUND_SECONDS, fields["seconds"], tags)
     yield MetricSample(STATE_BYTES, fields["state_bytes"], tags)
     if "rows" in counts:

@@ -26,10 +26,10 @@ class PartitionWatch(BackgroundService):
         """Raise `TopicGrownError` if the topic has grown, and what the base class raises."""
         super().check()
         if self._current_units > self._units:
-            raise TopicGrownError(f"{self._topic} has {self._current_units} units and had {self._units}")
+            raise TopicGrownError(f"{self._topic} has {self._current_units} partitions, and had {self._units}")
 
     def _work(self) -> None:
         with closing(Kafka(self._cluster)) as log:
             while not self._stopping.wait(_POLL_SECONDS):
-                with self._trying("the partitions of its topic are not known"):
+                with self._trying("the partitions of its topic cannot be listed"):
                     self._current_units = log.units(self._topic)

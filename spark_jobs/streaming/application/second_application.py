@@ -24,7 +24,7 @@ class SecondApplication:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        command = [sys.executable, *sys.orig_argv[1:], "--apart"]  # with the command line of this one
+        command = [sys.executable, *sys.orig_argv[1:], "--second-application"]  # with the command line of this one
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         return self
 
@@ -32,7 +32,7 @@ class SecondApplication:
         """Raise `StreamError` if it has failed; ending after the job was asked to stop is no failure."""
         assert self._process is not None
         if self._process.poll():
-            raise StreamError(f"{self._job}: the application of its stages apart has failed; the log tells why")
+            raise StreamError(f"{self._job}: its second application has failed; the reason is in the log")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

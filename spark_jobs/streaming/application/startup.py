@@ -33,7 +33,9 @@ class Startup:
         """
         if status.is_ready:
             return ""
-        rounds = tuple((stage, fields["round"], fields["at"]) for stage, fields in sorted(status.stages.items()))
+        rounds = tuple(
+            (stage, fields["round"], fields["round_ended_at"]) for stage, fields in sorted(status.stages.items())
+        )
         progress = (status.state in ("running", "silent"), status.pid, status.phase, rounds)
         if progress != self.progress:
             self.progress, self.progress_at = progress, now
@@ -43,7 +45,7 @@ class Startup:
             raise StreamError(f"it has ended: {status.error or f'it is {status.state}'}")
         waits = _describe_wait(status)
         if (silent := now - self.progress_at) > self.timeout:
-            raise StreamError(f"{waits}, and nothing has changed for {silent:.0f} s")
+            raise StreamError(f"{waits}, without progress for {silent:.0f} s")
         return waits
 
 
@@ -69,9 +71,7 @@ def start_and_wait(
             time.sleep(_POLL_SECONDS)
     except StreamError as error:
         last = _last_line(folder, logged)
-        raise StreamError(
-            f"{job}: {error}; its log: {folder.log_file}{f', which ends: {last}' if last else ''}"
-        ) from None
+        raise StreamError(f"{job}: {error}; log: {folder.log_file}{f', last line: {last}' if last else ''}") from None
     return status
 
 
@@ -83,19 +83,19 @@ def _read_new_status(job: str, folder: JobFolder, earlier_start: float | None) -
         and earlier_start is not None
         and (folder.heartbeat() or {}).get("started_at") == earlier_start
     ):
-        return JobStatus(job, "dead", "before it told anything")
+        return JobStatus(job, "dead", "it has ended before its first heartbeat")
     return status
 
 
 def _describe_wait(status: JobStatus) -> str:
     """Describe what a running application waits for, or what its stages do."""
     if status.phase:
-        return f"starting: {status.phase}"
+        return status.phase
     if status.state in ("starting", "silent", "running") and not status.stages:
         return f"it is {status.state}"
     began = status.started_at or 0.0
-    first = [stage for stage, fields in status.stages.items() if fields["at"] <= began]
-    return f"it runs, and the first round of {', '.join(first)} has not ended" if first else f"it is {status.state}"
+    first = [stage for stage, fields in status.stages.items() if fields["round_ended_at"] <= began]
+    return f"it runs; waiting for the first round of {', '.join(first)}" if first else f"it is {status.state}"
 
 
 def _last_line(folder: JobFolder, offset: int) -> str:

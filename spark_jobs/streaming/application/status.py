@@ -39,7 +39,11 @@ class JobStatus:
     def is_ready(self) -> bool:
         """Whether it runs, and every stage has completed a round since it was started."""
         began = self.started_at or 0.0
-        return self.state == "running" and bool(self.stages) and all(s["at"] > began for s in self.stages.values())
+        return (
+            self.state == "running"
+            and bool(self.stages)
+            and all(s["round_ended_at"] > began for s in self.stages.values())
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -58,7 +62,7 @@ def read_status(job: str, folder: JobFolder, now: float) -> JobStatus:
             started_at=starting.started_at,
             stages=stages,
             pid=starting.pid,
-            phase="its code is being loaded",
+            phase="loading its code",
         )
     if heartbeat is None:
         return JobStatus(job, "starting" if is_alive else "never started")
@@ -66,10 +70,10 @@ def read_status(job: str, folder: JobFolder, now: float) -> JobStatus:
     if state in ("starting", "running"):
         if not is_alive:
             state = "dead"
-        elif now - heartbeat["at"] > SILENT_SECONDS:
+        elif now - heartbeat["heartbeat_at"] > SILENT_SECONDS:
             state = "silent"
     started_at, pid, heartbeat_at = (
-        (heartbeat["started_at"], heartbeat["pid"], heartbeat["at"]) if is_alive else (None, None, 0.0)
+        (heartbeat["started_at"], heartbeat["pid"], heartbeat["heartbeat_at"]) if is_alive else (None, None, 0.0)
     )
     tracking, backpressure, routing = (heartbeat.get(name, {}) for name in ("tracking", "backpressure", "routing"))
     phase = heartbeat.get("phase", "") if is_alive else ""

@@ -62,7 +62,7 @@ def end_by_force(folders: Sequence[JobFolder], say: Say) -> list[JobFolder]:
             family = families.setdefault(name, set())
             if application is not None:
                 family |= family_of(application)
-                say(f"{name}: does not end; {number.name} to process group {application.pid} and all it has started")
+                say(f"{name}: has not ended; {number.name} to process group {application.pid} and all it has started")
             send(number, {process for process in family if is_alive(process)})
         until = time.monotonic() + seconds
         while (left := [each for each in left if _has_live_process(each, families)]) and time.monotonic() < until:

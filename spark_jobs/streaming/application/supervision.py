@@ -57,7 +57,7 @@ class _Starts:
     starts: tuple[float, ...]
 
 
-_STARTS: Codec[_Starts] = Codec(_Starts, 1, "the starts of a job", "remove the file, and they are counted anew")
+_STARTS: Codec[_Starts] = Codec(_Starts, 1, "the starts of a job", "remove the file; counting restarts")
 
 
 class SupervisorAction(StrEnum):
@@ -66,8 +66,8 @@ class SupervisorAction(StrEnum):
     WAIT = "wait"
     START = "start"
     RESTART = "restart"  # kill the hanging application first
-    FINISHED = "done"
-    GIVE_UP = "give up"
+    FINISHED = "finished"
+    GIVE_UP = "give-up"
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,14 @@ def decide_action(status: JobStatus, starts: Sequence[float], now: float, limits
 def _longest_idle(status: JobStatus, now: float) -> tuple[float, str]:
     """Return the longest time in seconds without a heartbeat or a completed round, and of what."""
     began = now if status.started_at is None else status.started_at
-    idle = [(now - max(began, status.heartbeat_at), f"it has not beaten{f' ({status.phase})' if status.phase else ''}")]
+    idle = [(now - max(began, status.heartbeat_at), f"no heartbeat{f' ({status.phase})' if status.phase else ''}")]
     if status.state != "starting":
-        moved = {stage: max(began, fields["at"]) for stage, fields in status.stages.items() if not fields.get("paused")}
-        idle += [(now - moved_at, f"{stage} has ended no round") for stage, moved_at in moved.items()]
+        moved = {
+            stage: max(began, fields["round_ended_at"])
+            for stage, fields in status.stages.items()
+            if not fields.get("paused")
+        }
+        idle += [(now - moved_at, f"{stage} has completed no round") for stage, moved_at in moved.items()]
     return max(idle)
 
 

@@ -1,9 +1,4 @@
-"""A job's back-pressure configuration: as declared in its table, or as changed later, while the job runs or not.
-
-[words]
-backpressure = "predictive"    # or "stepwise", "off", or an installed one: docs/backpressure.md
-signal_channel = "kafka"              # or "zookeeper": channel to and from stages in a separate application
-"""
+"""A job's back-pressure configuration: as declared in its table, or as changed later, while the job runs or not."""
 
 from __future__ import annotations
 
@@ -12,8 +7,7 @@ from enum import StrEnum
 
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.backpressure.admission import DEFAULT_MODE, MODES
-from springline.spark_jobs.streaming.config import JobTable
-from springline.spark_jobs.streaming.errors import InvalidChannelError, InvalidJobError
+from springline.spark_jobs.streaming.errors import InvalidChannelError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 
@@ -44,20 +38,6 @@ class BackpressureConfig:
     mode: str = DEFAULT_MODE
     signal_channel: ChannelKind = ChannelKind.KAFKA
 
-    @staticmethod
-    def from_table(job_table: JobTable, *, apart: bool = False) -> BackpressureConfig:
-        """Read a job's table; `apart` says whether the job has a separate application. Raises `InvalidJobError`."""
-        if "signal_channel" in job_table.table and not apart:
-            raise InvalidJobError(
-                f"{job_table.where}: signal_channel is how signals travel to and from "
-                f"stages that are apart, and none of this job "
-                "is: leave it out; of a word count, second_application = true puts stages apart"
-            )
-        mode = job_table.extension("backpressure", MODES, DEFAULT_MODE)
-        return BackpressureConfig(
-            mode, ChannelKind(job_table.choice("signal_channel", [str(control) for control in ChannelKind]))
-        )
-
 
 DEFAULT_CONFIG: BackpressureConfig = BackpressureConfig()
 """What holds where a table says nothing."""
@@ -66,8 +46,8 @@ DEFAULT_CONFIG: BackpressureConfig = BackpressureConfig()
 _CONFIG_CODEC: Codec[BackpressureConfig] = Codec(
     BackpressureConfig,
     1,
-    "the back-pressure that was chosen",
-    "remove the file, and choose again: `springline stream backpressure`",
+    "the back-pressure configuration",
+    "remove the file, and set the mode with `springline stream backpressure set`",
 )
 
 
@@ -81,7 +61,7 @@ def update_config(
     folder: JobFolder,
     declared: BackpressureConfig,
     mode: str | None = None,
-    control: ChannelKind | None = None,
+    signal_channel: ChannelKind | None = None,
     *,
     apart: bool = True,
 ) -> BackpressureConfig:
@@ -89,15 +69,15 @@ def update_config(
 
     Raises `ExtensionError`, and `InvalidChannelError` if a channel is chosen and no stage of the job is `apart`.
     """
-    if control is not None and not apart:
+    if signal_channel is not None and not apart:
         raise InvalidChannelError(
-            f"{folder.path.name}: all its stages run in one application, where signals need no channel; leave control "
-            "out: it is for jobs with stages apart"
+            f"{folder.path.name}: all its stages run in one application, which needs no signal channel; omit "
+            "--signal-channel: it applies only to jobs with a second application"
         )
     if mode is not None:
         MODES.check(mode)
     with folder.lock(_LOCK):
         before = read_config(folder, declared)
-        after = replace(before, mode=mode or before.mode, signal_channel=control or before.signal_channel)
+        after = replace(before, mode=mode or before.mode, signal_channel=signal_channel or before.signal_channel)
         write_value(folder.path / _FILE, _CONFIG_CODEC, after)
         return after

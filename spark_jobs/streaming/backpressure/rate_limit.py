@@ -45,7 +45,9 @@ class _Grant:
     bytes_per_offset: float
 
 
-_GRANTS: Codec[_Grant] = Codec(_Grant, 1, "what a stage may admit", "remove the file: it is written anew where needed")
+_GRANTS: Codec[_Grant] = Codec(
+    _Grant, 1, "the admission limit of a stage", "remove the file; it is recreated when needed"
+)
 
 
 def write_grant(stage: Stage, rate: RateLimit | None, until: float) -> None:
@@ -108,7 +110,7 @@ class PlannedRound:
 
 
 _PLANNED_ROUNDS: Codec[PlannedRound] = Codec(
-    PlannedRound, 1, "the newest round of a stage", "remove the file: the next round writes it anew"
+    PlannedRound, 1, "the newest round of a stage", "remove the file; the next round recreates it"
 )
 
 

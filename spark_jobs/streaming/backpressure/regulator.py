@@ -6,7 +6,7 @@ sent over a channel, which is opened only if there are such stages.
 
 backpressure.json          the mode and the channel, if they differ from the declared ones
 backpressure.state.json    the state of meters and admissions, from which a restarted application continues
-backpressure.apart.json    the same for the separate application, and the status of its stages
+backpressure.second.json    the same for the separate application, and the status of its stages
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MAX_CPU_SHARE = 0.1  # maximum share of one core for the passes
 _WRITE_SECONDS = 1.0  # between two writes of the state
 _RATE_TOLERANCE = 0.01  # smaller relative changes of a rate are written with the next renewal
 _MAX_CAPACITY_FACTOR = 2.0  # limit of a stage's unthrottled rate, as a multiple of its capacity
-_STATE, _APART = "backpressure.state.json", "backpressure.apart.json"
+_STATE, _APART = "backpressure.state.json", "backpressure.second.json"
 _STALE_SECONDS = 5.0  # age from which the other application's state is ignored
 
 
@@ -62,7 +62,7 @@ class _RegulatorState:
 
 
 _STATES: Codec[_RegulatorState] = Codec(
-    _RegulatorState, 1, "the state of back-pressure", "remove the file, and rates are measured anew"
+    _RegulatorState, 1, "the state of back-pressure", "remove the file; rates are measured again from zero"
 )
 
 
@@ -136,9 +136,9 @@ class Regulator:
         stages = {name: summaries[name] for name in self._stages}
         self._write_state(now, stages)
         return {
-            "at": now,
+            "observed_at": now,
             "mode": config.mode,
-            "control": config.signal_channel if self._has_remote_edges else None,
+            "signal_channel": config.signal_channel if self._has_remote_edges else None,
             "stages": stages,
         }
 
@@ -254,11 +254,11 @@ def _rates_differ(before: Mapping[str, RateLimit], after: Mapping[str, RateLimit
 
 def _stage_summary(measurement: StageMeasurement, decision: AdmissionDecision) -> dict[str, Any]:
     """Return the status of a stage for display: bytes, bytes/s, seconds."""
-    state = "throttled" if decision.throttled_by else "overloaded" if decision.throttles else "level"
+    state = "throttled" if decision.throttled_by else "overloaded" if decision.throttles else "normal"
     return {
         "state": state,
         "queue": round(measurement.queue),
-        "waiting": round(measurement.waiting),
+        "not_admitted": round(measurement.waiting),
         "seconds": measurement.queue_seconds,
         "rate": decision.rate,
         "capacity": measurement.rate,

@@ -59,16 +59,16 @@ class Signal:
     def decode(content: bytes) -> Signal:
         """The inverse of `encode`; raises `InvalidSignalError`."""
         try:
-            signal = _SIGNALS.decode(content, "a channel of signals")
+            signal = _SIGNALS.decode(content, "a signal channel")
         except DecodeError as error:
             raise InvalidSignalError(f"not a signal: {content[:80]!r}: {error}") from error
         if not all(math.isfinite(number) for number in (signal.rate or 0.0, signal.until or 0.0)):
-            raise InvalidSignalError(f"not a signal: {content[:80]!r}: its numbers have no bound")
+            raise InvalidSignalError(f"not a signal: {content[:80]!r}: its numbers are not finite")
         return signal
 
 
 _SIGNALS: Codec[Signal] = Codec(
-    Signal, 1, "a signal", "run all applications of the job with the same version; until then it binds nobody"
+    Signal, 1, "a signal", "run all applications of the job with the same version; until then it is ignored"
 )
 _STATE_NAME = "the state of an admission"
 
@@ -99,7 +99,7 @@ class SignalReceiver:
     """The signals that a stage obeys, one per downstream stage; `state` is the `as_json` of an earlier receiver."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        active = from_json_value(tuple[ActiveSignal, ...], (state or {}).get("held", ()), _STATE_NAME)
+        active = from_json_value(tuple[ActiveSignal, ...], (state or {}).get("active", ()), _STATE_NAME)
         self._active = {each.signal.downstream: each for each in active}
 
     def accept(self, signals: Iterable[Signal], now: float) -> None:
@@ -127,7 +127,7 @@ class SignalReceiver:
 
     def as_json(self) -> dict[str, Any]:
         """Return the state, from which another instance continues."""
-        return {"held": to_json_value(self.active_signals())}
+        return {"active": to_json_value(self.active_signals())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class SignalSender:
 
     def __init__(self, stage: str, state: Mapping[str, Any] | None = None) -> None:
         self._stage = stage
-        sent = from_json_value(tuple[_SentSignal, ...], (state or {}).get("asked", ()), _STATE_NAME)
+        sent = from_json_value(tuple[_SentSignal, ...], (state or {}).get("sent", ()), _STATE_NAME)
         self._sent = {each.signal.upstream: (each.signal, each.since) for each in sent}
 
     def signals_to_send(self, demands: Mapping[str, Demand], now: float) -> tuple[Signal, ...]:
@@ -189,7 +189,7 @@ class SignalSender:
 
     def as_json(self) -> dict[str, Any]:
         """Return the state, from which another instance continues."""
-        return {"asked": to_json_value([_SentSignal(signal, since) for signal, since in self._sent.values()])}
+        return {"sent": to_json_value([_SentSignal(signal, since) for signal, since in self._sent.values()])}
 
     @staticmethod
     def _must_send(previous: Signal, demand: Demand, now: float) -> bool:

@@ -61,7 +61,7 @@ class Thresholds:
 
     def __post_init__(self) -> None:
         if not (0 < self.ratio < 1 and 0 <= self.low < self.high):
-            raise ValueError(f"marks: 0 < ratio < 1 and 0 <= low < high are needed, and this is {self}")
+            raise ValueError(f"thresholds: must satisfy 0 < ratio < 1 and 0 <= low < high; got {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +220,7 @@ class StepwiseAdmission:
             for upstream in observation.upstreams
         }
         reason = (
-            f"{format_bytes(observation.measurement.standing)} wait, and "
-            f"{format_bytes(self._thresholds.high)} are too much"
+            f"{format_bytes(observation.measurement.standing)} are queued; limit {format_bytes(self._thresholds.high)}"
         )
         demands = {upstream: Demand(pair.throttle_level, None, reason) for upstream, pair in self._throttles.items()}
         signals = self._sender.signals_to_send(demands, observation.observed_at)

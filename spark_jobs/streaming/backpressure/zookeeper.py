@@ -60,7 +60,7 @@ class ZooKeeperChannel(ThreadedChannel):
     @property
     def last_error(self) -> str:
         """Description of the current error; see `Channel`."""
-        return super().last_error if self._client.connected else "signals: ZooKeeper is not reached"
+        return super().last_error if self._client.connected else "signals: ZooKeeper is unreachable"
 
     def close(self) -> None:
         """See `Channel`."""

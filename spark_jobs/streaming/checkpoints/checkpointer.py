@@ -35,7 +35,7 @@ class Checkpointer(BackgroundService):
         cluster: Cluster,
         seconds: float,
     ) -> None:
-        super().__init__("upkeep")
+        super().__init__("checkpointer")
         self._folder = folder
         self._stages = stages
         self._checkpoints = CheckpointStore(platform)
@@ -52,10 +52,10 @@ class Checkpointer(BackgroundService):
         is_stopping = False
         while not is_stopping:
             is_stopping = self._stopping.wait(_POLL_SECONDS)
-            with self._trying("a savepoint could not be made"):
+            with self._trying("savepoint failed"):
                 self._make_savepoint()
             if self._seconds and (is_stopping or time.monotonic() > next_save):
-                with self._trying("the states could not be saved"):
+                with self._trying("checkpoint failed"):
                     self._save()
                 next_save = time.monotonic() + self._seconds
 

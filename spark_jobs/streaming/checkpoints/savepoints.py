@@ -51,7 +51,7 @@ class Savepoints:
             for file, content in each.files.items()
         }
         digest = xxhash.xxh3_128_hexdigest("".join(each.digest for each in packed.values()).encode())
-        report = {"orders": {stage: list(part.round_id) for stage, part in savepoint.items()}}
+        report = {"round_ids": {stage: list(part.round_id) for stage, part in savepoint.items()}}
         written = OperationResult(sum(each.rows for each in packed.values()), digest, 0.0, report)
         origin = Origin(f"stream_{self._job}", task_id="savepoint")
         return write_files(
@@ -84,7 +84,7 @@ class Savepoints:
 
 def round_ids_of(savepoint: Dataset) -> dict[str, RoundId]:
     """Return the round of each stage after which a savepoint was made."""
-    round_ids: dict[str, list[int]] = (savepoint.report or {})["orders"]  # type: ignore[assignment]
+    round_ids: dict[str, list[int]] = (savepoint.report or {})["round_ids"]  # type: ignore[assignment]
     return {stage: (incarnation, number) for stage, (incarnation, number) in round_ids.items()}
 
 
@@ -99,7 +99,9 @@ def make_requested(folder: JobFolder, stages: Sequence[Stage], log: MessageLog, 
     finally:
         folder.hold_file.unlink(missing_ok=True)
     if savepoint is None:
-        folder.finish_savepoint(name, f"the stages were not level within {_DRAIN_SECONDS:g} s: the job is behind")
+        folder.finish_savepoint(
+            name, f"the stages did not drain within {_DRAIN_SECONDS:g} s: the job lags behind its source"
+        )
         return
     savepoints.save(name, savepoint)
     folder.finish_savepoint(name)

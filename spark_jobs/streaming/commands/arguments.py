@@ -19,7 +19,7 @@ from springline.spark_jobs.streaming.windows.queryable import Queryable, as_quer
 
 __all__ = ["JobName", "Json", "Watch", "job_named", "opened_log", "queryable_job_named"]
 
-Watch = Annotated[bool, typer.Option("--watch", help="Follow until Ctrl-C, which ends nothing but this")]
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C; the job is not affected")]
 JobName = Annotated[str, typer.Argument(help="A job of streams.toml")]
 
 

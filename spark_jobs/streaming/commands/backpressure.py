@@ -47,24 +47,25 @@ def set_mode(
     mode: Annotated[
         str,
         typer.Argument(
-            help="How admission is decided: predictive, stepwise, off, or another mode that is installed",
+            help="Mode: predictive, stepwise, off, or another installed one",
             autocompletion=lambda: list(MODES.names),
         ),
     ],
-    control: Annotated[
-        ChannelKind | None, typer.Option(help="How signals travel to and from stages that are apart; none: as now")
+    signal_channel: Annotated[
+        ChannelKind | None,
+        typer.Option(help="Channel of signals between the two applications of a job; default: unchanged"),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Change the back-pressure mode, or the signal channel, of a running or stopped job without interrupting it."""
     declared, folder = job_named(job)
     apart = _has_stages_apart(declared)
-    choice = update_config(folder, declared.backpressure, mode, control, apart=apart)
+    choice = update_config(folder, declared.backpressure, mode, signal_channel, apart=apart)
     print_result(as_json, {"job": job, **_fields(choice, apart)}, f"{job}: {_describe_choice(choice, apart)}")
 
 
 def _fields(choice: BackpressureConfig, apart: bool) -> dict[str, str | None]:
-    return {"mode": choice.mode, "control": choice.signal_channel if apart else None}
+    return {"mode": choice.mode, "signal_channel": choice.signal_channel if apart else None}
 
 
 def _has_stages_apart(job: Job) -> bool:
@@ -73,13 +74,13 @@ def _has_stages_apart(job: Job) -> bool:
 
 def _describe_choice(choice: BackpressureConfig, apart: bool) -> str:
     mode = f"{choice.mode} (a baseline)" if choice.mode in MODES.baselines else choice.mode
-    by = f", signals to and from stages apart by {choice.signal_channel}" if apart and choice.mode != OFF else ""
+    by = f", signals between its applications by {choice.signal_channel}" if apart and choice.mode != OFF else ""
     return f"back-pressure {mode}{by}"
 
 
 def _table(stages: Mapping[str, Mapping[str, Any]]) -> Table:
     table = plain_table("stage", "state")
-    for name in ("queue", "takes", "may admit", "can do", "arriving", "applied"):
+    for name in ("queue", "time to drain", "admission limit", "capacity", "arriving", "applied"):
         table.add_column(name, justify="right")
     for name, stage in stages.items():
         seconds = "" if stage["seconds"] is None else format_seconds(stage["seconds"])

@@ -18,20 +18,20 @@ from springline.spark_jobs.streaming.examples.flights import TimedMessage
 _REPORT_EVERY = 100  # messages
 
 Size = Annotated[int, typer.Option(min=1, help="Rows in a message")]
-Units = Annotated[int, typer.Option(min=1, help="Units of the topic, where it is made now")]
+Units = Annotated[int, typer.Option(min=1, help="Partitions of the topic, if it is created now")]
 
 
 def generate(
     source: Annotated[
         SampleSource,
-        typer.Argument(help="flights: those of 2013; drawn at random: flows, net-flow rows; lines; orders, items"),
+        typer.Argument(help="flights: those of 2013. Random: flows (net-flow rows), lines, orders, items"),
     ],
-    topic: Annotated[str, typer.Option(help="Where to; default: the source's name")] = "",
-    rows: Annotated[int | None, typer.Option(min=1, help="So many; default: all flights, or a million")] = None,
+    topic: Annotated[str, typer.Option(help="Topic; default: the source's name")] = "",
+    rows: Annotated[int | None, typer.Option(min=1, help="Number of rows; default: all flights, or a million")] = None,
     size: Size = 100,
     units: Units = 2,
     speed: Annotated[
-        float, typer.Option(help="Flights: seconds of 2013 a second. Others: rows a second. 0: at once")
+        float, typer.Option(help="Flights: seconds of 2013 per second. Others: rows per second. 0: no limit")
     ] = 0,
     as_json: Json = False,
 ) -> None:
@@ -40,8 +40,10 @@ def generate(
 
 
 def send(
-    topic: Annotated[str, typer.Argument(help="Where to")],
-    file: Annotated[Path, typer.Argument(help="Of lines, each a row in the form that the job declares", exists=True)],
+    topic: Annotated[str, typer.Argument(help="Topic")],
+    file: Annotated[
+        Path, typer.Argument(help="Text file with one row per line, in the format that the job declares", exists=True)
+    ],
     size: Size = 100,
     units: Units = 2,
     as_json: Json = False,

@@ -51,7 +51,7 @@ def cancel(job: JobName, name: QueryName, as_json: Json = False) -> None:
 
 def query(
     job: JobName,
-    sql: Annotated[str, typer.Argument(help="SELECT … GROUP BY …; none: list what can be asked")] = "",
+    sql: Annotated[str, typer.Argument(help="SELECT … GROUP BY …; default: list what can be queried")] = "",
     as_json: Json = False,
 ) -> None:
     """Run an ad hoc query on the slices that the job's queries keep now; without SQL, list what can be queried."""
@@ -59,7 +59,7 @@ def query(
     declared, folder = queryable_job_named(job)
     registry = read_registry(folder) or declared.registry()
     if sql:
-        with progress(f"asking the slices of {job}", quiet=as_json):
+        with progress(f"querying the slices of {job}", quiet=as_json):
             answer = ask(declared, registry, settings.state_folder, sql).rows
         print_answer(answer, as_json)
         return
@@ -68,7 +68,7 @@ def query(
         print_json([asdict(each) for each in askable])
         return
     print_rows(
-        ("stream", "GROUP BY some of", "aggregates", "rows", "windows of", "kept for"),
+        ("stream", "GROUP BY keys", "aggregates", "rows", "windows", "queries"),
         (
             (
                 each.stream, ", ".join(each.keys), ", ".join(each.aggregates), each.where or "all",
@@ -78,7 +78,7 @@ def query(
         ),
     )  # fmt: skip
     if not askable:
-        print("No slices are kept: register a query first.")
+        print("There are no slices: register a query first.")
 
 
 def _change(job: str, make: Callable[[QueryRegistry], QueryRegistry], name: str, change: str, as_json: bool) -> None:

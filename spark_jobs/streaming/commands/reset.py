@@ -22,16 +22,19 @@ from springline.spark_jobs.streaming.settings import StreamSettings
 def reset(
     job: JobName,
     queries: Annotated[
-        bool, typer.Option("--queries", help="Its queries too: it begins with those of its declaration")
+        bool,
+        typer.Option(
+            "--queries", help="Also delete its registered queries; the next start registers the declared ones"
+        ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask first")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation")] = False,
     as_json: Json = False,
 ) -> None:
     """Delete everything that a stopped job keeps, including its results, but not its source topic."""
     settings = StreamSettings()
     declared, folder = job_named(job)
     if folder.is_running() or folder.starting_process() is not None:
-        raise AlreadyRunningError(f"{job}: it runs; stop it first: springline stream stop {job}")
+        raise AlreadyRunningError(f"{job}: it is running; stop it first: springline stream stop {job}")
     with (
         closing(open_platform(Settings(), runner=NoRunner(), actor="command line")) as platform,
         opened_log() as log,
@@ -41,18 +44,18 @@ def reset(
         readers = readers_of(footprint.topics, iter(read_jobs(settings.declarations).values())) if lines else ()
         result = {"job": job, "deleted": lines, "readers": list(readers)}
         if not lines:
-            print_result(as_json, result, f"{job}: it keeps nothing")
+            print_result(as_json, result, f"{job}: there is nothing to delete")
             return
         stream = sys.stderr if as_json else sys.stdout
-        print(f"{job} keeps:", *lines, sep="\n  ", file=stream)
+        print(f"to be deleted of {job}:", *lines, sep="\n  ", file=stream)
         for reader in result["readers"]:
-            print(f"The job {reader} reads what {job} tells: reset it too, or rewind it", file=stream)
+            print(f"The job {reader} reads the results of {job}: reset or rewind it too", file=stream)
         _confirm(job, yes)
-        with progress(f"deleting what {job} keeps", quiet=as_json), folder.application_lock():
+        with progress(f"resetting {job}", quiet=as_json), folder.application_lock():
             reset_job(
                 find_footprint(declared, folder, settings, platform, log, include_user_files=queries), platform, log
             )
-    print_result(as_json, result, f"{job}: all this is deleted; it begins anew when it is started")
+    print_result(as_json, result, f"{job}: deleted; its next start begins from scratch")
 
 
 def _confirm(job: str, yes: bool) -> None:
@@ -60,7 +63,7 @@ def _confirm(job: str, yes: bool) -> None:
     if yes:
         return
     if not _on_terminal():
-        raise StreamError(f"{job}: nothing was deleted; give --yes where nobody can be asked")
+        raise StreamError(f"{job}: nothing was deleted: without a terminal, give --yes")
     typer.confirm("Delete all this?", abort=True, err=True)
 
 

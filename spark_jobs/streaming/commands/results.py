@@ -19,8 +19,8 @@ from springline.spark_jobs.streaming.windows.sink.query import query_results
 
 def results(
     job: JobName,
-    query: Annotated[str, typer.Option(help="Only those of this query")] = "",
-    last: Annotated[int, typer.Option("-n", min=1, help="So many rows, over all units")] = 10,
+    query: Annotated[str, typer.Option(help="Only results of this query")] = "",
+    last: Annotated[int, typer.Option("-n", min=1, help="Maximum number of rows, over all partitions")] = 10,
     as_json: Json = False,
 ) -> None:
     """Print the newest results, newest last: each as a line of JSON, or with --json all as one array."""
@@ -42,7 +42,7 @@ def sql(
     """Query the results stored as Parquet with DuckDB SQL; each query of the job is a table."""
     declared, _ = queryable_job_named(job)
     with (
-        progress(f"asking the results of {job}", quiet=as_json),
+        progress(f"querying the results of {job}", quiet=as_json),
         closing(open_platform(runner=NoRunner(), actor="command line")) as platform,
     ):
         answer = query_results(platform, declared, query)

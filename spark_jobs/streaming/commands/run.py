@@ -26,7 +26,9 @@ logger = logging.getLogger("springline.stream")
 
 def run(
     job: JobName,
-    apart: Annotated[bool, typer.Option("--apart", hidden=True, help="Be the one of the stages apart")] = False,
+    second_application: Annotated[
+        bool, typer.Option("--second-application", hidden=True, help="Run as the second application")
+    ] = False,
 ) -> None:
     """Run a job in the foreground until it is stopped (used by its DAG)."""
     from springline.spark_jobs.streaming.application.application import (
@@ -39,7 +41,7 @@ def run(
     dump_stacks_on_signal()
     try:
         with log_context(job=job):
-            (run_second_application if apart else run_job)(read_job(settings.declarations, job), settings)
+            (run_second_application if second_application else run_job)(read_job(settings.declarations, job), settings)
     except Exception as error:
         if monitoring.log_format == "text":
             raise
@@ -50,7 +52,7 @@ def run(
 
 def start(
     job: JobName,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait while nothing gets on, until it runs")] = 120.0,
+    timeout: Annotated[float, typer.Option(help="Seconds without progress after which the start has failed")] = 120.0,
     as_json: Json = False,
 ) -> None:
     """Start a job's application in the background, without a DAG, and wait until every stage has completed a round."""
@@ -65,10 +67,10 @@ def start(
 
 
 def stop(
-    jobs: Annotated[list[str] | None, typer.Argument(help="Jobs; none: all")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait until all have ended")] = 60.0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of jobs that do not run")] = False,
-    kill: Annotated[bool, typer.Option("--kill", help="End by force those that have not ended by then")] = False,
+    jobs: Annotated[list[str] | None, typer.Argument(help="Jobs; default: all")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait until all have stopped")] = 60.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing about jobs that are not running")] = False,
+    kill: Annotated[bool, typer.Option("--kill", help="Kill jobs that have not stopped by then")] = False,
     as_json: Json = False,
 ) -> None:
     """Stop the applications of jobs, all in parallel, once their planned rounds are completed."""
@@ -76,20 +78,20 @@ def stop(
     folders = [job_named(job)[1] for job in jobs] if jobs else settings.folders()
     running = running_folders(folders)
     say = discard_text if as_json else print
-    with progress("ending stream jobs", quiet=as_json or not running):
+    with progress("stopping stream jobs", quiet=as_json or not running):
         left = stop_all(running, timeout, say)
         if kill:
             left = end_by_force(left, say)
     if left:
         names = ", ".join(folder.path.name for folder in left)
         logs = ", ".join(str(folder.log_file) for folder in left)
-        how = "it lives even when killed" if kill else "give it longer (--timeout), or end it by force (--kill)"
-        raise StreamError(f"{names}: asked to stop, and still running after {timeout:g} s: {how}; its log: {logs}")
+        remedy = "it survived SIGKILL" if kill else "wait longer (--timeout), or kill it (--kill)"
+        raise StreamError(f"{names}: still running {timeout:g} s after the request to stop: {remedy}; log: {logs}")
     ran = {folder.path.name for folder in running}
     asked = jobs or ([] if quiet else sorted(read_jobs(settings.declarations)))
     if as_json:
-        print_json([{"job": job, "ended": job in ran} for job in sorted({*asked, *ran})])
+        print_json([{"job": job, "stopped": job in ran} for job in sorted({*asked, *ran})])
         return
     for job in () if quiet else asked:
         if job not in ran:
-            print(f"{job}: does not run")
+            print(f"{job}: not running")

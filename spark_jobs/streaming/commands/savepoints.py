@@ -29,27 +29,27 @@ _POLL_SECONDS = 0.1
 
 def savepoint(
     job: JobName,
-    name: Annotated[str, typer.Argument(help="What it is to be called")],
-    timeout: Annotated[float, typer.Option(help="Seconds to wait until it is made")] = 60.0,
+    name: Annotated[str, typer.Argument(help="Name of the savepoint")],
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for it")] = 60.0,
     as_json: Json = False,
 ) -> None:
     """Make a savepoint of a running job: a snapshot of the states of all its stages."""
     declared, folder = job_named(job)
     _check(declared)
     if not folder.is_running():
-        raise UnknownSavepointError(f"{job}: it does not run; a savepoint is made while it does")
+        raise UnknownSavepointError(f"{job}: it is not running; start it first")
     folder.request_savepoint(name)
     until = time.monotonic() + timeout
-    with progress(f"making the savepoint {name} of {job}", quiet=as_json):
+    with progress(f"creating savepoint {name} of {job}", quiet=as_json):
         while folder.requested_savepoint() is not None:
             if time.monotonic() > until or not folder.is_running():
                 raise UnknownSavepointError(
-                    f"{job}: {name!r} was not made within {timeout:g} s; its log: {folder.log_file}"
+                    f"{job}: {name!r} was not created within {timeout:g} s; log: {folder.log_file}"
                 )
             time.sleep(_POLL_SECONDS)
     if reason := folder.savepoint_error():
-        raise UnknownSavepointError(f"{job}: {name!r} was not made: {reason}")
-    print_result(as_json, {"job": job, "savepoint": name}, f"{job}: savepoint {name} is made")
+        raise UnknownSavepointError(f"{job}: {name!r} was not created: {reason}")
+    print_result(as_json, {"job": job, "savepoint": name}, f"{job}: savepoint {name} created")
 
 
 def savepoints(job: JobName, as_json: Json = False) -> None:
@@ -59,13 +59,18 @@ def savepoints(job: JobName, as_json: Json = False) -> None:
         datasets = Savepoints(platform, declared.name).all()
     if as_json:
         rows = [
-            {"name": name, "made_at": dataset.committed_at, "bytes": dataset.bytes, "orders": round_ids_of(dataset)}
+            {
+                "name": name,
+                "created_at": dataset.committed_at,
+                "bytes": dataset.bytes,
+                "round_ids": round_ids_of(dataset),
+            }
             for name, dataset in datasets.items()
         ]
         print_json(rows)
         return
     print_rows(
-        ("savepoint", "made", "after round", "size"),
+        ("savepoint", "created", "after round", "size"),
         (
             (name, _when(dataset.committed_at), _rounds(dataset), format_bytes(dataset.bytes))
             for name, dataset in datasets.items()
@@ -75,7 +80,7 @@ def savepoints(job: JobName, as_json: Json = False) -> None:
 
 def rewind(
     job: JobName,
-    to: Annotated[str, typer.Option(help="A savepoint; none: the beginning of the topic")] = "",
+    to: Annotated[str, typer.Option(help="Savepoint; default: the beginning of the topic")] = "",
     as_json: Json = False,
 ) -> None:
     """Rewind a stopped job to a savepoint or to the beginning of its topic; later results are emitted again."""
@@ -84,7 +89,7 @@ def rewind(
     if to:
         _check(declared)
     with (
-        progress(f"going back to {to or 'the beginning'} of {job}", quiet=as_json),
+        progress(f"rewinding {job} to {to or 'the beginning'}", quiet=as_json),
         folder.application_lock(),
         closing(open_platform(Settings(), runner=NoRunner())) as platform,
         opened_log() as log,
@@ -97,7 +102,7 @@ def rewind(
         for stage in stages:
             for unit in point[stage.name].units if to else ():
                 states.save(stage, unit)
-    sentence = f"{job}: goes on from {to or 'the beginning'} when it is started, as incarnation {incarnation}"
+    sentence = f"{job}: its next start resumes from {to or 'the beginning'}, as incarnation {incarnation}"
     print_result(as_json, {"job": job, "savepoint": to or None, "incarnation": incarnation}, sentence)
 
 

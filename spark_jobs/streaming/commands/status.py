@@ -36,7 +36,7 @@ def _job_statuses(settings: StreamSettings) -> list[JobStatus]:
 def _table(jobs: list[JobStatus], settings: StreamSettings) -> Table:
     table = plain_table("job", "state", "for", "stage")
     table.caption_justify = "left"
-    for name in ("round", "rows", "lag", "round takes", "state size", "late", "dead"):
+    for name in ("round", "rows", "lag", "round duration", "state size", "late", "dead letters"):
         table.add_column(name, justify="right")
     for status in jobs:
         first = [status.job, status.state, _elapsed(status.started_at)]

@@ -44,7 +44,7 @@ def list_tracked(watch: Watch = False, as_json: Json = False) -> None:
 
 def dead_letters(
     job: JobName,
-    last: Annotated[int, typer.Option("-n", min=1, help="So many, the newest last")] = 10,
+    last: Annotated[int, typer.Option("-n", min=1, help="Maximum number of records; the newest is last")] = 10,
     as_json: Json = False,
 ) -> None:
     """Show the newest failed records: their offsets in the source, why they failed, and their content."""
@@ -57,7 +57,7 @@ def dead_letters(
         print_json(rows)
         return
     if failures:
-        names = ("record", "partition", "offset", "when", "why", "sent again", "content")
+        names = ("record", "partition", "offset", "failed at", "reason", "retried at", "content")
         print_rows(
             names,
             (
@@ -69,14 +69,17 @@ def dead_letters(
             ),
         )  # fmt: skip
     elif not declared.tracking.foreign:
-        print(f"{job}: no record was given up")
+        print(f"{job}: no failed records")
     if declared.tracking.foreign:
-        print(f"{job}: roots that failed are told in {declared.results}; here are messages that could not be read")
+        print(
+            f"{job}: failed roots are reported in {declared.results}; the dead-letter "
+            f"queue has messages that could not be read"
+        )
 
 
 def retry(
     job: JobName,
-    records: Annotated[list[str], typer.Argument(help="As `dead-letters` names them: UNIT:OFFSET")],
+    records: Annotated[list[str], typer.Argument(help="As listed by `dead-letters`: UNIT:OFFSET")],
     as_json: Json = False,
 ) -> None:
     """Send failed records again, as new records at the end of the topic, each at most once."""
@@ -87,7 +90,7 @@ def retry(
             sent = retry_dead_letter(log, declared, folder, record, time.time())
             rows.append({"record": record, "partition": sent.partition, "offset": sent.offset, "topic": declared.topic})
             if not as_json:
-                print(f"{job}: partition {sent.partition}, offset {sent.offset} is sent again to {declared.topic}")
+                print(f"{job}: partition {sent.partition}, offset {sent.offset} retried: sent to {declared.topic}")
     if as_json:
         print_json(rows)
 
@@ -95,15 +98,15 @@ def retry(
 def wait(
     job: JobName,
     to: Annotated[
-        list[str] | None, typer.Option(help="PARTITION:OFFSET, may be repeated; none: all that is there now")
+        list[str] | None, typer.Option(help="PARTITION:OFFSET, repeatable; default: the current end of the topic")
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait until it is so")] = 0.0,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait")] = 0.0,
     as_json: Json = False,
 ) -> None:
     """Wait until all records before some offsets are completed, up to the timeout; exit status 3 if they are not."""
     declared, folder = _tracked_job_named(job)
     if declared.tracking.foreign:
-        raise StreamError(f"{job}: its roots are named by others, so no offsets tell which are through")
+        raise StreamError(f"{job}: its roots are named by clients, so completion by offset is unknown")
     target_offsets = dict(_parse_position(text) for text in to or ())
     if not target_offsets:
         with opened_log() as log:
@@ -111,12 +114,14 @@ def wait(
     until = time.monotonic() + timeout
     with progress(f"waiting for {job}", quiet=as_json) as say:
         while not (completeness := completeness_of(folder, target_offsets)).is_complete and time.monotonic() < until:
-            say(f"waiting for {job}: not through are {completeness.describe()}")
+            say(f"waiting for {job}: not completed: {completeness.describe()}")
             time.sleep(_POLL_SECONDS)
     sentence = (
-        f"{job}: {completeness.describe() if completeness.is_complete else f'not through: {completeness.describe()}'}"
+        f"{job}: {completeness.describe() if completeness.is_complete else f'not completed: {completeness.describe()}'}"
     )
-    print_result(as_json, {"job": job, "through": completeness.is_complete, "missing": completeness.missing}, sentence)
+    print_result(
+        as_json, {"job": job, "is_complete": completeness.is_complete, "missing": completeness.missing}, sentence
+    )
     if not completeness.is_complete:
         raise typer.Exit(EXIT_CONDITION_FAILED)
 
@@ -136,7 +141,7 @@ def list_ackers(job: JobName, as_json: Json = False) -> None:
             for acker in range(history.max_ackers)
         ),
     )
-    print(f"epoch {history.epoch} of the ring; room for ackers 0 to {history.max_ackers - 1}")
+    print(f"epoch {history.epoch} of the ring; possible ackers: 0 to {history.max_ackers - 1}")
 
 
 def add(job: JobName, acker: AckerNumber, as_json: Json = False) -> None:
@@ -176,9 +181,9 @@ def _poll_tracked_jobs(settings: StreamSettings) -> list[JobStatus]:
 
 def _table(jobs: list[JobStatus], settings: StreamSettings) -> Table:
     table = plain_table("job", "state")
-    for name in ("in flight", "completed", "sent again", "given up", "p50", "p99", "memory"):
+    for name in ("in flight", "completed", "retried", "failed", "p50", "p99", "memory"):
         table.add_column(name, justify="right")
-    table.add_column("first unfinished")
+    table.add_column("first not completed")
     for status in jobs:
         tracking = status.tracking
         if not tracking:
@@ -188,7 +193,7 @@ def _table(jobs: list[JobStatus], settings: StreamSettings) -> Table:
         marks = ", ".join(f"{partition}:{offset:,}" for partition, offset in tracking["low_watermarks"].items())
         durations = (_seconds(tracking["seconds"][share]) for share in ("p50", "p99"))
         table.add_row(status.job, status.state, *numbers, *durations, format_bytes(tracking["bytes"]), marks)
-        if reason := _hold_reason(tracking["waits"], tracking["pause_reason"]):
+        if reason := _hold_reason(tracking["source_paused"], tracking["pause_reason"]):
             table.add_row("", literal_text(reason, style="yellow"))
     table.caption_justify = "left"
     if not jobs:
@@ -197,8 +202,8 @@ def _table(jobs: list[JobStatus], settings: StreamSettings) -> Table:
 
 
 def _hold_reason(is_full: bool, pause_reason: str) -> str:
-    reasons = ["the source waits: as many roots are in flight as there may be"] if is_full else []
-    return "; ".join([*reasons, *([f"time-outs stand still: {pause_reason}"] if pause_reason else [])])
+    reasons = ["the source is paused: the limit of roots in flight is reached"] if is_full else []
+    return "; ".join([*reasons, *([f"timeouts are paused: {pause_reason}"] if pause_reason else [])])
 
 
 def _acker_counts(counts: dict[str, int] | None) -> tuple[str, str]:
@@ -218,5 +223,5 @@ def _when(seconds: float) -> str:
 def _parse_position(text: str) -> tuple[int, int]:
     partition, _, offset = text.partition(":")
     if not partition.isdigit() or not offset.isdigit():
-        raise StreamError(f"{text!r}: write PARTITION:OFFSET, as 0:1200")
+        raise StreamError(f"{text!r}: write PARTITION:OFFSET, such as 0:1200")
     return int(partition), int(offset)

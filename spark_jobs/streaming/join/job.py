@@ -1,73 +1,59 @@
-"""A job that joins two streams, over their full history or over a retention time.
+"""A job that joins two streams, over their full history or over a retention time; `JoinJobKeys` lists the keys.
 
 [pairs]
 kind = "join"
-on = "l.orderkey = r.orderkey AND r.quantity > 10"     # SQL over the two sides
-select = ["l.orderkey", "r.quantity"]                  # default: all fields of both
-parallelism = 4                  # initial number of units that store and probe
-max_units = 8                   # maximum number of units while the job runs
-strategy = "heavy-split-work"  # or "heavy-split", "djb", or an installed one: docs/joins.md
-max_imbalance = 0.05               # load imbalance tolerated before tuples are migrated
-migration_cost_weights = [0.2, 0.3, 0.5]  # weights of routing, duplication and migration in a migration's cost
-rebalance_interval = 5.0                # seconds between two checks of the loads
-max_messages_per_round = 200             # maximum messages of a partition in a round
-ttl = 3600.0              # seconds for which a stored tuple finds partners; default: unlimited
-max_rows = 50_000_000     # approximate number of newest tuples of both sides that find partners; default: all
-start_from = "earliest"          # or "latest": where the first run of a job starts
+on = "l.orderkey = r.orderkey AND r.quantity > 10"
 
-[pairs.left]               # called l in the predicate, or by its `alias`
+[pairs.left]
 topic = "orders"
-format = "csv"               # or "arrow", "json"
 fields = [["orderkey", "int"], ["price", "float"], ["priority", "text"]]
 
-[pairs.right]              # the same topic: a self-join of a stream
+[pairs.right]
 topic = "lineitem"
 fields = [["orderkey", "int"], ["quantity", "int"]]
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
 
+from msgspec import Meta
+
+from springline.persistence.errors import ExtensionError
 from springline.persistence.model.codec import Codec
+from springline.persistence.model.toml_table import Count, Name, Seconds, TomlTable
 from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
-from springline.spark_jobs.streaming.config import JobTable
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job import BaseJob, ServiceContext
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
+from springline.spark_jobs.streaming.job_keys import JobKeys
 from springline.spark_jobs.streaming.join.condition.condition import Condition, ConditionSpec
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
 from springline.spark_jobs.streaming.join.rebalance import ROUTING, RebalanceService, prepare_routing, reset_routing
 from springline.spark_jobs.streaming.join.router import TABLE, RelationSource
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
-from springline.spark_jobs.streaming.join.routing.strategies import DEFAULT_STRATEGY, STRATEGIES
+from springline.spark_jobs.streaming.join.routing.strategies import DEFAULT_STRATEGY, DEFAULT_THETA, STRATEGIES
 from springline.spark_jobs.streaming.join.routing.strategies.costs import CostWeights
 from springline.spark_jobs.streaming.kafka.topic_union import union_name
 from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec
-from springline.spark_jobs.streaming.sources.layout import FORMS, fault_of_delimiter
+from springline.spark_jobs.streaming.sources.layout import FieldType, Form, fault_of_delimiter
 from springline.spark_jobs.streaming.tracking.config import FIRST_PROCESSOR
 
 _STEPS = "springline.spark_jobs.streaming.join"
-_KEYS = {
-    "on", "select", "parallelism", "max_units", "strategy", "max_imbalance", "migration_cost_weights",
-    "rebalance_interval",
-    "max_messages_per_round", "ttl", "max_rows", "start_from",
-    "left", "right",
-}  # fmt: skip
-_SIDE_KEYS = {"topic", "alias", "format", "delimiter", "fields"}
-_MOST_UNITS = 256
+_Units = Annotated[int, Meta(ge=1, le=256)]
+_Weight = Annotated[float, Meta(ge=0, le=1)]
+_WEIGHTS_TOLERANCE = 1e-9
 _CONDITION = "condition.json"  # the condition that the units store tuples for
 _SETTINGS = {"left": "the fields of left", "right": "the fields of right", "where": "on", "select": "select"}
 
 _CONDITIONS: Codec[ConditionSpec] = Codec(
-    ConditionSpec, 1, "what the units of a join store tuples for", "reset the job, which then begins anew"
+    ConditionSpec, 1, "what the units of a join store tuples for", "reset the job"
 )
 
 
@@ -116,7 +102,9 @@ class JoinJob(BaseJob):
         """The topic between routers and units, whose partition count is `max_units`."""
         return {self.tuples: "max_units"}
 
-    no_savepoint_reason = "a join goes back to its beginning alone, since where its tuples were before is not kept"
+    no_savepoint_reason = (
+        "a join can only be rewound to its beginning, because earlier placements of its tuples are not stored"
+    )
 
     def stages(self, units: int) -> tuple[StageSpec, ...]:
         """Return the stages: routers, each unit of which reads one partition, and units that store and probe."""
@@ -125,7 +113,7 @@ class JoinJob(BaseJob):
             "route", f"{_STEPS}.router:make_router", self.topic, units,
             {
                 "left": self.left.as_json(), "right": self.right.as_json(),
-                "units": self.max_units, "condition": condition, **({} if self.ttl is None else {"clocked": True}),
+                "units": self.max_units, "condition": condition, **({} if self.ttl is None else {"expires": True}),
             },
             downstream=self.tuples, dead_letters=self.dead_letters, max_messages_per_round=self.max_messages_per_round,
             broadcast_files={TABLE: ROUTING},
@@ -135,7 +123,7 @@ class JoinJob(BaseJob):
             "join", f"{_STEPS}.unit.unit:JoinUnit", self.tuples, self.max_units,
             {
                 "query": self.name, "condition": condition, "copies": self.copies,
-                **({} if self.ttl is None else {"keep": self.ttl}),
+                **({} if self.ttl is None else {"ttl": self.ttl}),
             },
             stamped=True, results=self.results, feedback=self.copies, dead_letters=self.dead_letters,
             sender_index=FIRST_PROCESSOR, max_messages_per_round=10_000,
@@ -157,9 +145,8 @@ class JoinJob(BaseJob):
             setting for name, setting in _SETTINGS.items() if getattr(condition, name) != getattr(stored, name)
         ]:
             raise InvalidJobError(
-                f"job {self.name!r}: {', '.join(changed)} cannot be changed, since "
-                f"its units hold tuples that were stored "
-                "for what it was when it first ran: write that again, or let the job begin anew: "
+                f"job {self.name!r}: {', '.join(changed)} cannot be changed after the first start, because the "
+                f"stored tuples depend on it: restore the previous value, or reset the job: "
                 f"`{COMMAND} reset {self.name}`"
             )
         prepare_routing(folder, self.rebalance_config, self.max_units, self.condition.key_band)
@@ -178,106 +165,100 @@ class JoinJob(BaseJob):
         reset_routing(folder, self.rebalance_config, self.max_units, self.condition.key_band)
 
 
-def read_join(job_table: JobTable) -> JoinJob:
-    """Build a job from its table; raises `InvalidJobError`."""
-    job_table.check(_KEYS, topic=False)
-    left, right = _read_side(job_table, "left", "l"), _read_side(job_table, "right", "r")
+class SideKeys(TomlTable, frozen=True, kw_only=True):
+    """Keys of `left` and `right` in a join."""
+
+    topic: Annotated[Name, Meta(description="topic of the side; the same topic on both sides is a self-join")]
+    fields: Annotated[
+        tuple[tuple[str, FieldType], ...],
+        Meta(
+            description='name and type of each field, such as `["price", "float"]`; of CSV in the order of the columns'
+        ),
+    ]
+    alias: Annotated[Name | None, Meta(description="name of the side in SQL; `l` on the left, `r` on the right")] = None
+    format: Annotated[Form, Meta(description="format of the messages")] = "csv"
+    delimiter: Annotated[str, Meta(description="one ASCII character between the fields of CSV")] = ","
+
+
+class JoinJobKeys(JobKeys, frozen=True, kw_only=True):
+    """Keys of a join."""
+
+    left: Annotated[SideKeys, Meta(description="one side")]
+    right: Annotated[SideKeys, Meta(description="the other side")]
+    on: Annotated[Name, Meta(description="predicate over both sides, in SQL")]
+    select: Annotated[tuple[str, ...], Meta(description="columns of the results; all fields if empty")] = ()
+    parallelism: Annotated[_Units, Meta(description="units that store and probe at the first start")] = 4
+    max_units: Annotated[
+        _Units | None,
+        Meta(description="units that there can be, which is the number of partitions of their topic; 8, or "
+                         "`parallelism` if that is more"),
+    ] = None  # fmt: skip
+    strategy: Annotated[
+        str, Meta(description="placement of tuples: heavy-split-work, heavy-split, djb, or one that a package adds")
+    ] = DEFAULT_STRATEGY
+    max_imbalance: Annotated[
+        float,
+        Meta(ge=0, lt=1, description="share of the mean load that a unit may have more before tuples migrate"),
+    ] = DEFAULT_THETA
+    migration_cost_weights: Annotated[
+        tuple[_Weight, _Weight, _Weight],
+        Meta(description="weights of routing, duplication and migration in the cost of a migration; they add up to 1"),
+    ] = (0.2, 0.3, 0.5)
+    rebalance_interval: Annotated[Seconds, Meta(description="seconds between two checks of the loads")] = 5.0
+    max_messages_per_round: Annotated[Count, Meta(description="messages of a partition in a round at most")] = 200
+    ttl: Annotated[
+        Seconds | None, Meta(description="seconds for which a stored tuple finds partners; without it, for ever")
+    ] = None
+    max_rows: Annotated[
+        Count | None,
+        Meta(description="number of newest tuples of both sides, approximately, that find partners; without it, all"),
+    ] = None
+    start_from: Annotated[
+        Literal["earliest", "latest"], Meta(description="offset from which a job starts that never ran")
+    ] = "earliest"
+
+
+def declare_join(name: str, keys: JoinJobKeys) -> JoinJob:
+    """Create a job from its keys; raises `InvalidJobError`."""
+    max_units = max(keys.parallelism, 8) if keys.max_units is None else keys.max_units
+    if max_units < keys.parallelism:
+        raise InvalidJobError(f"max_units = {max_units}; expected at least parallelism, {keys.parallelism}")
+    if abs(sum(keys.migration_cost_weights) - 1) > _WEIGHTS_TOLERANCE:
+        raise InvalidJobError("migration_cost_weights: expected three numbers that add up to 1")
+    left, right = _source_of("left", keys.left, "l"), _source_of("right", keys.right, "r")
     if left.topic == right.topic and not _is_same_source(left, right):
-        raise InvalidJobError(
-            f"{job_table.where}: left and right read the same topic, and declare it in different ways"
-        )
-    units = job_table.number("parallelism", 4, most=_MOST_UNITS)
-    max_units = job_table.number("max_units", max(units, 8), most=_MOST_UNITS)
-    if max_units < units:
-        raise InvalidJobError(
-            f"{job_table.where}: max_units = {max_units}, and there are {units} "
-            f"units; max_units is how many there can be"
-        )
-    retention_seconds = _read_retention(job_table)
-    max_rows = job_table.number("max_rows", 1) if "max_rows" in job_table.table else None
+        raise InvalidJobError("left and right read the same topic: declare the same fields, format and delimiter")
     try:
-        condition = Condition.of(
-            left.relation, right.relation, _read_text(job_table, "on"), _read_texts(job_table, "select")
-        )
-        config = RebalanceConfig(
-            units, job_table.extension("strategy", STRATEGIES, DEFAULT_STRATEGY), _read_max_imbalance(job_table),
-            _read_migration_cost_weights(job_table),
-            expires=retention_seconds is not None or max_rows is not None, max_rows=max_rows,
-        )  # fmt: skip
+        condition = Condition.of(left.relation, right.relation, keys.on, keys.select)
+        strategy = keys.strategy if keys.strategy == DEFAULT_STRATEGY else STRATEGIES.check(keys.strategy)
     except (InvalidConditionError, InvalidRelationError) as error:
-        raise InvalidJobError(f"{job_table.where}: {error}") from error
+        raise InvalidJobError(str(error)) from error
+    except ExtensionError as error:
+        raise InvalidJobError(f"strategy: {error}") from error
+    config = RebalanceConfig(
+        keys.parallelism, strategy, keys.max_imbalance, CostWeights(*keys.migration_cost_weights),
+        expires=keys.ttl is not None or keys.max_rows is not None, max_rows=keys.max_rows,
+    )  # fmt: skip
     return JoinJob(
-        job_table.name, left, right, condition, config, max_units, job_table.seconds("rebalance_interval", 5.0),
-        job_table.number("max_messages_per_round", 200),
-        job_table.latest, ttl=retention_seconds, backpressure=BackpressureConfig.from_table(job_table),
+        name, left, right, condition, config, max_units, keys.rebalance_interval, keys.max_messages_per_round,
+        keys.start_from == "latest", ttl=keys.ttl, backpressure=keys.backpressure_config(),
     )  # fmt: skip
 
 
-KIND = Kind("join", read_join)
+KIND = Kind("join", JoinJobKeys, declare_join)
+
+
+def _source_of(side: str, keys: SideKeys, alias: str) -> RelationSource:
+    if fault := fault_of_delimiter(keys.delimiter):
+        raise InvalidJobError(f"{side}: {fault}")
+    try:
+        relation = Relation.of(keys.alias or alias, keys.fields)
+    except InvalidRelationError as error:
+        raise InvalidJobError(f"{side}: {error}") from error
+    return RelationSource(keys.topic, relation, keys.format, keys.delimiter)
 
 
 def _is_same_source(left: RelationSource, right: RelationSource) -> bool:
     """Whether both sides decode the same rows; CSV depends on the order of the fields."""
     fields = [list(side.relation.fields.items()) for side in (left, right)]
     return fields[0] == fields[1] and (left.form, left.delimiter) == (right.form, right.delimiter)
-
-
-def _read_side(job_table: JobTable, name: str, alias: str) -> RelationSource:
-    table = job_table.table.get(name)
-    if not isinstance(table, dict):
-        raise InvalidJobError(f"{job_table.where}: it needs a table [{job_table.name}.{name}]")
-    side_table = JobTable(f"{job_table.where}, [{job_table.name}.{name}]", job_table.name, table)
-    side_table.check(_SIDE_KEYS)
-    fields: Any = table.get("fields")
-    is_pairs = isinstance(fields, list) and all(isinstance(one, list) and len(one) == 2 for one in fields)
-    if not is_pairs or not all(isinstance(text, str) for one in fields for text in one):
-        raise InvalidJobError(
-            f'{side_table.where}: fields must be a list such as [["orderkey", "int"], ["price", "float"]]'
-        )
-    if not isinstance(table.get("alias", alias), str):
-        raise InvalidJobError(
-            f"{side_table.where}: {table['alias']!r} cannot be the alias of a side: write a name such as {alias}"
-        )
-    delimiter = table.get("delimiter", ",")
-    if fault := fault_of_delimiter(delimiter):
-        raise InvalidJobError(f"{side_table.where}: {fault}")
-    try:
-        relation = Relation.of(table.get("alias", alias), fields)
-    except InvalidRelationError as error:
-        raise InvalidJobError(f"{side_table.where}: {error}") from error
-    return RelationSource(side_table.topic, relation, side_table.choice("format", FORMS), delimiter)
-
-
-def _read_text(job_table: JobTable, key: str) -> str:
-    if not isinstance(value := job_table.table.get(key), str) or not value.strip():
-        raise InvalidJobError(f'{job_table.where}: it needs {key} = "…", a predicate over both sides')
-    return value
-
-
-def _read_texts(job_table: JobTable, key: str) -> list[str]:
-    value = job_table.table.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise InvalidJobError(f"{job_table.where}: {key} must be a list of columns")
-    return value
-
-
-def _read_max_imbalance(job_table: JobTable) -> float:
-    value = job_table.table.get("max_imbalance", 0.05)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
-        raise InvalidJobError(f"{job_table.where}: max_imbalance must be a number from 0 to below 1")
-    return float(value)
-
-
-def _read_retention(job_table: JobTable) -> float | None:
-    value = job_table.seconds("ttl", 1.0) if "ttl" in job_table.table else None
-    if value is not None and not math.isfinite(value):
-        raise InvalidJobError(f"{job_table.where}: ttl = inf; leave it out, and stored tuples are kept for ever")
-    return value
-
-
-def _read_migration_cost_weights(job_table: JobTable) -> CostWeights:
-    value = job_table.table.get("migration_cost_weights", [0.2, 0.3, 0.5])
-    numbers = isinstance(value, list) and all(isinstance(one, int | float) and one >= 0 for one in value)
-    if not numbers or len(value) != 3 or abs(sum(value) - 1) > 1e-9:
-        raise InvalidJobError(f"{job_table.where}: migration_cost_weights must be three numbers that add up to 1")
-    return CostWeights(*map(float, value))

@@ -57,7 +57,7 @@ class _RequestedUnits:
 
 
 _REQUESTED_UNITS: Codec[_RequestedUnits] = Codec(
-    _RequestedUnits, 1, "the number of units that is wanted", "say it again: `springline stream rescale`"
+    _RequestedUnits, 1, "the requested number of units", "request it again: `springline stream rescale`"
 )
 
 
@@ -67,9 +67,9 @@ def prepare_routing(folder: JobFolder, config: RebalanceConfig, max_units: int, 
         state = read_controller_state(folder)
         if state is not None and state.table.max_units != max_units:
             raise InvalidJobError(
-                f"{folder.path.name}: max_units = {max_units}, and it began with room "
-                f"for {state.table.max_units} units, which "
-                f"cannot be changed: write max_units = {state.table.max_units}, or give a new job another name"
+                f"{folder.path.name}: max_units = {max_units}, but it was first started "
+                f"with {state.table.max_units}, which "
+                f"cannot be changed: write max_units = {state.table.max_units}, or use a new job name"
             )
         if state is None:
             state = initial_state(config, max_units, block_for(key_band))
@@ -107,14 +107,17 @@ def require_explanation(folder: JobFolder) -> dict[str, Any]:
     """Return the explanation of the last rebalance; raises `NeverBalancedError` before the first one."""
     explanation = read_explanation(folder)
     if explanation is None:
-        raise NeverBalancedError(f"{folder.path.name}: nothing is known of it yet: start it first")
+        raise NeverBalancedError(
+            f"{folder.path.name}: no loads have been observed yet; start the job, and "
+            f"try again when its first rounds are completed"
+        )
     return explanation
 
 
 def request_units(folder: JobFolder, units: int, max_units: int) -> None:
     """Request another number of units, whether or not the job runs; raises `InvalidJobError`."""
     if not 1 <= units <= max_units:
-        raise InvalidJobError(f"{folder.path.name}: {units} units; there is room for 1 to {max_units}")
+        raise InvalidJobError(f"{folder.path.name}: {units} units; expected 1 to {max_units} (max_units)")
     folder.make()
     write_value(folder.path / _UNITS_FILE, _REQUESTED_UNITS, _RequestedUnits(units))
 
@@ -227,7 +230,7 @@ class RebalanceService(BackgroundService):
     def __init__(
         self, config: RebalanceConfig, every: float, folder: JobFolder, stages: Sequence[Stage], cluster: Cluster
     ) -> None:
-        super().__init__("steering")
+        super().__init__("rebalancer")
         self._control = config
         self._every = every
         self._folder = folder
@@ -241,7 +244,7 @@ class RebalanceService(BackgroundService):
             return {}
         return {
             "imbalance": explanation["imbalance"],
-            "moves": len(explanation["under_way"]),
+            "migrations": len(explanation["migrations"]),
             "epoch": explanation["epoch"],
         }
 
@@ -250,6 +253,6 @@ class RebalanceService(BackgroundService):
             rebalancer, pause = Rebalancer(self._control, self._folder, self._stages, log), 0.0
             while not self._stopping.wait(pause):
                 is_migrating = False
-                with self._trying("loads are not looked after"):
+                with self._trying("rebalancing failed"):
                     is_migrating = rebalancer.rebalance()
                 pause = min(_MIGRATING_SECONDS, self._every) if is_migrating else self._every

@@ -28,5 +28,5 @@ def is_rebalanced(job: Job) -> TypeGuard[RebalancedJob]:
 def as_rebalanced(job: Job) -> RebalancedJob:
     """Return the job as a join of two streams; raises `UnknownJobError` if it is not a join."""
     if not is_rebalanced(job):
-        raise UnknownJobError(f"{job.name}: it joins nothing")
+        raise UnknownJobError(f"{job.name}: it is not a join")
     return job

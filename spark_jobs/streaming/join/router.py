@@ -39,7 +39,7 @@ from springline.spark_jobs.streaming.sources.layout import Layout
 TABLE = "routing"  # the name of the table's version in rounds
 BATCH_ROWS = 32_768  # maximum rows of a batch that is sent
 
-_BUFFERED = "held"  # the run of rows that did not fit into their round
+_BUFFERED = "buffered"  # the run of rows that did not fit into their round
 _TUPLES = pa.schema([pa.field(KEY, pa.int64()), pa.field(SEQ, pa.int64())])
 
 Ints = npt.NDArray[np.int64]
@@ -105,7 +105,8 @@ class RoutingCondition(Protocol):
 class Router:
     """The router's step; `units` is the maximum number of units.
 
-    If it is `clocked`, its watermark is the round's clock, from which units determine which tuples have expired.
+    If tuples expire (`expires`), its watermark is the round's clock, from which units determine which tuples have
+    expired.
     """
 
     def __init__(
@@ -115,13 +116,13 @@ class Router:
         units: int,
         condition: RoutingCondition,
         *,
-        clocked: bool = False,
+        expires: bool = False,
     ) -> None:
         self._sources = (left, right)
         self._is_self_join = left.topic == right.topic
         self._units = units
         self._condition = condition
-        self._is_clocked = clocked
+        self._expires = expires
         self._table_json: Any = None
         self._table: RoutingTable | None = None
         self._routes: tuple[Routes, ...] = ()
@@ -140,7 +141,7 @@ class Router:
         sketches = _read_sketches(state)
         sent = np.array(state.scalars.get("sent", np.zeros((len(SIDES), self._units), np.int64)))
         is_new_epoch = state.scalars.get("epoch") != table.epoch
-        epoch_sketches = [one.as_json() for one in sketches] if is_new_epoch else state.scalars["begun"]
+        epoch_sketches = [one.as_json() for one in sketches] if is_new_epoch else state.scalars["epoch_sketches"]
         batches: list[list[RoutedBatch]] = [[] for _ in range(self._units)]
         for index, side in enumerate(sides):
             joinable, keys = self._joinable_keys(side, rows, counts)
@@ -155,17 +156,20 @@ class Router:
             batches = [_with_commands(sent, step_input.round.number, table.commands) for sent in batches]
         return Output(
             _next_state(
-                state, {"epoch": table.epoch, "begun": epoch_sketches, "sent": sent.tolist()}, sketches, buffered
+                state,
+                {"epoch": table.epoch, "epoch_sketches": epoch_sketches, "sent": sent.tolist()},
+                sketches,
+                buffered,
             ),
             {unit: [one.to_batch() for one in sent] for unit, sent in enumerate(batches) if sent},
-            watermark=step_input.round.clock if self._is_clocked else None,
+            watermark=step_input.round.clock if self._expires else None,
             dead_letters=[self._with_position(letter, source.topic, step_input.unit) for letter in decoded.dead],
             counts=counts,
             gauges={
                 "epoch": table.epoch,
-                "held": buffered.num_rows,
+                "buffered": buffered.num_rows,
                 "sketch": [one.as_json() for one in sketches],
-                "begun": epoch_sketches,
+                "epoch_sketches": epoch_sketches,
                 "sent": sent.tolist(),
             },
         )
@@ -196,11 +200,11 @@ def make_router(
     units: int,
     condition: Mapping[str, Any],
     *,
-    clocked: bool = False,
+    expires: bool = False,
 ) -> Router:
     """Build the step from the plain values of a stage's arguments."""
     sides = (RelationSource.from_json(left), RelationSource.from_json(right))
-    return Router(*sides, units, Condition.from_json(condition), clocked=clocked)
+    return Router(*sides, units, Condition.from_json(condition), expires=expires)
 
 
 def _add_batches(batches: list[list[RoutedBatch]], grouped: RowsByTarget, template: RoutedBatch) -> None:
@@ -233,8 +237,8 @@ def _single_batch(table: pa.Table) -> pa.RecordBatch:
     batch, *more = table.combine_chunks().to_batches()
     if more:
         raise ValueTooLongError(
-            f"{table.num_rows:,} rows of {table.nbytes:,} bytes in a round, and a column of texts holds 2 GB: "
-            "declare a smaller `max_messages_per_round`, and let the job begin anew"
+            f"{table.num_rows:,} rows of {table.nbytes:,} bytes in a round, but a text column can hold 2 GB: "
+            "declare a smaller `max_messages_per_round`, and reset the job"
         )
     return batch
 

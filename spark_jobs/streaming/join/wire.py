@@ -133,7 +133,7 @@ class _BatchHeader(msgspec.Struct, omit_defaults=True):
     commands: EpochCommands | None = None
 
 
-_HEADERS: Codec[_BatchHeader] = Codec(_BatchHeader, 1, "a router's batch", "reset the job, which then begins anew")
+_HEADERS: Codec[_BatchHeader] = Codec(_BatchHeader, 1, "a router's batch", "reset the job")
 
 
 @dataclass(frozen=True)

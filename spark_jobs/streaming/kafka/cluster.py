@@ -42,5 +42,5 @@ class Cluster:
 
 
 _CLUSTERS: Codec[Cluster] = Codec(
-    Cluster, 1, "a cluster", "Spark's executors have another version of Springline than its driver: give them the same"
+    Cluster, 1, "a cluster", "install the same version of Springline on Spark's executors and its driver"
 )

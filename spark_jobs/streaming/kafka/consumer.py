@@ -135,7 +135,7 @@ class ConsumerPool:
         where, bounds = f"{place.topic}[{place.partition}]", self._read_bounds(place.topic)[place.partition]
         if bounds.high < to:
             return MessagesLostError(
-                f"{where}: the messages at offsets {position} to {to - 1} are not there any more, and the log holds "
+                f"{where}: the messages at offsets {position} to {to - 1} are no longer available; available: "
                 f"{bounds.low} to {bounds.high}"
             )
         return LogUnavailableError(f"{where}: no message at offset {position} (of {to}) within {self._timeout:g} s")
@@ -146,10 +146,10 @@ class ConsumerPool:
             return offset
         if error.code() in _OFFSET_ERRORS:
             raise MessagesLostError(
-                f"{where}: the messages from offset {position} on are not there any more ({error.str()})"
+                f"{where}: messages from offset {position} on are no longer available ({error.str()})"
             )
         if error.code() in UNKNOWN_TOPIC_ERRORS:
-            raise UnknownTopicError(f"{where} is not there at {self._cluster.servers}")
+            raise UnknownTopicError(f"{where} does not exist at {self._cluster.servers}")
         if error.fatal():
             raise LogUnavailableError(f"{where}, offset {position}: {error.str()}")
         return 0  # the client retries

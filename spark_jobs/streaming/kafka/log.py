@@ -158,7 +158,7 @@ class Kafka:
             if time.monotonic() > until:
                 raise LogUnavailableError(
                     f"{', '.join(sorted(remaining))}: after {self._timeout:g} s, Kafka at {self._cluster.servers} "
-                    f"{'does not know of it' if there else 'still knows of it'}"
+                    f"{'does not list it' if there else 'still lists it'}"
                 )
             time.sleep(_MOMENT_SECONDS)
 
@@ -352,7 +352,7 @@ class Kafka:
         except KafkaException as error:
             if error.args[0].code() in UNKNOWN_TOPIC_ERRORS:
                 raise UnknownTopicError(
-                    f"{name} is not there at {self._cluster.servers}: {error.args[0].str()}"
+                    f"{name} does not exist at {self._cluster.servers}: {error.args[0].str()}"
                 ) from error
             raise self._unavailable(name, error) from error
         self._topics[name] = topic

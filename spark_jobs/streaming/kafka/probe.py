@@ -37,7 +37,7 @@ def require_answer(cluster: Cluster) -> None:
 def _unanswered(cluster: Cluster, reason: str) -> LogUnavailableError:
     return LogUnavailableError(
         f"Kafka at {cluster.servers} does not answer; {reason}. "
-        "Start it (springline up kafka starts one here), or name another one: "
+        "Start it (here: springline up kafka), or set "
         "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS=HOST:PORT"
     )
 
@@ -49,7 +49,7 @@ def connection_error(servers: str) -> str:
         name = server.strip().rpartition("://")[2]
         host, colon, port = name.rpartition(":")
         if not colon or not port.isdigit() or int(port) > _LAST_PORT:
-            reason = f"{name!r} is no HOST:PORT"
+            reason = f"{name!r} is not HOST:PORT"
             continue
         try:
             with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS):

@@ -84,7 +84,7 @@ class KafkaSender:
             reason = (
                 self._failed[0].str()
                 if self._failed
-                else f"{undelivered} messages on their way for {self._timeout:g} s"
+                else f"{undelivered} messages not delivered within {self._timeout:g} s"
             )
             raise LogUnavailableError(f"messages could not be sent: {reason}")
 
@@ -113,7 +113,7 @@ class KafkaAppender:
             )
         except KafkaException as error:
             if error.args[0].code() in FENCED_ERRORS:
-                raise FencedError(f"{self._writer}: another driver of this job has taken over") from error
+                raise FencedError(f"{self._writer}: another driver of this job has fenced it") from error
             raise LogUnavailableError(f"{self._topic}: {error.args[0]}") from error
 
 

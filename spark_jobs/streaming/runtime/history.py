@@ -50,22 +50,22 @@ class _RoundLine(_Line, tag="round"):
     plan: RoundPlan
 
 
-class _BroadcastLine(_Line, tag="content"):
+class _BroadcastLine(_Line, tag="broadcast"):
     hash: str
     content: Any
 
 
-class _PoisonLine(_Line, tag="aside"):
+class _PoisonLine(_Line, tag="poison"):
     poison: PoisonMessages
 
 
-class _TaskLoopEndLine(_Line, tag="shift ends"):
+class _TaskLoopEndLine(_Line, tag="shift-end"):
     pass
 
 
 _LINES: Codec[_RoundLine | _BroadcastLine | _PoisonLine | _TaskLoopEndLine] = Codec(
     _RoundLine | _BroadcastLine | _PoisonLine | _TaskLoopEndLine, 1, "a line of the rounds log",
-    "run the job with the version that wrote it, or reset the job, which then begins anew",
+    "run the job with the version that wrote it, or reset the job",
 )  # fmt: skip
 
 
@@ -141,9 +141,7 @@ class History:
         try:
             return {name: self.broadcast_values[digest] for name, digest in plan.versions.items()}
         except KeyError as missing:
-            raise MissingStateError(
-                f"round {plan.number} names {missing}, and the rounds log does not hold it"
-            ) from None
+            raise MissingStateError(f"round {plan.number} names {missing}, which is not in the rounds log") from None
 
 
 def read_history(stage: Stage, log: MessageLog) -> History:

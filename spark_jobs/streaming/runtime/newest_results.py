@@ -75,7 +75,7 @@ def _tail_messages(
 
 
 def has_enough_rows(messages: list[ResultMessage], last: int) -> bool:
-    """Return whether the complete rounds contain enough rows; the first round may have begun earlier."""
+    """Return whether the complete rounds contain enough rows; the first round may be an earlier one."""
     return sum(len(message.lines) for message in messages if message.round_id > messages[0].round_id) >= last
 
 

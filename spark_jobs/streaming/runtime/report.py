@@ -63,7 +63,7 @@ class UnitReport:
 
 
 _REPORTS: Codec[UnitReport] = Codec(
-    UnitReport, 1, "the report of a unit", "remove the file, and what the unit has counted begins anew"
+    UnitReport, 1, "the report of a unit", "remove the file; the unit's counts restart from zero"
 )
 
 

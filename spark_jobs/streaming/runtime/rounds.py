@@ -93,11 +93,11 @@ def check_topics(last: RoundPlan, topics: Mapping[str, str]) -> None:
     """Check that the offsets of `last` belong to the current topics; raises `TopicReplacedError`."""
     if last.topics and sorted(last.topics) != sorted(topics):
         before, now = (" and ".join(sorted(names)) for names in (last.topics, topics))
-        raise TopicReplacedError(f"round {last.number} read the topic {before}, and {now} is to be read now")
+        raise TopicReplacedError(f"round {last.number} read the topic {before}, but the job now reads {now}")
     for name, topic_id in last.topics.items():
         if topics[name] != topic_id:
             raise TopicReplacedError(
-                f"{name} was deleted and made anew after round {last.number}: the offsets of before are not offsets of "
+                f"{name} was deleted and recreated after round {last.number}: earlier offsets are not valid in "
                 "this topic"
             )
 
@@ -138,12 +138,12 @@ def next_round(
         start = last.ranges[unit][1] if unit in last.ranges else bounds.low
         if not bounds.low <= start <= bounds.high:
             raise MessagesLostError(
-                f"{log}[{unit}]: round {last.number + 1} goes on at offset {start}, and the log holds "
+                f"{log}[{unit}]: round {last.number + 1} resumes at offset {start}, but available are "
                 f"{bounds.low} to {bounds.high}"
             )
         ranges[unit] = (start, min(bounds.high, start + max(max_messages.get(unit, bounds.high), 0)))
     if missing := sorted(set(last.ranges) - set(offset_bounds)):
-        raise MessagesLostError(f"{log}: the units {missing} are not there any more")
+        raise MessagesLostError(f"{log}: the partitions {missing} no longer exist")
     clock = max(last.clock, now)
     lag_by_unit = {unit: extent.high - ranges[unit][1] for unit, extent in sorted(offset_bounds.items())}
     lag = sum(lag_by_unit.values())

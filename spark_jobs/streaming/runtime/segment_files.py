@@ -53,11 +53,11 @@ class SegmentFiles:
         path = self.folder / run.file
         try:
             if path.stat().st_size != run.bytes:
-                raise CorruptStateError(f"{path}: {path.stat().st_size:,} bytes, and {run.bytes:,} were written")
+                raise CorruptStateError(f"{path}: {path.stat().st_size:,} bytes, but {run.bytes:,} were written")
             with pa.memory_map(str(path)) as source:
                 return pa.ipc.open_file(source).get_batch(0)
         except FileNotFoundError:
-            raise MissingStateError(f"{path}: a run of the state is not there") from None
+            raise MissingStateError(f"{path}: a segment of the state is missing") from None
         except pa.ArrowInvalid as error:
             raise CorruptStateError(f"{path}: not an Arrow file: {error}") from error
 
@@ -131,7 +131,7 @@ class SegmentFiles:
                     return file
             except DiskFullError as error:
                 errors.append(str(error))
-        raise DiskFullError(f"no room for a run of {size:,} bytes of a unit's state: {'; '.join(errors)}")
+        raise DiskFullError(f"no space for a segment of {size:,} bytes of a unit's state: {'; '.join(errors)}")
 
     def _candidate_folders(self, size: int) -> tuple[Path, ...]:
         """Return the folders to try, the preferred one first."""

@@ -146,8 +146,8 @@ class Stage(StageSpec):
             yield
         except MessagesLostError as error:
             raise type(error)(
-                f"{error}; `{COMMAND} rewind {self.job}` lets the job go on with what is there, "
-                f"`{COMMAND} reset {self.job}` lets it begin anew without what it has told"
+                f"{error}; `{COMMAND} rewind {self.job}` resumes from the available messages, "
+                f"`{COMMAND} reset {self.job}` deletes its state and results"
             ) from error
 
     def make_step(self) -> Step:
@@ -159,7 +159,7 @@ class Stage(StageSpec):
             imported = importlib.import_module(module)
         except ImportError as error:
             raise UnknownStepError(
-                f"{self.id}: its step {self.step!r} cannot be imported: {error}; install what brings it where Spark's "
+                f"{self.id}: its step {self.step!r} cannot be imported: {error}; install its package where Spark's "
                 "executors run"
             ) from error
         make = getattr(imported, factory, None)
@@ -186,7 +186,7 @@ class Stage(StageSpec):
 
 
 _STAGES: Codec[Stage] = Codec(
-    Stage, 1, "a stage", "Spark's executors have another version of Springline than its driver: give them the same"
+    Stage, 1, "a stage", "install the same version of Springline on Spark's executors and its driver"
 )
 
 

@@ -147,7 +147,7 @@ class UpstreamPosition(msgspec.Struct, frozen=True, array_like=True):
 
 def upstream_positions(notes: Mapping[str, Any], where: str) -> dict[int, UpstreamPosition]:
     """Return the position for each unit upstream, from the notes of a version; raises `DecodeError`."""
-    return from_json_value(dict[int, UpstreamPosition], notes.get("taken", {}), f"{where}: what was taken")
+    return from_json_value(dict[int, UpstreamPosition], notes.get("positions", {}), f"{where}: accepted positions")
 
 
 @dataclass(frozen=True)
@@ -217,14 +217,14 @@ def accept(
             continue
         if stamp.incarnation > incarnation or not last.is_followed_by(stamp):
             raise StampGapError(
-                f"{log}, offset {message.offset}: unit {stamp.unit} upstream goes on with round {stamp.round}, message"
-                f" {stamp.sequence} (incarnation {stamp.incarnation}); taken so far: round {last.round}, "
+                f"{log}, offset {message.offset}: unit {stamp.unit} upstream continues with round {stamp.round}, "
+                f"message {stamp.sequence} (incarnation {stamp.incarnation}); accepted so far: round {last.round}, "
                 f"{last.next_sequence} messages{'' if last.round_ended else ' and no end'} (incarnation {incarnation})"
             )
         if stamp.end is not None and stamp.end.count != stamp.sequence:
             raise StampGapError(
                 f"{log}, offset {message.offset}: round {stamp.round} of unit {stamp.unit} upstream ends after "
-                f"{stamp.sequence} messages and should have {stamp.end.count}"
+                f"{stamp.sequence} messages instead of {stamp.end.count}"
             )
         new_positions[stamp.unit] = last.advance(stamp)
         if stamp.end is None:

@@ -54,7 +54,7 @@ class _SnapshotManifest:
 
 _MANIFESTS: Codec[_SnapshotManifest] = Codec(  # sorted, so that repeating a round writes the same bytes
     _SnapshotManifest, 1, "the manifest of a version of a unit's state",
-    "run the job with the version that wrote it, or reset the job, which then begins anew", sort_keys=True,
+    "run the job with the version that wrote it, or reset the job", sort_keys=True,
 )  # fmt: skip
 
 
@@ -246,7 +246,7 @@ class StateStore:
         try:
             return _SnapshotManifest.read(path.read_bytes(), str(path))
         except FileNotFoundError:
-            raise MissingStateError(f"{path}: the state after round {number} is not there") from None
+            raise MissingStateError(f"{path}: the state after round {number} is missing") from None
 
     def _publish(self, incarnation: int, number: int, content: bytes) -> None:
         target = self._path(incarnation, number)
@@ -258,6 +258,6 @@ class StateStore:
             except FileExistsError:
                 if target.read_bytes() != content:
                     raise NondeterminismError(
-                        f"{target}: round {number} was run before, on the same messages, and came out otherwise: "
-                        "its step looks at something that is not in its input"
+                        f"{target}: a re-run of round {number} on the same messages gave another result: "
+                        "its step depends on something outside its input"
                     ) from None

@@ -99,7 +99,7 @@ TopicReader = Callable[[str, int, int, int], Iterable[Message]]
 
 def no_topic_reader(topic: str, unit: int, start: int, to: int) -> Iterable[Message]:
     """Raise `LookupError`: the default for steps that read only their own topic."""
-    raise LookupError(f"{topic}[{unit}] from {start} to {to}: this step was given no other topics")
+    raise LookupError(f"{topic}[{unit}] from {start} to {to}: this step may read no other topics")
 
 
 @dataclass(frozen=True)

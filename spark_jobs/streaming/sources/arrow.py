@@ -62,7 +62,7 @@ def _table(message: Message, projection: Sequence[str]) -> pa.Table:
     for name in projection:
         if table.schema.get_field_index(name) < 0:
             raise _TypeMismatchError(
-                f"column {name} is missing, or there twice; there are {', '.join(table.column_names)}"
+                f"column {name} is missing or duplicated; columns: {', '.join(table.column_names)}"
             )
         try:
             for array in table.column(name).chunks:
@@ -105,7 +105,7 @@ def _cast(layout: Layout, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray
     numbers = pa.types.is_integer(source_type) or (kind == "float" and pa.types.is_floating(source_type))
     if kind != "text" and numbers:
         return column.cast(ARROW_TYPES[kind])
-    raise _TypeMismatchError(f"column {name} is {source_type}, and {kind} was declared")
+    raise _TypeMismatchError(f"column {name} is {source_type}, but {kind} was declared")
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -76,7 +76,7 @@ class Decoder:
         timed = replace(chunk, times=times)
         inside = (times >= to_micros(self.stream.min_event_time)) & (times < to_micros(self.stream.max_event_time))
         timed = self._refuse_rows(
-            timed, has_time, f"{self.stream.time} is no time in the unit {self.stream.time_format}"
+            timed, has_time, f"{self.stream.time} is not a time in the format {self.stream.time_format}"
         )
         timed = self._refuse_rows(timed, inside[has_time], f"{self.stream.time} is outside {_range(self.stream)}")
         if self.stream.max_future_skew is not None:

@@ -39,7 +39,7 @@ def fault_of_fields(fields: Iterable[tuple[str, str]]) -> str:
         return f"{', '.join(twice)} declared twice"
     for name, kind in pairs:
         if find_invisible(name):
-            return f"the name {name!r} has a character that nobody sees"
+            return f"the name {name!r} has an invisible character"
         if kind not in get_args(FieldType):
             return f"{name} is {kind!r}; write int, float or text"
     return ""
@@ -48,4 +48,4 @@ def fault_of_fields(fields: Iterable[tuple[str, str]]) -> str:
 def fault_of_delimiter(delimiter: object) -> str:
     """Return why a delimiter cannot separate CSV fields; empty if it can."""
     fits = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
-    return "" if fits else f"{delimiter!r} cannot separate fields"
+    return "" if fits else f"{delimiter!r} cannot be a delimiter"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
+from msgspec import Meta
 
 from springline.persistence.model.invisible_characters import find_invisible
+from springline.persistence.model.toml_table import Name, Seconds, TomlTable
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.layout import (
     FieldType,
@@ -20,6 +22,8 @@ from springline.spark_jobs.streaming.sources.layout import (
 )
 
 MICROS = 1_000_000  # event times are integer microseconds since 1970, UTC
+MIN_EVENT_TIME, MAX_EVENT_TIME = 946_684_800.0, 4_102_444_800.0  # the years 2000 and 2100, in seconds since 1970
+MAX_FUTURE_SKEW = 86_400.0  # seconds
 UNIT_MICROS: Mapping[str, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 
 
@@ -50,9 +54,9 @@ class Stream:
     time_format: TimeUnit = "s"
     format: Form = "csv"
     delimiter: str = ","
-    min_event_time: float = 946_684_800.0  # the year 2000
-    max_event_time: float = 4_102_444_800.0  # the year 2100
-    max_future_skew: float | None = 86_400.0
+    min_event_time: float = MIN_EVENT_TIME
+    max_event_time: float = MAX_EVENT_TIME
+    max_future_skew: float | None = MAX_FUTURE_SKEW
     lateness: float = 0.0
     idle_timeout: float | None = 10.0
     adhoc_retention: float = 0.0
@@ -61,12 +65,12 @@ class Stream:
         """Validate the declaration; raises `InvalidStreamError`."""
         names = [field.name for field in self.fields]
         if find_invisible(self.name):
-            raise InvalidStreamError(f"stream {self.name!r}: the name {self.name!r} has a character that nobody sees")
+            raise InvalidStreamError(f"stream {self.name!r}: the name {self.name!r} has an invisible character")
         if fault := fault_of_fields((field.name, field.type) for field in self.fields):
             raise InvalidStreamError(f"stream {self.name!r}: {fault}")
         if self.time not in names:
             raise InvalidStreamError(
-                f"stream {self.name!r}: its time, {self.time!r}, is none of its fields {', '.join(names)}"
+                f"stream {self.name!r}: its time, {self.time!r}, is not one of its fields {', '.join(names)}"
             )
         if self.time_format not in get_args(TimeUnit) or self.format not in get_args(Form):
             raise InvalidStreamError(
@@ -80,8 +84,8 @@ class Stream:
             raise InvalidStreamError(f"stream {self.name!r}: {fault}")
         if min(self.lateness, self.adhoc_retention) < 0 or self.max_event_time <= self.min_event_time:
             raise InvalidStreamError(
-                f"stream {self.name!r}: lateness and adhoc_retention are not negative, "
-                "and max_event_time is after min_event_time"
+                f"stream {self.name!r}: lateness and adhoc_retention must not be negative, "
+                "and max_event_time must be after min_event_time"
             )
 
     @property
@@ -100,16 +104,45 @@ class Stream:
         return [self.name, [[field.name, field.type] for field in self.fields], self.time, self.time_format]
 
     @staticmethod
-    def from_table(table: Mapping[str, Any]) -> Stream:
-        """Read a stream from a table of a declaration; missing entries have defaults. Raises `InvalidStreamError`."""
-        allowed = {field.name for field in fields(Stream)}
-        if odd := sorted(set(table) - allowed):
-            raise InvalidStreamError(
-                f"stream {table.get('name')!r}: {', '.join(odd)} means nothing here; known: {sorted(allowed)}"
-            )
-        if missing := [name for name in ("name", "fields", "time") if name not in table]:
-            raise InvalidStreamError(f"stream {table.get('name')!r}: {', '.join(missing)} must be declared")
-        return Stream(**{**table, "fields": tuple(Field(name, kind) for name, kind in table["fields"])})
+    def from_keys(name: str, keys: StreamKeys) -> Stream:
+        """Return the stream that a job's keys declare; raises `InvalidStreamError`."""
+        values = {field.name: getattr(keys, field.name) for field in fields(Stream) if field.name != "name"}
+        return Stream(name, **{**values, "fields": tuple(Field(*field) for field in keys.fields)})
+
+
+class StreamKeys(TomlTable, frozen=True, kw_only=True):
+    """Keys of `stream` in a job of windows: the rows of its topic."""
+
+    fields: Annotated[
+        tuple[tuple[str, FieldType], ...],
+        Meta(
+            description='name and type of each field, such as `["delay", "float"]`; of CSV in the order of the columns'
+        ),
+    ]
+    time: Annotated[Name, Meta(description="field that holds the event time")]
+    time_format: Annotated[
+        TimeUnit, Meta(description='unit of the event time since 1970, or "iso" for texts such as 2013-01-31 23:59:59')
+    ] = "s"
+    format: Annotated[Form, Meta(description="format of the messages")] = "csv"
+    delimiter: Annotated[str, Meta(description="one ASCII character between the fields of CSV")] = ","
+    min_event_time: Annotated[
+        float, Meta(description="rows before it go to the dead-letter queue; in seconds since 1970")
+    ] = MIN_EVENT_TIME
+    max_event_time: Annotated[
+        float, Meta(description="rows from it on go to the dead-letter queue; in seconds since 1970")
+    ] = MAX_EVENT_TIME
+    max_future_skew: Annotated[
+        Seconds, Meta(description="rows more than so many seconds ahead of the clock go to the dead-letter queue")
+    ] = MAX_FUTURE_SKEW
+    lateness: Annotated[
+        float, Meta(ge=0, description="seconds that a window stays open after its end; LATE in a query overrides it")
+    ] = 0.0
+    idle_timeout: Annotated[
+        Seconds, Meta(description="seconds without rows after which a unit no longer holds back the watermark")
+    ] = 10.0
+    adhoc_retention: Annotated[
+        float, Meta(ge=0, description="seconds that slices are kept for ad hoc queries beyond what windows need")
+    ] = 0.0
 
 
 def to_micros(seconds: float) -> int:

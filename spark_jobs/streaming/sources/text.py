@@ -28,7 +28,7 @@ MAX_LEVELS = 1_000  # maximum nesting of objects and lists in an object
 
 _MAX_SHOWN = 60  # characters of a value in a reason
 _REASONS = {
-    QUOTE: "a quote is not closed, or its field goes on behind it",
+    QUOTE: "a quote is not closed, or text follows it in its field",
     NO_OBJECT: "not a JSON object, at byte {0}",
     TOO_DEEP: f"not a JSON object of at most {MAX_LEVELS:,} levels, at byte {{0}}",
     SURROGATE: "half of a surrogate pair, at byte {0}",

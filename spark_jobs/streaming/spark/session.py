@@ -88,11 +88,9 @@ def has_slots(session: SparkSession, required: int, say: Callable[[str], None]) 
         if str(session.sparkContext.master).startswith("local"):
             break
         if slots != reported:
-            say(f"executors are waited for: Spark runs {slots} tasks at once, and {required} are wanted")
+            say(f"waiting for executors: Spark runs {slots} tasks at once, {required} are needed")
             reported = slots
         time.sleep(0.2)
     if slots < required:
-        logger.warning(
-            "Spark runs %s tasks at once, and %s are wanted: each round is a batch of its own", slots, required
-        )
+        logger.warning("Spark runs %s tasks at once, %s are needed: each round is a separate batch", slots, required)
     return slots >= required

@@ -41,7 +41,7 @@ class WatchedFiles:
 
 
 _WATCHED: Codec[WatchedFiles] = Codec(
-    WatchedFiles, 1, "what a planner looks at", "end the application and start it again"
+    WatchedFiles, 1, "the files that a planner watches", "end the application and start it again"
 )
 
 

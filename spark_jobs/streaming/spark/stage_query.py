@@ -40,7 +40,7 @@ class StageQuery:
         if _CONNECT_FAILURE not in str(error) or self._attempts == _MAX_ATTEMPTS:
             raise StreamError(_failure_message(error))
         self._attempts += 1
-        logger.warning("%s: %s; try %d of %d", self._query.name, _CONNECT_FAILURE, self._attempts, _MAX_ATTEMPTS)
+        logger.warning("%s: %s; attempt %d of %d", self._query.name, _CONNECT_FAILURE, self._attempts, _MAX_ATTEMPTS)
         self._query = self._start()
 
     def stop(self) -> None:

@@ -73,7 +73,7 @@ def type_of(node: exp.Expr, scope: Scope) -> Type:
         if isinstance(node, kinds):
             _check_parts(node, scope)
             return rule(node, [type_of(part, scope) for part in parts_of(node)], scope)
-    raise scope.error_at(node, f"{scope.sql_of(node)!r} is not known here; {scope.supported_syntax}")
+    raise scope.error_at(node, f"{scope.sql_of(node)!r} is not supported; {scope.supported_syntax}")
 
 
 def _check_parts(node: exp.Expr, scope: Scope) -> None:
@@ -86,7 +86,7 @@ def _check_parts(node: exp.Expr, scope: Scope) -> None:
     if missing:
         raise scope.error_at(node, f"{scope.sql_of(node)!r}: something is missing")
     if more:
-        raise scope.error_at(node, f"{scope.sql_of(node)!r}: {more[0].upper()} is not known here")
+        raise scope.error_at(node, f"{scope.sql_of(node)!r}: {more[0].upper()} is not supported")
 
 
 def _type_of_literal(node: exp.Literal, scope: Scope) -> Type:
@@ -118,7 +118,7 @@ def _rounded(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     if len(types) > 1:
         digits = node.args.get("decimals")
         if not (isinstance(digits, exp.Literal) and is_int(digits.this)) or int(digits.this) > _MAX_ROUND_DIGITS:
-            raise scope.error_at(node, f"round() takes the number of digits as it is, {_MAX_ROUND_DIGITS} at most")
+            raise scope.error_at(node, f"round() takes a constant number of digits, {_MAX_ROUND_DIGITS} at most")
     return _numbers(node, types, scope)
 
 
@@ -136,7 +136,7 @@ def _length(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
 def _pattern(node: exp.Expr, types: Sequence[Type], scope: Scope) -> Type:
     _texts(node, types, scope)
     if not isinstance(node.expression, exp.Literal):
-        raise scope.error_at(node, "LIKE takes its pattern as it is")
+        raise scope.error_at(node, "LIKE takes a constant pattern")
     if len(node.expression.this) > _MAX_PATTERN:
         raise scope.error_at(node, f"LIKE: its pattern is too long; {_MAX_PATTERN:,} characters at most")
     return "bool"
@@ -181,7 +181,7 @@ def _time_of(node: exp.Expr, scope: Scope) -> None:
     try:
         instant(text.this if isinstance(text, exp.Literal) else "")
     except ValueError:
-        raise scope.error_at(node, f"{node.sql()} is no date and time, such as '2013-01-31 12:00:00'") from None
+        raise scope.error_at(node, f"{node.sql()} is not a date and time, such as '2013-01-31 12:00:00'") from None
 
 
 def _type_of_case(node: exp.Case, scope: Scope) -> Type:
@@ -189,7 +189,7 @@ def _type_of_case(node: exp.Case, scope: Scope) -> Type:
     for branch in node.args["ifs"]:
         when = exp.EQ(this=subject.copy(), expression=branch.this.copy()) if subject is not None else branch.this
         if type_of(when, scope) not in ("bool", "null"):
-            raise scope.error_at(when, f"{scope.sql_of(when)!r} is no condition")
+            raise scope.error_at(when, f"{scope.sql_of(when)!r} is not a condition")
     results = [branch.args["true"] for branch in node.args["ifs"]]
     results += [node.args["default"]] if node.args.get("default") is not None else []
     return _common(node, [type_of(result, scope) for result in results], scope)
@@ -206,7 +206,7 @@ def _type_of_cast(node: exp.Cast, scope: Scope) -> Type:
     fits = {("int", "int"), ("int", "float"), ("float", "int"), ("float", "float"), ("int", "text"), ("text", "text")}
     if target_type is None or (source_type != "null" and (source_type, target_type) not in fits):
         raise scope.error_at(
-            node, f"{scope.sql_of(node)!r}: {source_type} cannot be cast so; declare the field with the type it has"
+            node, f"{scope.sql_of(node)!r}: {source_type} cannot be cast to it; declare the field with the type it has"
         )
     return target_type
 
@@ -232,8 +232,8 @@ _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Round: frozenset({"this", "decimals", "casts_non_integer_decimals"}),
 }  # fmt: skip
 _USAGES: Mapping[type[exp.Expr], str] = {exp.In: "IN takes a list in brackets, such as IN (1, 2)"}
-_SUPPORTED = (
-    "known are + - * / // % ||, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, CASE, CAST, abs, round, floor, "
-    "ceil, lower, upper, length and coalesce"
-)
+OPERATORS = ("+", "-", "*", "/", "//", "%", "||", "=", "<>", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IN", "BETWEEN",
+             "LIKE", "IS NULL", "IS TRUE", "CASE", "CAST")  # fmt: skip
+FUNCTIONS = ("abs", "round", "floor", "ceil", "lower", "upper", "length", "coalesce", "ifnull")
+_SUPPORTED = f"supported are {' '.join(OPERATORS[:7])}, comparisons, {', '.join((*OPERATORS[13:], *FUNCTIONS))}"
 _AGGREGATES = "and count, sum, min, max, avg where rows are aggregated"

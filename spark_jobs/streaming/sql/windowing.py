@@ -26,14 +26,15 @@ from springline.spark_jobs.streaming.sources.schema import MICROS
 from springline.spark_jobs.streaming.sql.depth import word_of
 from springline.spark_jobs.streaming.sql.text import SqlText
 
-_UNITS = {
+DURATION_UNITS = {
     "us": 1, "microsecond": 1, "ms": 1_000, "millisecond": 1_000, "s": MICROS, "sec": MICROS, "second": MICROS,
     "min": 60 * MICROS, "minute": 60 * MICROS, "h": 3600 * MICROS, "hour": 3600 * MICROS, "d": 86400 * MICROS,
     "day": 86400 * MICROS,
 }  # fmt: skip
 _MAX_DURATION = 100 * 366 * 86400 * MICROS
 _DIGITS = 15  # of a number of rows
-_FORMS = "write WINDOWING 60 s, TUMBLE(size), HOP(size, slide), LANDMARK('since', every) or ROWS(size, slide)"
+WINDOW_FORMS = ("60 s", "TUMBLE(size)", "HOP(size, slide)", "LANDMARK('since', every)", "ROWS(size, slide)")
+_EXPECTED = f"write WINDOWING {', '.join(WINDOW_FORMS[:-1])} or {WINDOW_FORMS[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class _ClauseReader:
             self._expect(",")
             window = Hop(size, self.duration())
             if window.slide > size:
-                raise self._error("windows that slide further than their size leave rows out")
+                raise self._error("windows with slide > size would skip rows")
         elif kind == "LANDMARK":
             since = self._instant()
             self._expect(",")
@@ -181,10 +182,10 @@ class _ClauseReader:
             text += self._take()
         match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Z]+)", text.strip())
         unit = match[2].lower() if match else ""
-        unit = unit if unit in _UNITS else unit.removesuffix("s")
-        if match is None or unit not in _UNITS:
-            raise self._error(f"{text!r} is no duration: write a number and one of us, ms, s, min, h, d")
-        length = float(match[1]) * _UNITS[unit]
+        unit = unit if unit in DURATION_UNITS else unit.removesuffix("s")
+        if match is None or unit not in DURATION_UNITS:
+            raise self._error(f"{text!r} is not a duration: write a number and one of us, ms, s, min, h, d")
+        length = float(match[1]) * DURATION_UNITS[unit]
         if not length <= _MAX_DURATION:
             raise self._error(f"a duration of {text[:40]!r} is too long; 100 years at most")
         micros = round(length)
@@ -199,12 +200,12 @@ class _ClauseReader:
         try:
             return instant(text)
         except ValueError as error:
-            raise self._error(f"{text!r} is no date and time, such as '2013-01-31 12:00:00'") from error
+            raise self._error(f"{text!r} is not a date and time, such as '2013-01-31 12:00:00'") from error
 
     def _count(self) -> int:
         text = self._take()
         if not text.isdecimal() or len(text) > _DIGITS or int(text) < 1:
-            raise self._error(f"{text[:40]!r} is no number of rows, which has {_DIGITS} digits at most")
+            raise self._error(f"{text[:40]!r} is not a number of rows of {_DIGITS} digits at most")
         return int(text)
 
     def _peek(self) -> str:
@@ -212,7 +213,7 @@ class _ClauseReader:
 
     def _take(self) -> str:
         if not self.tokens:
-            raise self._error(f"the WINDOWING clause ends too soon; {_FORMS}")
+            raise self._error(f"the WINDOWING clause ends too soon; {_EXPECTED}")
         self.last = self.tokens.pop(0)
         return self.last.text
 
@@ -225,7 +226,7 @@ class _ClauseReader:
     def _expect(self, word: str) -> None:
         if not self._optional(word):
             self._take()
-            raise self._error(f"expected {word!r} before {self.last.text!r}; {_FORMS}")
+            raise self._error(f"expected {word!r} before {self.last.text!r}; {_EXPECTED}")
 
     def _error(self, message: str) -> StreamError:
         return self.text.error_at(message, self.last.start)

@@ -15,8 +15,8 @@ it. **Each attempt** of a root begins once; a retry begins under a higher number
 dropped, and no outcome is emitted for it.
 
 **Delivery.** What the broker has acknowledged when `flush` returns is applied once, even if the tracker fails, and each
-attempt that has begun gets one outcome: finished or failed. A client that dies, or whose `flush` raises, may have lost
-what it had not flushed before: its roots are never taken for finished, but time out. What was lost must not be
+attempt that has started gets one outcome: finished or failed. A client that dies, or whose `flush` raises, may have
+lost what it had not flushed before: its roots are never taken for finished, but time out. What was lost must not be
 sent again in the same attempt, since applying an ack twice cancels it.
 """
 
@@ -60,12 +60,12 @@ class Tracker:
 
     Example:
         >>> from springline.testing import MemoryLog
-        >>> log = MemoryLog({"orders.asks": 1, "orders.results": 1})
+        >>> log = MemoryLog({"orders.requests": 1, "orders.results": 1})
         >>> with Tracker("", "orders", log=log) as tracker:
         ...     edge = tracker.edge()
         ...     tracker.begin(4711, [edge])  # sent on one edge
-        ...     tracker.ack(4711, edge)  # processed, and nothing came of it
-        ...     list(tracker.outcomes(seconds=0))  # the tracker, which runs elsewhere, has told nothing yet
+        ...     tracker.ack(4711, edge)  # processed, with no child tuples
+        ...     list(tracker.outcomes(seconds=0))  # no outcome yet: no tracker job runs
         []
     """
 
@@ -86,7 +86,7 @@ class Tracker:
             raise
         except UnknownTopicError as error:
             self._close()
-            raise UnknownTopicError(f"{error}; it is made when the job {job} first starts") from error
+            raise UnknownTopicError(f"{error}; it is created when the job {job} first starts") from error
         turn = secrets.randbelow(len(units))
         self._units = cycle([*units[turn:], *units[:turn]])  # clients do not all start with the same unit
 
@@ -117,7 +117,7 @@ class Tracker:
         root_attempt, value = _checked_attempt(root, attempt), _xor_edges(root, edges)
         if root_attempt in self._started_roots:
             raise InvalidUpdateError(
-                f"root {root}, attempt {attempt}: it has begun already; begin it as attempt {attempt + 1}"
+                f"root {root}, attempt {attempt}: it is already registered; register it as attempt {attempt + 1}"
             )
         self._started_roots[root_attempt] = value
         self._flush_full()
@@ -181,7 +181,7 @@ class Tracker:
 
 def _checked_attempt(root: int, attempt: int) -> tuple[int, int]:
     if not 0 <= root < NO_ROOT:
-        raise InvalidRootError(f"{root} names no root: ids are 0 to {NO_ROOT - 1}")
+        raise InvalidRootError(f"{root} is not the id of a root: ids are 0 to {NO_ROOT - 1}")
     if not 1 <= attempt <= ATTEMPTS:
         raise InvalidUpdateError(f"root {root}, attempt {attempt}: attempts count from 1 to {ATTEMPTS}")
     return root, attempt
@@ -195,5 +195,5 @@ def _xor_edges(root: int, edges: Collection[int]) -> int:
             raise InvalidUpdateError(f"root {root}, edge {edge}: ids of edges are 1 to 2^{_EDGE_BITS} - 1")
         value ^= edge
     if len(set(edges)) < len(edges):
-        raise InvalidUpdateError(f"root {root}: one edge is named twice; each tuple on its way needs an id of its own")
+        raise InvalidUpdateError(f"root {root}: duplicate edge: each tuple in flight needs its own id")
     return value

@@ -2,30 +2,29 @@
 
 [orders]
 kind = "tracker"
-parallelism = 2            # partitions of the topic to which clients write
 
-[orders.tracking]          # optional, as a whole or in part
-ackers = 1                 # number of ackers at first
-max_ackers = 2             # most ackers
-timeout = 30.0             # seconds until a root that is not completed has failed
-
-The topic `orders.asks` is created when the job first starts; `orders.results` contains the outcome of each root. A
-root's id is any 64-bit number but the last; ids that differ only in bits 28 to 51 belong to the same acker.
+`TrackerJobKeys` lists the keys. The topic `orders.requests` is created when the job first starts; `orders.results`
+contains the outcome of each root. A root's id is any 64-bit number but the last; ids that differ only in bits 28 to 51
+belong to the same acker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
+from msgspec import Meta
+
+from springline.persistence.model.toml_table import Count
 from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
-from springline.spark_jobs.streaming.config import JobTable
 from springline.spark_jobs.streaming.job import BaseJob
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP
+from springline.spark_jobs.streaming.job_keys import JobKeys
 from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
 from springline.spark_jobs.streaming.tracker.wire import requests_topic, results_topic
-from springline.spark_jobs.streaming.tracking.config import REPLAY, RING, SPRING, TrackingConfig
+from springline.spark_jobs.streaming.tracking.config import REPLAY, RING, SPRING, ForeignTrackingKeys, TrackingConfig
 
 _STEPS = "springline.spark_jobs.streaming.tracker"
 
@@ -58,7 +57,7 @@ class TrackerJob(BaseJob):
     @property
     def dead_letters(self) -> str:
         """The dead-letter queue: messages that no Springline client has written."""
-        return f"{self.name}.dead"
+        return f"{self.name}.dead-letters"
 
     def stages(self, units: int) -> tuple[StageSpec, ...]:
         """Return the stages: intake, outcome, and the ackers between them."""
@@ -75,16 +74,17 @@ class TrackerJob(BaseJob):
         return intake, outcome, self.tracking.acker_stage
 
 
-def declared_tracker(job_table: JobTable) -> TrackerJob:
-    """Return a job from its table; raises `InvalidJobError`."""
-    job_table.check({"parallelism", "tracking"}, topic=False)
-    tracking = TrackingConfig.from_table(job_table, foreign=True)
-    return TrackerJob(
-        job_table.name,
-        tracking,
-        job_table.number("parallelism", 2),
-        backpressure=BackpressureConfig.from_table(job_table),
-    )
+class TrackerJobKeys(JobKeys, frozen=True, kw_only=True):
+    """Keys of a job that tracks the topology of other programs."""
+
+    parallelism: Annotated[Count, Meta(description="partitions of the topic that the clients write")] = 2
+    tracking: Annotated[ForeignTrackingKeys, Meta(description="how the roots are tracked")] = ForeignTrackingKeys()
 
 
-KIND = Kind("tracker", declared_tracker)
+def declare_tracker(name: str, keys: TrackerJobKeys) -> TrackerJob:
+    """Create a job from its keys; raises `InvalidJobError`."""
+    tracking = TrackingConfig.from_keys(name, keys.tracking, foreign=True)
+    return TrackerJob(name, tracking, keys.parallelism, backpressure=keys.backpressure_config())
+
+
+KIND = Kind("tracker", TrackerJobKeys, declare_tracker)

@@ -1,4 +1,4 @@
-"""Wire format of a tracker's clients: each message is an Arrow stream of begun roots and acks, one per row.
+"""Wire format of a tracker's clients: each message is an Arrow stream of new roots and acks, one per row.
 
 root      uint64: the root's id in the topology; any but the last one, 2^64 - 1
 attempt   uint8: the number of the attempt, from 1 to 63
@@ -27,7 +27,7 @@ MOST = 1 << 16  # rows per message
 
 def requests_topic(job: str) -> str:
     """Return the topic to which clients of a tracker write."""
-    return f"{job}.asks"
+    return f"{job}.requests"
 
 
 def results_topic(job: str) -> str:
@@ -36,7 +36,7 @@ def results_topic(job: str) -> str:
 
 
 class TrackerRequests(NamedTuple):
-    """Begun roots and acks, as columns."""
+    """New roots and acks, as columns."""
 
     roots: Ids
     attempts: npt.NDArray[np.uint8]
@@ -78,7 +78,7 @@ class TrackerRequests(NamedTuple):
             raise InvalidUpdateError("a value is missing")
         requests = cls(*(column.to_numpy() for column in table.columns))
         if (requests.roots == np.uint64(NO_ROOT)).any():
-            raise InvalidUpdateError(f"{NO_ROOT} names no root: ids are 0 to {NO_ROOT - 1}")
+            raise InvalidUpdateError(f"{NO_ROOT} is not the id of a root: ids are 0 to {NO_ROOT - 1}")
         if ((requests.attempts < 1) | (requests.attempts > ATTEMPTS)).any():
             least, most = requests.attempts.min(), requests.attempts.max()
             raise InvalidUpdateError(f"attempts {least} to {most}: they count from 1 to {ATTEMPTS}")

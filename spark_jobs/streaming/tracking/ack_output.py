@@ -61,7 +61,7 @@ class AckOutput:
         """
         ranges = [message_range] if message_range.messages else []
         batch = self.encoder.ranges(
-            ranges, kind=MessageKind.SOURCES, through={str(message_range.partition): registered_up_to}
+            ranges, kind=MessageKind.SOURCES, registered_up_to={str(message_range.partition): registered_up_to}
         )
         return {acker: [batch] for acker in self.ring.ackers}
 

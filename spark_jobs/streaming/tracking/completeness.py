@@ -40,7 +40,7 @@ class Completeness:
     def describe(self) -> str:
         """Return the progress in words."""
         if self.is_complete:
-            return "all through"
+            return "all completed"
         return ", ".join(f"{count:,} messages of partition {partition}" for partition, count in self.missing.items())
 
 
@@ -55,7 +55,8 @@ def completeness_of(folder: JobFolder, target_offsets: Mapping[int, int]) -> Com
     """Return the progress of the messages before these offsets; raises `NotTrackedError`, `DecodeError`."""
     path = folder.path / LOW_WATERMARKS
     if (payload := read_json(path)) is None:
-        raise NotTrackedError(f"{folder.path.name}: it has tracked nothing yet; start it first")
+        raise NotTrackedError(f"{folder.path.name}: no records have been tracked yet; start it first")
     return Completeness(
-        target_offsets, from_json_value(_StoredLowWatermarks, payload, f"{path}: the marks of a job").low_watermarks
+        target_offsets,
+        from_json_value(_StoredLowWatermarks, payload, f"{path}: the low watermarks of a job").low_watermarks,
     )

@@ -1,23 +1,15 @@
-"""Configuration of tracking: a job's table `tracking`, the stages and topics that it adds, the files it uses.
-
-[words.tracking]           # optional, as a whole or in part
-ackers = 1                 # number of ackers at first
-max_ackers = 2             # most ackers: partitions of the topic of acks
-timeout = 30.0             # seconds until a root that is not completed is sent again
-max_attempts = 5           # attempts in all; then it has failed, and goes to the dead-letter queue
-max_in_flight = 5000000    # most roots in flight: beyond that the source waits
-delivery = "exactly-once"  # or "at-least-once": nothing is lost, but a retried record may be counted again;
-                           # or "at-most-once": nothing is sent again, and losses are reported
-"""
+"""Configuration of tracking: a job's table `tracking`, the stages and topics that it adds, the files it uses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from springline.spark_jobs.streaming.config import JobTable
+from msgspec import Meta
+
+from springline.persistence.model.toml_table import Seconds, TomlTable
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import STOP, JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
@@ -29,10 +21,8 @@ SPRING, REPLAY, FIRST_PROCESSOR = range(
 )  # indices of the stages that send acks: the springs, then the others in their order
 _NO_LOW_WATERMARKS: Mapping[str, Any] = {"low_watermarks": {}}
 _TRACKING = "springline.spark_jobs.streaming.tracking"
-_KEYS = ("ackers", "max_ackers", "timeout", "max_attempts", "max_in_flight", "delivery")
 _MIN_ROUND_INTERVAL = 0.1  # seconds: completions are known that much later, and ackers have fewer rounds
-_FOREIGN_KEYS = ("ackers", "max_ackers", "timeout")
-_MOST_ACKERS, _MOST_TRIES = 256, 60
+_Ackers = Annotated[int, Meta(ge=1, le=256)]
 
 
 class Delivery(StrEnum):
@@ -41,6 +31,35 @@ class Delivery(StrEnum):
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
     AT_MOST_ONCE = "at-most-once"
+
+
+class ForeignTrackingKeys(TomlTable, frozen=True, kw_only=True):
+    """Keys of `tracking` in a job that tracks the topology of other programs."""
+
+    ackers: Annotated[_Ackers, Meta(description="ackers at the first start")] = 1
+    max_ackers: Annotated[
+        _Ackers | None,
+        Meta(description="ackers that there can be, which is the number of partitions of their topics; 2, or `ackers` "
+                         "if that is more"),
+    ] = None  # fmt: skip
+    timeout: Annotated[Seconds, Meta(description="seconds after which a root that is not complete has failed")] = 30.0
+
+
+class SourceTrackingKeys(ForeignTrackingKeys, frozen=True, kw_only=True):
+    """Keys of `tracking` in a job whose messages are not sent again."""
+
+    max_attempts: Annotated[
+        int, Meta(ge=1, le=60, description="attempts of a root; then it goes to the dead-letter queue")
+    ] = 5
+    max_in_flight: Annotated[
+        int, Meta(ge=1, description="roots in flight in an acker, above which the job reads no new ones")
+    ] = 5_000_000
+
+
+class TrackingKeys(SourceTrackingKeys, frozen=True, kw_only=True):
+    """Keys of `tracking` in a job that retries its roots."""
+
+    delivery: Annotated[Delivery, Meta(description="delivery guarantee of a root's rows")] = Delivery.EXACTLY_ONCE
 
 
 @dataclass(frozen=True)
@@ -60,35 +79,26 @@ class TrackingConfig:
     foreign: bool = False
 
     @staticmethod
-    def from_table(
-        job_table: JobTable, default_delivery: Delivery = Delivery.EXACTLY_ONCE, *, foreign: bool = False
+    def from_keys(
+        job: str, keys: ForeignTrackingKeys | bool, *, delivery: Delivery | None = None, foreign: bool = False
     ) -> TrackingConfig:
-        """Return the configuration of a job's table; `default_delivery` is the default of such jobs.
+        """Return the configuration that a job's keys declare; `True` means the defaults.
 
-        Raises `InvalidJobError`, also for keys that a foreign topology does not have.
+        `delivery` is that of jobs whose keys do not choose one. Raises `InvalidJobError`.
         """
-        allowed_keys = _FOREIGN_KEYS if foreign else _KEYS
-        table = job_table.table.get("tracking", {})
-        where = f"{job_table.where}, [{job_table.name}.tracking]"
-        if not isinstance(table, dict):
-            raise InvalidJobError(f"{where}: it must be a table")
-        if odd := sorted(set(table) - set(allowed_keys)):
-            raise InvalidJobError(f"{where}: {', '.join(odd)} means nothing here; known: {', '.join(allowed_keys)}")
-        own = JobTable(where, job_table.name, table)
-        ackers = own.number("ackers", 1, most=_MOST_ACKERS)
-        max_ackers = own.number("max_ackers", max(ackers, 2), most=_MOST_ACKERS)
-        if max_ackers < ackers:
+        if isinstance(keys, bool):
+            keys = TrackingKeys()
+        max_ackers = max(keys.ackers, 2) if keys.max_ackers is None else keys.max_ackers
+        if max_ackers < keys.ackers:
             raise InvalidJobError(
-                f"{where}: max_ackers = {max_ackers}, and there are {ackers} "
-                f"ackers; max_ackers is how many there can be"
+                f"tracking.max_ackers = {max_ackers}; expected at least the number of ackers, {keys.ackers}"
             )
-        choices = [default_delivery.value, *(each.value for each in Delivery if each is not default_delivery)]
-        delivery = Delivery(own.choice("delivery", choices))
-        return TrackingConfig(
-            job_table.name, ackers, max_ackers, own.seconds("timeout", 30.0),
-            own.number("max_attempts", 5, most=_MOST_TRIES),
-            own.number("max_in_flight", 5_000_000), delivery, foreign,
-        )  # fmt: skip
+        config = TrackingConfig(job, keys.ackers, max_ackers, keys.timeout, foreign=foreign)
+        if isinstance(keys, SourceTrackingKeys):
+            config = replace(config, max_attempts=keys.max_attempts, max_in_flight=keys.max_in_flight)
+        if isinstance(keys, TrackingKeys):
+            delivery = keys.delivery
+        return config if delivery is None else replace(config, delivery=delivery)
 
     @property
     def attempts(self) -> int:
@@ -108,18 +118,18 @@ class TrackingConfig:
     @property
     def feedback(self) -> str:
         """The topic in which ackers report the roots that are to be sent again."""
-        return f"{self.job}.told"
+        return f"{self.job}.feedback"
 
     @property
     def acker_stage(self) -> StageSpec:
         """The ackers, as a stage."""
-        arguments: dict[str, Any] = {"timeout": self.timeout, "tries": self.attempts}
+        arguments: dict[str, Any] = {"timeout": self.timeout, "max_attempts": self.attempts}
         if self.foreign:  # its roots arrive individually, with any ids
             arguments |= {"layout": "slots", "outcomes": True}
         return StageSpec(
             "acker", f"{_TRACKING}.acker.acker:Acker", self.acks, self.max_ackers, arguments, stamped=True,
             max_messages_per_round=10_000, feedback=self.feedback, min_round_interval=_MIN_ROUND_INTERVAL,
-            broadcast_files={"ring": RING, "pace": CLOCK}, hold_files=(STOP,),
+            broadcast_files={"ring": RING, "clock": CLOCK}, hold_files=(STOP,),
         )  # fmt: skip
 
     def lost_stage(self, source: str, dead: str) -> StageSpec:

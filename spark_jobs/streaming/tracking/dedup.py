@@ -126,6 +126,6 @@ def _add(table, ids, is_new):  # type: ignore[no-untyped-def]
 def read_low_watermarks(versions: Mapping[str, Any]) -> Ids:
     """Return the low watermarks that a round names: an offset for each possible partition."""
     low_watermarks = np.zeros(1 << PARTITION_BITS, np.uint64)
-    for partition, offset in versions["low"]["low_watermarks"].items():
+    for partition, offset in versions["low_watermarks"]["low_watermarks"].items():
         low_watermarks[int(partition)] = offset
     return low_watermarks

@@ -72,9 +72,9 @@ def pause_reason(reports: Mapping[str, Sequence[UnitReport | None]], began: floa
     for stage, units in reports.items():
         for report in units:
             if report is None or report.ended_at < began or now - report.ended_at > _AWAY_SECONDS:
-                return f"{stage} is away"
+                return f"{stage} is down"
             if report.lag and report.newest_timestamp and report.ended_at - report.newest_timestamp > timeout / 2:
-                return f"{stage} is behind"
+                return f"{stage} lags"
     return ""
 
 
@@ -107,7 +107,7 @@ class TrackingMonitor(BackgroundService):
     section = "tracking"
 
     def __init__(self, config: TrackingConfig, folder: JobFolder, stages: Sequence[Stage]) -> None:
-        super().__init__("oversight")
+        super().__init__("tracking-monitor")
         self._config = config
         self._path = folder.path
         self._stages = stages
@@ -116,7 +116,7 @@ class TrackingMonitor(BackgroundService):
 
     def _work(self) -> None:
         while not self._stopping.wait(_POLL_SECONDS):
-            with self._trying("tracking is not looked after"):
+            with self._trying("tracking monitor failed"):
                 self._observe()
 
     def status(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class TrackingMonitor(BackgroundService):
         return {
             **totals,
             "retried": sum(each["replay_requests"] for each in ackers.values()),
-            "waits": observation.is_full,
+            "source_paused": observation.is_full,
             "pause_reason": observation.pause_reason,
             "low_watermarks": dict(observation.low_watermarks),
             "ackers": [
@@ -159,7 +159,7 @@ class TrackingMonitor(BackgroundService):
         self._observation = observation = _Observation(
             gauges,
             pause_reason(downstream_reports, self._began, observed_at, self._config.timeout)
-            or next((f"{name} has a round under way" for name in busy_stages), ""),
+            or next((f"{name} has a round in progress" for name in busy_stages), ""),
             in_flight > bound and not self._config.foreign,  # a foreign spring cannot be stopped without its acks
             low_watermarks(previous.low_watermarks, gauges, previous.gauges, ackers, previous.handled),
             sum(handled_count(report) for name in own for report in reports[name]),

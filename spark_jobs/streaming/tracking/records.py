@@ -15,7 +15,7 @@ ATTEMPTS = 63  # the greatest attempt: 6 bits, from 1
 SLICES = 1 << 25
 
 _COLUMNS = {
-    "root": pa.uint64(), "attempt": pa.uint8(), "registered": pa.bool_(), "born": pa.uint32(), "value": pa.uint64(),
+    "root": pa.uint64(), "attempt": pa.uint8(), "registered": pa.bool_(), "tick": pa.uint32(), "value": pa.uint64(),
 }  # fmt: skip
 _SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _COLUMNS.items()])
 
@@ -89,8 +89,8 @@ def pack_marks(attempts: npt.ArrayLike, registered: Any, ticks: Any) -> npt.NDAr
     """Pack attempt, registration and tick into the 4 bytes of a slot's mark; raises `InvalidUpdateError`."""
     tries, slices = np.atleast_1d(np.asarray(attempts, np.int64)), np.atleast_1d(np.asarray(ticks, np.int64))
     if tries.size and not (tries.min() >= 1 and tries.max() <= ATTEMPTS):
-        raise InvalidUpdateError(f"attempts {tries.min()} to {tries.max()}: a record has room for 1 to {ATTEMPTS}")
+        raise InvalidUpdateError(f"attempts {tries.min()} to {tries.max()}: a record allows 1 to {ATTEMPTS}")
     if slices.size and not (slices.min() >= 0 and slices.max() < SLICES):
-        raise InvalidUpdateError(f"slices {slices.min()} to {slices.max()}: a record has room for 0 to {SLICES - 1}")
+        raise InvalidUpdateError(f"slices {slices.min()} to {slices.max()}: a record allows 0 to {SLICES - 1}")
     bits = np.asarray(registered, np.int64)
     return np.asarray(np.atleast_1d(tries | bits << 6 | slices << 7), np.uint32)

@@ -220,20 +220,20 @@ class RingHistory:
     def ring_at_epoch(self, epoch: int) -> AckerRing:
         """Return the ring of an epoch; raises `InvalidRingError`."""
         if epoch not in self.rings:
-            raise InvalidRingError(f"epoch {epoch} of the ring is not known: {min(self.rings)} to {self.epoch} are")
+            raise InvalidRingError(f"epoch {epoch} of the ring is unknown; known: {min(self.rings)} to {self.epoch}")
         return self.rings[epoch]
 
     def with_acker(self, acker: int) -> RingHistory:
         """Return the history with a next epoch that has this acker too; raises `InvalidRingError`."""
         if acker in self.ring.ackers:
-            raise InvalidRingError(f"acker {acker} is in the ring already (epoch {self.epoch}): nothing to add")
+            raise InvalidRingError(f"acker {acker} is already in the ring (epoch {self.epoch})")
         return self._with_next_ring(AckerRing.of([*self.ring.ackers, acker]))
 
     def without_acker(self, acker: int) -> RingHistory:
         """Return the history with a next epoch that lacks this acker; raises `InvalidRingError`."""
         if acker not in self.ring.ackers:
             raise InvalidRingError(
-                f"acker {acker} is not in the ring (epoch {self.epoch}): {list(self.ring.ackers)} are"
+                f"acker {acker} is not in the ring (epoch {self.epoch}), which has {list(self.ring.ackers)}"
             )
         if len(self.ring.ackers) == 1:
             raise InvalidRingError(f"acker {acker} is the last of the ring (epoch {self.epoch}): add another first")
@@ -265,8 +265,5 @@ def newest_epoch(ring: Mapping[str, Any]) -> tuple[int, tuple[int, ...]]:
 
 def _check_max_ackers(ring: AckerRing, max_ackers: int) -> AckerRing:
     if ring.ackers[-1] >= max_ackers:
-        raise InvalidRingError(
-            f"acker {ring.ackers[-1]}: the acks topic has room for ackers 0 to "
-            f"{max_ackers - 1}; give it more partitions"
-        )
+        raise InvalidRingError(f"acker {ring.ackers[-1]}: expected 0 to {max_ackers - 1}; increase max_ackers")
     return ring

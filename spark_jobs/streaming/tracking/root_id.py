@@ -32,21 +32,21 @@ def root_id(partition: int, offset: int, row: int = 0) -> int:
 def unpack_root_id(root: int) -> Root:
     """Unpack the id that `root_id` packed; raises `InvalidRootError`."""
     if not 0 <= root < NO_ROOT:
-        raise InvalidRootError(f"{root} names no root: ids are 0 to {NO_ROOT - 1}")
+        raise InvalidRootError(f"{root} is not the id of a root: ids are 0 to {NO_ROOT - 1}")
     return Root(root >> OFFSET_BITS + ROW_BITS, root >> ROW_BITS & OFFSETS - 1, root & ROWS - 1)
 
 
 def check_root_range(partition: int, offset: int, messages: int, rows: int) -> None:
     """Raise `InvalidRootError` unless all of `messages` from `offset`, with `rows` each, have valid ids."""
     if not 0 <= partition < PARTITIONS:
-        raise InvalidRootError(f"partition {partition}: a root's id has room for 0 to {PARTITIONS - 1}")
+        raise InvalidRootError(f"partition {partition}: a root's id allows 0 to {PARTITIONS - 1}")
     if messages < 1 or not 0 <= offset <= OFFSETS - 1 - messages:
         raise InvalidRootError(
-            f"partition {partition}, {messages} messages from offset {offset}: a root's id has room for offsets 0 to "
+            f"partition {partition}, {messages} messages from offset {offset}: a root's id allows offsets 0 to "
             f"{OFFSETS - 2}"
         )
     if not 1 <= rows <= ROWS:
         raise InvalidRootError(
-            f"partition {partition}, offset {offset}, row {rows - 1}: a root's id has room for rows 0 to {ROWS - 1}; "
+            f"partition {partition}, offset {offset}, row {rows - 1}: a root's id allows rows 0 to {ROWS - 1}; "
             f"send smaller messages, or track messages instead of rows"
         )

@@ -3,12 +3,12 @@
 registrations   ranges of roots, with the values of those that the acker holds, in the order of their ids
 acks            roots with the value to XOR into their check values; of one attempt
 retries         the same, for roots that are sent again: registers them individually
-spans           ranges of messages, one root each, with one value for all roots of a range
+ranges          ranges of messages, one root each, with one value for all roots of a range
 sources         the same, as registrations
 records         tracking records that another acker held
-again           roots that timed out: to be sent again, in that attempt
-gone            roots that failed for good, with the last attempt
-done            completed roots, with the attempt: sent only for roots that clients have named
+replay-requests roots that timed out: to be sent again, in that attempt
+failed          roots that failed for good, with the last attempt
+completed       completed roots, with the attempt: sent only for roots that clients have named
 
 Every sender that uses a ring names its epoch and its ackers, so that an acker learns of a new ring from the message.
 """
@@ -43,12 +43,12 @@ class MessageKind(StrEnum):
     REGISTRATIONS = "registrations"
     ACKS = "acks"
     RETRIES = "retries"
-    RANGES = "spans"
+    RANGES = "ranges"
     SOURCES = "sources"
     RECORDS = "records"
-    REPLAY_REQUESTS = "again"
-    FAILED = "gone"
-    COMPLETED = "done"
+    REPLAY_REQUESTS = "replay-requests"
+    FAILED = "failed"
+    COMPLETED = "completed"
 
 
 class MessageRange(NamedTuple):
@@ -79,14 +79,16 @@ class AckMessage:
         """Decode a message's value; raises `InvalidUpdateError` if no stage of ours has written it."""
         try:
             batch = pa.ipc.open_stream(value).read_next_batch()
-            metadata: dict[str, Any] = json.loads(batch.schema.metadata[b"told"])
-            registered_up_to = {int(partition): offset for partition, offset in metadata.get("through", {}).items()}
+            metadata: dict[str, Any] = json.loads(batch.schema.metadata[b"header"])
+            registered_up_to = {
+                int(partition): offset for partition, offset in metadata.get("registered_up_to", {}).items()
+            }
             return AckMessage(
                 MessageKind(metadata["kind"]), batch, metadata.get("attempt", 1), metadata.get("epoch", 0),
                 tuple(metadata.get("ackers", ())), registered_up_to,
             )  # fmt: skip
         except (pa.ArrowInvalid, KeyError, ValueError, TypeError) as error:
-            raise InvalidUpdateError(f"a message for an acker that no stage of ours has written: {error}") from error
+            raise InvalidUpdateError(f"a message to an acker from another writer: {error}") from error
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return a column's values."""
@@ -126,7 +128,7 @@ class AckEncoder:
             [*map(pa.array, columns), lists],
             _RANGES,
             MessageKind.REGISTRATIONS,
-            through={str(partition): registered_up_to},
+            registered_up_to={str(partition): registered_up_to},
         )
 
     def acks(self, roots: Ids, values: Ids, attempt: int, *, kind: MessageKind = MessageKind.ACKS) -> pa.RecordBatch:
@@ -154,4 +156,4 @@ class AckEncoder:
         self, columns: Sequence[pa.Array], schema: pa.Schema, kind: MessageKind, **metadata: Any
     ) -> pa.RecordBatch:
         header = {"kind": kind, "epoch": self.epoch, "ackers": list(self.ackers), **metadata}
-        return pa.RecordBatch.from_arrays(list(columns), schema=schema.with_metadata({"told": json.dumps(header)}))
+        return pa.RecordBatch.from_arrays(list(columns), schema=schema.with_metadata({"header": json.dumps(header)}))

@@ -100,15 +100,13 @@ class AdHocPlanner:
         """
         query = read_query(NAME, sql, self._streams, ad_hoc=True)
         if not isinstance(query.window, Hop | None):
-            raise InvalidQueryError(
-                NAME, "it can be asked over all that is held, or over windows of time: 60 s, TUMBLE or HOP"
-            )
+            raise InvalidQueryError(NAME, "ad hoc queries support no window, or windows of time: 60 s, TUMBLE or HOP")
         cubes = self._cubes[query.stream]
         plans = [_plan_for(query, cube, self._streams[query.stream]) for cube in cubes]
         candidates = [plan for plan in plans if plan is not None]
         if not candidates:
-            available = "; ".join(str(each) for each in self.askable(query.stream)) or "nothing is: register a query"
-            raise InvalidQueryError(NAME, f"no slices are held that it can be answered from. Held are {available}")
+            available = "; ".join(str(each) for each in self.askable(query.stream)) or "none: register a query"
+            raise InvalidQueryError(NAME, f"no slices can answer it. Available: {available}")
         return min(candidates, key=lambda plan: (len(plan.cube.keys), -plan.cube.width, plan.cube.id))
 
     def askable(self, stream: str = "") -> tuple[Askable, ...]:

@@ -47,7 +47,7 @@ def _newest(versions: StateStore) -> State:
     for left in reversed(range(_TRIES)):
         newest = versions.newest()
         if newest is None:
-            raise MissingStateError(f"{versions.folder}: nothing is held yet: the job has not run a round")
+            raise MissingStateError(f"{versions.folder}: no slices yet: the job has not completed a round")
         try:
             return versions.load(*newest).state
         except MissingStateError:

@@ -3,7 +3,7 @@
 Mappers announce their coverage to the reducers when queries change. A unit that starts to compute a measure has already
 read rows that it did not add: a window is complete only if it begins after the greatest time of those rows. A unit that
 stops computing a measure will read rows that it does not add: a window is complete only if it was closed before that.
-None stands for the time before all rows.
+None means the time before all rows.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class CoverageChange:
     def buffer(self) -> pa.RecordBatch:
         """Encode the change as a buffer without rows."""
         content = json.dumps([self.unit, self.version, self.high, self.measure_starts], sort_keys=True)
-        return pa.RecordBatch.from_arrays([], schema=pa.schema([], metadata={"holds": content}))
+        return pa.RecordBatch.from_arrays([], schema=pa.schema([], metadata={"coverage": content}))
 
     @staticmethod
     def read(metadata: Mapping[bytes, bytes]) -> CoverageChange | None:
         """Decode the change from a schema's metadata; None for a buffer of partials. The inverse of `buffer`."""
-        return CoverageChange(*json.loads(metadata[b"holds"])) if b"holds" in metadata else None
+        return CoverageChange(*json.loads(metadata[b"coverage"])) if b"coverage" in metadata else None
 
 
 def current_coverage(previous: MeasureStarts, cubes: Iterable[Cube], high: int | None) -> MeasureStarts:

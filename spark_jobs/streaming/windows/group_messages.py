@@ -51,7 +51,7 @@ def late_dead_letter(
     lines, row_count = lines_of(groups)
     reason = (
         f"late: {row_count} rows among offsets {origin.start} to {origin.to - 1}, for {', '.join(queries)}: other "
-        f"partitions had closed their slices, up to {_format_instant(closed)}, "
+        f"partitions closed their slices, up to {_format_instant(closed)}, "
         f"while this one was idle; a line is a group"
     )
     return DeadLetter(origin.start, lines, reason, origin.partition, source)

@@ -1,22 +1,17 @@
 """The windows job: windowed statistics with mappers on the partitions of a topic, and reducers downstream.
 
-[flights]                              # the job's name
-topic = "flights"                      # the topic that it reads
-parallelism = 2                        # units of the second stage
-max_messages_per_round = 1000          # at most so many messages per unit and round
-sink = "parquet"                       # also write the results to the catalog; default: only to Kafka
-start_from = "earliest"                # or "latest": where a job starts that has never run
+[flights]
+topic = "flights"
 
-[flights.stream]                       # the rows of the topic; see sources/schema.py
+[flights.stream]
 time = "time"
 time_format = "iso"
 fields = [["time", "text"], ["origin", "text"], ["dep_delay", "float"]]
 
-[flights.queries]                      # registered at the job's first start; can be changed while it runs
+[flights.queries]
 departures = "SELECT origin, count(*) AS flights FROM flights GROUP BY origin WINDOWING 1 h"
 
-[flights.tracking]                     # optional: track the messages; see tracking/config.py
-timeout = 30.0
+`WindowsJobKeys` lists the keys.
 """
 
 from __future__ import annotations
@@ -24,18 +19,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
 
 from springline.persistence.model.codec import to_json_value
+from springline.persistence.model.toml_table import Count
 from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
-from springline.spark_jobs.streaming.config import JobTable
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job import BaseJob, ServiceContext
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
+from springline.spark_jobs.streaming.job_keys import SourceKeys
 from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec, rounds_topic
-from springline.spark_jobs.streaming.sources.schema import Stream
+from springline.spark_jobs.streaming.sources.schema import Stream, StreamKeys
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.tracking.config import (
     FIRST_PROCESSOR,
@@ -43,6 +42,7 @@ from springline.spark_jobs.streaming.tracking.config import (
     RING,
     SPRING,
     Delivery,
+    SourceTrackingKeys,
     TrackingConfig,
 )
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
@@ -143,20 +143,20 @@ class WindowsJob(BaseJob):
         except InvalidQueryError as error:
             raise InvalidJobError(
                 f"job {self.name!r}: [{self.name}.stream] has changed, and a registered query does not fit it: "
-                f"{error}; write what it was again, or change the query or cancel it: "
+                f"{error}; restore the previous declaration, or alter or cancel the query: "
                 f"`{COMMAND} cancel {self.name} {error.name}`"
             ) from error
         if changed is not registry:
             before = to_json_value(registry.stream(self.stream.name))
             names = [name for name, value in to_json_value(self.stream).items() if value != before[name]]
             logger.info(
-                "%s: its stream has changed: %s; that holds from the next round on", self.name, ", ".join(names)
+                "%s: its stream declaration has changed: %s; effective from the next round", self.name, ", ".join(names)
             )
         registered_sql = {query.name: query.sql for query in registry.registered}
         if odd := sorted(name for name, sql in self.queries.items() if registered_sql.get(name) != sql):
             logger.info(
-                "%s: %s: what is registered counts, and not what is declared, since the job ran before; "
-                "`stream register` and `stream cancel` change it", self.name, ", ".join(odd),
+                "%s: %s: the registered queries apply, not the declared ones, because the job ran before; "
+                "change them with `stream register` and `stream cancel`", self.name, ", ".join(odd),
             )  # fmt: skip
         return changed
 
@@ -168,33 +168,40 @@ class WindowsJob(BaseJob):
         return registry
 
 
-def _tracking_config(config: JobTable) -> TrackingConfig | None:
-    if "tracking" not in config.table:
-        return None
-    tracked = TrackingConfig.from_table(config, Delivery.AT_MOST_ONCE)
-    if tracked.delivery is not Delivery.AT_MOST_ONCE:
-        raise InvalidJobError(
-            f"{config.where}, [{config.name}.tracking]: delivery = "
-            f"{tracked.delivery.value!r}; the messages of windows are "
-            "tracked and told where they are lost, and not sent again: write at-most-once, or leave it out"
-        )
-    return tracked
+class WindowsTrackingKeys(SourceTrackingKeys, frozen=True, kw_only=True):
+    """Keys of `tracking` in a job of windows."""
+
+    delivery: Annotated[
+        Literal["at-most-once"], Meta(description="lost messages of the stages are reported, and not sent again")
+    ] = "at-most-once"
 
 
-def declared_windows(config: JobTable) -> WindowsJob:
-    """Read a job from its table; raises `InvalidJobError`, `InvalidStreamError`."""
-    config.check({"stream", "queries", "parallelism", "max_messages_per_round", "start_from", "sink", "tracking"})
-    stream: Any = config.table.get("stream")
-    if not isinstance(stream, dict):
-        raise InvalidJobError(f"{config.where}: it needs a table [{config.name}.stream]")
-    if (sink := config.table.get("sink", "")) not in ("", "parquet"):
-        raise InvalidJobError(f"{config.where}: sink = {sink!r}; write parquet, or leave it out")
+class WindowsJobKeys(SourceKeys, frozen=True, kw_only=True):
+    """Keys of a job of windowed statistics."""
+
+    stream: Annotated[StreamKeys, Meta(description="the rows of the topic")]
+    queries: Annotated[
+        dict[str, str], Meta(description="queries by name, in the SQL of streams; registered at the first start")
+    ] = msgspec.field(default_factory=dict)
+    parallelism: Annotated[Count, Meta(description="units of the reducer, and partitions of its topic")] = 2
+    max_messages_per_round: Annotated[Count, Meta(description="messages that a unit reads at most in a round")] = 1_000
+    sink: Annotated[
+        Literal["", "parquet"], Meta(description='"parquet": results are also written to files, registered as datasets')
+    ] = ""
+    tracking: Annotated[
+        bool | WindowsTrackingKeys, Meta(description="true or a table: the stages' messages are tracked")
+    ] = False
+
+
+def declare_windows(name: str, keys: WindowsJobKeys) -> WindowsJob:
+    """Create a job from its keys; raises `InvalidJobError`, `InvalidStreamError`."""
+    tracked = keys.tracking is not False
     return WindowsJob(
-        config.name, config.topic, Stream.from_table({"name": config.name, **stream}), config.table.get("queries", {}),
-        parallelism=config.number("parallelism", 2),
-        max_messages_per_round=config.number("max_messages_per_round", 1_000), latest=config.latest, sink=sink,
-        tracking=_tracking_config(config), backpressure=BackpressureConfig.from_table(config),
+        name, keys.topic, Stream.from_keys(name, keys.stream), keys.queries, parallelism=keys.parallelism,
+        max_messages_per_round=keys.max_messages_per_round, latest=keys.latest, sink=keys.sink,
+        tracking=TrackingConfig.from_keys(name, keys.tracking, delivery=Delivery.AT_MOST_ONCE) if tracked else None,
+        backpressure=keys.backpressure_config(),
     )  # fmt: skip
 
 
-KIND = Kind("windows", declared_windows)
+KIND = Kind("windows", WindowsJobKeys, declare_windows)

@@ -60,7 +60,7 @@ class Mapper:
         stream, cubes = self._cubes(content)
         scalars = state.scalars
         high = scalars.get("high")
-        coverage = current_coverage(scalars.get("held", {}), cubes, high)
+        coverage = current_coverage(scalars.get("coverage", {}), cubes, high)
         mapper_round = _MapperRound(stream, cubes, scalars, step_input.unit, self._span)
         decoder = Decoder(stream, projected_columns(cubes), step_input.round.clock)
         for chunk in decoder.chunks(step_input.messages):
@@ -83,7 +83,7 @@ class Mapper:
         next_scalars = {
             "high": mapper_round.high if mapper_round.high > _BEFORE_ALL else None,
             "version": content["version"],
-            "held": coverage,
+            "coverage": coverage,
             "active": active,
             "resumed": resumed,
             "position": mapper_round.position,
@@ -202,7 +202,7 @@ class _MapperRound:
         queries = sorted(self._queries[slices])
         for query in queries:
             self.late_by_query[f"late.{query}"] += int(np.count_nonzero(is_late))
-        reason = f"late: more than {lateness / MICROS:g} s after its slice had ended, for {', '.join(queries)}"
+        reason = f"late: more than {lateness / MICROS:g} s after the end of its slice, for {', '.join(queries)}"
         self.dead.extend(chunk.source.dead_letters(chunk.source_rows[is_late], lambda row, place: reason))
         return is_late
 

@@ -31,7 +31,8 @@ from springline.spark_jobs.streaming.windows.measures import Aggregate, Aggregat
 
 RESERVED = ("query", "window_start", "window_end")  # columns of every result
 _NO_TYPE = "NULL has no type; write CAST(NULL AS BIGINT), or AS DOUBLE or TEXT"
-_LONGEST_NAME = 200  # characters of a column name
+MAX_NAME_LENGTH = 200  # characters of a column name
+CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "WINDOWING", "LATE")
 _ALLOWED = {"expressions", "from_", "where", "group", "having"}
 _KINDS: Mapping[type[exp.Expr], AggregateKind] = {
     exp.Count: "count",
@@ -40,6 +41,7 @@ _KINDS: Mapping[type[exp.Expr], AggregateKind] = {
     exp.Max: "max",
     exp.Avg: "avg",
 }
+AGGREGATES = ("count(*)", "count(DISTINCT x)", *(f"{kind}(x)" for kind in _KINDS.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +148,12 @@ class _SelectReader:
             key = check_expression(self._resolve_select_reference(node), self.scope)
             if key.type == "time":
                 if key.sql != self.stream.time:
-                    raise self.scope.error_at(node, "a time is no key: group by the stream's time itself")
+                    raise self.scope.error_at(node, "a time cannot be a key: group by the stream's time itself")
                 if self.counts_rows:
                     raise self.scope.error_at(node, "a window of rows has no time of its own to group by")
                 continue
             if key.type == "null":
-                raise self.scope.error_at(node, "a constant is no key")
+                raise self.scope.error_at(node, "a constant cannot be a key")
             if key.sql not in self.grouped:
                 self.grouped[key.sql] = (f"$k{len(keys)}", key.type)
                 keys.append(key)
@@ -178,12 +180,12 @@ class _SelectReader:
             name = item.alias if isinstance(item, exp.Alias) else _name(item)
             if name in RESERVED:
                 raise self.scope.error_at(item, f"{name} is a column that every result has: choose another name")
-            if not name.isprintable() or find_invisible(name) or len(name) > _LONGEST_NAME:
+            if not name.isprintable() or find_invisible(name) or len(name) > MAX_NAME_LENGTH:
                 raise self.scope.error_at(
-                    item, f"{name[:40]!r} is no name of a column: printable, {_LONGEST_NAME} at most"
+                    item, f"{name[:40]!r} is no name of a column: printable, {MAX_NAME_LENGTH} at most"
                 )
             if name in columns:
-                raise self.scope.error_at(item, f"two columns are named {name}: name one otherwise, with AS")
+                raise self.scope.error_at(item, f"two columns are named {name}: rename one with AS")
             value = self._over_groups(item.unalias())
             if value.type == "null":
                 raise self.scope.error_at(item, _NO_TYPE)
@@ -217,7 +219,7 @@ class _SelectReader:
         if isinstance(node, exp.Filter):
             name = node.this.sql_name().lower() if isinstance(node.this, exp.AggFunc) else "sum"
             raise self.scope.error_at(
-                node, f"FILTER is not known here: write {name}(CASE WHEN condition THEN value END)"
+                node, f"FILTER is not supported: write {name}(CASE WHEN condition THEN value END)"
             )
         if isinstance(node, exp.AggFunc):
             aggregate = self._aggregate(node)
@@ -240,7 +242,7 @@ class _SelectReader:
         more = [name for name, content in node.args.items() if content and name not in ("this", "big_int")]
         more += [name for name, content in argument.args.items() if content] if isinstance(argument, exp.Star) else []
         if kind is None or more or (argument is None and kind != "count"):
-            supported = "known are count, sum, min, max, avg of one value"
+            supported = "supported are count, sum, min, max, avg of one value"
             raise self.scope.error_at(node, f"{node.sql(dialect='duckdb')}: {supported}")
         if kind == "count" and (argument is None or isinstance(argument, exp.Star)):
             return Aggregate("rows", None)
@@ -257,7 +259,7 @@ class _SelectReader:
         if distinct and kind == "count":
             return Aggregate("distinct", value)
         if distinct and kind in ("sum", "avg"):
-            raise self.scope.error_at(node, f"{kind}(DISTINCT …) cannot be added up from slices; count(DISTINCT …) can")
+            raise self.scope.error_at(node, f"{kind}(DISTINCT …) cannot be merged from slices; count(DISTINCT …) can")
         if kind != "count" and value.type not in ("int", "float"):
             raise self.scope.error_at(node, f"{kind}() needs a number, and {value.sql} is {value.type}")
         return Aggregate(kind, value)

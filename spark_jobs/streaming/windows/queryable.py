@@ -49,7 +49,7 @@ def is_queryable(job: Job) -> TypeGuard[Queryable]:
 def as_queryable(job: Job) -> Queryable:
     """Return the job as one that has queries; raises `UnknownJobError` if it has none."""
     if not is_queryable(job):
-        raise UnknownJobError(f"{job.name}: it computes no windowed statistics, so it has no queries")
+        raise UnknownJobError(f"{job.name}: it is not a windows job, so it has no queries")
     return job
 
 

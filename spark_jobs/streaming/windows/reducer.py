@@ -56,7 +56,7 @@ class Reducer:
             elif (name := buffer.schema.metadata[b"cube"].decode()) in ids or name in newer:
                 fresh.setdefault(name, []).append(buffer)
             else:
-                counts["unwanted"] += buffer.num_rows
+                counts["unregistered"] += buffer.num_rows
         before = from_json_value(
             EventTime, state.scalars.get("time", {}), f"{step_input.stage}, unit {step_input.unit}: event time"
         )
@@ -111,9 +111,9 @@ def _read_buffer(step_input: Input, message: Message) -> pa.RecordBatch:
     try:
         batch = pa.ipc.open_stream(pa.py_buffer(message.value)).read_next_batch()
     except (pa.ArrowInvalid, StopIteration) as error:
-        raise InvalidPartialError(f"{where}: {len(message.value)} bytes that are no partials: {error}") from error
-    if not {b"cube", b"holds"} & set(batch.schema.metadata or {}):
-        raise InvalidPartialError(f"{where}: an Arrow batch, and not from a mapper")
+        raise InvalidPartialError(f"{where}: {len(message.value)} bytes that are not partials: {error}") from error
+    if not {b"cube", b"coverage"} & set(batch.schema.metadata or {}):
+        raise InvalidPartialError(f"{where}: an Arrow batch that is not from a mapper")
     return batch
 
 

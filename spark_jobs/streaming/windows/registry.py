@@ -62,7 +62,7 @@ class QueryRegistry:
     def register(self, name: str, sql: str) -> QueryRegistry:
         """Return a registry with one more query; raises `QueryExistsError` or `InvalidQueryError`."""
         if any(query.name == name for query in self.registered):
-            raise QueryExistsError(f"query {name!r} is registered already: choose another name, or change that one")
+            raise QueryExistsError(f"query {name!r} is already registered: choose another name, or alter that one")
         if not re.fullmatch(r"[\w.-]{1,100}", name) or find_invisible(name):
             raise InvalidQueryError(name, "a name is of letters, digits, dots, dashes and underscores, at most 100")
         return self._with_query(RegisteredQuery(name, sql, self.version + 1))

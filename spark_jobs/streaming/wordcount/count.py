@@ -19,15 +19,16 @@ _MAX_RUNS = 8  # of counts, before they are merged
 
 
 class Count:
-    """The step; with `once`, a retried word is not counted twice. It emits counts every `every` seconds.
+    """The step; with `exactly_once`, a retried word is not counted twice. It emits counts every `emit_interval`
+    seconds.
 
     Without `tracked`, it sends no acknowledgements to ackers.
     """
 
-    def __init__(self, once: bool, every: float, tracked: bool = True) -> None:
-        self._once = once
+    def __init__(self, exactly_once: bool, emit_interval: float, tracked: bool = True) -> None:
+        self._exactly_once = exactly_once
         self._tracked = tracked
-        self._every = every
+        self._emit_interval = emit_interval
         self._dedup_by_unit: dict[int, tuple[list[int], DedupState]] = {}
 
     def __call__(self, state: State, step_input: Input) -> Output:
@@ -35,7 +36,7 @@ class Count:
         order = [step_input.round.incarnation, step_input.round.number]
         ackers = AckOutput(step_input.round.versions["ring"]) if self._tracked else None
         dedup_state = self._take_dedup_state(state, step_input.unit)
-        marks = read_low_watermarks(step_input.round.versions) if self._once else None
+        marks = read_low_watermarks(step_input.round.versions) if self._exactly_once else None
         batches = [pa.ipc.open_stream(message.value).read_next_batch() for message in step_input.messages]
         fresh: list[pa.RecordBatch] = []
         acks: Acks = {}
@@ -81,17 +82,21 @@ class Count:
         self, state: State, runs: dict[str, tuple[pa.RecordBatch, ...]], step_input: Input
     ) -> tuple[list[pa.RecordBatch], dict[str, object], dict[str, tuple[pa.RecordBatch, ...]]]:
         """Emit the counts that have changed, if the interval has passed."""
-        emitted_at = float(state.scalars.get("told", 0.0))
+        emitted_at = float(state.scalars.get("emitted_at", 0.0))
         changed = runs.get("changed", ())
-        if not changed or step_input.round.clock < emitted_at + self._every:
-            return [], {**state.scalars, "told": emitted_at}, runs
+        if not changed or step_input.round.clock < emitted_at + self._emit_interval:
+            return [], {**state.scalars, "emitted_at": emitted_at}, runs
         increments = _sum(changed)
         total = _sum((*runs.get("counts", ()), increments))
         changed_counts = total.filter(pc.is_in(total.column("word"), value_set=increments.column("word")))
         word_array = changed_counts.column("word").cast(pa.string())
         schema = pa.schema({"word": pa.string(), "count": pa.int64()}, metadata={"query": "counts"})
         result = pa.RecordBatch.from_arrays([word_array, changed_counts.column("count")], schema=schema)
-        return [result], {**state.scalars, "told": step_input.round.clock}, {**runs, "changed": (), "counts": (total,)}
+        return (
+            [result],
+            {**state.scalars, "emitted_at": step_input.round.clock},
+            {**runs, "changed": (), "counts": (total,)},
+        )
 
 
 def _joined(batches: Sequence[pa.RecordBatch], name: str) -> np.ndarray:

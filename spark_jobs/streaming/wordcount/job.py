@@ -1,28 +1,24 @@
-"""The word count as a job: counts the words in lines of text, with each line tracked.
+"""The word count as a job: counts the words in lines of text, with each line tracked; `WordCountJobKeys` lists the
+keys.
 
 [words]
 kind = "wordcount"
-topic = "lines"                  # messages with lines of text
-parallelism = 2                  # units that count words
-emit_interval = 5.0              # seconds between two emissions of the counts that have changed
-max_messages_per_round = 1000    # at most so many messages per unit and round
-second_application = false       # true: count words in a second Spark application
-signal_channel = "kafka"         # with a second application: carries the signals between the two, or "zookeeper"
-start_from = "earliest"          # or "latest": where a job starts that has never run
-
-[words.tracking]                 # see tracking/config.py; tracking = false: lines are not tracked
-timeout = 30.0
+topic = "lines"
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from msgspec import Meta
+
+from springline.persistence.model.toml_table import Count, Seconds
 from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
-from springline.spark_jobs.streaming.config import JobTable
 from springline.spark_jobs.streaming.job import BaseJob
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP
+from springline.spark_jobs.streaming.job_keys import SourceKeys
 from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
 from springline.spark_jobs.streaming.tracking.config import (
@@ -34,6 +30,7 @@ from springline.spark_jobs.streaming.tracking.config import (
     SPRING,
     Delivery,
     TrackingConfig,
+    TrackingKeys,
 )
 
 _STEPS = "springline.spark_jobs.streaming.wordcount"
@@ -72,7 +69,8 @@ class WordCountJob(BaseJob):
         )  # fmt: skip
         count = StageSpec(
             "count", f"{_STEPS}.count:Count", self.words_topic, self.parallelism,
-            {"once": False, "every": self.emit_interval, "tracked": False}, stamped=True, max_messages_per_round=10_000,
+            {"exactly_once": False, "emit_interval": self.emit_interval, "tracked": False}, stamped=True,
+            max_messages_per_round=10_000,
             results=self.results, dead_letters=self.dead_letters, sender_index=FIRST_PROCESSOR, hold_files=(STOP,),
             in_second_application=self.second_application,
         )  # fmt: skip
@@ -80,36 +78,46 @@ class WordCountJob(BaseJob):
 
     def _tracked_stages(self, tracked: TrackingConfig, split: StageSpec, count: StageSpec) -> tuple[StageSpec, ...]:
         """Return the stages with lines as roots: split is the spring, and lines are replayed from its source."""
-        once = tracked.delivery is Delivery.EXACTLY_ONCE
+        exactly_once = tracked.delivery is Delivery.EXACTLY_ONCE
         spring = replace(
             split, arguments={**split.arguments, "tracked": True}, sender_index=SPRING, acks=tracked.acks,
             broadcast_files={"ring": RING}, hold_files=(*split.hold_files, FULL),
         )  # fmt: skip
         replay_stage = StageSpec(
-            "again", f"{_STEPS}.split:line_replayer", tracked.feedback, tracked.max_ackers,
+            "retry", f"{_STEPS}.split:line_replayer", tracked.feedback, tracked.max_ackers,
             {"source": self.topic, "units": self.parallelism},
             reads_feedback=True, sender_index=REPLAY, downstream=self.words_topic, acks=tracked.acks,
             dead_letters=self.dead_letters,
             broadcast_files={"ring": RING}, hold_files=(STOP,),
         )  # fmt: skip
         sink = replace(
-            count, arguments={**count.arguments, "once": once, "tracked": True}, acks=tracked.acks,
-            broadcast_files={"ring": RING, "low": LOW_WATERMARKS},
+            count, arguments={**count.arguments, "exactly_once": exactly_once, "tracked": True}, acks=tracked.acks,
+            broadcast_files={"ring": RING, "low_watermarks": LOW_WATERMARKS},
         )  # fmt: skip
         return spring, replay_stage, sink, tracked.acker_stage
 
 
-def declared_wordcount(config: JobTable) -> WordCountJob:
-    """Read a job from its table; raises `InvalidJobError`."""
-    config.check(
-        {"parallelism", "emit_interval", "max_messages_per_round", "start_from", "second_application", "tracking"}
-    )
-    tracked = None if config.table.get("tracking") is False else TrackingConfig.from_table(config)
+class WordCountJobKeys(SourceKeys, frozen=True, kw_only=True):
+    """Keys of a word count."""
+
+    parallelism: Annotated[Count, Meta(description="units of the stage `count`, and partitions of its topic")] = 2
+    emit_interval: Annotated[Seconds, Meta(description="seconds between two results of a word")] = 5.0
+    max_messages_per_round: Annotated[Count, Meta(description="messages that a unit reads at most in a round")] = 1_000
+    second_application: Annotated[
+        bool, Meta(description="whether the stage `count` runs in a Spark application of its own")
+    ] = False
+    tracking: Annotated[
+        bool | TrackingKeys, Meta(description="false: lines are not tracked; a table: how they are")
+    ] = True
+
+
+def declare_wordcount(name: str, keys: WordCountJobKeys) -> WordCountJob:
+    """Create a job from its keys; raises `InvalidJobError`."""
+    tracking = None if keys.tracking is False else TrackingConfig.from_keys(name, keys.tracking)
     return WordCountJob(
-        config.name, config.topic, tracked, config.number("parallelism", 2), config.seconds("emit_interval", 5.0),
-        config.number("max_messages_per_round", 1_000), config.latest, apart := config.flag("second_application"),
-        BackpressureConfig.from_table(config, apart=apart),
+        name, keys.topic, tracking, keys.parallelism, keys.emit_interval, keys.max_messages_per_round, keys.latest,
+        keys.second_application, keys.backpressure_config(second_application=keys.second_application),
     )  # fmt: skip
 
 
-KIND = Kind("wordcount", declared_wordcount)
+KIND = Kind("wordcount", WordCountJobKeys, declare_wordcount)

@@ -148,7 +148,7 @@ class Split:
             if bytes(message.value).count(b"\n") < ROWS:
                 messages.append(message)
             else:
-                reason = f"a message of more than {ROWS:,} lines: a line's name has no room for its number"
+                reason = f"a message of more than {ROWS:,} lines: a line's id cannot hold its number"
                 dead.append(DeadLetter(message.offset, bytes(message.value), reason))
         lines = _LineBatch.of(messages)
         emitted = lines.emit_words(step_input.unit, 1, self._units)

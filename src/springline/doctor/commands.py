@@ -32,7 +32,7 @@ def doctor(as_json: Json = False) -> None:
 
     Changes nothing. Exit status 3: there is a problem.
     """
-    with progress("looking", quiet=as_json):
+    with progress("checking", quiet=as_json):
         loaded_settings = _load_settings()
         findings = [
             *_check_machine(loaded_settings),
@@ -76,7 +76,7 @@ def _check_ports(loaded_settings: LoadedSettings) -> Iterator[Finding]:
     settings = loaded_settings.by_class.get("ServiceSettings")
     servers = loaded_settings.value("ServiceSettings", "demo_servers")
     if settings is None or not isinstance(servers, tuple) or missing_packages({"": ("psutil", "httpx")})[""]:
-        yield note("ports", "not looked at: the extra servers is not installed, so none is started here")
+        yield note("ports", "not checked: the extra servers is not installed, so no local servers can be started")
         return
     required_servers = (
         ("postgres",)
@@ -92,6 +92,6 @@ def _print_findings(findings: Sequence[Finding], as_json: bool) -> None:
         print_json([asdict(finding) for finding in findings])
     else:
         print("\n".join(line for finding in findings for line in finding.lines()))
-        print(f"\n{format_count(problem_count, 'problem')}" if problem_count else "\nAll is well.")
+        print(f"\n{format_count(problem_count, 'problem')}" if problem_count else "\nNo problems found.")
     if problem_count:
         raise typer.Exit(EXIT_CONDITION_FAILED)

@@ -31,7 +31,9 @@ def check_python() -> Finding:
     """Check the version of the running interpreter."""
     version_text = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < MIN_PYTHON:
-        return problem("python", f"{version_text} is too old", "install Python 3.11 or later, and Springline into it")
+        return problem(
+            "python", f"{version_text} is too old", "install Python 3.11 or later, and reinstall Springline with it"
+        )
     return ok("python", f"{version_text} ({sys.executable})")
 
 
@@ -65,14 +67,14 @@ def check_extras(needed: Mapping[str, str], missing: Mapping[str, Collection[str
         elif _MARKER_PACKAGES.get(extra) in absent:
             yield note(f"extra {extra}", "not installed", remedy)
         else:
-            yield problem(f"extra {extra}", f"only a part is installed; missing: {format_list(absent)}", remedy)
+            yield problem(f"extra {extra}", f"partly installed; missing: {format_list(absent)}", remedy)
 
 
 def check_java(missing: Mapping[str, Collection[str]], environment: Mapping[str, str] = os.environ) -> Finding:
     """Check Java, if one of the extras that need it is installed: `spark`, `streams`, `servers`."""
     users = [extra for extra in _JAVA_EXTRAS if extra in missing and not missing[extra]]
     if not users:
-        return note("java", f"not looked for: none of the extras {', '.join(_JAVA_EXTRAS)} is installed")
+        return note("java", f"not checked: none of the extras {', '.join(_JAVA_EXTRAS)} is installed")
     from springline.spark_jobs.jvm.java import MIN_VERSION, installed_java
 
     if (java := installed_java(environment)) is not None:
@@ -92,10 +94,14 @@ def check_disk(home: Path) -> Finding:
     existing_folder = next(folder for folder in (home, *home.parents) if folder.is_dir())
     free = shutil.disk_usage(existing_folder).free
     if not os.access(existing_folder, os.W_OK):
-        return problem("home", f"{home} cannot be written", "give its folder to this user, or set SPRINGLINE_HOME")
+        return problem(
+            "home", f"{home} is not writable", "make its folder writable for this user, or set SPRINGLINE_HOME"
+        )
     if free < MIN_DISK_BYTES:
         return problem(
-            "home", f"{home}: {format_bytes(free)} free", "make room, or set SPRINGLINE_HOME to another disk"
+            "home",
+            f"{home}: {format_bytes(free)} free",
+            "free disk space, or set SPRINGLINE_HOME to a folder on another disk",
         )
     return ok("home", f"{home}: {format_bytes(free)} free")
 
@@ -104,16 +110,16 @@ def check_cache_memory(capacity: int, folder: Path = MEMORY_FOLDER) -> Finding:
     """Check the size of the memory file system of the cache's default folder against the cache's capacity, in bytes."""
     if not folder.is_dir():
         return note(
-            "cache", f"there is no {folder}: the cache is on disk", "name a folder in memory: SPRINGLINE_CACHE_URI"
+            "cache", f"{folder} does not exist: the cache is on disk", "set SPRINGLINE_CACHE_URI to a folder in memory"
         )
     usage = shutil.disk_usage(folder)
-    usage_text = f"{folder} holds {format_bytes(usage.total)}, {format_bytes(usage.free)} of it free"
+    usage_text = f"{folder} has {format_bytes(usage.total)}, {format_bytes(usage.free)} of it free"
     capacity_text = f"SPRINGLINE_CACHE_CAPACITY is {format_bytes(capacity)}"
-    remedy = f"set SPRINGLINE_CACHE_CAPACITY lower, or make {folder} larger (docker run --shm-size=…)"
+    remedy = f"lower SPRINGLINE_CACHE_CAPACITY, or make {folder} larger (docker run --shm-size=…)"
     if usage.total < capacity:
         return problem("cache", f"{usage_text}; {capacity_text}", remedy)
     if usage.free < usage.total // 20:
-        return problem("cache", f"{usage_text}", f"remove what is not needed in {folder}")
+        return problem("cache", f"{usage_text}", f"remove unneeded files from {folder}")
     return ok("cache", f"{usage_text}; {capacity_text}")
 
 
@@ -121,11 +127,11 @@ def check_memory(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup
     """Check the free memory: of the machine, or of the container if that has less."""
     free = _free_memory(proc, cgroup)
     if free is None:
-        return note("memory", "the operating system does not tell how much is free")
+        return note("memory", "the amount of free memory is unknown on this operating system")
     if free < MIN_MEMORY_BYTES:
-        remedy = "end other programs, or set SPRINGLINE_SPARK_MEMORY and SPRINGLINE_STREAM_MEMORY lower"
+        remedy = "stop other programs, or lower SPRINGLINE_SPARK_MEMORY and SPRINGLINE_STREAM_MEMORY"
         return problem(
-            "memory", f"{format_bytes(free)} free; a Spark session takes {format_bytes(MIN_MEMORY_BYTES)}", remedy
+            "memory", f"{format_bytes(free)} free; a Spark session needs {format_bytes(MIN_MEMORY_BYTES)}", remedy
         )
     return ok("memory", f"{format_bytes(free)} free")
 

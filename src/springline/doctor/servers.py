@@ -59,7 +59,7 @@ def run_checks(checks: dict[str, Check], seconds: float = TOTAL_TIMEOUT) -> list
         thread.join(max(0.0, deadline - time.monotonic()))
     timeout_message = f"no answer within {format_seconds(seconds)}"
     return [
-        results.get(name) or problem(name, timeout_message, "look whether it is overloaded, or behind a firewall")
+        results.get(name) or problem(name, timeout_message, "check whether it is overloaded, or blocked by a firewall")
         for name in checks
     ]
 
@@ -78,7 +78,7 @@ def check_catalog(address: str) -> Finding:
     shown = redact_secrets(url.render_as_string())
     is_file = url.get_backend_name() == "sqlite"
     if is_file and not Path(url.database or "").exists():
-        return ok("catalog", f"{url.database}: made when it is first used")
+        return ok("catalog", f"{url.database}: will be created at first use")
     options = {"timeout": ANSWER_TIMEOUT} if is_file else {"connect_timeout": round(ANSWER_TIMEOUT)}
     try:
         engine = create_engine(
@@ -96,15 +96,15 @@ def check_catalog(address: str) -> Finding:
     scripts = ScriptDirectory.from_config(migration_config())
     revisions = {script.revision for script in scripts.walk_revisions()}
     if revision is not None and revision not in revisions:
-        remedy = "take the newer code again, or put back a backup from before it"
-        return problem("catalog", f"{shown} is at revision {revision}, which this code does not know", remedy)
+        remedy = "use the newer version of Springline, or restore a backup from before its migration"
+        return problem("catalog", f"{shown} is at revision {revision}, which this version does not support", remedy)
     if abs(skew) > MAX_CLOCK_SKEW:
-        remedy = "have both machines ask a time server"
+        remedy = "synchronize both machines with a time server"
         return problem(
             "catalog", f"{shown}: its clock differs from this machine's by {format_seconds(abs(skew))}", remedy
         )
     migration_note = (
-        "" if revision == scripts.get_current_head() else "; its tables are brought up to date when it is next opened"
+        "" if revision == scripts.get_current_head() else "; its tables will be migrated when it is next opened"
     )
     return ok("catalog", f"{shown} answers{migration_note}")
 
@@ -116,11 +116,11 @@ def check_store(name: str, uri: str, settings: Settings) -> Finding:
     if parts.scheme == "file":
         folder = Path(unquote(parts.path))
         if folder.is_dir():
-            return ok(name, f"{folder} is there")
+            return ok(name, f"{folder} exists")
         parent = next(each for each in folder.parents if each.is_dir())
         if parent in (settings.home, folder.parent) or parent == settings.home.parent:
-            return ok(name, f"{folder}: made when it is first used")
-        return problem(name, f"{folder} is not there, nor is {folder.parent}", f"mount it, or set {setting}")
+            return ok(name, f"{folder}: will be created at first use")
+        return problem(name, f"neither {folder} nor {folder.parent} exists", f"mount it, or set {setting}")
     if parts.hostname and parts.port and (reason := connection_error(parts.hostname, parts.port)):
         return problem(name, f"{redact_secrets(uri)} does not answer: {reason}", f"start it, or set {setting}")
     from springline.persistence.backends.registry import open_backend
@@ -146,8 +146,12 @@ def check_kafka(cluster: Any, *, is_needed: bool) -> Finding:
     if not reason:
         return ok("kafka", f"{cluster.servers} answers")
     if not is_needed:
-        return note("kafka", f"{cluster.servers} does not answer ({reason}); no stream job needs it")
-    remedy = "`springline up kafka` starts one here; SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS=HOST:PORT names another"
+        return note(
+            "kafka", f"{cluster.servers} does not answer ({reason}); not needed, since no stream job is declared"
+        )
+    remedy = (
+        "run `springline up kafka` to start one here, or set SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS to HOST:PORT of another"
+    )
     return problem("kafka", f"{cluster.servers} does not answer: {redact_secrets(reason)}", remedy)
 
 

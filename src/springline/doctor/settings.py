@@ -48,7 +48,7 @@ def check_settings(loaded_settings: LoadedSettings) -> Iterator[Finding]:
     """Run all checks of the settings that need no server."""
     yield from _check_names()
     yield from (
-        problem("settings", error, "mend it: `springline config list` tells what each is")
+        problem("settings", error, "correct it; `springline config list` describes each setting")
         for error in loaded_settings.errors
     )
     yield from _check_files(loaded_settings)
@@ -95,12 +95,18 @@ def _check_names() -> Iterator[Finding]:
     for source, names in names_by_source.items():
         for name, near in unknown_settings(frozenset(name.removeprefix(PREFIX) for name in names)).items():
             unknown_count += 1
-            remedy = f"did you mean {PREFIX}{near}?" if near else "remove it; `springline config list` has all"
-            yield problem("settings", f"{source}: {PREFIX}{name} is no setting and changes nothing", remedy)
+            remedy = (
+                f"did you mean {PREFIX}{near}?" if near else "remove it; `springline config list` lists all settings"
+            )
+            yield problem("settings", f"{source}: {PREFIX}{name} is not a setting and has no effect", remedy)
     if not unknown_count:
         file = project_file()
-        source_text = f"of {file}" if file else "no springline.toml here or above; `springline init` makes a project"
-        yield ok("settings", f"every name is a setting; {source_text}")
+        source_text = (
+            f"project file {file}"
+            if file
+            else "no springline.toml in this folder or above; `springline init` creates a project"
+        )
+        yield ok("settings", f"no unknown names; {source_text}")
 
 
 _FILE_SETTINGS = (
@@ -116,7 +122,7 @@ def _check_files(loaded_settings: LoadedSettings) -> Iterator[Finding]:
     for class_name, name in _FILE_SETTINGS:
         path = loaded_settings.value(class_name, name)
         if path and not Path(str(path)).expanduser().exists():
-            yield problem("files", f"{PREFIX}{name.upper()}={path}: nothing is there", "make it, or name another")
+            yield problem("files", f"{PREFIX}{name.upper()}={path} does not exist", "create it, or set another path")
 
 
 def _check_modules(loaded_settings: LoadedSettings) -> Iterator[Finding]:
@@ -137,7 +143,7 @@ def _check_modules(loaded_settings: LoadedSettings) -> Iterator[Finding]:
             yield problem(
                 "modules",
                 f"{setting}: no module {module!r} in {_search_path_text()}",
-                "mend its name, or set PYTHONPATH",
+                "correct its name, or set PYTHONPATH",
             )
 
 
@@ -152,14 +158,12 @@ def _check_alerts(loaded_settings: LoadedSettings) -> Iterator[Finding]:
     if not isinstance(file, Path):
         return
     if not file.exists():
-        yield note(
-            "alerts", f"no rules: there is no {file}", "write one where you want to be warned: docs/monitoring.md"
-        )
+        yield note("alerts", f"no rules: {file} does not exist", "create it to get alerts: docs/monitoring.md")
         return
     try:
         rules = read_rules(file, declared_metrics())
     except Exception as error:
-        yield problem("alerts", str(error), "mend the file")
+        yield problem("alerts", str(error), "correct the file")
     else:
         yield ok("alerts", f"{format_count(len(rules), 'rule')} in {file}")
 
@@ -170,13 +174,13 @@ def _check_streams(loaded_settings: LoadedSettings) -> Iterator[Finding]:
     if not isinstance(file, Path):
         return
     if not file.exists():
-        yield note("streams", f"no jobs: there is no {file}")
+        yield note("streams", f"no jobs: {file} does not exist")
         return
     from springline.spark_jobs.streaming.jobs import read_jobs
 
     try:
         jobs = read_jobs(file)
     except Exception as error:
-        yield problem("streams", str(error), "mend the file")
+        yield problem("streams", str(error), "correct the file")
     else:
         yield ok("streams", f"{format_count(len(jobs), 'job')} in {file}: {', '.join(jobs) or 'none'}")

@@ -21,8 +21,8 @@ _DOTFILES = ("gitignore",)
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to; it is made where it is not there")] = Path(),
-    name: Annotated[str, typer.Option(help="What it is called; default: as the folder")] = "",
+    folder: Annotated[Path, typer.Argument(help="Target folder; created if it does not exist")] = Path(),
+    name: Annotated[str, typer.Option(help="Name of the project; default: name of the folder")] = "",
     as_json: Json = False,
 ) -> None:
     """Create a working project: a pipeline of three operations, a stream job, alerts, a DAG, tests, a README.
@@ -33,23 +33,22 @@ def init(
     project_name = name or folder.resolve().name
     if not _NAME.fullmatch(project_name):
         raise UsageError(
-            f"{project_name!r}: a project's name begins with a small letter, then "
-            f"follow small letters, digits, _ and -, at "
-            "most 41 in all; give another one with --name"
+            f"{project_name!r}: not a project name: use a lower-case letter, then up to 40 "
+            "lower-case letters, digits, _ or -; set it with --name"
         )
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; name a folder")
+        raise UsageError(f"{folder} is a file; give a folder")
     contents = render_template(project_name)
     if existing_paths := [path for path in contents if (folder / path).exists() or (folder / path).is_symlink()]:
         raise UsageError(
-            f"{folder} has {format_list(existing_paths)} already, and nothing is overwritten: name another folder"
+            f"{folder} has {format_list(existing_paths)} already, which is not overwritten: give another folder"
         )
     for path, text in contents.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
-    sentence = f"{project_name}: {len(contents)} files in {folder}; README.md there has the commands to type next"
+    sentence = f"{project_name}: {len(contents)} files in {folder}; see README.md there for the next commands"
     result = {"name": project_name, "folder": str(folder), "files": sorted(contents)}
     print_result(as_json, result, sentence)
 

@@ -246,7 +246,8 @@ class StageRun(JobRun):
         partitions: int = 1, admitted: int = 1_000, tries: int = 3,
     ) -> None:  # fmt: skip
         spec = StageSpec(
-            "stage", step, "input", partitions, dict(arguments or {}), results="job.results", dead_letters="job.dead",
+            "stage", step, "input", partitions, dict(arguments or {}), results="job.results",
+            dead_letters="job.dead-letters",
             max_messages_per_round=admitted,
         )  # fmt: skip
         super().__init__(_StageJob(spec), folder, partitions, tries=tries)

@@ -76,7 +76,7 @@ class LinesRunner:
             name: name of the operation.
             function: takes the lines of each source and the parameters by name, and returns the lines of the output.
             idempotent: whether it is declared to return the same lines when it is run again.
-            version: version of the code; a new one stands for changed code.
+            version: version of the code; changed code has a new one.
             checkpoint: whether its output is more important to keep than others.
         """
         self._operations[name] = (Operation(name, version, idempotent, checkpoint), function)
@@ -86,7 +86,7 @@ class LinesRunner:
 
     def run(self, call: Call, sources: Sequence[str], output: str) -> OperationResult:
         if call.name not in self._operations or self._operations[call.name][0].version != call.version:
-            raise OperationError(f"{call.name} at version {call.version} is not here")
+            raise OperationError(f"{call.name} at version {call.version} is not registered")
         self.executed_operations.append(call.name)
         try:
             lines = self._operations[call.name][1]([self.read(uri) for uri in sources], call.params)

@@ -109,7 +109,7 @@ class MemoryLog:
         if start >= to:
             return
         if start < self.log_start_offsets[topic, unit]:
-            raise MessagesLostError(f"{topic}[{unit}]: the messages from offset {start} on are not there any more")
+            raise MessagesLostError(f"{topic}[{unit}]: messages from offset {start} on are no longer available")
         yield from [message for message in self.topics[topic][unit] if start <= message.offset < to]
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> list[Message]:
@@ -185,7 +185,7 @@ class _Appender:
     def append(self, values: Sequence[bytes]) -> int:
         self._log._count_call()
         if not self._log.is_owner(self._writer, self):
-            raise FencedError(f"{self._writer}: another driver of this job has taken over")
+            raise FencedError(f"{self._writer}: another driver of this job has fenced it")
         for value in values:
             self._log.put(self._topic, 0, value)
         self._log._count_call()

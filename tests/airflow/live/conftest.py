@@ -16,8 +16,8 @@ from tests.support.servers.memory_folders import temporary_home
 @pytest.fixture(scope="session")
 def home() -> Iterator[Path]:
     """Where the servers and the user's code live."""
-    with temporary_home("springline-airflow-live-") as found:
-        yield found
+    with temporary_home("springline-airflow-live-") as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")
@@ -34,5 +34,5 @@ def live(home: Path, coffee: CoffeeBar) -> Iterator[Live]:
     more_dags = Path(__file__).parent / "dags"
     operations = f"springline.spark_jobs.etl,{coffee.environment['SPRINGLINE_OPERATIONS']}"
     environment = {**coffee.environment, "SPRINGLINE_OPERATIONS": operations}
-    with live_airflow(home / "live", days, dag_ids=dag_ids, more_dags=more_dags, environment=environment) as found:
-        yield found
+    with live_airflow(home / "live", days, dag_ids=dag_ids, more_dags=more_dags, environment=environment) as airflow:
+        yield airflow

@@ -26,17 +26,17 @@ def admin(live, client):
 def test_the_api_server_serves_the_api_to_users_and_to_nobody_else(client, admin):
     """Its schema too; here no jobs are declared."""
     for path in ("streams", "streams/flights", "openapi.json"):
-        told = client.get(f"{PREFIX}/api/v1/{path}")
-        assert (told.status_code, told.json()["error"]) == (401, "Unauthorized")
+        body = client.get(f"{PREFIX}/api/v1/{path}")
+        assert (body.status_code, body.json()["error"]) == (401, "Unauthorized")
     assert client.get(f"{PREFIX}/api/v1/streams", headers=admin).json() == {"streams": []}
     assert client.get(f"{PREFIX}/api/v1/streams/flights", headers=admin).json()["error"] == "UnknownJobError"
-    told = client.get(f"{PREFIX}/api/v1/openapi.json", headers=admin).json()
-    assert told["servers"] == [{"url": PREFIX}] and "/api/v1/streams/{job}/ask" in told["paths"]
+    body = client.get(f"{PREFIX}/api/v1/openapi.json", headers=admin).json()
+    assert body["servers"] == [{"url": PREFIX}] and "/api/v1/streams/{job}/ask" in body["paths"]
 
 
 def test_airflow_names_the_plugin_and_its_app(client, admin):
     """On its page of plugins, without an error."""
-    told = client.get("/api/v2/plugins", headers=admin).json()["plugins"]
-    (plugin,) = (each for each in told if each["name"] == "springline")
+    body = client.get("/api/v2/plugins", headers=admin).json()["plugins"]
+    (plugin,) = (each for each in body if each["name"] == "springline")
     assert [app["url_prefix"] for app in plugin["fastapi_apps"]] == [PREFIX]
     assert client.get("/api/v2/plugins/importErrors", headers=admin).json()["import_errors"] == []

@@ -27,11 +27,11 @@ FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
 def outputs(day):
     """The paths that a run of this day makes."""
     operations = [
-        declared
-        for declared in load_operations(["springline.spark_jobs.etl"]).topological_order()
-        if declared.name.startswith("etl.")
+        operation
+        for operation in load_operations(["springline.spark_jobs.etl"]).topological_order()
+        if operation.name.startswith("etl.")
     ]
-    return {declared.output.format(ds=day) for declared in operations}
+    return {operation.output.format(ds=day) for operation in operations}
 
 
 def newest(live, day):
@@ -58,11 +58,11 @@ def by_command_line(live, by_rest):
     ]
     live.api.end_backfills("etl_lineage")  # the scheduler notes only now and then that one has ended
     environment = {**os.environ, **live.environment}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    completed_process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert completed_process.returncode == 0, completed_process.stderr
     live.api.pause("persister", False)
     live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", FIRST, SECOND).values())
-    until(lambda: not live.platform.claims.depth(), seconds=300, every=0.5, why=lambda: live.tails("persister"))
+    until(lambda: not live.platform.claims.depth(), seconds=300, every=0.5, reason=lambda: live.tails("persister"))
     return {**newest(live, FIRST), **newest(live, SECOND)}
 
 
@@ -85,9 +85,9 @@ def test_the_strategy_of_the_run_reaches_its_datasets(by_rest):
 def test_the_page_of_a_run_leads_to_its_datasets(live, by_rest):
     """What a task left names the generation that it made, its state, and the report of the quality gate."""
     (run_id,) = live.api.runs("etl_lineage", FIRST, FIRST)
-    told = live.api.xcom("etl_lineage", run_id, "accepted")
-    assert told["dataset"].startswith(f"etl/{FIRST}/accepted@")
-    assert told["quality_report"]
+    xcom = live.api.xcom("etl_lineage", run_id, "accepted")
+    assert xcom["dataset"].startswith(f"etl/{FIRST}/accepted@")
+    assert xcom["quality_report"]
 
 
 def test_a_backfill_of_a_day_that_ran_before_makes_new_generations(by_rest, by_command_line):
@@ -124,8 +124,8 @@ def test_a_retry_adopts_what_its_failed_try_committed(live, by_command_line):
     live.finish("trying", lambda: [live.api.run_state("trying", run_id)])
     (task,) = live.api.tasks("trying", run_id)
     assert task.attempt == 2
-    (made,) = live.platform.catalog.find(origin=Origin("trying", run_id))
-    assert live.api.xcom("trying", run_id, "parse")["dataset"] == str(made.ref)
+    (dataset,) = live.platform.catalog.find(origin=Origin("trying", run_id))
+    assert live.api.xcom("trying", run_id, "parse")["dataset"] == str(dataset.ref)
 
 
 def test_the_dag_of_the_howto_loads_the_day_that_is_over(live, coffee):
@@ -138,11 +138,11 @@ def test_the_dag_of_the_howto_loads_the_day_that_is_over(live, coffee):
         environment = {**os.environ, **live.environment}
         subprocess.run([sys.executable, "-m", *command], env=environment, check=True, capture_output=True)
     live.finish("coffee_daily", lambda: live.api.runs("coffee_daily", *days).values())
-    made = live.platform.catalog.find(prefix=f"coffee/{days[0]}/", superseded=False)
-    assert {each.ref.path.rpartition("/")[2]: (each.rows, each.strategy) for each in made} == {
+    datasets = live.platform.catalog.find(prefix=f"coffee/{days[0]}/", superseded=False)
+    assert {each.ref.path.rpartition("/")[2]: (each.rows, each.strategy) for each in datasets} == {
         "sales": (6, Strategy.ASYNC_AND_SYNC), "takings": (3, Strategy.ASYNC_AND_SYNC),
     }  # fmt: skip
-    assert {each.origin.dag_id for each in made} == {"coffee_daily"}
+    assert {each.origin.dag_id for each in datasets} == {"coffee_daily"}
 
 
 def test_the_persister_gets_a_slot_while_all_others_are_taken(live, by_command_line, tmp_path):
@@ -158,22 +158,22 @@ def test_the_persister_gets_a_slot_while_all_others_are_taken(live, by_command_l
     live.api.pause("busy", False)
     busy = live.api.trigger("busy", {"until": str(tmp_path / "end")})
     try:
-        until(lambda: states("busy", busy).count("running") == 4, seconds=120, why=lambda: states("busy", busy))
+        until(lambda: states("busy", busy).count("running") == 4, seconds=120, reason=lambda: states("busy", busy))
         asleep = partial(states, "persister")
         until(
             lambda: "deferred" in asleep(*live.api.active_runs("persister")),
             seconds=120,
-            why=lambda: live.tails("persister"),
+            reason=lambda: live.tails("persister"),
         )
         make(live.platform, "urgent", lines=["x"], origin=Origin("etl_lineage", "r1", "urgent"))
         reasons = []
 
         def is_persisted():
-            told = queue.get(f"{live.address}{PREFIX}/api/v1/queue").json()
-            reasons.append((told["oldest_seconds"] is None, told["wait_reason"]))
+            body = queue.get(f"{live.address}{PREFIX}/api/v1/queue").json()
+            reasons.append((body["oldest_seconds"] is None, body["wait_reason"]))
             return live.platform.catalog.find(path="urgent")[0].persisted
 
-        until(is_persisted, seconds=120, why=lambda: reasons)
+        until(is_persisted, seconds=120, reason=lambda: reasons)
         assert states("busy", busy).count("running") == 4
         assert all(reason for none_waits, reason in reasons if not none_waits), reasons
     finally:

@@ -67,10 +67,10 @@ class SqliteBackend(ListedBackend):
         here, there = self._key(old), self._key(new)
         with self._transaction() as database:
             for place, missing in ((here, True), (there, False)):
-                found = database.execute(f"SELECT 1 FROM file WHERE {_BELOW}", {"top": place}).fetchone()
-                if missing and not found:
+                row = database.execute(f"SELECT 1 FROM file WHERE {_BELOW}", {"top": place}).fetchone()
+                if missing and not row:
                     raise FileNotFoundError(f"nothing is at {old} in {self._file}")
-                if found and not missing:
+                if row and not missing:
                     raise FileExistsError(f"{new} in {self._file} is there already")
             moved = f"UPDATE file SET path = :new || substr(path, length(:top) + 1) WHERE {_BELOW}"
             database.execute(moved, {"top": here, "new": there})
@@ -88,10 +88,10 @@ class SqliteBackend(ListedBackend):
     def read_small(self, location: str, name: str) -> bytes:
         key = self._key(location, name)
         with self._transaction() as database:
-            found = database.execute("SELECT content FROM file WHERE path = ?", [key]).fetchone()
-        if found is None:
+            row = database.execute("SELECT content FROM file WHERE path = ?", [key]).fetchone()
+        if row is None:
             raise FileNotFoundError(f"{key} is not in {self._file}")
-        return bytes(found[0])
+        return bytes(row[0])
 
     def write_small(self, location: str, name: str, content: bytes) -> None:
         self._put("REPLACE", self._key(location, name), content)

@@ -26,15 +26,15 @@ def run(live, strategy: str, when: str, fault: Callable[[], None], patience: flo
     live.api.backfill("etl_lineage", DAY, DAY, {"strategy": strategy}, runs_at_once=1)
 
     def is_made() -> bool:
-        found = live.platform.catalog.find(path=f"etl/{DAY}/{when}")
-        return any(each.committed_at and each.ref not in before for each in found)
+        datasets = live.platform.catalog.find(path=f"etl/{DAY}/{when}")
+        return any(each.committed_at and each.ref not in before for each in datasets)
 
-    until(is_made, seconds=180, every=0.1, why=lambda: live.tails("etl_lineage"))
+    until(is_made, seconds=180, every=0.1, reason=lambda: live.tails("etl_lineage"))
     fault()
     live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", DAY, DAY).values(), patience)
-    made = live.platform.catalog.find(prefix=f"etl/{DAY}/", superseded=False)
-    assert not before & {each.ref for each in made}
-    return {each.ref.path.rpartition("/")[2]: each for each in made}
+    new_datasets = live.platform.catalog.find(prefix=f"etl/{DAY}/", superseded=False)
+    assert not before & {each.ref for each in new_datasets}
+    return {each.ref.path.rpartition("/")[2]: each for each in new_datasets}
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +64,12 @@ def test_a_run_ends_right_when_the_whole_cache_is_deleted(live, without_fault):
         for entry in default_cache_folder(live.home).iterdir():
             shutil.rmtree(entry, ignore_errors=True)
 
-    made = run(live, "async_and_sync", "clean", wipe)
-    assert repeatable_digests(made) == without_fault
-    seen = [moment.event for name in ("parse", "clean") for moment in live.platform.catalog.history(made[name].ref)]
-    assert "lost" in seen and "restored" in seen
+    datasets = run(live, "async_and_sync", "clean", wipe)
+    assert repeatable_digests(datasets) == without_fault
+    events = [
+        moment.event for name in ("parse", "clean") for moment in live.platform.catalog.history(datasets[name].ref)
+    ]
+    assert "lost" in events and "restored" in events
 
 
 def test_a_run_waits_for_an_under_store_that_refuses_writes(live, without_fault):
@@ -81,9 +83,9 @@ def test_a_run_waits_for_an_under_store_that_refuses_writes(live, without_fault)
         under.unlink()
         away.rename(under)
 
-    made = run(live, "cache_through", "parse", refuse)
-    assert repeatable_digests(made) == without_fault
-    assert all(each.persisted for each in made.values())
+    datasets = run(live, "cache_through", "parse", refuse)
+    assert repeatable_digests(datasets) == without_fault
+    assert all(each.persisted for each in datasets.values())
 
 
 def test_a_run_goes_on_when_the_scheduler_is_killed_with_its_tasks(live, without_fault):
@@ -96,7 +98,7 @@ def test_a_run_goes_on_when_the_scheduler_is_killed_with_its_tasks(live, without
             states[:] = [task.state for run_id in runs for task in live.api.tasks("etl_lineage", run_id)]
             return "running" in states
 
-        until(is_at_work, seconds=60, every=0.1, why=lambda: str(states))
+        until(is_at_work, seconds=60, every=0.1, reason=lambda: str(states))
         live.supervisor.kill("airflow", "scheduler")
         live.up("airflow")
 

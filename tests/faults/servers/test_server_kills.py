@@ -47,8 +47,8 @@ def goes_on_by_itself(platform: Platform) -> None:
 
 def waits_for(platform: Platform, what: str) -> None:
     """`explain` names the server and says what is the matter."""
-    said = dict(explain(platform, "etl/clean").paragraphs())["In the queue"]
-    assert "The last try failed: hdfs://127.0.0.1" in said and what in said, said
+    explanation = dict(explain(platform, "etl/clean").paragraphs())["Queue"]
+    assert "The last attempt failed: hdfs://127.0.0.1" in explanation and what in explanation, explanation
 
 
 def in_the_middle(platform: Platform, act: Callable[[], object]) -> None:
@@ -79,13 +79,13 @@ def in_the_middle(platform: Platform, act: Callable[[], object]) -> None:
 
 def test_what_a_killed_alluxio_worker_held_is_made_again(platform: Platform, alluxio: Running, tmp_path: Path) -> None:
     """Every output is what it would have been, whether or not the workers come back with their blocks."""
-    made = ran(platform, tmp_path)
-    held = {d.ref.path: d.cache_location for d in made.values()}
+    datasets = ran(platform, tmp_path)
+    cache_locations = {d.ref.path: d.cache_location for d in datasets.values()}
     for worker in ("worker-1", "worker-2"):
         alluxio.kill(worker)
-    until(lambda: all(_is_lost(platform, location) for location in held.values()))
-    assert sorted(ref.path for ref in platform.maintenance.scan().lost) == sorted(held)
-    assert not platform.restorer.plan([d.ref for d in made.values()]).irrecoverable
+    until(lambda: all(_is_lost(platform, location) for location in cache_locations.values()))
+    assert sorted(ref.path for ref in platform.maintenance.scan().lost) == sorted(cache_locations)
+    assert not platform.restorer.plan([d.ref for d in datasets.values()]).irrecoverable
     alluxio.mend()
     platform.restorer.restore([d.ref for d in platform.maintenance.find_lost()])
     assert digests_now(platform) == digests_without_faults()
@@ -155,10 +155,10 @@ def test_both_datanodes_killed_in_the_middle_are_waited_for(platform: Platform, 
 
 def test_a_namenode_killed_during_persisting_is_waited_for(platform: Platform, hdfs: Running, tmp_path: Path) -> None:
     """Each try says which server does not answer; when it is back the queue goes on."""
-    made = ran(platform, tmp_path)
+    datasets = ran(platform, tmp_path)
     in_the_middle(platform, lambda: hdfs.kill("namenode"))
     summary = platform.persister.drain()
-    assert summary.persisted == 0 and summary.remaining == len(made) - 1
+    assert summary.persisted == 0 and summary.remaining == len(datasets) - 1
     waits_for(platform, "is HDFS running?")
     threading.Thread(target=hdfs.mend).start()
     goes_on_by_itself(platform)
@@ -208,7 +208,7 @@ def test_what_is_synchronous_is_not_committed_while_hdfs_is_away(
     landing = land(tmp_path)
     hdfs.kill("namenode")
     threading.Thread(target=hdfs.mend).start()
-    made = run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC)
-    assert made["etl/load"].persisted and made["etl/load"].committed_at is not None
-    assert made["etl/load"].digest == digest_of(landing.read_text().splitlines())
+    datasets = run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC)
+    assert datasets["etl/load"].persisted and datasets["etl/load"].committed_at is not None
+    assert datasets["etl/load"].digest == digest_of(landing.read_text().splitlines())
     goes_on_by_itself(platform)

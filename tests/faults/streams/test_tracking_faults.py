@@ -22,7 +22,7 @@ from tests.support.streams.word_job import WordJob
 
 LINES = 600_000
 IN_A_MESSAGE = 2_000
-WORDS = [f"w{number}" for number in range(1_000)]
+VOCABULARY = [f"w{number}" for number in range(1_000)]
 CHANCE = 0.001  # of each of what can happen to a tuple or an ack
 
 
@@ -31,18 +31,18 @@ def lines(many: int) -> tuple[list[str], Counter[str]]:
     drawn = np.random.default_rng(20130101)
     messages, counts = [], Counter[str]()
     for _ in range(many // IN_A_MESSAGE):
-        numbers = drawn.integers(0, len(WORDS), (2, IN_A_MESSAGE))
+        numbers = drawn.integers(0, len(VOCABULARY), (2, IN_A_MESSAGE))
         two = drawn.random(IN_A_MESSAGE) < 0.2
         messages.append(
             "\n".join(
-                f"{WORDS[first]} {WORDS[second]}" if both else WORDS[first]
+                f"{VOCABULARY[first]} {VOCABULARY[second]}" if both else VOCABULARY[first]
                 for first, second, both in zip(*numbers, two, strict=True)
             )
         )
         for word, times in zip(
             *np.unique(np.concatenate([numbers[0], numbers[1][two]]), return_counts=True), strict=True
         ):
-            counts[WORDS[word]] += int(times)
+            counts[VOCABULARY[word]] += int(times)
     return messages, counts
 
 
@@ -71,16 +71,16 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
         fault()
     job.await_rounds(10)
     job.await_through(patience=400)
-    assert "all through" in job.run("wait")
-    assert "no record was given up" in job.run("dead-letters")
+    assert "all completed" in job.run("wait")
+    assert "no failed records" in job.run("dead-letters")
     job.await_counts(counts)
     job.stop()
     assert not job.failures()
-    again = {root for root, _, _ in named_again(job)}
+    retried_roots = {root for root, _, _ in named_again(job)}
     lost, late, doubled = (noted_in(tmp_path, what) for what in ("lost", "late", "doubled"))
     assert len(lost) > LINES * CHANCE
-    assert lost <= again, "lost, and not named"
-    assert again <= lost | late | doubled, "named without reason"
+    assert lost <= retried_roots, "lost, and not named"
+    assert retried_roots <= lost | late | doubled, "named without reason"
 
 
 def test_a_lost_root_is_named_within_one_and_a_half_time_outs(
@@ -95,8 +95,8 @@ def test_a_lost_root_is_named_within_one_and_a_half_time_outs(
     job.await_through()
     job.await_counts(counts)
     job.stop()
-    begun = registered(job)
-    waited = [at - begun[message_of(root)] for root, attempt, at in named_again(job) if attempt == 2]
+    registration_times = registered(job)
+    waited = [at - registration_times[message_of(root)] for root, attempt, at in named_again(job) if attempt == 2]
     assert len(waited) > 500
     assert timeout * 0.9 < min(waited)
     assert max(waited) <= timeout * 1.5
@@ -119,21 +119,25 @@ def noted_in(folder: Path, what: str) -> set[int]:
 
 def named_again(job: WordJob) -> Iterator[tuple[int, int, float]]:
     """The roots that ackers told to be sent again, the attempt to come, and when."""
-    for message in messages_of(job, "told"):
-        told = AckMessage.read(message.value)
-        if told.kind is MessageKind.REPLAY_REQUESTS:
-            for root, attempt in zip(told.column("root").tolist(), told.column("attempt").tolist(), strict=True):
+    for message in messages_of(job, "feedback"):
+        ack_message = AckMessage.read(message.value)
+        if ack_message.kind is MessageKind.REPLAY_REQUESTS:
+            for root, attempt in zip(
+                ack_message.column("root").tolist(), ack_message.column("attempt").tolist(), strict=True
+            ):
                 yield root, attempt, message.timestamp
 
 
 def registered(job: WordJob) -> dict[tuple[int, int], float]:
     """When the roots of each message of the source were registered for the first time."""
-    found: dict[tuple[int, int], float] = {}
+    times_by_root: dict[tuple[int, int], float] = {}
     for message in messages_of(job, "acks"):
-        if message.value and (told := AckMessage.read(message.value)).kind is MessageKind.REGISTRATIONS:
-            for name in zip(told.column("partition").tolist(), told.column("offset").tolist(), strict=True):
-                found.setdefault(name, message.timestamp)
-    return found
+        if message.value and (ack_message := AckMessage.read(message.value)).kind is MessageKind.REGISTRATIONS:
+            for name in zip(
+                ack_message.column("partition").tolist(), ack_message.column("offset").tolist(), strict=True
+            ):
+                times_by_root.setdefault(name, message.timestamp)
+    return times_by_root
 
 
 def message_of(root: int) -> tuple[int, int]:

@@ -23,9 +23,13 @@ def open_hdfs(hdfs: Running, tmp_path: Path) -> Iterator[Open]:
     """Opens a folder of HDFS that nobody else has, or one by name."""
 
     def open_(folder: str = "", *, in_use: Callable[[], bool] = never_in_use, **settings: object) -> Backend:
-        told = {"home": tmp_path, "hdfs_http": f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}", **settings}
+        chosen_settings = {
+            "home": tmp_path,
+            "hdfs_http": f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}",
+            **settings,
+        }
         uri = f"{hdfs.address}/{folder or uuid.uuid4().hex}"
-        return open_backend(uri, "under", Settings(**told), in_use=in_use)  # type: ignore[arg-type]
+        return open_backend(uri, "under", Settings(**chosen_settings), in_use=in_use)  # type: ignore[arg-type]
 
     yield open_
 
@@ -36,13 +40,13 @@ def open_alluxio(alluxio: Running, tmp_path: Path) -> Iterator[Open]:
     opened: list[AlluxioBackend] = []
 
     def open_(folder: str = "", **settings: object) -> Backend:
-        told = {
+        chosen_settings = {
             "home": tmp_path,
             "alluxio_proxy": f"http://127.0.0.1:{alluxio.settings.alluxio_proxy_port}",
             **settings,
         }
         uri = f"{alluxio.address}/{folder or uuid.uuid4().hex}"
-        backend = open_backend(uri, "cache", Settings(**told))  # type: ignore[arg-type]
+        backend = open_backend(uri, "cache", Settings(**chosen_settings))  # type: ignore[arg-type]
         assert isinstance(backend, AlluxioBackend)
         opened.append(backend)
         return backend

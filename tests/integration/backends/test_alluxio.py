@@ -68,8 +68,8 @@ class TestAlluxio(StoreSuite):
         # The workers learn with their next heartbeat what they may drop, and the master with the one after.
         options = {"recursive": True, "loadMetadataType": "NEVER"}
         files = self.http.post(f"{self.rest}/paths///list-status", json=options).raise_for_status().json()
-        held = sum(file["length"] for file in files)
-        until(lambda: abs(sum(worker["usedBytes"] for worker in self.workers()) - held) < MEGABYTE)
+        stored_bytes = sum(file["length"] for file in files)
+        until(lambda: abs(sum(worker["usedBytes"] for worker in self.workers()) - stored_bytes) < MEGABYTE)
 
     def free_bytes(self) -> int:
         """The bytes that the emptiest worker may still take."""
@@ -139,21 +139,23 @@ def test_what_a_dead_worker_held_is_unreadable_at_once_and_lost_when_the_master_
     backend = open_alluxio()
     for number in range(6):
         send(backend, f"a/@{number}", "part.txt", b"x" * MEGABYTE, step=MEGABYTE)
-    held = {n: backend.file_status(f"a/@{n}", "part.txt").blocks[0].workers[0].web_port for n in range(6)}
+    ports_by_number = {n: backend.file_status(f"a/@{n}", "part.txt").blocks[0].workers[0].web_port for n in range(6)}
     first = alluxio.settings.alluxio_worker_port + 1
-    gone, kept = ([n for n in held if (held[n] == first) == dead] for dead in (True, False))
+    lost_numbers, available_numbers = (
+        [n for n in ports_by_number if (ports_by_number[n] == first) == dead] for dead in (True, False)
+    )
     alluxio.kill("worker-1")
     try:
         backend._block_folders = lambda worker: ()  # type: ignore[method-assign]  # as from another machine
-        for number in gone[:1]:
+        for number in lost_numbers[:1]:
             with pytest.raises((StorageUnavailableError, FileNotFoundError)):
                 backend.manifest(f"a/@{number}")
-        until(lambda: all(backend.file_status(f"a/@{n}", "part.txt").is_lost for n in gone))
-        for number in gone:
+        until(lambda: all(backend.file_status(f"a/@{n}", "part.txt").is_lost for n in lost_numbers))
+        for number in lost_numbers:
             with pytest.raises(FileNotFoundError, match="lost with the worker"):
                 backend.files(f"a/@{number}")
-        assert gone and all(backend.manifest(f"a/@{number}").bytes == MEGABYTE for number in kept)
+        assert lost_numbers and all(backend.manifest(f"a/@{number}").bytes == MEGABYTE for number in available_numbers)
     finally:
         alluxio.mend()
-    until(lambda: not any(backend.file_status(f"a/@{n}", "part.txt").is_lost for n in gone))
-    assert all(backend.manifest(f"a/@{number}").bytes == MEGABYTE for number in gone)
+    until(lambda: not any(backend.file_status(f"a/@{n}", "part.txt").is_lost for n in lost_numbers))
+    assert all(backend.manifest(f"a/@{number}").bytes == MEGABYTE for number in lost_numbers)

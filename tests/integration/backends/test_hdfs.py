@@ -64,8 +64,8 @@ class TestHdfs(UnderStoreSuite):
 
     def write_as_engine(self, uri: str, name: str, content: bytes) -> None:
         path = f"{uri.removeprefix(f'hdfs://{urlsplit(uri).netloc}')}/{name}"
-        asked = httpx.put(f"{self.rest}{quote(path)}", params={"op": "CREATE", "noredirect": "true"}, timeout=30)
-        httpx.put(asked.raise_for_status().json()["Location"], content=content, timeout=30).raise_for_status()
+        response = httpx.put(f"{self.rest}{quote(path)}", params={"op": "CREATE", "noredirect": "true"}, timeout=30)
+        httpx.put(response.raise_for_status().json()["Location"], content=content, timeout=30).raise_for_status()
 
 
 def test_a_copy_is_verified_by_the_checksum_of_hdfs_and_not_read_back(
@@ -73,16 +73,16 @@ def test_a_copy_is_verified_by_the_checksum_of_hdfs_and_not_read_back(
 ) -> None:
     """HDFS tells the CRC32C of the whole file; nothing crosses the network twice, whatever the number of blocks."""
     backend = open_hdfs()
-    told = send_files(backend, "a/.@1-1", {"part.txt": bytes(range(256)) * 9000, "empty.txt": b""})
+    manifest = send_files(backend, "a/.@1-1", {"part.txt": bytes(range(256)) * 9000, "empty.txt": b""})
     monkeypatch.setattr(backend, "chunks", None)
-    assert backend.holds("a/.@1-1", told)
+    assert backend.holds("a/.@1-1", manifest)
 
 
 def test_a_copy_that_another_process_sent_is_read_back(open_hdfs: Open) -> None:
     """Who has not sent it has nothing to compare HDFS's checksum with."""
     backend = open_hdfs("shared")
-    told = send_files(backend, "a/.@1-1", {"part.txt": b"abc"})
-    assert open_hdfs("shared").holds("a/.@1-1", told)
+    manifest = send_files(backend, "a/.@1-1", {"part.txt": b"abc"})
+    assert open_hdfs("shared").holds("a/.@1-1", manifest)
 
 
 def test_a_quota_that_is_used_up_is_no_room(hdfs: Running, open_hdfs: Open) -> None:
@@ -134,8 +134,8 @@ def test_names_and_bytes_are_written_as_the_user_that_is_set(
     backend.write_small("a/@1", "_mark.json", b"{}")
     path = backend.uri("a/@1").removeprefix(hdfs.address)
     rest = f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}/webhdfs/v1{path}"
-    told = httpx.get(rest, params={"op": "LISTSTATUS"}).json()["FileStatuses"]["FileStatus"]
-    assert {status["pathSuffix"]: status["owner"] for status in told} == {
+    statuses = httpx.get(rest, params={"op": "LISTSTATUS"}).json()["FileStatuses"]["FileStatus"]
+    assert {status["pathSuffix"]: status["owner"] for status in statuses} == {
         "part.txt": "somebody",
         "_mark.json": "somebody",
     }

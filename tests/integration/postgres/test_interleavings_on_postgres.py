@@ -22,17 +22,17 @@ from tests.support.servers.servers import Running
 def template(postgres: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, catalog_url: str) -> Iterator[Path]:
     """A catalog that knows what takes how long, of which each example gets a copy."""
     server = database_url(postgres.settings, "springline", "postgresql")
-    known = catalog_url.partition("?")[0].rpartition("/")[2]
-    plain, made = test_interleavings.open_in, 0
+    template_name = catalog_url.partition("?")[0].rpartition("/")[2]
+    plain, count = test_interleavings.open_in, 0
 
     def open_in(folder: Path, *, by_operation: bool) -> Platform:
-        nonlocal made
-        made += 1
-        name = f"{known}_{made}"
+        nonlocal count
+        count += 1
+        name = f"{template_name}_{count}"
         with psycopg.connect(server, autocommit=True) as connection:
-            if made > 1:
-                connection.execute(f"DROP DATABASE {known}_{made - 1} WITH (FORCE)")  # type: ignore[call-overload]
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {known}")  # type: ignore[call-overload]
+            if count > 1:
+                connection.execute(f"DROP DATABASE {template_name}_{count - 1} WITH (FORCE)")  # type: ignore[call-overload]
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template_name}")  # type: ignore[call-overload]
         return plain(folder, by_operation=by_operation, catalog_url=database_url(postgres.settings, name))
 
     platform = plain(tmp_path, by_operation=False, catalog_url=catalog_url)

@@ -31,12 +31,12 @@ def test_whoever_begins_a_transaction_waits_for_a_catalog_that_is_away(
 ) -> None:
     """Up to its patience; without any it says at once which server does not answer."""
     patient, hurried = open_at(catalog_timeout=120), open_at(catalog_timeout=0)
-    made = make(patient, "a", "load")
+    dataset = make(patient, "a", "load")
     postgres.kill("server")
     with pytest.raises(CatalogUnavailableError, match=r"127\.0\.0\.1.* does not answer"):
-        hurried.catalog.get(made.ref)
+        hurried.catalog.get(dataset.ref)
     threading.Thread(target=postgres.mend).start()
-    assert patient.catalog.get(made.ref) == made
+    assert patient.catalog.get(dataset.ref) == dataset
 
 
 @pytest.mark.parametrize("point", ["create", "manifest", "write_small", "rename", "rename done"])
@@ -45,15 +45,15 @@ def test_a_kill_during_a_transfer_loses_nothing_and_the_queue_goes_on(
 ) -> None:
     """Whatever was under way when the catalog went away, each generation is persisted once and nothing half is left."""
     platform = open_at(catalog_timeout=120)
-    made = [make(platform, path, "load") for path in ("a", "b")]
+    datasets = [make(platform, path, "load") for path in ("a", "b")]
     stage(platform, once(point, kill_and_mend(postgres), where="/.@"))
     for _ in range(5):
         platform.persister.drain()
         expire_leases(platform)
-    kept = platform.catalog.get_all([dataset.ref for dataset in made])
-    assert all(dataset.persisted for dataset in kept)
-    assert copies_in(platform.under) == sorted(dataset.under_location for dataset in kept)
-    assert all(events_of(platform, dataset.ref).count("copied") == 1 for dataset in made)
+    persisted = platform.catalog.get_all([dataset.ref for dataset in datasets])
+    assert all(dataset.persisted for dataset in persisted)
+    assert copies_in(platform.under) == sorted(dataset.under_location for dataset in persisted)
+    assert all(events_of(platform, dataset.ref).count("copied") == 1 for dataset in datasets)
 
 
 def test_a_kill_in_the_middle_of_a_claim_claims_once_or_not_at_all(
@@ -61,7 +61,7 @@ def test_a_kill_in_the_middle_of_a_claim_claims_once_or_not_at_all(
 ) -> None:
     """The claim's transaction is rolled back with the server; the worker claims again by itself."""
     platform = open_at(catalog_timeout=120)
-    made = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     apply, act = platform.catalog.apply, kill_and_mend(postgres)
 
     def killed(*args: object, **how: object) -> object:
@@ -74,5 +74,5 @@ def test_a_kill_in_the_middle_of_a_claim_claims_once_or_not_at_all(
     assert platform.persister.step() is None
     summary = platform.persister.drain()
     assert (summary.persisted, summary.remaining) == (1, 0)
-    assert events_of(platform, made.ref).count("claimed") == 1
-    assert platform.catalog.get(made.ref).method is TransferMethod.DATA
+    assert events_of(platform, dataset.ref).count("claimed") == 1
+    assert platform.catalog.get(dataset.ref).method is TransferMethod.DATA

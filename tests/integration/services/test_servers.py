@@ -9,7 +9,7 @@ import pytest
 
 from springline.services.process.groups import members
 from springline.services.process.run_state import ServerRecords
-from tests.support.servers.round_trips import ROUND_TRIPS, WORDS
+from tests.support.servers.round_trips import ROUND_TRIPS, TEXT
 from tests.support.servers.servers import Running
 
 every_server = pytest.mark.parametrize("name", ROUND_TRIPS)
@@ -32,7 +32,7 @@ def test_a_server_serves_this_machine_alone_and_keeps_its_data_through_kill_and_
     """
     server, trip = start(name), ROUND_TRIPS[name]
     trip.write(server)
-    assert trip.read(server) == WORDS
+    assert trip.read(server) == TEXT
     assert heard_on(server) and all(loopback(address) for address in heard_on(server))
     before = server.processes
     for process in before:
@@ -40,13 +40,13 @@ def test_a_server_serves_this_machine_alone_and_keeps_its_data_through_kill_and_
     assert not server.processes
     server.mend()
     assert server.processes.keys() == before.keys()
-    assert trip.read(server) == WORDS
+    assert trip.read(server) == TEXT
     processes = living(server)
     assert len(processes) >= len(server.processes) > 0
     assert server.supervisor.down(name, 20)
     assert not [each for each in processes if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
     server.mend()
-    assert trip.read(server) == WORDS
+    assert trip.read(server) == TEXT
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_only_the_process_that_was_killed_is_started_again(start, name, process)
     server.mend()
     after = server.processes
     assert {each for each in before if before[each] != after[each]} == {process}
-    assert ROUND_TRIPS[name].read(server) == WORDS
+    assert ROUND_TRIPS[name].read(server) == TEXT
 
 
 def heard_on(server: Running) -> set[str]:

@@ -28,41 +28,41 @@ def log(kafka: Running) -> Iterator[Kafka]:
 @pytest.fixture
 def make_job(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., StreamJob]]:
     """Makes a job whose topic holds rows, so many a message; ends whatever lives of it."""
-    made = []
+    jobs = []
 
     def make(flows: Flows, *, size: int = 1_000, admitted: int = 3, **settings: str) -> StreamJob:
-        made.append(StreamJob(kafka, tmp_path / f"home-{len(made)}", admitted=admitted, **settings))
-        made[-1].feed(flows, size=size)
-        return made[-1]
+        jobs.append(StreamJob(kafka, tmp_path / f"home-{len(jobs)}", admitted=admitted, **settings))
+        jobs[-1].feed(flows, size=size)
+        return jobs[-1]
 
     yield make
-    for job in made:
+    for job in jobs:
         job.close()
 
 
 @pytest.fixture
 def make_words(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., WordJob]]:
     """Makes a tracked word count; ends whatever lives of it."""
-    made = []
+    jobs = []
 
     def make(**settings: Any) -> WordJob:
-        made.append(WordJob(kafka, tmp_path / f"words-{len(made)}", **settings))
-        return made[-1]
+        jobs.append(WordJob(kafka, tmp_path / f"words-{len(jobs)}", **settings))
+        return jobs[-1]
 
     yield make
-    for job in made:
+    for job in jobs:
         job.close()
 
 
 @pytest.fixture
 def make_join(kafka: Running, tmp_path: Path) -> Iterator[Callable[..., JoinJob]]:
     """Makes a join; ends whatever lives of it."""
-    made = []
+    jobs = []
 
     def make(**settings: Any) -> JoinJob:
-        made.append(JoinJob(kafka, tmp_path / f"join-{len(made)}", **settings))
-        return made[-1]
+        jobs.append(JoinJob(kafka, tmp_path / f"join-{len(jobs)}", **settings))
+        return jobs[-1]
 
     yield make
-    for job in made:
+    for job in jobs:
         job.close()

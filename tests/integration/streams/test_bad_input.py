@@ -40,15 +40,15 @@ def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(job: Stream
         (",".join([*["surely"] * 4, time, *rest]).encode(), "row 1: 29 fields instead of 25"),
     ]
     job.start()
-    seen = job.await_(lambda seen: seen.state == "failed", patience=60, again=False)
-    assert f"{job.name} is not there at {job.kafka.address}" in seen.error
+    status = job.await_(lambda status: status.state == "failed", patience=60, restart=False)
+    assert f"{job.name} does not exist at {job.kafka.address}" in status.error
     job.feed(FLOWS, size=1_000)
     for value, _ in bad:
         job.put(value + b"\n")
     job.start()
     job.await_rows(FLOWS.rows)
-    seen = job.await_(lambda seen: seen.state == "running", patience=30)
-    assert seen.stages["map"]["counts"]["dead"] == len(bad)
+    status = job.await_(lambda status: status.state == "running", patience=30)
+    assert status.stages["map"]["counts"]["dead"] == len(bad)
     assert job.results() == expected(FLOWS)
     later = [str(float(SOME.split(",")[0]) + seconds) for seconds in (60, 120)]
     job.add_partition()
@@ -62,5 +62,5 @@ def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(job: Stream
     assert 1 <= added.total() <= len(later) and not expected(FLOWS) - job.results()
     job.make_topic_anew(FLOWS)
     job.start()
-    seen = job.await_(lambda seen: seen.state == "failed", patience=60, again=False)
-    assert f"{job.name} was deleted and made anew after round" in seen.error and "stream reset" in seen.error
+    status = job.await_(lambda status: status.state == "failed", patience=60, restart=False)
+    assert f"{job.name} was deleted and recreated after round" in status.error and "stream reset" in status.error

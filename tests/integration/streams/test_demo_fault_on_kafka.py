@@ -41,7 +41,7 @@ LINES = DemoFeed("lines", SampleSource.LINES, 4_000, 50, 400.0, always_send=True
 
 
 @pytest.fixture
-def words(kafka: Running, tmp_path: Path) -> Iterator[Application]:
+def application(kafka: Running, tmp_path: Path) -> Iterator[Application]:
     """The demo's stream of words, with the cache of the platform."""
     own = {"SPRINGLINE_CACHE_URI": f"file://{tmp_path}/cache", "SPRINGLINE_STREAM_TASKS_PER_STAGE": "1"}
     application = Application(
@@ -53,41 +53,44 @@ def words(kafka: Running, tmp_path: Path) -> Iterator[Application]:
 
 
 def test_what_the_fault_of_the_demo_takes_comes_back_and_is_seen_to(
-    kafka: Running, words: Application, open_at: Callable[..., Platform]
+    kafka: Running, application: Application, open_at: Callable[..., Platform]
 ) -> None:
     """A dataset is made again, the stream goes on from its saved states, and every word is counted once."""
-    platform = open_at(home=words.home)
+    platform = open_at(home=application.home)
     persisted = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     alone = make(platform, "b", "shout", ["a"], strategy=Strategy.ASYNC_STORE)
     settings = StreamSettings(
-        home=words.home,
+        home=application.home,
         kafka_bootstrap_servers=kafka.address,
-        streams_file=words.home / "streams.toml",
-        stream_state_dir=words.state,
+        streams_file=application.home / "streams.toml",
+        stream_state_dir=application.state,
     )
     with closing(Kafka(settings.cluster)) as log:
         log.create({"flights.results": 1})
         feeding = DemoFeeder(settings, (LINES,))
-        words.start()
-        words.await_(lambda seen: seen.is_ready and seen.tracking["completed"] > 0, patience=120)
+        application.start()
+        application.await_(lambda status: status.is_ready and status.tracking["completed"] > 0, patience=120)
         until(lambda: platform.catalog.find(prefix="streams/words/"), seconds=60)
         damage = RecoveryMonitor(settings, log, platform.catalog, [alone.ref])
         damage.begin()
-        seen = words.look()
-        assert group_of(seen) == seen.pid
-        kill_application(seen, words.folder)
-        assert not words.folder.is_running()
-        delete_folder(words.state / "words")
+        status = application.status()
+        assert group_of(status) == status.pid
+        kill_application(status, application.folder)
+        assert not application.folder.is_running()
+        delete_folder(application.state / "words")
         assert wipe_cache(platform.cache) >= 2
-        assert damage.poll(all_sent=False) == {"cache": "nobody has noticed its loss yet", "stream words": "it is dead"}
-        with pytest.raises(ServiceError, match="not healed, and no further for 0 s:\n  cache: nobody"):
+        assert damage.poll(all_sent=False) == {
+            "cache": "its loss has not been detected yet",
+            "stream words": "it is dead",
+        }
+        with pytest.raises(ServiceError, match="not recovered, and no progress for 0 s:\n  cache: nobody"):
             damage.check_timeout(0)
         recover(platform)
         assert platform.catalog.get(alone.ref).in_cache and not platform.catalog.get(persisted.ref).in_cache
-        words.start()
+        application.start()
         until(lambda: damage.poll(all_sent=not feeding.is_sending) and damage.is_healed, seconds=120, every=0.5)
         how = {each.thing: each.how for each in damage.recovered_items()}
-    assert how["cache"].endswith("1 of the other 1 are made again")
-    assert "started it again" in how["stream words"] and "0 states" not in how["stream words"]
-    assert how["lines of words"] == "all through; 0 given up"
-    assert how["counts of words"] == "every word of every line is counted once"
+    assert how["cache"].endswith("1 of the other 1 are recomputed")
+    assert "restarted by its DAG" in how["stream words"] and "0 states" not in how["stream words"]
+    assert how["lines of words"] == "all completed; 0 failed"
+    assert how["counts of words"] == "every word is counted exactly once"

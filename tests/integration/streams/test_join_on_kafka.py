@@ -53,12 +53,12 @@ def test_each_pair_is_told_once_while_tuples_move_and_processes_die(
         lambda: job.kill("jvm"),
     ]
     for number, fault in enumerate(faults):
-        job.await_(lambda seen, at=number: job.rows_through() > total * (at + 1) * 0.15, patience=240)
+        job.await_(lambda status, at=number: job.rows_through() > total * (at + 1) * 0.15, patience=240)
         fault()
-    wanted = truth(on, left, left if itself else right)
-    job.await_pairs(wanted)
-    job.await_(lambda seen: job.explained().get("units") == 3, patience=60)
-    assert job.pairs() == wanted
+    expected_pairs = truth(on, left, left if itself else right)
+    job.await_pairs(expected_pairs)
+    job.await_(lambda status: job.explained().get("units") == 3, patience=60)
+    assert job.pairs() == expected_pairs
     assert job.explained()["epoch"] > 3
     assert any((job.home / "spill").rglob("*.arrow"))
-    job.await_(lambda seen: job.copies_deleted() > 0, patience=60)
+    job.await_(lambda status: job.copies_deleted() > 0, patience=60)

@@ -106,8 +106,8 @@ def test_each_sender_of_a_topic_has_rounds_of_its_own(log: Kafka, topic: str, ka
         writer = Kafka(Cluster(kafka.address), timeout=20)  # that remembers nothing
         writer.publish(f"{topic}-{sender}", (1, number), [letter], [(topic, 0, sender)])
         writer.close()
-    told = [value for value, _ in read_committed(kafka.address, topic)]
-    assert told == [b"0 in 50000", b"4096 in 3000", b"0 in 50001"]
+    values = [value for value, _ in read_committed(kafka.address, topic)]
+    assert values == [b"0 in 50000", b"4096 in 3000", b"0 in 50001"]
 
 
 def test_whoever_opens_a_log_later_fences_the_first_one_off(log: Kafka, topic: str) -> None:
@@ -116,7 +116,7 @@ def test_whoever_opens_a_log_later_fences_the_first_one_off(log: Kafka, topic: s
     assert first.append([b"1", b"2"]) == 1
     second = log.appender(topic, topic)
     assert second.append([b"3"]) == 3  # the end of the first transaction has an offset too
-    with pytest.raises(FencedError, match="another driver of this job has taken over"):
+    with pytest.raises(FencedError, match="another driver of this job has fenced it"):
         first.append([b"4"])
     assert values(log, topic) == [b"1", b"2", b"3"]
 
@@ -136,17 +136,17 @@ def test_a_time_is_found_as_the_first_message_of_then_or_later(log: Kafka, topic
     for at in (1_000_000, 1_000_500, 1_002_000):
         producer.produce(topic, b"x", partition=0, timestamp=at)
     producer.flush(20)
-    found = {
+    offsets_by_time = {
         at: log.offsets_for_time(topic, at)[0] for at in (0.0, 1_000.0, 1_000.4999, 1_000.5001, 1_002.0, 1_002.001)
     }
-    assert found == {0.0: 0, 1_000.0: 0, 1_000.4999: 1, 1_000.5001: 2, 1_002.0: 2, 1_002.001: 3}
+    assert offsets_by_time == {0.0: 0, 1_000.0: 0, 1_000.4999: 1, 1_000.5001: 2, 1_002.0: 2, 1_002.001: 3}
     log.create({f"{topic}-empty": 2})
     assert log.offsets_for_time(f"{topic}-empty", 0.0) == {0: 0, 1: 0}
 
 
 def test_a_topic_that_is_not_there_is_named(log: Kafka) -> None:
     """With the address of the broker."""
-    with pytest.raises(UnknownTopicError, match=r"nowhere is not there at 127\.0\.0\.1"):
+    with pytest.raises(UnknownTopicError, match=r"nowhere does not exist at 127\.0\.0\.1"):
         log.offset_bounds("nowhere")
     with pytest.raises(UnknownTopicError, match="nowhere is not there"):
         log.offsets_for_time("nowhere", 0.0)

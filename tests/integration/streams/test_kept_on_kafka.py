@@ -57,15 +57,15 @@ def test_results_in_the_catalog_are_those_of_the_stream(job: StreamJob, kafka: R
         closing(open_platform(Settings(home=job.home), runner=NoRunner(), actor="test")) as platform,
         closing(Kafka(Cluster(kafka.address))) as log,
     ):
-        kept = query_results(platform, declared, f"SELECT {LINE} AS line FROM sums")
-        assert Counter(kept.column("line").to_pylist()) == job.results() == expected(FLOWS)
+        stored_results = query_results(platform, declared, f"SELECT {LINE} AS line FROM sums")
+        assert Counter(stored_results.column("line").to_pylist()) == job.results() == expected(FLOWS)
         assert len(platform.catalog.find(prefix=f"streams/{job.name}/results/")) > 1
 
         begins = sorted({line.partition(" ")[0] for line in expected(FLOWS)})
         registry = registry_for_range(declared, read_registry(job.folder), {})
-        made = write_range(platform, declared, registry, log, EventTimeRange.of(begins[1], begins[-1]))
-        with platform.store.read(made.ref.path) as reading:
+        dataset = write_range(platform, declared, registry, log, EventTimeRange.of(begins[1], begins[-1]))
+        with platform.store.read(dataset.ref.path) as reading:
             files = reading.uri.removeprefix("file://") + "/*.parquet"
-            found = duckdb.sql(f"SET TimeZone = 'UTC'; SELECT {LINE} FROM '{files}'").fetchall()
+            result_rows = duckdb.sql(f"SET TimeZone = 'UTC'; SELECT {LINE} FROM '{files}'").fetchall()
     inside = [line for line in expected(FLOWS) if begins[1] <= line.partition(" ")[0] < begins[-1]]
-    assert sorted(line for (line,) in found) == sorted(inside) and inside
+    assert sorted(line for (line,) in result_rows) == sorted(inside) and inside

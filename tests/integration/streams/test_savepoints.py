@@ -30,8 +30,11 @@ def test_a_job_that_goes_back_tells_again_what_came_after(make_job: Callable[...
     job.stop()
     everything = expected(FLOWS)
     assert job.results() == everything
-    again = job.results(2)
-    assert again <= everything and 0 < sum(int(line.split()[3]) for line in again) <= FLOWS.rows - before
+    repeated_results = job.results(2)
+    assert (
+        repeated_results <= everything
+        and 0 < sum(int(line.split()[3]) for line in repeated_results) <= FLOWS.rows - before
+    )
     assert "incarnation 3" in job.run("rewind")
     job.start()
     job.await_rows(FLOWS.rows, incarnation=3)

@@ -53,12 +53,12 @@ def outlasting(open_end: Open, server: Running, process: str) -> str:
     for number in range(2, 6):
         here.send([signal(number)])
     assert time.monotonic() - began < 1.0
-    trouble = troubled(here)
+    last_error = troubled(here)
     server.mend()
     last = signal(6)
     here.send([last])
     assert received_last(there, last)[-1] == last
-    return trouble
+    return last_error
 
 
 def outlasting_a_partition(open_end: Open, server: Running, process: str) -> None:
@@ -91,8 +91,8 @@ class TestControlTopic(ChannelSuite):
 
     def test_signals_go_on_when_the_broker_was_killed(self, open_end: Open, kafka: Running) -> None:
         """Sending does not wait for it; of what was asked meanwhile the newest comes."""
-        trouble = outlasting(open_end, kafka, "broker")
-        assert "could not be sent" in trouble or "signals:" in trouble
+        error = outlasting(open_end, kafka, "broker")
+        assert "could not be sent" in error or "signals:" in error
 
     def test_signals_go_on_after_a_partition(self, open_end: Open, kafka: Running) -> None:
         """Requests time out meanwhile."""
@@ -107,13 +107,13 @@ class TestControlTopic(ChannelSuite):
         log._admin.delete_topics([control_topic(job)])[control_topic(job)].result()
         log.close()
         until = time.monotonic() + PATIENCE
-        number, found = 2, []
-        while not found and time.monotonic() < until:  # those that are sent until both have noticed may be lost
+        number, signals = 2, []
+        while not signals and time.monotonic() < until:  # those that are sent until both have noticed may be lost
             here.send([signal(number)])
             number += 1
             time.sleep(0.2)
-            found = there.receive("parse")
-        assert found
+            signals = there.receive("parse")
+        assert signals
 
     def test_an_end_that_is_opened_later_knows_what_is_asked(self, open_end: Open) -> None:
         """As long as its lease may last; so a controller that was started again is not blind."""

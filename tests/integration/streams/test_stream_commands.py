@@ -22,17 +22,23 @@ from tests.support.servers.servers import Running
 def environment(kafka: Running, tmp_path: Path) -> Iterator[dict[str, str]]:
     """A home of the test's own, with the jobs of the checkout; other tests have jobs of these names too."""
     java = find_java(os.environ, tmp_path).environment(os.environ.get("PATH", ""))
-    chosen = {"SPRINGLINE_HOME": str(tmp_path), "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": kafka.address, "COLUMNS": "140"}
-    yield {**os.environ, **java, **chosen, "SPRINGLINE_STREAM_STATE_DIR": str(tmp_path / "state")}
+    job_variables = {
+        "SPRINGLINE_HOME": str(tmp_path),
+        "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": kafka.address,
+        "COLUMNS": "140",
+    }
+    yield {**os.environ, **java, **job_variables, "SPRINGLINE_STREAM_STATE_DIR": str(tmp_path / "state")}
     kafka.forget_topics()
 
 
 def run(environment: dict[str, str], command: str) -> str:
     """What a command prints."""
-    words = [sys.executable, "-m", *shlex.split(command)]
-    done = subprocess.run(words, env=environment, cwd=project_folder(), capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    command_line = [sys.executable, "-m", *shlex.split(command)]
+    completed_process = subprocess.run(
+        command_line, env=environment, cwd=project_folder(), capture_output=True, text=True, timeout=240
+    )
+    assert completed_process.returncode == 0, f"{command}\n{completed_process.stdout}\n{completed_process.stderr}"
+    return completed_process.stdout
 
 
 def shown(document: str) -> list[str]:
@@ -45,51 +51,57 @@ def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
     """In the order in which they stand; at the end the job is stopped, what it kept is asked, and it is reset."""
     commands = [*shown("docs/streams.md"), *shown("README.md")[1:]]
     last = [command for word in (" stop ", " sql ", " rewind ", " reset ") for command in commands if word in command]
-    told = {}
+    outputs = {}
     try:
         for command in (each for each in commands if each not in last):
-            told[command.split()[2]] = run(environment, command)
+            outputs[command.split()[2]] = run(environment, command)
     finally:
         for command in last:
-            told[command.split()[2]] = run(environment, command)
-    assert "flights" in told["list"] and "running" in told["list"]
-    assert all("origin" in json.loads(line) or "carrier" in json.loads(line) for line in told["results"].splitlines())
-    assert "JFK" in told["query"] and "JFK" in told["sql"] and "departures" in told["queries"]
-    assert "before" in told["savepoints"] and "incarnation 2" in told["rewind"]
-    assert "flights.results" in told["reset"] and "begins anew" in told["reset"]
+            outputs[command.split()[2]] = run(environment, command)
+    assert "flights" in outputs["list"] and "running" in outputs["list"]
+    assert all(
+        "origin" in json.loads(line) or "carrier" in json.loads(line) for line in outputs["results"].splitlines()
+    )
+    assert "JFK" in outputs["query"] and "JFK" in outputs["sql"] and "departures" in outputs["queries"]
+    assert "before" in outputs["savepoints"] and "incarnation 2" in outputs["rewind"]
+    assert "flights.results" in outputs["reset"] and "begins anew" in outputs["reset"]
 
 
 def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str]) -> None:
     """In the order in which they stand; the job is stopped at the end."""
     commands = shown("docs/tracking.md")
-    told = []
+    outputs = []
     try:
         for command in (each for each in commands if " stop " not in each):
-            told.append(run(environment, command))
+            outputs.append(run(environment, command))
     finally:
         run(environment, "springline stream stop words")
-    everything = "".join(told)
-    for words in ("running", "all through", "no record was given up", "epoch 2 of the ring: ackers 0, 1", '"word"'):
-        assert words in everything, words
+    everything = "".join(outputs)
+    for phrase in ("running", "all completed", "no failed records", "epoch 2 of the ring: ackers 0, 1", '"word"'):
+        assert phrase in everything, phrase
 
 
 def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) -> None:
     """In the order in which they stand; the job is stopped at the end."""
-    told = {}
+    outputs = {}
     try:
         for command in (each for each in shown("docs/joins.md") if " stop " not in each):
-            told[command.split()[2]] = run(environment, command)
+            outputs[command.split()[2]] = run(environment, command)
     finally:
         run(environment, "springline stream stop shipping")
-    assert "heavy-split-work, 2 units" in told["explain"] and "imbalance" in told["explain"]
-    assert "3 units are requested" in told["rescale"]
-    assert all("customer" in json.loads(line) for line in told["results"].splitlines()) and told["results"]
+    assert "heavy-split-work, 2 units" in outputs["explain"] and "imbalance" in outputs["explain"]
+    assert "3 units are requested" in outputs["rescale"]
+    assert all("customer" in json.loads(line) for line in outputs["results"].splitlines()) and outputs["results"]
 
 
 def test_a_wrong_query_is_told_with_its_place_and_changes_nothing(environment: dict[str, str]) -> None:
     """Also without a job that runs."""
     sql = "SELECT nothing, count(*) AS n FROM flights GROUP BY nothing WINDOWING 60 s"
     command = [sys.executable, "-m", "springline", "stream", "register", "flights", "bad", sql]
-    done = subprocess.run(command, env=environment, cwd=project_folder(), capture_output=True, text=True)
-    assert done.returncode == 2 and "'bad'" in done.stderr and "nothing" in done.stderr
+    completed_process = subprocess.run(command, env=environment, cwd=project_folder(), capture_output=True, text=True)
+    assert (
+        completed_process.returncode == 2
+        and "'bad'" in completed_process.stderr
+        and "nothing" in completed_process.stderr
+    )
     assert "bad" not in run(environment, "springline stream queries flights")

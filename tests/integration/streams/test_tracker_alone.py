@@ -30,16 +30,16 @@ def job(kafka: Running, tmp_path: Path) -> Iterator[Application]:
     """A tracker; ends whatever lives of it."""
     name = f"tracker_{uuid.uuid4().hex[:8]}"
     declared = f'[{name}]\nkind = "tracker"\n\n[{name}.tracking]\ntimeout = 3.0\n'
-    made = Application(kafka, tmp_path / "home", name, declared)
-    yield made
-    made.close()
+    application = Application(kafka, tmp_path / "home", name, declared)
+    yield application
+    application.close()
 
 
 def process(servers: str, job: str, tuples: Queue[Tuple | None]) -> None:
     """The processors of the topology: a tuple that is no leaf emits two; some acks are lost."""
     with Tracker(servers, job) as tracker:
-        while (found := tuples.get()) is not None:
-            root, attempt, edge, leaf = found
+        while (message := tuples.get()) is not None:
+            root, attempt, edge, leaf = message
             emitted = [] if leaf else [tracker.edge(), tracker.edge()]
             for child in emitted:
                 tuples.put((root, attempt, child, True))
@@ -53,10 +53,10 @@ def test_a_topology_that_is_not_ours_hears_what_was_finished_and_what_was_lost(j
     """Each attempt once; what failed is finished in its second. Bad messages are told, and the job stops as any."""
     servers = job.kafka.address
     job.start()
-    job.await_(lambda seen: seen.is_ready, patience=120)
+    job.await_(lambda status: status.is_ready, patience=120)
     tuples: Queue[Tuple | None] = Queue()
     processors = threading.Thread(target=process, args=(servers, job.name, tuples))
-    told: list[tuple[int, int, str]] = []
+    outcomes: list[tuple[int, int, str]] = []
     with Tracker(servers, job.name) as spring:
 
         def send(root: int, attempt: int) -> None:
@@ -70,21 +70,23 @@ def test_a_topology_that_is_not_ours_hears_what_was_finished_and_what_was_lost(j
         processors.start()
         try:
             until = time.monotonic() + 60
-            while len(told) < len(ROOTS) + len(LOST) and time.monotonic() < until:
+            while len(outcomes) < len(ROOTS) + len(LOST) and time.monotonic() < until:
                 for root, attempt, outcome in spring.outcomes(1.0):
-                    told.append((root, attempt, outcome))
+                    outcomes.append((root, attempt, outcome))
                     if outcome == "failed":
                         send(root, attempt + 1)
         finally:
             tuples.put(None)
             processors.join()
     finished = [(root, 2 if root in LOST else 1, "finished") for root in ROOTS]
-    assert sorted(told) == sorted([*finished, *((root, 1, "failed") for root in LOST)]), job.log()
+    assert sorted(outcomes) == sorted([*finished, *((root, 1, "failed") for root in LOST)]), job.log()
 
     with closing(Kafka(Cluster(servers))) as log, log.record_sender() as sending:
-        sending.send(OutgoingRecord(f"{job.name}.asks", 0, b"hello"))
-    seen = job.await_(lambda seen: seen.stages["intake"]["counts"].get("dead", 0) == 1, patience=30, again=False)
-    assert (seen.tracking["completed"], seen.tracking["failed"]) == (len(ROOTS), len(LOST))
+        sending.send(OutgoingRecord(f"{job.name}.requests", 0, b"hello"))
+    status = job.await_(
+        lambda status: status.stages["intake"]["counts"].get("dead", 0) == 1, patience=30, restart=False
+    )
+    assert (status.tracking["completed"], status.tracking["failed"]) == (len(ROOTS), len(LOST))
     assert "not an Arrow stream" in job.run("dead-letters")
     job.stop()
-    assert job.look().state == "stopped"
+    assert job.status().state == "stopped"

@@ -8,14 +8,15 @@ from collections.abc import Callable
 
 from tests.support.streams.word_job import WordJob
 
-WORDS = [f"w{number}" for number in range(500)]
+VOCABULARY = [f"w{number}" for number in range(500)]
 
 
 def lines(messages: int, size: int) -> list[str]:
     """Messages of so many lines of a few words."""
     drawn = random.Random(messages)
     return [
-        "\n".join(" ".join(drawn.choices(WORDS, k=drawn.randint(0, 6))) for _ in range(size)) for _ in range(messages)
+        "\n".join(" ".join(drawn.choices(VOCABULARY, k=drawn.randint(0, 6))) for _ in range(size))
+        for _ in range(messages)
     ]
 
 

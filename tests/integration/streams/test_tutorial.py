@@ -34,17 +34,22 @@ DONE_ELSEWHERE = {  # what makes ready and tidies up: the environment of the tes
 def environment(kafka: Running, tmp_path: Path) -> Iterator[dict[str, str]]:
     """Leads to this test's Kafka and folders; streams that still run at the end are stopped."""
     java = find_java(os.environ, tmp_path).environment(os.environ.get("PATH", ""))
-    found = {
+    server_variables = {
         "JAVA_HOME": java["JAVA_HOME"],
         "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": kafka.address,
         "SPRINGLINE_CACHE_URI": f"file://{tmp_path}/cache",
         "SPRINGLINE_STREAM_STATE_DIR": str(tmp_path / "state"),
         "COLUMNS": "140",
     }
-    yield found
-    told = {"SPRINGLINE_HOME": str(tmp_path / "home"), "SPRINGLINE_STREAMS_FILE": str(tmp_path / "streams.toml")}
+    yield server_variables
+    job_variables = {
+        "SPRINGLINE_HOME": str(tmp_path / "home"),
+        "SPRINGLINE_STREAMS_FILE": str(tmp_path / "streams.toml"),
+    }
     stop = [sys.executable, "-m", "springline", "stream", "stop", "--quiet"]
-    subprocess.run(stop, env={**os.environ, **found, **told}, cwd=project_folder(), check=True, timeout=120)
+    subprocess.run(
+        stop, env={**os.environ, **server_variables, **job_variables}, cwd=project_folder(), check=True, timeout=120
+    )
 
 
 def test_the_tutorial_prints_what_it_shows(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -70,30 +70,30 @@ def cluster(start: Callable[[str], Running], runner: SparkRunner, tmp_path_facto
 def run(platform: Platform, runner: SparkRunner) -> dict[str, Dataset]:
     """Every operation of the workflow in order, under Async&Sync, then the queue."""
     names = [each.name for each in runner.registry.topological_order() if each.name.startswith("etl.")]
-    made = {name[4:]: materialize(platform, name, {"ds": DAY}, strategy=Strategy.ASYNC_AND_SYNC) for name in names}
+    datasets = {name[4:]: materialize(platform, name, {"ds": DAY}, strategy=Strategy.ASYNC_AND_SYNC) for name in names}
     assert platform.persister.drain(timeout=60).remaining == 0
-    return {name: platform.catalog.get(each.ref) for name, each in made.items()}
+    return {name: platform.catalog.get(each.ref) for name, each in datasets.items()}
 
 
 def test_the_results_are_those_of_the_embedded_default(
     cluster: Platform, runner: SparkRunner, on_folders: dict[str, Dataset]
 ) -> None:
     """Same logical digests; everything is in HDFS, and comes back out of it when Alluxio's copy is gone."""
-    made = run(cluster, runner)
-    assert repeatable_digests(made) == repeatable_digests(on_folders)
-    assert all(each.persisted and each.in_cache for each in made.values())
-    for each in made.values():
+    datasets = run(cluster, runner)
+    assert repeatable_digests(datasets) == repeatable_digests(on_folders)
+    assert all(each.persisted and each.in_cache for each in datasets.values())
+    for each in datasets.values():
         cluster.cache.delete(each.cache_location)
     lost = cluster.maintenance.scan().lost
-    assert {ref.path for ref in lost} == {each.ref.path for each in made.values()}
-    report = cluster.restorer.restore([made["carriers"].ref, made["hours"].ref])
+    assert {ref.path for ref in lost} == {each.ref.path for each in datasets.values()}
+    report = cluster.restorer.restore([datasets["carriers"].ref, datasets["hours"].ref])
     assert [step.action for step in report.steps] == ["fetch", "fetch"] and not report.irrecoverable
 
 
 def test_a_second_run_reads_what_the_first_one_left(cluster: Platform, runner: SparkRunner) -> None:
     """A backfill beside it makes new generations of every dataset, from sources in Alluxio or HDFS."""
     before = {each.ref for each in cluster.catalog.find(prefix=f"etl/{DAY}/")}
-    again = run(cluster, runner)
-    assert not before & {each.ref for each in again.values()}
-    folder = Path(again["carriers"].under_location)
-    assert folder.name.startswith("@") and cluster.under.exists(again["carriers"].under_location)
+    second_run = run(cluster, runner)
+    assert not before & {each.ref for each in second_run.values()}
+    folder = Path(second_run["carriers"].under_location)
+    assert folder.name.startswith("@") and cluster.under.exists(second_run["carriers"].under_location)

@@ -21,47 +21,50 @@ from tests.support.datasets.recording import record
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     """One catalog for all examples, in which two operations were measured."""
-    found = Catalog(f"sqlite:///{tmp_path_factory.mktemp('loss')}/catalog.db")
+    database = Catalog(f"sqlite:///{tmp_path_factory.mktemp('loss')}/catalog.db")
     for name, seconds in (("good", 0.5), ("fresh", 2.0)):
-        found.record_measurement(name, ExecutionSide.CACHE, bytes_in=10, seconds=seconds)
-    yield found
-    found.engine.dispose()
+        database.record_measurement(name, ExecutionSide.CACHE, bytes_in=10, seconds=seconds)
+    yield database
+    database.engine.dispose()
 
 
 @st.composite
 def recorded(draw: st.DrawFn) -> Lineage:
     """Any lineage; some of it open still, some never timed, made by several DAGs or none."""
-    known = draw(lineages(10))  # a generation is told ten causes at most
-    return known.with_changes(*(
+    lineage = draw(lineages(10))  # a generation is told ten causes at most
+    return lineage.with_changes(*(
         replace(
             dataset,
             phase=draw(st.sampled_from([dataset.phase, dataset.phase, Phase.OPEN])),
             compute_seconds=draw(st.sampled_from([1.0, None])),
             origin=Origin(draw(st.sampled_from(["", "one", "two"]))),
         )
-        for dataset in known.datasets.values()
+        for dataset in lineage.datasets.values()
     ))  # fmt: skip
 
 
 def reasons(
-    catalog: Catalog, exposed: Iterable[int], others: Mapping[int, Sequence[int]], why: Callable[[Lineage, Ref], str]
+    catalog: Catalog,
+    exposed: Iterable[int],
+    others: Mapping[int, Sequence[int]],
+    reason_of: Callable[[Lineage, Ref], str],
 ) -> dict[Ref, set[str]]:
     """Of each generation, the reasons that the generations of its row in `others` give."""
-    found = {}
+    reasons_by_ref = {}
     for key in exposed:
         keys = list(dict.fromkeys((key, *others[key])))
         alone = catalog.lineage_without_sources(keys)
         refs = dict(zip(keys, alone.datasets, strict=True))
-        found[refs[key]] = {why(alone, refs[other]) for other in others[key]}
-    return found
+        reasons_by_ref[refs[key]] = {reason_of(alone, refs[other]) for other in others[key]}
+    return reasons_by_ref
 
 
 @given(recorded())
-def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, known: Lineage) -> None:
+def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, lineage: Lineage) -> None:
     """Bytes, those that are unproven or gone for good, and the seconds of all that is run again."""
-    record(catalog, known)
-    whole = catalog.lineage_of_cache()
-    expected = assess_risk(whole, catalog.load_cost_model(whole))
+    record(catalog, lineage)
+    cache_lineage = catalog.lineage_of_cache()
+    expected = assess_risk(cache_lineage, catalog.load_cost_model(cache_lineage))
     loss = catalog.cache_loss()
     shares = risk_by_dag(loss, catalog.load_cost_model_of(loss.unmeasured_operations)).values()
     assert sum(share.bytes for share in shares) == expected.bytes
@@ -71,23 +74,23 @@ def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, known: Line
 
 
 @given(recorded())
-def test_the_doubts_are_those_of_the_lineage(catalog: Catalog, known: Lineage) -> None:
+def test_the_doubts_are_those_of_the_lineage(catalog: Catalog, lineage: Lineage) -> None:
     """In the same words, too."""
-    record(catalog, known)
-    exposed = [dataset.ref for dataset in exposed_datasets(known)]
-    lost = (replace(known.datasets[ref], cache=CacheState.LOST) for ref in exposed)
-    expected = known.with_changes(*lost).find_unproven(exposed)
+    record(catalog, lineage)
+    exposed = [dataset.ref for dataset in exposed_datasets(lineage)]
+    lost = (replace(lineage.datasets[ref], cache=CacheState.LOST) for ref in exposed)
+    expected = lineage.with_changes(*lost).find_unproven(exposed)
     loss = catalog.cache_loss()
-    told = reasons(catalog, loss.exposed, loss.unproven_causes, Lineage.unproven_reason)
-    assert told == {ref: set(expected.get(ref, ())) for ref in exposed}
+    actual_reasons = reasons(catalog, loss.exposed, loss.unproven_causes, Lineage.unproven_reason)
+    assert actual_reasons == {ref: set(expected.get(ref, ())) for ref in exposed}
 
 
 @given(recorded())
-def test_the_causes_are_those_of_the_lineage(catalog: Catalog, known: Lineage) -> None:
+def test_the_causes_are_those_of_the_lineage(catalog: Catalog, lineage: Lineage) -> None:
     """In the same words."""
-    record(catalog, known)
-    exposed = [dataset.ref for dataset in exposed_datasets(known)]
-    _, expected = known.recompute_order(exposed, without=frozenset(exposed))
+    record(catalog, lineage)
+    exposed = [dataset.ref for dataset in exposed_datasets(lineage)]
+    _, expected = lineage.recompute_order(exposed, without=frozenset(exposed))
     loss = catalog.cache_loss()
-    told = reasons(catalog, loss.exposed, loss.causes, Lineage.repeat_obstacle)
-    assert told == {ref: set(expected.get(ref, ())) for ref in exposed}
+    actual_reasons = reasons(catalog, loss.exposed, loss.causes, Lineage.repeat_obstacle)
+    assert actual_reasons == {ref: set(expected.get(ref, ())) for ref in exposed}

@@ -23,6 +23,6 @@ def test_a_true_line_is_found(start: float, slope: float, sizes: set[int]) -> No
     """Measurements without noise are predicted as they are."""
     history = [Measurement(size, start + slope * size) for size in sizes]
     for m in history:
-        found = CostModel(history).predict_transfer(m.bytes)
-        assert found is not None
-        assert abs(found.seconds - m.seconds) <= 0.01 * m.seconds + 1e-6
+        prediction = CostModel(history).predict_transfer(m.bytes)
+        assert prediction is not None
+        assert abs(prediction.seconds - m.seconds) <= 0.01 * m.seconds + 1e-6

@@ -31,13 +31,13 @@ def moment(ref: Ref, at: float, phase: Phase, cache: CacheState, under: UnderSto
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Lineage, list[StateChange]]:
     """A lineage and changes of some of its generations; each generation begins before what is made from it."""
-    known = draw(lineages(8))
-    refs = list(known.datasets)
+    lineage = draw(lineages(8))
+    refs = list(lineage.datasets)
     changing = draw(st.lists(st.sampled_from(refs), unique=True))
     first = [ref for ref in refs if ref in changing]
     later = draw(st.lists(st.sampled_from(first), max_size=20)) if first else []
     states = st.tuples(st.sampled_from(Phase), st.sampled_from(CacheState), st.sampled_from(UnderStoreState))
-    return known, [moment(ref, float(at), *draw(states)) for at, ref in enumerate(first + later)]
+    return lineage, [moment(ref, float(at), *draw(states)) for at, ref in enumerate(first + later)]
 
 
 @given(histories())
@@ -45,36 +45,36 @@ def test_a_replay_costs_at_each_moment_what_the_lineage_of_that_moment_does(
     history: tuple[Lineage, list[StateChange]],
 ) -> None:
     """Whatever changes, in whatever order."""
-    known, moments = history
-    replay = LossReplay(known, COSTS, {each.ref for each in moments})
-    was = {ref: dataset for ref, dataset in known.datasets.items() if ref not in {each.ref for each in moments}}
-    assert replay.cost == cost_of(assess_risk(replace(known, datasets=was), COSTS))
+    lineage, moments = history
+    replay = LossReplay(lineage, COSTS, {each.ref for each in moments})
+    was = {ref: dataset for ref, dataset in lineage.datasets.items() if ref not in {each.ref for each in moments}}
+    assert replay.cost == cost_of(assess_risk(replace(lineage, datasets=was), COSTS))
     for each in moments:
         replay.apply(each)
-        changed = replace(known.datasets[each.ref], phase=each.phase, cache=each.cache, under=each.under)
+        changed = replace(lineage.datasets[each.ref], phase=each.phase, cache=each.cache, under=each.under)
         was = {**was, each.ref: changed}
-        assert replay.cost == cost_of(assess_risk(replace(known, datasets=was), COSTS))
+        assert replay.cost == cost_of(assess_risk(replace(lineage, datasets=was), COSTS))
 
 
 @given(histories(), st.integers(0, 20))
 def test_the_worst_moment_is_the_worst_of_all(history: tuple[Lineage, list[StateChange]], since: int) -> None:
     """Of those since then; none where nothing has changed since."""
-    known, moments = history
-    found = find_worst_exposure(known, moments, COSTS, since=float(since))
-    replay = LossReplay(known, COSTS, {each.ref for each in moments})
+    lineage, moments = history
+    worst = find_worst_exposure(lineage, moments, COSTS, since=float(since))
+    replay = LossReplay(lineage, COSTS, {each.ref for each in moments})
     costs = {}
     for each in moments:
         replay.apply(each)
         costs[each.timestamp] = replay.cost
     after = {at: cost for at, cost in costs.items() if at >= since}
-    assert (found is None) == (not after)
-    if found is not None:
-        assert after[found.timestamp] == max(after.values()) == cost_of(found.risk)
+    assert (worst is None) == (not after)
+    if worst is not None:
+        assert after[worst.timestamp] == max(after.values()) == cost_of(worst.risk)
 
 
 def test_a_change_costs_what_it_touches_and_not_what_there_is() -> None:
     """A chain of ten thousand, persisted from its beginning on: each step looks at a handful."""
-    known = chain_of(10_000)
+    lineage = chain_of(10_000)
     looked = 0
 
     class Counting(LossReplay):
@@ -83,9 +83,9 @@ def test_a_change_costs_what_it_touches_and_not_what_there_is() -> None:
             looked += 1
             return super()._fate_of(ref)
 
-    replay = Counting(known, COSTS)
+    replay = Counting(lineage, COSTS)
     looked = 0
-    for at, ref in enumerate(known.datasets):
+    for at, ref in enumerate(lineage.datasets):
         replay.apply(moment(ref, float(at), Phase.COMMITTED, CacheState.PRESENT, UnderStoreState.PRESENT))
     assert replay.cost == (0, 0, 0, 0)
-    assert looked < 5 * len(known.datasets)
+    assert looked < 5 * len(lineage.datasets)

@@ -58,7 +58,7 @@ def template() -> Iterator[Path]:
 
 def open_in(folder: Path, *, by_operation: bool, catalog_url: str = "") -> Platform:
     """One process's platform on the stores and the catalog in `folder`, or on another catalog."""
-    chosen = {
+    platform_settings = {
         "home": folder / "home",
         "catalog_url": catalog_url,
         "cache_uri": f"file://{folder}/cache",
@@ -71,7 +71,7 @@ def open_in(folder: Path, *, by_operation: bool, catalog_url: str = "") -> Platf
     runner = LinesRunner()
     runner.add("load", lambda sources, params: [f"{params['n']}-{i}" for i in range(20)], idempotent=False)
     runner.add("shout", lambda sources, params: [f"{line}!" for line in sources[0]])
-    return open_platform(Settings(**chosen), runner=runner)  # type: ignore[arg-type]
+    return open_platform(Settings(**platform_settings), runner=runner)  # type: ignore[arg-type]
 
 
 class World:
@@ -94,11 +94,11 @@ class World:
         self.actors: dict[str, Actor] = {}
         self.ended: list[Actor] = []
         self.contents: dict[Ref, str] = {}
-        self.taken: set[str] = set()  # places in the cache whose bytes a fault took
+        self.lost_locations: set[str] = set()  # places in the cache whose bytes a fault took
         self.loads = 0
         self.states: dict[Ref, GenerationState] = {}
         self.copies: Counter[Ref] = Counter()
-        self.seen = 0  # moments of the log
+        self.checked_moments = 0
 
     def pause(self, point: str, location: str) -> None:
         """Whoever acts pauses here; what the test does itself goes on."""
@@ -146,8 +146,8 @@ class World:
         self.loads += 1
         operation, sources = ("load", []) if path == "a" else ("shout", ["a"])
         params = {"n": str(self.loads)}
-        made = make(self.platform, path, operation, sources, strategy=strategy, params=params)
-        self.contents[made.ref] = made.digest
+        dataset = make(self.platform, path, operation, sources, strategy=strategy, params=params)
+        self.contents[dataset.ref] = dataset.digest
 
     def evict(self, path: str, steps: int) -> None:
         """An evictor tries the newest generation of a path in the cache, by the rule that may fit."""
@@ -184,9 +184,9 @@ class World:
         """A fault takes cached bytes that can be had again; the others are the matter of other tests."""
         for dataset in self.catalog.find(path=path, phase=Phase.COMMITTED):
             lineage = self.catalog.lineage_around([dataset.ref])
-            held = dataset.ref in self.catalog.refs_being_read()
-            if dataset.in_cache and not held and (dataset.persisted or lineage.is_recomputable(dataset.ref)):
-                self.taken.add(dataset.cache_location)
+            is_being_read = dataset.ref in self.catalog.refs_being_read()
+            if dataset.in_cache and not is_being_read and (dataset.persisted or lineage.is_recomputable(dataset.ref)):
+                self.lost_locations.add(dataset.cache_location)
                 self.platform.cache.delete(dataset.cache_location)
 
     def begin(self, name: str, act: Callable[[], object], steps: int) -> None:
@@ -199,9 +199,9 @@ class World:
     def go_on(self, actor: Actor, steps: int) -> None:
         """Let an actor go on for some steps; nothing that it does may fail."""
         for _ in range(steps):
-            if not actor.done:
+            if not actor.finished:
                 actor.advance()
-        if not actor.done:
+        if not actor.finished:
             return
         del self.actors[actor.name]
         self.ended.append(actor)
@@ -216,9 +216,9 @@ class World:
     def check(self) -> None:
         """States change by the table only, nothing is persisted twice or given up, what is named is there."""
         moments = self.catalog.history()
-        for moment in moments[self.seen :]:
+        for moment in moments[self.checked_moments :]:
             state = GenerationState(moment.phase, moment.cache, moment.under)
-            if moment.event == "began":
+            if moment.event == "opened":
                 assert state == INITIAL_STATE
             elif moment.event in set(Event):
                 before = self.states[moment.ref]
@@ -228,8 +228,8 @@ class World:
             self.states[moment.ref] = state
             self.copies[moment.ref] += moment.event == Event.COPIED
             assert self.copies[moment.ref] <= 1, f"{moment.ref} was persisted twice"
-            assert moment.event not in ("given up", Event.UNDER_LOST), moment
-        self.seen = len(moments)
+            assert moment.event not in ("persist_abandoned", Event.UNDER_STORE_LOST), moment
+        self.checked_moments = len(moments)
         for dataset in self.catalog.find():
             assert self.states[dataset.ref] == GenerationState(dataset.phase, dataset.cache, dataset.under)
             self.check_bytes_of(dataset)
@@ -241,8 +241,8 @@ class World:
             assert under.manifest(dataset.under_location).checksum == dataset.under_checksum
             assert digest_of(read_lines(under.uri(dataset.under_location))) == dataset.digest
         if dataset.cache is CacheState.LOST:
-            assert dataset.cache_location in self.taken, f"{dataset.ref} is called lost, but no fault took it"
-        if dataset.cache is CacheState.PRESENT and dataset.cache_location not in self.taken:
+            assert dataset.cache_location in self.lost_locations, f"{dataset.ref} is called lost, but no fault took it"
+        if dataset.cache is CacheState.PRESENT and dataset.cache_location not in self.lost_locations:
             assert cache.manifest(dataset.cache_location).checksum == dataset.checksum
 
     def check_the_end(self) -> None:
@@ -264,7 +264,7 @@ class World:
     def close(self) -> None:
         """End every thread, also of those who were killed, and remove the folder."""
         for actor in [*self.actors.values(), *self.ended]:
-            if not actor.done:
+            if not actor.finished:
                 actor.clear()
         self.platform.close()
         shutil.rmtree(self.folder)

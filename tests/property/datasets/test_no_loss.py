@@ -36,7 +36,7 @@ def open_in(folder: Path, *, capacity: int) -> Platform:
     runner.add("salt", lambda sources, params: [f"{line} {random.random()}" for line in sources[0]], idempotent=False)
     runner.add("shout", lambda sources, params: [f"{line}!" for line in sources[0]])
     runner.add("join", lambda sources, params: [line for lines in sources for line in lines][:15])
-    chosen = {
+    platform_settings = {
         "home": folder / "home",
         "cache_uri": f"file://{folder}/cache",
         "cache_capacity": capacity,
@@ -44,7 +44,7 @@ def open_in(folder: Path, *, capacity: int) -> Platform:
         "retry_seconds": 0,
         "sync_timeout": 0,
     }
-    return open_platform(Settings(**chosen), runner=runner)  # type: ignore[arg-type]
+    return open_platform(Settings(**platform_settings), runner=runner)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -97,17 +97,19 @@ class History:
     def write(self, path: str, operation: str, sources: list[str]) -> None:
         """A task writes a path, if the sources that it reads can be read."""
         self.loads += 1
-        known = [source for source in sources if source != path and self.committed(source)]
-        wanted = {"shout": 1, "salt": 1, "join": 2}.get(operation, 0)
-        if wanted > len(known):
-            operation, wanted = "load", 0
-        if any(self.committed(source)[0].ref in self.may_be_gone for source in known[:wanted]):
+        committed_sources = [source for source in sources if source != path and self.committed(source)]
+        source_count = {"shout": 1, "salt": 1, "join": 2}.get(operation, 0)
+        if source_count > len(committed_sources):
+            operation, source_count = "load", 0
+        if any(self.committed(source)[0].ref in self.may_be_gone for source in committed_sources[:source_count]):
             return
         if operation == "none":
             make(self.platform, path, lines=[f"by hand {self.loads}"], strategy=self.strategy)
         else:
             params = {"n": str(self.loads)}
-            make(self.platform, path, operation, known[:wanted], strategy=self.strategy, params=params)
+            make(
+                self.platform, path, operation, committed_sources[:source_count], strategy=self.strategy, params=params
+            )
 
     def room_may_be_made(self) -> None:
         """A write, or what is brought back, may make room; only what cache_only wrote may be gone for good thereby."""
@@ -127,9 +129,9 @@ class History:
         try:
             with self.platform.store.read(dataset.ref.path, generation=dataset.ref.generation) as reading:
                 assert digest_of(read_lines(reading.uri)) == dataset.digest
-        except IrrecoverableError as gone:
-            assert dataset.ref in self.may_be_gone, gone
-            assert str(dataset.ref) in str(gone)
+        except IrrecoverableError as error:
+            assert dataset.ref in self.may_be_gone, error
+            assert str(dataset.ref) in str(error)
 
     def note_what_a_loss_may_take(self, datasets: list[Dataset]) -> None:
         """What is neither persisted nor can be made again, by the promises, not by the code under test."""

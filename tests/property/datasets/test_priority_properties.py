@@ -24,49 +24,49 @@ WEIGHTS = st.tuples(st.floats(-9, -0.1), st.floats(-9, -0.1), st.floats(0.1, 9),
 
 @given(lineages(), WEIGHTS)
 def test_the_paper_never_puts_the_recomputable_before_its_equal_that_is_not(
-    known: Lineage, weights: tuple[float, float, float, float]
+    lineage: Lineage, weights: tuple[float, float, float, float]
 ) -> None:
     """With any weights of the right signs, other things being equal."""
     policy = PaperPolicy(weights)
-    for ref, dataset in known.datasets.items():
-        score = policy.score(ref, known, COSTS, 0.0).value
-        assert policy.score(ref, known.with_changes(replace(dataset, call=None)), COSTS, 0.0).value >= score
-        assert policy.score(ref, known.with_changes(replace(dataset, checkpoint=True)), COSTS, 0.0).value >= score
+    for ref, dataset in lineage.datasets.items():
+        score = policy.score(ref, lineage, COSTS, 0.0).value
+        assert policy.score(ref, lineage.with_changes(replace(dataset, call=None)), COSTS, 0.0).value >= score
+        assert policy.score(ref, lineage.with_changes(replace(dataset, checkpoint=True)), COSTS, 0.0).value >= score
         assert (
-            policy.score(ref, known.with_changes(replace(dataset, reads=dataset.reads + 1)), COSTS, 0.0).value > score
+            policy.score(ref, lineage.with_changes(replace(dataset, reads=dataset.reads + 1)), COSTS, 0.0).value > score
         )
 
 
-def cost_of_a_loss(known: Lineage) -> tuple[float, float, float]:
+def cost_of_a_loss(lineage: Lineage) -> tuple[float, float, float]:
     """What the loss of the whole cache now would cost, by brute force: running again, perhaps for good, for good."""
     needed = [
-        r for r, d in known.datasets.items() if d.phase is Phase.COMMITTED and not d.persisted and d.persist_requested
+        r for r, d in lineage.datasets.items() if d.phase is Phase.COMMITTED and not d.persisted and d.persist_requested
     ]
-    order, blocked = known.recompute_order(needed, without=frozenset(known.datasets))
-    doubted = [r for r in known.without_cache().find_unproven(needed) if r not in blocked]
-    gone, perhaps = (
-        sum(IRRECOVERABLE_SECONDS + IRRECOVERABLE_SECONDS_PER_BYTE * known.datasets[r].bytes for r in refs)
-        for refs in (blocked, doubted)
+    order, blocked = lineage.recompute_order(needed, without=frozenset(lineage.datasets))
+    unproven = [r for r in lineage.without_cache().find_unproven(needed) if r not in blocked]
+    lost_cost, perhaps = (
+        sum(IRRECOVERABLE_SECONDS + IRRECOVERABLE_SECONDS_PER_BYTE * lineage.datasets[r].bytes for r in refs)
+        for refs in (blocked, unproven)
     )
-    return sum(known.datasets[r].compute_seconds or 0.0 for r in order), perhaps, gone
+    return sum(lineage.datasets[r].compute_seconds or 0.0 for r in order), perhaps, lost_cost
 
 
 @given(lineages(settled=True))
-def test_value_density_saves_what_persisting_really_saves(known: Lineage) -> None:
+def test_value_density_saves_what_persisting_really_saves(lineage: Lineage) -> None:
     """The seconds that it says are those by which a loss of the cache becomes cheaper, worked out in full.
 
     Of what is recomputable, seconds of running it again, and a share of a loss for good where that is not proven; of
     what is not, those that count for a loss for good.
     """
     policy = ValueDensityPolicy(1e5)
-    running, perhaps, gone = cost_of_a_loss(known)
-    for ref, dataset in known.datasets.items():
+    running, perhaps, lost_cost = cost_of_a_loss(lineage)
+    for ref, dataset in lineage.datasets.items():
         if dataset.persisted or dataset.phase is not Phase.COMMITTED:
             continue
-        saved = policy.score(ref, known, COSTS, 0.0).terms["seconds saved"]
-        running_after, perhaps_after, gone_after = cost_of_a_loss(
-            known.with_changes(replace(dataset, under=UnderStoreState.PRESENT))
+        saved = policy.score(ref, lineage, COSTS, 0.0).terms["seconds saved"]
+        running_after, perhaps_after, lost_cost_after = cost_of_a_loss(
+            lineage.with_changes(replace(dataset, under=UnderStoreState.PRESENT))
         )
-        again = running - running_after + UNPROVEN_SHARE * (perhaps - perhaps_after)
-        really = again if known.is_recomputable(ref) else gone - gone_after
-        assert saved == pytest.approx(really), f"persisting {ref}"
+        recomputation_saved = running - running_after + UNPROVEN_SHARE * (perhaps - perhaps_after)
+        expected = recomputation_saved if lineage.is_recomputable(ref) else lost_cost - lost_cost_after
+        assert saved == pytest.approx(expected), f"persisting {ref}"

@@ -14,28 +14,28 @@ from tests.support.datasets.lineages import lineages
 COSTS = CostModel()
 
 
-def carry_out(known: Lineage, steps: tuple[RecoveryStep, ...]) -> Lineage | None:
+def carry_out(lineage: Lineage, steps: tuple[RecoveryStep, ...]) -> Lineage | None:
     """The lineage after those steps; None if one of them finds a source missing."""
     for step in steps:
-        dataset = known.datasets[step.ref]
-        if step.action == "recompute" and not all(known.datasets[s].available for s in dataset.sources):
+        dataset = lineage.datasets[step.ref]
+        if step.action == "recompute" and not all(lineage.datasets[s].available for s in dataset.sources):
             return None
         if step.action == "fetch" and not dataset.persisted:
             return None
-        known = known.with_changes(replace(dataset, cache=CacheState.PRESENT))
-    return known
+        lineage = lineage.with_changes(replace(dataset, cache=CacheState.PRESENT))
+    return lineage
 
 
-def proven_by_definition(known: Lineage, ref: Ref) -> bool:
+def proven_by_definition(lineage: Lineage, ref: Ref) -> bool:
     """Whether it, and all that has to be made before it, is made by operations that were seen to repeat."""
-    operation = known.operation_of(ref)
+    operation = lineage.operation_of(ref)
     return (
-        known.is_recomputable(ref)
+        lineage.is_recomputable(ref)
         and operation is not None
         and operation.idempotence is Idempotence.PROVEN
         and all(
-            known.has_persisted_copy(source) or proven_by_definition(known, source)
-            for source in known.datasets[ref].sources
+            lineage.has_persisted_copy(source) or proven_by_definition(lineage, source)
+            for source in lineage.datasets[ref].sources
         )
     )
 
@@ -43,28 +43,28 @@ def proven_by_definition(known: Lineage, ref: Ref) -> bool:
 @st.composite
 def losses(draw: st.DrawFn) -> tuple[Lineage, list[Ref]]:
     """A lineage and what is wanted back of it."""
-    known = draw(lineages(9))
-    return known, draw(st.lists(st.sampled_from(list(known.datasets)), unique=True))
+    lineage = draw(lineages(9))
+    return lineage, draw(st.lists(st.sampled_from(list(lineage.datasets)), unique=True))
 
 
 @given(losses())
 def test_executing_the_steps_in_order_has_every_target_in_the_cache(loss: tuple[Lineage, list[Ref]]) -> None:
     """Except those that are named as irrecoverable."""
-    known, targets = loss
-    found = plan_recovery(known, targets, COSTS)
-    later = carry_out(known, found.steps)
+    lineage, targets = loss
+    plan = plan_recovery(lineage, targets, COSTS)
+    later = carry_out(lineage, plan.steps)
     assert later is not None
-    assert all(later.datasets[t].in_cache for t in targets if t not in found.irrecoverable)
+    assert all(later.datasets[t].in_cache for t in targets if t not in plan.irrecoverable)
 
 
 @given(losses())
 def test_no_step_is_superfluous(loss: tuple[Lineage, list[Ref]]) -> None:
     """Without any one of them a later step, or a target, lacks something."""
-    known, targets = loss
-    found = plan_recovery(known, targets, COSTS)
-    for left_out in found.steps:
-        later = carry_out(known, tuple(step for step in found.steps if step is not left_out))
-        assert later is None or not all(later.datasets[t].in_cache for t in targets if t not in found.irrecoverable)
+    lineage, targets = loss
+    plan = plan_recovery(lineage, targets, COSTS)
+    for left_out in plan.steps:
+        later = carry_out(lineage, tuple(step for step in plan.steps if step is not left_out))
+        assert later is None or not all(later.datasets[t].in_cache for t in targets if t not in plan.irrecoverable)
 
 
 @given(losses())
@@ -72,21 +72,21 @@ def test_after_a_loss_of_the_whole_cache_exactly_what_is_not_recomputable_is_irr
     loss: tuple[Lineage, list[Ref]],
 ) -> None:
     """Unless it is persisted; and every one comes with its reasons."""
-    known, targets = loss
-    empty = known.with_changes(*(replace(d, cache=CacheState.LOST) for d in known.datasets.values()))
-    found = plan_recovery(empty, targets, COSTS)
-    assert found.irrecoverable.keys() == {
+    lineage, targets = loss
+    empty = lineage.with_changes(*(replace(d, cache=CacheState.LOST) for d in lineage.datasets.values()))
+    plan = plan_recovery(empty, targets, COSTS)
+    assert plan.irrecoverable.keys() == {
         t for t in targets if not empty.datasets[t].available and not empty.is_recomputable(t)
     }
-    assert all(found.irrecoverable.values())
+    assert all(plan.irrecoverable.values())
 
 
 @given(lineages())
-def test_at_risk_splits_what_only_the_cache_has_by_recomputable(known: Lineage) -> None:
+def test_at_risk_splits_what_only_the_cache_has_by_recomputable(lineage: Lineage) -> None:
     """Nothing is counted twice, nothing left out; what only declared operations bring back is counted apart."""
-    risk = assess_risk(known, COSTS)
-    exposed = {r for r, d in known.datasets.items() if d.phase is Phase.COMMITTED and d.in_cache and not d.persisted}
+    risk = assess_risk(lineage, COSTS)
+    exposed = {r for r, d in lineage.datasets.items() if d.phase is Phase.COMMITTED and d.in_cache and not d.persisted}
     assert len(risk.recomputable) + len(risk.unproven) + len(risk.irrecoverable) == len(exposed)
-    assert set(risk.recomputable) | set(risk.unproven) == {r for r in exposed if known.is_recomputable(r)}
-    assert set(risk.recomputable) == {r for r in exposed if proven_by_definition(known, r)}
+    assert set(risk.recomputable) | set(risk.unproven) == {r for r in exposed if lineage.is_recomputable(r)}
+    assert set(risk.recomputable) == {r for r in exposed if proven_by_definition(lineage, r)}
     assert risk.bytes == risk.recomputable_bytes + risk.unproven_bytes + risk.irrecoverable_bytes

@@ -62,15 +62,15 @@ class Stages:
         """Another one, with the state that was written last, or without."""
         self.admissions[name] = make_admission(self._mode, name, self._states.get(name) if state else None)
 
-    def look(self, load: Mapping[str, tuple[float, float | None, float, float]]) -> None:
-        """All look once, 50 ms after the last time."""
+    def decide(self, load: Mapping[str, tuple[float, float | None, float, float]]) -> None:
+        """All decide once, 50 ms after the last time."""
         self.now += 0.05
         for name, admission in self.admissions.items():
             if admission is not None:
                 signals = self.wire.receive(name)
-                told = stands(self.now, *load[name])
-                seen = StageObservation(told, ORIGINAL, self.upstreams[name], signals)
-                self.admitted[name] = admission.decide(seen)
+                measurement = stands(self.now, *load[name])
+                observation = StageObservation(measurement, ORIGINAL, self.upstreams[name], signals)
+                self.admitted[name] = admission.decide(observation)
                 self._states[name] = json.loads(json.dumps(admission.as_json()))
                 self.wire.send(self.admitted[name].signals)
 
@@ -97,7 +97,7 @@ def test_a_rate_is_never_below_its_minimum_nor_above_the_original(mode: str, see
     for _ in range(60):
         load = wild(chance)
         for _ in range(chance.randrange(1, 12)):
-            stages.look(load)
+            stages.decide(load)
             for admitted in stages.admitted.values():
                 assert admitted.rate is None or MINIMUM_RATE <= admitted.rate < ORIGINAL
         name = chance.choice(list(Stages.upstreams))
@@ -113,12 +113,12 @@ def test_without_overload_every_rate_returns_to_the_original(mode: str, seed: in
     for _ in range(10):
         load = wild(chance)
         for _ in range(20):
-            stages.look(load)
+            stages.decide(load)
     for name in ("c", "d"):
         if chance.random() < 0.5:
             stages.kill(name)
     for _ in range(int((RECOVERY + LATE + LONGEST_LEASE) / 0.05)):
-        stages.look(calm())
+        stages.decide(calm())
     assert {name: admitted.rate for name, admitted in stages.admitted.items()} == dict.fromkeys(Stages.upstreams)
     assert not any(admitted.throttled_by for admitted in stages.admitted.values())
 
@@ -130,25 +130,25 @@ def test_the_lowest_wins_and_a_release_frees_only_its_own(mode: str, seed: int) 
     """In any order of arrival, with doubles; against the least of what the newest signals ask."""
     chance = random.Random(seed)
     stage = make_admission(mode, "b")
-    asked: dict[str, Signal] = {}
-    held = False
+    newest_signals: dict[str, Signal] = {}
+    was_throttled = False
     for number in range(1, 40):
         at = 1_000.0 + number * 0.01
         downstream = chance.choice("cde")
         level, rate = (chance.randrange(4) * 16, None) if mode == "stepwise" else (0, chance.choice([None, 1e6, 9e6]))
         signal = Signal(downstream, "b", number, at + LEASE_SECONDS, level, rate)
-        old = list(asked.values())
-        asked[downstream] = signal
-        came = [signal, *chance.sample(old, chance.randrange(len(old) + 1))]
-        chance.shuffle(came)
-        admitted = stage.decide(StageObservation(stands(at, 0.0, ORIGINAL, 0.0, 1.0), ORIGINAL, (), came))
-        throttling = {name for name, each in asked.items() if not each.is_release}
+        old = list(newest_signals.values())
+        newest_signals[downstream] = signal
+        received = [signal, *chance.sample(old, chance.randrange(len(old) + 1))]
+        chance.shuffle(received)
+        admitted = stage.decide(StageObservation(stands(at, 0.0, ORIGINAL, 0.0, 1.0), ORIGINAL, (), received))
+        throttling = {name for name, each in newest_signals.items() if not each.is_release}
         assert {each.downstream for each in admitted.throttled_by} == throttling
         assert (admitted.rate is None) == (not throttling)
         if mode == "predictive" and throttling:
-            assert admitted.rate == min(asked[name].rate or 0.0 for name in throttling)
-        held = held or bool(throttling)
-    assert held
+            assert admitted.rate == min(newest_signals[name].rate or 0.0 for name in throttling)
+        was_throttled = was_throttled or bool(throttling)
+    assert was_throttled
 
 
 @every_mode
@@ -159,15 +159,15 @@ def test_a_killed_downstream_lets_its_upstream_go_by_lease(mode: str, seed: int,
     stages = Stages(mode, seed, Faults(faults.lost / 2, faults.doubled, 0.0))
     overloaded = {**calm(), "c": (50e6, 1e6, ORIGINAL, 1.0)}
     for _ in range(200):
-        stages.look(overloaded)
+        stages.decide(overloaded)
     assert stages.admitted["b"].rate is not None
     stages.kill("c")
     for _ in range(int(RECOVERY / 0.05)):
-        stages.look(overloaded)
+        stages.decide(overloaded)
     assert stages.admitted["b"].rate is None
     stages.start("c", state=bool(seed % 2))
     for _ in range(200):
-        stages.look(overloaded)
+        stages.decide(overloaded)
     assert stages.admitted["b"].rate is not None
 
 

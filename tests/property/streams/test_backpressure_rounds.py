@@ -18,7 +18,7 @@ from tests.support.streams.tracked_world import TrackedWorld
 TEXTS = [f"a b{number % 3}\nthe log c{number}" for number in range(24)]
 GRANTS = st.lists(
     st.tuples(
-        st.dictionaries(st.sampled_from(["split", "again", "count", "acker"]), st.floats(1.0, 2_000.0)),
+        st.dictionaries(st.sampled_from(["split", "retry", "count", "acker"]), st.floats(1.0, 2_000.0)),
         st.floats(0.0, 1.5),  # seconds of the lease
         st.none() | st.integers(0, 60),  # calls of the log until the process dies
     ),

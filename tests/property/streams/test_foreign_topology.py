@@ -33,7 +33,7 @@ class Tree:
 
     open: set[int] = field(default_factory=set)
     lost: bool = False
-    begun: bool = False  # for the tracker
+    is_registered: bool = False  # for the tracker
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Topology:
             for root, attempt in unsent:  # nobody will ever tell what became of it
                 self.send(root, attempt + 1)
         for name in self.spring.flush():
-            self.trees[name].begun = True
+            self.trees[name].is_registered = True
 
     def process(self, name: Name, edge: int, depth: int) -> None:
         root, attempt = name
@@ -122,7 +122,9 @@ class Topology:
         for root, attempt, outcome in self.watcher.tracker.outcomes(0.0):
             name = (root, attempt)
             tree = self.trees[name]
-            assert tree.begun and name not in self.outcomes, f"{name} is told to be {outcome}, and was never open"
+            assert tree.is_registered and name not in self.outcomes, (
+                f"{name} is told to be {outcome}, and was never open"
+            )
             self.outcomes[name] = outcome
             if outcome == "finished":
                 assert not tree.open and not tree.lost, f"{name}: a false completion, {tree}"
@@ -134,8 +136,8 @@ class Topology:
 def roots(seed: int, count: int) -> list[int]:
     """Any 64-bit ids: random ones, and some that would name partitions, offsets and rows far out."""
     drawn = random.Random(seed)
-    found = {drawn.getrandbits(64) for _ in range(count - 5)} - {NO_ROOT}
-    return [*sorted(found), 0, 1, NO_ROOT - 1, 1 << 63, 5 << 52]
+    root_ids = {drawn.getrandbits(64) for _ in range(count - 5)} - {NO_ROOT}
+    return [*sorted(root_ids), 0, 1, NO_ROOT - 1, 1 << 63, 5 << 52]
 
 
 def run(folder: Path, seed: int, chance: float, events: list[tuple[str, int]]) -> Topology:
@@ -178,8 +180,8 @@ def test_an_attempt_is_finished_if_and_only_if_all_of_it_was_processed(
     """What is lost is told to have failed, and each outcome once, with whatever dies and ackers that come and go."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         topology = run(Path(folder), seed, chance, events)
-        begun = {name for name, tree in topology.trees.items() if tree.begun}
-        assert set(topology.outcomes) == begun
+        registered_names = {name for name, tree in topology.trees.items() if tree.is_registered}
+        assert set(topology.outcomes) == registered_names
         assert not topology.world.dead()
 
 
@@ -189,4 +191,4 @@ def test_marks_are_not_made_of_ids_that_say_nothing_of_offsets() -> None:
         topology = run(Path(folder), 3, 0.1, [("add", 60), ("remove", 60)])
         assert "failed" in topology.outcomes.values()
         assert all(not gauges["low_watermarks"] for gauges in topology.world._gauges)
-        assert topology.world.told("failed") == list(topology.outcomes.values()).count("failed")
+        assert topology.world.total("failed") == list(topology.outcomes.values()).count("failed")

@@ -38,13 +38,13 @@ def small_parts() -> Iterator[None]:
 def rounds_of(world: JoinWorld) -> dict[int, RoundPlan]:
     """By the id of each row, the round in which a router read it."""
     stage = world.stages[0]
-    found: dict[int, RoundPlan] = {}
+    plans: dict[int, RoundPlan] = {}
     for plan in read_history(stage, world.log).plans.values():
         for router, (start, to) in plan.ranges.items():
             for message in world.log.fetch(stage.topic, router, start, to):
                 for line in bytes(message.value).splitlines():
-                    found[int(line.split(b",")[0])] = plan
-    return found
+                    plans[int(line.split(b",")[0])] = plan
+    return plans
 
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -87,10 +87,10 @@ def test_pairs_within_what_is_kept_come_out_once_and_no_others(
         world.settle()
         every = [(one, two) for one in left for two in right if one[1] == two[1]]
         clocks = {row: Fraction(plan.clock) for row, plan in rounds_of(world).items()}
-        wanted = within(every, clocks, Fraction(keep) / 60)
-        event(f"tuples moved: {bool(world.counts('join')['taken in'])}")
-        event(f"of all pairs are told: {round(10 * len(wanted) / len(every)) * 10}%")
-        assert world.pairs() == wanted
+        expected_pairs = within(every, clocks, Fraction(keep) / 60)
+        event(f"tuples moved: {bool(world.counts('join')['imported'])}")
+        event(f"of all pairs are told: {round(10 * len(expected_pairs) / len(every)) * 10}%")
+        assert world.pairs() == expected_pairs
         world.clock += 3 * keep
         for _ in range(60):
             world.turn()
@@ -134,10 +134,10 @@ def test_of_so_many_rows_that_are_kept_pairs_come_out_once(
         numbers = {(one[0], two[0]): sorted((rounds[one[0]].number, rounds[two[0]].number)) for one, two in pairs}
         assert world.pairs() == Counter(pair for pair, (first, last) in numbers.items() if first >= since[last])
         oldest = max(since.values())
-        left_over = sum(plan.number >= oldest for plan in rounds.values())
+        retained_rows = sum(plan.number >= oldest for plan in rounds.values())
         event(f"rows were let go: {bool(oldest)}")
-        assert keep_rows <= left_over or not oldest
-        assert left_over <= sum(world.stored().values())
+        assert keep_rows <= retained_rows or not oldest
+        assert retained_rows <= sum(world.stored().values())
 
 
 def since_of(world: JoinWorld) -> dict[int, int]:

@@ -97,7 +97,7 @@ def test_it_finds_what_duckdb_finds_while_units_die_and_become_more_and_fewer(na
     chance = random.Random(f"{name} {z}")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         control = RebalanceConfig(4, migration_tuples=200, in_flight_tuples=2_000, min_tuples=5)
-        world, wanted = fed(CASES[name], z, control, Path(folder), chance)
+        world, expected_pairs = fed(CASES[name], z, control, Path(folder), chance)
         world.run(1)
         for units, loses in ((8, ""), (8, "join"), (3, "route"), (3, "")):
             world.want_units(units)
@@ -105,5 +105,5 @@ def test_it_finds_what_duckdb_finds_while_units_die_and_become_more_and_fewer(na
             world.die_looking(chance.randrange(3), looks=1)
         world.finish()
         world.settle()
-        assert world.pairs() == wanted and wanted.total() > 50
+        assert world.pairs() == expected_pairs and expected_pairs.total() > 50
         assert world.switched() and read_controller_state(world.folder).table.units == (0, 1, 2)

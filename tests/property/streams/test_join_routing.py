@@ -39,9 +39,9 @@ from springline.spark_jobs.streaming.join.wire import (
     first_seq,
 )
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
-from tests.support.joins.join_pieces import chosen
+from tests.support.joins.join_pieces import mask_of
 
-ROOM = 8
+MAX_UNITS = 8
 EQUAL, BAND, LESS = KeyBand(0, 0), KeyBand(-2, 1), KeyBand(1, None)
 FIELDS = {"key": "int", "name": "int"}
 
@@ -81,7 +81,7 @@ class Unit:
         """What a piece means of what is stored."""
         every = list(self.stored[piece.side].values())
         keys, seqs = (np.array([one[at] for one in every], np.int64) for at in (0, 1))
-        self.copies[piece.id] = [one for one, good in zip(every, chosen(piece, keys, seqs), strict=True) if good]
+        self.copies[piece.id] = [one for one, good in zip(every, mask_of(piece, keys, seqs), strict=True) if good]
 
     def work(self, sent: list[RoutedBatch], reach: KeyBand) -> None:
         """A round: stores, then probes."""
@@ -116,24 +116,24 @@ class World:
     reach: KeyBand
     itself: bool
     course: ControllerState = field(init=False)
-    units: list[Unit] = field(default_factory=lambda: [Unit() for _ in range(ROOM)])
+    units: list[Unit] = field(default_factory=lambda: [Unit() for _ in range(MAX_UNITS)])
     round: int = 0
     rows: list[tuple[JoinSide, int, int]] = field(default_factory=list)
     gauges: dict[int, Any] = field(default_factory=dict)
     messages: int = 0
 
     def __post_init__(self) -> None:
-        self.course = initial_state(self.control, ROOM, block_for(self.reach))
+        self.course = initial_state(self.control, MAX_UNITS, block_for(self.reach))
         left = RelationSource("one", Relation("l", FIELDS))
         right = RelationSource("one" if self.itself else "two", Relation("r", FIELDS))
-        self.routers = [Router(left, right, ROOM, Plain(self.reach)) for _ in range(2)]
+        self.routers = [Router(left, right, MAX_UNITS, Plain(self.reach)) for _ in range(2)]
         self.states = [State(), State()]
 
-    def step(self, given: list[list[int]]) -> None:
+    def step(self, keys_by_router: list[list[int]]) -> None:
         """One round of all routers, then of all units."""
-        told = json.loads(json.dumps(self.course.table.as_json()))
-        sent: list[list[RoutedBatch]] = [[] for _ in range(ROOM)]
-        for router, keys in enumerate(given):
+        table_json = json.loads(json.dumps(self.course.table.as_json()))
+        sent: list[list[RoutedBatch]] = [[] for _ in range(MAX_UNITS)]
+        for router, keys in enumerate(keys_by_router):
             sides = [JoinSide.LEFT, JoinSide.RIGHT] if self.itself else [JoinSide(router)]
             lines = []
             for key in keys:
@@ -142,7 +142,7 @@ class World:
                 lines.append(f"{key},{name}")
             message = Message(0, "\n".join(lines).encode())
             output = self.routers[router](
-                self.states[router], Input("r", router, Round(1, self.round, 0.0, {TABLE: told}), [message])
+                self.states[router], Input("r", router, Round(1, self.round, 0.0, {TABLE: table_json}), [message])
             )
             assert not output.dead_letters
             self.states[router] = output.state
@@ -162,9 +162,9 @@ class World:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
-        found = RoutedBatch.read(sink.getvalue())
-        assert found.round == self.round
-        return found
+        routed_batch = RoutedBatch.read(sink.getvalue())
+        assert routed_batch.round == self.round
+        return routed_batch
 
     def obey(self, orders: EpochCommands) -> None:
         """At a cut: givers copy before receivers take in."""
@@ -196,9 +196,9 @@ class World:
 
     def check(self) -> None:
         """Against all pairs there are."""
-        found = sum((unit.pairs for unit in self.units), Counter())
+        actual_pairs = sum((unit.pairs for unit in self.units), Counter())
         left, right = ([(key, name) for side, key, name in self.rows if side is own] for own in JoinSide)
-        assert found == Counter((one, two) for a, one in left for b, two in right if fits(self.reach, b - a))
+        assert actual_pairs == Counter((one, two) for a, one in left for b, two in right if fits(self.reach, b - a))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.names)
@@ -208,7 +208,7 @@ class World:
     itself=st.booleans(),
     seed=st.integers(0, 1 << 20),
     theta=st.sampled_from([0.0, 0.05, 0.3]),
-    changes=st.lists(st.tuples(st.integers(1, 14), st.integers(1, ROOM)), max_size=3),
+    changes=st.lists(st.tuples(st.integers(1, 14), st.integers(1, MAX_UNITS)), max_size=3),
 )
 def test_each_pair_is_found_once(strategy, reach, itself, seed, theta, changes):
     """Whatever moves meanwhile, and however late the controller hears of it."""
@@ -222,11 +222,11 @@ def test_each_pair_is_found_once(strategy, reach, itself, seed, theta, changes):
         min_tuples=1,
     )
     world = World(control, reach, itself)
-    wanted = dict(changes)
+    units_by_round = dict(changes)
     for number in range(18):
-        if number in wanted:
+        if number in units_by_round:
             world.control = RebalanceConfig(
-                wanted[number],
+                units_by_round[number],
                 strategy,
                 theta,
                 migration_tuples=control.migration_tuples,

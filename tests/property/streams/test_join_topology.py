@@ -102,7 +102,7 @@ def test_each_pair_comes_out_once_whatever_moves_dies_or_is_lost(
 ) -> None:
     """Under every strategy: processes die, states are lost, places are full, others take over, units come and go."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        world, wanted = world_of(folder, on, strategy, random.Random(seed), itself=itself, most=most)
+        world, expected_pairs = world_of(folder, on, strategy, random.Random(seed), itself=itself, most=most)
         world.run(2)
         for what, number in (("units", seed), *events):
             world.befall(what, number)
@@ -111,8 +111,8 @@ def test_each_pair_comes_out_once_whatever_moves_dies_or_is_lost(
         world.settle()
         event(f"pieces were switched to: {bool(world.switched())}")
         event(f"copies were deleted: {bool(world.cut[world.job.copies])}")
-        event(f"tuples moved: {bool(world.counts('join')['taken in'])}")
-        assert world.pairs() == wanted
+        event(f"tuples moved: {bool(world.counts('join')['imported'])}")
+        assert world.pairs() == expected_pairs
 
 
 @pytest.mark.parametrize(("strategy", "on"), zip([*STRATEGIES.names, "heavy-split"], itertools.cycle(JOINS)))
@@ -120,24 +120,24 @@ def test_tuples_do_move_while_rows_come_and_units_die(strategy: str, on: str) ->
     """From 2 units to 4, to 3, and back: pieces are switched to under every strategy, and the others are empty."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         chance = random.Random(f"{strategy} {on}")
-        world, wanted = world_of(folder, on, strategy, chance, itself=False, most=1_000_000)
+        world, expected_pairs = world_of(folder, on, strategy, chance, itself=False, most=1_000_000)
         for units, loses in ((2, ""), (4, "join"), (3, "all")):
             world.want_units(units)
             world.run(4, 150, loses)
         world.finish()
         world.want_units(2)
         world.settle()
-        assert world.switched() and world.counts("join")["taken in"] > 0
+        assert world.switched() and world.counts("join")["imported"] > 0
         assert read_controller_state(world.folder).table.units == (0, 1)
         assert not world.stored()[2] and not world.stored()[3]
-        assert world.pairs() == wanted
+        assert world.pairs() == expected_pairs
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_copies_that_every_state_is_done_with_are_deleted_and_nothing_is_missed(seed: int) -> None:
     """States are persisted at any time, and lost; when all has moved and is persisted, no copy is left."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        world, wanted = world_of(folder, "l.k = r.k", "heavy-split", random.Random(seed), itself=False, most=40)
+        world, expected_pairs = world_of(folder, "l.k = r.k", "heavy-split", random.Random(seed), itself=False, most=40)
         for units, loses in ((4, "join"), (2, "all"), (3, "join")):
             world.want_units(units)
             for _ in range(3):
@@ -152,17 +152,19 @@ def test_copies_that_every_state_is_done_with_are_deleted_and_nothing_is_missed(
         world.start()
         world.want_units(1)
         world.settle()
-        assert world.pairs() == wanted
+        assert world.pairs() == expected_pairs
 
 
 @pytest.mark.parametrize("calls", range(4))
 def test_a_look_that_dies_between_two_files_holds_nothing_up(calls: int) -> None:
     """Whatever of it was written: what is under way is gone on with, after the next start."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        world, wanted = world_of(folder, "l.k = r.k", "hash", random.Random(calls), itself=False, most=1_000_000)
+        world, expected_pairs = world_of(
+            folder, "l.k = r.k", "hash", random.Random(calls), itself=False, most=1_000_000
+        )
         for units in (4, 2, 3):
             world.want_units(units)
             world.die_looking(calls, looks=12)
         world.finish()
         world.settle()
-        assert world.pairs() == wanted
+        assert world.pairs() == expected_pairs

@@ -64,11 +64,11 @@ def rows(relation: Relation, identity: Any) -> st.SearchStrategy[dict[str, Any]]
     return st.fixed_dictionaries({"id": st.builds(lambda: next(identity)), **kinds})
 
 
-def expected(left: Relation, right: Relation, found: dict[JoinSide, list[Any]], where: str) -> Counter[Any]:
+def expected(left: Relation, right: Relation, rows_by_side: dict[JoinSide, list[Any]], where: str) -> Counter[Any]:
     """What DuckDB says."""
     database = duckdb.connect()
     for relation, side in ((left, JoinSide.LEFT), (right, JoinSide.RIGHT)):
-        database.register(relation.alias, pa.Table.from_batches([rows_of(relation, found[side])]))
+        database.register(relation.alias, pa.Table.from_batches([rows_of(relation, rows_by_side[side])]))
     sql = f"SELECT {left.alias}.id, {right.alias}.id FROM {left.alias}, {right.alias} WHERE {where}"
     return Counter(database.execute(sql).fetchall())
 
@@ -79,7 +79,7 @@ class Moves:
     def __init__(self, data: st.DataObject, world: World) -> None:
         self.data, self.world = data, world
         self.flying: dict[int, StateMigration] = {}
-        self.epoch = self.made = 0
+        self.epoch = self.pieces = 0
 
     def orders(self) -> EpochCommands | None:
         """What the next round asks for, if anything."""
@@ -90,7 +90,7 @@ class Moves:
         for _ in range(draw(st.integers(0, 2), "copies")):
             piece = self._piece()
             if piece is not None and not any(_meet(piece, other) for other in self.flying.values()):
-                self.made += 1
+                self.pieces += 1
                 self.flying[piece.id] = piece
                 copies.append(piece)
         for switch in switches:
@@ -110,7 +110,7 @@ class Moves:
         keys = draw(st.sampled_from([(low, high), (LEAST, GREATEST), (LEAST, low)]), "range")
         cut = first_seq(draw(st.integers(1, self.world.round + 1), "seqs"))
         seqs = draw(st.sampled_from([(0, GREATEST), (cut, GREATEST), (0, cut)]), "part")
-        return StateMigration(self.made, JoinSide(draw(st.integers(0, 1), "side")), giver, receiver, keys, seqs)
+        return StateMigration(self.pieces, JoinSide(draw(st.integers(0, 1), "side")), giver, receiver, keys, seqs)
 
 
 def _meet(piece: StateMigration, other: StateMigration) -> bool:
@@ -142,11 +142,11 @@ def draw_merge(data: st.DataObject) -> Any:
     """Messages of several routers in some order that keeps that of each."""
 
     def merge(parts: list[list[Any]]) -> list[Any]:
-        found, parts = [], [list(part) for part in parts]
+        merged, parts = [], [list(part) for part in parts]
         while any(parts):
-            whose = data.draw(st.sampled_from([number for number, part in enumerate(parts) if part]), "whose")
-            found.append(parts[whose].pop(0))
-        return found
+            number_of_part = data.draw(st.sampled_from([number for number, part in enumerate(parts) if part]), "whose")
+            merged.append(parts[number_of_part].pop(0))
+        return merged
 
     return merge
 
@@ -207,7 +207,7 @@ def test_pairs_are_told_as_far_apart_as_tuples_are_kept(
     jumps = data.draw(st.lists(steps, min_size=len(rounds), max_size=len(rounds)), "jumps")
     clocks = list(accumulate((jump * keep / 60 for jump in jumps[1:]), initial=first))
     run(data, world, rounds, clocks)
-    came = {
+    arrival_times = {
         row["id"]: Fraction(clock)
         for of_routers, clock in zip(rounds, clocks, strict=True)
         for router in of_routers
@@ -216,8 +216,10 @@ def test_pairs_are_told_as_far_apart_as_tuples_are_kept(
     }
     all_rows = {side: [row for one in rounds for router in one for row in router[side]] for side in JoinSide}
     every, tick = expected(LEFT, RIGHT, all_rows, where), Fraction(keep) / 60
-    assert world.pairs == {pair: 1 for pair in every if abs(came[pair[0]] // tick - came[pair[1]] // tick) <= 60}
+    assert world.pairs == {
+        pair: 1 for pair in every if abs(arrival_times[pair[0]] // tick - arrival_times[pair[1]] // tick) <= 60
+    }
     for one, two in every:
-        apart = abs(came[one] - came[two])
+        apart = abs(arrival_times[one] - arrival_times[two])
         assert (one, two) in world.pairs if apart <= keep else apart < 61 * tick or (one, two) not in world.pairs
     event(f"pairs are left out: {len(world.pairs) < len(every)}")

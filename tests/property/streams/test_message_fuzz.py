@@ -19,16 +19,16 @@ from tests.support.decoding.windows_job import FIELDS, stream
 
 GOOD = (T, "x", "a", 1, 0.5)
 EARLIEST, LATEST = to_micros(stream().min_event_time), to_micros(stream().max_event_time)
-_NO_TIME = re.compile(r"time is (no time in|outside)")
+_NO_TIME = re.compile(r"time is (not a time in|outside)")
 _BLANKS = b" \t\r\n"
 
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[DecoderProcess]:
     """One for all examples."""
-    found = DecoderProcess()
-    yield found
-    found.close()
+    decoder = DecoderProcess()
+    yield decoder
+    decoder.close()
 
 
 def around(form: str) -> bytes:
@@ -70,13 +70,13 @@ def test_a_window_and_a_join_see_the_same_rows_and_letters(
 ) -> None:
     """Whatever the bytes are, and however they are cut; but rows whose time is none are a window's letters alone."""
     values = data.draw(st.lists(st.one_of(damaged(form), st.just(around(form)), st.just(b"")), max_size=3))
-    found = process.decode(form, values, windows=True)
-    timed = [row for row in found.joined if row[0] is not None and EARLIEST <= row[0] < LATEST]
-    assert Counter(map(repr, map(_zeros_alike, found.windowed))) == Counter(map(repr, map(_zeros_alike, timed)))
-    of_times = [letter for letter in found.windowed_dead if _NO_TIME.search(letter[1])]
-    assert [letter for letter in found.windowed_dead if letter not in of_times] == found.joined_dead == found.dead
-    assert bool(of_times) == (len(timed) < len(found.joined))
-    assert len(found.joined) == len(found.rows)
+    decoded = process.decode(form, values, windows=True)
+    timed = [row for row in decoded.joined if row[0] is not None and EARLIEST <= row[0] < LATEST]
+    assert Counter(map(repr, map(_zeros_alike, decoded.windowed))) == Counter(map(repr, map(_zeros_alike, timed)))
+    of_times = [letter for letter in decoded.windowed_dead if _NO_TIME.search(letter[1])]
+    assert [letter for letter in decoded.windowed_dead if letter not in of_times] == decoded.joined_dead == decoded.dead
+    assert bool(of_times) == (len(timed) < len(decoded.joined))
+    assert len(decoded.joined) == len(decoded.rows)
 
 
 def _zeros_alike(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -103,10 +103,10 @@ def test_a_damaged_arrow_message_is_used_or_a_dead_letter(process: DecoderProces
 @example(b'{"time":1,"load":NaN}')
 def test_a_line_of_json_is_read_as_python_reads_it(odd: bytes) -> None:
     """Or is a dead letter: then Python does not read it either, or it does not fit."""
-    found = decode("json", [odd])
+    decoded = decode("json", [odd])
     kinds = {each.name: each.type for each in FIELDS}
     expected = [row for line in odd.split(b"\n") if (row := _as_python_has_it(line, kinds)) is not None]
-    assert list(map(repr, found.rows)) == list(map(repr, expected))
+    assert list(map(repr, decoded.rows)) == list(map(repr, expected))
 
 
 def _as_python_has_it(line: bytes, kinds: dict[str, str]) -> dict[str, Any] | None:
@@ -122,13 +122,13 @@ def _as_python_has_it(line: bytes, kinds: dict[str, str]) -> dict[str, Any] | No
     if not line.strip(_BLANKS) or b"\0" in line:
         return None
     try:
-        told = json.loads(line.decode(), object_pairs_hook=once)
-        json.dumps(told, ensure_ascii=False).encode()  # half of a surrogate pair is no character
+        parsed = json.loads(line.decode(), object_pairs_hook=once)
+        json.dumps(parsed, ensure_ascii=False).encode()  # half of a surrogate pair is no character
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or twice:
+    if not isinstance(parsed, dict) or twice:
         return None
-    row = {name: told.get(name) for name in kinds}
+    row = {name: parsed.get(name) for name in kinds}
     for name, value in row.items():
         fits = {"int": int, "float": (int, float), "text": str}[kinds[name]]
         if value is None:
@@ -147,12 +147,14 @@ def _as_python_has_it(line: bytes, kinds: dict[str, str]) -> dict[str, Any] | No
 @settings(deadline=None)
 @given(rows, st.data())
 def test_rows_are_read_as_they_were_written_however_messages_are_cut(
-    form: str, found: list[tuple[Any, ...]], data: st.DataObject
+    form: str, drawn_rows: list[tuple[Any, ...]], data: st.DataObject
 ) -> None:
     """Null, an empty text, quotes, line ends, and whole numbers to the end of 64 bits; in every form the same."""
     write = data.draw(st.sampled_from(WRITERS[form]))
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(found)), max_size=3)))
-    parts = [found[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(found)], strict=True) if begin < end]
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(drawn_rows)), max_size=3)))
+    parts = [
+        drawn_rows[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(drawn_rows)], strict=True) if begin < end
+    ]
     decoded: Decoded = decode(form, [write(part) for part in parts])
     if form == "arrow":  # whose messages end with their first row once more
         parts = [[*part, part[0]] for part in parts]

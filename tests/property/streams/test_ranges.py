@@ -40,22 +40,22 @@ def declared(form: str, reducers: int, admitted: int) -> DeclaredJob:
     return DeclaredJob("job", "rows", stream(format=form), parallelism=reducers, max_messages_per_round=admitted)
 
 
-def answered(job: DeclaredJob, asked: dict[str, str], form: str, units: list[list[Any]], size: int) -> dict[str, Any]:
+def answered(job: DeclaredJob, queries: dict[str, str], form: str, units: list[list[Any]], size: int) -> dict[str, Any]:
     """The results of a range by query, over a log that holds the rows in messages of `size`."""
     log = MemoryLog({"rows": len(units)})
     for unit, rows in enumerate(units):
         for at in range(0, len(rows), size):
             log.put("rows", unit, in_form(form, rows[at : at + size]))
-    found: dict[str, list[Any]] = {name: [] for name in asked}
+    rows_by_query: dict[str, list[Any]] = {name: [] for name in queries}
 
     def give(query: str, results: pa.RecordBatch) -> None:
-        found[query] += [
+        rows_by_query[query] += [
             [plain(value) for name, value in row.items() if name != "query"] for row in results.to_pylist()
         ]
 
-    told = reprocess_range(job, registry(asked, job.stream), log, SPAN, give, 0.0)
-    assert told.counts["rows"] == sum(map(len, units))
-    return {name: sorted(map(repr, rows)) for name, rows in found.items()}
+    summary = reprocess_range(job, registry(queries, job.stream), log, SPAN, give, 0.0)
+    assert summary.counts["rows"] == sum(map(len, units))
+    return {name: sorted(map(repr, rows)) for name, rows in rows_by_query.items()}
 
 
 def inside(rows: str) -> str:
@@ -72,22 +72,22 @@ def test_a_range_tells_what_the_stream_tells_of_its_windows(
     data: st.DataObject, form: str, units: list[list[Any]], reducers: int, late: float, admitted: int, size: int
 ) -> None:
     """Windows of time and landmarks, with late rows, however the messages are cut; and DuckDB tells the same."""
-    asked = {
+    queries = {
         f"{name}{i}": ask.sql(f"{window} LATE {late} s")
         for window, name in WINDOWS.items()
         for i, ask in enumerate(ASKS[1:3])
     }
-    found = answered(declared(form, reducers, admitted), asked, form, units, size)
-    job = Job(registry(asked, stream(format=form)), mappers=len(units), reducers=reducers)
+    results = answered(declared(form, reducers, admitted), queries, form, units, size)
+    job = Job(registry(queries, stream(format=form)), mappers=len(units), reducers=reducers)
     run(job, form, data, units)
     database = oracle(units)
-    for name in asked:
+    for name in queries:
         rows = [[plain(value) for value in row.values()] for row in job.rows(name)]
-        assert found[name] == sorted(repr(row) for row in rows if row[0] >= SPAN.begin and row[1] <= SPAN.end)
+        assert results[name] == sorted(repr(row) for row in rows if row[0] >= SPAN.begin and row[1] <= SPAN.end)
     for name, width, size_ in (("slid", 20, 60), ("tumbled", 60, 60)):
         for i, ask in enumerate(ASKS[1:3]):
             expected = database.execute(ask.of(inside(hops(size_, width, width, late)))).fetchall()
-            assert found[f"{name}{i}"] == sorted(repr([plain(value) for value in row]) for row in expected)
+            assert results[f"{name}{i}"] == sorted(repr([plain(value) for value in row]) for row in expected)
 
 
 @settings(max_examples=30, deadline=None)
@@ -97,14 +97,14 @@ def test_windows_of_rows_count_from_the_first_row_of_the_range(
 ) -> None:
     """Rows before and after it are in none."""
     ask = ASKS[1]
-    found = answered(declared(form, reducers, 3), {"q": ask.sql("ROWS(5, 2)")}, form, units, size)
+    results = answered(declared(form, reducers, 3), {"q": ask.sql("ROWS(5, 2)")}, form, units, size)
     where = f"{ask.where} AND t >= {SPAN.begin} AND t < {SPAN.end}"
     expected = oracle(units).execute(ask.of(of_rows(5, 2, 0.0, where))).fetchall()
-    assert found["q"] == sorted(repr([plain(value) for value in row]) for row in expected)
+    assert results["q"] == sorted(repr([plain(value) for value in row]) for row in expected)
 
 
 def test_no_row_is_an_answer_too() -> None:
     """Of a topic without messages, and of one whose rows all lie before."""
-    asked = {"q": ASKS[1].sql("60 s")}
-    assert answered(declared("csv", 2, 3), asked, "csv", [[], []], 3) == {"q": []}
-    assert answered(declared("csv", 2, 3), asked, "csv", [[(START, "1", "a", 1, 1.0)], []], 3) == {"q": []}
+    queries = {"q": ASKS[1].sql("60 s")}
+    assert answered(declared("csv", 2, 3), queries, "csv", [[], []], 3) == {"q": []}
+    assert answered(declared("csv", 2, 3), queries, "csv", [[(START, "1", "a", 1, 1.0)], []], 3) == {"q": []}

@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
-from springline.spark_jobs.streaming.sources.schema import Stream
+from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.tracking.config import Delivery, TrackingConfig
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.streams.tracked_world import TrackedWorld, Wrap
 
-STREAM = Stream.from_table(
-    {"name": "w", "time": "t", "fields": [["t", "float"], ["k", "text"]], "lateness": 1.0, "max_future_skew": None}
-)
+STREAM = Stream("w", (Field("t", "float"), Field("k", "text")), "t", lateness=1.0, max_future_skew=None)
 QUERIES = {"q": "SELECT k, count(*) AS n FROM w GROUP BY k WINDOWING 5 s"}
 EVENTS = st.lists(st.tuples(st.sampled_from(["die", "die", "add", "remove"]), st.integers(0, 60)), max_size=4)
 BEGIN = 1_600_000_000.5  # seconds since 1970
@@ -45,9 +43,9 @@ def losing(number: int) -> Wrap:
     """A reducer that loses what one round of its was sent."""
 
     def wrap(stage: Stage, step: Step) -> Step:
-        def lossy(state: State, given: Input) -> Output:
-            lost = given.unit == 1 and given.round.number == number
-            return step(state, replace(given, messages=(), ended_rounds=()) if lost else given)
+        def lossy(state: State, step_input: Input) -> Output:
+            lost = step_input.unit == 1 and step_input.round.number == number
+            return step(state, replace(step_input, messages=(), ended_rounds=()) if lost else step_input)
 
         return lossy if stage.name == "reduce" else step
 
@@ -69,8 +67,8 @@ def test_all_messages_are_through_whatever_dies(seed: int, events: list[tuple[st
                 topology.change_ring(epochs.without_acker(epochs.ring.ackers[0]))
             topology.crash(number)
         topology.finish()
-        assert topology.told("completed") >= 20
-        assert not topology.told("failed") and not topology.dead()
+        assert topology.total("completed") >= 20
+        assert not topology.total("failed") and not topology.dead()
 
 
 def test_what_a_reducer_lost_is_told_with_its_content() -> None:
@@ -81,7 +79,7 @@ def test_what_a_reducer_lost_is_told_with_its_content() -> None:
         topology.feed(*texts)
         topology.finish()
         dead = topology.dead()
-        letters = [message for unit in topology.log.topics["w.dead"] for message in unit]
+        letters = [message for unit in topology.log.topics["w.dead-letters"] for message in unit]
         lost = Counter(bytes(message.value).decode() for message in letters)
         assert 0 < len(dead) < 20
-        assert set(lost) <= set(texts) and all("sent once and not processed" in reason for *_, reason in dead)
+        assert set(lost) <= set(texts) and all("sent once, not completed" in reason for *_, reason in dead)

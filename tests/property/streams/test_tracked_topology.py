@@ -18,7 +18,7 @@ from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.streams.leaky_stages import Leaks, Leaky
 from tests.support.streams.tracked_world import TrackedWorld
 
-WORDS = ["a", "b", "spark", "log", "acker", "the", "the"]
+VOCABULARY = ["a", "b", "spark", "log", "acker", "the", "the"]
 EVENTS = st.lists(
     st.tuples(st.sampled_from(["die", "die", "lose states", "add", "remove"]), st.integers(0, 80)), max_size=5
 )
@@ -28,7 +28,7 @@ def lines(seed: int, messages: int) -> list[str]:
     """Messages of a few lines of words; some lines are empty."""
     drawn = random.Random(seed)
     return [
-        "\n".join(" ".join(drawn.choices(WORDS, k=drawn.randint(0, 5))) for _ in range(drawn.randint(1, 6)))
+        "\n".join(" ".join(drawn.choices(VOCABULARY, k=drawn.randint(0, 5))) for _ in range(drawn.randint(1, 6)))
         for _ in range(messages)
     ]
 
@@ -81,7 +81,7 @@ def test_without_faults_no_root_is_ever_sent_again() -> None:
             topology = world(Path(folder), delivery, Leaks())
             topology.feed(*texts)
             topology.finish()
-            assert topology.told("replay_requests") == topology.told("failed") == 0
+            assert topology.total("replay_requests") == topology.total("failed") == 0
             assert topology.counts() == Counter(" ".join(texts).split())
 
 
@@ -93,8 +93,8 @@ def test_at_most_once_names_what_was_lost_and_sends_nothing_again() -> None:
         topology.feed(*texts)
         topology.finish()
         dead = [topology.log.topics["lines"][partition] for partition, _, _ in topology.dead()]
-        assert topology.told("replay_requests") == 0
-        assert 10 < len(topology.dead()) == topology.told("failed") < 120
+        assert topology.total("replay_requests") == 0
+        assert 10 < len(topology.dead()) == topology.total("failed") < 120
         lost = {
             bytes(message.value).decode()
             for (partition, offset, _), messages in zip(topology.dead(), dead, strict=True)
@@ -112,6 +112,6 @@ def test_at_least_once_counts_what_is_sent_again_twice_at_times_and_loses_nothin
         topology = world(Path(folder), Delivery.AT_LEAST_ONCE, Leaks(lost=0.2, seed=6))
         topology.feed(*texts)
         topology.finish()
-        found = topology.counts()
-        assert set(found) == set(texts) and sum(found.values()) > len(texts)
+        counts = topology.counts()
+        assert set(counts) == set(texts) and sum(counts.values()) > len(texts)
         assert not topology.dead()

@@ -38,8 +38,8 @@ def tree(root: int, attempt: int, shape: list[int]) -> list[int]:
     Tuple i is a child of an earlier one, or of the root; equal words of one emission differ by their index alone.
     """
     edges, parents = [root_edge(root, attempt)], [0]
-    for index, chosen in enumerate(shape, 1):
-        parents.append(chosen % index)
+    for index, draw in enumerate(shape, 1):
+        parents.append(draw % index)
         edges.append(child(edges[parents[-1]], 1, index))
     emitted = [
         [edge for edge, parent in zip(edges[1:], parents[1:], strict=True) if parent == i] for i in range(len(edges))
@@ -52,18 +52,18 @@ class Oracle:
     """Which messages of the latest attempt of each root have come."""
 
     sizes: dict[tuple[int, int], int]
-    heard: dict[int, tuple[int, set[int]]] = field(default_factory=dict)
-    done: Counter[int] = field(default_factory=Counter)
+    messages_by_root: dict[int, tuple[int, set[int]]] = field(default_factory=dict)
+    processed: Counter[int] = field(default_factory=Counter)
 
     def hear(self, root: int, attempt: int, message: int) -> None:
-        latest, messages = self.heard.get(root, (attempt, set()))
+        latest, messages = self.messages_by_root.get(root, (attempt, set()))
         if attempt < latest:
             return
         messages = (messages if attempt == latest else set()) | {message}
-        self.heard[root] = attempt, messages
+        self.messages_by_root[root] = attempt, messages
         if len(messages) == self.sizes[root, attempt]:
-            del self.heard[root]
-            self.done[root] += 1
+            del self.messages_by_root[root]
+            self.processed[root] += 1
 
 
 @dataclass
@@ -74,7 +74,7 @@ class World:
     prompt: bool
     circle: AckerRing = CIRCLES[0, 1]
     before: AckerRing = CIRCLES[0, 1]
-    done: dict[str, Counter[int]] = field(default_factory=lambda: {"slots": Counter(), "dense": Counter()})
+    processed: dict[str, Counter[int]] = field(default_factory=lambda: {"slots": Counter(), "dense": Counter()})
 
     def __post_init__(self) -> None:
         self.tables = {
@@ -99,11 +99,11 @@ class World:
         """Nothing is complete that was not processed; if all is at its owner, all that was processed is complete."""
         for layout, tables in self.tables.items():
             for table in tables:
-                self.done[layout].update(table.drain_completed().roots.tolist())
+                self.processed[layout].update(table.drain_completed().roots.tolist())
                 table._check()
-            assert self.done[layout] <= self.oracle.done
+            assert self.processed[layout] <= self.oracle.processed
             if self.prompt:
-                assert self.done[layout] == self.oracle.done
+                assert self.processed[layout] == self.oracle.processed
         if self.prompt:
             for one, other in zip(*self.tables.values(), strict=True):
                 assert one.snapshot().equals(other.snapshot())
@@ -112,7 +112,7 @@ class World:
         """What is unfinished at the end is found by sweeping, and nothing else is."""
         for tables in self.tables.values():
             swept = [table.sweep(2**25 - 1) for table in tables]
-            found = {
+            unfinished = {
                 int(root): (int(attempt), registered)
                 for expired in swept
                 for roots, attempts, registered in (
@@ -121,7 +121,9 @@ class World:
                 )
                 for root, attempt in zip(roots, attempts, strict=True)
             }
-            assert found == {root: (attempt, 0 in heard) for root, (attempt, heard) in self.oracle.heard.items()}
+            assert unfinished == {
+                root: (attempt, 0 in messages) for root, (attempt, messages) in self.oracle.messages_by_root.items()
+            }
             assert sum(table.in_flight for table in tables) == 0
 
 
@@ -157,7 +159,7 @@ def test_a_root_is_complete_exactly_when_every_tuple_of_an_attempt_was_processed
     if data.draw(st.booleans()):
         chance.shuffle(events)
     turns = data.draw(st.lists(st.tuples(st.integers(0, 30), st.sampled_from(sorted(CIRCLES))), max_size=3))
-    world = World(Oracle({key: len(found) for key, found in values.items()}), prompt)
+    world = World(Oracle({key: len(tree_messages) for key, tree_messages in values.items()}), prompt)
     for at, buffer in enumerate(buffers(events)):
         for _, ackers in (turn for turn in turns if turn[0] == at):
             world.turn(ackers)
@@ -172,14 +174,14 @@ def test_a_root_is_complete_exactly_when_every_tuple_of_an_attempt_was_processed
 
 def buffers(events: list[Event]) -> Iterator[list[Event]]:
     """Up to eight acks that follow each other, of any attempts; all else alone."""
-    found: list[Event] = []
+    buffer: list[Event] = []
     for event in events:
-        if found and (len(found) == 8 or event[0] != "ack" or found[0][0] != "ack"):
-            yield found
-            found = []
-        found.append(event)
-    if found:
-        yield found
+        if buffer and (len(buffer) == 8 or event[0] != "ack" or buffer[0][0] != "ack"):
+            yield buffer
+            buffer = []
+        buffer.append(event)
+    if buffer:
+        yield buffer
 
 
 def send(
@@ -208,9 +210,9 @@ def send(
     edges = np.array([values[root, attempt][message] for _, root, attempt, message in buffer], np.uint64)
     owners = sent.owners_of(ids)
     for acker in set(owners.tolist()):
-        mine = owners == acker
+        is_own = owners == acker
         for tables in world.tables.values():
             tell = tables[acker].ack if kind == "ack" else tables[acker].register
-            tell(ids[mine], attempts[mine], edges[mine], 1)
+            tell(ids[is_own], attempts[is_own], edges[is_own], 1)
     for _, root, attempt, message in sorted(buffer, key=lambda event: event[2] == 1):  # later attempts first
         world.oracle.hear(root, attempt, message)

@@ -51,12 +51,12 @@ JOB = WindowsJob("job", "rows", STREAM, QUERIES, parallelism=2, max_messages_per
 class Faulty(Mapper):
     """A mapper that does not get over a certain message."""
 
-    def __call__(self, state: State, given: Input) -> Output:
+    def __call__(self, state: State, step_input: Input) -> Output:
         """One round."""
-        messages = list(given.messages)
+        messages = list(step_input.messages)
         if any(bytes(message.value) == POISON for message in messages):
             raise ValueError(f"no mapper can read this, at {random.random()}")
-        return super().__call__(state, replace(given, messages=messages))
+        return super().__call__(state, replace(step_input, messages=messages))
 
 
 FAULTS = st.lists(
@@ -126,8 +126,8 @@ class World:
     def keep(self) -> None:
         """Make a savepoint: the mappers wait until the reducers have come up with them."""
         for _ in range(20):
-            if (found := pack_savepoint(self.stages, self.log)) is not None:
-                self.savepoint = found
+            if (savepoint := pack_savepoint(self.stages, self.log)) is not None:
+                self.savepoint = savepoint
                 return
             self._round(self.stages[1])
 
@@ -200,11 +200,11 @@ class World:
 
     def results(self) -> dict[int, Counter[str]]:
         """All lines of the result topic, as they are there, by incarnation."""
-        found: dict[int, Counter[str]] = defaultdict(Counter)
+        lines_by_incarnation: dict[int, Counter[str]] = defaultdict(Counter)
         for message in (message for unit in self.log.topics[JOB.results] for message in unit):
             lines = (json.dumps(json.loads(line), sort_keys=True) for line in bytes(message.value).splitlines())
-            found[Stamp.decode(message.headers[HEADER]).incarnation].update(lines)
-        return found
+            lines_by_incarnation[Stamp.decode(message.headers[HEADER]).incarnation].update(lines)
+        return lines_by_incarnation
 
 
 def _run(faults: list[tuple[str, int]]) -> dict[int, Counter[str]]:
@@ -293,11 +293,11 @@ def test_no_result_is_lost_or_doubled_whatever_dies(faults: list[tuple[str, int]
 
     After going back results are told again, as those of another incarnation.
     """
-    found = _run(faults)
-    assert all(times == 1 for lines in found.values() for times in lines.values())
-    assert set().union(*found.values()) == set(CLEAN)
+    lines_by_incarnation = _run(faults)
+    assert all(times == 1 for lines in lines_by_incarnation.values() for times in lines.values())
+    assert set().union(*lines_by_incarnation.values()) == set(CLEAN)
     if "rewind" not in {fault for fault, _ in faults}:
-        assert found[1] == CLEAN
+        assert lines_by_incarnation[1] == CLEAN
 
 
 @given(FAULTS, st.lists(st.tuples(st.just("poison"), st.integers(0, 9)), min_size=1, max_size=3), st.randoms())
@@ -322,9 +322,9 @@ def test_each_row_of_a_partition_that_is_added_is_counted_once_or_told_to_be_lat
     """Whatever dies before, meanwhile or after; and so is each row of the others."""
     faults = [fault for fault in faults if fault[0] != "rewind"]
     world = _run_world([*faults[:at], *[("partition", 0)] * partitions, *faults[at:]])
-    found = world.results()[1]
-    assert set(found.values()) == {1}
-    assert sum(json.loads(line)["rows"] for line in found) + world.late() == world.rows
+    counted_lines = world.results()[1]
+    assert set(counted_lines.values()) == {1}
+    assert sum(json.loads(line)["rows"] for line in counted_lines) + world.late() == world.rows
 
 
 @pytest.mark.parametrize("turns", [0, 1, 4, 9])
@@ -350,7 +350,7 @@ def test_going_back_is_refused_where_the_source_has_forgotten(tmp_path: Path) ->
     for _ in range(3):
         world.turn()
     world.log.truncate(JOB.topic)
-    with pytest.raises(MessagesLostError, match=r"rows\[0\]: the savepoint goes on at offset \d+, and the log holds"):
+    with pytest.raises(MessagesLostError, match=r"rows\[0\]: the savepoint resumes at offset \d+, but available are"):
         world.rewind()
     world.start()
     assert world.planners["map"].begin().incarnation == 1
@@ -359,5 +359,5 @@ def test_going_back_is_refused_where_the_source_has_forgotten(tmp_path: Path) ->
 def test_a_job_that_never_ran_has_nothing_to_go_back_from(tmp_path: Path) -> None:
     """It is not begun by that either."""
     world = World(tmp_path)
-    with pytest.raises(NeverRanError, match=r"nothing to go back from; .* reset job"):
+    with pytest.raises(NeverRanError, match=r"so it cannot be rewound; .* reset job"):
         world.rewind()

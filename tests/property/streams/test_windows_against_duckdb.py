@@ -97,17 +97,17 @@ def in_form(form: str, rows: list[Any]) -> bytes:
 
 def oracle(units: list[list[Any]]) -> duckdb.DuckDBPyConnection:
     """A table `rows` with the rows of all units: `t` is the time in microseconds, `high` the greatest before it."""
-    told = [(u, i, *row) for u, rows in enumerate(units) for i, row in enumerate(rows)]
+    placed_rows = [(u, i, *row) for u, rows in enumerate(units) for i, row in enumerate(rows)]
     names = ["unit", "position", "time", "sip", "kind", "bytes", "load"]
     kinds = (pa.int64(), pa.int64(), pa.float64(), pa.string(), pa.string(), pa.int64(), pa.float64())
-    columns = zip(*told, strict=True) if told else [()] * len(names)
+    columns = zip(*placed_rows, strict=True) if placed_rows else [()] * len(names)
     frame = pa.table([pa.array(c, kind) for c, kind in zip(columns, kinds, strict=True)], names)
     database = duckdb.connect(config={"threads": 1})
-    database.register("told", frame)
+    database.register("placed_rows", frame)
     database.execute(
         "CREATE TABLE rows AS SELECT *, max(t) OVER (PARTITION BY unit ORDER BY position "
         "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS high FROM "
-        "(SELECT * EXCLUDE (time), round(time * 1000000)::BIGINT AS t FROM told)"
+        "(SELECT * EXCLUDE (time), round(time * 1000000)::BIGINT AS t FROM placed_rows)"
     )
     return database
 
@@ -170,7 +170,12 @@ def run(job: Job, form: str, data: st.DataObject, units: list[list[Any]]) -> Non
     """All rows, cut into rounds and messages at random."""
     rounds = [data.draw(cut(rows)) for rows in units]
     for number in range(max(map(len, rounds))):
-        job.round(*([in_form(form, rows) for rows in mine[number]] if number < len(mine) else [] for mine in rounds))
+        job.round(
+            *(
+                [in_form(form, rows) for rows in unit_rows[number]] if number < len(unit_rows) else []
+                for unit_rows in rounds
+            )
+        )
     job.finish()
 
 
@@ -188,8 +193,8 @@ def test_tumbling_and_sliding_windows_of_time_equal_the_oracle(
 ) -> None:
     """Late and repeated rows, out of order, in several units; all queries in one job."""
     size, slide = window
-    asked = {f"q{i}": ask.sql(f"HOP({size} s, {slide} s) LATE {late} s") for i, ask in enumerate(ASKS)}
-    job = Job(registry(asked, stream(format=form)), mappers=len(units), reducers=reducers)
+    queries = {f"q{i}": ask.sql(f"HOP({size} s, {slide} s) LATE {late} s") for i, ask in enumerate(ASKS)}
+    job = Job(registry(queries, stream(format=form)), mappers=len(units), reducers=reducers)
     run(job, form, data, units)
     database = oracle(units)
     for i, ask in enumerate(ASKS):
@@ -204,8 +209,8 @@ def test_landmark_windows_equal_the_oracle(
     """Each group at the end of each interval in which it had rows."""
     begin = datetime.fromtimestamp(START + since, UTC).replace(tzinfo=None)
     ask = Ask("sip, count(*) AS n, sum(bytes) AS s, avg(load) AS m, count(DISTINCT kind) AS d", "sip")
-    asked = {"q": ask.sql(f"LANDMARK('{begin}', {width} s) LATE {late} s")}
-    job = Job(registry(asked, stream(format=form)), mappers=len(units), reducers=reducers)
+    queries = {"q": ask.sql(f"LANDMARK('{begin}', {width} s) LATE {late} s")}
+    job = Job(registry(queries, stream(format=form)), mappers=len(units), reducers=reducers)
     run(job, form, data, units)
     same(job, "q", oracle(units), ask.of(landmark(START + since, width, late)))
 
@@ -240,8 +245,8 @@ def test_every_row_is_counted_once_or_is_late(
     data: st.DataObject, form: str, units: list[list[Any]], late: float
 ) -> None:
     """The sum of grouped counts over tumbling windows and the late rows make up the stream."""
-    asked = {"q": f"SELECT sip, kind, count(*) AS n FROM S GROUP BY sip, kind WINDOWING 60 s LATE {late} s"}
-    job = Job(registry(asked, stream(format=form)), mappers=len(units), reducers=2)
+    queries = {"q": f"SELECT sip, kind, count(*) AS n FROM S GROUP BY sip, kind WINDOWING 60 s LATE {late} s"}
+    job = Job(registry(queries, stream(format=form)), mappers=len(units), reducers=2)
     run(job, form, data, units)
     counted = sum(row["n"] for row in job.rows("q"))
     assert counted + job.counts["late.q"] == sum(map(len, units)) == job.counts["rows"]

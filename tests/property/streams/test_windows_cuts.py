@@ -29,16 +29,16 @@ def test_how_a_rounds_rows_are_cut_into_messages_does_not_show(
     data: st.DataObject, form: str, rows: list[Any], reducers: int, late: float
 ) -> None:
     """State, buffers, watermark and counts of a mapper's round are the same to the byte, dead letters in all."""
-    asked = {f"q{i}": ask.sql(f"{window} LATE {late} s") for i, ask in enumerate(ASKS) for window in ("60 s",)}
-    asked |= {f"r{i}": ask.sql(f"ROWS(5, 3) LATE {late} s") for i, ask in enumerate(ASKS[:2])}
-    made = []
+    queries = {f"q{i}": ask.sql(f"{window} LATE {late} s") for i, ask in enumerate(ASKS) for window in ("60 s",)}
+    queries |= {f"r{i}": ask.sql(f"ROWS(5, 3) LATE {late} s") for i, ask in enumerate(ASKS[:2])}
+    outputs = []
     for parts in ([[rows]] if rows else [[]], data.draw(cut(rows))):
         messages = [in_form(form, part) for round_ in parts for part in round_ if part]
-        job = Job(registry(asked, stream(format=form)), reducers=reducers, placed=False)
+        job = Job(registry(queries, stream(format=form)), reducers=reducers, placed=False)
         (output,) = job.map(messages)
-        told, runs, buffers, results, watermark, _, counts = in_bytes(output)
-        made.append((told, runs, buffers, results, watermark, counts))
-    assert made[0] == made[1]
+        scalars, runs, buffers, results, watermark, _, counts = in_bytes(output)
+        outputs.append((scalars, runs, buffers, results, watermark, counts))
+    assert outputs[0] == outputs[1]
 
 
 @settings(max_examples=25, deadline=None)
@@ -50,23 +50,26 @@ def test_how_a_rounds_rows_are_cut_into_messages_does_not_show(
     ),
 )
 def test_a_query_among_others_gives_what_it_gives_alone(
-    data: st.DataObject, units: list[list[Any]], chosen: list[tuple[int, str]]
+    data: st.DataObject, units: list[list[Any]], drawn_queries: list[tuple[int, str]]
 ) -> None:
     """Whatever work they share, now or once it is known how many values their keys have."""
-    asked = {f"q{i}": ASKS[ask].sql(window) for i, (ask, window) in enumerate(chosen)}
+    queries = {f"q{i}": ASKS[ask].sql(window) for i, (ask, window) in enumerate(drawn_queries)}
     rounds = [data.draw(cut(rows)) for rows in units]
 
     def run(of: QueryRegistry) -> Job:
         job = Job(of, mappers=len(units), reducers=2)
         for number in range(max(map(len, rounds))):
             job.round(
-                *([in_form("csv", rows) for rows in mine[number]] if number < len(mine) else [] for mine in rounds)
+                *(
+                    [in_form("csv", rows) for rows in unit_rows[number]] if number < len(unit_rows) else []
+                    for unit_rows in rounds
+                )
             )
         job.finish()
         return job
 
-    together = run(registry(asked))
-    for name, sql in asked.items():
+    together = run(registry(queries))
+    for name, sql in queries.items():
         alone = run(registry({name: sql}))
         assert sorted(map(repr, together.rows(name))) == sorted(map(repr, alone.rows(name)))
         assert together.counts[f"late.{name}"] == alone.counts[f"late.{name}"]
@@ -79,14 +82,17 @@ def test_rounds_and_the_number_of_reducers_do_not_show(
 ) -> None:
     """Neither how rows are cut into rounds nor where groups go changes a result, doubles to the last bit."""
     sql = f"SELECT {SELECT} FROM S GROUP BY sip, kind WINDOWING {window}"
-    found = []
+    results = []
     for reducers in (1, 3):
         job = Job(registry({"q": sql}), mappers=len(units), reducers=reducers)
         rounds = [data.draw(cut(rows)) for rows in units]
         for number in range(max(map(len, rounds))):
             job.round(
-                *([in_form("csv", rows) for rows in mine[number]] if number < len(mine) else [] for mine in rounds)
+                *(
+                    [in_form("csv", rows) for rows in unit_rows[number]] if number < len(unit_rows) else []
+                    for unit_rows in rounds
+                )
             )
         job.finish()
-        found.append(sorted(map(repr, job.rows("q"))))
-    assert found[0] == found[1]
+        results.append(sorted(map(repr, job.rows("q"))))
+    assert results[0] == results[1]

@@ -43,25 +43,25 @@ def themed(browser: Browser, theme: str, **more: Any) -> BrowserContext:
 class Complaints:
     """What the browser complained of on our own pages: errors of scripts, of the policy of contents, of answers."""
 
-    found: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def listen(self, page: Page) -> None:
         """Note what this page and its frames complain of from now on."""
-        page.on("console", self._said)
-        page.on("pageerror", lambda error: self.found.append(f"{page.url}: {error}"))
+        page.on("console", self._note_message)
+        page.on("pageerror", lambda error: self.messages.append(f"{page.url}: {error}"))
 
-    def _said(self, message: Any) -> None:
+    def _note_message(self, message: Any) -> None:
         url = message.location.get("url", "")
         if message.type == "error" and "/springline/" in url:
-            self.found.append(f"{message.location['url']}: {message.text}")
+            self.messages.append(f"{message.location['url']}: {message.text}")
 
 
 def faults(place: Page | Frame) -> list[str]:
     """What axe finds serious or critical on a page, each with the elements that it means."""
     place.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
-    found = place.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    report = place.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{fault['id']} ({fault['impact']}): {fault['help']}: {[node['html'][:200] for node in fault['nodes'][:5]]}"
-        for fault in found["violations"]
+        for fault in report["violations"]
         if fault["impact"] in ("serious", "critical")
     ]

@@ -60,7 +60,7 @@ class Live:
         final = {"success", "failed"}
         until(
             lambda: (states := runs()) and set(states) <= final,
-            seconds=patience, every=0.5, why=lambda: f"{dag_id} has not ended: {runs()}",
+            seconds=patience, every=0.5, reason=lambda: f"{dag_id} has not ended: {runs()}",
         )  # fmt: skip
         assert set(runs()) == {"success"}, self.tails(dag_id)
 

@@ -45,8 +45,8 @@ def coffee_bar(folder: Path) -> CoffeeBar:
     (block,) = re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     lines = block.splitlines()
     (exported,) = [line.removeprefix("export ") for line in lines if line.startswith("export ")]
-    known = {"PWD": str(folder), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    pairs = (Template(each).substitute(known).partition("=") for each in shlex.split(exported))
+    variables = {"PWD": str(folder), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    pairs = (Template(each).substitute(variables).partition("=") for each in shlex.split(exported))
     commands = tuple(tuple(shlex.split(line.removeprefix(_EXEC))) for line in lines if line.startswith(_EXEC))
     assert commands and "springline up spark-connect airflow" in lines
     return CoffeeBar({name: value for name, _, value in pairs}, commands, shown[_SALES])

@@ -24,7 +24,7 @@ def ref(name: str) -> Ref:
     return Ref(name, 1)
 
 
-def made(name: str, *sources: str, by: str | None = "op", **fields: object) -> Dataset:
+def cached(name: str, *sources: str, by: str | None = "op", **fields: object) -> Dataset:
     """A committed generation in the cache that operation `by` made from `sources`."""
     call = Call(by, "v1") if by else None
     dataset = Dataset(ref(name), bytes=1000, call=call, sources=tuple(ref(s) for s in sources), compute_seconds=1.0)
@@ -33,30 +33,34 @@ def made(name: str, *sources: str, by: str | None = "op", **fields: object) -> D
 
 def persisted(name: str, *sources: str, **fields: object) -> Dataset:
     """The same, with a verified copy in the under-store."""
-    return made(name, *sources, under=UnderStoreState.PRESENT, **fields)
+    return cached(name, *sources, under=UnderStoreState.PRESENT, **fields)
 
 
 def evicted(name: str, *sources: str, **fields: object) -> Dataset:
     """The same, let go from the cache."""
-    return made(name, *sources, cache=CacheState.EVICTED, **fields)
+    return cached(name, *sources, cache=CacheState.EVICTED, **fields)
 
 
-def lineage(*datasets: Dataset, readers: dict[str, tuple[str, ...]] | None = None, **operations: Operation) -> Lineage:
+def lineage_of(
+    *datasets: Dataset, readers: dict[str, tuple[str, ...]] | None = None, **operations: Operation
+) -> Lineage:
     """A lineage in which `op` is idempotent and has been seen to repeat, `dice` is not idempotent."""
-    known = {
+    all_operations = {
         "op": Operation("op", "v1", idempotent=True, repeats=1),
         "dice": Operation("dice", "v1", idempotent=False),
         **operations,
     }
-    return Lineage({d.ref: d for d in datasets}, {(o.name, o.version): o for o in known.values()}, readers or {})
+    return Lineage(
+        {d.ref: d for d in datasets}, {(o.name, o.version): o for o in all_operations.values()}, readers or {}
+    )
 
 
 def chain_of(length: int, **fields: object) -> Lineage:
     """d0 (persisted) -> d1 -> … -> d<length>, all in the cache, later ones used later."""
     datasets = [persisted("d0", by=None)]
     for i in range(1, length + 1):
-        datasets.append(made(f"d{i}", f"d{i - 1}", created_at=float(i), **fields))
-    return lineage(*datasets)
+        datasets.append(cached(f"d{i}", f"d{i - 1}", created_at=float(i), **fields))
+    return lineage_of(*datasets)
 
 
 @st.composite
@@ -77,7 +81,7 @@ def lineages(draw: st.DrawFn, most: int = 12, *, settled: bool = False) -> Linea
     for i in range(draw(st.integers(1, most))):
         sources = draw(st.lists(st.sampled_from([f"d{j}" for j in range(i)]), max_size=3, unique=True)) if i else []
         datasets.append(
-            made(
+            cached(
                 f"d{i}",
                 *sources,
                 by=draw(st.sampled_from(names)),
@@ -97,4 +101,4 @@ def lineages(draw: st.DrawFn, most: int = 12, *, settled: bool = False) -> Linea
                 created_at=float(draw(st.integers(0, 5))),
             )
         )
-    return lineage(*datasets, **operations)
+    return lineage_of(*datasets, **operations)

@@ -25,8 +25,8 @@ def events_of(platform: Platform, ref: Ref) -> list[str]:
 def copies_in(backend: Backend) -> list[str]:
     """Every copy of a generation in a store, whole or half, as locations."""
     root: Path = backend.root  # type: ignore[attr-defined]
-    found = (path for path in root.rglob("*") if path.is_dir() and _COPY.match(path.name))
-    return sorted(path.relative_to(root).as_posix() for path in found)
+    paths = (path for path in root.rglob("*") if path.is_dir() and _COPY.match(path.name))
+    return sorted(path.relative_to(root).as_posix() for path in paths)
 
 
 def damage(backend: Backend, location: str) -> None:

@@ -20,9 +20,9 @@ def workflow_runner(at: Callable[[str], None] = lambda operation: None) -> Lines
     """The operations of the workflow; `at` is told of each one while it runs, its output half written."""
     runner = LinesRunner()
 
-    def during(name: str, made: list[str]) -> list[str]:
+    def during(name: str, lines: list[str]) -> list[str]:
         at(name)
-        return made
+        return lines
 
     runner.add(
         "landing", lambda _, params: during("landing", Path(params["file"]).read_text().splitlines()), idempotent=False
@@ -44,20 +44,20 @@ def run_workflow(
     platform: Platform, landing: Path, *, strategy: Strategy, origin: Origin = Origin("etl", "run 1"), tries: int = 3
 ) -> dict[str, Dataset]:
     """Run all steps as tasks of a DAG run, each tried again if it fails, and adopting what a failed try committed."""
-    made = {}
+    datasets = {}
     platform.store.register_operations(platform.runner.operations().values())
     platform.store.begin_run(origin)
     for operation, path, sources in STEPS:
         task = Origin(origin.dag_id, origin.run_id, operation)
         for attempt in range(tries):
             try:
-                made[path] = _task(platform, landing, operation, path, sources, strategy, task)
+                datasets[path] = _task(platform, landing, operation, path, sources, strategy, task)
                 break
             except PersistenceError:
                 if attempt + 1 == tries:
                     raise
     platform.catalog.end_run(origin, "success")
-    return made
+    return datasets
 
 
 def digests_without_faults() -> dict[str, str]:
@@ -88,8 +88,8 @@ def _task(
     params = {"file": os.fspath(landing)} if operation == "landing" else {}
     call = Call(operation, "1", params)
     refs = [platform.catalog.resolve(source, task).ref for source in sources]
-    if found := store.committed_by_earlier_try(path, call=call, sources=refs, origin=task):
-        return found
+    if dataset := store.committed_by_earlier_try(path, call=call, sources=refs, origin=task):
+        return dataset
     with store.write(path, call=call, sources=refs, strategy=strategy, origin=task) as writing:
         writing.mark_complete(platform.runner.run(call, list(_uris(platform, refs)), writing.uri))
     return writing.dataset

@@ -60,23 +60,23 @@ def decode(form: str, values: Sequence[bytes], *, windows: bool = False) -> Deco
     source = RelationSource("source", Relation("l", {each.name: each.type for each in FIELDS}), form)
     table, dead = rows_of(source.layout, NAMES, messages)
     table.validate(full=True)
-    found = Decoded(table.to_pylist(), _letters(dead))
+    decoded = Decoded(table.to_pylist(), _letters(dead))
     for chunk in chunks_of(source.layout, NAMES, messages, []):
         for row in chunk.source_rows:
             (letter,) = chunk.source.dead_letters(chunk.source_rows[chunk.source_rows == row], lambda row, place: "")
-            found.originals.append((letter.offset, letter.value))
+            decoded.originals.append((letter.offset, letter.value))
     if not windows:
-        return found
-    _route(source, messages, found)
-    _map(form, messages, found)
+        return decoded
+    _route(source, messages, decoded)
+    _map(form, messages, decoded)
     job = Job(registry(QUERIES, stream(format=form)))
     job.round(values)
     job.round(clock=1e6)  # all are idle for so long that every window closes
     for letter in encode_dead_letters(_STAGE, 0, (1, 1), Output(State(), dead_letters=job.dead)):
         letter.headers["reason"].decode()
-    for told in encode_results(_STAGE, 0, (1, 1), Output(State(), results=job.results)):
-        found.results += [json.loads(line) for line in told.value.decode().split("\n") if line]
-    return found
+    for record in encode_results(_STAGE, 0, (1, 1), Output(State(), results=job.results)):
+        decoded.results += [json.loads(line) for line in record.value.decode().split("\n") if line]
+    return decoded
 
 
 class _Everything:
@@ -97,21 +97,21 @@ class _Everything:
         return pa.record_batch([pa.array(keys), pa.array(seqs), *rows.columns], ["key", "seq", *rows.schema.names])
 
 
-def _route(source: RelationSource, messages: Sequence[Message], found: Decoded) -> None:
+def _route(source: RelationSource, messages: Sequence[Message], decoded: Decoded) -> None:
     """What a router sends of the messages."""
     other = RelationSource("other", Relation("r", source.relation.fields))
     table = strategy_of("hash").first(1, 1).as_json()
-    given = Input("route", 0, Round(1, 1, 0.0, {TABLE: table}), messages)
-    output = Router(source, other, 1, _Everything())(State(), given)
+    step_input = Input("route", 0, Round(1, 1, 0.0, {TABLE: table}), messages)
+    output = Router(source, other, 1, _Everything())(State(), step_input)
     for batch in output.buffers[0]:
         for row in RoutedBatch.read(arrow_bytes(batch)).tuples.to_pylist():
             time = row["time"]
             micros = None if time is None or abs(time) > 1e12 else round(time * 1e6)
-            found.joined.append((micros, *(row[name] for name in NAMES[1:])))
-    found.joined_dead = _letters(output.dead_letters)
+            decoded.joined.append((micros, *(row[name] for name in NAMES[1:])))
+    decoded.joined_dead = _letters(output.dead_letters)
 
 
-def _map(form: str, messages: Sequence[Message], found: Decoded) -> None:
+def _map(form: str, messages: Sequence[Message], decoded: Decoded) -> None:
     """What a mapper adds up of the messages, in windows as short as times can tell apart."""
     query = "SELECT sip, kind, bytes, load, count(*) AS n FROM S GROUP BY sip, kind, bytes, load WINDOWING 1 us"
     versions = {"queries": to_json_value(registry({"q": f"{query} LATE 36525 d"}, stream(format=form)))}
@@ -119,8 +119,8 @@ def _map(form: str, messages: Sequence[Message], found: Decoded) -> None:
     for batch in output.buffers[0]:
         if "slice" in batch.schema.names:
             for row in batch.to_pylist():
-                found.windowed += [tuple(row[name] for name in ("slice", "k0", "k1", "k2", "k3"))] * row["rows()"]
-    found.windowed_dead = _letters(output.dead_letters)
+                decoded.windowed += [tuple(row[name] for name in ("slice", "k0", "k1", "k2", "k3"))] * row["rows()"]
+    decoded.windowed_dead = _letters(output.dead_letters)
 
 
 def _letters(dead: Iterable[DeadLetter]) -> list[Letter]:
@@ -139,8 +139,8 @@ class DecoderProcess:
             command = [sys.executable, "-m", "tests.support.decoding.decoder_process"]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None and self._process.stdout is not None
-        asked = pickle.dumps((form, list(values), windows))
-        self._process.stdin.write(_SIZE.pack(len(asked)) + asked)
+        request = pickle.dumps((form, list(values), windows))
+        self._process.stdin.write(_SIZE.pack(len(request)) + request)
         self._process.stdin.flush()
         head = self._process.stdout.read(_SIZE.size)
         if len(head) < _SIZE.size:
@@ -163,8 +163,8 @@ def _serve() -> None:
             answer: Any = decode(form, values, windows=windows)
         except BaseException as error:
             answer = f"{type(error).__name__}: {error}"
-        told = pickle.dumps(answer)
-        sys.stdout.buffer.write(_SIZE.pack(len(told)) + told)
+        encoded_answer = pickle.dumps(answer)
+        sys.stdout.buffer.write(_SIZE.pack(len(encoded_answer)) + encoded_answer)
         sys.stdout.buffer.flush()
 
 

@@ -48,10 +48,10 @@ Leaves = Mapping[Kind, Sequence[Drawn]]
 
 def leaves(**names: Kind) -> Leaves:
     """Columns as they are."""
-    found: dict[Kind, list[Drawn]] = {"int": [], "float": [], "text": [], "bool": []}
+    leaves_by_kind: dict[Kind, list[Drawn]] = {"int": [], "float": [], "text": [], "bool": []}
     for name, kind in names.items():
-        found[kind].append(Drawn(name, name, kind))
-    return found
+        leaves_by_kind[kind].append(Drawn(name, name, kind))
+    return leaves_by_kind
 
 
 def quoted(text: str) -> str:
@@ -94,8 +94,8 @@ class Drawer:
             bare = self._among(("NULL", f"CAST(NULL AS {_SQL[kind]})")) if kind != "bool" else "NULL"
             return Drawn(bare, f"NULL::{_SQL[kind]}", kind)
         if kind == "int":
-            whole = self._among(INTS)
-            return Drawn(str(whole), f"({whole})::BIGINT", kind)
+            integer = self._among(INTS)
+            return Drawn(str(integer), f"({integer})::BIGINT", kind)
         if kind == "float":
             number = self._among(FLOATS[:-2])
             return Drawn(repr(number), f"CAST('{number!r}' AS DOUBLE)", kind)
@@ -121,7 +121,7 @@ class Drawer:
         name = "coalesce" if len(some) != 2 else self._among(("coalesce", "ifnull"))
         return Drawn(f"{name}({_comma(e.ours for e in some)})", f"coalesce({_comma(e.theirs for e in some)})", kind)
 
-    def _whole(self, kind: Kind, depth: int) -> Drawn:
+    def _integer(self, kind: Kind, depth: int) -> Drawn:
         sign, sep = self._among("+-*%") if self._among(range(4)) else "//", self._sep()
         one, other = self.one("int", depth), self.one("int", depth)
         return Drawn(f"({one.ours}{sep}{sign}{sep}{other.ours})", f"TRY(({one.theirs}) {sign} ({other.theirs}))", kind)
@@ -173,8 +173,8 @@ class Drawer:
             return Drawn(f"({one.ours}{self._sep()}|| {other.ours})", f"({one.theirs} || {other.theirs})", kind)
         name = self._among(("lower", "upper", "LOWER", "CAST"))
         if name == "CAST":
-            whole = self.one("int", depth)
-            return Drawn(f"CAST({whole.ours} AS TEXT)", f"CAST({whole.theirs} AS TEXT)", kind)
+            integer = self.one("int", depth)
+            return Drawn(f"CAST({integer.ours} AS TEXT)", f"CAST({integer.theirs} AS TEXT)", kind)
         return Drawn(f"{name}({one.ours})", f"{name}({one.theirs})", kind)
 
     def _pair(self, depth: int) -> tuple[Drawn, Drawn]:
@@ -228,7 +228,7 @@ def _comma(parts: Iterable[str]) -> str:
 
 
 _RULES: Mapping[Kind, Sequence[Callable[..., Drawn]]] = {
-    "int": (Drawer._whole, Drawer._whole, Drawer._whole_of_one, Drawer._whole_of_other),
+    "int": (Drawer._integer, Drawer._integer, Drawer._whole_of_one, Drawer._whole_of_other),
     "float": (Drawer._double, Drawer._double, Drawer._quotient, Drawer._double_of_one, Drawer._double_of_whole),
     "text": (Drawer._text,),
     "bool": (Drawer._compared, Drawer._listed, Drawer._between, Drawer._like, Drawer._is, Drawer._truth),

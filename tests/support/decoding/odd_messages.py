@@ -36,9 +36,9 @@ _PARTS = [
 ]  # fmt: skip
 
 
-def as_csv(found: Sequence[Row]) -> bytes:
+def as_csv(rows: Sequence[Row]) -> bytes:
     """As RFC 4180 has it, each text in quotes; what is null is nothing."""
-    return "".join(",".join(map(_cell, row)) + "\n" for row in found).encode()
+    return "".join(",".join(map(_cell, row)) + "\n" for row in rows).encode()
 
 
 def _cell(value: Any) -> str:
@@ -47,18 +47,18 @@ def _cell(value: Any) -> str:
     return "" if value is None else repr(value)
 
 
-def as_json(found: Sequence[Row], *, ascii_only: bool = True) -> bytes:
+def as_json(rows: Sequence[Row], *, ascii_only: bool = True) -> bytes:
     """An object a line, with a field that nobody wants."""
-    told = ({**dict(zip(NAMES, row, strict=True)), "more": {"a": [row[1], None, {}]}} for row in found)
-    return "\n".join(json.dumps(each, ensure_ascii=ascii_only) for each in told).encode()
+    objects = ({**dict(zip(NAMES, row, strict=True)), "more": {"a": [row[1], None, {}]}} for row in rows)
+    return "\n".join(json.dumps(each, ensure_ascii=ascii_only) for each in objects).encode()
 
 
-def as_arrow(found: Sequence[Row], *, dictionary: bool = False, views: bool = False, codec: str | None = None) -> bytes:
+def as_arrow(rows: Sequence[Row], *, dictionary: bool = False, views: bool = False, codec: str | None = None) -> bytes:
     """A batch, with a column that nobody wants."""
     kind = pa.dictionary(pa.int8(), pa.string()) if dictionary else pa.string_view() if views else pa.string()
     kinds = (pa.float64(), pa.string(), kind, pa.int64(), pa.float64())
-    columns = [pa.array(column, kind) for column, kind in zip(zip(*found, strict=True), kinds, strict=True)]
-    more = pa.array([[row[1], "b"] for row in found], pa.list_(pa.string()))
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
+    more = pa.array([[row[1], "b"] for row in rows], pa.list_(pa.string()))
     batch = pa.RecordBatch.from_arrays([*columns, more], [*NAMES, "more"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
@@ -69,13 +69,13 @@ def as_arrow(found: Sequence[Row], *, dictionary: bool = False, views: bool = Fa
 
 WRITERS: Mapping[str, Sequence[Callable[[Sequence[Row]], bytes]]] = {
     "csv": [as_csv],
-    "json": [as_json, lambda found: as_json(found, ascii_only=False)],
+    "json": [as_json, lambda rows: as_json(rows, ascii_only=False)],
     "arrow": [
         as_arrow,
-        lambda found: as_arrow(found, dictionary=True),
-        lambda found: as_arrow(found, views=True),
-        lambda found: as_arrow(found, codec="lz4"),
-        lambda found: as_arrow(found, codec="zstd"),
+        lambda rows: as_arrow(rows, dictionary=True),
+        lambda rows: as_arrow(rows, views=True),
+        lambda rows: as_arrow(rows, codec="lz4"),
+        lambda rows: as_arrow(rows, codec="zstd"),
     ],
 }
 

@@ -34,10 +34,10 @@ def stream(**settings: Any) -> Stream:
 
 def registry(queries: Mapping[str, str], of: Stream | None = None) -> QueryRegistry:
     """A registry of those queries over S."""
-    found = QueryRegistry.of([of or stream()])
+    query_registry = QueryRegistry.of([of or stream()])
     for name, sql in queries.items():
-        found = found.register(name, sql)
-    return found
+        query_registry = query_registry.register(name, sql)
+    return query_registry
 
 
 def csv(*rows: Sequence[Any]) -> bytes:
@@ -96,9 +96,9 @@ class Job:
 
     def round(self, *values: Sequence[bytes], clock: float | None = None, timestamp: float = 0.0) -> list[Output]:
         """One round of mappers, `values[u]` being the messages of unit u, and one of reducers."""
-        made = self.map(*values, clock=clock, timestamp=timestamp)
+        outputs = self.map(*values, clock=clock, timestamp=timestamp)
         self.reduce()
-        return made
+        return outputs
 
     def map(
         self, *values: Sequence[bytes], clock: float | None = None, timestamp: float = 0.0, left: Collection[int] = ()
@@ -109,10 +109,10 @@ class Job:
         comes = any(values)
         self._quiet = self.clock - self._busy if comes else 0.0
         self._busy = self.clock if comes else self._busy
-        made = []
+        outputs = []
         for unit in range(self._mappers):
-            mine = values[unit] if unit < len(values) else ()
-            messages = [Message(self._offsets[unit] + i, value, timestamp) for i, value in enumerate(mine)]
+            unit_values = values[unit] if unit < len(values) else ()
+            messages = [Message(self._offsets[unit] + i, value, timestamp) for i, value in enumerate(unit_values)]
             self._offsets[unit] += len(messages)
             output = self._run("map", unit, messages, self.registry)
             for reducer, batches in output.buffers.items():
@@ -122,9 +122,9 @@ class Job:
             (self._idle.add if output.idle else self._idle.discard)(unit)
             self._clocks[unit] = self.clock
             self.dead += output.dead_letters
-            made.append(output)
+            outputs.append(output)
         self._rounds["map"] += 1
-        return made
+        return outputs
 
     def reduce(self, clock: float | None = None) -> None:
         """One round of reducers, over all that mappers have sent."""
@@ -145,23 +145,25 @@ class Job:
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """The results of a query so far, without its name."""
-        mine = (batch for batch in self.results if batch.schema.metadata[b"query"].decode() == query)
-        return [{k: v for k, v in row.items() if k != "query"} for batch in mine for row in batch.to_pylist()]
+        batches = (batch for batch in self.results if batch.schema.metadata[b"query"].decode() == query)
+        return [{k: v for k, v in row.items() if k != "query"} for batch in batches for row in batch.to_pylist()]
 
     def _run(self, stage: str, unit: int, messages: Sequence[Message], registry: QueryRegistry) -> Output:
         versions = json.loads(json.dumps({"queries": to_json_value(registry)}))
         now = Round(1, self._rounds[stage] + 1, self.clock, versions, self._quiet if stage == "map" else 0.0)
         to = self._offsets[unit] if self._placed else 0
         start = to - len(messages) if self._placed else 0
-        given = Input(stage, unit, now, messages, has_lag=stage == "map" and unit in self._left, start=start, to=to)
+        step_input = Input(
+            stage, unit, now, messages, has_lag=stage == "map" and unit in self._left, start=start, to=to
+        )
         if stage == "reduce":
-            given = replace(
-                given, watermarks=self._watermarks, idle_units=frozenset(self._idle), clocks=self._clocks,
+            step_input = replace(
+                step_input, watermarks=self._watermarks, idle_units=frozenset(self._idle), clocks=self._clocks,
                 upstream_units=frozenset(range(self._mappers)),
             )  # fmt: skip
         state = self.states[stage, unit]
-        output, again = self._steps[stage](state, given), self._steps[stage](state, given)
-        assert in_bytes(output) == in_bytes(again)
+        output, repeated_output = self._steps[stage](state, step_input), self._steps[stage](state, step_input)
+        assert in_bytes(output) == in_bytes(repeated_output)
         self.states[stage, unit] = State(json.loads(json.dumps(output.state.scalars)), output.state.runs)
         self.counts.update(output.counts)
         return output
@@ -175,9 +177,9 @@ def in_bytes(output: Output) -> list[Any]:
 
     runs = {name: all_of(batches) for name, batches in output.state.runs.items()}
     buffers = {unit: all_of(batches) for unit, batches in output.buffers.items()}
-    told = json.dumps(output.state.scalars)
+    scalars = json.dumps(output.state.scalars)
     return [
-        told,
+        scalars,
         runs,
         buffers,
         all_of(output.results),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-WORDS = """
+VOCABULARY = """
 n m x y s t time NULL TRUE FALSE 0 1 2.5 -1 'a' '' '2020-01-01' 9223372036854775808 1e400 + - * / // % || = <> < >=
 AND OR NOT IN BETWEEN LIKE IS CASE WHEN THEN ELSE END CAST AS INT DOUBLE TEXT ( ) ( ) , , count sum min max avg
 DISTINCT abs round floor ceil lower upper length coalesce :: DATE TIMESTAMP FILTER WHERE OVER . [ ] { } ? $1 @ # ; :
@@ -25,7 +25,7 @@ round ( x , 2 )
 n BETWEEN 1 AND m
 x IS NOT NULL
 """
-_word = st.sampled_from(WORDS.split())
+_word = st.sampled_from(VOCABULARY.split())
 _phrase = st.sampled_from(PHRASES.strip().splitlines())
 
 
@@ -34,8 +34,8 @@ def soups(draw: st.DrawFn) -> str:
     """Words of SQL in any order, or some that make sense, of which a few were changed."""
     if draw(st.booleans()):
         return " ".join(draw(st.lists(_word, min_size=1, max_size=7)))
-    words = " ".join(draw(st.lists(_phrase, min_size=1, max_size=2))).split()
+    tokens = " ".join(draw(st.lists(_phrase, min_size=1, max_size=2))).split()
     for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.integers(0, len(words) - 1))
-        words[at : at + draw(st.integers(0, 1))] = draw(st.lists(_word, max_size=2)) or [words[at]]
-    return " ".join(words)
+        at = draw(st.integers(0, len(tokens) - 1))
+        tokens[at : at + draw(st.integers(0, 1))] = draw(st.lists(_word, max_size=2)) or [tokens[at]]
+    return " ".join(tokens)

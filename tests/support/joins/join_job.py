@@ -51,10 +51,10 @@ class JoinJob(Application):
 
     def pairs(self) -> Counter[tuple[int, int]]:
         """The pairs of ids, as a plain consumer sees them that reads what is committed."""
-        found: Counter[tuple[int, int]] = Counter()
+        pair_counts: Counter[tuple[int, int]] = Counter()
         for value, _ in read_committed(self.kafka.address, f"{self.name}.results"):
-            found.update((told["l"], told["r"]) for told in map(json.loads, value.splitlines()))
-        return found
+            pair_counts.update((pair["l"], pair["r"]) for pair in map(json.loads, value.splitlines()))
+        return pair_counts
 
     def copies_deleted(self) -> int:
         """How many offsets of the topic of copies are not there any more."""
@@ -63,29 +63,30 @@ class JoinJob(Application):
 
     def rows_through(self) -> int:
         """How many rows routers have read."""
-        return int(self.look().stages.get("route", {}).get("counts", {}).get("rows", 0))
+        return int(self.status().stages.get("route", {}).get("counts", {}).get("rows", 0))
 
     def explained(self) -> Mapping[str, Any]:
         """What the controller tells."""
         return read_explanation(self.folder) or {}
 
-    def await_pairs(self, wanted: Counter[tuple[int, int]], *, patience: float = 240) -> None:
+    def await_pairs(self, expected_pairs: Counter[tuple[int, int]], *, patience: float = 240) -> None:
         """Wait until as many pairs are told as are wanted, or more."""
-        total = sum(wanted.values())
+        total = sum(expected_pairs.values())
 
-        def told(seen: Any) -> bool:
-            counts = seen.stages.get("join", {}).get("counts", {})
+        def all_are_reported(status: Any) -> bool:
+            counts = status.stages.get("join", {}).get("counts", {})
             return int(counts.get("pairs", 0)) >= total and sum(self.pairs().values()) >= total
 
-        self.await_(told, patience=patience)
+        self.await_(all_are_reported, patience=patience)
 
 
 def skewed(many: int, keys: int, z: float, seed: int, first: int = 0) -> list[Row]:
     """Rows whose keys follow Zipf's law."""
     drawn = np.random.default_rng(seed)
     chances = 1 / np.arange(1, keys + 1) ** z
-    found = drawn.choice(keys, many, p=chances / chances.sum())
+    drawn_keys = drawn.choice(keys, many, p=chances / chances.sum())
     values = drawn.integers(0, 100, many)
     return [
-        (first + number, int(key), int(value)) for number, (key, value) in enumerate(zip(found, values, strict=True))
+        (first + number, int(key), int(value))
+        for number, (key, value) in enumerate(zip(drawn_keys, values, strict=True))
     ]

@@ -9,16 +9,16 @@ from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of, par
 from springline.spark_jobs.streaming.join.wire import SEQ_HASHES, StateMigration
 
 
-def chosen(piece: StateMigration, keys: npt.NDArray[np.int64], seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def mask_of(piece: StateMigration, keys: npt.NDArray[np.int64], seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Which of some tuples of its side a piece means."""
-    found = (keys >= piece.keys[0]) & (keys <= piece.keys[1]) & (seqs >= piece.seqs[0]) & (seqs <= piece.seqs[1])
+    mask = (keys >= piece.keys[0]) & (keys <= piece.keys[1]) & (seqs >= piece.seqs[0]) & (seqs <= piece.seqs[1])
     if piece.buckets:
         named = np.zeros(BUCKETS, np.bool_)
         named[list(piece.buckets)] = True
-        found &= named[bucket_of(keys, piece.block)]
+        mask &= named[bucket_of(keys, piece.block)]
     if piece.excluded_keys:
-        found &= ~np.isin(keys, np.array(piece.excluded_keys, np.int64))
+        mask &= ~np.isin(keys, np.array(piece.excluded_keys, np.int64))
     if piece.part != (0, SEQ_HASHES):
         parts = part_of(seqs, piece.salt)
-        found &= (parts >= piece.part[0]) & (parts < piece.part[1])
-    return found
+        mask &= (parts >= piece.part[0]) & (parts < piece.part[1])
+    return mask

@@ -87,10 +87,10 @@ class World:
         self.clock = 1.0
         self.most_pairs = most_pairs
         self.copies: dict[int, list[bytes]] = defaultdict(list)
-        self.units = [Unit(unit, self._made()) for unit in range(units)]
+        self.units = [Unit(unit, self._make_unit()) for unit in range(units)]
         self.round = 0
 
-    def _made(self) -> JoinUnit:
+    def _make_unit(self) -> JoinUnit:
         return JoinUnit("j", self.condition.as_json(), COPIES, self.most_pairs, SMALL, self.keep)
 
     def route(
@@ -110,9 +110,9 @@ class World:
                 for unit in self.units:
                     self._send(logs[unit.number][router], RoutedBatch(self.round, pa.record_batch({}), commands=orders))
             seq = first_seq(self.round, router)
-            for side, given in sides.items():
-                tuples = self._tuples(side, given, seq)
-                seq += len(given)
+            for side, side_rows in sides.items():
+                tuples = self._tuples(side, side_rows, seq)
+                seq += len(side_rows)
                 self._spread(logs, router, side, tuples, store, both)
             for unit in self.units:
                 logs[unit.number][router].append(EndedRound(router, self.round, 0, 0, clock, self.routers))
@@ -148,16 +148,16 @@ class World:
     def step(self, unit: Unit, upto: int | None = None) -> Output:
         """A round of the stage in one unit: what is in its log up to a place."""
         upto = len(unit.log) if upto is None else min(upto, len(unit.log))
-        taken, unit.at = unit.log[unit.at : upto], max(upto, unit.at)
+        entries, unit.at = unit.log[unit.at : upto], max(upto, unit.at)
         unit.rounds += 1
-        given = Input(
+        step_input = Input(
             "units", unit.number, Round(1, unit.rounds, float(unit.rounds)),
-            [each for each in taken if isinstance(each, Message)],
-            ended_rounds=[each for each in taken if isinstance(each, EndedRound)], read_topic=self._source,
+            [each for each in entries if isinstance(each, Message)],
+            ended_rounds=[each for each in entries if isinstance(each, EndedRound)], read_topic=self._source,
         )  # fmt: skip
-        output = unit.step(unit.state, given)
-        again = self._made()(_reread(unit.state), given)
-        for one, other in zip(in_bytes(again), in_bytes(output), strict=True):
+        output = unit.step(unit.state, step_input)
+        repeated_output = self._make_unit()(_reread(unit.state), step_input)
+        for one, other in zip(in_bytes(repeated_output), in_bytes(output), strict=True):
             assert one == other, "a step on a state that was read again comes out otherwise"
         unit.state, unit.gauges = output.state, output.gauges
         unit.counts.update(output.counts)

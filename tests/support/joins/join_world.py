@@ -42,17 +42,17 @@ from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import KilledError, MemoryLog
 
-ROOM = 4
+MAX_UNITS = 4
 FIELDS = {"id": "int", "k": "int", "v": "int"}
 Row = tuple[int, int, int]  # id, k, v
 
 
-def join_of(on: str, control: RebalanceConfig, *, itself: bool = False, room: int = ROOM) -> JoinJob:
+def join_of(on: str, control: RebalanceConfig, *, itself: bool = False, max_units: int = MAX_UNITS) -> JoinJob:
     """The join of topics `left` and `right`, or of `left` with itself; its results are the ids of pairs."""
     left, right = Relation("l", FIELDS), Relation("r", FIELDS)
     condition = Condition.of(left, right, on, ["l.id AS l", "r.id AS r"])
     sources = RelationSource("left", left), RelationSource("left" if itself else "right", right)
-    return JoinJob("j", *sources, condition, control, room, max_messages_per_round=2)
+    return JoinJob("j", *sources, condition, control, max_units, max_messages_per_round=2)
 
 
 class JoinWorld:
@@ -120,21 +120,21 @@ class JoinWorld:
         for _ in range(steps):
             what = self.chance.random()
             if what < 0.1:
-                self.look()
+                self.run_controller()
             elif what < 0.13 and self._late:
-                units, done = self._late.pop(self.chance.randrange(len(self._late)))
-                units._send(done)
+                units, messages = self._late.pop(self.chance.randrange(len(self._late)))
+                units._send(messages)
             else:
                 self._step(self.chance.choice(self.stages))
 
-    def look(self) -> None:
+    def run_controller(self) -> None:
         """A look of the controller, while rounds go on; writing a file is a call that the process may die at."""
 
-        def counted(path: Path, told: Any) -> None:
+        def counted(path: Path, value: Any) -> None:
             if self.chance.random() < 0.5:
                 self._step(self.chance.choice(self.stages))
             self.log._count_call()
-            write_json(path, told)
+            write_json(path, value)
 
         self.looks += 1
         with patch.object(rebalance, "write_json", counted):
@@ -163,7 +163,7 @@ class JoinWorld:
             for _ in range(looks):
                 self.turn(4)
                 self.log.calls_until_death = calls
-                self.look()
+                self.run_controller()
                 self.log.calls_until_death = None
         except KilledError:
             self._start_again()
@@ -200,11 +200,11 @@ class JoinWorld:
         self.log.delete(topic, before)
 
     def _fetch(self, stage: Stage, unit: int, until: RoundId) -> RoundId | None:
-        found = self.saved.get(stage.name, {}).get(unit)
-        if found is None or found[0].round_id > until:
+        checkpoint = self.saved.get(stage.name, {}).get(unit)
+        if checkpoint is None or checkpoint[0].round_id > until:
             return None
-        stage.state_store(unit).unpack(*found[0].round_id, found[1])
-        return found[0].round_id
+        stage.state_store(unit).unpack(*checkpoint[0].round_id, checkpoint[1])
+        return checkpoint[0].round_id
 
     def _start_again(self) -> None:
         self.log.calls_until_death = self.chance.choice([None, 0, 1, 2, 5, 10, 30])
@@ -232,7 +232,7 @@ class JoinWorld:
     def befall(self, what: str, number: int) -> None:
         """Go on, and let something happen: its name, and a number that says when, or how much of it."""
         if what == "units":
-            self.want_units(1 + number % ROOM)
+            self.want_units(1 + number % MAX_UNITS)
             self.run(number % 3)
         elif what == "die looking":
             self.die_looking(number % 3)
@@ -280,7 +280,7 @@ class JoinWorld:
             self.turn()
             gauges = [report.gauges for report in self._reports("join").values()]
             if all(
-                told["round"] > last or (told["round"] == last and not told["pending"]["probes"]) for told in gauges
+                gauge["round"] > last or (gauge["round"] == last and not gauge["pending"]["probes"]) for gauge in gauges
             ):
                 break
         else:
@@ -291,9 +291,15 @@ class JoinWorld:
         for _ in range(turns):
             self.turn()
             course = rebalance.read_controller_state(self.folder)
-            wanted = rebalance.requested_units(self.folder, self.job.rebalance_config.units)
-            still = course is not None and not (course.copying or course.pending) and len(course.table.units) == wanted
-            if still and all(told.gauges["epoch"] == course.table.epoch for told in self._reports("join").values()):
+            requested_units = rebalance.requested_units(self.folder, self.job.rebalance_config.units)
+            is_idle = (
+                course is not None
+                and not (course.copying or course.pending)
+                and len(course.table.units) == requested_units
+            )
+            if is_idle and all(
+                report.gauges["epoch"] == course.table.epoch for report in self._reports("join").values()
+            ):
                 return
         raise AssertionError(f"still under way: {course}")
 
@@ -312,7 +318,7 @@ class JoinWorld:
 
     def pairs(self) -> Counter[tuple[int, int]]:
         """The ids of all pairs that are told."""
-        return Counter((told["l"], told["r"]) for told in self.results())
+        return Counter((row["l"], row["r"]) for row in self.results())
 
     def results(self) -> list[dict[str, Any]]:
         """All lines of the topic of results, as a plain reader sees them."""

@@ -26,20 +26,20 @@ fields = [["id", "int"], ["k", "int"], ["v", "int"]]
 KEY = 2**63 - 1
 EXPLAINED: dict[str, Any] = {
     "epoch": 5, "strategy": "heavy-split", "units": 2, "requested_units": 3, "used": [0, 1],
-    "loads": {"0": [60, 40], "1": [20, 30], "2": [0, 0]}, "imbalance": 1 / 3, "bound": 0.05,
-    "heavy": [{"side": "left", "key": KEY, "tuples": 30, "probes": 7, "parts": {"0": 20, "1": 10}}],
+    "loads": {"0": [60, 40], "1": [20, 30], "2": [0, 0]}, "imbalance": 1 / 3, "max_imbalance": 0.05,
+    "heavy_keys": [{"side": "left", "key": KEY, "tuples": 30, "probes": 7, "parts": {"0": 20, "1": 10}}],
     "entries": [
-        {"side": "left", "key": KEY, "stores": {"0": 0.5, "1": 0.5}, "holds": [0, 1]},
-        {"side": "right", "key": -2, "stores": {"1": 1.0}, "holds": [1]},
+        {"side": "left", "key": KEY, "stores": {"0": 0.5, "1": 0.5}, "probed_units": [0, 1]},
+        {"side": "right", "key": -2, "stores": {"1": 1.0}, "probed_units": [1]},
     ],
-    "under_way": [
+    "migrations": [
         {"piece": 4, "copying": True, "tuples": 9, "kind": "bucket", "cost": 0.125,
          "description": "from unit 0 to unit 1"}
     ],
-    "messages": 1.5, "would": ["wait for 1 pieces"],
-    "moves": [{"kind": "H1", "tuples": 5, "cost": 0.5, "description": "key 7 from unit 0 to unit 1"}],
-    "observed_at": 1_700_000_000.0, "reasons": ["the fullest unit will have 1.33 of the mean"],
-    "history": [{"created_at": 1_600_000_000.0, "epoch": 5, "reasons": ["piece 3 is copied: switch to it"]}],
+    "messages_per_tuple": 1.5, "next_reasons": ["wait for 1 migrations"],
+    "planned_moves": [{"kind": "H1", "tuples": 5, "cost": 0.5, "description": "key 7 from unit 0 to unit 1"}],
+    "observed_at": 1_700_000_000.0, "reasons": ["the most loaded unit will have 1.33 times the mean"],
+    "history": [{"created_at": 1_600_000_000.0, "epoch": 5, "reasons": ["piece 3 is copied: cut over to it"]}],
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ def dfsadmin(hdfs: Running, *arguments: str) -> str:
     (server,) = make_servers(["hdfs"], hdfs.settings)
     namenode = server.processes[0]
     command = [part.replace(_NAMENODE, "org.apache.hadoop.hdfs.tools.DFSAdmin") for part in namenode.command]
-    done = subprocess.run(
+    completed_process = subprocess.run(
         [*command, *arguments],
         env={**os.environ, **server.environment, **namenode.environment},
         capture_output=True,
@@ -26,7 +26,7 @@ def dfsadmin(hdfs: Running, *arguments: str) -> str:
         timeout=120,
         check=True,
     )
-    return done.stdout
+    return completed_process.stdout
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from springline.services.servers.postgres import database_url
 from springline.services.servers.spark import spark
 from tests.support.servers.servers import Running
 
-WORDS = "what was written"
+TEXT = "what was written"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def _to_postgres(server: Running) -> None:
     with psycopg.connect(database_url(server.settings, "springline", "postgresql")) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS said (words text)")
         connection.execute("DELETE FROM said")
-        connection.execute("INSERT INTO said VALUES (%s)", (WORDS,))
+        connection.execute("INSERT INTO said VALUES (%s)", (TEXT,))
 
 
 def _from_postgres(server: Running) -> str:
@@ -55,7 +55,7 @@ def _to_kafka(server: Running) -> None:
     finally:
         admin.close()
     producer = KafkaProducer(bootstrap_servers=server.address, acks="all")
-    producer.send("said", WORDS.encode()).get(timeout=30)
+    producer.send("said", TEXT.encode()).get(timeout=30)
     producer.close()
 
 
@@ -76,8 +76,8 @@ def _hdfs(server: Running) -> str:
 
 
 def _to_hdfs(server: Running) -> None:
-    asked = httpx.put(_hdfs(server), params={"op": "CREATE", "overwrite": "true", "replication": "2"}, timeout=30)
-    httpx.put(asked.headers["Location"], content=WORDS.encode(), timeout=30).raise_for_status()
+    response = httpx.put(_hdfs(server), params={"op": "CREATE", "overwrite": "true", "replication": "2"}, timeout=30)
+    httpx.put(response.headers["Location"], content=TEXT.encode(), timeout=30).raise_for_status()
 
 
 def _from_hdfs(server: Running) -> str:
@@ -110,7 +110,7 @@ def _put_into_alluxio(server: Running) -> None:
         _alluxio(server, "paths//said/delete")
     stream = _alluxio(server, "paths//said/create-file", writeType="CACHE_THROUGH").json()
     bytes_ = {"Content-Type": "application/octet-stream"}
-    httpx.post(f"{base}/streams/{stream}/write", content=WORDS.encode(), headers=bytes_, timeout=60).raise_for_status()
+    httpx.post(f"{base}/streams/{stream}/write", content=TEXT.encode(), headers=bytes_, timeout=60).raise_for_status()
     _alluxio(server, f"streams/{stream}/close")
 
 
@@ -128,7 +128,7 @@ def _to_zookeeper(server: Running) -> None:
     client = KazooClient(hosts=server.address)
     client.start(timeout=30)
     client.ensure_path("/said")
-    client.set("/said", WORDS.encode())
+    client.set("/said", TEXT.encode())
     client.stop()
     client.close()
 
@@ -153,16 +153,16 @@ print("sum", spark.range(1000).repartition(4).selectExpr("sum(id)").first()[0])
 
 def _from_spark(server: Running) -> str:
     """The standalone Spark keeps nothing; it is asked for a sum."""
-    given = f"--master {server.address} --driver-memory 512m --executor-memory 512m pyspark-shell"
-    done = subprocess.run(
+    submit_arguments = f"--master {server.address} --driver-memory 512m --executor-memory 512m pyspark-shell"
+    completed_process = subprocess.run(
         [sys.executable, "-c", _SUM],
-        env={**os.environ, **spark(server.settings).environment, "PYSPARK_SUBMIT_ARGS": given},
+        env={**os.environ, **spark(server.settings).environment, "PYSPARK_SUBMIT_ARGS": submit_arguments},
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
-    return WORDS if "sum 499500" in done.stdout else done.stdout + done.stderr
+    return TEXT if "sum 499500" in completed_process.stdout else completed_process.stdout + completed_process.stderr
 
 
 ROUND_TRIPS: Mapping[str, RoundTrip] = {

@@ -51,8 +51,8 @@ class Running:
         """Delete every topic of this Kafka: jobs of the same names begin anew."""
         admin = AdminClient({"bootstrap.servers": self.address})
         own = [topic for topic in admin.list_topics(timeout=30).topics if not topic.startswith("__")]
-        for done in admin.delete_topics(own).values() if own else ():
-            done.result()
+        for deletion in admin.delete_topics(own).values() if own else ():
+            deletion.result()
 
     @property
     def processes(self) -> dict[str, int]:

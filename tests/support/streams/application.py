@@ -54,31 +54,33 @@ class Application:
         if self._application is None or self._application.poll() is not None:
             self._application = launch(self.name, self.folder, environment=self._environment)
 
-    def look(self) -> JobStatus:
+    def status(self) -> JobStatus:
         """How the job is."""
         return read_status(self.name, self.folder, time.time())
 
-    def await_(self, done: Callable[[JobStatus], bool], *, patience: float, again: bool = True) -> JobStatus:
-        """Wait until `done`; the application is started again when it ends, as a supervisor would."""
+    def await_(self, condition: Callable[[JobStatus], bool], *, patience: float, restart: bool = True) -> JobStatus:
+        """Wait until `condition` holds; the application is started again when it ends, as a supervisor would."""
 
-        def seen() -> JobStatus | None:
-            found = self.look()
-            if done(found):
-                return found
-            if again:
+        def status_if_met() -> JobStatus | None:
+            status = self.status()
+            if condition(status):
+                return status
+            if restart:
                 self.start()
             return None
 
-        found = until(seen, seconds=patience, every=0.2, why=lambda: f"{self.look()}\n{self.log()}")
-        assert found is not None
-        return found
+        status = until(status_if_met, seconds=patience, every=0.2, reason=lambda: f"{self.status()}\n{self.log()}")
+        assert status is not None
+        return status
 
     def run(self, command: str, *arguments: str) -> str:
         """What a command about the job prints."""
-        words = [sys.executable, "-m", "springline", "stream", *command.split(), self.name, *arguments]
-        done = subprocess.run(words, env=self._environment, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        command_line = [sys.executable, "-m", "springline", "stream", *command.split(), self.name, *arguments]
+        completed_process = subprocess.run(
+            command_line, env=self._environment, capture_output=True, text=True, timeout=120
+        )
+        assert completed_process.returncode == 0, completed_process.stderr
+        return completed_process.stdout
 
     def stop(self) -> None:
         """Stop at a round's boundary."""

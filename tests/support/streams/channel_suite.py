@@ -18,28 +18,28 @@ def signal(sequence: int, *, downstream: str = "count", upstream: str = "parse",
     return Signal(downstream, upstream, sequence, time.time() + 5, level, None, f"number {sequence}")
 
 
-def received(end: Channel, upstream: str, wanted: int = 1, patience: float = PATIENCE) -> list[Signal]:
+def received(end: Channel, upstream: str, expected_pairs: int = 1, patience: float = PATIENCE) -> list[Signal]:
     """The newest of each pair, once so many pairs have come."""
-    found: dict[str, Signal] = {}
+    signals: dict[str, Signal] = {}
     until = time.monotonic() + patience
     while time.monotonic() < until:
-        found |= {each.downstream: each for each in end.receive(upstream)}
-        if len(found) >= wanted:
-            return [found[name] for name in sorted(found)]
+        signals |= {each.downstream: each for each in end.receive(upstream)}
+        if len(signals) >= expected_pairs:
+            return [signals[name] for name in sorted(signals)]
         time.sleep(0.01)
-    raise AssertionError(f"{found} came for {upstream}; {end.last_error}")
+    raise AssertionError(f"{signals} came for {upstream}; {end.last_error}")
 
 
 def received_last(end: Channel, last: Signal) -> list[Signal]:
     """All that comes, up to a signal."""
-    found: list[Signal] = []
+    signals: list[Signal] = []
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        found += end.receive(last.upstream)
-        if last in found:
-            return found
+        signals += end.receive(last.upstream)
+        if last in signals:
+            return signals
         time.sleep(0.01)
-    raise AssertionError(f"{found} came, and not {last}; {end.last_error}")
+    raise AssertionError(f"{signals} came, and not {last}; {end.last_error}")
 
 
 class Pipe:

@@ -47,7 +47,7 @@ max_ackers = 2
 kind = "wordcount"
 topic = "lines"
 """
-TOPICS = {"ticks.results": 1, "words.dead": 1, "lines": 2}
+TOPICS = {"ticks.results": 1, "words.dead-letters": 1, "lines": 2}
 HOSTILE = "<img src=x onerror=alert(1)><script>document.title=1</script>"
 BEGAN = 1_700_000_040  # 2023-11-14 22:14:00, a whole minute: the first window of results
 KINDS = ("tcp", "udp", "icmp")
@@ -79,7 +79,7 @@ def put_results(log: MessageLog) -> None:
             "topic": b"lines", "partition": b"1", "offset": str(offset).encode(),
             "reason": b"row 0: sent 5 times, never through",
         }  # fmt: skip
-        letters.append(OutgoingRecord("words.dead", 0, content.encode(), place))
+        letters.append(OutgoingRecord("words.dead-letters", 0, content.encode(), place))
     with log.record_sender() as sending:
         for letter in letters:
             sending.send(letter)
@@ -97,70 +97,83 @@ def hold_slices(declarations: Path, state: Path) -> None:
 def explain_pairs(folder: JobFolder, scratch: Path) -> None:
     """What a join tells that has a heavy key, and went from two units to three."""
     widened(folder, scratch, 300, max_imbalance=0.02)
-    folder.write_heartbeat(beat("stopped", {"route": _stage(31, 4, rows=600), "join": _stage(31, 4, results=22_650)}))
+    folder.write_heartbeat(
+        heartbeat("stopped", {"route": _stage(31, 4, rows=600), "join": _stage(31, 4, results=22_650)})
+    )
 
 
 def _stage(number: int, units: int, **counts: int) -> dict[str, Any]:
-    return {"units": units, "round": number, "at": time.time() - 0.3, "counts": counts, "state_bytes": 4_200_000,
-            "seconds": 0.082, "newest": 0.0, "lag": 0}  # fmt: skip
+    return {"units": units, "round": number, "round_ended_at": time.time() - 0.3, "counts": counts,
+            "state_bytes": 4_200_000, "seconds": 0.082, "newest_timestamp": 0.0, "lag": 0}  # fmt: skip
 
 
-def beat(state: str, stages: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def heartbeat(state: str, stages: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A heartbeat of now."""
     now = time.time()
-    return {"state": state, "error": "", "at": now, "started_at": now - 4000, "pid": 4711, "stages": stages, **more}
+    return {
+        "state": state,
+        "error": "",
+        "heartbeat_at": now,
+        "started_at": now - 4000,
+        "pid": 4711,
+        "stages": stages,
+        **more,
+    }
 
 
-def ticks_beat(number: int) -> dict[str, Any]:
+def ticks_heartbeat(number: int) -> dict[str, Any]:
     """A heartbeat of `ticks`, whose reducers are slow."""
     throttle = {"downstream": "reduce", "upstream": "map", "since": time.time() - 42, "throttle_level": 0,
                 "rate": 2.1e6, "reason": "its queue is 1.4 s of its work, 0.22 s are wanted"}  # fmt: skip
     mapping = {
-        "state": "throttled", "queue": 48_200_000, "waiting": 48_000_000, "seconds": 23.0, "rate": 2.1e6,
+        "state": "throttled", "queue": 48_200_000, "not_admitted": 48_000_000, "seconds": 23.0, "rate": 2.1e6,
         "capacity": 9e6, "arriving": 3.4e6, "applied": 2.1e6, "throttled_by": [throttle], "throttles": [],
     }  # fmt: skip
     reducing = {
-        "state": "overloaded", "queue": 2_900_000, "waiting": 1_100_000, "seconds": 1.4, "rate": None,
+        "state": "overloaded", "queue": 2_900_000, "not_admitted": 1_100_000, "seconds": 1.4, "rate": None,
         "capacity": 2.1e6, "arriving": 2.1e6, "applied": 2.0e6, "throttled_by": [], "throttles": [throttle],
     }  # fmt: skip
     stages = {"map": {**_stage(number, 1, rows=1_234_567 + 9_000 * number, late=12, dead=3), "lag": 4_810},
               "reduce": _stage(number - 1, 4, results=180)}  # fmt: skip
-    pressed = {"mode": "predictive", "control": None, "stages": {"map": mapping, "reduce": reducing}}
-    return beat("running", stages, backpressure=pressed)
+    pressed = {"mode": "predictive", "signal_channel": None, "stages": {"map": mapping, "reduce": reducing}}
+    return heartbeat("running", stages, backpressure=pressed)
 
 
-def words_beat(number: int) -> dict[str, Any]:
+def words_heartbeat(number: int) -> dict[str, Any]:
     """A heartbeat of `words`, with records in flight."""
     ackers = [{"acker": unit, "in_flight": 20 + unit, "completed": 28_000 + 40 * number, "epoch": 2} for unit in (0, 1)]
     tracking = {"in_flight": 41, "completed": 56_000 + 80 * number, "retried": 12, "failed": 2, "bytes": 2_000_000,
-                "waits": False, "pause_reason": "", "low_watermarks": {"0": 700, "1": 800}, "ackers": ackers,
+                "source_paused": False, "pause_reason": "", "low_watermarks": {"0": 700, "1": 800}, "ackers": ackers,
                 "seconds": {"p50": 0.091, "p90": 0.1, "p99": 0.42}}  # fmt: skip
-    free = {"state": "level", "waiting": 0, "rate": None, "capacity": 8e6, "arriving": 1.1e6, "applied": 1.1e6,
+    free = {"state": "normal", "not_admitted": 0, "rate": None, "capacity": 8e6, "arriving": 1.1e6, "applied": 1.1e6,
             "throttled_by": [], "throttles": []}  # fmt: skip
-    names = {"split": 0.12, "again": 0.0, "count": 0.2, "acker": 0.05}
+    names = {"split": 0.12, "retry": 0.0, "count": 0.2, "acker": 0.05}
     pressed = {name: {**free, "queue": round(8e6 * seconds), "seconds": seconds} for name, seconds in names.items()}
-    stages = {name: _stage(number, 2, **({"retried": 12, "failed": 2} if name == "again" else {})) for name in names}
+    stages = {name: _stage(number, 2, **({"retried": 12, "failed": 2} if name == "retry" else {})) for name in names}
     stages["split"]["counts"] = {"rows": 56_100}
-    return beat("running", stages, tracking=tracking, backpressure={"mode": "off", "stages": pressed})
+    return heartbeat("running", stages, tracking=tracking, backpressure={"mode": "off", "stages": pressed})
 
 
 @contextmanager
 def beating(home: Path) -> Iterator[None]:
     """Let `ticks` and `words` run as far as anybody sees, and beat, until the context ends."""
-    beats = {JobFolder(home / "streams" / "ticks"): ticks_beat, JobFolder(home / "streams" / "words"): words_beat}
+    heartbeats = {
+        JobFolder(home / "streams" / "ticks"): ticks_heartbeat,
+        JobFolder(home / "streams" / "words"): words_heartbeat,
+    }
     over = threading.Event()
 
     def go_on() -> None:
         number = 100
         while True:
-            for folder, make in beats.items():
+            for folder, make in heartbeats.items():
                 folder.write_heartbeat(make(number))
             number += 1
             if over.wait(BEAT_SECONDS):
                 return
 
     with ExitStack() as leaving:
-        for folder in beats:
+        for folder in heartbeats:
             leaving.enter_context(folder.application_lock())
         thread = threading.Thread(target=go_on, daemon=True)
         thread.start()

@@ -41,23 +41,25 @@ class Leaky:
     leaks: Leaks
     _harmed: dict[str, list[Any]] = field(default_factory=dict)
 
-    def __call__(self, state: State, given: Input) -> Output:
+    def __call__(self, state: State, step_input: Input) -> Output:
         """One round."""
         self._harmed.clear()
-        drawn = np.random.default_rng([self.leaks.seed, given.unit, given.round.number, len(given.stage)])
+        drawn = np.random.default_rng(
+            [self.leaks.seed, step_input.unit, step_input.round.number, len(step_input.stage)]
+        )
         before = state.runs.get(DELAYED, ())
         inner = State(state.scalars, {name: runs for name, runs in state.runs.items() if name != DELAYED})
         late: list[pa.RecordBatch] = []
-        batches = [pa.ipc.open_stream(message.value).read_next_batch() for message in given.messages]
-        batches = self._leaked(batches, drawn, late, given.round.number)
+        batches = [pa.ipc.open_stream(message.value).read_next_batch() for message in step_input.messages]
+        batches = self._leaked(batches, drawn, late, step_input.round.number)
         batches += [batch for batch in before if not _is_ack(batch)]
-        output = self.step(inner, replace(given, messages=[Message(0, arrow_bytes(batch)) for batch in batches]))
-        acks = {unit: self._leaked(sent, drawn, late, given.round.number) for unit, sent in output.acks.items()}
+        output = self.step(inner, replace(step_input, messages=[Message(0, arrow_bytes(batch)) for batch in batches]))
+        acks = {unit: self._leaked(sent, drawn, late, step_input.round.number) for unit, sent in output.acks.items()}
         for batch in before:
             if _is_ack(batch):
                 acks.setdefault(_acker_of(batch), []).append(batch)
         for what, roots in self._harmed.items() if self.leaks.noted else ():
-            place = f"{given.unit}-{given.round.number}.{what}"
+            place = f"{step_input.unit}-{step_input.round.number}.{what}"
             np.save(Path(self.leaks.noted) / place, np.concatenate(roots))
         runs = {**output.state.runs, **({DELAYED: tuple(late)} if late else {})}
         return replace(output, state=State(output.state.scalars, runs), acks=acks)
@@ -67,11 +69,11 @@ class Leaky:
     ) -> list[pa.RecordBatch]:
         if number > self.leaks.last:
             return list(batches)
-        found = []
+        leaked_batches = []
         for batch in batches:
             chances = drawn.random(batch.num_rows)
             if _is_ack(batch) and AckMessage.read(arrow_bytes(batch)).kind is not MessageKind.ACKS:
-                found.append(batch)  # what registers is part of what a spring has read
+                leaked_batches.append(batch)  # what registers is part of what a spring has read
                 continue
             lost = chances < self.leaks.lost
             delayed = (chances >= self.leaks.lost) & (chances < self.leaks.lost + self.leaks.delayed)
@@ -79,15 +81,15 @@ class Leaky:
             roots = batch.column("root").to_numpy()
             for what, rows in (("lost", lost), ("late", delayed), ("doubled", doubled)):
                 self._harmed.setdefault(what, []).append(roots[rows])
-            kept = np.repeat(np.arange(batch.num_rows), np.where(lost | delayed, 0, np.where(doubled, 2, 1)))
-            found.append(batch.take(pa.array(kept)))
+            indices = np.repeat(np.arange(batch.num_rows), np.where(lost | delayed, 0, np.where(doubled, 2, 1)))
+            leaked_batches.append(batch.take(pa.array(indices)))
             if delayed.any():
                 late.append(batch.filter(pa.array(delayed)))
-        return [batch for batch in found if batch.num_rows]
+        return [batch for batch in leaked_batches if batch.num_rows]
 
 
 def _is_ack(batch: pa.RecordBatch) -> bool:
-    return b"told" in (batch.schema.metadata or {})
+    return b"header" in (batch.schema.metadata or {})
 
 
 def _acker_of(batch: pa.RecordBatch) -> int:

@@ -19,17 +19,18 @@ if obeys == "nothing":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 worker = subprocess.Popen(["sleep", "600"], process_group=0)
 began = time.time()
-def beat(state):
-    told = {"state": state, "error": "", "at": time.time(), "started_at": began, "pid": os.getpid(), "stages": {}}
-    folder.write_heartbeat(told)
+def write_heartbeat(state):
+    now = time.time()
+    status = {"state": state, "error": "", "heartbeat_at": now, "started_at": began, "pid": os.getpid(), "stages": {}}
+    folder.write_heartbeat(status)
 with folder.application_lock():
     folder.discard_leftovers()
     folder.scratch.mkdir()
-    beat("running")
+    write_heartbeat("running")
     print(worker.pid, flush=True)
     while obeys != "the request" or not folder.stop_file.exists():
         time.sleep(0.02)
-    beat("stopped")
+    write_heartbeat("stopped")
 worker.kill()
 """
 

@@ -83,8 +83,8 @@ class RelayApp(Application):
 
     def stages(self) -> dict[str, Any]:
         """What is told of each stage's back-pressure."""
-        found: dict[str, Any] = self.look().backpressure.get("stages", {})
-        return found
+        stage_states: dict[str, Any] = self.status().backpressure.get("stages", {})
+        return stage_states
 
     def numbers(self) -> Counter[int]:
         """How often each message came out."""

@@ -44,16 +44,18 @@ class StreamJob(Application):
 
     def results(self, incarnation: int = 1) -> Counter[str]:
         """All results, as a plain consumer sees them that reads what is committed."""
-        found: Counter[str] = Counter()
+        result_counts: Counter[str] = Counter()
         for value, headers in read_committed(self.kafka.address, f"{self.name}.results"):
             for line in value.splitlines() if headers["incarnation"] == str(incarnation).encode() else ():
-                told = json.loads(line)
-                found[f"{told['window_start'][:19]} {told['sip']} {told['type']} {told['rows']} {told['bytes']}"] += 1
-        return found
+                row = json.loads(line)
+                result_counts[
+                    f"{row['window_start'][:19]} {row['sip']} {row['type']} {row['rows']} {row['bytes']}"
+                ] += 1
+        return result_counts
 
     def dead_letters(self) -> Counter[str]:
         """The reasons of what could not be used."""
-        letters = read_committed(self.kafka.address, f"{self.name}.dead")
+        letters = read_committed(self.kafka.address, f"{self.name}.dead-letters")
         return Counter(headers["reason"].decode() for _, headers in letters)
 
     def put(self, value: bytes, unit: int = 0) -> None:
@@ -87,7 +89,7 @@ class StreamJob(Application):
 
     def await_round(self, number: int, *, patience: float = 240) -> JobStatus:
         """Wait until the mappers have ended a round."""
-        return self.await_(lambda seen: seen.stages.get("map", {}).get("round", 0) >= number, patience=patience)
+        return self.await_(lambda status: status.stages.get("map", {}).get("round", 0) >= number, patience=patience)
 
     def await_rows(self, rows: int, *, incarnation: int = 1, patience: float = 240) -> None:
         """Wait until so many rows are in results."""
@@ -107,11 +109,11 @@ class StreamJob(Application):
 def expected(flows: Flows) -> Counter[str]:
     """The results by DuckDB, from the same rows."""
     rows: pa.Table = flows.table(0, flows.rows)  # noqa: F841  (the query names it)
-    found = duckdb.sql(
+    result_rows = duckdb.sql(
         """SELECT strftime(make_timestamp((floor(timestamp / 5) * 5 * 1000000)::BIGINT), '%Y-%m-%dT%H:%M:%S') AS start,
              sip, type, count(*) AS rows, sum(bytes)::BIGINT AS bytes FROM rows GROUP BY ALL"""
     ).fetchall()
-    return Counter(" ".join(str(value) for value in row) for row in found)
+    return Counter(" ".join(str(value) for value in row) for row in result_rows)
 
 
 def read_committed(servers: str, topic: str) -> Iterable[tuple[bytes, dict[str, bytes]]]:
@@ -119,8 +121,8 @@ def read_committed(servers: str, topic: str) -> Iterable[tuple[bytes, dict[str, 
     options = {"bootstrap.servers": servers, "group.id": "plain", "enable.partition.eof": True,
                "isolation.level": "read_committed", "auto.offset.reset": "earliest"}  # fmt: skip
     consumer = Consumer(options)
-    told = consumer.list_topics(topic, 10).topics[topic]
-    left = set(told.partitions)
+    metadata = consumer.list_topics(topic, 10).topics[topic]
+    left = set(metadata.partitions)
     consumer.assign([TopicPartition(topic, unit, 0) for unit in left])
     while left:
         for message in consumer.consume(500, 0.5):

@@ -62,7 +62,7 @@ class TrackedWorld(JobRun):
         """Go on until nothing is in flight, and counts are told; fails after so many turns."""
         for _ in range(turns):
             self.turn()
-            if self.told("completed") and self.is_through():
+            if self.total("completed") and self.is_through():
                 break
         else:
             raise AssertionError(f"still in flight: {self._gauges}")
@@ -72,9 +72,9 @@ class TrackedWorld(JobRun):
 
     def is_through(self) -> bool:
         """Whether all that was fed is registered, and nothing is unfinished."""
-        lows = read_json(self.folder.path / LOW_WATERMARKS)["low_watermarks"]
+        low_marks = read_json(self.folder.path / LOW_WATERMARKS)["low_watermarks"]
         return all(
-            lows.get(str(unit), 0) >= extent.high or not extent.high
+            low_marks.get(str(unit), 0) >= extent.high or not extent.high
             for unit, extent in self.log.offset_bounds(self.job.topic).items()
         )
 
@@ -85,8 +85,8 @@ class TrackedWorld(JobRun):
         gauges = [report and report.gauges for report in reports]
         before = read_json(self.folder.path / LOW_WATERMARKS)["low_watermarks"]
         ackers = self.epochs.ring.ackers
-        lows = low_watermarks(before, gauges, self._gauges, ackers, self._dealt)
-        write_json(self.folder.path / LOW_WATERMARKS, {"low_watermarks": lows})
+        low_marks = low_watermarks(before, gauges, self._gauges, ackers, self._dealt)
+        write_json(self.folder.path / LOW_WATERMARKS, {"low_watermarks": low_marks})
         self._gauges = gauges
         own = [stage for stage in self.stages if stage.reads_feedback]
         self._dealt = sum(
@@ -102,16 +102,16 @@ class TrackedWorld(JobRun):
         """Go on with another ring."""
         write_json(self.folder.path / RING, epochs.as_json())
 
-    def told(self, name: str) -> int:
+    def total(self, name: str) -> int:
         """A total of all ackers."""
         return sum(each[name] for each in self._gauges if each)
 
     def counts(self) -> Counter[str]:
         """The newest count of each word, as told."""
-        found: Counter[str] = Counter()
+        word_counts: Counter[str] = Counter()
         for row in self.results():
-            found[row["word"]] = row["count"]
-        return found
+            word_counts[row["word"]] = row["count"]
+        return word_counts
 
     def dead(self) -> list[tuple[int, int, str]]:
         """Partition, offset and reason of each dead letter."""

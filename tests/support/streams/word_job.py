@@ -45,39 +45,39 @@ class WordJob(Application):
 
     def counts(self) -> Counter[str]:
         """The newest count of each word, as a plain consumer sees it that reads what is committed."""
-        found: Counter[str] = Counter()
+        word_counts: Counter[str] = Counter()
         for value, _ in read_committed(self.kafka.address, f"{self.name}.results"):
             for line in value.splitlines():
-                told = json.loads(line)
-                found[told["word"]] = max(found[told["word"]], told["count"])
-        return found
+                row = json.loads(line)
+                word_counts[row["word"]] = max(word_counts[row["word"]], row["count"])
+        return word_counts
 
     def failures(self) -> list[Failure]:
         """The records that were given up."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
-            return newest_failures(log, f"{self.name}.dead", 1_000_000)
+            return newest_failures(log, f"{self.name}.dead-letters", 1_000_000)
 
     def await_rounds(self, more: int) -> None:
         """Wait until the application works, and then until it has ended so many rounds more, in every stage."""
-        begun = self.await_(lambda seen: seen.is_ready, patience=240).stages
+        initial_stages = self.await_(lambda status: status.is_ready, patience=240).stages
 
-        def on(seen: JobStatus) -> bool:
-            ended = (told["round"] >= begun[name]["round"] + more for name, told in seen.stages.items())
-            return seen.is_ready and all(ended)
+        def on(status: JobStatus) -> bool:
+            ended = (stage["round"] >= initial_stages[name]["round"] + more for name, stage in status.stages.items())
+            return status.is_ready and all(ended)
 
         self.await_(on, patience=240)
 
     def await_through(self, *, patience: float = 240) -> None:
         """Wait until every record that was fed is through; the application is started again when it ends."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
-            wanted = {str(unit): extent.high for unit, extent in log.offset_bounds(self.name).items()}
+            expected_offsets = {str(unit): extent.high for unit, extent in log.offset_bounds(self.name).items()}
 
-        def through(seen: JobStatus) -> bool:
-            lows = seen.tracking.get("low_watermarks", {})
-            return seen.is_ready and all(lows.get(unit, 0) >= high for unit, high in wanted.items())
+        def is_complete(status: JobStatus) -> bool:
+            low_marks = status.tracking.get("low_watermarks", {})
+            return status.is_ready and all(low_marks.get(unit, 0) >= high for unit, high in expected_offsets.items())
 
-        self.await_(through, patience=patience)
+        self.await_(is_complete, patience=patience)
 
-    def await_counts(self, wanted: Counter[str], *, patience: float = 60) -> None:
+    def await_counts(self, expected_counts: Counter[str], *, patience: float = 60) -> None:
         """Wait until these counts are told."""
-        self.await_(lambda _: self.counts() == wanted, patience=patience)
+        self.await_(lambda _: self.counts() == expected_counts, patience=patience)

@@ -24,9 +24,9 @@ def test_the_documents_tell_each_goal_that_is_missed(tmp_path: Path) -> None:
     """And of how many; with a link to where it is explained."""
     write(tmp_path, "join", ("seconds", 3.5, False), ("rows", 1, True))
     write(tmp_path, "catalog")
-    told = goals_table("all", tmp_path)
-    assert "| [join](benchmarks.md) | 2026-03-02 | 1 of 2 | seconds: 3.5 (at most 2) |" in told
-    assert "| [catalog](benchmarks.md) | 2026-03-02 | none set |  |" in told
+    table = goals_table("all", tmp_path)
+    assert "| [join](benchmarks.md) | 2026-03-02 | 1 of 2 | seconds: 3.5 (at most 2) |" in table
+    assert "| [catalog](benchmarks.md) | 2026-03-02 | none set |  |" in table
 
 
 def test_all_benchmarks_run_one_after_another_and_what_did_not_end_is_told(
@@ -44,8 +44,8 @@ def test_all_benchmarks_run_one_after_another_and_what_did_not_end_is_told(
     with Console(width=160).capture() as _:
         console = Console(width=160, record=True, quiet=False)
         assert not everything.run_all(["first", "second"], tmp_path, console)
-    told = console.export_text()
-    assert "seconds: 3.5 (at most 2)" in told and "did not come to its end" in told
+    output = console.export_text()
+    assert "seconds: 3.5 (at most 2)" in output and "did not come to its end" in output
 
 
 def test_what_levels_off_is_told_from_what_grows() -> None:

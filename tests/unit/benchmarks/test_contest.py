@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pytest
 
-from benchmarks.datasets.contest import Recipe, Strike, Trial, gone, recipes_of
+from benchmarks.datasets.contest import Recipe, Strike, Trial, irrecoverable, recipes_of
 from springline.persistence.errors import OperationError
 from springline.spark_jobs.operations import load_operations
 
@@ -25,7 +25,7 @@ class Memory:
     persists = False
 
     def __init__(self, *, persisted: Collection[str] = (), slow: str = "", failing: str = "") -> None:
-        self.made: list[str] = []
+        self.executed: list[str] = []
         self.reached = threading.Event()
         self.struck = threading.Event()
         self.there: set[str] = set()
@@ -40,7 +40,7 @@ class Memory:
             raise OperationError(f"{operation}: the worker died")
         if operation == self.failing:
             raise OperationError(f"{operation}: it never works")
-        self.made.append(operation)
+        self.executed.append(operation)
         self.there.add(operation)
         return operation
 
@@ -48,7 +48,7 @@ class Memory:
         return {name: 1 for name in self.there if name not in self.persisted}
 
     def lost(self) -> Collection[str]:
-        return set(self.made) - self.there
+        return set(self.executed) - self.there
 
     def bring_back(self, lost: Sequence[str]) -> Collection[str]:
         for name in lost:
@@ -66,13 +66,13 @@ def struck(side: Memory, start: Callable[[], None] = lambda: None) -> Strike:
 
 def test_what_was_made_from_something_that_is_gone_is_gone_too() -> None:
     """Nothing unpersisted below a lost `load` can be made again."""
-    assert gone({"load", "parse", "count"}, RECIPES) == ["load", "parse", "count"]
+    assert irrecoverable({"load", "parse", "count"}, RECIPES) == ["load", "parse", "count"]
 
 
 def test_what_has_its_sources_can_be_made_again() -> None:
     """With `load` persisted, everything else is only work; with `parse` persisted, `count` does not miss `load`."""
-    assert gone({"parse", "count"}, RECIPES) == []
-    assert gone({"load", "count"}, RECIPES) == ["load"]
+    assert irrecoverable({"parse", "count"}, RECIPES) == []
+    assert irrecoverable({"load", "count"}, RECIPES) == ["load"]
 
 
 def test_the_workload_itself_has_two_outputs_that_cannot_be_made_again() -> None:
@@ -85,17 +85,17 @@ def test_the_workload_itself_has_two_outputs_that_cannot_be_made_again() -> None
 def test_what_a_strike_took_is_made_again_in_order_and_the_run_ends() -> None:
     """The operation under way fails; what was lost comes back first, each once, then it is tried again."""
     side = Memory(persisted=("load",), slow="count")
-    seen = Trial(side, RECIPES, struck(side)).run()
-    assert side.made == ["load", "parse", "parse", "count"]
-    assert (seen.lost, seen.lost_for_good, seen.finished) == (["parse"], [], 2)
+    outcome = Trial(side, RECIPES, struck(side)).run()
+    assert side.executed == ["load", "parse", "parse", "count"]
+    assert (outcome.lost, outcome.lost_for_good, outcome.finished) == (["parse"], [], 2)
 
 
 def test_what_is_lost_for_good_is_counted_and_made_again_nevertheless() -> None:
     """Without it no run would end, and there would be no recovery to compare."""
     side = Memory(slow="count")
-    seen = Trial(side, RECIPES, struck(side)).run()
-    assert side.made == ["load", "parse", "load", "parse", "count"]
-    assert seen.lost_for_good == ["load", "parse"]
+    outcome = Trial(side, RECIPES, struck(side)).run()
+    assert side.executed == ["load", "parse", "load", "parse", "count"]
+    assert outcome.lost_for_good == ["load", "parse"]
     assert side.there == set(RECIPES)
 
 
@@ -104,7 +104,7 @@ def test_a_failure_that_no_strike_explains_ends_the_trial_at_once() -> None:
     side = Memory(failing="parse")
     with pytest.raises(OperationError, match="never works"):
         Trial(side, RECIPES).run()
-    assert side.made == ["load"]
+    assert side.executed == ["load"]
 
 
 def test_a_worker_that_cannot_be_started_again_ends_the_trial() -> None:

@@ -18,7 +18,7 @@ from springline.persistence.decisions.recovery import plan_recovery
 from springline.persistence.model.cost_model import CostModel
 from springline.persistence.model.dataset import CacheState, Dataset, Ref, UnderStoreState
 from springline.persistence.model.lineage import Lineage
-from tests.support.datasets.lineages import evicted, lineage, made, ref
+from tests.support.datasets.lineages import cached, evicted, lineage_of, ref
 
 
 def as_lineage(recording: Recording, persisted_at: dict[Ref, float], moment: float) -> Lineage:
@@ -47,22 +47,24 @@ def test_what_a_fault_costs_is_what_recovery_would_plan(shape: str) -> None:
     trace = simulate(recording, FifoPolicy(), Setup(5e6, synchronous=False))
     for i in range(20):
         moment = trace.ended_at * i / 20
-        known = as_lineage(recording, dict(trace.persisted_at), moment)
+        lineage = as_lineage(recording, dict(trace.persisted_at), moment)
         read_later = {s for m in recording.datasets if m.committed_at > moment for s in m.sources}
-        asked = [r for r, d in known.datasets.items() if not d.persisted and (d.persist_requested or r in read_later)]
-        plan = plan_recovery(known, asked, CostModel())
+        requested_refs = [
+            r for r, d in lineage.datasets.items() if not d.persisted and (d.persist_requested or r in read_later)
+        ]
+        plan = plan_recovery(lineage, requested_refs, CostModel())
         loss = loss_at(recording, trace.persisted_at, moment)
         assert loss.recompute_seconds == pytest.approx(plan.seconds)
-        assert loss.gone_bytes == sum(known.datasets[r].bytes for r in plan.irrecoverable)
+        assert loss.irrecoverable_bytes == sum(lineage.datasets[r].bytes for r in plan.irrecoverable)
 
 
 def test_one_persister_sends_one_after_the_other() -> None:
     """Each takes its bytes over the link's width, and waits for the one before it."""
-    known = lineage(
-        made("a", by=None, bytes=1000, committed_at=10.0, compute_seconds=1.0),
-        made("b", by=None, bytes=3000, committed_at=10.5, compute_seconds=1.0),
+    lineage = lineage_of(
+        cached("a", by=None, bytes=1000, committed_at=10.0, compute_seconds=1.0),
+        cached("b", by=None, bytes=3000, committed_at=10.5, compute_seconds=1.0),
     )
-    trace = simulate(read(record(known)), FifoPolicy(), Setup(1000.0, synchronous=False))
+    trace = simulate(read(record(lineage)), FifoPolicy(), Setup(1000.0, synchronous=False))
     assert trace.persisted_at == pytest.approx({ref("a"): 1 + 1.05, ref("b"): 1 + 1.05 + 3.05})
 
 
@@ -80,7 +82,7 @@ def test_nothing_is_gone_for_good_when_what_cannot_be_recomputed_is_written_sync
     recording = read(generate(shape, 3, batches=5))
     trace = simulate(recording, FifoPolicy(), Setup(3e6, synchronous=True))
     assert not_recomputable(recording)
-    assert all(loss_at(recording, trace.persisted_at, trace.ended_at * i / 50).gone == 0 for i in range(50))
+    assert all(loss_at(recording, trace.persisted_at, trace.ended_at * i / 50).irrecoverable == 0 for i in range(50))
 
 
 def test_the_same_scenario_has_the_same_outcome_again() -> None:
@@ -99,16 +101,16 @@ def test_operations_are_sent_where_that_is_quicker() -> None:
 
 def test_a_catalog_is_recorded_with_times_from_its_first_operation_on(tmp_path: Path) -> None:
     """Sizes, sources, who reads whom, and when each was read; the file gives back the same."""
-    known = lineage(
-        made("a", by="parse", committed_at=102.0, compute_seconds=2.0, reads=2, last_read_at=150.0),
+    lineage = lineage_of(
+        cached("a", by="parse", committed_at=102.0, compute_seconds=2.0, reads=2, last_read_at=150.0),
         evicted("b", "a", by="clean", committed_at=110.0, compute_seconds=3.0, checkpoint=True),
         readers={"parse": ("clean",)},
-        parse=replace(lineage().operations["op", "v1"], name="parse"),
-        clean=replace(lineage().operations["dice", "v1"], name="clean"),
+        parse=replace(lineage_of().operations["op", "v1"], name="parse"),
+        clean=replace(lineage_of().operations["dice", "v1"], name="clean"),
     )
-    recorded = record(known, "a test")
+    recorded = record(lineage, "a test")
     first, second = read(recorded).datasets
-    assert (first.committed_at, first.begun_at, first.read_at) == (2.0, 0.0, (7.0, 50.0))
+    assert (first.committed_at, first.started_at, first.read_at) == (2.0, 0.0, (7.0, 50.0))
     assert (second.sources, second.checkpoint) == ((ref("a"),), True)
     assert read(recorded).readers == {"parse": ("clean",)}
     save(recorded, tmp_path / "x.json")
@@ -131,10 +133,10 @@ def test_the_recording_that_is_shipped_can_be_read() -> None:
 def test_a_report_is_kept_in_the_form_of_the_results(tmp_path: Path) -> None:
     """Name, time, machine, size, rows and goals."""
     report = Report("x", "quick", [{"a": 1}], [Goal("a small", 1, "<= 2", True)])
-    kept = json.loads(keep(report, tmp_path).read_text())
-    assert kept.keys() >= {"name", "when", "machine", "size", "rows", "goals"}
-    assert kept["goals"] == [{"goal": "a small", "measured": 1, "target": "<= 2", "met": True}]
-    assert kept["machine"].keys() == this_machine().keys()
+    result = json.loads(keep(report, tmp_path).read_text())
+    assert result.keys() >= {"name", "when", "machine", "size", "rows", "goals"}
+    assert result["goals"] == [{"goal": "a small", "measured": 1, "target": "<= 2", "met": True}]
+    assert result["machine"].keys() == this_machine().keys()
 
 
 @pytest.mark.parametrize(("met", "code"), [(True, 0), (False, 1)])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from benchmarks.cluster.soaking import streams
-from springline.spark_jobs.streaming.config import JobTable
-from springline.spark_jobs.streaming.join.job import read_join
+from springline.spark_jobs.streaming.job_keys import read_keys
+from springline.spark_jobs.streaming.join.job import JoinJobKeys, declare_join
 from springline.testing.memory_log import MemoryLog
 
 NEW_YEAR = 1_357_000_000.0  # where a window of ten seconds begins
@@ -26,7 +25,7 @@ def flow(at: float, sip: str, type_: str, size: int) -> str:
 def log() -> MemoryLog:
     """Topics of two units each, with rows of each source."""
     topics = ("flows", "lines", "orders", "items", "flows.results", "words.results", "orders.results")
-    made = MemoryLog(dict.fromkeys(topics, 2))
+    memory_log = MemoryLog(dict.fromkeys(topics, 2))
     fed: dict[tuple[str, int], Sequence[str]] = {
         ("flows", 0): [flow(NEW_YEAR, "a", "t1", 5), flow(NEW_YEAR + 3, "a", "t1", 7)],
         ("flows", 1): [
@@ -37,8 +36,8 @@ def log() -> MemoryLog:
         ("items", 0): ["7,46,3.5,AIR", "7,45,3.5,AIR"], ("items", 1): ["8,50,1.0,AIR", "7,47,4.25,MAIL"],
     }  # fmt: skip
     for (topic, unit), rows in fed.items():
-        made.put(topic, unit, ("\n".join(rows) + "\n").encode())
-    return made
+        memory_log.put(topic, unit, ("\n".join(rows) + "\n").encode())
+    return memory_log
 
 
 def tell(log: MemoryLog, job: str, *results: dict[str, object]) -> None:
@@ -59,13 +58,13 @@ def pair(order: int, customer: int, quantity: int, price: float) -> dict[str, ob
 
 FIRST, SECOND = "2013-01-01T00:26:40+00:00", "2013-01-01T00:26:50+00:00"
 PAIRS = [pair(7, 70, 46, 3.5), pair(7, 70, 47, 4.25)]
-WORDS = [("to", 1), ("be", 2), ("or", 1), ("not", 1), ("to", 2)]
+COUNTS = [("to", 1), ("be", 2), ("or", 1), ("not", 1), ("to", 2)]
 
 
 def test_nothing_is_wrong_where_all_was_told_once(log: MemoryLog) -> None:
     """The last row of flows, which closes the windows, is in none that is compared; counts of words go on."""
     tell(log, "flows", window(FIRST, "t1", 3, 13), window(SECOND, "t2", 1, 1))
-    tell(log, "words", *({"word": word, "count": many} for word, many in WORDS))
+    tell(log, "words", *({"word": word, "count": many} for word, many in COUNTS))
     tell(log, "orders", *PAIRS)
     assert {job: wrong for job, (_, _, wrong) in streams.compared(log).items()} == {"flows": 0, "words": 0, "orders": 0}
 
@@ -73,7 +72,7 @@ def test_nothing_is_wrong_where_all_was_told_once(log: MemoryLog) -> None:
 def test_what_is_missing_doubled_or_other_counts(log: MemoryLog) -> None:
     """A wrong sum is one missing and one too much."""
     tell(log, "flows", window(FIRST, "t1", 3, 12), window(SECOND, "t2", 1, 1))
-    tell(log, "words", *({"word": word, "count": many} for word, many in WORDS[:-1]))
+    tell(log, "words", *({"word": word, "count": many} for word, many in COUNTS[:-1]))
     tell(log, "orders", *PAIRS, PAIRS[0])
     assert streams.compared(log) == {"flows": (2, 2, 2), "words": (6, 5, 1), "orders": (2, 3, 1)}
 
@@ -81,4 +80,6 @@ def test_what_is_missing_doubled_or_other_counts(log: MemoryLog) -> None:
 def test_the_join_that_is_declared_tells_the_columns_that_are_compared() -> None:
     """By the names that results have."""
     table = tomllib.loads(streams.DECLARED)["orders"]
-    assert read_join(JobTable.of(Path("streams.toml"), "orders", table)).condition.schema.names == list(PAIRS[0])
+    assert declare_join("orders", read_keys(JoinJobKeys, table, "streams.toml")).condition.schema.names == list(
+        PAIRS[0]
+    )

@@ -27,11 +27,11 @@ def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "lib" / "server").mkdir(parents=True)
     (home / "lib" / "server" / "libjvm.so").write_bytes(b"one")
 
-    class Found:
+    class JavaStub:
         def __init__(self) -> None:
             self.home = home
 
-    monkeypatch.setattr(class_archive, "find_java", lambda environment, home: Found())
+    monkeypatch.setattr(class_archive, "find_java", lambda environment, home: JavaStub())
     return home
 
 

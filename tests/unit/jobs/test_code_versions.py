@@ -220,7 +220,7 @@ def test_code_without_a_source_is_refused() -> None:
     """What was made by exec cannot be versioned, and the error says what to do."""
     scope: dict[str, object] = {"__name__": "springline.spark_jobs"}
     exec("def clean(context): return 1", scope)
-    with pytest.raises(CodeVersionError, match="put it into a file"):
+    with pytest.raises(CodeVersionError, match="define it in a file"):
         code_version(scope["clean"])  # type: ignore[arg-type]
 
 
@@ -251,10 +251,10 @@ def version_in(folder: Path, tax: str) -> str:
         "print(code_version(shop.operations.clean))"
     )
     path = os.pathsep.join([str(folder), *sys.path])
-    done = subprocess.run(
+    completed_process = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
     )
-    return done.stdout
+    return completed_process.stdout
 
 
 def test_where_a_package_lies_does_not_change_its_versions(tmp_path: Path) -> None:

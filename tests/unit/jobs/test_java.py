@@ -29,11 +29,11 @@ def fake_java(folder: Path, version: str) -> Path:
 
 def test_the_java_of_the_package_serves_where_the_machine_has_none(tmp_path: Path) -> None:
     """With an empty PATH the packaged Java is taken, and its wrapper drops the module that it does not hold."""
-    found = find_java({"PATH": ""}, tmp_path)
-    assert found == packaged_java(tmp_path) and found.version >= 17
-    command = [str(found.home / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    java = find_java({"PATH": ""}, tmp_path)
+    assert java == packaged_java(tmp_path) and java.version >= 17
+    command = [str(java.home / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
+    completed_process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert completed_process.returncode == 0, completed_process.stderr
 
 
 def test_a_java_home_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
@@ -48,9 +48,9 @@ def test_spark_runs_on_the_java_that_was_found(tmp_path: Path) -> None:
     environment = {"PATH": str(fake_java(tmp_path / "new", "21.0.1") / "bin")}
     use_java(tmp_path, environment)
     assert environment["JAVA_HOME"] == str(tmp_path / "new")
-    named = {"JAVA_HOME": str(fake_java(tmp_path / "named", "17.0.9")), "PATH": environment["PATH"]}
-    use_java(tmp_path, named)
-    assert named["JAVA_HOME"] == str(tmp_path / "named")
+    environment_with_home = {"JAVA_HOME": str(fake_java(tmp_path / "named", "17.0.9")), "PATH": environment["PATH"]}
+    use_java(tmp_path, environment_with_home)
+    assert environment_with_home["JAVA_HOME"] == str(tmp_path / "named")
 
 
 def test_without_any_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +89,9 @@ def test_a_session_looks_for_a_java_before_it_starts(
 def test_servers_run_their_classes_on_the_same_java(tmp_path: Path) -> None:
     """Sparingly, and with the options given."""
     home = fake_java(tmp_path / "named", "17.0.9")
-    found = servers_java.find_java({"JAVA_HOME": str(home)}, tmp_path)
-    assert (found.home, found.version, found.source) == (home, 17, "JAVA_HOME")
-    command = found.command("org.Main", heap="64m", classpath=["a.jar", "b.jar"], options=["-Dx=1"])
+    java = servers_java.find_java({"JAVA_HOME": str(home)}, tmp_path)
+    assert (java.home, java.version, java.source) == (home, 17, "JAVA_HOME")
+    command = java.command("org.Main", heap="64m", classpath=["a.jar", "b.jar"], options=["-Dx=1"])
     assert command[:2] == (str(home / "bin" / "java"), "-Xmx64m") and command[-4:] == (
         "-Dx=1",
         "-cp",

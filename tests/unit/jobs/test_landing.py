@@ -19,7 +19,7 @@ DAY = date(2013, 1, 5)
 
 
 @pytest.fixture(scope="module")
-def landed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def landing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the landing files of a day with flights and of one without."""
     folder = tmp_path_factory.mktemp("landing")
     land([DAY, date(2014, 1, 1)], folder)
@@ -27,36 +27,36 @@ def landed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def flights(landed: Path, tmp_path: Path) -> Path:
+def flights(landing_folder: Path, tmp_path: Path) -> Path:
     """A copy of the flights of the day that a test may spoil."""
-    shutil.copytree(landed / "2013-01-05", tmp_path / "2013-01-05")
+    shutil.copytree(landing_folder / "2013-01-05", tmp_path / "2013-01-05")
     return tmp_path / "2013-01-05" / "flights.csv"
 
 
-def taken(path: Path, columns: tuple[str, ...] = FLIGHTS.columns) -> Path:
+def landing_file(path: Path, columns: tuple[str, ...] = FLIGHTS.columns) -> Path:
     """Take a file of a day as a load does."""
     return Landing(path.parent.parent).file(path.parent.name, path.name, columns=columns)
 
 
-def test_a_day_has_the_flights_of_that_day(landed: Path) -> None:
+def test_a_day_has_the_flights_of_that_day(landing_folder: Path) -> None:
     """Every row is of the day; there are as many as the package has."""
-    with (landed / "2013-01-05" / "flights.csv").open() as file:
+    with (landing_folder / "2013-01-05" / "flights.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 720
     assert {(row["year"], row["month"], row["day"]) for row in rows} == {("2013", "1", "5")}
 
 
-def test_a_day_outside_2013_has_a_header_and_no_rows(landed: Path) -> None:
+def test_a_day_outside_2013_has_a_header_and_no_rows(landing_folder: Path) -> None:
     """It is a landing file like any other, and passes."""
-    path = landed / "2014-01-01" / "flights.csv"
+    path = landing_folder / "2014-01-01" / "flights.csv"
     assert path.read_text().count("\n") == 1
-    taken(path)
+    landing_file(path)
 
 
-def test_what_was_landed_passes(landed: Path) -> None:
+def test_what_was_landed_passes(landing_folder: Path) -> None:
     """Both feeds of the day are whole and have their columns."""
-    taken(landed / "2013-01-05" / "flights.csv")
-    taken(landed / "2013-01-05" / "weather.csv", WEATHER.columns)
+    landing_file(landing_folder / "2013-01-05" / "flights.csv")
+    landing_file(landing_folder / "2013-01-05" / "weather.csv", WEATHER.columns)
 
 
 def test_landing_a_day_again_changes_nothing(flights: Path) -> None:
@@ -71,13 +71,13 @@ def test_landing_a_day_again_mends_a_file_and_a_manifest(flights: Path) -> None:
     flights.write_text("spoilt")
     flights.with_name("weather.csv.manifest.json").write_text(json.dumps({"lines": 1, "size": 1, "xxh3_128": "x"}))
     assert [one.is_new for one in land([DAY], flights.parent.parent)] == [True, True]
-    taken(flights)
-    taken(flights.with_name("weather.csv"), WEATHER.columns)
+    landing_file(flights)
+    landing_file(flights.with_name("weather.csv"), WEATHER.columns)
 
 
-def test_nothing_unfinished_is_left_beside_a_landing_file(landed: Path) -> None:
+def test_nothing_unfinished_is_left_beside_a_landing_file(landing_folder: Path) -> None:
     """Files appear in one step."""
-    names = sorted(path.name for path in (landed / "2013-01-05").iterdir())
+    names = sorted(path.name for path in (landing_folder / "2013-01-05").iterdir())
     assert names == ["flights.csv", "flights.csv.manifest.json", "weather.csv", "weather.csv.manifest.json"]
 
 
@@ -88,41 +88,41 @@ def test_copies_make_more_flights_each_with_its_own_number(tmp_path: Path) -> No
         keys = [(row["carrier"], row["flight"], row["origin"], row["time_hour"]) for row in csv.DictReader(file)]
     assert len(keys) == len(set(keys)) == 3 * 720
     assert (tmp_path / "2013-01-05" / "weather.csv").read_text().count("\n") == 73
-    taken(tmp_path / "2013-01-05" / "flights.csv")
+    landing_file(tmp_path / "2013-01-05" / "flights.csv")
 
 
 def test_a_file_cut_within_a_line_is_refused(flights: Path) -> None:
     """The error names the file, and what it has against what it should have."""
     flights.write_bytes(flights.read_bytes()[:-40])
-    with pytest.raises(LandingError, match=r"flights\.csv: is cut short: .* 721 lines, 65,744 bytes, .* 65,784"):
-        taken(flights)
+    with pytest.raises(LandingError, match=r"flights\.csv: truncated file: .*721 lines, 65,744 bytes, .* 65,784"):
+        landing_file(flights)
 
 
 def test_a_file_cut_between_lines_is_refused(flights: Path) -> None:
     """It looks whole; the manifest tells."""
     lines = flights.read_bytes().splitlines(keepends=True)
     flights.write_bytes(b"".join(lines[:-100]))
-    with pytest.raises(LandingError, match=r"is cut short: it has 621 lines, .* its manifest says 721 lines"):
-        taken(flights)
+    with pytest.raises(LandingError, match=r"truncated file: 621 lines, .* its manifest says 721 lines"):
+        landing_file(flights)
 
 
 def test_a_manifest_of_a_file_that_was_cut_within_a_line_does_not_make_it_whole(flights: Path) -> None:
     """The last line gives it away."""
     flights.write_bytes(flights.read_bytes()[:-40])
     write_manifest(flights)
-    with pytest.raises(LandingError, match=r"its last line .* is not whole"):
-        taken(flights)
+    with pytest.raises(LandingError, match=r"its last line .* is incomplete"):
+        landing_file(flights)
 
 
 def test_a_file_without_a_manifest_is_refused_with_what_writes_one(flights: Path) -> None:
     """Nobody could tell it from a cut one; once somebody vouches for it, it is taken."""
     flights.with_name("flights.csv.manifest.json").unlink()
     with pytest.raises(
-        LandingError, match=rf"no manifest, flights.csv.manifest.json, .*springline landing manifest {flights}`"
+        LandingError, match=rf"no manifest flights.csv.manifest.json, .*springline landing manifest {flights}`"
     ):
-        taken(flights)
+        landing_file(flights)
     assert printed("landing", "manifest", str(flights)).startswith(f"{flights}: 721 lines, 65,784 bytes, checksum ")
-    assert taken(flights) == flights
+    assert landing_file(flights) == flights
 
 
 def test_who_says_so_takes_a_file_unchecked(flights: Path) -> None:
@@ -166,24 +166,24 @@ def test_a_manifest_of_nothing_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_was_altered_is_refused(flights: Path) -> None:
     """As many bytes, but others."""
     flights.write_bytes(flights.read_bytes().replace(b"2013,1,5,", b"2013,1,6,", 1))
-    with pytest.raises(LandingError, match="is not what was sent"):
-        taken(flights)
+    with pytest.raises(LandingError, match="altered file"):
+        landing_file(flights)
 
 
 def test_wrong_columns_are_named(flights: Path) -> None:
     """What is missing, and what nobody expects."""
     flights.write_bytes(flights.read_bytes().replace(b"dep_delay", b"delay_of_departure", 1))
     with pytest.raises(
-        LandingError, match=r"flights\.csv: wrong columns \(missing: dep_delay; not expected: delay_of_dep"
+        LandingError, match=r"flights\.csv: wrong columns \(missing: dep_delay; unexpected: delay_of_dep"
     ):
-        taken(flights)
+        landing_file(flights)
 
 
 def test_columns_in_another_order_are_refused(flights: Path) -> None:
     """They would be read as each other."""
     flights.write_bytes(flights.read_bytes().replace(b"year,month,day", b"month,year,day", 1))
-    with pytest.raises(LandingError, match="another order"):
-        taken(flights)
+    with pytest.raises(LandingError, match="different order"):
+        landing_file(flights)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe\x00bad\n"], ids=["empty", "blank", "no text"])
@@ -191,7 +191,7 @@ def test_a_file_without_a_header_is_refused(flights: Path, content: bytes) -> No
     """An empty file is not an empty day."""
     flights.write_bytes(content)
     with pytest.raises(LandingError, match=r"flights\.csv"):
-        taken(flights)
+        landing_file(flights)
 
 
 def test_a_file_that_is_not_utf_8_is_refused(flights: Path) -> None:
@@ -199,20 +199,20 @@ def test_a_file_that_is_not_utf_8_is_refused(flights: Path) -> None:
     flights.write_bytes(flights.read_bytes().replace(b"UA", b"\xdcA", 1))
     write_manifest(flights)
     with pytest.raises(LandingError, match="not UTF-8"):
-        taken(flights)
+        landing_file(flights)
 
 
 def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:
     """The error says the command."""
     with pytest.raises(LandingError, match="springline landing generate --days 2013-01-05"):
-        taken(tmp_path / "2013-01-05" / "flights.csv")
+        landing_file(tmp_path / "2013-01-05" / "flights.csv")
 
 
 def test_a_manifest_that_cannot_be_read_is_told(flights: Path) -> None:
     """Rather than passed over."""
     flights.with_name("flights.csv.manifest.json").write_text("{")
     with pytest.raises(LandingError, match="not a manifest"):
-        taken(flights)
+        landing_file(flights)
 
 
 def test_days_are_read_alone_in_a_row_and_in_a_list() -> None:
@@ -241,8 +241,8 @@ def test_a_link_that_leads_out_of_the_landing_folder_is_not_looked_into(
     elsewhere.write_text("hunter2\n")
     (flights.parent / which).unlink()
     (flights.parent / which).symlink_to(elsewhere)
-    with pytest.raises(LandingError, match="leads out of the landing folder") as refused:
-        taken(flights)
+    with pytest.raises(LandingError, match="outside of the landing folder") as refused:
+        landing_file(flights)
     assert "hunter2" not in str(refused.value)
 
 
@@ -250,7 +250,7 @@ def test_a_link_that_leads_out_of_the_landing_folder_is_not_looked_into(
 def test_a_day_that_leads_out_of_the_landing_folder_is_not_looked_for(flights: Path, day: str) -> None:
     """Whatever asks for it."""
     folder = flights.parent.parent
-    with pytest.raises(LandingError, match="leads out of the landing folder"):
+    with pytest.raises(LandingError, match="outside of the landing folder"):
         Landing(folder).file(day, "flights.csv", columns=FLIGHTS.columns)
 
 

@@ -25,7 +25,7 @@ class StartedError(Exception):
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def spark_commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands by which Spark would have been started; it is not."""
     commands: list[list[str]] = []
 
@@ -44,7 +44,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 @pytest.mark.parametrize("which", ["operations", "streams"])
 def test_a_secret_setting_is_no_argument_of_sparks_process(
-    started: list[list[str]], which: str, tmp_path: Path
+    spark_commands: list[list[str]], which: str, tmp_path: Path
 ) -> None:
     """It goes by a file of its owner's, gone once Spark has started; the others are handed over as ever."""
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
@@ -53,7 +53,7 @@ def test_a_secret_setting_is_no_argument_of_sparks_process(
             SparkSessions(JobSettings(home=tmp_path, spark_conf=CONF)).get()
         else:
             open_session("job", StreamSettings(home=tmp_path, stream_conf=CONF))
-    (command,) = started
+    (command,) = spark_commands
     assert "hunter" not in " ".join(command) and "spark.a=b" in command
     assert not Path(command[command.index("--properties-file") + 1]).exists()
     assert os.environ.get("PYSPARK_SUBMIT_ARGS") == before
@@ -62,18 +62,18 @@ def test_a_secret_setting_is_no_argument_of_sparks_process(
 def test_without_a_secret_nothing_is_done_otherwise() -> None:
     """No file, no further argument."""
     before = dict(os.environ)
-    with hide_secret_conf({"spark.a": "b"}) as shown:
-        assert shown == {"spark.a": "b"} and dict(os.environ) == before
+    with hide_secret_conf({"spark.a": "b"}) as visible_conf:
+        assert visible_conf == {"spark.a": "b"} and dict(os.environ) == before
 
 
 def test_the_file_says_what_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever letters it holds, as Java reads properties."""
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
-    with hide_secret_conf(CONF) as shown:
+    with hide_secret_conf(CONF) as visible_conf:
         arguments = os.environ["PYSPARK_SUBMIT_ARGS"].split()
         lines = Path(arguments[2]).read_text(encoding="ascii").splitlines()
-    assert shown == {"spark.a": "b"} and arguments[3:] == ["--verbose", "pyspark-shell"]
-    told = dict(line.split("=") for line in lines)
-    assert {k.encode().decode("unicode_escape"): v.encode().decode("unicode_escape") for k, v in told.items()} == {
+    assert visible_conf == {"spark.a": "b"} and arguments[3:] == ["--verbose", "pyspark-shell"]
+    values = dict(line.split("=") for line in lines)
+    assert {k.encode().decode("unicode_escape"): v.encode().decode("unicode_escape") for k, v in values.items()} == {
         name: value for name, value in CONF.items() if name != "spark.a"
     }

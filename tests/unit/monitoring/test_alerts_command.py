@@ -45,12 +45,12 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """The exit status of the command."""
     monkeypatch.setattr(sys, "argv", ["springline", "alert", "list", *arguments])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         cli.main()
-    return int(ended.value.code or 0)
+    return int(exit_info.value.code or 0)
 
 
-def judged(file: Path, risk: float) -> None:
+def evaluate_risk(file: Path, risk: float) -> None:
     """The rules about persistence, once."""
     alerts = AlertEvaluator(
         MonitoringSettings().alerts_folder, "persistence", actor="task alert of the DAG maintenance"
@@ -66,8 +66,8 @@ def judged(file: Path, risk: float) -> None:
         (("risk.bytes", "risk.bites"), r"'risk': .*'persistence.risk.bites'; did you mean persistence.risk.bytes\?"),
         (("lag.seconds", "lag.secnds"), r"rule 'lag': .*'streams.lag.secnds'; did you mean streams.lag.seconds\?"),
         (("streams.lag", "stream.lag"), r"rule 'lag': .*'stream.lag.seconds'; did you mean streams.lag.seconds\?"),
-        (("above = 60", "abov = 60"), "rule 'lag': 'abov' means nothing; did you mean above"),
-        (("[risk]", "[risk"), "it is not TOML"),
+        (("above = 60", "abov = 60"), "rule 'lag': unknown key abov; did you mean above"),
+        (("[risk]", "[risk"), "not valid TOML"),
     ],
 )  # fmt: skip
 def test_a_rule_that_is_wrong_is_refused_before_anything_is_told(
@@ -80,8 +80,8 @@ def test_a_rule_that_is_wrong_is_refused_before_anything_is_told(
     """Of datasets or of streams: with the file, the rule, the unknown name, and the nearest one."""
     file.write_text(RULES.replace(*change))
     assert run(monkeypatch) == 2
-    told = capsys.readouterr()
-    assert told.out == "" and told.err.startswith(f"springline: {file}: ") and re.search(refused, told.err)
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith(f"springline: {file}: ") and re.search(refused, captured.err)
 
 
 def test_rules_that_nobody_has_judged_are_told_as_such(
@@ -89,32 +89,35 @@ def test_rules_that_nobody_has_judged_are_told_as_such(
 ) -> None:
     """That no alert stands would be no news."""
     assert run(monkeypatch) == 0
-    told = capsys.readouterr().out
-    assert "No alert stands" not in told and "No rule was judged yet" in told
-    assert re.search(r"risk +persistence.risk.bytes above 100 +never; the DAG maintenance judges it", told)
-    assert re.search(r"lag +streams.lag.seconds above 60 +never; the DAG of each stream judges it", told)
+    output = capsys.readouterr().out
+    assert "No alert is active" not in output and "No rule has been evaluated yet" in output
+    assert re.search(r"risk +persistence.risk.bytes above 100 +never; the DAG maintenance evaluates it", output)
+    assert re.search(r"lag +streams.lag.seconds above 60 +never; the DAG of each stream evaluates it", output)
 
 
 def test_rules_are_told_with_who_has_judged_them_last_and_when(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Beside those that nobody has judged."""
-    judged(file, 0)
+    evaluate_risk(file, 0)
     assert run(monkeypatch) == 0
-    told = capsys.readouterr().out
-    assert "No alert stands, of the 1 of 2 rules that were judged." in told
-    assert re.search(r"risk .* 2023-11-1\d .*, by the task alert of the DAG maintenance", told)
+    output = capsys.readouterr().out
+    assert "No alert is active; 1 of 2 rules have been evaluated." in output
+    assert re.search(r"risk .* 2023-11-1\d .*, by the task alert of the DAG maintenance", output)
     assert run(monkeypatch, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    by = [{"at": 1_700_000_000.0, "actor": "task alert of the DAG maintenance"}]
-    assert [(rule["rule"], rule["judged"], rule["standing"]) for rule in told] == [("risk", by, []), ("lag", [], [])]
+    output = json.loads(capsys.readouterr().out)
+    by = [{"evaluated_at": 1_700_000_000.0, "actor": "task alert of the DAG maintenance"}]
+    assert [(rule["rule"], rule["evaluations"], rule["alerts"]) for rule in output] == [
+        ("risk", by, []),
+        ("lag", [], []),
+    ]
 
 
 def test_what_stands_is_told_first(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With its severity and what it means."""
-    judged(file, 200)
+    evaluate_risk(file, 200)
     assert run(monkeypatch) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"risk +critical .* 200 +too much", told) and "No alert" not in told
+    output = capsys.readouterr().out
+    assert re.search(r"risk +critical .* 200 +too much", output) and "No alert" not in output

@@ -79,8 +79,8 @@ def test_a_traceback_is_a_field(logged: Callable[..., io.StringIO]) -> None:
         raise OSError("the disk is full")
     except OSError:
         logging.getLogger("springline.stream").exception("it failed")
-    (told,) = objects(lines)
-    assert told["message"] == "it failed" and "OSError: the disk is full" in told["error"]
+    (entry,) = objects(lines)
+    assert entry["message"] == "it failed" and "OSError: the disk is full" in entry["error"]
 
 
 def test_what_is_below_the_level_is_left_out(logged: Callable[..., io.StringIO]) -> None:
@@ -120,9 +120,9 @@ def test_the_password_of_the_catalog_is_never_printed(tmp_path: Path, command: l
     """Neither when the database does not answer nor among the settings."""
     url = "postgresql+psycopg://ann:hunter2@127.0.0.1:9/catalog"
     impatient = {"SPRINGLINE_CATALOG_TIMEOUT": "0.1"}  # and yet it tells that it waits
-    done = run(tmp_path, *command, SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG_FORMAT=log, **impatient)
-    assert "hunter2" not in done.stdout + done.stderr
-    assert "127.0.0.1" in done.stdout + done.stderr
+    result = run(tmp_path, *command, SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG_FORMAT=log, **impatient)
+    assert "hunter2" not in result.stdout + result.stderr
+    assert "127.0.0.1" in result.stdout + result.stderr
 
 
 def test_what_is_no_secret_stays() -> None:
@@ -146,13 +146,15 @@ def run(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Compl
 def test_the_persister_logs_each_transfer(open_at: Callable[..., Platform], tmp_path: Path, log: str) -> None:
     """As JSON, every line of it is an object that names the dataset."""
     platform = open_at()
-    made = make(platform, "a", "load", strategy=Strategy.ASYNC_STORE)
-    done = run(tmp_path, "queue", "persist", SPRINGLINE_CACHE_URI=f"file://{tmp_path}/cache", SPRINGLINE_LOG_FORMAT=log)
-    assert done.returncode == 0, done.stderr
-    first, last = done.stdout.splitlines()
+    dataset = make(platform, "a", "load", strategy=Strategy.ASYNC_STORE)
+    result = run(
+        tmp_path, "queue", "persist", SPRINGLINE_CACHE_URI=f"file://{tmp_path}/cache", SPRINGLINE_LOG_FORMAT=log
+    )
+    assert result.returncode == 0, result.stderr
+    first, last = result.stdout.splitlines()
     if log == "text":
-        assert first.startswith("a@1: data in ") and last == "1 persisted, 0 left"
+        assert first.startswith("a@1: data in ") and last == "1 persisted, 0 remaining"
         return
-    told = json.loads(first)
-    assert (told["dataset"], told["logger"], told["level"]) == (str(made.ref), "springline.persister", "info")
-    assert json.loads(last)["message"] == "1 persisted, 0 left"
+    entry = json.loads(first)
+    assert (entry["dataset"], entry["logger"], entry["level"]) == (str(dataset.ref), "springline.persister", "info")
+    assert json.loads(last)["message"] == "1 persisted, 0 remaining"

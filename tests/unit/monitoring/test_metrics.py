@@ -34,38 +34,40 @@ from springline.spark_jobs.streaming.application.metrics import METRICS as STREA
 from springline.testing.lines import make_dataset as make
 from springline.testing.lines import write_lines
 from tests.support.datasets.states import wipe_cache
-from tests.support.metered import Kept, collector
+from tests.support.metered import RecordingReporter, collector
 
 
 @pytest.fixture
-def meter(platform: Platform) -> Kept:
+def meter(platform: Platform) -> RecordingReporter:
     """Hears of every change on the platform."""
-    kept = Kept()
-    platform.catalog.subscribe(transition_listener(kept))
-    platform.metrics_reporter = kept
-    return kept
+    reporter = RecordingReporter()
+    platform.catalog.subscribe(transition_listener(reporter))
+    platform.metrics_reporter = reporter
+    return reporter
 
 
-def judged(platform: Platform, path: str, *, broken: int, rows: int = 100) -> None:
+def commit_with_report(platform: Platform, path: str, *, broken: int, rows: int = 100) -> None:
     """A dataset that a quality gate has judged."""
-    report = {"mode": "quarantine", "held": not broken, "rows": rows, "broken_rows": broken}
+    report = {"mode": "quarantine", "valid": not broken, "rows": rows, "broken_rows": broken}
     call = Call("gate", "1")
     with platform.store.write(path, call=call, strategy=Strategy.ASYNC_STORE) as writing:
         write_lines(writing.uri, ["line"])
         writing.mark_complete(OperationResult(rows=rows, digest="d", seconds=0.1, report=report))
 
 
-def test_a_transfer_tells_its_seconds_and_bytes(platform: Platform, meter: Kept) -> None:
+def test_a_transfer_tells_its_seconds_and_bytes(platform: Platform, meter: RecordingReporter) -> None:
     """Once, by the method that it went by."""
-    made = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     platform.persister.drain()
-    assert meter.of(TRANSFER_BYTES) == [(made.bytes, {"method": "data"})]
+    assert meter.of(TRANSFER_BYTES) == [(dataset.bytes, {"method": "data"})]
     ((seconds, tags),) = meter.of(TRANSFER_SECONDS)
-    assert seconds == platform.catalog.get(made.ref).actual_seconds and tags == {"method": "data"}
+    assert seconds == platform.catalog.get(dataset.ref).actual_seconds and tags == {"method": "data"}
     assert [tags["event"] for _, tags in meter.of(TRANSITIONS)] == ["cached", "committed", "copied"]
 
 
-def test_a_transfer_that_fails_is_counted(platform: Platform, meter: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transfer_that_fails_is_counted(
+    platform: Platform, meter: RecordingReporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And nothing of it is among those that went well."""
 
     def refuse(*_: object) -> None:
@@ -78,50 +80,52 @@ def test_a_transfer_that_fails_is_counted(platform: Platform, meter: Kept, monke
     assert not meter.of(TRANSFER_SECONDS)
 
 
-def test_a_recovery_is_counted(platform: Platform, meter: Kept) -> None:
+def test_a_recovery_is_counted(platform: Platform, meter: RecordingReporter) -> None:
     """Each generation that is back in the cache."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     wipe_cache(platform)
     platform.maintenance.scan()
-    platform.restorer.ensure_cached([made.ref])
+    platform.restorer.ensure_cached([dataset.ref])
     assert meter.of(RECOVERIES) == [(1, {})]
 
 
-def test_an_eviction_and_a_retirement_are_heard_of(platform: Platform, meter: Kept) -> None:
+def test_an_eviction_and_a_retirement_are_heard_of(platform: Platform, meter: RecordingReporter) -> None:
     """Also those that are part of a larger transaction."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     for victim in platform.replacement.plan(1).victims:
         platform.replacement.evict(victim)
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     platform.maintenance.retire()
-    told = [tags["event"] for _, tags in meter.of(TRANSITIONS)]
-    assert told.count("evicted") == 1 and told.count("retired") == 1
+    events = [tags["event"] for _, tags in meter.of(TRANSITIONS)]
+    assert events.count("evicted") == 1 and events.count("retired") == 1
 
 
-def test_a_verdict_of_the_quality_gate_is_counted_with_the_broken_rows(platform: Platform, meter: Kept) -> None:
+def test_a_verdict_of_the_quality_gate_is_counted_with_the_broken_rows(
+    platform: Platform, meter: RecordingReporter
+) -> None:
     """Kept where every rule was, quarantined where rows were set aside."""
-    judged(platform, "a", broken=0)
-    judged(platform, "b", broken=7)
-    assert [tags["verdict"] for _, tags in meter.of(VERDICTS)] == ["kept", "quarantined"]
+    commit_with_report(platform, "a", broken=0)
+    commit_with_report(platform, "b", broken=7)
+    assert [tags["verdict"] for _, tags in meter.of(VERDICTS)] == ["valid", "quarantined"]
     assert [value for value, _ in meter.of(BROKEN_ROWS)] == [0, 7]
 
 
 def test_gauges_tell_what_is_at_risk_and_what_waits(platform: Platform) -> None:
     """What is persisted is neither."""
-    kept = make(platform, "kept", "load", strategy=Strategy.CACHE_THROUGH)
+    persisted_dataset = make(platform, "kept", "load", strategy=Strategy.CACHE_THROUGH)
     loose = make(platform, "loose", "load")
-    read = {reading.metric: reading.value for reading in read_gauges(platform)}
-    assert kept.bytes and read[RISK_BYTES] == read[RISK_IRRECOVERABLE_BYTES] == loose.bytes
-    assert (read[QUEUE_LENGTH], read[QUEUE_BYTES]) == (1, loose.bytes)
+    readings = {reading.metric: reading.value for reading in read_gauges(platform)}
+    assert persisted_dataset.bytes and readings[RISK_BYTES] == readings[RISK_IRRECOVERABLE_BYTES] == loose.bytes
+    assert (readings[QUEUE_LENGTH], readings[QUEUE_BYTES]) == (1, loose.bytes)
 
 
 def test_the_share_of_broken_rows_is_that_of_the_worst_in_force(platform: Platform) -> None:
     """A generation that was superseded is no more looked at."""
-    judged(platform, "a", broken=90)
-    judged(platform, "a", broken=10)
-    judged(platform, "b", broken=20)
-    found = [(r.value, r.tags) for r in read_gauges(platform) if r.metric == BROKEN_RATIO]
-    assert found == [(0.2, {"operation": "gate"})]
+    commit_with_report(platform, "a", broken=90)
+    commit_with_report(platform, "a", broken=10)
+    commit_with_report(platform, "b", broken=20)
+    values = [(r.value, r.tags) for r in read_gauges(platform) if r.metric == BROKEN_RATIO]
+    assert values == [(0.2, {"operation": "gate"})]
 
 
 def test_gauges_are_not_read_where_nobody_listens(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +135,7 @@ def test_gauges_are_not_read_where_nobody_listens(platform: Platform, monkeypatc
     GaugeCollector(platform).collect()
 
 
-def test_gauges_are_read_out_with_a_pause_between(platform: Platform, meter: Kept) -> None:
+def test_gauges_are_read_out_with_a_pause_between(platform: Platform, meter: RecordingReporter) -> None:
     """Whoever works may ask for it as often as it likes."""
     gauges = GaugeCollector(platform)
     gauges.collect()
@@ -141,18 +145,18 @@ def test_gauges_are_read_out_with_a_pause_between(platform: Platform, meter: Kep
 
 def test_a_collector_gets_what_was_told(open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch) -> None:
     """By OTLP, with name, unit and tags, at the end of the process at the latest."""
-    with collector() as (address, came):
+    with collector() as (address, requests):
         monkeypatch.setenv("SPRINGLINE_OTLP_ENDPOINT", address)
         platform = open_at()
         make(platform, "a", "load")
         platform.persister.drain()
         platform.close()
-    ((path, body),) = came
-    sent = ExportMetricsServiceRequest.FromString(body).resource_metrics[0].scope_metrics[0].metrics
-    told = {metric.name: metric for metric in sent}
+    ((path, body),) = requests
+    exported_metrics = ExportMetricsServiceRequest.FromString(body).resource_metrics[0].scope_metrics[0].metrics
+    metrics = {metric.name: metric for metric in exported_metrics}
     assert path == "/v1/metrics"
-    assert told["springline.persistence.transfer.bytes"].unit == "By"
-    (point,) = told["springline.persistence.transfer.seconds"].exponential_histogram.data_points
+    assert metrics["springline.persistence.transfer.bytes"].unit == "By"
+    (point,) = metrics["springline.persistence.transfer.seconds"].exponential_histogram.data_points
     assert point.count == 1 and point.attributes[0].value.string_value == "data"
 
 
@@ -162,10 +166,10 @@ def test_a_collector_that_is_away_stops_no_work(
     """Nothing listens at that port."""
     monkeypatch.setenv("SPRINGLINE_OTLP_ENDPOINT", "http://127.0.0.1:9")
     platform = open_at()
-    made = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     platform.persister.drain()
     platform.close()
-    assert platform.catalog.get(made.ref).persisted
+    assert platform.catalog.get(dataset.ref).persisted
 
 
 def test_what_was_closed_takes_no_harm_from_closing_again() -> None:
@@ -182,14 +186,16 @@ def test_an_error_of_who_hears_of_a_change_stops_no_work(platform: Platform, cap
         raise RuntimeError("the meter is broken")
 
     platform.catalog.subscribe(break_)
-    made = make(platform, "a", "load")
+    committed = make(platform, "a", "load")
     platform.persister.drain()
-    assert platform.catalog.get(made.ref).persisted and "a@1: committed was not told on" in caplog.text
+    assert (
+        platform.catalog.get(committed.ref).persisted and "a@1: a listener failed on the event committed" in caplog.text
+    )
 
 
 def test_tags_that_a_metric_has_not_are_refused(meter: MetricsReporter) -> None:
     """So that the reference says what is told."""
-    with pytest.raises(ValueError, match=r"transfer\.bytes is told with \[\], and has the tags \['method'\]"):
+    with pytest.raises(ValueError, match=r"transfer\.bytes was reported with the tags \[\], but .*\['method'\]"):
         meter.report(TRANSFER_BYTES, 1)
 
 

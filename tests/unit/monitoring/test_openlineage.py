@@ -32,10 +32,10 @@ from tests.support.datasets.states import wipe_cache
 from tests.support.metered import collector
 
 FILE = Path(monitoring.__path__[0]) / "schemas" / f"{SCHEMA.split(':', 3)[3].replace(':', '-')}.json"
-OURS = json.loads(FILE.read_text())
+FACET_SCHEMA = json.loads(FILE.read_text())
 TASK = Origin("etl", "r1", "clean")
 
-Told = list[dict[str, Any]]
+Events = list[dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -48,20 +48,22 @@ def own_variables() -> Iterator[None]:
 
 
 @pytest.fixture
-def told(open_at: Callable[..., Platform], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def platform_and_events(
+    open_at: Callable[..., Platform], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
     """Opens a platform whose events go to a file; called again, the events until then, each found valid."""
     file = tmp_path / "events.ndjson"
     to_file(monkeypatch, file)
     platform = open_at()
 
-    def read() -> Told:
+    def read_events() -> Events:
         platform.close()
-        found = [json.loads(line) for line in file.read_text().splitlines()]
-        for event in found:
+        events = [json.loads(line) for line in file.read_text().splitlines()]
+        for event in events:
             check(event)
-        return found
+        return events
 
-    return platform, read
+    return platform, read_events
 
 
 def to_file(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
@@ -75,55 +77,55 @@ def check(event: dict[str, Any]) -> None:
     inputs = [InputDataset(**each) for each in event["inputs"]]
     outputs = [OutputDataset(**each) for each in event["outputs"]]
     rest = {key: value for key, value in event.items() if key not in ("inputs", "outputs", "schemaURL")}
-    whole = {
+    fields = {
         **rest, "run": Run(**event["run"]), "job": Job(**event["job"]), "eventType": RunState(event["eventType"]),
         "inputs": inputs, "outputs": outputs,
     }  # fmt: skip
-    assert RunEvent(**whole).schemaURL == event["schemaURL"]
-    found = [event["run"]["facets"], event["job"]["facets"]]
-    found += [each["facets"] for each in (*event["inputs"], *event["outputs"])]
-    found += [each["outputFacets"] for each in event["outputs"]]
-    for facets in found:
+    assert RunEvent(**fields).schemaURL == event["schemaURL"]
+    facet_groups = [event["run"]["facets"], event["job"]["facets"]]
+    facet_groups += [each["facets"] for each in (*event["inputs"], *event["outputs"])]
+    facet_groups += [each["outputFacets"] for each in event["outputs"]]
+    for facets in facet_groups:
         assert all(facet["_producer"] and facet["_schemaURL"] for facet in facets.values())
     for output in event["outputs"]:
-        Draft202012Validator(OURS, format_checker=FormatChecker()).validate(output["outputFacets"][FACET])
+        Draft202012Validator(FACET_SCHEMA, format_checker=FormatChecker()).validate(output["outputFacets"][FACET])
 
 
 def facet(event: dict[str, Any]) -> dict[str, Any]:
     """What an event tells of the persistence of its output."""
     (output,) = event["outputs"]
-    found: dict[str, Any] = output["outputFacets"][FACET]
-    return found
+    facet_fields: dict[str, Any] = output["outputFacets"][FACET]
+    return facet_fields
 
 
-def kinds(events: Told) -> list[tuple[str, str]]:
+def kinds(events: Events) -> list[tuple[str, str]]:
     """Job and type of each event."""
     return [(event["job"]["name"], event["eventType"]) for event in events]
 
 
 def test_the_schema_of_our_facet_is_one_and_knows_every_state() -> None:
     """Every value that the code may tell is allowed, and the address in events names it."""
-    Draft202012Validator.check_schema(OURS)
-    allowed = {name: set(told.get("enum", ())) for name, told in OURS["properties"].items()}
-    assert OURS["$id"] == OURS["properties"]["_schemaURL"]["const"] == SCHEMA
+    Draft202012Validator.check_schema(FACET_SCHEMA)
+    allowed = {name: set(definition.get("enum", ())) for name, definition in FACET_SCHEMA["properties"].items()}
+    assert FACET_SCHEMA["$id"] == FACET_SCHEMA["properties"]["_schemaURL"]["const"] == SCHEMA
     assert allowed["state"] == set(DatasetStatus) - {DatasetStatus.WRITING}
     assert (allowed["cache"], allowed["underStore"]) == (set(CacheState), set(UnderStoreState))
     assert (allowed["strategy"], allowed["persistedBy"]) == (set(Strategy), set(TransferMethod))
 
 
-def test_a_commit_tells_inputs_outputs_and_that_nothing_is_persisted_yet(told: Any) -> None:
+def test_a_commit_tells_inputs_outputs_and_that_nothing_is_persisted_yet(platform_and_events: Any) -> None:
     """With exact generations, rows and bytes."""
-    platform, read = told
+    platform, read_events = platform_and_events
     make(platform, "a", "load")
-    made = make(platform, "b", "shout", ["a"])
-    began, event = read()[-2:]
+    dataset = make(platform, "b", "shout", ["a"])
+    began, event = read_events()[-2:]
     assert kinds([began, event]) == [("shout", "START"), ("shout", "COMPLETE")]
     assert began["run"]["runId"] == event["run"]["runId"]
     ((source,), (output,)) = event["inputs"], event["outputs"]
     assert (source["name"], source["facets"]["version"]["datasetVersion"]) == ("a", "1")
     assert (output["namespace"], output["name"]) == ("default", "b")
     statistics = output["outputFacets"]["outputStatistics"]
-    assert (statistics["rowCount"], statistics["size"]) == (100, made.bytes)
+    assert (statistics["rowCount"], statistics["size"]) == (100, dataset.bytes)
     persistence = facet(event)
     assert {key: persistence[key] for key in ("event", "state", "generation", "underStore", "policy")} == {
         "event": "committed", "state": "cached", "generation": 1, "underStore": "none", "policy": "value-density",
@@ -140,70 +142,74 @@ def test_a_commit_is_not_told_where_the_task_tells_of_it(open_at: Callable[..., 
     make(platform, "a", "load", origin=TASK)
     platform.persister.drain()
     lineage.close()
-    found = [json.loads(line) for line in file.read_text().splitlines()]
-    assert kinds(found) == [("persistence.copied", "START"), ("persistence.copied", "COMPLETE")]
-    assert {event["job"]["namespace"] for event in found} == {"here"}
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    assert kinds(events) == [("persistence.copied", "START"), ("persistence.copied", "COMPLETE")]
+    assert {event["job"]["namespace"] for event in events} == {"here"}
 
 
-def test_what_no_operation_made_is_told_by_the_name_of_its_task(told: Any) -> None:
+def test_what_no_operation_made_is_told_by_the_name_of_its_task(platform_and_events: Any) -> None:
     """As the states of streams are."""
-    platform, read = told
+    platform, read_events = platform_and_events
     make(platform, "a", lines=["x"], origin=Origin("stream_flights", "1", "map-0"))
-    assert kinds(read()) == [("stream_flights.map-0", "START"), ("stream_flights.map-0", "COMPLETE")]
+    assert kinds(read_events()) == [("stream_flights.map-0", "START"), ("stream_flights.map-0", "COMPLETE")]
 
 
-def test_a_transfer_tells_what_was_sent(told: Any) -> None:
+def test_a_transfer_tells_what_was_sent(platform_and_events: Any) -> None:
     """As a run of its own, that took as long as the transfer."""
-    platform, read = told
-    made = make(platform, "a", "load", origin=TASK)
+    platform, read_events = platform_and_events
+    dataset = make(platform, "a", "load", origin=TASK)
     platform.persister.drain()
-    seconds = platform.catalog.get(made.ref).actual_seconds
-    *_, began, ended = read()
-    assert kinds([began, ended]) == [("persistence.copied", "START"), ("persistence.copied", "COMPLETE")]
-    found = facet(ended)
-    assert (found["state"], found["persistedBy"], found["persistedSeconds"]) == ("persisted", "data", seconds)
+    seconds = platform.catalog.get(dataset.ref).actual_seconds
+    *_, began, end_event = read_events()
+    assert kinds([began, end_event]) == [("persistence.copied", "START"), ("persistence.copied", "COMPLETE")]
+    facet_fields = facet(end_event)
+    assert (facet_fields["state"], facet_fields["persistedBy"], facet_fields["persistedSeconds"]) == (
+        "persisted",
+        "data",
+        seconds,
+    )
 
 
-def test_a_loss_and_a_recovery_are_told(told: Any) -> None:
+def test_a_loss_and_a_recovery_are_told(platform_and_events: Any) -> None:
     """With where the bytes are then."""
-    platform, read = told
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    platform, read_events = platform_and_events
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     wipe_cache(platform)
     platform.maintenance.scan()
-    platform.restorer.ensure_cached([made.ref])
-    found = {event["job"]["name"]: facet(event) for event in read() if event["outputs"]}
-    assert found["persistence.lost"]["cache"] == "lost" and found["persistence.restored"]["cache"] == "present"
+    platform.restorer.ensure_cached([dataset.ref])
+    facets = {event["job"]["name"]: facet(event) for event in read_events() if event["outputs"]}
+    assert facets["persistence.lost"]["cache"] == "lost" and facets["persistence.restored"]["cache"] == "present"
 
 
-def test_a_write_that_fails_is_a_run_that_failed_and_holds_no_password(told: Any) -> None:
+def test_a_write_that_fails_is_a_run_that_failed_and_holds_no_password(platform_and_events: Any) -> None:
     """With the error."""
-    platform, read = told
+    platform, read_events = platform_and_events
     with pytest.raises(OSError), platform.store.write("a", strategy=Strategy.ASYNC_STORE):
         raise OSError("cannot reach s3://ann:hunter2@host")
-    _, event = read()
+    _, event = read_events()
     assert event["eventType"] == "FAIL"
     assert event["run"]["facets"]["errorMessage"]["message"] == "OSError: cannot reach s3://ann:***@host"
 
 
-def test_what_is_on_its_way_is_not_told(told: Any) -> None:
+def test_what_is_on_its_way_is_not_told(platform_and_events: Any) -> None:
     """A synchronous copy is part of the commit."""
-    platform, read = told
+    platform, read_events = platform_and_events
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    events = read()
+    events = read_events()
     assert kinds(events) == [("load", "START"), ("load", "COMPLETE")]
     assert facet(events[1])["state"] == "persisted"
 
 
 def test_events_go_to_an_address_with_the_key(open_at: Callable[..., Platform], monkeypatch: Any) -> None:
     """Below its path for lineage."""
-    with collector() as (address, came):
+    with collector() as (address, requests):
         monkeypatch.setenv("OPENLINEAGE_URL", address)
         monkeypatch.setenv("OPENLINEAGE_API_KEY", "hunter5")
         platform = open_at()
         make(platform, "a", "load", origin=TASK)
         platform.close()
-    assert [path for path, _ in came] == ["/api/v1/lineage"] * 2
-    for _, body in came:
+    assert [path for path, _ in requests] == ["/api/v1/lineage"] * 2
+    for _, body in requests:
         check(json.loads(body))
 
 
@@ -214,13 +220,13 @@ def test_an_address_that_is_away_stops_no_work(
     for name, value in {"TYPE": "http", "URL": "http://127.0.0.1:9", "RETRY": '{"total": 0}'}.items():
         monkeypatch.setenv(f"OPENLINEAGE__TRANSPORT__{name}", value)
     platform = open_at()
-    made = make(platform, "a", "load", origin=TASK)
+    dataset = make(platform, "a", "load", origin=TASK)
     platform.persister.drain()
     with caplog.at_level(logging.WARNING, "springline.openlineage"):
         platform.close()
-    assert platform.catalog.get(made.ref).persisted
-    told = [record for record in caplog.records if record.name == "springline.openlineage"]
-    assert len(told) <= 1
+    assert platform.catalog.get(dataset.ref).persisted
+    records = [record for record in caplog.records if record.name == "springline.openlineage"]
+    assert len(records) <= 1
 
 
 def test_a_place_that_cannot_be_written_stops_no_work(

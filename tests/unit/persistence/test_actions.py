@@ -10,30 +10,30 @@ from springline.persistence.model.cost_model import CostModel, Measurement
 from springline.persistence.model.dataset import CacheState, Dataset, Phase, Ref, Strategy, UnderStoreState
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
-from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import cached, evicted, lineage_of, persisted, ref
 
 
 @pytest.mark.parametrize(
-    ("wish", "dataset", "why"),
+    ("wish", "dataset", "reason"),
     [
-        (DatasetAction.PERSIST, persisted("a"), "is persisted already"),
-        (DatasetAction.PERSIST, made("a", under=UnderStoreState.COPYING), "is being sent already"),
-        (DatasetAction.PERSIST, made("a", phase=Phase.OPEN), "is open, not committed"),
-        (DatasetAction.PERSIST, made("a", cache=CacheState.LOST), "cannot be brought back: no code"),
-        (DatasetAction.PIN, made("a", pinned=True), "is pinned already"),
-        (DatasetAction.UNPIN, made("a"), "is not pinned"),
+        (DatasetAction.PERSIST, persisted("a"), "is already persisted"),
+        (DatasetAction.PERSIST, cached("a", under=UnderStoreState.COPYING), "is already being persisted"),
+        (DatasetAction.PERSIST, cached("a", phase=Phase.OPEN), "is open, not committed"),
+        (DatasetAction.PERSIST, cached("a", cache=CacheState.LOST), "cannot be restored: no code"),
+        (DatasetAction.PIN, cached("a", pinned=True), "is already pinned"),
+        (DatasetAction.UNPIN, cached("a"), "is not pinned"),
         (DatasetAction.EVICT, evicted("a"), "is not in the cache"),
-        (DatasetAction.EVICT, made("a"), "is not persisted; only persisted ones go by hand"),
+        (DatasetAction.EVICT, cached("a"), "is not persisted; only persisted datasets can be evicted manually"),
         (DatasetAction.EVICT, persisted("a", pinned=True), "is pinned"),
         (DatasetAction.EVICT, persisted("a"), "is being read"),
-        (DatasetAction.MARK, made("a", checkpoint=True), "is a checkpoint already"),
-        (DatasetAction.UNMARK, made("a"), "is no checkpoint"),
+        (DatasetAction.MARK, cached("a", checkpoint=True), "is already a checkpoint"),
+        (DatasetAction.UNMARK, cached("a"), "is not a checkpoint"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_reason(wish: DatasetAction, dataset: Dataset, why: str) -> None:
+def test_what_cannot_be_is_refused_with_the_reason(wish: DatasetAction, dataset: Dataset, reason: str) -> None:
     """Nothing would change."""
     decision = decide_action(dataset, wish, has_readers=True, recompute_obstacles=("no code",))
-    assert (decision.allowed, decision.message, dict(decision.columns)) == (False, f"a@1 {why}", {})
+    assert (decision.allowed, decision.message, dict(decision.columns)) == (False, f"a@1 {reason}", {})
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,15 @@ def test_what_cannot_be_is_refused_with_the_reason(wish: DatasetAction, dataset:
     [
         (
             DatasetAction.PERSIST,
-            made("a", persist_requested=False),
+            cached("a", persist_requested=False),
             {"expedited": True, "persist_requested": True, "not_before": 0.0},
         ),
         (DatasetAction.PERSIST, evicted("a"), {"expedited": True, "persist_requested": True, "not_before": 0.0}),
-        (DatasetAction.PIN, made("a"), {"pinned": True}),
-        (DatasetAction.UNPIN, made("a", pinned=True), {"pinned": False}),
+        (DatasetAction.PIN, cached("a"), {"pinned": True}),
+        (DatasetAction.UNPIN, cached("a", pinned=True), {"pinned": False}),
         (DatasetAction.EVICT, persisted("a"), {}),
-        (DatasetAction.MARK, made("a"), {"checkpoint": True}),
-        (DatasetAction.UNMARK, made("a", checkpoint=True), {"checkpoint": False}),
+        (DatasetAction.MARK, cached("a"), {"checkpoint": True}),
+        (DatasetAction.UNMARK, cached("a", checkpoint=True), {"checkpoint": False}),
     ],
 )
 def test_what_can_be_says_what_it_changes(wish: DatasetAction, dataset: Dataset, columns: dict[str, object]) -> None:
@@ -59,53 +59,53 @@ def test_what_can_be_says_what_it_changes(wish: DatasetAction, dataset: Dataset,
 
 
 COSTS = CostModel([Measurement(1000, 0.5)])
-AGAIN = "run op on a@1 to have b@1 again (1 s: as when it was made)"
+RECOMPUTE = "run op on a@1 to recompute b@1 (1 s: as in its first run)"
 
 
 @pytest.mark.parametrize(
-    ("dataset", "words"),
+    ("dataset", "message"),
     [
-        (made("b", "a", cache=CacheState.LOST), f"b@1 comes back in about 1 s: {AGAIN}"),
+        (cached("b", "a", cache=CacheState.LOST), f"b@1 will be restored in about 1 s: {RECOMPUTE}"),
         (
             persisted("b", "a", cache=CacheState.EVICTED),
-            "b@1 comes back in about 500 ms: fetch b@1 from the under-store (500 ms: median rate of one "
+            "b@1 will be restored in about 500 ms: fetch b@1 from the under-store (500 ms: median rate of one "
             "measurement, 8 min 20 s/MB)",
         ),
         (
-            made("b", "a"),
-            "b@1 is in the cache; its bytes are looked at there, and if they are not whole, it comes back in about "
-            f"1 s: {AGAIN}",
+            cached("b", "a"),
+            "b@1 is in the cache; its files are checked, and if they are damaged, it will be restored in about 1 s: "
+            f"{RECOMPUTE}",
         ),
         (
-            made("b", "a", cache=CacheState.LOST, compute_seconds=None),
-            "b@1 comes back: run op on a@1 to have b@1 again (never measured)",
+            cached("b", "a", cache=CacheState.LOST, compute_seconds=None),
+            "b@1 will be restored: run op on a@1 to recompute b@1 (never measured)",
         ),
     ],
 )
-def test_what_comes_back_says_how_and_how_long_it_takes(dataset: Dataset, words: str) -> None:
+def test_what_comes_back_says_how_and_how_long_it_takes(dataset: Dataset, message: str) -> None:
     """From the under-store if it is there, else by running its operation; also while nobody has missed it yet."""
-    decision = decide_recovery(ref("b"), lineage(persisted("a"), dataset), COSTS)
-    assert (decision.message, decision.allowed) == (words, True)
+    decision = decide_recovery(ref("b"), lineage_of(persisted("a"), dataset), COSTS)
+    assert (decision.message, decision.allowed) == (message, True)
 
 
 @pytest.mark.parametrize(
-    ("dataset", "words"),
+    ("dataset", "message"),
     [
         (
-            made("b", by="dice", cache=CacheState.LOST),
-            "b@1 cannot be brought back: dice (version v1), which made b@1, is not",
+            cached("b", by="dice", cache=CacheState.LOST),
+            "b@1 cannot be restored: dice (version v1), which made b@1, is not",
         ),
-        (made("b", by="dice"), "b@1 is in the cache, and could not be brought back: dice (version v1)"),
-        (made("b", phase=Phase.RETIRED), "b@1 is retired, not committed"),
+        (cached("b", by="dice"), "b@1 is in the cache, and cannot be restored if it is lost: dice (version v1)"),
+        (cached("b", phase=Phase.RETIRED), "b@1 is retired, not committed"),
     ],
 )
-def test_what_cannot_come_back_is_refused_with_the_reason(dataset: Dataset, words: str) -> None:
+def test_what_cannot_come_back_is_refused_with_the_reason(dataset: Dataset, message: str) -> None:
     """Before anything is started."""
-    decision = decide_recovery(ref("b"), lineage(dataset), COSTS)
-    assert decision.message.startswith(words) and not decision.allowed
+    decision = decide_recovery(ref("b"), lineage_of(dataset), COSTS)
+    assert decision.message.startswith(message) and not decision.allowed
 
 
-def noted(platform: Platform, path: str) -> tuple[str, str]:
+def last_entry(platform: Platform, path: str) -> tuple[str, str]:
     """The last thing that happened to a dataset, and who did it."""
     last = platform.catalog.history(Ref(path, 1))[-1]
     return last.event, last.actor
@@ -124,7 +124,7 @@ def test_what_is_to_be_persisted_now_is_the_next(platform: Platform) -> None:
     make(platform, "c", "shout", ["a"], persist_requested=False)
     assert platform.claims.list_claimable(9)[0] != Ref("c", 1)
     grant(platform, "c", DatasetAction.PERSIST)
-    assert noted(platform, "c") == ("expedited", "ulla")
+    assert last_entry(platform, "c") == ("expedited", "ulla")
     assert next(platform.persister.candidates()).ref == Ref("c", 1)
 
 
@@ -138,9 +138,9 @@ def test_a_pin_a_mark_and_their_ends_are_noted_by_name(platform: Platform) -> No
         (DatasetAction.UNMARK, "unmarked"),
     ):
         grant(platform, "a", wish)
-        assert noted(platform, "a") == (event, "ulla")
+        assert last_entry(platform, "a") == (event, "ulla")
     platform.catalog.amend(Ref("a", 1), event="looked at")
-    assert noted(platform, "a") == ("looked at", "test")
+    assert last_entry(platform, "a") == ("looked at", "test")
 
 
 def test_a_checkpoint_has_another_turn_in_the_queue(open_at) -> None:  # type: ignore[no-untyped-def]
@@ -158,7 +158,7 @@ def test_what_is_let_go_is_gone_from_the_cache_and_stays_below(platform: Platfor
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     after = grant(platform, "a", DatasetAction.EVICT)
     assert (after.cache, after.persisted) == (CacheState.EVICTED, True)
-    assert noted(platform, "a") == ("evicted", "ulla")
+    assert last_entry(platform, "a") == ("evicted", "ulla")
 
 
 def test_what_came_into_use_after_it_was_looked_at_stays(platform: Platform) -> None:

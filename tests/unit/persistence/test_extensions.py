@@ -47,7 +47,7 @@ def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
     extensions._installed_entries.cache_clear()
 
 
-def opened(uri: str, home: Path) -> object:
+def open_store(uri: str, home: Path) -> object:
     """The under-store at a URI."""
     return open_backend(uri, "under", Settings(home=home))  # type: ignore[call-arg]
 
@@ -60,15 +60,15 @@ def test_an_opener_that_does_not_work_is_told_with_its_package(add: Callable[...
         "lost = elsewhere:x",
     )  # fmt: skip
     with pytest.raises(StorageUnavailableError, match=r"^away$"):
-        opened("away://x", tmp_path)
-    for scheme, words in (
+        open_store("away://x", tmp_path)
+    for scheme, message in (
         ("wrong", "the opener of 'wrong' returned str, not a Backend"),
         ("fails", "theirs:fails of the package theirs failed: AttributeError: .* install another version"),
         ("gone", "theirs:gone of the package theirs failed: AttributeError"),
         ("lost", "needs the Python package elsewhere: pip install elsewhere"),
     ):
-        with pytest.raises(UsageError, match=f"^under_uri '{scheme}://x'.*{words}"):
-            opened(f"{scheme}://x", tmp_path)
+        with pytest.raises(UsageError, match=f"^under_uri '{scheme}://x'.*{message}"):
+            open_store(f"{scheme}://x", tmp_path)
 
 
 def test_what_a_store_lacks_is_told_with_the_extra_that_brings_it(add: Callable[..., None], tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_what_a_store_lacks_is_told_with_the_extra_that_brings_it(add: Callable[
     requires = "Requires-Dist: zstandard-of.theirs>=1; extra == 'fast'\nProvides-Extra: fast"
     add("their-stores", "springline.stores", "lacks = theirs:lacks", requires=requires)
     with pytest.raises(UsageError, match=r"pip install 'their-stores\[fast\]'$"):
-        opened("lacks://x", tmp_path)
+        open_store("lacks://x", tmp_path)
 
 
 @pytest.mark.parametrize(("module", "extra"), [("hdfs_native", "hdfs"), ("alluxio", "alluxio"), ("requests", "hdfs")])
@@ -89,14 +89,16 @@ def test_the_extras_of_springline_are_named_too(module: str, extra: str) -> None
 def test_a_name_that_two_packages_add_is_nobodys(add: Callable[..., None], tmp_path: Path) -> None:
     """Which one is meant cannot be told; both are named."""
     add("theirs", "springline.stores", "file = theirs:away")
-    with pytest.raises(UsageError, match=r"'file' is added by springline .* and theirs .*; uninstall all but one"):
-        opened(f"file://{tmp_path}", tmp_path)
+    with pytest.raises(UsageError, match=r"'file' is provided by springline .* and theirs .*; uninstall all but one"):
+        open_store(f"file://{tmp_path}", tmp_path)
 
 
 def test_a_policy_of_another_name_is_refused(add: Callable[..., None], tmp_path: Path) -> None:
     """It would be told by one name and chosen by another."""
     add("theirs", "springline.policies", "mine = theirs:wrong")
-    with pytest.raises(UsageError, match="policy 'mine': its package gave 'no store', which is no Policy of that name"):
+    with pytest.raises(
+        UsageError, match="policy 'mine': its package returned 'no store', which is not a Policy of that name"
+    ):
         load_policy(Settings(home=tmp_path, policy="mine"))  # type: ignore[call-arg]
 
 
@@ -104,6 +106,6 @@ def test_options_are_of_the_query_and_of_the_settings_and_shown_to_nobody(tmp_pa
     """What the settings say goes before; a kind that has none refuses each by name, without its content."""
     settings = Settings(home=tmp_path, under_options='{"token": "hidden", "b": "2"}')  # type: ignore[call-arg, arg-type]
     assert "hidden" not in repr(settings) and "hidden" not in str(settings.under_options)
-    with pytest.raises(UsageError, match="has no option 'a'; it has none") as refused:
+    with pytest.raises(UsageError, match="has no option 'a'; it has no options") as refused:
         open_backend(f"file://{tmp_path}?a=1", "under", settings)
     assert "hidden" not in str(refused.value)

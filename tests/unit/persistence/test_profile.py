@@ -48,14 +48,14 @@ def test_a_profile_is_named_by_its_file_in_the_folder_of_profiles(tmp_path: Path
 def test_a_profile_that_is_not_there_is_an_error_that_names_those_that_are(tmp_path: Path) -> None:
     """Nobody runs on the default by a slip of the pen."""
     (tmp_path / "cluster.env").touch()
-    with pytest.raises(SettingsError, match=r"'clutser'.*no file .*clutser.env; the profiles here: cluster"):
+    with pytest.raises(SettingsError, match=r"'clutser'.*clutser.env does not exist; " r"available profiles: cluster"):
         profile_file("clutser", tmp_path)
 
 
 def test_a_misspelt_setting_is_warned_of_with_the_nearest_name() -> None:
     """Whichever package reads that one; what no name is near to is named alone."""
-    given = frozenset({"CACH_CAPACITY", "STREAM_MEMORIES", "AIRFLOW_PRT", "X"})
-    assert unknown_settings(given) == {
+    names = frozenset({"CACH_CAPACITY", "STREAM_MEMORIES", "AIRFLOW_PRT", "X"})
+    assert unknown_settings(names) == {
         "CACH_CAPACITY": "CACHE_CAPACITY",
         "STREAM_MEMORIES": "STREAM_MEMORY",
         "AIRFLOW_PRT": "AIRFLOW_PORT",
@@ -66,9 +66,9 @@ def test_a_misspelt_setting_is_warned_of_with_the_nearest_name() -> None:
 def test_what_the_packages_read_is_not_warned_of() -> None:
     """The profiles that come with them, and what processes of ours are given."""
     profiles = [path.read_text() for path in (project_folder() / "profiles").glob("*.env")]
-    named = {name for text in profiles for name in re.findall(r"^SPRINGLINE_(\w+)=", text, re.MULTILINE)}
-    assert len(named) > 5
-    assert unknown_settings(frozenset(named | {"PROFILE", "WORKER_PYTHON"})) == {}
+    setting_names = {name for text in profiles for name in re.findall(r"^SPRINGLINE_(\w+)=", text, re.MULTILINE)}
+    assert len(setting_names) > 5
+    assert unknown_settings(frozenset(setting_names | {"PROFILE", "WORKER_PYTHON"})) == {}
 
 
 def test_a_misspelt_setting_is_warned_of_once_a_process(
@@ -82,8 +82,8 @@ def test_a_misspelt_setting_is_warned_of_once_a_process(
     for _ in range(2):
         Settings()
     assert [record.getMessage() for record in caplog.records] == [
-        "environment: SPRINGLINE_HOMME is no setting and changes nothing; did you mean SPRINGLINE_HOME?",
-        f"{path}: SPRINGLINE_POLCY is no setting and changes nothing; did you mean SPRINGLINE_POLICY?",
+        "environment: SPRINGLINE_HOMME is not a setting and has no effect; did you mean SPRINGLINE_HOME?",
+        f"{path}: SPRINGLINE_POLCY is not a setting and has no effect; did you mean SPRINGLINE_POLICY?",
     ]
 
 
@@ -112,3 +112,9 @@ def test_what_is_no_object_of_texts_is_refused_by_the_name_of_its_setting(
     with pytest.raises(SettingsError, match=r"^SPRINGLINE_SPARK_CONF: ") as refused:
         JobSettings()
     assert text not in str(refused.value).removeprefix("SPRINGLINE_SPARK_CONF: ").replace('{"name": "value"}', "")
+
+
+def test_a_keyword_that_is_no_setting_is_refused() -> None:
+    """A misspelt one would leave the default in force."""
+    with pytest.raises(TypeError, match="no such setting: cache_capasity"):
+        Settings(cache_capasity="8GB")  # type: ignore[call-arg]

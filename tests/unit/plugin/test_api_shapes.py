@@ -32,23 +32,23 @@ def answer(begin: int | None, end: int | None, **columns: pa.Array) -> Answer:
 def test_an_answer_is_told_in_values_that_json_has() -> None:
     """Numbers that it lacks are null; times are those of UTC."""
     time = pa.array([1_000_001, None, None], pa.timestamp("us", tz="UTC"))
-    told = adhoc_answer_json(
+    body = adhoc_answer_json(
         answer(0, 2_000_000, t=time, f=pa.array([0.5, float("nan"), float("inf")]), s=["ä", None, "c"])
     )
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert told["columns"] == [{"name": n, "type": t} for n, t in (("t", "time"), ("f", "float"), ("s", "text"))]
-    assert told["rows"] == [
+    assert json.loads(json.dumps(body, allow_nan=False)) == body
+    assert body["columns"] == [{"name": n, "type": t} for n, t in (("t", "time"), ("f", "float"), ("s", "text"))]
+    assert body["rows"] == [
         {"t": "1970-01-01T00:00:01.000001+00:00", "f": 0.5, "s": "ä"},
         {"t": None, "f": None, "s": None},
         {"t": None, "f": None, "s": "c"},
     ]
-    assert AdhocAnswer.model_validate(told).end == datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)
+    assert AdhocAnswer.model_validate(body).end == datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)
 
 
 def test_an_answer_from_nothing_covers_nothing() -> None:
     """It has columns, and no rows."""
-    told = adhoc_answer_json(answer(None, None, n=pa.array([], pa.int64())))
-    assert told == {"columns": [{"name": "n", "type": "int"}], "rows": [], "begin": None, "end": None}
+    body = adhoc_answer_json(answer(None, None, n=pa.array([], pa.int64())))
+    assert body == {"columns": [{"name": "n", "type": "int"}], "rows": [], "begin": None, "end": None}
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_what_an_error_is_answered_with_follows_from_its_kind(error: StreamError
 
 def test_a_problem_says_what_is_wrong_and_where() -> None:
     """In SQL by line and column, in a request by the field."""
-    told = problem_of(InvalidQueryError("q", "no such column", line=2, column=3))
-    assert told == Problem(
+    problem = problem_of(InvalidQueryError("q", "no such column", line=2, column=3))
+    assert problem == Problem(
         error="InvalidQueryError", detail="query 'q', line 2, column 3: no such column", line=2, column=3
     )
     fields = [{"loc": ("body", "sql"), "msg": "missing"}, {"loc": ("query", "last"), "msg": "too small"}]

@@ -19,12 +19,12 @@ from springline.persistence.explain import explain
 from springline.persistence.model.dataset import CacheState, Dataset, Operation, Origin, Phase, Ref, TransferMethod
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
-from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import cached, evicted, lineage_of, persisted, ref
 
 
-def drawn(*datasets: Dataset) -> dict[str, Node]:
+def draw_nodes(*datasets: Dataset) -> dict[str, Node]:
     """The nodes of a picture, by key."""
-    return by_key(draw(lineage(*datasets)))
+    return by_key(draw(lineage_of(*datasets)))
 
 
 def by_key(graph: Graph) -> dict[str, Node]:
@@ -32,7 +32,7 @@ def by_key(graph: Graph) -> dict[str, Node]:
     return {node.key: node for node in graph.nodes}
 
 
-def again(dataset: Dataset, **fields: object) -> Dataset:
+def next_generation(dataset: Dataset, **fields: object) -> Dataset:
     """The next generation of the path."""
     return replace(dataset, ref=Ref(dataset.ref.path, dataset.ref.generation + 1), **fields)  # type: ignore[arg-type]
 
@@ -62,10 +62,10 @@ def crossings(graph: Graph) -> int:
 
 def test_a_dataset_is_drawn_with_its_state_and_how_it_was_persisted() -> None:
     """Data and operation transfers are told apart, checkpoints and pins marked."""
-    nodes = drawn(
+    nodes = draw_nodes(
         persisted("a", by=None, method=TransferMethod.DATA),
         persisted("b", "a", method=TransferMethod.OPERATION, checkpoint=True, pinned=True),
-        made("c", "b"),
+        cached("c", "b"),
     )
     assert [(n.states, n.methods) for n in nodes.values()] == [
         ({"persisted": 1}, {"data": 1}), ({"persisted": 1}, {"operation": 1}), ({"cached": 1}, {}),
@@ -75,7 +75,7 @@ def test_a_dataset_is_drawn_with_its_state_and_how_it_was_persisted() -> None:
 
 def test_what_is_needed_leads_back_to_what_is_persisted() -> None:
     """Who follows the needs of a dataset has the chain; persisted ones need nothing."""
-    nodes = drawn(persisted("a", by=None), made("b", "a"), evicted("c", "b"), made("d", "c", "a"))
+    nodes = draw_nodes(persisted("a", by=None), cached("b", "a"), evicted("c", "b"), cached("d", "c", "a"))
     assert {key: node.needs for key, node in nodes.items()} == {"a": (), "b": (), "c": ("b",), "d": ("c",)}
     assert [next(iter(node.recovery_kinds)) for node in nodes.values()] == [
         RecoveryKind.PERSISTED,
@@ -88,8 +88,10 @@ def test_what_is_needed_leads_back_to_what_is_persisted() -> None:
 def test_what_only_a_declaration_brings_back_is_drawn_apart() -> None:
     """It has a chain as well; what comes from it leans on the same declaration."""
     fresh = Operation("fresh", "v1", idempotent=True)
-    known = lineage(persisted("a", by=None), made("b", "a", by="fresh"), made("c", "b"), made("d", "a"), fresh=fresh)
-    nodes = {node.key: node for node in draw(known).nodes}
+    lineage = lineage_of(
+        persisted("a", by=None), cached("b", "a", by="fresh"), cached("c", "b"), cached("d", "a"), fresh=fresh
+    )
+    nodes = {node.key: node for node in draw(lineage).nodes}
     assert {key: next(iter(node.recovery_kinds)) for key, node in nodes.items()} == {
         "a": RecoveryKind.PERSISTED, "b": RecoveryKind.UNPROVEN, "c": RecoveryKind.UNPROVEN,
         "d": RecoveryKind.RECOMPUTABLE,
@@ -99,7 +101,7 @@ def test_what_only_a_declaration_brings_back_is_drawn_apart() -> None:
 
 def test_what_nothing_brings_back_says_why_and_needs_nothing() -> None:
     """The first cause, wherever upstream."""
-    nodes = drawn(made("a", by="dice"), made("b", "a"), made("c", "a", cache=CacheState.LOST))
+    nodes = draw_nodes(cached("a", by="dice"), cached("b", "a"), cached("c", "a", cache=CacheState.LOST))
     assert [next(iter(node.recovery_kinds)) for node in nodes.values()] == [RecoveryKind.IRRECOVERABLE] * 3
     assert (
         nodes["b"].irrecoverable_reasons
@@ -112,7 +114,7 @@ def test_what_nothing_brings_back_says_why_and_needs_nothing() -> None:
 def test_older_generations_are_folded_into_the_newest() -> None:
     """What was made of an older one is stale, and so is the edge."""
     first = persisted("a", by=None, superseded=True)
-    graph = draw(lineage(first, again(first, superseded=False), made("b", "a"), made("c", "b")))
+    graph = draw(lineage_of(first, next_generation(first, superseded=False), cached("b", "a"), cached("c", "b")))
     nodes = by_key(graph)
     assert (nodes["a"].generation, nodes["a"].older) == (2, (1,))
     assert graph.edges == (Edge("a", "b", stale=True), Edge("b", "c", stale=False))
@@ -121,10 +123,10 @@ def test_older_generations_are_folded_into_the_newest() -> None:
 
 def test_a_generation_that_is_being_written_does_not_hide_the_one_that_readers_see() -> None:
     """It is drawn when there is no other; what is retired or abandoned is not drawn at all."""
-    seen = persisted("a", by=None)
-    nodes = drawn(
-        seen, again(seen, phase=Phase.OPEN), made("b", phase=Phase.OPEN, cache=CacheState.WRITING),
-        made("c", phase=Phase.RETIRED), made("d", "c", phase=Phase.ABANDONED),
+    visible = persisted("a", by=None)
+    nodes = draw_nodes(
+        visible, next_generation(visible, phase=Phase.OPEN), cached("b", phase=Phase.OPEN, cache=CacheState.WRITING),
+        cached("c", phase=Phase.RETIRED), cached("d", "c", phase=Phase.ABANDONED),
     )  # fmt: skip
     assert {key: node.generation for key, node in nodes.items()} == {"a": 1, "b": 1}
     assert nodes["b"].states == {"writing": 1}
@@ -133,13 +135,13 @@ def test_a_generation_that_is_being_written_does_not_hide_the_one_that_readers_s
 def test_a_path_that_was_made_from_itself_has_no_edge_to_itself() -> None:
     """A table that grows reads the generation before."""
     first = persisted("a", by=None, superseded=True)
-    second = again(first, superseded=False, sources=(first.ref,))
-    assert draw(lineage(first, second)).edges == ()
+    second = next_generation(first, superseded=False, sources=(first.ref,))
+    assert draw(lineage_of(first, second)).edges == ()
 
 
 def test_an_operation_stands_between_a_dataset_and_its_sources() -> None:
     """What no operation made has none."""
-    graph = with_operations(draw(lineage(persisted("a", by=None), persisted("b", by=None), made("c", "a", "b"))))
+    graph = with_operations(draw(lineage_of(persisted("a", by=None), persisted("b", by=None), cached("c", "a", "b"))))
     assert {(e.source, e.target) for e in graph.edges} == {
         ("a", "operation:c"), ("b", "operation:c"), ("operation:c", "c"),
     }  # fmt: skip
@@ -156,10 +158,10 @@ def days(count: int) -> Graph:
         run = Origin("etl", f"day {day}", "t")
         datasets += [
             persisted(f"{day}/load", by="dice", origin=run, method=TransferMethod.DATA),
-            made(f"{day}/clean", f"{day}/load", by="op", origin=run),
-            made(f"{day}/count", f"{day}/clean", by="good", origin=run, bytes=day),
+            cached(f"{day}/clean", f"{day}/load", by="op", origin=run),
+            cached(f"{day}/count", f"{day}/clean", by="good", origin=run, bytes=day),
         ]
-    return draw(lineage(*datasets))
+    return draw(lineage_of(*datasets))
 
 
 def test_few_datasets_are_not_folded_and_many_are() -> None:
@@ -197,14 +199,16 @@ def test_edges_between_folds_are_one_and_edges_inside_of_one_are_gone() -> None:
 
 def test_sources_stand_left_of_what_was_made_of_them() -> None:
     """One layer beyond the last of them."""
-    graph = lay_out(draw(lineage(made("a"), made("b", "a"), made("c", "a", "b"), made("d"), made("e", "d", "c"))))
+    graph = lay_out(
+        draw(lineage_of(cached("a"), cached("b", "a"), cached("c", "a", "b"), cached("d"), cached("e", "d", "c")))
+    )
     assert [set(layer) for layer in grid(graph)] == [{"a", "d"}, {"b"}, {"c"}, {"e"}]
 
 
 def test_lines_do_not_cross_where_they_need_not() -> None:
     """However the names stand in the alphabet."""
     pairs = {"z": "a", "y": "b", "x": "c", "w": "d"}
-    tangled = draw(lineage(*(made(s) for s in pairs), *(made(t, s) for s, t in pairs.items())))
+    tangled = draw(lineage_of(*(cached(s) for s in pairs), *(cached(t, s) for s, t in pairs.items())))
     straight = lay_out(tangled)
     assert crossings(straight) == 0
     assert crossings(lay_out(days(20))) == 0
@@ -219,37 +223,38 @@ def test_nodes_that_lead_back_to_each_other_share_a_layer() -> None:
 
 def test_nothing_is_laid_out_as_nothing() -> None:
     """An empty catalog has an empty picture."""
-    assert lay_out(draw(lineage())) == Graph((), ())
+    assert lay_out(draw(lineage_of())) == Graph((), ())
 
 
 # ---- what is not told
 
 
-def mine(dataset: Dataset) -> bool:
+def is_readable(dataset: Dataset) -> bool:
     """Whether the DAG that made it may be read."""
     return dataset.origin.dag_id == "mine"
 
 
 def test_what_one_may_not_read_has_no_name_and_changes_nothing_else() -> None:
     """Neither in sources nor in reasons; what can be made again stays so."""
-    mine_, theirs = {"origin": Origin("mine")}, {"origin": Origin("theirs")}
-    true = lineage(
-        made("secret", by="dice", **theirs), made("b", "secret", **mine_), persisted("kept", by=None, **theirs),
-        made("c", "kept", "lost in time", **mine_), made("d", "kept", **mine_),
+    own_fields, other_fields = {"origin": Origin("mine")}, {"origin": Origin("theirs")}
+    true = lineage_of(
+        cached("secret", by="dice", **other_fields), cached("b", "secret", **own_fields),
+        persisted("kept", by=None, **other_fields), cached("c", "kept", "lost in time", **own_fields),
+        cached("d", "kept", **own_fields),
     )  # fmt: skip
-    seen = redact_hidden(true, mine)
-    assert {r.path for r in seen.datasets if not r.path.startswith("hidden:")} == {"b", "c", "d"}
-    assert not any(name in repr(seen) for name in ("secret", "kept", "lost in time"))
+    redacted = redact_hidden(true, is_readable)
+    assert {r.path for r in redacted.datasets if not r.path.startswith("hidden:")} == {"b", "c", "d"}
+    assert not any(name in repr(redacted) for name in ("secret", "kept", "lost in time"))
     for name in "bcd":
-        assert seen.is_recomputable(ref(name)) == true.is_recomputable(ref(name))
-    assert seen.recompute_obstacles(ref("b")) == ("dice (version v1), which made hidden:3@1, is not idempotent",)
-    assert [(n.key, n.needs) for n in drop_hidden_nodes(draw(seen)).nodes] == [("b", ()), ("c", ()), ("d", ())]
-    assert drop_hidden_nodes(draw(seen)).edges == ()
+        assert redacted.is_recomputable(ref(name)) == true.is_recomputable(ref(name))
+    assert redacted.recompute_obstacles(ref("b")) == ("dice (version v1), which made hidden:3@1, is not idempotent",)
+    assert [(n.key, n.needs) for n in drop_hidden_nodes(draw(redacted)).nodes] == [("b", ()), ("c", ()), ("d", ())]
+    assert drop_hidden_nodes(draw(redacted)).edges == ()
 
 
 def test_who_may_read_everything_sees_the_lineage_as_it_is() -> None:
     """Nothing is copied."""
-    true = lineage(made("a"), made("b", "a"))
+    true = lineage_of(cached("a"), cached("b", "a"))
     assert redact_hidden(true, lambda dataset: True) is true
 
 
@@ -257,16 +262,16 @@ def test_what_was_noted_in_free_words_does_not_name_what_may_not_be_read_either(
     """Errors and reasons name sources and places of copies; whoever may read those sees the words as they are."""
     for path in ("pay/secret list", "list", "open"):
         make(platform, path, "load")
-    words = (
+    message = (
         "open@1 could not be recomputed: file:/c/pay/secret list/@1/part-0: gone; "
         "/u/pay/secret list/.@1-7; load, which made pay/secret list@1, is not idempotent; pay/secret list@2"
     )
-    platform.catalog.amend(Ref("open", 1), event="given up", reason=words, error=words)
-    told = explain(platform, "open")
-    assert texts_of(told)[0] == texts_of(told)[-1] == words
-    known = {each.ref for each in platform.catalog.find_existing(mentioned_refs(texts_of(told)))}
-    assert known == {Ref("pay/secret list", 1), Ref("list", 1), Ref("open", 1)}
-    hidden = replace_texts(told, lambda text: remove_names(text, known - {Ref("open", 1)}))
+    platform.catalog.amend(Ref("open", 1), event="persist_abandoned", reason=message, error=message)
+    explanation = explain(platform, "open")
+    assert texts_of(explanation)[0] == texts_of(explanation)[-1] == message
+    refs = {each.ref for each in platform.catalog.find_existing(mentioned_refs(texts_of(explanation)))}
+    assert refs == {Ref("pay/secret list", 1), Ref("list", 1), Ref("open", 1)}
+    hidden = replace_texts(explanation, lambda text: remove_names(text, refs - {Ref("open", 1)}))
     assert (
         hidden.dataset.error
         == hidden.moments[-1].reason
@@ -275,4 +280,4 @@ def test_what_was_noted_in_free_words_does_not_name_what_may_not_be_read_either(
             "/u/hidden/.@1-7; load, which made hidden@1, is not idempotent; pay/secret list@2"
         )
     )
-    assert "secret list@1" not in dict(hidden.paragraphs())["In the queue"]
+    assert "secret list@1" not in dict(hidden.paragraphs())["Queue"]

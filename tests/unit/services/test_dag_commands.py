@@ -74,32 +74,32 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
     return stand_in
 
 
-def told(*words: str) -> Any:
+def run_command(*arguments: str) -> Any:
     """What `springline dag` prints as JSON; it ends well."""
-    done = invoke("dag", *words, "--json")
-    assert done.exit_code == 0, (done.output, done.exception)
-    return json.loads(done.stdout)
+    result = invoke("dag", *arguments, "--json")
+    assert result.exit_code == 0, (result.output, result.exception)
+    return json.loads(result.stdout)
 
 
 @pytest.mark.usefixtures("airflow")
 def test_dags_runs_and_tasks_are_told() -> None:
     """As JSON, and for a person."""
-    assert told("list") == [
-        {"dag": "bikes", "schedule": "@daily", "paused": False, "broken": False,
+    assert run_command("list") == [
+        {"dag": "bikes", "schedule": "@daily", "paused": False, "has_import_errors": False,
          "next_run": "2026-01-06T00:00:00Z", "file": "bikes.py"}
     ]  # fmt: skip
-    assert [run["seconds"] for run in told("runs", "bikes")] == [12.5]
-    shown = told("show", "bikes")
-    assert shown["newest_run"]["run"] == "manual__1" and shown["tasks"][0]["state"] == "success"
+    assert [run["seconds"] for run in run_command("runs", "bikes")] == [12.5]
+    dag = run_command("show", "bikes")
+    assert dag["newest_run"]["run"] == "manual__1" and dag["tasks"][0]["state"] == "success"
     assert "manual__1" in invoke("dag", "runs", "bikes").stdout
     assert "2026-01-06 00:00:00" in invoke("dag", "list").stdout and "load" in invoke("dag", "show", "bikes").stdout
 
 
 def test_a_run_is_started_with_parameters_and_awaited(airflow: Airflow) -> None:
     """Of a day, or of none; the exit status tells what became of it."""
-    assert told("trigger", "bikes", "--param", "ds=2026-01-05")["run"] == "manual__1"
+    assert run_command("trigger", "bikes", "--param", "ds=2026-01-05")["run"] == "manual__1"
     assert airflow.asked[-1][2] == {"logical_date": None, "conf": {"ds": "2026-01-05"}}
-    told("trigger", "bikes", "--date", "2026-01-05")
+    run_command("trigger", "bikes", "--date", "2026-01-05")
     assert airflow.asked[-1][2] == {"logical_date": "2026-01-05T00:00:00Z", "conf": {}}
     for state, status in (("success", 0), ("failed", 1), ("running", 3)):
         airflow.state = state
@@ -108,44 +108,44 @@ def test_a_run_is_started_with_parameters_and_awaited(airflow: Airflow) -> None:
 
 def test_a_backfill_is_started_and_a_dag_paused(airflow: Airflow) -> None:
     """Days that ran before are left alone unless it is said."""
-    assert told("backfill", "bikes", "--from", "2026-01-05", "--to", "2026-01-07")["backfill"] == 7
+    assert run_command("backfill", "bikes", "--from", "2026-01-05", "--to", "2026-01-07")["backfill"] == 7
     body = airflow.asked[-1][2]
     assert (body["from_date"], body["to_date"]) == ("2026-01-05T00:00:00Z", "2026-01-07T00:00:00Z")
     assert body["reprocess_behavior"] == "none" and body["max_active_runs"] == 1
-    assert told("unpause", "bikes") == {"dag": "bikes", "paused": False}
+    assert run_command("unpause", "bikes") == {"dag": "bikes", "paused": False}
     assert airflow.asked[-1] == ("PATCH", "/api/v2/dags/bikes", {"is_paused": False})
 
 
 def test_a_paused_dag_is_not_run(airflow: Airflow) -> None:
     """Its run would wait, and nobody would know for what."""
     airflow.dag["is_paused"] = True
-    done = invoke("dag", "trigger", "bikes")
-    assert "`springline dag unpause bikes` first" in str(done.exception)
+    result = invoke("dag", "trigger", "bikes")
+    assert "`springline dag unpause bikes` first" in str(result.exception)
     assert not any(method == "POST" and "dagRuns" in path for method, path, _ in airflow.asked)
 
 
 @pytest.mark.usefixtures("airflow")
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
-        (("runs", "bikse"), "no DAG is called 'bikse'; Airflow has: bikes"),
+        (("runs", "bikse"), "unknown DAG 'bikse'; Airflow has: bikes"),
         (("trigger", "bikes", "--param", "x"), "--param x: write it as name=value"),
-        (("trigger", "bikes", "--date", "monday"), "'monday' is no date"),
+        (("trigger", "bikes", "--date", "monday"), "'monday' is not a date"),
         (("backfill", "bikes", "--from", "2026-01-05", "--to", "2026-01-04"), "is before --from"),
     ],
 )
-def test_what_cannot_be_meant_so_is_misuse(words: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_meant_so_is_misuse(arguments: tuple[str, ...], message: str) -> None:
     """Exit status 2."""
-    error = invoke("dag", *words).exception
+    error = invoke("dag", *arguments).exception
     assert message in str(error) and getattr(error, "exit_status", 0) == 2
 
 
 def refused(set_up: Callable[[], None]) -> str:
     """The error of a list."""
     set_up()
-    done = invoke("dag", "list")
-    assert done.exit_code == 1 and SECRET not in str(done.exception) + done.output
-    return str(done.exception)
+    result = invoke("dag", "list")
+    assert result.exit_code == 1 and SECRET not in str(result.exception) + result.output
+    return str(result.exception)
 
 
 def test_each_refusal_says_what_to_do_and_tells_no_secret(
@@ -156,16 +156,16 @@ def test_each_refusal_says_what_to_do_and_tells_no_secret(
     assert "does not accept the user eve" in refused(lambda: env("SPRINGLINE_AIRFLOW_USER", "eve"))
     env("SPRINGLINE_AIRFLOW_USER", "ann")
     airflow.status = 403
-    assert "the user ann may not do this" in refused(lambda: None)
+    assert "the user ann is not permitted to do this" in refused(lambda: None)
     airflow.status = 0
     env("SPRINGLINE_AIRFLOW_PASSWORD", "")
     assert "SPRINGLINE_AIRFLOW_TOKEN" in refused(lambda: env("SPRINGLINE_AIRFLOW_TOKEN", "old"))
     env("SPRINGLINE_AIRFLOW_TOKEN", SECRET)
-    assert told("list") and not any(path == "/auth/token" for _, path, _ in airflow.asked[-1:])
+    assert run_command("list") and not any(path == "/auth/token" for _, path, _ in airflow.asked[-1:])
     monkeypatch.setattr(dag_commands, "AirflowApi", AirflowApi)
     env("SPRINGLINE_AIRFLOW_URL", f"http://ann:{SECRET}@127.0.0.1:1")
     assert "is it running?" in refused(lambda: None)
     env("SPRINGLINE_HOME", str(tmp_path))
     for name in ("URL", "TOKEN"):
         env(f"SPRINGLINE_AIRFLOW_{name}", "")
-    assert "`springline up airflow` starts one" in refused(lambda: None)
+    assert "run `springline up airflow` to start one" in refused(lambda: None)

@@ -45,8 +45,8 @@ def test_without_a_terminal_words_are_said_now_and_then():
     """At first, and when they are others some seconds later; on a terminal they stand beside the bars."""
     out = io.StringIO()
     with RunProgress(Console(file=out, width=100)) as progress:
-        for words in ("starting", "12 rows", "24 rows"):
-            progress.show_text("stream flights", words)
+        for text in ("starting", "12 rows", "24 rows"):
+            progress.show_text("stream flights", text)
     assert [line.split("  ")[-1] for line in out.getvalue().splitlines()] == ["starting"]
     with RunProgress(Console(file=out, width=100, force_terminal=True)) as progress:
         progress.show_text("stream flights", "36 rows")
@@ -61,10 +61,10 @@ def test_a_failure_names_task_error_and_log(tmp_path):
     detail = [{"exc_type": "LandingError", "exc_value": "flights.csv: is cut short"}]
     entry = {"level": "error", "event": "Task failed with exception", "error_detail": detail}
     log.write_text("not JSON\n" + json.dumps({"level": "info", "event": "x"}) + "\n" + json.dumps(entry) + "\n")
-    told = format_failure("etl", [task("load", "success"), failed], tmp_path)
-    assert "parse of 2013-01-05 failed at try 3" in told
-    assert "LandingError: flights.csv: is cut short" in told
-    assert str(log) in told and "load" not in told.replace(str(tmp_path), "")
+    message = format_failure("etl", [task("load", "success"), failed], tmp_path)
+    assert "parse of 2013-01-05 failed at attempt 3" in message
+    assert "LandingError: flights.csv: is cut short" in message
+    assert str(log) in message and "load" not in message.replace(str(tmp_path), "")
 
 
 def test_an_error_without_an_exception_is_told_by_its_words():
@@ -146,7 +146,7 @@ def test_a_backfill_is_awaited_until_airflow_counts_it_as_ended():
     make_api(airflow).await_backfills("etl")
     assert not airflow.answers
     airflow = Airflow(httpx.Response(200, json=listed[0]))
-    with pytest.raises(AirflowApiError, match="backfill 6 of etl has not ended after 0 s"):
+    with pytest.raises(AirflowApiError, match="backfill 6 of etl has not finished after 0 s"):
         make_api(airflow).await_backfills("etl", patience=0)
 
 

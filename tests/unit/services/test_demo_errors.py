@@ -39,7 +39,7 @@ def logs(tmp_path: Path) -> list[Path]:
     return sorted(folder.glob("*.log"))
 
 
-def ended(capsys: pytest.CaptureFixture[str], error: Exception) -> list[str]:
+def error_lines(capsys: pytest.CaptureFixture[str], error: Exception) -> list[str]:
     """The lines of a demo that ends with an error."""
 
     def run(console: Console) -> None:
@@ -57,10 +57,10 @@ def test_a_server_that_is_not_ready_is_told_with_the_error_of_each_log(
     """Not with the ends of all logs, as its own command line does."""
     error = NotReadyError("airflow: not ready in time: not healthy: scheduler", logs)
     assert len(str(error).splitlines()) > 120
-    told = ended(capsys, error)
-    assert told[0] == "airflow: not ready in time: not healthy: scheduler"
-    assert sum(STALE in line for line in told) == 4 and sum(line.startswith("    log: ") for line in told) == 4
-    assert len(told) < 15
+    message = error_lines(capsys, error)
+    assert message[0] == "airflow: not ready in time: not healthy: scheduler"
+    assert sum(STALE in line for line in message) == 4 and sum(line.startswith("    log: ") for line in message) == 4
+    assert len(message) < 15
 
 
 def test_a_server_that_has_ended_is_told_with_the_process_that_has(
@@ -69,9 +69,9 @@ def test_a_server_that_has_ended_is_told_with_the_process_that_has(
     """The others go on, and say nothing."""
     alive = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
-        born = start_time(alive.pid) or 0.0
+        started_at = start_time(alive.pid) or 0.0
         processes = tuple(
-            ProcessRecord(log.stem, alive.pid, born - 100 * (log.stem == "scheduler"), str(log)) for log in logs
+            ProcessRecord(log.stem, alive.pid, started_at - 100 * (log.stem == "scheduler"), str(log)) for log in logs
         )
         ServerRecords(tmp_path / "run").save(ServerRecord("airflow", "token", str(tmp_path), "", {}, processes))
         with pytest.raises(ServiceError) as raised:
@@ -79,10 +79,10 @@ def test_a_server_that_has_ended_is_told_with_the_process_that_has(
     finally:
         alive.kill()
         alive.wait()
-    told = ended(capsys, raised.value)
-    assert told[0] == "airflow is partly running; ended: scheduler"
-    assert STALE in told[1] and told[2].endswith("scheduler.log") and "make stop" in " ".join(told[3:])
-    assert len(told) < 8
+    message = error_lines(capsys, raised.value)
+    assert message[0] == "airflow is partly running; stopped: scheduler"
+    assert STALE in message[1] and message[2].endswith("scheduler.log") and "make stop" in " ".join(message[3:])
+    assert len(message) < 8
 
 
 def test_tasks_that_failed_are_told_in_a_few_lines(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_tasks_that_failed_are_told_in_a_few_lines(tmp_path: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         detail = [{"exc_type": "SparkError", "exc_value": "it is away\n" + "at org.apache.spark\n" * 200}]
         log.write_text(json.dumps({"level": "error", "event": "failed", "error_detail": detail}))
-    told = format_failure("etl", tasks, tmp_path)
-    assert "SparkError: it is away\n" in told and "org.apache" not in told
-    assert "3 more tasks failed" in told and len(told.splitlines()) < 15
+    message = format_failure("etl", tasks, tmp_path)
+    assert "SparkError: it is away\n" in message and "org.apache" not in message
+    assert "3 more tasks failed" in message and len(message.splitlines()) < 15
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ def test_no_error_ends_in_a_traceback(
     error: Exception, tmp_path: Path, capsys: pytest.CaptureFixture[str], tell: Callable[[], str]
 ) -> None:
     """One of ours is its own sentence; one that nobody has foreseen has its traceback in a log that is named."""
-    told = ended(capsys, error)
-    assert "Traceback" not in " ".join(told) and len(told) < 5
+    message = error_lines(capsys, error)
+    assert "Traceback" not in " ".join(message) and len(message) < 5
     if isinstance(error, OSError):
-        assert told[0] == "The demo itself failed: OSError: [Errno 28] No space"
+        assert message[0] == "The demo itself failed: OSError: [Errno 28] No space"
         assert "Traceback" in tell()
     else:
-        assert told == [str(error)]
+        assert message == [str(error)]
 
 
 @pytest.fixture

@@ -32,14 +32,16 @@ from springline.services.demo.terminal import main
 from springline.services.errors import ServiceError
 from springline.services.supervisor import Supervisor
 from springline.spark_jobs.streaming.application.status import JobStatus
-from tests.support.streams.kept_streams import ticks_beat, words_beat
+from tests.support.streams.kept_streams import ticks_heartbeat, words_heartbeat
 
 NOW = 1_700_000_000.0
 
 
-def seen(job="words", state="running", began=NOW - 100, at=NOW, behind=0, pid=None, **more):
+def job_status(job="words", state="running", began=NOW - 100, at=NOW, lag=0, pid=None, **more):
     """A job with one stage that ended a round at `at`."""
-    return JobStatus(job, state, started_at=began, stages={"split": {"at": at, "lag": behind}}, pid=pid, **more)
+    return JobStatus(
+        job, state, started_at=began, stages={"split": {"round_ended_at": at, "lag": lag}}, pid=pid, **more
+    )
 
 
 def printed(table):
@@ -54,21 +56,23 @@ def printed(table):
 
 def test_the_table_of_streams_tells_what_came_of_each():
     """Windows and their results, roots and what became of them, pairs and loads, and who throttles whom."""
-    ticks, words = ticks_beat(10), words_beat(10)
+    ticks, wordcount_heartbeat = ticks_heartbeat(10), words_heartbeat(10)
     windows = JobStatus("ticks", "running", stages=ticks["stages"], backpressure=ticks["backpressure"])
-    tracked = JobStatus("words", "running", stages=words["stages"], tracking=words["tracking"])
+    tracked = JobStatus(
+        "words", "running", stages=wordcount_heartbeat["stages"], tracking=wordcount_heartbeat["tracking"]
+    )
     join = JobStatus(
         "pairs", "stopped", stages={"route": {"counts": {"rows": 600}}, "join": {"counts": {"pairs": 22_650}}}
     )
-    loads = {"messages": 1.05, "units": 3, "imbalance": 0.021}
+    loads = {"messages_per_tuple": 1.05, "units": 3, "imbalance": 0.021}
     rows = (windows_outcome("windows", windows), tracked_outcome("words", tracked), join_outcome("join", join, loads))
-    told = printed(streams_table(rows))
+    output = printed(streams_table(rows))
     for fact in (
-        "1,324,567", "180 results of windows", "12 rows late, 3 not used", "reduce throttles map", "48.2 MB wait",
-        "56,100", "56,800 roots completed, 41 in flight", "12 sent again, 2 failed",
-        "stopped", "22,650 pairs, 1.05 messages a tuple", "loads of 3 units level to 2.1%",
+        "1,324,567", "180 window results", "12 late rows, 3 dead letters", "reduce throttles map", "48.2 MB queued",
+        "56,100", "56,800 roots completed, 41 in flight", "12 retried, 2 failed",
+        "stopped", "22,650 pairs, 1.05 messages per tuple", "imbalance of 3 units: 2.1%",
     ):  # fmt: skip
-        assert fact in told
+        assert fact in output
 
 
 def test_streams_that_have_done_nothing_yet_are_told_too():
@@ -80,21 +84,21 @@ def test_streams_that_have_done_nothing_yet_are_told_too():
 
 def test_a_stream_is_begun_unless_a_run_of_it_lives():
     """Where it was stopped, its run is about to end, and the next one waits for that."""
-    assert needs_run(seen(), [])
-    assert not needs_run(seen(), ["running"])
-    assert not needs_run(seen(state="dead"), ["running"])
-    assert needs_run(seen(state="stopped"), ["running"])
-    assert not needs_run(seen(state="stopped"), ["running", "queued"])
+    assert needs_run(job_status(), [])
+    assert not needs_run(job_status(), ["running"])
+    assert not needs_run(job_status(state="dead"), ["running"])
+    assert needs_run(job_status(state="stopped"), ["running"])
+    assert not needs_run(job_status(state="stopped"), ["running", "queued"])
 
 
 def test_a_stream_has_taken_all_when_nothing_waits_before_any_stage():
     """Messages in the topic, bytes between stages, roots in flight: each is something."""
-    assert has_caught_up(seen())
-    assert has_caught_up(seen(tracking={"in_flight": 0}, backpressure={"stages": {"split": {"queue": 0}}}))
-    assert not has_caught_up(seen(behind=3))
-    assert not has_caught_up(seen(backpressure={"stages": {"split": {"queue": 0}, "count": {"queue": 512}}}))
-    assert not has_caught_up(seen(tracking={"in_flight": 1}))
-    assert not has_caught_up(seen(state="dead"))
+    assert has_caught_up(job_status())
+    assert has_caught_up(job_status(tracking={"in_flight": 0}, backpressure={"stages": {"split": {"queue": 0}}}))
+    assert not has_caught_up(job_status(lag=3))
+    assert not has_caught_up(job_status(backpressure={"stages": {"split": {"queue": 0}, "count": {"queue": 512}}}))
+    assert not has_caught_up(job_status(tracking={"in_flight": 1}))
+    assert not has_caught_up(job_status(state="dead"))
 
 
 def test_a_stream_on_its_way_is_said_to_start():
@@ -113,11 +117,11 @@ def test_an_error_ends_a_command_without_a_traceback(error, code, capsys):
     def run(console):
         raise error
 
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(run)
-    told = capsys.readouterr()
-    assert ended.value.code == code
-    assert ("kafka is stopped" in told.out) == (code == 1) and "Traceback" not in told.out + told.err
+    captured = capsys.readouterr()
+    assert exit_info.value.code == code
+    assert ("kafka is stopped" in captured.out) == (code == 1) and "Traceback" not in captured.out + captured.err
 
 
 # ---- the fault
@@ -128,8 +132,8 @@ def start():
     """Starts a process that has given words on its command line, in a group of its own or not."""
     started = []
 
-    def start(*words, alone=True):
-        command = [sys.executable, "-c", "import time; print('', flush=True); time.sleep(60)", *words]
+    def start(*arguments, alone=True):
+        command = [sys.executable, "-c", "import time; print('', flush=True); time.sleep(60)", *arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=alone)
         process.stdout.readline()
         started.append(process)
@@ -145,27 +149,27 @@ def start():
 def test_the_group_of_the_application_is_found_by_its_heartbeat(start):
     """The process leads it."""
     pid = start("stream", "run", "words")
-    assert group_of(seen(pid=pid)) == pid == os.getpgid(pid)
+    assert group_of(job_status(pid=pid)) == pid == os.getpgid(pid)
 
 
 def test_a_process_that_is_not_the_application_is_left_alone(start):
     """Its id may have been given to another since the heartbeat; another job's is another too."""
     with pytest.raises(ServiceError, match="is not the application of words"):
-        group_of(seen(pid=start("something", "else")))
+        group_of(job_status(pid=start("something", "else")))
     with pytest.raises(ServiceError, match="is not the application of words"):
-        group_of(seen(pid=start("stream", "run", "flights")))
+        group_of(job_status(pid=start("stream", "run", "flights")))
 
 
 def test_a_group_that_others_share_is_left_alone(start):
     """Such as that of this very process."""
     with pytest.raises(ServiceError, match="shares the process group"):
-        group_of(seen(pid=start("stream", "run", "words", alone=False)))
+        group_of(job_status(pid=start("stream", "run", "words", alone=False)))
 
 
 def test_a_stream_that_is_not_at_work_is_told_with_what_to_do():
     """Before the demo, or after the stream has died."""
-    for idle in (JobStatus("words", "never started"), seen(state="dead"), seen(at=NOW - 200, pid=1)):
-        with pytest.raises(ServiceError, match="not at work: run `make demo` first"):
+    for idle in (JobStatus("words", "never started"), job_status(state="dead"), job_status(at=NOW - 200, pid=1)):
+        with pytest.raises(ServiceError, match="not running: run `make demo` first"):
             group_of(idle)
 
 
@@ -173,7 +177,7 @@ def test_without_servers_the_demo_is_asked_for_first(tmp_path):
     """By name of the first that does not run."""
     with pytest.raises(ServiceError, match="kafka is stopped: run `make demo` first"):
         check_running(Supervisor(tmp_path), ["kafka", "airflow"])
-    with pytest.raises(ServiceError, match="names no kafka"):
+    with pytest.raises(ServiceError, match="lacks kafka"):
         check_running(Supervisor(tmp_path), ["airflow"])
 
 
@@ -236,31 +240,31 @@ def test_a_cache_is_healed_when_the_loss_is_known_and_what_was_only_there_is_bac
     lost = [moment(path, "lost") for path in ("a", "b", "c")]
     half = cache_recovery_since([*lost, moment("a", "restored"), moment("c", "restored")], exposed)
     assert not half.is_healed
-    assert half.summary() == "3 datasets found lost: 1 are in the under-store, 1 of the other 2 are made again"
+    assert half.summary() == "3 datasets lost: 1 are in the under-store, 1 of the other 2 are recomputed"
     assert cache_recovery_since([*lost, moment("a", "restored"), moment("b", "restored")], exposed).is_healed
 
 
 def test_counts_are_right_when_each_word_is_told_as_often_as_it_was_sent():
     """Missing words and doubled ones are told apart; an older count of a word does not matter."""
-    sent = count_words([b"a b a\nc", b"b"])
-    assert sent == Counter(a=2, b=2, c=1)
-    told = newest_counts([b'{"word": "a", "count": 1}\n{"word": "c", "count": 1}', b'{"word": "a", "count": 2}'])
-    assert format_difference(sent, told) == "2 words are not told yet, 0 are told too often"
-    assert format_difference(sent, told + Counter(b=3)) == "0 words are not told yet, 1 are told too often"
-    assert format_difference(sent, told + Counter(b=2)) == ""
+    sent_counts = count_words([b"a b a\nc", b"b"])
+    assert sent_counts == Counter(a=2, b=2, c=1)
+    counts = newest_counts([b'{"word": "a", "count": 1}\n{"word": "c", "count": 1}', b'{"word": "a", "count": 2}'])
+    assert format_difference(sent_counts, counts) == "2 word counts are missing, 0 are too high"
+    assert format_difference(sent_counts, counts + Counter(b=3)) == "0 word counts are missing, 1 are too high"
+    assert format_difference(sent_counts, counts + Counter(b=2)) == ""
 
 
 def test_results_of_what_was_not_harmed_may_become_more_but_none_may_go_or_come_twice():
     """Windows close with the clock, also while a fault heals."""
     before = Counter([b"a 1", b"a 2"])
     assert format_harm(before, before + Counter([b"a 3"])) == ""
-    assert format_harm(before, before + Counter([b"a 2"])) == "0 results gone, 1 told again"
-    assert format_harm(before, Counter([b"a 1", b"a 3"])) == "1 result gone, 0 told again"
+    assert format_harm(before, before + Counter([b"a 2"])) == "0 results missing, 1 duplicated"
+    assert format_harm(before, Counter([b"a 1", b"a 3"])) == "1 result missing, 0 duplicated"
 
 
 def test_the_table_of_healing_tells_how_long_each_took():
     """What was not harmed took no time."""
-    told = printed(
-        recovery_table([RecoveredItem("cache", "made again", 12.3), RecoveredItem("flights", "was not touched", 0.0)])
+    output = printed(
+        recovery_table([RecoveredItem("cache", "recomputed", 12.3), RecoveredItem("flights", "unaffected", 0.0)])
     )
-    assert "12.3 s" in told and "was not touched" in told
+    assert "12.3 s" in output and "unaffected" in output

@@ -77,9 +77,9 @@ def test_each_secret_goes_only_where_it_is_used():
     """Spark runs operations of anybody's: it knows neither the catalog's password nor Airflow's keys."""
     where = {secret: set() for secret in SECRETS}
     for name, each in read()["services"].items():
-        told = yaml.safe_dump(each)
+        text = yaml.safe_dump(each)
         for secret in SECRETS:
-            if f"${{{secret}" in told:
+            if f"${{{secret}" in text:
                 where[secret].add(name)
         assert not any(f"${{{secret}" in yaml.safe_dump(each.get("command", "")) for secret in SECRETS), name
     parts = {name for name in read()["services"] if name.startswith("airflow-")}
@@ -159,9 +159,9 @@ def test_the_servers_read_the_files_of_services_conf():
 )
 def test_the_containers_are_given_all_that_the_files_take_from_the_environment(file, pattern, services):
     """None is left empty."""
-    asked = set(re.findall(pattern, (CONF / file).read_text()))
+    variables = set(re.findall(pattern, (CONF / file).read_text()))
     for name in services:
-        assert asked <= read()["services"][name]["environment"].keys()
+        assert variables <= read()["services"][name]["environment"].keys()
 
 
 def test_what_is_kept_is_in_a_volume_that_is_declared():
@@ -178,9 +178,9 @@ def test_what_is_kept_is_in_a_volume_that_is_declared():
 def test_airflow_has_the_same_settings_as_without_containers(tmp_path):
     """What is set there is set here, but for how the key of the tokens is handed over."""
     without: Server = airflow(ServiceSettings(home=tmp_path))
-    wanted = {key for key in without.environment if key.startswith("AIRFLOW_")} - {"AIRFLOW_HOME"}
-    given = read()["services"]["airflow-scheduler"]["environment"].keys()
-    assert wanted - given == {"AIRFLOW__API_AUTH__JWT_SECRET_CMD"}
+    expected = {key for key in without.environment if key.startswith("AIRFLOW_")} - {"AIRFLOW_HOME"}
+    environment = read()["services"]["airflow-scheduler"]["environment"].keys()
+    assert expected - environment == {"AIRFLOW__API_AUTH__JWT_SECRET_CMD"}
 
 
 def test_every_setting_that_is_given_is_one():
@@ -214,8 +214,8 @@ def test_the_image_holds_what_its_file_copies():
 def test_the_linter_of_dockerfiles_finds_nothing():
     """hadolint, from PyPI."""
     linter = Path(sys.executable).parent / "hadolint"
-    done = subprocess.run([linter, DOCKER / "Dockerfile"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
+    completed_process = subprocess.run([linter, DOCKER / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (completed_process.returncode, completed_process.stdout) == (0, "")
 
 
 def test_compose_itself_takes_the_file(tmp_path):
@@ -229,8 +229,8 @@ def test_compose_itself_takes_the_file(tmp_path):
     else:
         pytest.skip("no docker compose here")
     command = [*compose, "--project-directory", str(DOCKER), "-f", str(file), "config", "--quiet"]
-    given = {**os.environ, **dict.fromkeys(SECRETS, "x")}
-    taken = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
-    assert (taken.returncode, taken.stderr) == (0, "")
-    refused = subprocess.run(command, env={**given, SECRETS[0]: ""}, capture_output=True, text=True, check=False)
+    environment = {**os.environ, **dict.fromkeys(SECRETS, "x")}
+    completed_process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (completed_process.returncode, completed_process.stderr) == (0, "")
+    refused = subprocess.run(command, env={**environment, SECRETS[0]: ""}, capture_output=True, text=True, check=False)
     assert refused.returncode != 0 and SECRETS[0] in refused.stderr

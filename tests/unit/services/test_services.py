@@ -102,7 +102,7 @@ def test_a_child_that_outlives_its_leader_is_ended_too(supervisor, tmp_path):
     child = next(process for process in members(record) if process.pid != leader.pid)
     leader.kill()
     leader.wait(10)
-    assert "ended: main" in supervisor.status("small").state
+    assert "stopped: main" in supervisor.status("small").state
     assert supervisor.down("small", 10.0)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
@@ -136,10 +136,10 @@ def test_a_process_that_bears_a_used_id_again_is_left_alone(tmp_path):
 
 def test_a_busy_port_is_named_with_its_holder_and_the_setting(supervisor, tmp_path):
     """Nothing is started, and the error tells whom to end or what to set."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen(1)
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        port = listener.getsockname()[1]
         with pytest.raises(PortInUseError, match=rf"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
             supervisor.up([make_server(tmp_path, port=port)], patience=1)
     assert supervisor.started_servers() == ()
@@ -156,8 +156,8 @@ def test_a_server_that_lost_its_record_is_named_with_the_command_that_ends_it(su
     try:
         with pytest.raises(PortInUseError) as refused:
             supervisor.up([server], patience=1)
-        said, _, command = str(refused.value).partition("This ends all that is left of them: ")
-        assert f"(by process {pid}: " in said and f"(kill {pid})" in said and "does not tell of it any more" in said
+        message, _, command = str(refused.value).partition("Stop the remaining processes: ")
+        assert f"(by process {pid}: " in message and f"(kill {pid})" in message and "has no record in" in message
         assert command == f"kill -- {' '.join(f'-{group}' for group in sorted(groups))}"
         subprocess.run(["bash", "-c", command], check=True)
         until(lambda: not supervisor.orphaned_processes(), seconds=10)
@@ -240,8 +240,8 @@ def test_what_must_run_once_runs_once(supervisor, tmp_path):
 def making(folder: Path, script: str = "sys.exit(0)") -> InitStep:
     """A command that makes `folder / data` if it is not there, writes into it, and goes on as `script` says."""
     data = folder / "data"
-    made = f"import os, sys; os.mkdir({str(data)!r}); open({str(data / 'half')!r}, 'w').close(); {script}"
-    return InitStep("format", (sys.executable, "-c", made), folder / "formatted", output_folder=data)
+    code = f"import os, sys; os.mkdir({str(data)!r}); open({str(data / 'half')!r}, 'w').close(); {script}"
+    return InitStep("format", (sys.executable, "-c", code), folder / "formatted", output_folder=data)
 
 
 def test_a_first_start_that_was_cut_short_begins_anew(supervisor, tmp_path):
@@ -265,7 +265,7 @@ def test_data_whose_stamp_is_missing_are_not_destroyed(supervisor, tmp_path):
     stamp.unlink()
     (server.folder / "data" / "precious").touch()
     with pytest.raises(
-        DataExistsError, match=rf"small: {server.folder}/data holds data.*make that file: touch {stamp}\n"
+        DataExistsError, match=rf"small: {server.folder}/data contains data.*create that file: touch {stamp}\n"
     ):
         supervisor.up([server], patience=60)
     assert sorted(each.name for each in (server.folder / "data").iterdir()) == ["half", "precious"]
@@ -307,6 +307,6 @@ def test_a_damaged_record_is_an_error_that_names_its_file(tmp_path, content):
     records = ServerRecords(tmp_path)
     records.path("small").write_text(content)
     with pytest.raises(
-        RunStateError, match=r"small\.json: .* cannot be read: .*: end small if it runs, and remove that file"
+        RunStateError, match=r"small\.json: .* cannot be read: .*: stop small if it is running, and remove that file"
     ):
         records.load("small")

@@ -29,23 +29,23 @@ def test_the_chromium_that_is_named_comes_before_the_one_on_the_path(tmp_path):
     assert find_chromium({"PATH": ""}) is None
     assert find_chromium({"PATH": path}) == here
     assert find_chromium({"PATH": path, "CHROME_BIN": str(mine)}) == mine
-    with pytest.raises(ProgramNotFoundError, match="CHROME_BIN=nothing is no program"):
+    with pytest.raises(ProgramNotFoundError, match="CHROME_BIN=nothing is not a program"):
         find_chromium({"PATH": path, "CHROME_BIN": "nothing"})
 
 
 def test_one_that_is_missing_is_installed_where_that_may_be_done(tmp_path):
     """From Debian's packages, once."""
     program(tmp_path, "apt-get")
-    ran = []
+    commands = []
 
     def run(command):
-        ran.append(command[1])
+        commands.append(command[1])
         if command[1] == "install":
             program(tmp_path, "chromium")
 
     for _ in range(2):
         assert ensure_chromium({"PATH": str(tmp_path)}, root=True, run=run) == tmp_path / "chromium"
-    assert ran == ["update", "install"]
+    assert commands == ["update", "install"]
 
 
 def test_where_it_may_not_be_installed_the_error_says_what_to_do(tmp_path):
@@ -56,11 +56,11 @@ def test_where_it_may_not_be_installed_the_error_says_what_to_do(tmp_path):
         raise subprocess.CalledProcessError(100, command)
 
     debian = {"PATH": str(tmp_path / "debian")}
-    for environment, root, run, words in (
+    for environment, root, run, message in (
         (debian, False, fails, "no Chromium on the PATH"),
         ({"PATH": str(tmp_path)}, True, fails, "no Chromium on the PATH"),
         (debian, True, fails, "could not be installed"),
-        (debian, True, lambda command: None, "has left no Chromium"),
+        (debian, True, lambda command: None, "there is no Chromium on the PATH"),
     ):
-        with pytest.raises(ProgramNotFoundError, match=f"{words}.*apt install chromium"):
+        with pytest.raises(ProgramNotFoundError, match=f"{message}.*apt install chromium"):
             ensure_chromium(environment, root=root, run=run)

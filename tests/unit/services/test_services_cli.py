@@ -16,11 +16,11 @@ def refused(
 ) -> str:
     """The one line that a refused command prints."""
     monkeypatch.setattr(sys, "argv", ["springline", *arguments])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         cli.main()
-    told = capsys.readouterr()
-    assert ended.value.code == status and told.out == "" and told.err.count("\n") == 1
-    return told.err
+    captured = capsys.readouterr()
+    assert exit_info.value.code == status and captured.out == "" and captured.err.count("\n") == 1
+    return captured.err
 
 
 @pytest.fixture(autouse=True)
@@ -44,20 +44,20 @@ def test_a_server_that_there_is_not_is_named_with_those_that_there_are(
 ) -> None:
     """Whatever is asked of it, and before anything is done to the others."""
     assert refused(monkeypatch, capsys, *arguments) == (
-        f"springline: no server is called 'kafak'; there are {', '.join(SERVERS)}\n"
+        f"springline: unknown server 'kafak'; available: {', '.join(SERVERS)}\n"
     )
 
 
 def test_a_setting_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """By the variable that it is read from."""
     monkeypatch.setenv("SPRINGLINE_HDFS_DATANODES", "two")
-    said = refused(monkeypatch, capsys, "ps")
-    assert said.startswith("springline: SPRINGLINE_HDFS_DATANODES: ") and "valid integer" in said
+    message = refused(monkeypatch, capsys, "ps")
+    assert message.startswith("springline: SPRINGLINE_HDFS_DATANODES: ") and "valid integer" in message
 
 
 def test_a_program_that_there_is_not_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was to run in a server's environment."""
-    said = refused(monkeypatch, capsys, "server", "exec", "zookeeper", "nosuch-program", status=1)
-    assert said == "springline: nosuch-program cannot be run: No such file or directory\n"
+    message = refused(monkeypatch, capsys, "server", "exec", "zookeeper", "nosuch-program", status=1)
+    assert message == "springline: nosuch-program cannot be run: No such file or directory\n"

@@ -65,38 +65,40 @@ def test_mavens_own_settings_name_the_mirror(of, address):
     assert mirror_url(MIRRORED.format(of=of)) == address
 
 
-def complete(folder: Path, wanted: JarSet) -> None:
+def complete(folder: Path, jars_of_set: JarSet) -> None:
     """A set as it lies there once it was fetched."""
     folder.mkdir(parents=True)
     (folder / "a.jar").write_bytes(b"12345")
-    (folder / "complete.json").write_text(json.dumps({"coordinates": wanted.fingerprint, "jars": jar_sizes(folder)}))
+    (folder / "complete.json").write_text(
+        json.dumps({"coordinates": jars_of_set.fingerprint, "jars": jar_sizes(folder)})
+    )
 
 
 def test_a_set_is_whole_as_long_as_no_jar_is_missing_cut_short_or_out_of_date(tmp_path):
     """Then nothing is fetched, so no network is needed."""
     jars = Jars(ServiceSettings(home=tmp_path, jars_dir=str(tmp_path / "jars")))
-    wanted = jar_set("kafka")
-    assert not jars.is_complete(wanted)
+    kafka_jars = jar_set("kafka")
+    assert not jars.is_complete(kafka_jars)
     folder = tmp_path / "jars" / "kafka"
-    complete(folder, wanted)
-    assert jars.is_complete(wanted)
+    complete(folder, kafka_jars)
+    assert jars.is_complete(kafka_jars)
     assert jars.folder("kafka") == folder
     assert not jars.is_complete(JarSet("kafka", jars=("org.apache.kafka:kafka_2.13:99",)))
     (folder / "a.jar").write_bytes(b"123")
-    assert not jars.is_complete(wanted)
+    assert not jars.is_complete(kafka_jars)
     (folder / "a.jar").unlink()
-    assert not jars.is_complete(wanted)
+    assert not jars.is_complete(kafka_jars)
 
 
 @pytest.mark.parametrize("stamp", ["", "{", "[]", "{}"])
 def test_a_set_whose_stamp_is_damaged_is_fetched_anew(tmp_path, stamp):
     """It is said so, and nothing ends in a traceback."""
-    said = []
-    jars = Jars(ServiceSettings(home=tmp_path, jars_dir=str(tmp_path / "jars")), say=said.append)
+    messages = []
+    jars = Jars(ServiceSettings(home=tmp_path, jars_dir=str(tmp_path / "jars")), say=messages.append)
     complete(tmp_path / "jars" / "kafka", jar_set("kafka"))
     (tmp_path / "jars" / "kafka" / "complete.json").write_text(stamp)
     assert not jars.is_complete(jar_set("kafka"))
-    assert "complete.json is damaged" in said[0] and "fetched anew" in said[0]
+    assert "complete.json is damaged" in messages[0] and "downloading them again" in messages[0]
 
 
 def test_jars_that_cannot_be_fetched_are_an_error_that_names_the_setting(tmp_path):
@@ -121,5 +123,7 @@ def test_an_unknown_set_is_named():
 def test_progress_is_read_off_what_ivy_prints():
     """A module that was found, a jar that came."""
     assert progress_step("\tfound org.apache.kafka#kafka_2.13;4.3.1 in central\n") == "modules found"
-    assert progress_step("\t[SUCCESSFUL ] org.apache.kafka#kafka_2.13;4.3.1!kafka_2.13.jar (12ms)\n") == "jars fetched"
+    assert (
+        progress_step("\t[SUCCESSFUL ] org.apache.kafka#kafka_2.13;4.3.1!kafka_2.13.jar (12ms)\n") == "jars downloaded"
+    )
     assert progress_step(":: resolving dependencies :: springline#kafka;working@here\n") == ""

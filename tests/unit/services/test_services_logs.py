@@ -27,10 +27,10 @@ def test_the_end_of_a_large_log_is_read_without_the_rest(tmp_path: Path) -> None
     """Of a gigabyte, no more than a few blocks are ever in memory."""
     log = large(tmp_path / "a.log", 1 << 30, b"\n" + b"\n".join(b"line %d" % n for n in range(100)) + b"\n")
     tracemalloc.start()
-    told = tail(log).splitlines()
+    lines = tail(log).splitlines()
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert told == [f"--- end of {log}", *(f"line {n}" for n in range(70, 100))]
+    assert lines == [f"--- end of {log}", *(f"line {n}" for n in range(70, 100))]
     assert most < 1 << 20
 
 

@@ -28,16 +28,16 @@ CONF = project_folder() / "services" / "conf"
 every_server = pytest.mark.parametrize("name", SERVERS)
 
 
-def made(name: str, home: Path, **chosen: object) -> Server:
+def make_server(name: str, home: Path, **settings: object) -> Server:
     """One server of this home."""
-    (server,) = make_servers([name], ServiceSettings(home=home, **chosen))  # type: ignore[arg-type]
+    (server,) = make_servers([name], ServiceSettings(home=home, **settings))  # type: ignore[arg-type]
     return server
 
 
 @every_server
 def test_a_server_lies_in_its_home_and_its_ports_are_settings(name, tmp_path):
     """So that two homes get in nobody's way."""
-    server = made(name, tmp_path)
+    server = make_server(name, tmp_path)
     assert server.folder.is_relative_to(tmp_path) or (name == "postgres" and os.geteuid() == 0)
     for setting, port in server.ports.items():
         declared, _, offset = setting.partition(" + ")
@@ -47,16 +47,16 @@ def test_a_server_lies_in_its_home_and_its_ports_are_settings(name, tmp_path):
 
 def test_no_two_servers_share_a_port(tmp_path):
     """As long as nobody sets one."""
-    taken = [port for name in SERVERS for port in made(name, tmp_path).ports.values()]
-    assert len(taken) == len(set(taken))
+    ports = [port for name in SERVERS for port in make_server(name, tmp_path).ports.values()]
+    assert len(ports) == len(set(ports))
 
 
 def test_a_home_beside_others_has_ports_of_its_own(tmp_path):
     """Rows of ports are as long as the workers and DataNodes need; a port that is given stays."""
     settings = scratch_settings(tmp_path, hdfs_datanodes=4, alluxio_workers=3, kafka_port=9092)
-    taken = [port for server in make_servers(tuple(SERVERS), settings) for port in server.ports.values()]
-    assert len(taken) == len(set(taken))
-    assert set(taken) & {port for name in SERVERS for port in made(name, tmp_path).ports.values()} == {9092}
+    ports = [port for server in make_servers(tuple(SERVERS), settings) for port in server.ports.values()]
+    assert len(ports) == len(set(ports))
+    assert set(ports) & {port for name in SERVERS for port in make_server(name, tmp_path).ports.values()} == {9092}
 
 
 def test_more_copies_than_datanodes_are_refused(tmp_path):
@@ -68,29 +68,29 @@ def test_more_copies_than_datanodes_are_refused(tmp_path):
 @pytest.mark.parametrize(("name", "file"), [("hdfs", "core-site.xml"), ("hdfs", "hdfs-site.xml")])
 def test_hdfs_is_given_all_that_its_files_take_from_the_environment(name, file, tmp_path):
     """For the NameNode and for each DataNode."""
-    server = made(name, tmp_path, hdfs_datanodes=3)
-    asked = set(re.findall(r"\$\{env\.(\w+)\}", (CONF / name / file).read_text()))
-    assert asked
+    server = make_server(name, tmp_path, hdfs_datanodes=3)
+    variables = set(re.findall(r"\$\{env\.(\w+)\}", (CONF / name / file).read_text()))
+    assert variables
     for process in server.processes:
-        assert asked <= {*server.environment, *process.environment}
+        assert variables <= {*server.environment, *process.environment}
 
 
 def test_hdfs_has_a_file_on_its_disks_when_it_is_closed():
     """What was persisted outlives a power cut, as in a folder."""
     site = ElementTree.parse(CONF / "hdfs" / "hdfs-site.xml")
-    told = {each.findtext("name"): each.findtext("value") for each in site.iter("property")}
-    assert told["dfs.datanode.synconclose"] == "true"
+    properties = {each.findtext("name"): each.findtext("value") for each in site.iter("property")}
+    assert properties["dfs.datanode.synconclose"] == "true"
 
 
 def test_kafka_is_given_all_that_its_file_takes_from_the_environment(tmp_path):
     """Broker and controller."""
-    asked = set(re.findall(r"\$\{env:(\w+)\}", (CONF / "kafka" / "server.properties").read_text()))
-    assert asked == made("kafka", tmp_path).environment.keys()
+    variables = set(re.findall(r"\$\{env:(\w+)\}", (CONF / "kafka" / "server.properties").read_text()))
+    assert variables == make_server("kafka", tmp_path).environment.keys()
 
 
 def test_every_datanode_has_a_folder_and_ports_of_its_own(tmp_path):
     """Three ports each, in a row."""
-    server = made("hdfs", tmp_path, hdfs_datanodes=3, hdfs_datanode_port=30000)
+    server = make_server("hdfs", tmp_path, hdfs_datanodes=3, hdfs_datanode_port=30000)
     nodes = [process for process in server.processes if process.name.startswith("datanode")]
     assert [node.environment["DATANODE_NAME"] for node in nodes] == ["datanode-1", "datanode-2", "datanode-3"]
     ports = [
@@ -105,19 +105,21 @@ def test_every_worker_of_alluxio_has_a_ramdisk_and_ports_of_its_own(tmp_path):
     """Worker and job worker of a pair share them."""
     settings = ServiceSettings(home=tmp_path, alluxio_workers=2)
     (server,) = make_servers(["alluxio"], settings)
-    told = {process.name: " ".join(process.command) for process in server.processes}
-    assert [name for name in told if "worker" in name] == ["worker-1", "worker-2", "job-worker-1", "job-worker-2"]
+    commands = {process.name: " ".join(process.command) for process in server.processes}
+    assert [name for name in commands if "worker" in name] == ["worker-1", "worker-2", "job-worker-1", "job-worker-2"]
     for number in (1, 2):
         first = settings.alluxio_worker_port + 5 * (number - 1)
         for name in (f"worker-{number}", f"job-worker-{number}"):
-            assert f"-Dalluxio.worker.tieredstore.level0.dirs.path={ramdisk(settings)}/worker-{number} " in told[name]
-            assert f"-Dalluxio.worker.rpc.port={first} " in told[name]
+            assert (
+                f"-Dalluxio.worker.tieredstore.level0.dirs.path={ramdisk(settings)}/worker-{number} " in commands[name]
+            )
+            assert f"-Dalluxio.worker.rpc.port={first} " in commands[name]
 
 
 def test_alluxio_waits_for_hdfs_where_it_lies_on_it(tmp_path):
     """Its master asks for its root at the start; over a folder it waits for nobody."""
-    assert made("alluxio", tmp_path).after == ()
-    on_hdfs = made("alluxio", tmp_path, alluxio_under_uri="hdfs://127.0.0.1:8020/alluxio")
+    assert make_server("alluxio", tmp_path).after == ()
+    on_hdfs = make_server("alluxio", tmp_path, alluxio_under_uri="hdfs://127.0.0.1:8020/alluxio")
     assert on_hdfs.after == ("hdfs",)
     assert "hadoop-client" in " ".join(on_hdfs.processes[0].command)
 
@@ -133,29 +135,29 @@ def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(tmp_path, 
     """It is in a file for the owner of the home only, which the address names."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     settings = ServiceSettings(home=tmp_path)
-    server = made("postgres", tmp_path)
+    server = make_server("postgres", tmp_path)
     server.folder.mkdir(parents=True, exist_ok=True)
     server.prepare()
-    kept = password_file(settings).read_text()
+    password = password_file(settings).read_text()
     server.prepare()
-    assert password_file(settings).read_text() == kept
+    assert password_file(settings).read_text() == password
     assert stat.S_IMODE(password_file(settings).stat().st_mode) == 0o600
-    secret = kept.strip().rpartition(":")[2]
+    secret = password.strip().rpartition(":")[2]
     assert len(secret) >= 20
-    for words in (
+    for text in (
         server.address,
         database_url(settings, "airflow"),
         *server.processes[0].command,
         *server.init_steps[0].command,
     ):
-        assert secret not in words
+        assert secret not in text
     assert str(password_file(settings)) in database_url(settings, "airflow")
 
 
 def test_a_cluster_whose_home_was_removed_gives_it_its_password_again(tmp_path, monkeypatch):
     """It may lie outside the home, and would let nobody in with a new one."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    server, file = made("postgres", tmp_path), password_file(ServiceSettings(home=tmp_path))
+    server, file = make_server("postgres", tmp_path), password_file(ServiceSettings(home=tmp_path))
     server.folder.mkdir(parents=True, exist_ok=True)
     server.prepare()
     before = file.read_text()
@@ -169,7 +171,7 @@ def test_data_that_are_there_are_left_alone_by_what_prepares_a_first_start(name,
     """Only a command that was cut short is known to have left half of them."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(Jars, "folder", lambda *_: tmp_path)
-    server = made(name, tmp_path, alluxio_ramdisk=str(tmp_path / "ramdisk"))
+    server = make_server(name, tmp_path, alluxio_ramdisk=str(tmp_path / "ramdisk"))
     (once,) = server.init_steps
     assert once.output_folder == server.folder / folder
     once.output_folder.mkdir(parents=True)
@@ -183,9 +185,9 @@ def test_data_that_are_there_are_left_alone_by_what_prepares_a_first_start(name,
 def test_root_has_postgresql_run_by_somebody_else(tmp_path, monkeypatch):
     """In /var/lib where that user cannot get into the home; anybody else runs it himself, in the home."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert made("postgres", tmp_path).user == ""
+    assert make_server("postgres", tmp_path).user == ""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert made("postgres", tmp_path).user in ("postgres", "nobody")
+    assert make_server("postgres", tmp_path).user in ("postgres", "nobody")
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     settings = ServiceSettings(home=private / "home")
@@ -209,10 +211,10 @@ def test_postgresql_is_found_on_the_path_else_debians_newest(tmp_path):
 
 def test_airflow_keeps_its_state_in_the_postgresql_beside_it_and_uses_one_driver(tmp_path):
     """Its asynchronous half would ask for another one; on SQLite, where that is chosen, it needs nobody."""
-    plain = made("airflow", tmp_path, airflow_database="sqlite")
+    plain = make_server("airflow", tmp_path, airflow_database="sqlite")
     assert plain.needs == ()
     assert plain.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].startswith("sqlite:///")
-    server = made("airflow", tmp_path)
+    server = make_server("airflow", tmp_path)
     assert server.needs == ("postgres",)
     assert server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == database_url(
         ServiceSettings(home=tmp_path), "airflow"
@@ -242,23 +244,25 @@ def test_what_a_server_needs_is_started_before_it(tmp_path, database, names, sta
 
 def test_a_database_of_airflow_that_is_none_is_refused(tmp_path):
     """In a line with what it may be; the home may stand in an address."""
-    with pytest.raises(SettingsError, match="SPRINGLINE_AIRFLOW_DATABASE: give postgres, sqlite, or"):
+    with pytest.raises(SettingsError, match="SPRINGLINE_AIRFLOW_DATABASE: use postgres, sqlite, or"):
         ServiceSettings(home=tmp_path, airflow_database="postgre")
-    server = made("airflow", tmp_path, airflow_database="postgresql+psycopg://a@b/c?passfile={home}/pass")
+    server = make_server("airflow", tmp_path, airflow_database="postgresql+psycopg://a@b/c?passfile={home}/pass")
     assert server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].endswith(f"passfile={tmp_path}/pass")
 
 
 def test_spark_connect_on_a_standalone_spark_waits_for_it(tmp_path):
     """And gets the client for alluxio:// addresses where it is asked for."""
-    server = made("spark-connect", tmp_path, spark_connect_master="spark://127.0.0.1:7077", spark_connect_alluxio=True)
+    server = make_server(
+        "spark-connect", tmp_path, spark_connect_master="spark://127.0.0.1:7077", spark_connect_alluxio=True
+    )
     assert server.after == ("spark",)
     assert "spark.hadoop.fs.alluxio.impl=alluxio.hadoop.FileSystem" in server.processes[0].command
-    assert "alluxio" not in " ".join(made("spark-connect", tmp_path).processes[0].command)
+    assert "alluxio" not in " ".join(make_server("spark-connect", tmp_path).processes[0].command)
 
 
 def test_readers_of_airflows_sqlite_do_not_hold_up_its_writers(tmp_path: Path):
     """The file is made with a write-ahead log before Airflow first opens it; one that is there keeps what it holds."""
-    server = made("airflow", tmp_path, airflow_database="sqlite")
+    server = make_server("airflow", tmp_path, airflow_database="sqlite")
     server.folder.mkdir(parents=True)
     server.prepare()
     with closing(sqlite3.connect(server.folder / "airflow.db")) as database:

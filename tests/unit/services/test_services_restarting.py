@@ -37,7 +37,7 @@ time.sleep(600)
 """
 
 # Its first thread ends, and another one goes on listening.
-HALF_GONE = """
+PARTLY_ENDED = """
 import ctypes, socket, threading, time
 listening = socket.create_server(("127.0.0.1", {port}))
 threading.Thread(target=time.sleep, args=(600,)).start()
@@ -76,7 +76,7 @@ def test_only_the_process_that_ended_is_started_again(supervisor, tmp_path):
     supervisor.up([server], patience=60)
     before = supervisor.status("pair").processes
     supervisor.kill("pair", "second")
-    assert supervisor.status("pair").state == "partly running; ended: second"
+    assert supervisor.status("pair").state == "partly running; stopped: second"
     supervisor.up([server], patience=60)
     after = supervisor.status("pair").processes
     assert supervisor.status("pair").is_running
@@ -101,7 +101,7 @@ def test_what_ran_before_stays_when_the_rest_cannot_be_started(supervisor, tmp_p
 def test_a_process_that_no_server_has_is_named(supervisor, tmp_path):
     """With those that were started."""
     supervisor.up([pair(tmp_path)], patience=60)
-    with pytest.raises(UnknownServerError, match="pair has no process 'third'; those that were started: first, second"):
+    with pytest.raises(UnknownServerError, match="pair has no process 'third'; its processes: first, second"):
         supervisor.kill("pair", "third")
     with pytest.raises(UnknownServerError, match="none"):
         supervisor.kill("nobody", "first")
@@ -109,16 +109,16 @@ def test_a_process_that_no_server_has_is_named(supervisor, tmp_path):
 
 def test_a_server_that_needs_another_is_started_when_that_one_is_ready(supervisor, tmp_path):
     """Those that need nobody do not wait for each other."""
-    told = []
-    asked = {"slow": 0}
+    events = []
+    probe_counts = {"slow": 0}
 
     def slow() -> str:
-        asked["slow"] += 1
-        told.append("slow asked")
-        return "" if asked["slow"] > 2 else "not yet"
+        probe_counts["slow"] += 1
+        events.append("slow asked")
+        return "" if probe_counts["slow"] > 2 else "not yet"
 
     def prepared(name: str):
-        return lambda: told.append(f"{name} starts")
+        return lambda: events.append(f"{name} starts")
 
     servers = [
         replace(pair(tmp_path, name="slow"), readiness_problem=slow, prepare=prepared("slow")),
@@ -126,20 +126,20 @@ def test_a_server_that_needs_another_is_started_when_that_one_is_ready(superviso
         replace(pair(tmp_path, name="needy"), prepare=prepared("needy"), after=("slow",)),
     ]
     supervisor.up(servers, patience=60)
-    assert told == ["slow starts", "free starts", "slow asked", "slow asked", "slow asked", "needy starts"]
+    assert events == ["slow starts", "free starts", "slow asked", "slow asked", "slow asked", "needy starts"]
 
 
 def test_a_server_is_furnished_once_it_is_ready(supervisor, tmp_path):
     """And again after every start, since what is to be there may be gone."""
-    told = []
+    events = []
 
     def ready() -> str:
-        told.append("asked")
+        events.append("asked")
         return ""
 
-    server = replace(pair(tmp_path), readiness_problem=ready, provision=lambda: told.append("furnished"))
+    server = replace(pair(tmp_path), readiness_problem=ready, provision=lambda: events.append("furnished"))
     supervisor.up([server], patience=60)
-    assert told == ["asked", "furnished"]
+    assert events == ["asked", "furnished"]
 
 
 def test_a_process_is_asked_to_end_by_the_signal_that_it_wants(supervisor, tmp_path):
@@ -171,22 +171,24 @@ def test_the_memory_of_a_process_counts_what_it_has_started(supervisor, tmp_path
 def test_a_port_that_only_old_connections_have_is_waited_for(tmp_path):
     """Somebody who connected to himself has it, as clients of a server that is gone do; nobody listens."""
     port = free_ports()
-    held = socket.socket()
-    held.bind(("127.0.0.1", port))
-    held.connect(("127.0.0.1", port))
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # nothing of it stays when it closes
+    connection = socket.socket()
+    connection.bind(("127.0.0.1", port))
+    connection.connect(("127.0.0.1", port))
+    connection.setsockopt(
+        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+    )  # nothing of it stays when it closes
     assert not is_free(port)
-    said = []
-    supervisor = Supervisor(tmp_path, say=said.append, sleep=lambda seconds: held.close())
+    messages = []
+    supervisor = Supervisor(tmp_path, say=messages.append, sleep=lambda seconds: connection.close())
     supervisor.up([replace(pair(tmp_path), ports={"SPRINGLINE_SMALL_PORT": port})], patience=60)
     supervisor.down("pair", 0.0)
-    assert f"nobody listens on port {port}" in said[0]
+    assert f"port {port} has no listener" in messages[0]
 
 
 def test_a_port_that_somebody_listens_on_is_not_waited_for():
     """He may go on for ever; his name and the setting are told."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         with pytest.raises(PortInUseError, match=rf"port {port} is taken .*another port: SPRINGLINE_SMALL_PORT="):
             port_wait_reason("small", {"SPRINGLINE_SMALL_PORT + 2": port})
 
@@ -213,7 +215,7 @@ def test_a_port_with_half_closed_clients_of_a_killed_server_is_free():
 def test_a_killed_process_lives_until_its_last_thread_is_gone(tmp_path):
     """Its first thread may have ended, as a zombie has, while another still listens."""
     port = free_ports()
-    process = subprocess.Popen([sys.executable, "-c", HALF_GONE.format(port=port)])
+    process = subprocess.Popen([sys.executable, "-c", PARTLY_ENDED.format(port=port)])
     try:
         until = time.monotonic() + 30
         while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:

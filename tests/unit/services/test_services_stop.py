@@ -36,9 +36,9 @@ def home_at(path: Path) -> Home:
 def start(home: Path, name: str, *command: str) -> psutil.Process:
     """Start a server of one process, which serves once it has made the file `mark`, where it is given that."""
     mark = home / name / "mark"
-    words = (*command, str(mark)) if command == STUBBORN else command
+    command_line = (*command, str(mark)) if command == STUBBORN else command
     server = Server(
-        name, "", home / name, (Process("main", words),), {}, {},
+        name, "", home / name, (Process("main", command_line),), {}, {},
         readiness_problem=lambda: "" if command != STUBBORN or mark.exists() else "no mark",
     )  # fmt: skip
     supervisor = Supervisor(home, say=lambda _: None)
@@ -69,11 +69,11 @@ def test_a_stream_that_is_slow_to_stop_leaves_nothing_running(
     """It is ended by force, once Airflow is gone, which would start it again; the servers after it."""
     monkeypatch.setattr("springline.spark_jobs.streaming.application.stop.TERMINATE_SECONDS", 0.0)
     servers = [start(tmp_path, name, *SLEEP) for name in ("kafka", "airflow")]
-    said: list[str] = []
-    assert stop_home(home_at(tmp_path), 0.0, said.append)
+    messages: list[str] = []
+    assert stop_home(home_at(tmp_path), 0.0, messages.append)
     assert not any(is_alive(process) for process in (*slow, *servers))
-    told = [line.split(";")[0] for line in said]
-    assert told == ["airflow: ended", "slow: does not end", "slow: does not end", "kafka: ended"]
+    summaries = [line.split(";")[0] for line in messages]
+    assert summaries == ["airflow: stopped", "slow: has not ended", "slow: has not ended", "kafka: stopped"]
 
 
 def test_a_stop_in_which_all_end_by_themselves_went_well(tmp_path: Path) -> None:
@@ -82,14 +82,16 @@ def test_a_stop_in_which_all_end_by_themselves_went_well(tmp_path: Path) -> None
     (cache / ".streams").mkdir(parents=True)
     process, _ = start_application(JobFolder(tmp_path / "streams" / "quick"), "the request")
     start(tmp_path, "kafka", *SLEEP)
-    said: list[str] = []
+    messages: list[str] = []
     try:
-        assert stop_home(home_at(tmp_path), 60.0, said.append)
-        assert said == ["quick: stopped", "kafka: ended"] and not cache.exists()
+        assert stop_home(home_at(tmp_path), 60.0, messages.append)
+        assert messages == ["quick: stopped", "kafka: stopped"] and not cache.exists()
         cache.mkdir()
         (cache / "block").write_bytes(bytes(1000))
-        assert stop_home(home_at(tmp_path), 60.0, said.append)
-        assert said[2:] == [f"in memory for the next start: the cache, 1 kB in {cache}; `rm -r` gives them up"]
+        assert stop_home(home_at(tmp_path), 60.0, messages.append)
+        assert messages[2:] == [
+            f"kept in memory for the next start: the cache, 1 kB in {cache}; remove it with `rm -r` to free the memory"
+        ]
         assert (cache / "block").exists()
     finally:
         (cache / "block").unlink(missing_ok=True)
@@ -102,13 +104,13 @@ def test_a_server_that_cannot_be_looked_at_keeps_no_other(tmp_path: Path) -> Non
     """Its record is damaged: that is told, and the others end."""
     other, stubborn = start(tmp_path, "spark", *SLEEP), start(tmp_path, "kafka", *STUBBORN)
     (tmp_path / "run" / "damaged.json").write_text("{")
-    said: list[str] = []
-    assert not stop_home(home_at(tmp_path), 0.0, said.append)
+    messages: list[str] = []
+    assert not stop_home(home_at(tmp_path), 0.0, messages.append)
     assert not is_alive(other) and not is_alive(stubborn)
-    told = "\n".join(said)
+    output = "\n".join(messages)
     assert (
-        "damaged.json: the record of a server cannot be read" in told
-        and "kafka: killed: it had not ended after 0.5 s" in told
+        "damaged.json: the record of a server cannot be read" in output
+        and "kafka: killed, since it had not stopped after 0.5 s" in output
     )
 
 
@@ -116,10 +118,10 @@ def test_what_no_record_tells_of_is_ended_too(tmp_path: Path) -> None:
     """Its record was removed while it ran."""
     process = start(tmp_path, "kafka", *SLEEP)
     (tmp_path / "run" / "kafka.json").unlink()
-    said: list[str] = []
-    assert stop_home(home_at(tmp_path), 0.0, said.append)
+    messages: list[str] = []
+    assert stop_home(home_at(tmp_path), 0.0, messages.append)
     assert not is_alive(process)
-    assert said == [f"processes that no record tells of: SIGTERM to process groups {process.pid}"]
+    assert messages == [f"processes without a record: SIGTERM to process groups {process.pid}"]
 
 
 def test_a_profile_that_cannot_be_read_keeps_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,11 +134,11 @@ def test_a_profile_that_cannot_be_read_keeps_no_other(tmp_path: Path, monkeypatc
     process = start(tmp_path / "good", "kafka", *SLEEP)
     monkeypatch.setattr("springline.services.settings.project_folder", lambda: tmp_path)
     monkeypatch.setattr("springline.persistence.profile.project_folder", lambda: tmp_path)
-    said: list[str] = []
-    assert not stop_all_profiles(0.0, said.append, profiles)
+    messages: list[str] = []
+    assert not stop_all_profiles(0.0, messages.append, profiles)
     assert not is_alive(process)
-    assert said[0].startswith("what runs with the profile bad is not known: SPRINGLINE_HDFS_DATANODES: ")
-    assert said[1:] == ["kafka: ended"]
+    assert messages[0].startswith("profile bad cannot be checked: SPRINGLINE_HDFS_DATANODES: ")
+    assert messages[1:] == ["kafka: stopped"]
 
 
 def test_servers_end_before_those_that_they_need() -> None:

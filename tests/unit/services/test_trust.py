@@ -21,40 +21,40 @@ LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 def authority(name: str) -> x509.Certificate:
     """One that signs itself."""
     key = ec.generate_private_key(ec.SECP256R1())
-    named = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    made = x509.CertificateBuilder(named, named, key.public_key(), 1, LONG_AGO, LONG_AGO.replace(year=2100))
-    return made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder(subject, subject, key.public_key(), 1, LONG_AGO, LONG_AGO.replace(year=2100))
+    return builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(
         key, hashes.SHA256()
     )
 
 
 @pytest.fixture
-def ours() -> x509.Certificate:
+def own_certificate() -> x509.Certificate:
     """The authority of a company, that no browser knows."""
     return authority("Ours")
 
 
 def test_those_of_a_file_that_the_environment_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: x509.Certificate
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_certificate: x509.Certificate
 ) -> None:
     """As where a company's proxy reads along; Java is given them as it wants them."""
     file = tmp_path / "ours.pem"
-    file.write_bytes(ours.public_bytes(Encoding.PEM) + authority("Theirs").public_bytes(Encoding.PEM))
+    file.write_bytes(own_certificate.public_bytes(Encoding.PEM) + authority("Theirs").public_bytes(Encoding.PEM))
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
-    assert ours in trusted_certificates() and len(trusted_certificates()) == 2
+    assert own_certificate in trusted_certificates() and len(trusted_certificates()) == 2
     store, kind = java_options(tmp_path / "trusted.p12")
     assert kind.endswith("=PKCS12")
-    held = load_pkcs12(Path(store.partition("=")[2]).read_bytes(), None).additional_certs
-    assert {each.certificate for each in held} == set(trusted_certificates())
+    certificates = load_pkcs12(Path(store.partition("=")[2]).read_bytes(), None).additional_certs
+    assert {each.certificate for each in certificates} == set(trusted_certificates())
 
 
 def test_those_of_a_folder_or_else_of_pypi(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: x509.Certificate
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_certificate: x509.Certificate
 ) -> None:
     """A folder as OpenSSL wants it: a file a certificate; where there is nothing, those of a package."""
     paths = ssl.get_default_verify_paths()
-    (tmp_path / "0a1b2c3d.0").write_bytes(ours.public_bytes(Encoding.PEM))
+    (tmp_path / "0a1b2c3d.0").write_bytes(own_certificate.public_bytes(Encoding.PEM))
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths._replace(cafile=None, capath=str(tmp_path)))
-    assert trusted_certificates() == [ours]
+    assert trusted_certificates() == [own_certificate]
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths._replace(cafile=None, capath=None))
-    assert ours not in trusted_certificates() and len(trusted_certificates()) > 50
+    assert own_certificate not in trusted_certificates() and len(trusted_certificates()) > 50

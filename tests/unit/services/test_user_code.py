@@ -55,9 +55,11 @@ def test_a_user_s_folder_of_dags_is_read_beside_the_project_s(airflow, tmp_path)
 
 def test_bundles_of_the_user_s_are_read_beside_the_project_s(airflow):
     """So are those that Airflow's own list names."""
-    theirs = [{"name": "git", "classpath": "airflow.providers.git.bundles.git.GitDagBundle", "kwargs": {"subdir": "d"}}]
-    found = bundles(airflow(**{BUNDLES: json.dumps(theirs)}))
-    assert list(found) == ["springline", "git"] and found["git"] == {"subdir": "d"}
+    user_bundles = [
+        {"name": "git", "classpath": "airflow.providers.git.bundles.git.GitDagBundle", "kwargs": {"subdir": "d"}}
+    ]
+    bundle_settings = bundles(airflow(**{BUNDLES: json.dumps(user_bundles)}))
+    assert list(bundle_settings) == ["springline", "git"] and bundle_settings["git"] == {"subdir": "d"}
 
 
 def test_the_project_s_folder_is_read_once(airflow, tmp_path):
@@ -69,7 +71,7 @@ def test_the_project_s_folder_is_read_once(airflow, tmp_path):
 @pytest.mark.parametrize("listed", ["[", "{}", '["git"]'])
 def test_a_list_of_bundles_that_is_none_is_refused(tmp_path, listed):
     """With the name of the variable."""
-    with pytest.raises(ServiceError, match=rf"{BUNDLES} is no .*unset it"):
+    with pytest.raises(ServiceError, match=rf"{BUNDLES} is not .*unset it"):
         dag_settings({BUNDLES: listed}, tmp_path)
 
 
@@ -77,5 +79,5 @@ def test_a_folder_of_dags_that_is_not_there_is_told_before_airflow_starts(tmp_pa
     """Airflow itself would read nothing, and go on."""
     monkeypatch.setenv(DAGS_FOLDER, str(tmp_path / "dogs"))
     (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path))
-    with pytest.raises(ServiceError, match=rf"{DAGS_FOLDER}=.*/dogs: no folder is there; make it"):
+    with pytest.raises(ServiceError, match=rf"{DAGS_FOLDER}=.*/dogs: the folder does not exist; create it"):
         server.prepare()

@@ -20,14 +20,14 @@ QUERY = '[job.queries]\nq = "SELECT k, count(*) AS n FROM job GROUP BY k WINDOWI
 JOIN = '[job]\nkind = "join"\non = "{on}"\nparallelism = 2\nttl = {ttl}\n' + join_sides("job", "one", "two")
 
 
-def declared(folder: Path, text: str) -> Job:
+def declared_job(folder: Path, text: str) -> Job:
     """The job that a file declares."""
     return read_job(written(folder, text), "job")
 
 
 def windows(folder: Path, stream: str = STREAM, query: str = QUERY) -> Job:
     """A job with that stream and query."""
-    return declared(folder, f'[job]\ntopic = "t"\n{stream}{query}')
+    return declared_job(folder, f'[job]\ntopic = "t"\n{stream}{query}')
 
 
 def test_a_changed_stream_holds_from_the_next_start_on_and_that_is_told(
@@ -42,18 +42,18 @@ def test_a_changed_stream_holds_from_the_next_start_on_and_that_is_told(
         windows(tmp_path, f"{STREAM}idle_timeout = 77.0\nlateness = 2.0\n").prepare(folder)
     registry = read_registry(folder)
     assert registry is not None and registry.stream("job").idle_timeout == 77.0 and registry.version == 2
-    (told,) = caplog.messages
-    assert told == "job: its stream has changed: lateness, idle_timeout; that holds from the next round on"
+    (message,) = caplog.messages
+    assert message == "job: its stream declaration has changed: lateness, idle_timeout; effective from the next round"
 
 
 def test_a_changed_stream_that_a_registered_query_does_not_fit_is_refused(tmp_path: Path) -> None:
     """With what helps; the stream stays as it was."""
     folder = JobFolder(tmp_path / "job")
     windows(tmp_path).prepare(folder)
-    changed = windows(tmp_path, STREAM.replace('"k"', '"key"'), "")
+    changed_job = windows(tmp_path, STREAM.replace('"k"', '"key"'), "")
     expected = r"\[job.stream\] has changed, and a registered query does not fit it: query 'q'.*stream cancel job q"
     with pytest.raises(InvalidJobError, match=expected):
-        changed.prepare(folder)
+        changed_job.prepare(folder)
     registry = read_registry(folder)
     assert registry is not None and [field.name for field in registry.stream("job").fields] == ["t", "k"]
 
@@ -66,19 +66,21 @@ def test_a_query_that_is_declared_otherwise_than_it_is_registered_is_told(
     windows(tmp_path).prepare(folder)
     with caplog.at_level(logging.INFO, "springline.stream"):
         windows(tmp_path, query=QUERY.replace("5 s", "9 s")).prepare(folder)
-    assert [message.partition(", and")[0] for message in caplog.messages] == ["job: q: what is registered counts"]
+    assert [message.partition("; change")[0] for message in caplog.messages] == [
+        "job: q: the registered queries apply, not the declared ones, because the job ran before"
+    ]
 
 
 def test_the_predicate_of_a_join_that_ran_is_refused_until_it_begins_anew(tmp_path: Path) -> None:
     """Its units hold what was stored for the one before; what tuples do not depend on may change."""
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
-    first = declared(tmp_path, JOIN.format(on="l.k = r.k", ttl=60.0))
+    first = declared_job(tmp_path, JOIN.format(on="l.k = r.k", ttl=60.0))
     first.prepare(folder)
-    declared(tmp_path, JOIN.format(on="l.k = r.k", ttl=30.0)).prepare(folder)
-    changed = declared(tmp_path, JOIN.format(on="l.k = r.k AND l.k > 1", ttl=60.0))
-    with pytest.raises(InvalidJobError, match=r"job 'job': on cannot be changed, .* begin anew: `.*reset job`"):
-        changed.prepare(folder)
-    changed.on_rewind(folder)
-    changed.prepare(folder)
+    declared_job(tmp_path, JOIN.format(on="l.k = r.k", ttl=30.0)).prepare(folder)
+    changed_job = declared_job(tmp_path, JOIN.format(on="l.k = r.k AND l.k > 1", ttl=60.0))
+    with pytest.raises(InvalidJobError, match=r"job 'job': on cannot be changed after .* reset the job: `.*reset job`"):
+        changed_job.prepare(folder)
+    changed_job.on_rewind(folder)
+    changed_job.prepare(folder)
     assert json.loads((folder.path / "condition.json").read_text())["value"]["where"] == "l.k = r.k AND l.k > 1"

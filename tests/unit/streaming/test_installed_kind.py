@@ -16,6 +16,7 @@ from springline.persistence import extensions
 from springline.persistence.errors import ExtensionError
 from springline.persistence.profile import project_folder
 from springline.spark_jobs.streaming.errors import InvalidJobError
+from springline.spark_jobs.streaming.job_keys import JobKeys
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.kinds import KINDS, Kind, load_kind
 from tests.support.extension import installed
@@ -60,22 +61,22 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def run(command: list[str], environment: dict[str, str], **settings: str) -> str:
     """What a Python prints in that environment."""
-    done = subprocess.run(
+    completed_process = subprocess.run(
         [sys.executable, *command],
         cwd=project_folder(),
         env={**environment, **settings},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert completed_process.returncode == 0, completed_process.stderr
+    return completed_process.stdout
 
 
 def test_a_job_of_an_installed_kind_runs_by_its_name(environment: dict[str, str], tmp_path: Path) -> None:
     """It tells each record once, across rounds and workers without memory, and puts aside what is no number."""
     (tmp_path / "streams.toml").write_text(EVEREST)
-    told = json.loads(run(["-c", RUN, str(tmp_path)], environment))
-    assert told == ["heights.job", [3.0, 5.0, 8.0], ["tall"]]
+    output = json.loads(run(["-c", RUN, str(tmp_path)], environment))
+    assert output == ["heights.job", [3.0, 5.0, 8.0], ["tall"]]
 
 
 def test_commands_know_a_job_of_an_installed_kind(environment: dict[str, str], tmp_path: Path) -> None:
@@ -83,8 +84,10 @@ def test_commands_know_a_job_of_an_installed_kind(environment: dict[str, str], t
     file = tmp_path / "streams.toml"
     file.write_text(EVEREST)
     command = ["-m", "springline", "stream", "list", "--json"]
-    (seen,) = json.loads(run(command, environment, SPRINGLINE_STREAMS_FILE=str(file), SPRINGLINE_HOME=str(tmp_path)))
-    assert (seen["job"], seen["state"]) == ("everest", "never started")
+    (job_status,) = json.loads(
+        run(command, environment, SPRINGLINE_STREAMS_FILE=str(file), SPRINGLINE_HOME=str(tmp_path))
+    )
+    assert (job_status["job"], job_status["state"]) == ("everest", "never started")
 
 
 def test_the_checkout_knows_nothing_of_that_kind(tmp_path: Path) -> None:
@@ -92,10 +95,11 @@ def test_the_checkout_knows_nothing_of_that_kind(tmp_path: Path) -> None:
     assert find_spec("heights") is None
     file = tmp_path / "streams.toml"
     file.write_text(EVEREST)
-    known = "known: join, tracker, windows, wordcount"
-    remedy = "install the package that has 'heights' among its entry points springline.stream_kinds"
+    known_kinds = "installed: join, tracker, windows, wordcount"
+    remedy = "install a package with the entry point 'heights' in the group springline.stream_kinds"
     with pytest.raises(
-        InvalidJobError, match=f"job 'everest': kind 'heights': no installed package adds 'heights'; {known}; {remedy}"
+        InvalidJobError,
+        match=f"job 'everest': kind 'heights': no installed package provides 'heights'; {known_kinds}; {remedy}",
     ):
         read_jobs(file)
 
@@ -103,7 +107,7 @@ def test_the_checkout_knows_nothing_of_that_kind(tmp_path: Path) -> None:
 # ---- what can be wrong with a registration
 
 NOT_A_KIND = object()
-MISNAMED = Kind("depths", lambda table: None)  # type: ignore[arg-type, return-value]
+MISNAMED = Kind("depths", JobKeys, lambda name, keys: None)  # type: ignore[arg-type, return-value]
 
 
 @pytest.fixture
@@ -116,37 +120,40 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 def entries(register: pytest.MonkeyPatch, *values: str) -> None:
     """Packages register the kind `heights` so."""
-    found = [EntryPoint("heights", value, KINDS.group) for value in values]
-    register.setattr(extensions, "entry_points", lambda group: found)
+    entry_points = [EntryPoint("heights", value, KINDS.group) for value in values]
+    register.setattr(extensions, "entry_points", lambda group: entry_points)
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "message"),
     [
-        (["a:KIND", "b:KIND"], r"added by .*\(a:KIND\) and .*\(b:KIND\); uninstall all but one of them"),
+        (["a:KIND", "b:KIND"], r"provided by .*\(a:KIND\) and .*\(b:KIND\); uninstall all but one of them"),
         (["no_such_module:KIND"], "needs the Python package no_such_module: pip install"),
         (["json:KIND"], "json:KIND of the package unknown failed: AttributeError: .*; install another version"),
-        ([f"{__name__}:NOT_A_KIND"], "is of type object; it has to be a springline.stream_kinds.Kind"),
-        ([f"{__name__}:MISNAMED"], "is the kind 'depths'; it has to be"),
-        ([], "no kind is installed: Springline is on the path without being installed"),
+        ([f"{__name__}:NOT_A_KIND"], "is of type object; expected a springline.stream_kinds.Kind"),
+        ([f"{__name__}:MISNAMED"], "is the kind 'depths'; expected a springline.stream_kinds.Kind"),
+        ([], "no kind is installed: the package springline is importable but not installed"),
     ],
 )  # fmt: skip
 def test_a_kind_that_cannot_be_used_is_an_error_with_its_remedy(
-    register: pytest.MonkeyPatch, values: list[str], words: str
+    register: pytest.MonkeyPatch, values: list[str], message: str
 ) -> None:
     """Which package, what is wrong, what helps."""
     entries(register, *values)
-    with pytest.raises(ExtensionError, match=words):
+    with pytest.raises(ExtensionError, match=message):
         load_kind("heights")
 
 
 def test_a_kind_is_imported_when_a_table_names_it_and_not_before(register: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One that is broken hurts nobody who does not use it."""
-    whole = [*extensions.entry_points(group=KINDS.group), EntryPoint("heights", "no_such_module:KIND", KINDS.group)]
-    register.setattr(extensions, "entry_points", lambda group: whole)
+    entry_points = [
+        *extensions.entry_points(group=KINDS.group),
+        EntryPoint("heights", "no_such_module:KIND", KINDS.group),
+    ]
+    register.setattr(extensions, "entry_points", lambda group: entry_points)
     file = tmp_path / "streams.toml"
     file.write_text('[words]\nkind = "wordcount"\ntopic = "lines"\n')
     assert list(read_jobs(file)) == ["words"]
     file.write_text("[words]\nkind = 3\n")
-    with pytest.raises(InvalidJobError, match="job 'words': kind = 3; write the name of a kind of jobs"):
+    with pytest.raises(InvalidJobError, match="job 'words': kind = 3; expected a text"):
         read_jobs(file)

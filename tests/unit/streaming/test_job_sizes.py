@@ -19,7 +19,7 @@ MAX_ACKERS = "[job.tracking]\nmax_ackers = {}\n"
 
 
 @pytest.mark.parametrize(
-    ("declared", "setting"),
+    ("declaration", "setting"),
     [
         (f'topic = "t"\nparallelism = {{}}\n{STREAM}', "parallelism"),
         (f'topic = "t"\n{STREAM}{MAX_ACKERS}', "tracking.max_ackers"),
@@ -31,21 +31,21 @@ MAX_ACKERS = "[job.tracking]\nmax_ackers = {}\n"
 )
 @pytest.mark.parametrize(("before", "now"), [(4, 2), (2, 4)])
 def test_a_job_is_not_started_with_another_number_of_units(
-    tmp_path: Path, declared: str, setting: str, before: int, now: int
+    tmp_path: Path, declaration: str, setting: str, before: int, now: int
 ) -> None:
     """The setting is named, with its value of before and that of now; the same number is right."""
-    job = read_job(written(tmp_path, f"[job]\n{declared.format(before)}"), "job")
+    job = read_job(written(tmp_path, f"[job]\n{declaration.format(before)}"), "job")
     log = MemoryLog(topics_of_stages(job, 3))
     check_parallelism(job, 3, log)
-    changed = read_job(written(tmp_path, f"[job]\n{declared.format(now)}"), "job")
+    changed_job = read_job(written(tmp_path, f"[job]\n{declaration.format(now)}"), "job")
     with pytest.raises(
         InvalidJobError, match=rf"job 'job': {setting} was {before} when it first ran, and is {now} now"
     ):
-        check_parallelism(changed, 3, log)
+        check_parallelism(changed_job, 3, log)
 
 
 @pytest.mark.parametrize(
-    "declared",
+    "declaration",
     [
         f'topic = "t"\nparallelism = 5\n{STREAM}',
         f'topic = "t"\nparallelism = 5\n{STREAM}{MAX_ACKERS.format(7)}',
@@ -56,9 +56,9 @@ def test_a_job_is_not_started_with_another_number_of_units(
     ],
 )
 @pytest.mark.parametrize("units", [1, 3, 9])
-def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path, declared: str, units: int) -> None:
+def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path, declaration: str, units: int) -> None:
     """Every stage that reads what others may have written, but the ackers; a place is a sender in a partition."""
-    job = read_job(written(tmp_path, f"[job]\n{declared}"), "job")
+    job = read_job(written(tmp_path, f"[job]\n{declaration}"), "job")
     every = place_stages(job.name, job.stages(units), tmp_path)
     stages = [stage for stage in every if stage.dead_letters]
     assert {stage.name for stage in every} - {stage.name for stage in stages} <= {

@@ -52,7 +52,8 @@ topic = "two"
 fields = [["k", "int"]]
 """
 OWN = {
-    "ticks.control", "ticks.dead", "ticks.keep.rounds", "ticks.map.rounds", "ticks.partials", "ticks.reduce.rounds",
+    "ticks.control", "ticks.dead-letters", "ticks.sink.rounds", "ticks.map.rounds", "ticks.partials",
+    "ticks.reduce.rounds",
     "ticks.results",
 }  # fmt: skip
 OTHERS = {"clock": 1, "words.results": 2, "ticks.more": 1}
@@ -95,11 +96,13 @@ class World:
             for job in ("ticks", "words"):
                 (folder / job / "map" / "0").mkdir(parents=True)
                 (folder / job / "map" / "0" / "run").write_bytes(b"1234")
-        written = OperationResult(1, "digest", 0.0, {"incarnation": 1, "round": 4, "offset": 40})
+        operation_result = OperationResult(1, "digest", 0.0, {"incarnation": 1, "round": 4, "offset": 40})
         with self.platform() as platform:
             for path in ("ticks/map/0", "ticks/savepoints/s", "ticks/results/1", "ticks/ranges/x", "words/split/0"):
                 origin = Origin("stream_ticks")
-                write_files(platform, f"streams/{path}", {"f": b"12"}, written, origin, strategy=Strategy.CACHE_THROUGH)
+                write_files(
+                    platform, f"streams/{path}", {"f": b"12"}, operation_result, origin, strategy=Strategy.CACHE_THROUGH
+                )
 
     def platform(self) -> closing[Platform]:
         return closing(open_platform(Settings(), runner=NoRunner()))
@@ -126,25 +129,25 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         ("STREAM_STATE_DIR", str(tmp_path / "states")),
     ):  # fmt: skip
         monkeypatch.setenv(f"SPRINGLINE_{name}", value)
-    found = World(tmp_path)
-    monkeypatch.setattr(reset, "opened_log", lambda: nullcontext(found.log))
-    return found
+    new_world = World(tmp_path)
+    monkeypatch.setattr(reset, "opened_log", lambda: nullcontext(new_world.log))
+    return new_world
 
 
 def test_all_that_a_job_keeps_is_told_and_deleted_and_nothing_else(world: World) -> None:
     """What it reads stays, what other jobs keep, answers over ranges, and what people have chosen."""
-    done = world.forget("--yes")
-    assert done.exit_code == 0, done.output
-    assert f"7 topics: {', '.join(sorted(OWN))}" in done.output
-    assert "1 result dataset, 1 saved state, 1 savepoint; 6 B" in done.output
-    assert f"states in {world.settings.state_folder / 'ticks'}: 4 B" in done.output
-    assert "checkpoint, heartbeat.json" in done.output and "begins anew when it is started" in done.output
+    result = world.forget("--yes")
+    assert result.exit_code == 0, result.output
+    assert f"7 topics: {', '.join(sorted(OWN))}" in result.output
+    assert "1 result dataset, 1 saved state, 1 savepoint; 6 B" in result.output
+    assert f"states in {world.settings.state_folder / 'ticks'}: 4 B" in result.output
+    assert "checkpoint, heartbeat.json" in result.output and "its next start begins from scratch" in result.output
     assert world.log.topics.keys() == OTHERS.keys()
     assert world.paths() == {"streams/ticks/ranges/x", "streams/words/split/0"}
     assert world.files() == {"registry.json", "backpressure.json", "log"}
     for folder in (world.settings.state_folder, world.settings.spill_folder):
         assert {path.name for path in folder.iterdir()} == {"words"}
-    assert world.forget("--yes").output == "ticks: it keeps nothing\n"
+    assert world.forget("--yes").output == "ticks: there is nothing to delete\n"
 
 
 def test_queries_are_forgotten_when_that_is_asked_for(world: World) -> None:
@@ -156,33 +159,37 @@ def test_queries_are_forgotten_when_that_is_asked_for(world: World) -> None:
 def test_a_job_that_runs_is_not_forgotten(world: World) -> None:
     """The error says how to stop it."""
     with world.folder.application_lock():
-        done = world.forget("--yes")
-    assert isinstance(done.exception, AlreadyRunningError)
-    assert "ticks: it runs; stop it first: springline stream stop ticks" in str(done.exception)
+        result = world.forget("--yes")
+    assert isinstance(result.exception, AlreadyRunningError)
+    assert "ticks: it is running; stop it first: springline stream stop ticks" in str(result.exception)
     assert len(world.log.topics) == len(OWN) + len(OTHERS)
 
 
-@pytest.mark.parametrize(("answer", "gone"), [("y\n", True), ("n\n", False), ("", False)])
+@pytest.mark.parametrize(("answer", "is_deleted"), [("y\n", True), ("n\n", False), ("", False)])
 def test_a_person_at_a_terminal_is_asked_first(
-    world: World, monkeypatch: pytest.MonkeyPatch, answer: str, gone: bool
+    world: World, monkeypatch: pytest.MonkeyPatch, answer: str, is_deleted: bool
 ) -> None:
     """Whoever says nothing has not agreed."""
     monkeypatch.setattr(reset, "_on_terminal", lambda: True)
-    done = world.forget(answer=answer)
-    assert "Delete all this?" in done.output and done.exit_code == (0 if gone else 1)
-    assert ("ticks.results" not in world.log.topics) == gone and ("heartbeat.json" not in world.files()) == gone
+    result = world.forget(answer=answer)
+    assert "Delete all this?" in result.output and result.exit_code == (0 if is_deleted else 1)
+    assert ("ticks.results" not in world.log.topics) == is_deleted and (
+        "heartbeat.json" not in world.files()
+    ) == is_deleted
 
 
 def test_where_nobody_can_be_asked_it_has_to_be_said(world: World) -> None:
     """A script says --yes."""
-    done = world.forget()
-    assert isinstance(done.exception, StreamError) and "nothing was deleted; give --yes" in str(done.exception)
+    result = world.forget()
+    assert isinstance(result.exception, StreamError) and "nothing was deleted: without a terminal, give --yes" in str(
+        result.exception
+    )
     assert len(world.log.topics) == len(OWN) + len(OTHERS)
 
 
 def test_who_reads_what_is_deleted_is_told(world: World) -> None:
     """They must be forgotten too, or go back."""
-    assert "The job tocks reads what ticks tells" in world.forget("--yes").output
+    assert "The job tocks reads the results of ticks" in world.forget("--yes").output
     jobs = read_jobs(world.settings.declarations)
     assert readers_of(["one"], iter(jobs.values())) == ["pairs"]
 
@@ -191,9 +198,9 @@ def test_the_topics_of_each_kind_of_job_are_known(world: World) -> None:
     """Also without Kafka; those that others write are not among them."""
     jobs = read_jobs(world.settings.declarations)
     assert job_topics(jobs["ticks"]) == OWN
-    assert {"words.words", "words.acks", "words.told", "words.again.rounds"} < job_topics(jobs["words"])
+    assert {"words.words", "words.acks", "words.feedback", "words.retry.rounds"} < job_topics(jobs["words"])
     assert {"pairs.copies", "pairs.tuples"} < job_topics(jobs["pairs"])
-    assert "orders.results" in job_topics(jobs["orders"]) and "orders.asks" not in job_topics(jobs["orders"])
+    assert "orders.results" in job_topics(jobs["orders"]) and "orders.requests" not in job_topics(jobs["orders"])
     for job in jobs.values():
         assert not {"lines", "one", "two", "clock"} & job_topics(job)
 

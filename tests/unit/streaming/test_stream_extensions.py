@@ -24,10 +24,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
     def install(package: str, entry: str, code: str) -> None:
         (tmp_path / f"{package}.py").write_text(code)
-        about = tmp_path / f"{package}-1.0.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        (about / "entry_points.txt").write_text(f"[{MODES.group}]\n{entry}\n")
+        dist_info = tmp_path / f"{package}-1.0.dist-info"
+        dist_info.mkdir()
+        (dist_info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (dist_info / "entry_points.txt").write_text(f"[{MODES.group}]\n{entry}\n")
         extensions._installed_entries.cache_clear()
 
     yield install
@@ -38,7 +38,7 @@ def test_the_baselines_come_last_and_are_told_as_such() -> None:
     """They lie apart from the product."""
     assert STRATEGIES.names == ("djb", "heavy-split", "heavy-split-work", "hash", "jb", "jb6")
     assert STRATEGIES.baselines == {"hash", "jb", "jb6"} and MODES.baselines == {"stepwise-literal"}
-    assert MODES.format_names() == "off, predictive, stepwise; baselines, to compare with: stepwise-literal"
+    assert MODES.format_names() == "off, predictive, stepwise; baselines, for comparison: stepwise-literal"
 
 
 def test_a_package_brings_a_mode_which_is_imported_when_it_is_named(install: Install) -> None:
@@ -64,13 +64,13 @@ def test_two_packages_with_one_name_are_named(install: Install) -> None:
     """Neither is chosen for the user."""
     install("other_off", "off = other_off:Off", "")
     with pytest.raises(
-        ExtensionError, match=r"'off' is added by other_off .* and springline .*; uninstall all but one"
+        ExtensionError, match=r"'off' is provided by other_off .* and springline .*; uninstall all but one"
     ):
         MODES.check("off")
 
 
 def test_a_package_that_is_not_installed_is_told() -> None:
     """As where the checkout alone is on the path."""
-    nothing = Extensions("springline.of_no_such_group", "thing")
+    extensions = Extensions("springline.of_no_such_group", "thing")
     with pytest.raises(ExtensionError, match=r"thing 'a'.*no thing is installed.*pip install"):
-        nothing.load("a")
+        extensions.load("a")

@@ -40,28 +40,28 @@ def test_of_many_jobs_those_that_may_have_been_meant_are_named(tmp_path: Path) -
     """With how many there are; few are all named."""
     names = ["flights", "flows", *(f"job{number}" for number in range(40))]
     file = written(tmp_path, "".join(f'[{name}]\nkind = "wordcount"\ntopic = "t"\n' for name in names))
-    for name, told in (("flihgts", "flights, nearest of 42"), ("zzz", "flights, flows, job0 and 39 more")):
-        with pytest.raises(UnknownJobError, match=rf"no job '{name}' is declared in .*; declared: {told}$"):
+    for name, suggestion in (("flihgts", "flights, nearest of 42"), ("zzz", "flights, flows, job0 and 39 more")):
+        with pytest.raises(UnknownJobError, match=rf"no job '{name}' is declared in .*; declared: {suggestion}$"):
             read_job(file, name)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[a", "not TOML"),
-        ("[a]\n", "needs a topic"),
+        ("[a]\n", "the key topic is missing"),
         (f'[a]\ntopic = "t"\nreducer = 3\n{STREAM}',
-         "reducer means nothing here; known: backpressure, kind, max_messages_per_round, parallelism"),
-        (f'[a]\ntopic = "t"\nparallelism = 0\n{STREAM}', "parallelism must be a whole number above 0"),
-        (f'[a]\ntopic = "t"\nstart_from = "now"\n{STREAM}', "start_from = 'now'; write earliest or latest"),
+         "unknown key reducer; the keys are backpressure, kind, max_messages_per_round, parallelism"),
+        (f'[a]\ntopic = "t"\nparallelism = 0\n{STREAM}', "parallelism = 0; expected a whole number of at least 1"),
+        (f'[a]\ntopic = "t"\nstart_from = "now"\n{STREAM}', 'start_from = \'now\'; expected "earliest" or "latest"'),
         (f'[A]\ntopic = "t"\n{STREAM}', "small letters"),
-        (f'[a]\ntopic = "t"\nsink = "csv"\n{STREAM}', "sink = 'csv'; write parquet"),
-        ('[a]\ntopic = "t"\n[a.stream]\ntime = "x"\nfields = [["t", "float"]]\n', "its time, 'x', is none of"),
+        (f'[a]\ntopic = "t"\nsink = "csv"\n{STREAM}', 'sink = \'csv\'; expected "" or "parquet"'),
+        ('[a]\ntopic = "t"\n[a.stream]\ntime = "x"\nfields = [["t", "float"]]\n', "its time, 'x', is not one of"),
     ],
 )  # fmt: skip
-def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, message: str) -> None:
     """The file, the job, and what is known instead."""
-    with pytest.raises((InvalidJobError, StreamError), match=told):
+    with pytest.raises((InvalidJobError, StreamError), match=message):
         read_jobs(written(tmp_path, text))
 
 
@@ -72,7 +72,7 @@ def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path
     assert topics_of_stages(job, 2) == {
         "a.partials": 3,
         "a.results": 3,
-        "a.dead": 3,
+        "a.dead-letters": 3,
         "a.map.rounds": 1,
         "a.reduce.rounds": 1,
     }
@@ -82,7 +82,7 @@ def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("step", "words"),
+    ("step", "message"),
     [
         ("windows.map", "its step is 'windows.map'; write package.module:factory"),
         ("no.such.module:Step", "its step 'no.such.module:Step' cannot be imported: No module named 'no'; install"),
@@ -90,9 +90,9 @@ def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path
         (f"{WINDOWS}.mapper:BATCH_ROWS", "has no BATCH_ROWS to call"),
     ],
 )  # fmt: skip
-def test_a_step_that_is_nowhere_is_named_with_what_to_do(step: str, words: str) -> None:
+def test_a_step_that_is_nowhere_is_named_with_what_to_do(step: str, message: str) -> None:
     """Which stage of which job wants it, and why it is none."""
-    with pytest.raises(UnknownStepError, match=f"job.map: .*{words}"):
+    with pytest.raises(UnknownStepError, match=f"job.map: .*{message}"):
         Stage("map", step, "rows", job="job", state="state").make_step()
 
 
@@ -110,8 +110,8 @@ def test_a_change_of_queries_that_is_refused_changes_nothing(tmp_path: Path) -> 
     job = read_jobs(written(tmp_path, f'[a]\ntopic = "rows"\n{STREAM}'))["a"]
     folder = JobFolder(tmp_path / "job")
     sql = "SELECT k, count(*) AS n FROM a GROUP BY k WINDOWING 5 s"
-    change_registry(folder, lambda known: (known or job.registry()).register("q", sql))
+    change_registry(folder, lambda current_registry: (current_registry or job.registry()).register("q", sql))
     with pytest.raises(QueryExistsError):
-        change_registry(folder, lambda known: (known or job.registry()).register("q", sql))
+        change_registry(folder, lambda current_registry: (current_registry or job.registry()).register("q", sql))
     registry = read_registry(folder)
     assert registry is not None and registry.text("q") == sql and registry.version == 1

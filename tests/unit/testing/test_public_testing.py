@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.errors import UnknownStepError
 from springline.stream_kinds import Input, Output, State
 from springline.testing import JobRun, LinesRunner, MemoryLog, StageRun, lines_of, make_dataset, platform_in
 
-WORDS = """
+WORDS_JOB = """
 [words]
 kind = "wordcount"
 topic = "lines"
@@ -39,8 +39,8 @@ right = { topic = "cups", alias = "c", fields = [["ticket", "int"], ["minutes", 
 class Adder:
     """Adds numbers up, and tells the sum with each round."""
 
-    def __call__(self, state: State, given: Input) -> Output:
-        total = state.scalars.get("total", 0) + sum(int(bytes(message.value)) for message in given.messages)
+    def __call__(self, state: State, step_input: Input) -> Output:
+        total = state.scalars.get("total", 0) + sum(int(bytes(message.value)) for message in step_input.messages)
         return Output(State({"total": total}), results=[pa.RecordBatch.from_pylist([{"total": total}])])
 
 
@@ -83,8 +83,8 @@ def test_nothing_is_left_in_memory(tmp_path: Path) -> None:
 
 def test_no_setting_leads_a_platform_of_a_test_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the environment nor a profile; what it is given counts, and the environment is as it was."""
-    away = tmp_path / "production"
-    monkeypatch.setenv("SPRINGLINE_UNDER_URI", away.as_uri())
+    production_folder = tmp_path / "production"
+    monkeypatch.setenv("SPRINGLINE_UNDER_URI", production_folder.as_uri())
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("SPRINGLINE_PROFILE", "none of that name")
     with platform_in(tmp_path, keep_generations=3) as platform:
@@ -93,8 +93,8 @@ def test_no_setting_leads_a_platform_of_a_test_elsewhere(tmp_path: Path, monkeyp
         assert platform.settings.keep_generations == 3
         assert platform.lineage_sender is None
         assert (tmp_path / "home" / "under" / "a").is_dir()
-    assert not away.exists()
-    assert os.environ["SPRINGLINE_UNDER_URI"] == away.as_uri()
+    assert not production_folder.exists()
+    assert os.environ["SPRINGLINE_UNDER_URI"] == production_folder.as_uri()
 
 
 # ---- steps and jobs
@@ -138,7 +138,7 @@ def test_a_step_whose_import_path_leads_nowhere_is_refused_at_once(tmp_path: Pat
 
 def test_a_declared_job_counts_words(tmp_path: Path) -> None:
     """Two stages, on partitions that are fed in turn."""
-    (tmp_path / "streams.toml").write_text(WORDS)
+    (tmp_path / "streams.toml").write_text(WORDS_JOB)
     run = JobRun.from_declaration(tmp_path / "streams.toml", "words", tmp_path, partitions=2)
     run.feed("to be or not", "to be")
     run.advance(2)
@@ -173,8 +173,8 @@ def test_all_but_the_suites_work_without_pytest(tmp_path: Path) -> None:
         "from springline.testing import JobRun, LinesRunner, MemoryLog, StageRun, make_dataset, platform_in\n"
         "try:\n    from springline.testing import StoreSuite\nexcept ImportError as error:\n    print(error)\n"
     )
-    done = subprocess.run(
+    completed_process = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(import_root())},
         capture_output=True, text=True,
     )  # fmt: skip
-    assert "pip install 'springline[testing]'" in done.stdout, done.stderr
+    assert "pip install 'springline[testing]'" in completed_process.stdout, completed_process.stderr

@@ -1,4 +1,4 @@
-// What a person may ask for, of one dataset: tried dry first, then done when it is confirmed.
+// Actions on one dataset: a dry run first, the change itself after a confirmation.
 
 import { datasetUrl, post } from "./api.js";
 import { openConfirmation } from "./dialogs.js";
@@ -10,7 +10,7 @@ const TITLES = {
   unmark: "Unmark checkpoint", recover: "Recover",
 };
 
-/** The actions that have a meaning for a dataset as it is. */
+/** The actions that are possible in the state of a dataset. */
 export function actionsFor({ under_store: below, cache, pinned, checkpoint }) {
   const away = cache === "lost" || cache === "evicted";
   return [
@@ -19,13 +19,13 @@ export function actionsFor({ under_store: below, cache, pinned, checkpoint }) {
   ].filter(Boolean);
 }
 
-/** Where Airflow shows the DAG run of `{dag_id, run_id}`, below its root. */
+/** The address of Airflow's page of the DAG run `{dag_id, run_id}`, below its root. */
 export function runUrl({ dag_id: dag, run_id: run }) {
   const airflowId = run.replace(/#\d+$/, ""); // the number of clearings is ours, not Airflow's
   return `dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(airflowId)}`;
 }
 
-/** Buttons for them, and why some cannot be pressed; `onDone` is called when something was changed. */
+/** Buttons for the actions, with the reasons why some are disabled; calls `onDone` after a change. */
 export function actionButtons(dataset, onDone) {
   const actions = actionsFor(dataset);
   const reasons = [...new Set(actions.map((action) => dataset.refused[action]).filter(Boolean))];
@@ -33,8 +33,8 @@ export function actionButtons(dataset, onDone) {
     type: "button", disabled: action in dataset.refused, title: dataset.refused[action],
     onclick: (event) => ask(dataset, action, onDone, event.currentTarget),
   }, TITLES[action]);
-  return [h("p", { class: "buttons", role: "group", "aria-label": "What may be asked for" }, actions.map(button)),
-    reasons.length > 0 && h("p", { class: "refused" }, `Not by you: ${reasons.join("; ")}.`)];
+  return [h("p", { class: "buttons", role: "group", "aria-label": "Actions" }, actions.map(button)),
+    reasons.length > 0 && h("p", { class: "refused" }, `Not permitted: ${reasons.join("; ")}.`)];
 }
 
 function ask(dataset, action, onDone, opener) {
@@ -43,13 +43,13 @@ function ask(dataset, action, onDone, opener) {
 
   async function tried() {
     const { allowed, message } = await post(place, { ...body, dry_run: true });
-    return { allowed, message: allowed ? `${message}.` : `Not now: ${message}.` };
+    return { allowed, message: allowed ? `${message}.` : `Not possible: ${message}.` };
   }
 
   async function grant() {
     const granted = await post(place, body);
     onDone();
-    return granted.run_id && [`${granted.message}: `, airflowLink(runUrl(granted), "watch the DAG run"), "."];
+    return granted.run_id && [`${granted.message}: `, airflowLink(runUrl(granted), "open the DAG run"), "."];
   }
 
   openConfirmation(TITLES[action], opener, tried, grant);

@@ -1,4 +1,4 @@
-// A question that is answered once, from what a job holds at this moment.
+// Ad hoc query: answered once, from the slices that a job keeps at this moment.
 
 import { get, jobUrl, post } from "./api.js";
 import { h, write } from "./elements.js";
@@ -8,17 +8,17 @@ import { morph } from "./morph.js";
 
 const MOST = 500; // rows that are shown
 
-/** The part of a job's page; `propose` is called with its queries, and gives a first question. */
+/** The section of a job's page; `propose` returns a first query for the registered ones. */
 export function adHocPart(job) {
   const sql = h("textarea", { rows: 4, spellcheck: "false", required: true, onkeydown: (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(event);
   } });
-  const button = h("button", { type: "submit" }, "Ask");
+  const button = h("button", { type: "submit" }, "Run");
   const said = h("p", { class: "trouble", role: "status" });
   const answer = h("div");
   const slicesElement = h("div");
   let listed = null; // the queries whose slices are listed
-  const form = h("form", { class: "question", onsubmit: ask }, h("label", {}, "SQL, answered once (Ctrl+Enter asks)", sql), button);
+  const form = h("form", { class: "question", onsubmit: ask }, h("label", {}, "SQL, run once (Ctrl+Enter)", sql), button);
   const part = h("section", { "aria-label": "Ad hoc query" }, h("h2", {}, "Ad hoc query"), slicesElement, form, said, answer);
 
   async function ask(event) {
@@ -26,12 +26,12 @@ export function adHocPart(job) {
     if (button.disabled) return;
     button.disabled = true;
     said.classList.remove("wrong");
-    write(said, "asking …");
+    write(said, "running …");
     try {
       const reply = await post(jobUrl(job, "ask"), { sql: sql.value });
       write(said, `${formatCount(reply.rows.length, "row")}${covers(reply)}`);
-      morph(answer, reply.rows.length ? rowsTable("The answer", reply.rows.slice(0, MOST), timesOf(reply)) : "",
-        reply.rows.length > MOST ? h("p", {}, `The first ${MOST} are shown.`) : "");
+      morph(answer, reply.rows.length ? rowsTable("Result", reply.rows.slice(0, MOST), timesOf(reply)) : "",
+        reply.rows.length > MOST ? h("p", {}, `Only the first ${MOST} rows are shown.`) : "");
     } catch (error) {
       write(said, error.message);
       said.classList.add("wrong");
@@ -41,7 +41,7 @@ export function adHocPart(job) {
     button.disabled = false;
   }
 
-  /** Put the cursor where the SQL is wrong. */
+  /** Place the cursor at the error in the SQL. */
   function point({ line, column }) {
     if (!line) return;
     const before = sql.value.split("\n").slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0);
@@ -52,7 +52,7 @@ export function adHocPart(job) {
 
   async function listAskable() {
     const { slices } = JSON.parse(await get(jobUrl(job, "ask")));
-    morph(slicesElement, h("p", {}, slices.length ? "It is answered from the slices that the registered queries keep:"
+    morph(slicesElement, h("p", {}, slices.length ? "It is answered from the slices that the job keeps for its registered queries:"
       : "No slices are kept: register a query first."),
       slices.length ? h("ul", {}, ...slices.map((each) => h("li", {}, h("code", {}, each.aggregates.join(", ")), " by any of ",
         h("code", {}, each.keys.join(", ") || "no keys"), each.where ? [" of the rows where ", h("code", {}, each.where)] : "",
@@ -75,5 +75,5 @@ function timesOf({ columns }) {
 }
 
 function covers({ begin, end }) {
-  return begin === null ? ", from nothing: no slice is held yet" : `, from ${new Date(begin).toLocaleString()} to ${new Date(end).toLocaleString()}`;
+  return begin === null ? ", no data: there is no slice yet" : `, from ${new Date(begin).toLocaleString()} to ${new Date(end).toLocaleString()}`;
 }

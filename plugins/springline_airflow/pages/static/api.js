@@ -1,51 +1,51 @@
-// Asks the API, as the user whose session the browser holds.
+// Calls the REST API with the session of the browser's user.
 
 const ROOT = "../api/v1/";
 
-/** An answer that is none throws what is wrong, with its `status`, and the `line` and `column` of wrong SQL, where known. */
+/** Throw the error of a failed response, with its `status`, and the `line` and `column` of wrong SQL if they are known. */
 async function requireOk(response) {
   if (response.ok) return response;
   let problem = {};
   try {
     problem = await response.json();
   } catch {
-    // no JSON: a proxy answered, its status has to do
+    // not JSON: a proxy answered; only its status is known
   }
   const error = new Error(problem.detail ?? (response.statusText || `status ${response.status}`));
   throw Object.assign(error, { status: response.status, line: problem.line ?? null, column: problem.column ?? null });
 }
 
-/** The address of a dataset below the API; a path keeps its slashes. */
+/** The route of a dataset; a path keeps its slashes. */
 export function datasetUrl(path) {
   return `datasets/${path.split("/").map(encodeURIComponent).join("/")}`;
 }
 
-/** The address of a stream job below the API, or of what is below the job. */
+/** The route of a stream job, or of a part of it. */
 export function jobUrl(job, ...below) {
   return ["streams", encodeURIComponent(job), ...below].join("/");
 }
 
-/** The query that names these values; those that are empty are left out. */
+/** The query string of these values, without the empty ones. */
 export function query(values) {
   const pairs = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const text = new URLSearchParams(pairs).toString();
   return text && `?${text}`;
 }
 
-/** The text of an answer. */
+/** The text of a response. */
 export async function get(place) {
   const response = await fetch(ROOT + place, { headers: { Accept: "application/json" } });
   return (await requireOk(response)).text();
 }
 
-/** The answer to something that may change the world. JSON, so that no other site can send it from a form. */
+/** POST JSON and return the response. JSON, so that a form of another site cannot send it. */
 export async function post(place, body, method = "POST") {
   const headers = { Accept: "application/json", "Content-Type": "application/json" };
   const response = await fetch(ROOT + place, { method, headers, body: JSON.stringify(body) });
   return (await requireOk(response)).json();
 }
 
-/** The same, for what is to be so from now on. */
+/** PUT JSON and return the response. */
 export function put(place, body) {
   return post(place, body, "PUT");
 }

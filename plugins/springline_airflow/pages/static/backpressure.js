@@ -1,4 +1,4 @@
-// Back-pressure: the stages as boxes from what is read to the results, how full each is, and who throttles whom.
+// Back-pressure: the stages as boxes from source to results, how full each is, and which stage throttles which.
 
 import { jobUrl, put } from "./api.js";
 import { h, s, table, write } from "./elements.js";
@@ -18,7 +18,7 @@ const INSIDE = 12; // from the edge of a box to its text
 const BAR = WIDTH - 2 * INSIDE;
 const SIZES = { width: WIDTH, across: ACROSS, half: { node: HALF, topic: TOPIC / 2, lane: 4 } };
 
-/** The part of a job's page; who may change the job may choose another mode. */
+/** The section of a job's page; a user who may change the job can select another mode. */
 export function backpressureSection(job, mayChange) {
   const place = jobUrl(job, "backpressure");
   const errorLine = h("p", { class: "wrong", role: "status" });
@@ -44,7 +44,7 @@ export function backpressureSection(job, mayChange) {
 }
 
 function modeOption(name, baselines) {
-  return h("option", { value: name }, baselines.includes(name) ? `${name} (a baseline, to compare with)` : name);
+  return h("option", { value: name }, baselines.includes(name) ? `${name} (baseline, for comparison)` : name);
 }
 
 function picture(status) {
@@ -91,7 +91,7 @@ function waits({ queue, seconds }) {
 }
 
 function rates({ applied, rate }) {
-  return `${formatRate(applied)}${rate === null ? "" : `, may take ${formatRate(rate)}`}`;
+  return `${formatRate(applied)}${rate === null ? "" : `, limit ${formatRate(rate)}`}`;
 }
 
 /** All throttles of a job. */
@@ -101,7 +101,7 @@ function throttlesOf(status) {
 
 function throttles(status) {
   const throttleList = throttlesOf(status);
-  if (!throttleList.length) return h("p", {}, status.mode === "off" ? "Nobody is throttled: stages are only measured." : "Nobody is throttled.");
+  if (!throttleList.length) return h("p", {}, status.mode === "off" ? "No stage is throttled: back-pressure is off, and stages are only measured." : "No stage is throttled.");
   return h("ul", { class: "throttles" }, throttleList.map((each) => h("li", {},
     h("strong", {}, each.downstream), " throttles ", h("strong", {}, each.upstream),
     ` to ${each.rate === null ? `level ${each.throttle_level}` : formatRate(each.rate)} since ${formatTime(each.since)}: ${each.reason}`)));
@@ -111,9 +111,9 @@ function figures(status) {
   const number = (title, cell) => ({ title, number: true, cell: ([, stage]) => cell(stage) });
   return h("details", {}, h("summary", {}, "As a table"), table("Queues and rates", [
     { title: "stage", cell: ([name]) => name }, { title: "state", cell: ([, stage]) => healthBadge(stage.state) },
-    number("queue", (stage) => formatBytes(stage.queue)), number("not admitted", (stage) => formatBytes(stage.waiting)),
+    number("queue", (stage) => formatBytes(stage.queue)), number("not admitted", (stage) => formatBytes(stage.not_admitted)),
     number("time to drain", (stage) => (stage.seconds === null ? "" : formatSeconds(stage.seconds))),
-    number("may admit", (stage) => formatRate(stage.rate)), number("can do", (stage) => formatRate(stage.capacity)),
+    number("admission limit", (stage) => formatRate(stage.rate)), number("capacity", (stage) => formatRate(stage.capacity)),
     number("arriving", (stage) => formatRate(stage.arriving)), number("applied", (stage) => formatRate(stage.applied)),
   ], Object.entries(status.stages), ([name]) => name));
 }

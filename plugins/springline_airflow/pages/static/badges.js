@@ -1,4 +1,4 @@
-// A state as a shape and a word; the style sheet adds the colour that its class has.
+// A state as a shape and a word; the style sheet colours its class.
 
 import { h, s } from "./elements.js";
 

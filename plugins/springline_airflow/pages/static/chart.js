@@ -1,4 +1,4 @@
-// What was at risk over time, as a picture by hand, with the same in words and in a table.
+// Data at risk over time, as a chart, a sentence and a table.
 
 import { h, s } from "./elements.js";
 import { patch, plot } from "./plot.js";
@@ -9,7 +9,7 @@ const HATCHED = "url(#gone)";
 
 /** The chart of moments `{timestamp, bytes, unproven_bytes, irrecoverable_bytes, recompute_seconds}`, the oldest first. */
 export function chart(moments) {
-  if (!moments.length) return h("p", { class: "empty" }, "Nothing was recorded in this time.");
+  if (!moments.length) return h("p", { class: "empty" }, "Nothing was recorded in this period.");
   const worst = moments.reduce((most, each) => (each.bytes > most.bytes ? each : most));
   const description = describe(moments, worst);
   return h("figure", {}, picture(moments, worst, description), h("figcaption", {}, legend(), h("p", {}, description)),
@@ -18,15 +18,15 @@ export function chart(moments) {
 
 function describe(moments, worst) {
   const last = moments.at(-1);
-  if (!worst.bytes) return "Nothing was at risk in this time.";
-  const gone = worst.irrecoverable_bytes ? `${formatBytes(worst.irrecoverable_bytes)} of it would have been gone for good`
-    : "none of it would have been gone for good";
+  if (!worst.bytes) return "Nothing was at risk in this period.";
+  const gone = worst.irrecoverable_bytes ? `${formatBytes(worst.irrecoverable_bytes)} of it would have been irrecoverable`
+    : "none of it would have been irrecoverable";
   const unproven = worst.unproven_bytes ? ` and ${formatBytes(worst.unproven_bytes)} might have been` : "";
-  return `At most ${formatBytes(worst.bytes)} were at risk, at ${formatTime(worst.timestamp)}; ${gone}${unproven}, the rest would have taken `
-    + `about ${formatSeconds(worst.recompute_seconds)} to make again. At ${formatTime(last.timestamp)} it was ${formatBytes(last.bytes)}.`;
+  return `At most ${formatBytes(worst.bytes)} were at risk, at ${formatTime(worst.timestamp)}; ${gone}${unproven}, recomputing the rest would have taken `
+    + `about ${formatSeconds(worst.recompute_seconds)}. At ${formatTime(last.timestamp)} it was ${formatBytes(last.bytes)}.`;
 }
 
-/** Heights hold until the next moment: what is at risk changes at once, not bit by bit. */
+/** A step chart: the value at risk changes at once. */
 function steps(moments, value, x, y) {
   const parts = moments.map((each, i) => (i ? `H${x(each.timestamp)} V${y(value(each))}` : `M${x(each.timestamp)} ${y(value(each))}`));
   return `${parts.join(" ")} H${x(Infinity)}`;
@@ -48,14 +48,14 @@ function picture(moments, worst, description) {
 }
 
 function legend() {
-  return h("p", { class: "legend" }, patch("some"), " at risk  ", patch("gone", HATCHED), " unrecoverable");
+  return h("p", { class: "legend" }, patch("some"), " at risk  ", patch("gone", HATCHED), " irrecoverable");
 }
 
-/** The moments as rows: where there are many, every so manyth and the last. */
+/** The moments as table rows; of many, every n-th and the last. */
 function rows(moments) {
   const step = Math.ceil(moments.length / MOST_ROWS);
   const shownMoments = moments.filter((_, i) => i % step === 0 || i === moments.length - 1);
-  const head = ["when", "at risk", "unrecoverable", "unproven", "made again in"];
+  const head = ["time", "at risk", "irrecoverable", "unproven", "time to recompute"];
   return h("table", {}, h("caption", {}, "At risk over time"),
     h("thead", {}, h("tr", {}, head.map((title, i) => h("th", { scope: "col", class: i && "number" }, title)))),
     h("tbody", {}, shownMoments.map((each) => h("tr", {}, h("td", {}, formatTime(each.timestamp)),

@@ -1,4 +1,4 @@
-// Everything about one dataset.
+// The page of one dataset.
 
 import { datasetUrl, query } from "./api.js";
 import { facts, h, table } from "./elements.js";
@@ -8,7 +8,7 @@ import { morph } from "./morph.js";
 import { badge } from "./states.js";
 import { runUrl, actionButtons } from "./actions.js";
 
-const LOSS = "If the cache were lost now"; // one of the titles of its paragraphs
+const LOSS = "If the cache were lost now"; // title of a paragraph
 const path = queryValue("path");
 const generation = queryValue("generation");
 const body = h("div");
@@ -34,14 +34,14 @@ function others(title, datasets) {
   return datasets.length ? [h("h2", {}, title), table(title, [
     { title: "dataset", wide: true, cell: link }, { title: "state", cell: (each) => badge(each.status) },
     { title: "size", number: true, cell: (each) => formatBytes(each.bytes) },
-    { title: "made", cell: (each) => formatTime(each.created_at) },
+    { title: "created", cell: (each) => formatTime(each.created_at) },
   ], datasets, (each) => `${each.path}@${each.generation}`)] : "";
 }
 
-/** The paragraphs that explain it; what would have to be done in several steps is a list. */
+/** The paragraphs of the explanation; several steps are a list. */
 function explanation({ paragraphs, chain }) {
   const steps = chain.steps.length > 1 && [h("ol", {}, chain.steps.map((step) => h("li", {}, step))),
-    h("p", {}, `About ${formatSeconds(chain.seconds)} in all.`)];
+    h("p", {}, `About ${formatSeconds(chain.seconds)} in total.`)];
   return h("div", { class: "words" }, Object.entries(paragraphs).map(([title, text]) =>
     [h("h3", {}, title), title === LOSS && steps || h("p", {}, text)]));
 }
@@ -55,37 +55,37 @@ function show(dataset) {
     explanation(dataset),
     h("h2", {}, "Facts"), facts([
       ["size", formatBytes(dataset.bytes)], ["rows", dataset.rows === null ? "" : dataset.rows.toLocaleString("en")],
-      ["made by", dataset.operation ? `${dataset.operation} (version ${dataset.version})` : "no recorded operation"],
+      ["operation", dataset.operation ? `${dataset.operation} (version ${dataset.version})` : "none recorded"],
       ["parameters", Object.entries(dataset.params).map(([name, value]) => `${name}=${value}`).join(", ")],
       ["DAG run", airflow(dataset)], ["duration", dataset.compute_seconds === null ? "" : formatSeconds(dataset.compute_seconds)],
       ["strategy", dataset.strategy], ["persisted as", persistedAs(dataset)], ["attempts", dataset.attempts || ""], ["last error", dataset.error],
-      ["read", `${dataset.reads} times${dataset.last_read_at ? `, last ${formatTime(dataset.last_read_at)}` : ""}`],
+      ["reads", `${dataset.reads}${dataset.last_read_at ? `, last ${formatTime(dataset.last_read_at)}` : ""}`],
       ["checkpoint", dataset.checkpoint ? "yes" : ""], ["pinned", dataset.pinned ? "yes" : ""],
       ["superseded", dataset.superseded ? "by a newer generation" : ""],
       ["digest of the rows", dataset.digest], ["checksum of the files", dataset.checksum],
       ["checksum in the under-store", dataset.under_checksum],
     ]),
-    others("Generations", dataset.generations), others("Made from", dataset.sources),
-    others("Made from it", dataset.dependents),
+    others("Generations", dataset.generations), others("Sources", dataset.sources),
+    others("Dependents", dataset.dependents),
     dataset.hidden ? h("p", {}, `${dataset.hidden} more belong to DAGs that you may not read.`) : "",
-    h("h2", {}, "What happened to it"), table("What happened to it", [
-      { title: "when", cell: (each) => formatTime(each.timestamp) }, { title: "what", cell: (each) => each.event },
+    h("h2", {}, "History"), table("History", [
+      { title: "time", cell: (each) => formatTime(each.timestamp) }, { title: "event", cell: (each) => each.event.replace("under_store", "under-store").replaceAll("_", " ") },
       { title: "cache", cell: (each) => each.cache }, { title: "under-store", cell: (each) => each.under_store },
-      { title: "who", cell: (each) => each.actor }, { title: "why", cell: (each) => each.reason },
+      { title: "actor", cell: (each) => each.actor }, { title: "reason", cell: (each) => each.reason },
     ], dataset.history),
     dataset.report ? [h("h2", {}, "Quality report"), h("pre", { class: "scroll", tabindex: 0 }, JSON.stringify(dataset.report, null, 2))] : "",
   ].flat(Infinity).filter(Boolean));
 }
 
-/** The newest datasets, for who has not said yet which one is meant. */
+/** The newest datasets, if the address names none. */
 function showNewest({ nodes }) {
   const datasets = nodes.filter((node) => node.kind === "dataset");
-  morph(body, datasets.length ? table("Among the newest datasets", [
+  morph(body, datasets.length ? table("Newest datasets", [
     { title: "dataset", wide: true, cell: (node) => link({ path: node.key, generation: node.generation }) },
     { title: "state", cell: (node) => Object.keys(node.states).map(badge) },
     { title: "size", number: true, cell: (node) => formatBytes(node.bytes) },
     { title: "operation", cell: (node) => node.operation }, { title: "DAG run", cell: (node) => node.run_id },
-  ], datasets, (node) => node.key) : h("p", { class: "empty" }, "No datasets yet that you may read."));
+  ], datasets, (node) => node.key) : h("p", { class: "empty" }, "There are no datasets that you may read."));
 }
 
 frame("dataset");

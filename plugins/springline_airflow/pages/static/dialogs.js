@@ -1,13 +1,13 @@
-// A dialog that says what would be done, and has it done when that is confirmed.
+// A dialog that shows the dry run of an action, and performs it after a confirmation.
 
 import { h, visible, write } from "./elements.js";
 
 /**
- * Open one. `ask` returns `{message, allowed}` of what would be done; `perform` does it, and returns what is to be shown
- * then, or nothing where the dialog may close. Where either fails, the dialog says why. Then `opener` has the focus again.
+ * Open a dialog. `ask` returns `{message, allowed}` of the dry run; `perform` acts, and returns the text to be shown
+ * then, or nothing if the dialog closes. If either fails, the dialog shows the error. `opener` gets the focus back.
  */
 export async function openConfirmation(title, opener, ask, perform) {
-  const message = h("p", { "aria-live": "polite" }, "asking …");
+  const message = h("p", { "aria-live": "polite" }, "loading …");
   const yes = h("button", { type: "submit", disabled: true }, title);
   const no = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
   const form = h("form", { method: "dialog", onsubmit: submit }, h("h2", {}, title), message, h("p", { class: "buttons" }, yes, no));

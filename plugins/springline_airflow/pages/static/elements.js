@@ -1,7 +1,7 @@
-// Makes elements out of plain values. Text is always text: nothing here, and nothing elsewhere, parses HTML.
+// Creates elements from plain values. Text is always text: no module parses HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu; // what nobody sees, and what turns the direction of writing
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu; // invisible characters, and those that change the direction of writing
 
 function spelled(letter) {
   if (letter === "\n" || letter === "\t") return letter;
@@ -9,12 +9,12 @@ function spelled(letter) {
   return number.length > 4 ? `\\U${number.padStart(8, "0")}` : number.length > 2 ? `\\u${number.padStart(4, "0")}` : `\\x${number.padStart(2, "0")}`;
 }
 
-/** A text that came from outside with what nobody sees spelled out; all else stays what it is. */
+/** A text from outside, with invisible characters written as escapes. */
 export function visible(child) {
   return typeof child === "string" ? child.replace(UNSEEN, spelled) : child;
 }
 
-/** Let an element hold a text, and nothing else. */
+/** Replace the content of an element by a text. */
 export function write(element, text) {
   const shown = visible(text);
   if (element.textContent !== shown) element.textContent = shown;
@@ -44,7 +44,7 @@ export function s(tag, attributes = {}, ...children) {
 
 /**
  * A table of columns `{title, cell, number, wide}`; the rows of the body are in the order given.
- * `key` gives each row a name that it keeps when the table is told anew.
+ * `key` identifies each row across updates of the table.
  */
 export function table(caption, columns, rows, key = () => null) {
   const alignmentOf = (column) => (column.number ? "number" : column.wide && "wide");
@@ -58,12 +58,12 @@ export function table(caption, columns, rows, key = () => null) {
   );
 }
 
-/** A list of names with their values; those without a value are left out. */
+/** A definition list; names without a value are left out. */
 export function facts(pairs) {
   return h("dl", { class: "facts" }, withValues(pairs).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-/** The same beside each other, for what is looked at often. */
+/** The same in one line. */
 export function tiles(pairs) {
   return h("dl", { class: "tiles" }, withValues(pairs).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }

@@ -1,4 +1,4 @@
-// How sizes, durations and moments are said, as the command line says them.
+// Texts of sizes, durations and times, as in the commands' output.
 
 function threeDigits(value) {
   return value >= 99.5 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
@@ -37,7 +37,7 @@ export function formatCount(count, thing) {
   return `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
 }
 
-/** `1,234`, `0.125`: a number of anything; what is none is said as it is. */
+/** `1,234`, `0.125`: a number; any other value unchanged. */
 export function formatNumber(value) {
   if (typeof value !== "number") return value === null || value === undefined ? "" : String(value);
   return Number.isInteger(value) ? value.toLocaleString("en") : Number(value.toPrecision(5)).toLocaleString("en", { maximumFractionDigits: 20 });

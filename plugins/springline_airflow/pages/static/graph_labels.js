@@ -1,6 +1,6 @@
-// What lights up, fits and follows in the picture, and how it is said: plain values only, so that it can be tried alone.
+// Highlighting, filtering and keyboard order of the lineage graph, and its texts: pure functions.
 
-/** What would have to be made again, in order, to have `key` again without the cache; `key` comes last. */
+/** The datasets to be recomputed, in order, to bring back `key` without the cache; `key` comes last. */
 export function chainOf(key, byKey) {
   const order = [];
   const visited = new Set();
@@ -19,22 +19,22 @@ export function chainOf(key, byKey) {
   return order;
 }
 
-/** The chain in words. */
+/** The chain as a sentence. */
 export function describeChain(node, byKey) {
   const { irrecoverable = 0, recomputable = 0, unproven = 0, persisted = 0 } = node.recovery_kinds;
   if (node.datasets > 1) {
-    return [persisted && `${persisted} kept in the under-store`, recomputable && `${recomputable} could be made again`,
-      unproven && `${unproven} might be made again, by operations that were never seen to repeat`,
-      irrecoverable && `${irrecoverable} would be gone for good`].filter(Boolean).join(", ");
+    return [persisted && `${persisted} persisted`, recomputable && `${recomputable} recomputable`,
+      unproven && `${unproven} recomputable only by operations that are not proven idempotent`,
+      irrecoverable && `${irrecoverable} irrecoverable`].filter(Boolean).join(", ");
   }
-  if (irrecoverable) return `Unrecoverable if the cache were lost: ${node.irrecoverable_reasons.join("; ")}`;
-  if (persisted) return "Kept in the under-store: nothing would have to be made again.";
+  if (irrecoverable) return `Irrecoverable if the cache were lost: ${node.irrecoverable_reasons.join("; ")}`;
+  if (persisted) return "Persisted: nothing would have to be recomputed.";
   const chain = chainOf(node.key, byKey).join(" → ");
-  return unproven ? `Might be made again, by operations of which some were never seen to repeat, in this order: ${chain}`
-    : `Would be made again, in this order: ${chain}`;
+  return unproven ? `Would be recomputed in this order, by operations that are not all proven idempotent: ${chain}`
+    : `Would be recomputed in this order: ${chain}`;
 }
 
-/** Whether a node fits what is searched for and, if states are chosen, has one of them. */
+/** Whether a node matches the search text and the selected states. */
 export function fits(node, text, states) {
   const searchable = [node.label, node.operation, node.dag_id, node.run_id, node.task_id].join("\n").toLowerCase();
   const hasState = states.size === 0 || [...states].some((state) => node.states[state]);

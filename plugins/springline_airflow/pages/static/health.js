@@ -1,9 +1,9 @@
-// How a job is, and how full its stages are: plain words, each with a shape of its own.
+// The health of a job and the load of its stages: a word and a shape for each.
 
 import { badgeOf } from "./badges.js";
 
 const SHAPES = {
-  starting: "M9 2.5 A6.5 6.5 0 1 1 2.8 7", // a turn that is not through
+  starting: "M9 2.5 A6.5 6.5 0 1 1 2.8 7", // an incomplete circle
   running: "M4.5 3 L14.5 9.5 L4.5 16 Z",
   silent: "M3 9.5 h0.5 M8.3 9.5 h0.5 M13.5 9.5 h0.5", // three points
   stopped: "M3.5 4.5 H13.5 V14.5 H3.5 Z",
@@ -15,14 +15,14 @@ const SHAPES = {
   overloaded: "M3 15 V12 M8.5 15 V8 M14 15 V3", // what grows
 };
 
-/** How a job or one of its stages is, in running text. */
+/** The health of a job or of a stage, in running text. */
 export function healthBadge(state) {
   return badgeOf(state, SHAPES);
 }
 
 /**
- * How far a job is behind: `messages` of the unit that is furthest behind, `bytes` that wait before its stages, and the
- * `seconds` that the slowest of them would take for them; null where nothing is known.
+ * The lag of a job: `messages` of the unit with the greatest lag, `bytes` queued before its stages, and the
+ * `seconds` that the slowest stage needs for them; null if unknown.
  */
 export function lagOf({ stages, backpressure }) {
   const pressed = Object.values(backpressure.stages ?? {});

@@ -1,4 +1,4 @@
-// One job: how it is, its stages, and what its kind has besides.
+// The page of one job: its health, its stages, and the sections of its kind.
 
 import { jobUrl, post } from "./api.js";
 import { openConfirmation } from "./dialogs.js";
@@ -21,7 +21,7 @@ export function showJob(place, job) {
   let more = null;
   document.title = `${job} · Springline`;
   place.append(h("p", { class: "back" }, h("a", { href: "streams" }, "All streams")), head);
-  showStatus("asking …");
+  showStatus("loading …");
   const refresh = poll(() => jobUrl(job), (jobStatus) => {
     morph(head, ...[about(jobStatus, () => refresh()), stages(jobStatus)].flat(Infinity).filter(Boolean));
     if (more) return;
@@ -37,20 +37,20 @@ function about(jobStatus, refresh) {
     h("h2", { class: "name" }, `${jobStatus.job} `, healthBadge(jobStatus.state)),
     jobStatus.error && h("p", { class: "wrong", role: "alert" }, jobStatus.error),
     isAlive && jobStatus.may_change && h("p", { class: "buttons" }, h("button", { type: "button", onclick: (event) => stop(jobStatus.job, refresh, event.currentTarget) }, "Stop")),
-    !jobStatus.may_change && h("p", { class: "refused" }, `Nothing is to be changed by you: you may not change the DAG ${jobStatus.dag_id}.`),
+    !jobStatus.may_change && h("p", { class: "refused" }, `Read-only: you may not edit the DAG ${jobStatus.dag_id}.`),
     tiles([
       ["lag (messages)", lag.messages === null ? "" : formatNumber(lag.messages)],
       ["queued (bytes)", lag.bytes === null ? "" : formatBytes(lag.bytes)],
       ["time to drain", lag.seconds === null ? "" : formatSeconds(lag.seconds)],
-      ["runs since", formatTime(jobStatus.started_at)], ["process", jobStatus.pid ?? ""],
+      ["running since", formatTime(jobStatus.started_at)], ["process", jobStatus.pid ?? ""],
       ["supervised by", airflowLink(`dags/${encodeURIComponent(jobStatus.dag_id)}`, jobStatus.dag_id)],
     ]),
-    !isAlive && h("p", {}, "To start it, trigger its DAG."),
+    !isAlive && h("p", {}, "Trigger its DAG to start it."),
   ];
 }
 
 function stop(job, refresh, opener) {
-  const message = `The application of ${job} ends when the rounds that are planned are through. Started again, it goes on from there.`;
+  const message = `The application of ${job} stops after its planned rounds. When started again, it resumes from there.`;
   openConfirmation("Stop", opener, async () => ({ allowed: true, message }), async () => {
     await post(jobUrl(job, "stop"), {});
     refresh();
@@ -59,7 +59,7 @@ function stop(job, refresh, opener) {
 
 function stages(jobStatus) {
   const rows = Object.entries(jobStatus.stages);
-  if (!rows.length) return h("p", { class: "empty" }, "It has not run a round yet.");
+  if (!rows.length) return h("p", { class: "empty" }, "It has not completed a round yet.");
   const counts = (names) => ([, stage]) => {
     const name = names.find((each) => each in stage.counts);
     return name ? formatNumber(stage.counts[name]) : "";
@@ -76,10 +76,10 @@ function stages(jobStatus) {
     number("batch duration", ([, stage]) => formatSeconds(stage.seconds ?? null)),
     number("state", ([, stage]) => formatBytes(stage.state_bytes ?? 0)),
     number("late", counts(["late"])),
-    number("dead", counts(["dead"])),
+    number("dead letters", counts(["dead"])),
     { title: "other counters", wide: true, cell: others },
-    { title: "last round", cell: ([, stage]) => formatTime(stage.at || null) },
+    { title: "last round", cell: ([, stage]) => formatTime(stage.round_ended_at || null) },
   ];
   const shownColumns = columns.filter(({ cell }) => rows.some((row) => cell(row) !== ""));
-  return [h("h2", {}, "Stages"), table("Stages, in the order in which records pass", shownColumns, rows, ([name]) => name)];
+  return [h("h2", {}, "Stages"), table("Stages, in processing order", shownColumns, rows, ([name]) => name)];
 }

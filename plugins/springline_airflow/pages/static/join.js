@@ -1,4 +1,4 @@
-// A join: what each unit holds against the limit, heavy keys, what moves and why, what would be done now.
+// A join: load of each unit and its limit, heavy keys, migrations and their reasons, the decision at this moment.
 
 import { jobUrl } from "./api.js";
 import { h, s, table, tiles } from "./elements.js";
@@ -24,17 +24,17 @@ function summary(status) {
   const keys = Object.entries(status.routing.keys).map(([side, count]) => `${side} ${formatNumber(count)}`).join(", ");
   return tiles([
     ["strategy", status.strategy], ["units", `${status.units}${requestedText}`],
-    ["imbalance", `${formatShare(status.imbalance)} (limit ${formatShare(status.bound)})`],
-    ["messages a tuple", status.messages === null ? "" : status.messages.toFixed(2)],
+    ["imbalance", `${formatShare(status.imbalance)} (limit ${formatShare(status.max_imbalance)})`],
+    ["messages per tuple", status.messages_per_tuple === null ? "" : status.messages_per_tuple.toFixed(2)],
     ["routing table", `epoch ${status.routing.epoch}; explicitly routed keys: ${keys}`],
-    ["looked at", formatTime(status.observed_at)],
+    ["measured", formatTime(status.observed_at)],
   ]);
 }
 
-/** The most that a unit may hold within the bound; nothing is stored: 0. */
-function limitOf({ loads, bound }) {
+/** The greatest load of a unit within the limit; 0 if nothing is stored. */
+function limitOf({ loads, max_imbalance: maxImbalance }) {
   const used = loads.filter((load) => load.used);
-  return used.length ? ((1 + bound) * used.reduce((sum, load) => sum + load.stored, 0)) / used.length : 0;
+  return used.length ? ((1 + maxImbalance) * used.reduce((sum, load) => sum + load.stored, 0)) / used.length : 0;
 }
 
 function bars(status) {
@@ -42,7 +42,7 @@ function bars(status) {
   const limit = limitOf(status);
   const most = Math.max(limit, ...shown.map((load) => load.stored), 1);
   const x = (tuples) => LEFT + ((WIDTH - LEFT - RIGHT) * tuples) / most;
-  const description = shown.map((load) => `unit ${load.unit} holds ${formatCount(load.stored, "tuple")}`).join(", ");
+  const description = shown.map((load) => `unit ${load.unit} stores ${formatCount(load.stored, "tuple")}`).join(", ");
   const height = shown.length * ROW + 34;
   return h("figure", {}, s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, class: "chart loads", role: "img", "aria-label": `${description}; limit ${formatNumber(Math.round(limit))}` },
     shown.map((load, i) => [
@@ -50,16 +50,16 @@ function bars(status) {
       s("rect", { x: LEFT, y: i * ROW + 6, width: x(load.left) - LEFT, height: ROW - 8, class: "left" }),
       s("rect", { x: x(load.left), y: i * ROW + 6, width: x(load.right) - LEFT, height: ROW - 8, class: "right" }),
       s("text", { x: Math.max(x(load.stored), x(limit)) + 8, y: i * ROW + 20 },
-        formatNumber(load.stored) + (load.used ? "" : ", on its way out") + (load.stored > limit ? ", over the limit" : "")),
+        formatNumber(load.stored) + (load.used ? "" : ", being removed") + (load.stored > limit ? ", over the limit" : "")),
     ]),
     s("line", { x1: x(limit), x2: x(limit), y1: 2, y2: shown.length * ROW + 6, class: "limit" }),
     s("text", { x: x(limit), y: height - 12, class: "end" }, `limit ${formatNumber(Math.round(limit))}`)),
   h("figcaption", {}, h("p", { class: "legend" }, patch("left"), " left  ", patch("right"), " right")));
 }
 
-function heavy({ heavy: keys }) {
+function heavy({ heavy_keys: keys }) {
   if (!keys.length) return "";
-  return table("Heavy keys, the heaviest first", [
+  return table("Heavy keys, heaviest first", [
     { title: "key", cell: (each) => each.key }, { title: "side", cell: (each) => each.side },
     { title: "tuples", number: true, cell: (each) => formatNumber(each.tuples) },
     { title: "probes", number: true, cell: (each) => formatNumber(each.probes) },
@@ -74,7 +74,7 @@ function placed({ routing }) {
   return h("details", {}, h("summary", {}, `Explicitly routed keys (${formatNumber(all)})`), table("Explicitly routed keys", [
     { title: "key", cell: (each) => each.key }, { title: "side", cell: (each) => each.side },
     { title: "stored on", wide: true, cell: (each) => Object.entries(each.stores).map(([unit, share]) => `${unit}: ${formatShare(share)}`).join(", ") },
-    { title: "probed on", cell: (each) => each.holds.join(", ") },
+    { title: "probed on", cell: (each) => each.probed_units.join(", ") },
   ], routing.entries, (each) => `${each.side} ${each.key}`), more > 0 && h("p", {}, `And ${formatCount(more, "key")} more.`));
 }
 
@@ -83,26 +83,26 @@ function reasons(title, lines) {
 }
 
 function now(status) {
-  return h("div", { class: "words" }, reasons("Last decision", status.reasons), reasons("Next steps", status.would));
+  return h("div", { class: "words" }, reasons("Last decision", status.reasons), reasons("Next steps", status.next_reasons));
 }
 
 function moves(status) {
   const cost = { title: "cost", number: true, cell: (each) => formatNumber(each.cost) };
   const tuples = { title: "tuples", number: true, cell: (each) => formatNumber(each.tuples) };
-  const reasonColumn = { title: "what and why", wide: true, cell: (each) => each.description };
+  const reasonColumn = { title: "description", wide: true, cell: (each) => each.description };
   return [
-    status.under_way.length ? table("Migrations in progress", [
+    status.migrations.length ? table("Migrations in progress", [
       { title: "piece", number: true, cell: (each) => String(each.piece) },
-      { title: "state", cell: (each) => (each.copying ? "being copied" : "waits") }, tuples, cost, reasonColumn,
-    ], status.under_way, (each) => `piece ${each.piece}`) : "",
-    status.moves.length ? table("Moves that this would be", [{ title: "kind", cell: (each) => each.kind }, tuples, cost, reasonColumn], status.moves) : "",
+      { title: "state", cell: (each) => (each.copying ? "copying" : "waiting") }, tuples, cost, reasonColumn,
+    ], status.migrations, (each) => `piece ${each.piece}`) : "",
+    status.planned_moves.length ? table("Planned moves", [{ title: "kind", cell: (each) => each.kind }, tuples, cost, reasonColumn], status.planned_moves) : "",
   ];
 }
 
 function past({ history }) {
   if (!history.length) return "";
-  return [h("h3", {}, "What was done, and why"), table("The newest routing tables, the newest first", [
-    { title: "when", cell: (each) => formatTime(each.created_at) }, { title: "epoch", number: true, cell: (each) => String(each.epoch) },
-    { title: "why", wide: true, cell: (each) => each.reasons.join("; ") },
+  return [h("h3", {}, "History"), table("Routing tables, newest first", [
+    { title: "time", cell: (each) => formatTime(each.created_at) }, { title: "epoch", number: true, cell: (each) => String(each.epoch) },
+    { title: "reasons", wide: true, cell: (each) => each.reasons.join("; ") },
   ], history.slice(-SHOWN).reverse(), (each) => `epoch ${each.epoch}`)];
 }

@@ -1,4 +1,4 @@
-// The lineage: datasets and operations in layers, and what would bring each one back.
+// The lineage: datasets and operations in layers, and the steps that would recover each dataset.
 
 import { query } from "./api.js";
 import { h, s, table, write } from "./elements.js";
@@ -26,7 +26,7 @@ const field = (name, title) => {
 const [dagLabel, dagInput] = field("dag_id", "DAG");
 const [runLabel, runInput] = field("run_id", "DAG run");
 const [taskLabel, taskInput] = field("task_id", "Task");
-const [prefixLabel, prefixInput] = field("prefix", "Paths that begin with");
+const [prefixLabel, prefixInput] = field("prefix", "Path prefix");
 const foldInput = h("select", { name: "fold", onchange: reload },
   [["", "Auto"], ["none", "None"], ["operation", "Operation"], ["run", "DAG run"]].map(([value, title]) =>
     h("option", { value, selected: value === queryValue("fold") }, title)));
@@ -39,7 +39,7 @@ const states = STATES.map((state) => h("label", { class: "check" }, h("input", {
   dim();
 } }), badge(state)));
 const canvas = h("div", { class: "canvas scroll" });
-const chainLine = h("p", { id: "told", class: "told", "aria-live": "polite" });
+const chainLine = h("p", { id: "recovery", class: "recovery", "aria-live": "polite" });
 const count = h("p", { class: "count" });
 
 function values() {
@@ -71,7 +71,7 @@ function wordsOf(node) {
     node.datasets ? formatBytes(node.bytes) : "",
     node.datasets > 1 ? formatCount(node.datasets, "dataset") : "",
     node.checkpoints ? (node.datasets > 1 ? formatCount(node.checkpoints, "checkpoint") : "checkpoint") : "",
-    node.pinned ? "pinned" : "", node.stale ? "made from a superseded generation" : "",
+    node.pinned ? "pinned" : "", node.stale ? "stale: made from a superseded generation" : "",
     node.older.length ? formatCount(node.older.length, "older generation") : "",
   ].filter(Boolean).join(", ");
 }
@@ -198,7 +198,7 @@ function dim() {
     drawn.get(node.key)?.classList.toggle("dimmed", !here);
   }
   const what = picture.fold === "none" ? "dataset" : "fold";
-  const rest = picture.is_complete ? "" : "; only the newest are drawn, ask for a DAG, a DAG run or a path to see others";
+  const rest = picture.is_complete ? "" : "; only the newest are drawn: filter by DAG, DAG run or path to see others";
   write(count, `${formatCount(fitting, what)}${rest}`);
 }
 
@@ -216,8 +216,8 @@ function zoom(by) {
 }
 
 function nothing() {
-  return Object.values(values()).some(Boolean) ? "No datasets that you may read fit this question."
-    : "No datasets yet that you may read. They appear here while a DAG run makes them.";
+  return Object.values(values()).some(Boolean) ? "No dataset that you may read matches the filter."
+    : "There are no datasets that you may read. They appear here while a DAG run creates them.";
 }
 
 function show(answer) {
@@ -246,12 +246,12 @@ document.getElementById("main").append(
       } }, "As a table"))),
   count, canvas, chainLine,
   h("p", { class: "legend" }, "≡ persisted as data, ƒ persisted as its operation, ◆ checkpoint, pin: pinned. ",
-    "Arrow keys lead from dataset to dataset."));
+    "Use the arrow keys to move between datasets."));
 addEventListener("resize", size);
 canvas.addEventListener("wheel", (event) => {
   if (!event.ctrlKey) return;
   event.preventDefault();
   zoom(event.deltaY < 0 ? 1.1 : 0.9);
 }, { passive: false });
-showStatus("asking …");
+showStatus("loading …");
 const refresh = poll(() => `lineage${query({ ...values(), most: MOST })}`, show);

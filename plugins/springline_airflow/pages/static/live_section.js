@@ -1,15 +1,15 @@
-// A part of a page that stays up to date by itself, and says its own troubles.
+// A section of a page that updates itself, and shows its own errors.
 
 import { h, write } from "./elements.js";
 import { poll } from "./shell.js";
 import { morph } from "./morph.js";
 
-export const RARELY = 5000; // milliseconds between two looks at what Kafka is asked for
+export const RARELY = 5000; // milliseconds between two requests that Kafka answers
 const NOT_YET = new Set([404, 409]); // nothing is there before the job has run
 
 /**
- * A section with a title; `show` makes what is in it of what `place` answers. `head` stands between, and stays.
- * `refresh` of what is returned asks at once.
+ * A section with a title; `show` returns its content from the response of `place`. `head` is between both, and stays.
+ * `refresh` of the returned object updates at once.
  */
 export function liveSection(title, place, show, { head = null, every = undefined } = {}) {
   const errorLine = h("p", { class: "trouble", role: "status" });

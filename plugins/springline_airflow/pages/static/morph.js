@@ -1,9 +1,9 @@
-// Tells what is there anew without taking it away: what a person opened, focused, marked or scrolled to stays.
+// Updates elements in place: what the user opened, focused, selected or scrolled to stays.
 
 import { visible } from "./elements.js";
 
-const LISTENERS = ["onclick", "onchange", "onsubmit"]; // those that elements of a told page have
-const THEIRS = new Set(["open"]); // a person opens and closes details, we do not
+const LISTENERS = ["onclick", "onchange", "onsubmit"]; // the listeners that the pages use
+const THEIRS = new Set(["open"]); // only the user opens and closes details
 
 /** Make the content of `place` look like `incoming`, nodes and text as `append` takes them. */
 export function morph(place, ...incoming) {
@@ -16,7 +16,7 @@ export function morph(place, ...incoming) {
 
 function match(old, fresh) {
   const keyed = new Map([...old.childNodes].filter(keyOf).map((child) => [keyOf(child), child]));
-  let next = old.firstChild; // what has not been looked at yet
+  let next = old.firstChild; // the first node that is not compared yet
   for (const incoming of [...fresh.childNodes]) {
     const key = keyOf(incoming);
     while (!key && next && keyOf(next)) next = next.nextSibling;

@@ -1,4 +1,4 @@
-// The ground of a picture of values over time: the two scales, lines at some heights, and where time begins and ends.
+// The axes of a chart of values over time: two scales, grid lines, first and last time.
 
 import { s } from "./elements.js";
 

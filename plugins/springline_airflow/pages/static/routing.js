@@ -1,4 +1,4 @@
-// Where everything in the picture stands, and which way each edge goes: plain values only, so that it can be tried alone.
+// Layout of the graph: positions of nodes, and paths of edges; pure functions.
 //
 // The server says which layer a node stands in, and after whom. An edge over several layers gets a lane in each layer
 // between, as Sugiyama, Tagawa and Toda (1981) do it, so that it passes beside nodes and never behind them. Then each

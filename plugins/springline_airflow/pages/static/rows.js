@@ -1,4 +1,4 @@
-// Rows of any columns as a table.
+// Result rows as a table.
 
 import { table } from "./elements.js";
 import { formatNumber } from "./format.js";

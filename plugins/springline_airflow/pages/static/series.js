@@ -1,4 +1,4 @@
-// Rows of results as lines over the ends of their windows: plain values first, then the picture, with the same in words.
+// Result rows as lines over the ends of their windows: pure functions first, then the chart and its description.
 
 import { h, s } from "./elements.js";
 import { plot } from "./plot.js";
@@ -34,10 +34,10 @@ export function linesOf(rows, value, by) {
   return { lines: sorted.slice(0, MOST), more: Math.max(0, sorted.length - MOST) };
 }
 
-/** The picture of rows. */
+/** The chart of rows. */
 export function seriesChart(rows, value, by) {
   const { lines, more } = linesOf(rows, value, by);
-  if (!lines.length) return h("p", { class: "empty" }, "There is no number to draw.");
+  if (!lines.length) return h("p", { class: "empty" }, "No numeric column to plot.");
   const all = lines.flatMap((line) => line.points);
   const [first, last] = [Math.min(...all.map(([end]) => end)), Math.max(...all.map(([end]) => end))];
   const [least, most] = [Math.min(0, ...all.map(([, of]) => of)), Math.max(0, ...all.map(([, of]) => of))];

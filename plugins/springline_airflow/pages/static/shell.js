@@ -1,11 +1,11 @@
-// What all pages share: links between them, light and dark as Airflow has it, and staying up to date.
+// What all pages share: the navigation, Airflow's light or dark theme, and periodic updates.
 
 import { get } from "./api.js";
 import { h, write } from "./elements.js";
 
 const PAGES = [["lineage", "Lineage"], ["queue", "Queue"], ["risk", "At risk"], ["dataset", "Dataset"],
   ["streams", "Streams"]];
-const EVERY = 3000; // milliseconds between two looks
+const EVERY = 3000; // milliseconds between two requests
 
 /** The value of the address's query called `name`, or nothing. */
 export function queryValue(name) {
@@ -46,7 +46,7 @@ export function airflowLink(address, text) {
   return h("a", { href: `../../${address}`, onclick: follow }, text);
 }
 
-/** Say how things are, below the title. */
+/** Show the status line below the title. */
 export function showStatus(text, wrong = false) {
   const status = document.getElementById("status");
   write(status, text);
@@ -54,10 +54,10 @@ export function showStatus(text, wrong = false) {
 }
 
 /**
- * Ask again and again while the page is looked at, and call `show` when the answer is another one.
- * `place` gives what to ask for; `onError` says what is wrong, with the answer's status, and that nothing is any more;
+ * Request `place` periodically while the page is visible, and call `show` when the response changes.
+ * `place` returns the route; `onError` is called with an error and its status, and with none when it is over;
  * `every` is in milliseconds.
- * Returns a function that asks at once.
+ * Returns a function that requests at once.
  */
 export function poll(place, show, onError = showStatus, every = EVERY) {
   let last = null;
@@ -68,7 +68,7 @@ export function poll(place, show, onError = showStatus, every = EVERY) {
     const mine = ++turn;
     try {
       const text = await get(place());
-      if (mine !== turn) return; // somebody asked for something else meanwhile
+      if (mine !== turn) return; // another request was made meanwhile
       if (text !== last) show(JSON.parse(text));
       last = text;
       onError("");

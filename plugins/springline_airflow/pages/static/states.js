@@ -1,4 +1,4 @@
-// Where a dataset is, as a shape and a word; the style sheet adds the colour. No two states share a shape.
+// The state of a dataset as a shape and a word; the style sheet adds the colour. Each state has its own shape.
 
 import { badgeOf, shape } from "./badges.js";
 
@@ -24,7 +24,7 @@ export function badge(state) {
   return badgeOf(state, SHAPES);
 }
 
-/** The state that speaks for several: the worst of them. */
+/** The state of several datasets: the worst of theirs. */
 export function worst(states) {
   const order = ["irrecoverable", "lost", "writing", "persisting", "cached", "evicted", "persisted"];
   return order.find((state) => states[state]) ?? "";

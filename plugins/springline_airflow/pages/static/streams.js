@@ -1,4 +1,4 @@
-// Streams: all jobs and how they are, or the one that the address names.
+// The page of streams: all jobs, or the one that the address names.
 
 import { queryValue, frame } from "./shell.js";
 import { showJob } from "./job.js";

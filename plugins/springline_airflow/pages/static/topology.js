@@ -1,4 +1,4 @@
-// The way through a job, from the topics that it reads to its results: plain values only, so that it can be tried alone.
+// The topology of a job, from its source topics to its results; pure functions.
 
 /**
  * Nodes and edges of a job of `upstreams` (by stage, in the order in which records pass), `reads` and `results` (topics

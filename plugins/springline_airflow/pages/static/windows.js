@@ -1,4 +1,4 @@
-// Windowed statistics: the queries of a job, the newest results of one of them as lines, and a question asked ad hoc.
+// Windowed statistics: the queries of a job, the newest results of one as lines, and ad hoc queries.
 
 import { adHocPart } from "./adhoc.js";
 import { jobUrl, query } from "./api.js";
@@ -13,7 +13,7 @@ const SHOWN = 20; // of them in the table
 const TEXTS = ""; // the choice of all columns that hold no numbers
 const NOTHING = "\n"; // no name of a column
 
-/** The parts of a job's page. */
+/** The sections of a job's page. */
 export function windowsParts(job) {
   const place = h("div");
   const adhocSection = adHocPart(job);
@@ -43,7 +43,7 @@ function resultsPart(job, querySelect) {
   const by = h("select", { onchange: redraw });
   const drawn = h("div");
   const form = h("form", { class: "asked", onsubmit: (event) => event.preventDefault() },
-    h("label", {}, "Query", querySelect), h("label", {}, "Value", value), h("label", {}, "A line for each", by));
+    h("label", {}, "Query", querySelect), h("label", {}, "Value", value), h("label", {}, "Group by", by));
   let rows = [];
 
   function redraw() {
@@ -51,19 +51,19 @@ function resultsPart(job, querySelect) {
     morph(drawn, rows.length ? seriesChart(rows, value.value, lines) : "");
   }
 
-  return liveSection("Newest results", () => `${jobUrl(job, "results")}${query({ query: querySelect.value, last: LAST })}`, (answer) => {
+  return liveSection("Newest results", () => `${jobUrl(job, "results")}${query({ query: querySelect.value, limit: LAST })}`, (answer) => {
     rows = answer.rows;
     const { numbers, others } = columnsOf(rows);
     const each = (names) => names.map((name) => [name, name]);
     offer(value, each(numbers));
-    offer(by, [...(others.length > 1 ? [[TEXTS, others.join(", ")]] : []), ...each(others), [NOTHING, "nothing"], ...each(numbers)]);
+    offer(by, [...(others.length > 1 ? [[TEXTS, others.join(", ")]] : []), ...each(others), [NOTHING, "None"], ...each(numbers)]);
     redraw();
-    return rows.length ? h("details", {}, h("summary", {}, "As a table"), rowsTable("The newest rows, the newest first", rows.slice(-SHOWN).reverse()))
+    return rows.length ? h("details", {}, h("summary", {}, "As a table"), rowsTable("Newest rows, newest first", rows.slice(-SHOWN).reverse()))
       : h("p", { class: "empty" }, "There are no results yet.");
   }, { head: [form, drawn], every: RARELY });
 }
 
-/** Offer these `[value, title]` in a select; what was chosen stays, where it is still there. */
+/** Offer these `[value, title]` in a select; the selection stays if it is still offered. */
 function offer(select, choices) {
   const offered = [...select.options].map((option) => option.value);
   if (offered.join("\t") === choices.map(([value]) => value).join("\t")) return;

@@ -190,11 +190,11 @@ def _outputs(names: Names, select: Sequence[str]) -> dict[str, Expression]:
         elif isinstance(value.node, exp.Column):
             name = value.node.name.partition(".")[2]
         else:
-            raise InvalidConditionError(text, "give it a name: AS total, say")
+            raise InvalidConditionError(text, "name it with AS, such as AS total")
         if value.type == "null":
             raise InvalidConditionError(text, "NULL has no type")
         if name in outputs:
-            raise InvalidConditionError(text, f"there are two columns {name!r} in the results: rename one with AS")
+            raise InvalidConditionError(text, f"duplicate column {name!r} in the results: rename one with AS")
         outputs[name] = value
     return outputs
 
@@ -207,8 +207,6 @@ def _all_outputs(names: Names) -> dict[str, Expression]:
         for name in own.fields:
             label = f"{own.alias}_{name}" if name in common else name
             if label in outputs:
-                raise InvalidConditionError(
-                    "*", f"there are two columns {label!r} in the results: name columns in `select`"
-                )
+                raise InvalidConditionError("*", f"duplicate column {label!r} in the results: name columns in `select`")
             outputs[label] = names.check_types(exp.column(own.full_name(name), quoted=True), own.full_name(name))
     return outputs

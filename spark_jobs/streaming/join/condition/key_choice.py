@@ -33,7 +33,7 @@ def choose_keys(names: Names, conditions: Sequence[Expression], text: str) -> tu
     )
     for band in differences:
         if band.is_exact and band.low is not None and band.high is not None and band.low > band.high:
-            raise InvalidConditionError(text, "no pair can ever match: two of its conditions exclude each other")
+            raise InvalidConditionError(text, "no pair can match: two of its conditions exclude each other")
     choices = (*_equality(pairings), *_bands(differences), *_orders(pairings, differences))
     for keys, exact_conditions in choices:
         if max(abs(bound) for bound in (keys.key_band.low, keys.key_band.high) if bound is not None) > GREATEST:
@@ -41,7 +41,7 @@ def choose_keys(names: Names, conditions: Sequence[Expression], text: str) -> tu
         return keys, tuple(each for each in conditions if each not in exact_conditions)
     raise InvalidConditionError(
         text,
-        "nothing in it finds partners but trying all pairs; join by AND at least one of: l.a = r.b, "
+        "it would need to compare all pairs; add at least one of these by AND: l.a = r.b, "
         "abs(l.a - r.b) <= 5, l.a BETWEEN r.b - 5 AND r.b + 5, l.a < r.b (of numbers, with one side on each side)",
     )
 

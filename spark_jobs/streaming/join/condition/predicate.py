@@ -81,7 +81,7 @@ class Names:
     def __post_init__(self) -> None:
         """Raises `InvalidRelationError`."""
         if self.left.alias == self.right.alias:
-            raise InvalidRelationError(f"both sides of the join are called {self.left.alias!r}")
+            raise InvalidRelationError(f"both sides of the join have the alias {self.left.alias!r}")
 
     def of(self, side: JoinSide) -> Relation:
         """Return the relation of a side."""
@@ -120,7 +120,7 @@ class Names:
         if not sides or column.args.get("db"):
             called = column.sql().rpartition(".")[0]
             aliases = f"{self.left.alias} and {self.right.alias}"
-            raise sql.error_at_node(column, f"no side is called {called!r}; the sides are {aliases}")
+            raise sql.error_at_node(column, f"there is no side {called!r}; the sides are {aliases}")
         owners = [side for side in sides if name in side.fields]
         if not owners:
             where = " or ".join(f"{side.alias} (it has {', '.join(side.fields)})" for side in sides)
@@ -141,7 +141,7 @@ def conjuncts(names: Names, text: str) -> tuple[Expression, ...]:
     """Return the conditions that a predicate joins by AND; BETWEEN is two. Raises `InvalidConditionError`."""
     predicate = names.parse(text, "one condition, such as l.custkey = r.custkey")
     if names.check_types(predicate, text).type != "bool":
-        raise InvalidConditionError(text, "it is no condition: write one, such as l.custkey = r.custkey")
+        raise InvalidConditionError(text, "it is not a condition; write one, such as l.custkey = r.custkey")
     return tuple(names.check_types(part, text) for part in _conjunct_nodes(names, predicate, text))
 
 

@@ -83,8 +83,8 @@ class JoinObservation:
     ) -> JoinObservation:
         """Build an observation from the gauges in reports, and from the locations of copies.
 
-        Routers report `epoch`, `sketch`, `begun`, and the number of tuples `sent` to be stored; units report the tuples
-        `stored` and `arrived`; the difference is in transit. All routers have completed round `number`.
+        Routers report `epoch`, `sketch`, `epoch_sketches`, and the number of tuples `sent` to be stored; units report
+        the tuples `stored` and `arrived`; the difference is in transit. All routers have completed round `number`.
         """
 
         def sketches(name: str) -> tuple[Sketch, Sketch]:
@@ -104,7 +104,7 @@ class JoinObservation:
             sketches("sketch"),
             {unit: (stored(unit, JoinSide.LEFT), stored(unit, JoinSide.RIGHT)) for unit in units},
             copies,
-            sketches("begun"),
+            sketches("epoch_sketches"),
             pairs,
             number,
             sum(sum(map(sum, gauges["sent"])) for gauges in routers.values()),
@@ -168,7 +168,7 @@ class _StoredControllerState:
 
 
 _CONTROLLER_STATES: Codec[_StoredControllerState] = Codec(
-    _StoredControllerState, 1, "the course of a join", "reset the job, which then begins anew"
+    _StoredControllerState, 1, "the state of a join's controller", "reset the job"
 )
 
 
@@ -193,10 +193,10 @@ def decide(
     table = state.table
     late_routers = sorted(unit for unit in range(routers) if observation.epochs.get(unit, 0) < table.epoch)
     if late_routers:
-        return RebalanceDecision(state, (f"epoch {table.epoch} is not in force at routers {late_routers} yet",))
+        return RebalanceDecision(state, (f"epoch {table.epoch} is not yet used by routers {late_routers}",))
     state = _with_new_tuples(state, observation)
     state, cutovers = _cut_over(state, observation)
-    reasons = [f"piece {one.migration.id} is copied: switch to it" for one in cutovers]
+    reasons = [f"piece {one.migration.id} is copied: cut over to it" for one in cutovers]
     if not (state.copying or state.pending or cutovers):
         state, plan_reasons = _start_plan(state, loads_of(state, observation, config), config)
         reasons += plan_reasons
@@ -204,10 +204,10 @@ def decide(
     reasons += [f"copy piece {one.migration.id}: {one.summary}" for one in copies]
     retained_since, state = state.retained_since, _expire_rounds(state, observation, config)
     if expires_rounds := state.retained_since > retained_since:
-        reasons.append(f"rows of router rounds before {state.retained_since} are let go: {config.max_rows:,} are kept")
+        reasons.append(f"rows of router rounds before {state.retained_since} expire: max_rows = {config.max_rows:,}")
     if state.table == table and not cutovers and not copies and not expires_rounds:
         under_way = len(state.copying) + len(state.pending)
-        summary = f"{under_way} pieces are under way" if under_way else "nothing to do: within the bound"
+        summary = f"{under_way} migrations are in progress" if under_way else "nothing to do: within the limit"
         return RebalanceDecision(state, (*reasons, summary))
     commands = EpochCommands(
         table.epoch + 1,
@@ -267,7 +267,9 @@ def _cut_over(state: ControllerState, observation: JoinObservation) -> tuple[Con
 def _start_plan(state: ControllerState, loads: Loads, config: RebalanceConfig) -> tuple[ControllerState, list[str]]:
     """Start the next plan, once no migration is in progress: its table and its pending migrations."""
     draft = TableDraft(state.table)
-    reasons = [f"{cleared} entries cleared: their keys are at home"] if (cleared := draft.clear_entries()) else []
+    reasons = (
+        [f"{cleared} entries cleared: their keys are on their home units"] if (cleared := draft.clear_entries()) else []
+    )
     state = replace(state, table=draft.table()) if cleared else state
     plan = next_plan(state, loads, config)
     if plan is None:

@@ -30,13 +30,13 @@ class RoutingExplanation:
     used: tuple[int, ...]
     loads: Mapping[int, tuple[int, int]]
     imbalance: float
-    bound: float
-    heavy: tuple[Mapping[str, Any], ...]
+    max_imbalance: float
+    heavy_keys: tuple[Mapping[str, Any], ...]
     entries: tuple[Mapping[str, Any], ...]
-    under_way: tuple[Mapping[str, Any], ...]
-    messages: float | None
-    would: tuple[str, ...]
-    moves: tuple[Mapping[str, Any], ...]
+    migrations: tuple[Mapping[str, Any], ...]
+    messages_per_tuple: float | None
+    next_reasons: tuple[str, ...]
+    planned_moves: tuple[Mapping[str, Any], ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values for files and responses."""
@@ -63,8 +63,10 @@ def explain(
     heavy = sorted(loads.heavy, key=lambda one: (-one.count, one.side, one.key))[:most]
     in_progress = len(state.copying) + len(state.pending)
     plan = None if in_progress else next_plan(state, loads, config)
-    would = (
-        plan.reasons if plan else (f"wait for {in_progress} pieces" if in_progress else "nothing: within the bound",)
+    next_reasons = (
+        plan.reasons
+        if plan
+        else (f"wait for {in_progress} migrations" if in_progress else "nothing: within the limit",)
     )
     counts = counts or {}
     return RoutingExplanation(
@@ -75,8 +77,8 @@ def explain(
         used=table.units,
         loads={unit: loads.stored.get(unit, (0, 0)) for unit in range(table.max_units)},
         imbalance=loads.imbalance(table.units),
-        bound=config.max_imbalance,
-        heavy=tuple(
+        max_imbalance=config.max_imbalance,
+        heavy_keys=tuple(
             {"side": one.side.name.lower(), "key": one.key, "tuples": one.count, "probes": one.probes,
              "parts": dict(one.parts)} for one in heavy
         ),
@@ -85,13 +87,13 @@ def explain(
             for side in SIDES
             for key, place in sorted(table.entries[side].items())
         ),
-        under_way=tuple(
+        migrations=tuple(
             {"piece": one.migration.id, "copying": one in state.copying, "tuples": one.tuples, "kind": one.kind,
              "cost": one.cost, "description": one.summary} for one in (*state.copying, *state.pending)
         ),
-        messages=counts["messages"] / counts["tuples"] if counts.get("tuples") else None,
-        would=would,
-        moves=tuple(
+        messages_per_tuple=counts["messages"] / counts["tuples"] if counts.get("tuples") else None,
+        next_reasons=next_reasons,
+        planned_moves=tuple(
             {"kind": one.kind, "tuples": one.tuples, "cost": one.cost, "description": one.describe()}
             for one in (plan.moves if plan else ())
         ),
@@ -99,4 +101,4 @@ def explain(
 
 
 def _placement_shares(place: Placement) -> dict[str, Any]:
-    return {"stores": {unit: place.share(unit) for unit in place.units}, "holds": list(place.holds)}
+    return {"stores": {unit: place.share(unit) for unit in place.units}, "probed_units": list(place.holds)}

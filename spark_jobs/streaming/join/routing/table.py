@@ -38,7 +38,7 @@ class Placement:
         weights = dict(shares) if isinstance(shares, Mapping) else dict.fromkeys(shares, 1.0)
         units = sorted(unit for unit, share in weights.items() if share > 0)
         if not units:
-            raise InvalidRoutingError("a place needs a unit that stores: give one of them a share")
+            raise InvalidRoutingError("a placement needs at least one unit with a share")
         ends = np.rint(np.cumsum([weights[unit] for unit in units]) / sum(weights[unit] for unit in units) * SEQ_HASHES)
         shares_ = np.diff(ends.astype(np.int64), prepend=0).tolist()
         stores = tuple((unit, share) for unit, share in zip(units, shares_, strict=True) if share)
@@ -81,7 +81,7 @@ class RoutingTable:
         holders = {unit for side in SIDES for place in self.places(side) for unit in place.holds}
         if out_of_range := sorted(unit for unit in holders | set(self.units) if not 0 <= unit < self.max_units):
             raise InvalidRoutingError(
-                f"units {out_of_range}: there is room for units 0 to {self.max_units - 1}; give the job more room"
+                f"units {out_of_range}: expected units 0 to {self.max_units - 1}; increase max_units"
             )
         if any(len(places) != BUCKETS for places in self.buckets):
             raise InvalidRoutingError(f"a table needs {BUCKETS} buckets on each side")

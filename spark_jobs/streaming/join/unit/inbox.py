@@ -17,9 +17,9 @@ from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun, mer
 from springline.spark_jobs.streaming.join.wire import Action, EpochCommands, JoinSide, RoutedBatch
 from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Message, State
 
-WAITING = "waiting"
+WAITING = "pending"
 WHERE = "the state of a unit of a join"  # for errors
-_HEADER_KEY = b"waiting"
+_HEADER_KEY = b"pending"
 _GroupKey = tuple[int, JoinSide, Action]
 
 
@@ -59,7 +59,7 @@ class RoundInbox:
         for batch in state.runs.get(WAITING, ()):
             number, side, action = json.loads(batch.schema.metadata[_HEADER_KEY])
             inbox.stored.setdefault((number, JoinSide(side), Action(action)), []).append(batch)
-        inbox.commands = from_json_value(dict[int, EpochCommands], state.scalars.get("orders", {}), WHERE)
+        inbox.commands = from_json_value(dict[int, EpochCommands], state.scalars.get("commands", {}), WHERE)
         inbox.ends = {int(unit): number for unit, number in state.scalars.get("ended", {}).items()}
         inbox.clocks = {int(n): clock for n, clock in state.scalars.get("clocks", {}).items()}
         inbox.routers = {int(n): many for n, many in state.scalars.get("routers", {}).items()}
@@ -84,17 +84,17 @@ class RoundInbox:
             where = f"{step_input.stage}, unit {step_input.unit}, offset {message.offset}"
             if sent.round <= current_round:
                 raise InvalidBatchError(
-                    f"{where}: router round {sent.round}, and this unit has begun round {current_round} already"
+                    f"{where}: router round {sent.round}, but this unit is already in round {current_round}"
                 )
             if sent.commands is not None and self.commands.setdefault(sent.round, sent.commands) != sent.commands:
                 raise InvalidCommandsError(
-                    f"{where}: router round {sent.round}: two router units send different orders"
+                    f"{where}: router round {sent.round}: two router units send different commands"
                 )
             if sent.tuples.num_rows:
                 expected = condition.tuple_schema(sent.side)
                 if sent.tuples.schema != expected:
                     raise InvalidBatchError(
-                        f"{where}: columns {sent.tuples.schema.names}, and the join has {expected.names}"
+                        f"{where}: columns {sent.tuples.schema.names}, but the join has {expected.names}"
                     )
                 group = (sent.round, sent.side, sent.action)
                 self.fresh.setdefault(group, []).append(sent.tuples.replace_schema_metadata(None))
@@ -123,7 +123,7 @@ class RoundInbox:
         return {
             "ended": {str(unit): number for unit, number in sorted(self.ends.items())},
             "routers": {str(since): many for since, many in sorted(self.routers.items())},
-            "orders": to_json_value(dict(sorted(self.commands.items()))),
+            "commands": to_json_value(dict(sorted(self.commands.items()))),
             **({"clocks": clocks} if clocks else {}),
         }
 
@@ -153,4 +153,6 @@ def _read_batch(step_input: Input, message: Message) -> RoutedBatch:
         return RoutedBatch.read(message.value)
     except (pa.ArrowInvalid, StopIteration, KeyError, TypeError, ValueError, DecodeError) as error:
         where = f"{step_input.stage}, unit {step_input.unit}, offset {message.offset}"
-        raise InvalidBatchError(f"{where}: {len(message.value)} bytes that no router sent: {error}") from error
+        raise InvalidBatchError(
+            f"{where}: {len(message.value)} bytes that are not a router message: {error}"
+        ) from error

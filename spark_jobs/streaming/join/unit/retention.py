@@ -1,8 +1,8 @@
 """Retention: the router rounds whose tuples still match, by the rounds' clocks, which are the same for all units.
 
 Time is divided into ticks of a 60th of the retention time. A tuple matches the probes of a round if at most 60 ticks
-have begun since the tick of its own round: always if the clocks of the two rounds are at most `keep` apart, and never
-if they are keep * 61/60 or more apart. A unit stores where 61 ticks begin, however many tuples it has.
+have started since the tick of its own round: always if the clocks of the two rounds are at most `ttl` apart, and never
+if they are ttl * 61/60 or more apart. A unit stores where 61 ticks begin, however many tuples it has.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ TICKS = 60
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Tuples are kept for `keep` seconds: those of the router rounds from `since` on.
+    """Tuples are kept for `ttl` seconds: those of the router rounds from `since` on.
 
     `tick_starts` has the first round of each tick that is not expired: its clock (seconds since 1970) and number.
     Rounds before the first one with a clock belong to its tick.
     """
 
-    keep: float
+    ttl: float
     tick_starts: tuple[tuple[float, int], ...] = ()
     since: int = 0
 
@@ -45,4 +45,4 @@ class Retention:
 
     def _tick(self, clock: float) -> int:
         """Return the tick of a clock, computed exactly."""
-        return int(Fraction(clock) * TICKS // Fraction(self.keep))
+        return int(Fraction(clock) * TICKS // Fraction(self.ttl))

@@ -65,8 +65,8 @@ class TupleStore:
         def level(count: int) -> Level:
             return tuple(next(segments) for _ in range(count))
 
-        young = level(layout["young"])
-        incoming, levels = (tuple(level(count) for count in layout[name]) for name in ("waiting", "levels"))
+        young = level(layout["unmerged"])
+        incoming, levels = (tuple(level(count) for count in layout[name]) for name in ("incoming", "levels"))
         cursors = tuple(None if cursor is None else (cursor[0], cursor[1]) for cursor in layout["cursors"])
         cuts = from_json_value(tuple[MigrationCut, ...], layout["cuts"], "the store of a unit of a join")
         expired, purged = layout.get("expired", (0, 0))
@@ -87,8 +87,8 @@ class TupleStore:
     def layout(self) -> dict[str, Any]:
         """The values for a state's scalars."""
         return {
-            "young": len(self.young),
-            "waiting": [len(level) for level in self.deep.incoming],
+            "unmerged": len(self.young),
+            "incoming": [len(level) for level in self.deep.incoming],
             "levels": [len(level) for level in self.deep.levels],
             "cursors": [None if cursor is None else list(cursor) for cursor in self.deep.cursors],
             "parts": {str(index): part for index, segment in enumerate(self.segments) if (part := segment.layout())},

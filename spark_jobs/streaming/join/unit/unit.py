@@ -38,7 +38,7 @@ class JoinUnit:
     """The step of one unit of the join `query`; copies of migrations are sent to the topic `copies`.
 
     `condition` is a `Condition` as JSON, `most_pairs` the maximum number of pairs that a round of the stage emits,
-    `shape` the sizes of the store. Tuples are kept for `keep` seconds (see `Retention`), or without limit.
+    `shape` the sizes of the store. Tuples are kept for `ttl` seconds (see `Retention`), or without limit.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class JoinUnit:
         copies: str,
         most_pairs: int = 1_000_000,
         shape: Shape | None = None,
-        keep: float | None = None,
+        ttl: float | None = None,
     ) -> None:
         self._query = query
         self._condition = Condition.from_json(condition)
         self._copies = copies
         self._max_pairs = most_pairs
         self._shape = shape or Shape()
-        self._retention_seconds = keep
+        self._retention_seconds = ttl
         self._cached_runs: dict[
             int, CachedRuns
         ] = {}  # the runs of each unit's last state, with their cached properties
@@ -159,7 +159,7 @@ class _UnitRound:
         Expired tuples are purged in between, when the fewest migrations are copied and not dropped.
         """
         if commands.epoch < self.epoch:
-            raise InvalidCommandsError(f"{self._where}: epoch {commands.epoch} comes after epoch {self.epoch}")
+            raise InvalidCommandsError(f"{self._where}: epoch {commands.epoch} does not follow epoch {self.epoch}")
         self.epoch = commands.epoch
         self._retained_since = commands.retained_since
         self.copy_retention.apply(commands)
@@ -201,7 +201,7 @@ class _UnitRound:
         for piece, copied in zip(migrations, copies, strict=True):
             if copied is None or copied.migration != piece:
                 raise InvalidCommandsError(
-                    f"{self._where}: piece {piece.id} was not copied here, and is to be switched"
+                    f"{self._where}: piece {piece.id} was not copied here, but is to be cut over"
                 )
             cuts.append(MigrationCut(piece, copied.before_seq))
         side = migrations[0].side
@@ -211,8 +211,8 @@ class _UnitRound:
             if dropped != copied.rows:
                 raise InvalidCommandsError(
                     f"{self._where}: {copied.rows} tuples of piece {copied.migration.id} "
-                    f"were copied, and {dropped} are "
-                    "there now: another piece of the same keys came in or left meanwhile"
+                    f"were copied, but {dropped} are "
+                    "present now: a concurrent migration moved the same keys"
                 )
         self.counts["dropped"] += sum(counts)
 
@@ -223,7 +223,7 @@ class _UnitRound:
             for each in cutovers
         ]
         if run := merge_all(runs):
-            self.counts["taken in"] += len(run)
+            self.counts["imported"] += len(run)
             side = cutovers[0].migration.side
             self._stores[side] = self._stores[side].with_copy(run)
 
@@ -261,7 +261,7 @@ class _UnitRound:
         runs |= {_PROBES[side]: () if run is None else (run.batch,) for side, run in self._probes.items()}
         runs[WAITING] = self._inbox.batches()
         if self._retention is not None:
-            scalars["kept"] = to_json_value(self._retention)
+            scalars["retention"] = to_json_value(self._retention)
         if self._retained_since:
             scalars["since"] = self._retained_since
         return State(scalars, {name: batches for name, batches in runs.items() if batches})
@@ -295,10 +295,10 @@ class _UnitRound:
         }
 
 
-def _read_retention(state: State, keep: float) -> Retention:
-    """Return the retention of a state, with the job's current `keep`."""
-    raw = state.scalars.get("kept")
-    return Retention(keep) if raw is None else replace(from_json_value(Retention, raw, WHERE), keep=keep)
+def _read_retention(state: State, ttl: float) -> Retention:
+    """Return the retention of a state, with the job's current `ttl`."""
+    raw = state.scalars.get("retention")
+    return Retention(ttl) if raw is None else replace(from_json_value(Retention, raw, WHERE), ttl=ttl)
 
 
 def _read_stores(state: State, cached_runs: CachedRuns, shape: Shape) -> dict[JoinSide, TupleStore]:

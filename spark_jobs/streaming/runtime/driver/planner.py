@@ -101,8 +101,8 @@ class Planner:
         complete, last = newest_complete(self._stage, history), history.last
         if last is not None and (complete is None or complete.round_id not in (last.round_id, last.previous_round_id)):
             raise MissingStateError(
-                f"{self._stage.id}: the state after round {last.number - 1} is not there in every unit any more; "
-                "it is brought back when the job is started again"
+                f"{self._stage.id}: the state after round {last.number - 1} is no longer complete in every unit; "
+                "restart the job to restore it"
             )
         return self._start(complete)
 

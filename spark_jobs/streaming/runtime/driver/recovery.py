@@ -50,8 +50,8 @@ def check_states_planned(
         ends = "is empty" if last == _NONE else f"ends with round {last[1]} of incarnation {last[0]}"
         raise LogLostError(
             f"{stage.rounds} {ends}, and there is a state after round {newest[1]} of incarnation {newest[0]}, of "
-            f"{stage.topic}[{unit}]: Kafka was emptied, or it is another one than before; "
-            f"`{COMMAND} reset {stage.job}` lets the job begin anew"
+            f"{stage.topic}[{unit}]: Kafka was emptied, or is another cluster; "
+            f"`{COMMAND} reset {stage.job}` resets the job"
         )
 
 
@@ -116,5 +116,5 @@ def _replay_rounds(
 
 def _missing_version(stage: Stage, unit: int, round_id: RoundId) -> MissingStateError:
     return MissingStateError(
-        f"{stage.id}, unit {unit}: neither the state after round {round_id[1]} is there nor the plan of that round"
+        f"{stage.id}, unit {unit}: the state after round {round_id[1]} and the plan of that round are missing"
     )

@@ -60,8 +60,8 @@ def rewind(stages: Sequence[Stage], log: MessageLog, savepoint: Savepoint, now: 
     if not newest:
         job = stages[0].job
         raise NeverRanError(
-            f"{job}: its rounds logs hold no round, so there is nothing to go back from; if it did run, and Kafka was "
-            f"emptied since, `{COMMAND} reset {job}` lets it begin anew"
+            f"{job}: its rounds logs are empty, so it cannot be rewound; if it ran before and Kafka was "
+            f"emptied since, reset it: `{COMMAND} reset {job}`"
         )
     incarnation = 1 + max(plan.incarnation for plan in newest)
     clock = max(now, *(plan.clock for plan in newest))
@@ -94,13 +94,13 @@ def _start_offsets(stage: Stage, log: MessageLog, stage_savepoint: StageSavepoin
     for unit, packed in stage_savepoint.units.items():
         if packed.notes["topics"] != ids:
             raise TopicReplacedError(
-                f"{stage.topic} was deleted and made anew since: the savepoint's offsets are not offsets of this topic"
+                f"{stage.topic} was deleted and recreated since: the savepoint's offsets are not offsets of this topic"
             )
         at, bounds = packed.notes["offset"], offset_bounds.get(unit)
         if bounds is None or not bounds.low <= at <= bounds.high:
-            there = f"{bounds.low} to {bounds.high}" if bounds else "nothing"
+            there = f"{bounds.low} to {bounds.high}" if bounds else "none"
             raise MessagesLostError(
-                f"{stage.topic}[{unit}]: the savepoint goes on at offset {at}, and the log holds {there}"
+                f"{stage.topic}[{unit}]: the savepoint resumes at offset {at}, but available are {there}"
             )
         starts[unit] = at
     return starts

@@ -10,7 +10,7 @@ from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.message_log import RoundId
 
-_FILE = "tries.json"
+_FILE = "attempts.json"
 _VARYING = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)  # in messages of errors: addresses, sizes, offsets
 
 
@@ -53,5 +53,5 @@ class AttemptCounts:
 
 
 _ATTEMPT_COUNTS: Codec[AttemptCounts] = Codec(
-    AttemptCounts, 1, "the tries of a round", "remove the file, and they are counted anew"
+    AttemptCounts, 1, "the attempts of a round", "remove the file; counting restarts"
 )

@@ -78,9 +78,9 @@ def _find_poison(
     if not errors:
         return {}
     number = unit_round.plan.number
-    reasons = {offset: f"round {number} fails with it: {error}"[:_REASON] for offset, error in errors.items()}
+    reasons = {offset: f"round {number} fails on it: {error}"[:_REASON] for offset, error in errors.items()}
     logger.error(
-        "%s[%s]: round %s goes on without %d of its messages, which are in %s; offset %d: %s",
+        "%s[%s]: round %s skips %d messages, which are sent to %s; offset %d: %s",
         stage.id, unit_round.unit, number, len(errors), stage.dead_letters, *next(iter(reasons.items())),
     )  # fmt: skip
     return record_poison(stage, log, unit_round.plan.round_id, unit_round.unit, reasons)
@@ -111,12 +111,12 @@ def record_poison(
     """
     line = write_line(PoisonMessages(round_id, unit, messages))
     record = OutgoingRecord(stage.rounds, 0, line, Stamp(round_id[0], unit, round_id[1], 0).header())
-    log.publish(f"{stage.id}.{unit}.aside", round_id, [record], [(stage.rounds, 0, unit)])
+    log.publish(f"{stage.id}.{unit}.poison", round_id, [record], [(stage.rounds, 0, unit)])
     until = time.monotonic() + _TIMEOUT_SECONDS
     while (poison := read_poison(stage, log, round_id, unit)) is None:
         if time.monotonic() > until:
             raise LogUnavailableError(
-                f"{stage.rounds}: what unit {unit} leaves out of round {round_id[1]} is not there yet"
+                f"{stage.rounds}: the skipped messages of unit {unit} in round {round_id[1]} are not logged yet"
             )
         time.sleep(0.05)
     return poison

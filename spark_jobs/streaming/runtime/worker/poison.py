@@ -28,7 +28,7 @@ def find_poison(messages: Sequence[Message], trial: Trial) -> dict[int, str]:
     `_MIN_POISON`): then the messages are not the cause.
     """
     if (error := trial(())) is not None:
-        raise MessageIndependentError(f"it fails without any of its messages too: {error}")
+        raise MessageIndependentError(f"it also fails without messages: {error}")
     errors: dict[int, str] = {}
 
     def mark_poison(message: Message, error: str) -> None:
@@ -36,7 +36,7 @@ def find_poison(messages: Sequence[Message], trial: Trial) -> dict[int, str]:
         if len(errors) > max(_MIN_POISON, len(messages) // 2):
             first = min(errors)
             raise MessageIndependentError(
-                f"it fails with more than half of its {len(messages)} messages; at offset {first}: {errors[first]}"
+                f"it fails on more than half of its {len(messages)} messages; at offset {first}: {errors[first]}"
             )
 
     def halve(some: Sequence[Message]) -> None:

@@ -132,7 +132,7 @@ class RoundStep:
         accepted = accept(reader, positions, plan.incarnation, log=f"{stage.topic}[{unit_round.unit}]")
         if accepted.foreign_offsets:
             logger.warning(
-                "%s[%s]: %d messages that no stage of this job has sent are left out, the first at offset %d",
+                "%s[%s]: %d messages that no stage of this job has sent are skipped, the first at offset %d",
                 stage.topic, unit_round.unit, len(accepted.foreign_offsets), accepted.foreign_offsets[0],
             )  # fmt: skip
         step_input = replace(

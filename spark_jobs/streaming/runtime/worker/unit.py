@@ -125,7 +125,7 @@ class StageWorker:
         notes = {
             "offset": unit_round.range[1],
             "topics": dict(sorted(unit_round.plan.topics.items())),
-            "taken": to_json_value(dict(sorted(result.positions.items()))),
+            "positions": to_json_value(dict(sorted(result.positions.items()))),
             "sent": result.sent_bytes,
             "read": _read_bytes(unit_round.previous) + result.read_bytes,
             "counts": dict(sorted(counts.items())),

@@ -108,7 +108,7 @@ class _LogEntryHeader:
 
 _LOG_ENTRY_HEADER: Codec[_LogEntryHeader] = Codec(
     _LogEntryHeader, 1, "a round in the log of an acker",
-    "run the job with the version that wrote it, or reset the job, which then begins anew",
+    "run the job with the version that wrote it, or reset the job",
 )  # fmt: skip
 
 
@@ -125,27 +125,27 @@ class _LogEntry:
     def to_batch(self, round_id: tuple[int, int]) -> pa.RecordBatch:
         """Encode it as a run of the state."""
         header = _LogEntryHeader(round_id, self.clock, self.clock_paused, self.epoch, self.ackers)
-        schema = _LOG.with_metadata({"came": _LOG_ENTRY_HEADER.encode(header)})
+        schema = _LOG.with_metadata({"log_entry": _LOG_ENTRY_HEADER.encode(header)})
         return pa.RecordBatch.from_arrays([pa.array(self.values, pa.large_binary())], schema=schema)
 
     @staticmethod
     def of(batch: pa.RecordBatch) -> tuple[tuple[int, int], _LogEntry]:
         """The inverse of `to_batch`."""
-        header = _LOG_ENTRY_HEADER.decode(batch.schema.metadata[b"came"], "the log of an acker")
+        header = _LOG_ENTRY_HEADER.decode(batch.schema.metadata[b"log_entry"], "the log of an acker")
         values = [value.as_buffer() for value in batch.column("value")]
         return header.round_id, _LogEntry(values, header.clock, header.clock_paused, header.epoch, header.ackers)
 
 
 class Acker:
-    """The step of ackers: `timeout` in seconds, `tries` attempts at most, records in either `layout`.
+    """The step of ackers: `timeout` in seconds, `max_attempts` attempts at most, records in either `layout`.
 
     With `outcomes`, clients have named the roots: completed roots are reported too, and no low watermarks are kept,
     since an id does not determine the position of a record.
     """
 
-    def __init__(self, timeout: float, tries: int, layout: Layout = "dense", outcomes: bool = False) -> None:
+    def __init__(self, timeout: float, max_attempts: int, layout: Layout = "dense", outcomes: bool = False) -> None:
         self._tick_seconds = timeout / TICKS
-        self._max_attempts = tries
+        self._max_attempts = max_attempts
         self._outcomes = outcomes
         self._layout: Layout = layout
         self._memories: dict[int, _AckerMemory] = {}  # by unit
@@ -155,7 +155,7 @@ class Acker:
         """Process one round."""
         round_id = (step_input.round.incarnation, step_input.round.number)
         values = [bytes(message.value) for message in step_input.messages]
-        clock_paused = bool(step_input.round.versions["pace"]["paused"])
+        clock_paused = bool(step_input.round.versions["clock"]["paused"])
         entry = _LogEntry(
             values, step_input.round.clock, clock_paused, *newest_epoch(step_input.round.versions["ring"])
         )

@@ -59,12 +59,10 @@ class DenseRanges:
     def register(self, root_range: RootRange, values: npt.ArrayLike, tick: int, ring: AckerRing) -> CompletedRoots:
         """Add the values of the acker's roots of the range, in the order of their ids, or one value for all."""
         if not 0 <= tick < SLICES:
-            raise InvalidUpdateError(f"{root_range}, slice {tick}: a record has room for slices 0 to {SLICES - 1}")
+            raise InvalidUpdateError(f"{root_range}, slice {tick}: a record allows slices 0 to {SLICES - 1}")
         own, root_values = root_range.count(ring, self.acker), np.asarray(values, np.uint64)
         if root_values.ndim and root_values.size != own:
-            raise InvalidUpdateError(
-                f"{root_range}: {root_values.size} values for {own} roots that acker {self.acker} holds"
-            )
+            raise InvalidUpdateError(f"{root_range}: {root_values.size} values for {own} roots of acker {self.acker}")
         if not own:
             return CompletedRoots.first(np.empty(0, np.uint64), np.empty(0, np.uint32))
         block = np.array(np.broadcast_to(root_values, own))
@@ -135,7 +133,7 @@ class DenseRanges:
         holders, addresses = np.empty(roots.size, np.int64), np.empty(roots.size, np.uint64)
         dense_kernels.locate(self._sorted(), self._ranks, roots, holders, addresses)
         if not addresses.all():
-            raise InvariantError("a value was to be put where no range is")
+            raise InvariantError("value for a position outside all ranges")
         dense_kernels.exchange(self._ranges, holders, addresses, values.copy())
 
     def records(self) -> TrackingRecords:
@@ -267,6 +265,6 @@ class DenseRanges:
                     f"{root_range}: {row[UNFINISHED]} roots are counted as unfinished, {np.count_nonzero(block)} are"
                 )
             if row[ADDRESS] != block.ctypes.data or block.size != root_range.count(ring, self.acker):
-                raise InvariantError(f"{root_range}: its values do not lie where they are looked for")
+                raise InvariantError(f"{root_range}: its values are not at their positions")
             if (row[PLACE], row[ORDER]) != (root_range.place, root_range.order):
                 raise InvariantError(f"{root_range}: it begins elsewhere on the circle")

@@ -93,7 +93,7 @@ class SlotTable:
         added = np.ascontiguousarray(np.atleast_1d(np.asarray(values, np.uint64)))
         if not {added.size, added_marks.size} <= {1, ids.size}:
             raise InvalidUpdateError(
-                f"{ids.size} roots, {added.size} values, {added_marks.size} attempts: as many of each, or one"
+                f"{ids.size} roots, {added.size} values, {added_marks.size} attempts: lengths must be equal, or 1"
             )
         completed, completed_marks = np.empty(ids.size, np.uint64), np.empty(ids.size, np.uint32)
         self._state[COMPLETED] = 0
@@ -173,9 +173,9 @@ class SlotTable:
         slots = np.empty(occupied.sum(), np.int64)
         slot_kernels.find(roots, self._state, roots[occupied], slots)
         if not np.array_equal(slots, np.flatnonzero(occupied)):
-            raise InvariantError("a root is not found where it lies, or lies in two slots")
+            raise InvariantError("a root is not at its position, or in two slots")
         if occupied.sum() != len(self):
-            raise InvariantError(f"{occupied.sum()} slots are taken, and {len(self)} are counted")
+            raise InvariantError(f"{occupied.sum()} slots are in use, but {len(self)} are counted")
         if (occupied & (values == 0) & (slot_marks & 64 != 0)).any():
             raise InvariantError("a slot that is registered and 0 was not freed")
         if (slot_marks[occupied] & 63 == 0).any():

@@ -53,7 +53,7 @@ def failure_at(log: MessageLog, topic: str, record: str) -> Failure:
             for message in log.fetch(topic, int(unit), offset, offset + 1):
                 if (failure := _parse_failure(int(unit), message)) is not None:
                     return failure
-    raise UnknownFailureError(f"{topic}: there is no letter {record}; `stream dead-letters` lists those that there are")
+    raise UnknownFailureError(f"{topic}: there is no dead letter {record}; `stream dead-letters` lists them")
 
 
 def failures_within(

@@ -18,13 +18,13 @@ from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.tracking.errors import RetryRefusedError
 from springline.spark_jobs.streaming.tracking.replay.failures import Failure, failure_at
 
-_FILE, _LOCK = "resent.json", "resent.lock"
+_FILE, _LOCK = "retried.json", "retried.lock"
 _NOTED = 100_000  # newest dead letters
 _NOTES: Codec[dict[str, float]] = Codec(
     dict[str, float],
     1,
-    "the note of what was sent again",
-    "remove the file; what it told of can then be sent once more",
+    "the list of retried records",
+    "remove the file; the records that it lists can then be retried again",
 )
 
 
@@ -52,15 +52,15 @@ def replay_times(folder: JobFolder) -> Mapping[str, float]:
 def refusal_reason(job: Replayable, failure: Failure, sent: Mapping[str, float]) -> str:
     """Return why a record cannot be sent again; empty if it can."""
     if job.tracking.foreign:
-        return "its roots are begun again by those who began them"
+        return "clients of a tracker retry their roots themselves"
     if failure.derived:
-        return "it is what came of some records, and these are in the topic"
+        return "it is derived from source records, which are still in the topic"
     if failure.topic != job.topic:
         return f"it came from {failure.topic}, which the job does not read"
     if failure.record in sent:
-        return "it was sent again already"
+        return "it was already retried"
     if not failure.content:
-        return "its content was not there any more when it was given up"
+        return "its content was no longer in the source when it failed"
     return ""
 
 
@@ -74,9 +74,9 @@ def retry_dead_letter(log: MessageLog, job: Replayable, folder: JobFolder, recor
         sent = replay_times(folder)
         reason = refusal_reason(job, failure, sent)
         if not reason and failure.partition not in log.offset_bounds(job.topic):
-            reason = f"{job.topic} has no partition {failure.partition} any more"
+            reason = f"{job.topic} has no partition {failure.partition}"
         if reason:
-            raise RetryRefusedError(f"{job.name}, letter {record}: not sent: {reason}")
+            raise RetryRefusedError(f"{job.name}, dead letter {record}: not retried: {reason}")
         with log.record_sender() as sending:
             sending.send(OutgoingRecord(job.topic, failure.partition, failure.content))
         newest = islice(sent.items(), max(0, len(sent) + 1 - _NOTED), None)

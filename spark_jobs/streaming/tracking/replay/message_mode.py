@@ -73,7 +73,7 @@ def lost_message_reporter(source: str) -> Replayer:
     """Return the step that reports which messages were lost."""
 
     def emit(*_: object) -> NoReturn:
-        raise AssertionError("messages are not sent again")
+        raise AssertionError("messages are not retried")
 
     return Replayer(source, emit, _content)
 

@@ -119,9 +119,9 @@ class Replayer:
     ) -> Iterator[DeadLetter]:
         for row in rows:
             content = b"" if message is None else self._row_of(message, row)
-            missing_note = "; the source does not hold it any more" if message is None else ""
+            missing_note = "; the source no longer has it" if message is None else ""
             times = "once" if attempt == 1 else f"{attempt} times"
-            reason = f"row {row}: sent {times} and not processed to the end in time{missing_note}"
+            reason = f"row {row}: sent {times}, not completed within the timeout{missing_note}"
             yield DeadLetter(offset, content, reason, partition, self._source)
 
 

@@ -41,7 +41,7 @@ from springline.spark_jobs.streaming.windows.queryable import Queryable
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 from springline.spark_jobs.streaming.windows.sink.files import ResultFiles, result_schema
 
-SINK_STAGE = "keep"  # the stage whose rounds determine which results go into one dataset
+SINK_STAGE = "sink"  # the stage whose rounds determine which results go into one dataset
 _MAX_MESSAGES = 100_000  # messages per unit in one dataset
 _HEADERS = {"query", "incarnation"}
 _LINES_BYTES = 16 << 20  # of lines that are parsed at once
@@ -190,7 +190,7 @@ class ParquetSink(BackgroundService):
     """
 
     def __init__(self, job: Queryable, folder: JobFolder, settings: StreamSettings) -> None:
-        super().__init__("keeper")
+        super().__init__("sink")
         self._job = job
         self._folder = folder
         self._settings = settings
@@ -213,7 +213,7 @@ class ParquetSink(BackgroundService):
                 over = self._stopping.wait(self._settings.stream_sink_interval or None)
                 if over and self._failed:
                     return
-                with log_context(job=self._job.name), self._trying("the results could not be kept"):
+                with log_context(job=self._job.name), self._trying("writing results to datasets failed"):
                     try:
                         log.create({stage.rounds: 1})
                         writer.write_new_results()

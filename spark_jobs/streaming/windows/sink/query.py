@@ -40,14 +40,14 @@ def query_results(platform: Platform, job: Queryable, sql: str) -> pa.Table:
     )
     if not datasets:
         when = (
-            "they are kept at intervals, and at the job's end"
+            "they are written at intervals, and at the job's end"
             if job.sink
-            else f'write sink = "parquet" at the job {job.name!r} in the file that declares it'
+            else f'set sink = "parquet" in the declaration of the job {job.name!r}'
         )
-        raise NoSinkError(f"{job.name}: no results are kept yet; {when}")
+        raise NoSinkError(f"{job.name}: no results are stored yet; {when}")
     files: dict[str, list[Path]] = {}
     with ExitStack() as stack:
-        copies = Path(stack.enter_context(TemporaryDirectory(prefix="springline-kept-")))
+        copies = Path(stack.enter_context(TemporaryDirectory(prefix="springline-results-")))
         for path in sorted(dataset.ref.path for dataset in datasets):
             reading = stack.enter_context(platform.store.read(path))
             for query, names in _files_of(reading).items():
@@ -96,13 +96,11 @@ def _answer(job: str, files: dict[str, list[Path]], sql: str, scratch: Path) -> 
         try:
             kinds = [statement.type for statement in database.extract_statements(sql)]
             if kinds != [duckdb.StatementType.SELECT]:
-                raise InvalidSqlError(
-                    f"{job}: only one SELECT is answered here; write SELECT … FROM one of {table_names}"
-                )
+                raise InvalidSqlError(f"{job}: expected a single SELECT … FROM one of {table_names}")
             answer = database.sql(sql)
             return answer.to_arrow_table()
         except (duckdb.Error, OSError) as error:
-            raise InvalidSqlError(f"{job}: {str(error).strip()}\nResults are kept of: {table_names}") from error
+            raise InvalidSqlError(f"{job}: {str(error).strip()}\nStored results: {table_names}") from error
 
 
 def _views(queries: Iterable[str]) -> dict[str, str]:

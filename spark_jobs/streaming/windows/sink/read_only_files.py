@@ -16,11 +16,11 @@ from typing import Any
 
 from fsspec import AbstractFileSystem
 
-PROTOCOL = "kept"
+PROTOCOL = "results"
 
 
 class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]
-    """Files of this machine under the names `kept://NAME`; no others exist."""
+    """Files of this machine under the names `results://NAME`; no others exist."""
 
     protocol = PROTOCOL
     cachable = False
@@ -32,7 +32,7 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]
     def open(self, path: str, mode: str = "rb", **_: Any) -> _ReadOnlyFile:
         """Open a file for reading; raises `PermissionError` for any other mode."""
         if mode != "rb":
-            raise PermissionError(f"{path}: kept results can be read and not be changed")
+            raise PermissionError(f"{path}: stored results are read-only")
         return _ReadOnlyFile(self._path_of(path))
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:

@@ -53,10 +53,10 @@ class EventTimeRange:
             first, last = instant(begin), instant(end)
         except ValueError as error:
             raise InvalidRangeError(
-                f"from {begin!r} to {end!r}: give dates and times such as 2013-01-31 12:00"
+                f"from {begin!r} to {end!r}: write dates and times such as 2013-01-31 12:00"
             ) from error
         if last <= first:
-            raise InvalidRangeError(f"from {begin} to {end} there is no time: give an end after the beginning")
+            raise InvalidRangeError(f"from {begin} to {end}: the end must be after the beginning")
         return EventTimeRange(first, last)
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ def registry_for_range(
         for name, sql in queries.items():
             registry = registry.register(name, sql)
     if not registry.registered:
-        raise InvalidRangeError(f"{job.name} has no queries, and none are given")
+        raise InvalidRangeError(f"{job.name} has no queries; name some")
     return registry
 
 

@@ -12,10 +12,10 @@ class FailsOnce(DatasetOperator):
     """Fails its first try after the dataset was committed."""
 
     def execute(self, context):
-        told = super().execute(context)
+        result = super().execute(context)
         if context["ti"].try_number == 1:
             raise RuntimeError("the process dies after its commit")
-        return told
+        return result
 
 
 with DAG(

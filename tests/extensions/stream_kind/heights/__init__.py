@@ -1,1 +1,1 @@
-"""Jobs of streams that tell each number which is greater than all before it."""
+"""A kind of stream job: it reports each number that is greater than all numbers before it."""

@@ -1,20 +1,23 @@
-"""The kind `heights`: which stages such a job has, and what its table says.
+"""The kind `heights`: the stages and the keys of such a job.
 
 [everest]
 kind = "heights"
 topic = "numbers"           # messages of one number each
-least = 1                   # numbers up to this one are no records
-start_from = "earliest"     # or "latest": where a job begins that never ran
+least = 1                   # a number up to this one is no record
+start_from = "earliest"     # or "latest": offset from which a job starts that never ran
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from springline.stream_kinds import DEFAULT_CONFIG, HOLD, STOP, BackpressureConfig, BaseJob, JobTable, Kind, StageSpec
+from msgspec import Meta
+
+from springline.stream_kinds import DEFAULT_CONFIG, HOLD, STOP, BackpressureConfig, BaseJob, Kind, SourceKeys, StageSpec
 
 
 @dataclass(frozen=True)
 class HeightsJob(BaseJob):
-    """Tells the records of each unit of a topic, above `least`."""
+    """Reports the records of each unit of a topic, above `least`."""
 
     name: str
     topic: str
@@ -23,7 +26,7 @@ class HeightsJob(BaseJob):
     backpressure: BackpressureConfig = DEFAULT_CONFIG
 
     def stages(self, units: int) -> tuple[StageSpec, ...]:
-        """One, on all units of the topic."""
+        """Return the only stage, on all units of the topic."""
         watch = StageSpec(
             "watch",
             "heights.step:Records",
@@ -37,12 +40,15 @@ class HeightsJob(BaseJob):
         return (watch,)
 
 
-def declared_heights(table: JobTable) -> HeightsJob:
-    """A job from its table; raises `InvalidJobError`."""
-    table.check({"least", "start_from"})
-    return HeightsJob(
-        table.name, table.topic, table.number("least", 1), table.latest, BackpressureConfig.from_table(table)
-    )
+class HeightsKeys(SourceKeys, frozen=True, kw_only=True):
+    """Keys of a job of the kind `heights`, beside `topic` and those of every job."""
+
+    least: Annotated[int, Meta(ge=1, description="a number up to this one is no record")] = 1
 
 
-KIND = Kind("heights", declared_heights)
+def declare_heights(name: str, keys: HeightsKeys) -> HeightsJob:
+    """Create a job from its keys."""
+    return HeightsJob(name, keys.topic, keys.least, keys.latest, keys.backpressure_config())
+
+
+KIND = Kind("heights", HeightsKeys, declare_heights)

@@ -1,4 +1,4 @@
-"""The step that tells whenever a unit has seen a greater number than ever before."""
+"""The step: reports each number that is greater than all numbers of its unit before it."""
 
 import pyarrow as pa
 
@@ -6,15 +6,15 @@ from springline.stream_kinds import DeadLetter, Input, Output, State
 
 
 class Records:
-    """Messages are numbers, one each; what is none goes to the dead letters."""
+    """Reads a number from each message; a message without a number goes to the dead-letter queue."""
 
     def __init__(self, least: float) -> None:
         self._least = least
 
-    def __call__(self, state: State, given: Input) -> Output:
-        """One round."""
+    def __call__(self, state: State, step_input: Input) -> Output:
+        """Process one round."""
         record, records, dead = state.scalars.get("record", self._least), [], []
-        for message in given.messages:
+        for message in step_input.messages:
             try:
                 number = float(bytes(message.value))
             except ValueError as error:
@@ -22,6 +22,6 @@ class Records:
                 continue
             if number > record:
                 record = number
-                records.append({"unit": given.unit, "offset": message.offset, "record": number})
+                records.append({"unit": step_input.unit, "offset": message.offset, "record": number})
         results = [pa.RecordBatch.from_pylist(records)] if records else []
         return Output(State({"record": record}), results=results, dead_letters=dead, counts={"records": len(records)})

@@ -20,10 +20,10 @@ FILES = [
 ]  # fmt: skip
 
 
-def entries(location: str, *, gone: Sequence[str] = ()) -> list[FolderEntry]:
+def entries(location: str, *, missing: Sequence[str] = ()) -> list[FolderEntry]:
     """A tree of the files above; what is in `gone` vanishes once its folder was listed."""
     inside = [path for path in FILES if path.startswith(f"{location}/" if location else "")]
-    if not inside or location in gone:
+    if not inside or location in missing:
         raise FileNotFoundError(location)
     rest = {path[len(location) + 1 if location else 0 :] for path in inside}
     folders = {path.partition("/")[0] for path in rest if "/" in path}
@@ -55,9 +55,9 @@ def test_marked_locations_are_found_unless_they_are_hidden() -> None:
 
 def test_a_folder_that_goes_while_the_tree_is_walked_is_passed_over() -> None:
     """Somebody deletes it between the listing of its parent and its own."""
-    seen = copies_below(lambda location: entries(location, gone=["a/b"]))
-    assert list(seen) == ["a/@1"]
-    files = files_below(lambda location: entries(location, gone=["a/@1/x"]), "a/@1")
+    copies = copies_below(lambda location: entries(location, missing=["a/b"]))
+    assert list(copies) == ["a/@1"]
+    files = files_below(lambda location: entries(location, missing=["a/@1/x"]), "a/@1")
     assert [file.name for file in files] == ["part.txt"]
 
 
@@ -65,6 +65,6 @@ def test_a_folder_that_goes_while_the_tree_is_walked_is_passed_over() -> None:
 def test_what_leads_out_is_refused(text: str) -> None:
     """In a location as well as in a file's name."""
     for texts in ((text,), ("a", text)):
-        with pytest.raises(InvalidPathError, match="no place below"):
+        with pytest.raises(InvalidPathError, match="not a path below"):
             checked_below("hdfs://host:1/root", *texts)
     assert checked_below("x", "a/@1", "day=1/part 1.txt") == "a/@1/day=1/part 1.txt"

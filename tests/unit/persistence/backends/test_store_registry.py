@@ -51,7 +51,7 @@ def test_an_under_store_that_was_used_is_not_made_again(open_at: Callable[..., P
     platform = open_at()
     assert not under.exists()
     assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
-    with pytest.raises(StorageUnavailableError, match=f"^{under} is not there: is its disk mounted"):
+    with pytest.raises(StorageUnavailableError, match=f"^{under} does not exist: is its disk mounted"):
         make(platform, "b", "load", strategy=Strategy.CACHE_THROUGH)
     with pytest.raises(StorageUnavailableError, match=str(under)):
         platform.maintenance.scan(deep=True)
@@ -63,9 +63,9 @@ def test_an_under_store_that_was_used_is_not_made_again(open_at: Callable[..., P
 @pytest.mark.parametrize(
     ("uri", "role", "remedy"),
     [
-        ("s3://bucket/folder", "under", "known: alluxio, file, hdfs; install the package"),
+        ("s3://bucket/folder", "under", "installed: alluxio, file, hdfs; install a package"),
         ("file://host/folder", "under", "give file:///an/absolute/folder"),
-        ("relative/folder", "cache", "is no URI; give file:///"),
+        ("relative/folder", "cache", "is not a URI; give file:///"),
         ("hdfs:///folder", "under", "give hdfs://host:port/folder, as under-store"),
         ("hdfs://host:1/folder", "cache", "give hdfs://host:port/folder, as under-store"),
         ("alluxio://host:1/folder", "under", "give alluxio://host:port/folder, as cache"),
@@ -79,23 +79,25 @@ def test_a_uri_that_nothing_serves_in_that_role_is_refused(tmp_path: Path, uri: 
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "parameters"),
     [
         ({"hdfs_user": "somebody"}, {"user.name": "somebody"}),
         ({"hdfs_user": "somebody", "hdfs_token": "secret"}, {"delegation": "secret"}),
     ],
 )
 def test_users_tokens_and_certificates_are_handed_on(
-    tmp_path: Path, settings: dict[str, str], told: dict[str, str]
+    tmp_path: Path, settings: dict[str, str], parameters: dict[str, str]
 ) -> None:
     """A token goes before a user, and is shown to nobody; the certificates hold for both servers."""
-    chosen = Settings(home=tmp_path, ca_bundle="/etc/own.pem", alluxio_proxy="https://a:1;https://b:1", **settings)  # type: ignore[arg-type]
-    under = open_backend("hdfs://127.0.0.1:1/springline", "under", chosen)
-    cache = open_backend("alluxio://127.0.0.1:1/springline", "cache", chosen)
+    settings_of_stores = Settings(
+        home=tmp_path, ca_bundle="/etc/own.pem", alluxio_proxy="https://a:1;https://b:1", **settings
+    )  # type: ignore[arg-type]
+    under = open_backend("hdfs://127.0.0.1:1/springline", "under", settings_of_stores)
+    cache = open_backend("alluxio://127.0.0.1:1/springline", "cache", settings_of_stores)
     assert isinstance(under, HdfsBackend) and isinstance(cache, AlluxioBackend)
-    assert (under._web._session.params, under._web._session.verify) == (told, "/etc/own.pem")
+    assert (under._web._session.params, under._web._session.verify) == (parameters, "/etc/own.pem")
     assert [(proxy.url, proxy.session.verify) for proxy in cache._proxies] == [
         ("https://a:1", "/etc/own.pem"),
         ("https://b:1", "/etc/own.pem"),
     ]
-    assert "secret" not in repr(chosen)
+    assert "secret" not in repr(settings_of_stores)

@@ -74,18 +74,18 @@ def test_writers_that_begin_the_same_path_at_once_get_different_generations(open
     """Each its own number, none skipped."""
     platforms = [open_at() for _ in range(4)]
     barrier = threading.Barrier(4)
-    begun: list[Dataset] = []
+    generations: list[Dataset] = []
 
     def begin(platform: Platform) -> None:
         barrier.wait()
-        begun.append(platform.catalog.begin("a", strategy=Strategy.ASYNC_STORE))
+        generations.append(platform.catalog.begin("a", strategy=Strategy.ASYNC_STORE))
 
     threads = [threading.Thread(target=begin, args=(platform,)) for platform in platforms]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(dataset.ref.generation for dataset in begun) == [1, 2, 3, 4]
+    assert sorted(dataset.ref.generation for dataset in generations) == [1, 2, 3, 4]
 
 
 def test_a_source_that_is_not_known_is_refused(platform: Platform) -> None:
@@ -100,59 +100,59 @@ def test_everything_that_was_recorded_is_read_back(platform: Platform) -> None:
     sources = [make(platform, path, "load").ref for path in ("x", "y")]
     registered(platform, Operation("op", "v1", idempotent=True))
     call = Call("op", "v1", {"ds": "2013-01-05", "name": "Zürich"})
-    begun = platform.catalog.begin(
+    generation = platform.catalog.begin(
         "a", call=call, sources=[sources[1], sources[0], sources[1]], strategy=Strategy.CACHE_THROUGH, origin=RUN,
         checkpoint=True, persist_requested=False, expected_bytes=77,
     )  # fmt: skip
-    platform.catalog.amend(begun.ref, report={"passed": True})
-    read = platform.catalog.get(begun.ref)
-    assert (read.call, read.sources) == (call, (sources[1], sources[0], sources[1]))
-    assert (read.origin, read.strategy, read.checkpoint, read.persist_requested) == (
+    platform.catalog.amend(generation.ref, report={"passed": True})
+    record = platform.catalog.get(generation.ref)
+    assert (record.call, record.sources) == (call, (sources[1], sources[0], sources[1]))
+    assert (record.origin, record.strategy, record.checkpoint, record.persist_requested) == (
         RUN,
         Strategy.CACHE_THROUGH,
         True,
         False,
     )
-    assert (read.report, read.bytes, read.phase) == ({"passed": True}, 77, Phase.OPEN)
+    assert (record.report, record.bytes, record.phase) == ({"passed": True}, 77, Phase.OPEN)
 
 
 def test_a_change_that_the_table_does_not_hold_changes_nothing(platform: Platform) -> None:
     """Neither state nor columns nor log."""
-    made = make(platform, "a", "load")
-    before = events_of(platform, made.ref)
+    dataset = make(platform, "a", "load")
+    before = events_of(platform, dataset.ref)
     with pytest.raises(TransitionError, match=r"a@1.*restored"):
-        platform.catalog.change(made.ref, Event.RESTORED, bytes=0)
-    assert platform.catalog.get(made.ref) == made and events_of(platform, made.ref) == before
+        platform.catalog.change(dataset.ref, Event.RESTORED, bytes=0)
+    assert platform.catalog.get(dataset.ref) == dataset and events_of(platform, dataset.ref) == before
 
 
 def test_a_change_made_only_if_nothing_else_changed_is_refused_otherwise(platform: Platform) -> None:
     """Compare and set, on any column."""
-    made = make(platform, "a", "load")
-    with pytest.raises(TransitionError, match="somebody else was first"):
-        platform.catalog.change(made.ref, Event.LOST, only_if={"cache_location": "elsewhere"})
-    assert platform.catalog.get(made.ref).in_cache
-    platform.catalog.change(made.ref, Event.LOST, only_if={"cache_location": made.cache_location})
-    assert platform.catalog.get(made.ref).cache is CacheState.LOST
+    dataset = make(platform, "a", "load")
+    with pytest.raises(TransitionError, match="the state changed concurrently"):
+        platform.catalog.change(dataset.ref, Event.LOST, only_if={"cache_location": "elsewhere"})
+    assert platform.catalog.get(dataset.ref).in_cache
+    platform.catalog.change(dataset.ref, Event.LOST, only_if={"cache_location": dataset.cache_location})
+    assert platform.catalog.get(dataset.ref).cache is CacheState.LOST
 
 
 def test_every_change_is_logged_with_who_and_why(platform: Platform) -> None:
     """In the order in which it was made, with the state that followed."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    moments = platform.catalog.history(made.ref)
-    assert [m.event for m in moments] == ["began", Event.CACHED, Event.CLAIMED, Event.COPIED, Event.COMMITTED]
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    moments = platform.catalog.history(dataset.ref)
+    assert [m.event for m in moments] == ["opened", Event.CACHED, Event.CLAIMED, Event.COPIED, Event.COMMITTED]
     assert {m.actor for m in moments} == {"test"} and "data by writer" in moments[3].reason
     last = moments[-1]
-    assert (last.phase, last.cache, last.under) == (made.phase, made.cache, made.under)
+    assert (last.phase, last.cache, last.under) == (dataset.phase, dataset.cache, dataset.under)
     assert [m.timestamp for m in moments] == sorted(m.timestamp for m in moments)
     assert platform.catalog.history(since=last.timestamp + 1) == []
 
 
 def test_an_amendment_is_logged_where_it_says_so(platform: Platform) -> None:
     """Pinning by a person is an event, a new score is none."""
-    made = make(platform, "a", "load")
-    platform.catalog.amend(made.ref, event="pinned", reason="by hand", pinned=True)
-    platform.catalog.amend(made.ref, score=3.0)
-    assert events_of(platform, made.ref)[-1] == "pinned" and platform.catalog.get(made.ref).pinned
+    dataset = make(platform, "a", "load")
+    platform.catalog.amend(dataset.ref, event="pinned", reason="by hand", pinned=True)
+    platform.catalog.amend(dataset.ref, score=3.0)
+    assert events_of(platform, dataset.ref)[-1] == "pinned" and platform.catalog.get(dataset.ref).pinned
 
 
 # ---- finding
@@ -184,8 +184,8 @@ def test_what_failed_takes_the_place_of_nothing_that_lives(platform: Platform) -
         with pytest.raises(ZeroDivisionError), platform.store.write("b", strategy=Strategy.ASYNC_STORE):
             raise ZeroDivisionError
     assert [d.ref for d in platform.catalog.find(live=True, limit=1)] == [Ref("a", 1)]
-    lineage, found = platform.catalog.lineage_of(live=True, limit=2)
-    assert (list(lineage.datasets), found) == ([Ref("a", 1)], 1)
+    lineage, count = platform.catalog.lineage_of(live=True, limit=2)
+    assert (list(lineage.datasets), count) == ([Ref("a", 1)], 1)
     assert len(platform.catalog.find()) == 4
 
 
@@ -271,8 +271,8 @@ def test_who_reads_an_older_generation_is_told_that_there_was_a_newer_one(
     platform.maintenance.discard(newest.ref, "by the test")
     lines_of(platform, "a")
     assert [record.getMessage() for record in caplog.records] == [
-        "a@1 is read, though a newer generation was committed: the DAG run run 1 began before or made it",
-        "a@1 is read, though a newer generation was committed: that one was let go",
+        "a@1 is read, though a newer generation was committed: the DAG run run 1 started earlier or made it",
+        "a@1 is read, though a newer generation was committed: that generation is no longer open",
     ]
 
 
@@ -292,16 +292,16 @@ def test_code_that_changes_while_its_output_waits_sends_the_data_first_in_the_qu
     platform: Platform, runner: LinesRunner
 ) -> None:
     """What the old code made, and what came of that, cannot be made again: the bytes go, the new code is not run."""
-    _, made, child = waiting_chain(platform)
+    _, dataset, child = waiting_chain(platform)
     measured(platform, "shout", run=0.001, send=10.0)
-    assert not platform.catalog.get(made.ref).expedited
+    assert not platform.catalog.get(dataset.ref).expedited
     runner.add("shout", lambda sources, params: ["of the new code"], version="2")
-    assert registered(platform, *runner.operations().values()) == [made.ref, child.ref]
-    assert platform.catalog.history(made.ref)[-1].reason == "the code that made it is gone"
+    assert registered(platform, *runner.operations().values()) == [dataset.ref, child.ref]
+    assert platform.catalog.history(dataset.ref)[-1].reason == "the code that made it no longer exists"
     runner.executed_operations.clear()
     outcomes = platform.persister.drain().outcomes
     assert {outcome.ref: outcome.method for outcome in outcomes} == {
-        made.ref: TransferMethod.DATA,
+        dataset.ref: TransferMethod.DATA,
         child.ref: TransferMethod.DATA,
     }
     assert runner.executed_operations == []
@@ -312,15 +312,15 @@ def test_code_that_changes_while_its_output_waits_sends_the_data_first_in_the_qu
 
 def test_code_that_comes_back_can_be_run_again(platform: Platform) -> None:
     """A version that was gone and is here again counts, with what was seen of it."""
-    _, made, _ = waiting_chain(platform)
-    assert made.call is not None
-    platform.catalog.record_reproduction(made.call, same=True)
+    _, dataset, _ = waiting_chain(platform)
+    assert dataset.call is not None
+    platform.catalog.record_reproduction(dataset.call, same=True)
     registered(platform, Operation("shout", "2", idempotent=True))
-    assert not platform.catalog.lineage_around([made.ref]).is_recomputable(made.ref)
+    assert not platform.catalog.lineage_around([dataset.ref]).is_recomputable(dataset.ref)
     registered(platform, Operation("shout", "1", idempotent=True))
-    lineage = platform.catalog.lineage_around([made.ref])
-    operation = lineage.operation_of(made.ref)
-    assert lineage.is_recomputable(made.ref) and operation is not None and operation.repeats == 1
+    lineage = platform.catalog.lineage_around([dataset.ref])
+    operation = lineage.operation_of(dataset.ref)
+    assert lineage.is_recomputable(dataset.ref) and operation is not None and operation.repeats == 1
 
 
 def test_registering_the_same_again_moves_nothing(platform: Platform, runner: LinesRunner) -> None:
@@ -345,10 +345,10 @@ def test_an_operation_that_is_no_longer_declared_idempotent_sends_its_waiting_ou
     platform: Platform,
 ) -> None:
     """The same code, declared otherwise: what it made, and what came of that, cannot be relied on to come back."""
-    _, made, child = waiting_chain(platform)
-    assert registered(platform, Operation("shout", "1", idempotent=False)) == [made.ref, child.ref]
-    assert platform.catalog.get(made.ref).expedited and platform.catalog.get(child.ref).expedited
-    assert not platform.catalog.lineage_around([made.ref]).is_recomputable(made.ref)
+    _, dataset, child = waiting_chain(platform)
+    assert registered(platform, Operation("shout", "1", idempotent=False)) == [dataset.ref, child.ref]
+    assert platform.catalog.get(dataset.ref).expedited and platform.catalog.get(child.ref).expedited
+    assert not platform.catalog.lineage_around([dataset.ref]).is_recomputable(dataset.ref)
 
 
 def test_an_operation_stays_nondeterministic_however_often_it_is_registered(
@@ -356,12 +356,12 @@ def test_an_operation_stays_nondeterministic_however_often_it_is_registered(
 ) -> None:
     """Only another version of the code may be believed again."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = make(platform, "b", "liar", ["a"])
-    assert made.call is not None
-    assert platform.catalog.record_reproduction(made.call, same=False) == [made.ref]
+    dataset = make(platform, "b", "liar", ["a"])
+    assert dataset.call is not None
+    assert platform.catalog.record_reproduction(dataset.call, same=False) == [dataset.ref]
     registered(platform, *runner.operations().values())
-    lineage = platform.catalog.lineage_around([made.ref])
-    assert "another digest" in lineage.recompute_obstacles(made.ref)[0]
+    lineage = platform.catalog.lineage_around([dataset.ref])
+    assert "another digest" in lineage.recompute_obstacles(dataset.ref)[0]
     runner.add("liar", lambda sources, params: ["honest now"], version="2")
     newer = make(platform, "c", "liar", ["a"])
     assert platform.catalog.lineage_around([newer.ref]).is_recomputable(newer.ref)
@@ -377,12 +377,12 @@ def test_what_is_persisted_or_unwanted_does_not_go_to_the_head(platform: Platfor
 
 def test_what_can_no_longer_be_made_again_is_not_evicted(platform: Platform) -> None:
     """Its code is gone: it stays until its data is persisted."""
-    _, made, _ = waiting_chain(platform)
-    assert made.call is not None
-    platform.catalog.record_reproduction(made.call, same=True)
-    assert made.ref in [victim.ref for victim in platform.replacement.plan(10**9).victims]
+    _, dataset, _ = waiting_chain(platform)
+    assert dataset.call is not None
+    platform.catalog.record_reproduction(dataset.call, same=True)
+    assert dataset.ref in [victim.ref for victim in platform.replacement.plan(10**9).victims]
     registered(platform, Operation("shout", "2", idempotent=True))
-    assert made.ref not in [victim.ref for victim in platform.replacement.plan(10**9).victims]
+    assert dataset.ref not in [victim.ref for victim in platform.replacement.plan(10**9).victims]
 
 
 # ---- lineage
@@ -414,9 +414,9 @@ def test_the_lineage_of_the_cache_has_the_sources_of_what_left_it(platform: Plat
 
 def test_measurements_become_costs(platform: Platform) -> None:
     """By operation and side, the link by itself."""
-    _, made, _ = waiting_chain(platform)
+    _, dataset, _ = waiting_chain(platform)
     measured(platform, "shout", run=2.0, send=4.0)
-    costs = platform.catalog.load_cost_model(platform.catalog.lineage_around([made.ref]))
+    costs = platform.catalog.load_cost_model(platform.catalog.lineage_around([dataset.ref]))
     below, sent = costs.predict_run("shout", ExecutionSide.STORAGE, 1000), costs.predict_transfer(1000)
     assert below is not None and sent is not None
     assert below.seconds == pytest.approx(2) and sent.seconds == pytest.approx(4, rel=0.2)

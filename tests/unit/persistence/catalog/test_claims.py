@@ -37,11 +37,11 @@ def settle(platform: Platform, lease: Lease) -> Dataset:
 
 def test_a_generation_is_claimed_once(platform: Platform) -> None:
     """The second worker is told no, without an error."""
-    made = make(platform, "a", "load")
-    lease = claimed(platform, made)
-    assert platform.claims.claim(made.ref, "two", TransferMethod.DATA, None) is None
+    dataset = make(platform, "a", "load")
+    lease = claimed(platform, dataset)
+    assert platform.claims.claim(dataset.ref, "two", TransferMethod.DATA, None) is None
     assert platform.claims.list_claimable(10) == []
-    row = platform.catalog.get(made.ref)
+    row = platform.catalog.get(dataset.ref)
     assert (row.under, row.method, row.predicted_seconds, row.attempts) == (
         UnderStoreState.COPYING,
         TransferMethod.DATA,
@@ -53,39 +53,39 @@ def test_a_generation_is_claimed_once(platform: Platform) -> None:
 
 def test_a_job_waits_for_a_transfer_only_while_it_writes_synchronously(platform: Platform) -> None:
     """A background transfer keeps nobody waiting, nor does a synchronous one that has ended or fallen silent."""
-    seen = []
-    stage(platform, lambda point, _: seen.append(platform.claims.has_sync_waiter()) if point == "chunks" else None)
+    waits = []
+    stage(platform, lambda point, _: waits.append(platform.claims.has_sync_waiter()) if point == "chunks" else None)
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     make(platform, "b", "load", strategy=Strategy.ASYNC_STORE)
     assert not platform.claims.has_sync_waiter()
     platform.persister.drain()
-    assert seen == [True, False]
+    assert waits == [True, False]
 
 
 def test_a_synchronous_writer_that_fell_silent_is_not_waited_for(platform: Platform) -> None:
     """Its lease has run out: it died, or it will claim again."""
-    seen = []
+    waits = []
 
-    def look(point: str, _: str) -> None:
+    def check_waiter(point: str, _: str) -> None:
         if point == "chunks":
             expire_leases(platform)
-            seen.append(platform.claims.has_sync_waiter())
+            waits.append(platform.claims.has_sync_waiter())
 
-    stage(platform, look)
+    stage(platform, check_waiter)
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    assert seen == [False]
+    assert waits == [False]
 
 
 def test_of_many_workers_that_claim_at_once_one_gets_it(open_at: Callable[..., Platform]) -> None:
     """Each in a thread of its own, with a connection of its own."""
     platforms = [open_at() for _ in range(4)]
-    made = make(platforms[0], "a", "load")
+    dataset = make(platforms[0], "a", "load")
     barrier = threading.Barrier(4)
     leases: list[Lease | None] = []
 
     def claim(platform: Platform) -> None:
         barrier.wait()
-        leases.append(platform.claims.claim(made.ref, "one of four", TransferMethod.DATA, None))
+        leases.append(platform.claims.claim(dataset.ref, "one of four", TransferMethod.DATA, None))
 
     threads = [threading.Thread(target=claim, args=(platform,)) for platform in platforms]
     for thread in threads:
@@ -97,22 +97,22 @@ def test_of_many_workers_that_claim_at_once_one_gets_it(open_at: Callable[..., P
 
 def test_a_lease_that_ran_out_is_taken_back_once(platform: Platform) -> None:
     """Whoever looks first takes it, and the log names the silent owner."""
-    made = make(platform, "a", "load")
-    lease = claimed(platform, made, "the silent one")
+    dataset = make(platform, "a", "load")
+    lease = claimed(platform, dataset, "the silent one")
     assert platform.claims.expire() == []
     expire_leases(platform)
     assert platform.claims.expire() == [lease]
     assert platform.claims.expire() == []
-    assert platform.catalog.get(made.ref).under is UnderStoreState.NONE
-    assert "the silent one" in platform.catalog.history(made.ref)[-1].reason
-    assert platform.claims.list_claimable(10) == [made.ref]
+    assert platform.catalog.get(dataset.ref).under is UnderStoreState.NONE
+    assert "the silent one" in platform.catalog.history(dataset.ref)[-1].reason
+    assert platform.claims.list_claimable(10) == [dataset.ref]
 
 
 @pytest.mark.parametrize("meanwhile", ["renewed", "settled", "taken back"])
 def test_a_lease_is_not_taken_back_if_something_happens_just_then(platform: Platform, meanwhile: str) -> None:
     """Between the look at the silent ones and the taking back."""
-    made = make(platform, "a", "load")
-    lease = claimed(platform, made)
+    dataset = make(platform, "a", "load")
+    lease = claimed(platform, dataset)
     expire_leases(platform)
     change = platform.catalog.apply
 
@@ -120,7 +120,7 @@ def test_a_lease_is_not_taken_back_if_something_happens_just_then(platform: Plat
         platform.catalog.apply = change  # type: ignore[method-assign]
         connection = args[0]
         if meanwhile == "renewed":
-            this = generation.c.path == made.ref.path
+            this = generation.c.path == dataset.ref.path
             connection.execute(update(generation).where(this).values(lease_until=db_now() + 9))  # type: ignore[attr-defined]
         else:
             change(*args[:2], {"settled": Event.COPIED, "taken back": Event.RELEASED}[meanwhile])  # type: ignore[arg-type]
@@ -141,20 +141,20 @@ def test_a_renewed_lease_does_not_run_out(platform: Platform) -> None:
 
 def test_a_lost_lease_is_neither_renewed_nor_settled_nor_released(platform: Platform) -> None:
     """What a late worker says changes nothing, whether somebody has claimed again or not."""
-    made = make(platform, "a", "load")
-    late = claimed(platform, made)
+    dataset = make(platform, "a", "load")
+    late = claimed(platform, dataset)
     expire_leases(platform)
     platform.claims.expire()
     newest = None
     for _ in range(2):
-        before = platform.catalog.get(made.ref), events_of(platform, made.ref)
+        before = platform.catalog.get(dataset.ref), events_of(platform, dataset.ref)
         assert not platform.claims.renew(late)
         assert not platform.claims.release(late, "late", persist_requested=False)
         platform.claims.change_method(late, TransferMethod.OPERATION, 99.0)
         with pytest.raises(LeaseLostError):
             settle(platform, late)
-        assert (platform.catalog.get(made.ref), events_of(platform, made.ref)) == before
-        newest = newest or platform.claims.claim(made.ref, "two", TransferMethod.DATA, None)
+        assert (platform.catalog.get(dataset.ref), events_of(platform, dataset.ref)) == before
+        newest = newest or platform.claims.claim(dataset.ref, "two", TransferMethod.DATA, None)
     assert (
         newest is not None
         and newest.number > late.number
@@ -164,36 +164,43 @@ def test_a_lost_lease_is_neither_renewed_nor_settled_nor_released(platform: Plat
 
 def test_lease_numbers_grow_with_every_claim(platform: Platform) -> None:
     """So that no two copies have the same name."""
-    made = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     numbers = []
     for _ in range(3):
-        lease = claimed(platform, made)
+        lease = claimed(platform, dataset)
         numbers.append(lease.number)
         assert platform.claims.release(lease, "again")
     assert numbers == [1, 2, 3]
-    settle(platform, claimed(platform, made))
-    platform.catalog.change(made.ref, Event.UNDER_LOST)
-    assert claimed(platform, made).number == 5
+    settle(platform, claimed(platform, dataset))
+    platform.catalog.change(dataset.ref, Event.UNDER_STORE_LOST)
+    assert claimed(platform, dataset).number == 5
 
 
 def test_a_release_says_why_and_sets_a_pause(platform: Platform) -> None:
     """It cannot be claimed until then, and is still counted as wanting."""
-    made = make(platform, "a", "load")
-    lease = claimed(platform, made)
+    dataset = make(platform, "a", "load")
+    lease = claimed(platform, dataset)
     platform.claims.release(lease, "refused", pause=20, attempts=1)
     assert platform.claims.list_claimable(10) == [] and platform.claims.depth() == 1
-    assert pause_of(platform, made.ref) == pytest.approx(20, abs=5)
-    assert platform.catalog.get(made.ref).error == "refused"
+    assert pause_of(platform, dataset.ref) == pytest.approx(20, abs=5)
+    assert platform.catalog.get(dataset.ref).error == "refused"
     end_pauses(platform)
-    assert platform.claims.list_claimable(10) == [made.ref]
+    assert platform.claims.list_claimable(10) == [dataset.ref]
+
+
+def test_the_pause_has_a_limit_after_any_number_of_attempts(platform: Platform) -> None:
+    """A persister that retries for weeks does not overflow."""
+    dataset = make(platform, "a", "load")
+    assert platform.claims.release(claimed(platform, dataset), "refused", pause=20, attempts=5_000)
+    assert pause_of(platform, dataset.ref) == pytest.approx(60, abs=5)
 
 
 def test_a_transfer_that_goes_well_clears_the_error_and_the_head(platform: Platform) -> None:
     """What is persisted is no longer urgent."""
-    made = make(platform, "a", "load")
-    platform.claims.release(claimed(platform, made), "refused")
-    platform.catalog.amend(made.ref, expedited=True)
-    settled = settle(platform, claimed(platform, made))
+    dataset = make(platform, "a", "load")
+    platform.claims.release(claimed(platform, dataset), "refused")
+    platform.catalog.amend(dataset.ref, expedited=True)
+    settled = settle(platform, claimed(platform, dataset))
     assert (settled.error, settled.expedited, settled.actual_seconds) == ("", False, 2.5)
     assert settled.persisted_at is not None
 
@@ -212,15 +219,15 @@ def test_the_depth_counts_what_waits_and_what_is_under_way(platform: Platform) -
 
 def test_the_queue_is_ordered_by_head_then_score_then_age(platform: Platform) -> None:
     """And can be read page by page."""
-    made = [make(platform, f"a{i}", "load").ref for i in range(4)]
-    for ref, score in zip(made, (1.0, 2.0, 1.0, 0.5), strict=True):
+    refs = [make(platform, f"a{i}", "load").ref for i in range(4)]
+    for ref, score in zip(refs, (1.0, 2.0, 1.0, 0.5), strict=True):
         platform.claims.rescore(ref, score)
-    platform.catalog.amend(made[3], expedited=True)
-    in_order = [made[3], made[1], made[0], made[2]]
+    platform.catalog.amend(refs[3], expedited=True)
+    in_order = [refs[3], refs[1], refs[0], refs[2]]
     assert platform.claims.list_claimable(10) == in_order
     assert platform.claims.list_claimable(2) + platform.claims.list_claimable(2, 2) == in_order
     ahead = [
-        platform.claims.count_ahead(platform.catalog.get(ref), score) for ref, score in ((made[3], 0.5), (made[0], 1))
+        platform.claims.count_ahead(platform.catalog.get(ref), score) for ref, score in ((refs[3], 0.5), (refs[0], 1))
     ]
     assert ahead == [0, 2]
 
@@ -228,8 +235,8 @@ def test_the_queue_is_ordered_by_head_then_score_then_age(platform: Platform) ->
 def test_a_lease_is_renewed_while_it_is_kept(platform: Platform) -> None:
     """In the background, each third of its time; the event is set once it is lost."""
     claims = Claims(platform.catalog, 0.03)
-    made = make(platform, "a", "load")
-    lease = claims.claim(made.ref, "one", TransferMethod.DATA, None)
+    dataset = make(platform, "a", "load")
+    lease = claims.claim(dataset.ref, "one", TransferMethod.DATA, None)
     assert lease is not None
     renewed = threading.Event()
     answers = iter([OperationalError("", {}, Exception("away")), True, False])

@@ -59,12 +59,12 @@ def test_every_index_of_the_schema_is_made_with_its_condition(tmp_path: Path) ->
     with plain.begin() as connection:
         metadata.drop_all(connection)
         metadata.create_all(connection)
-    told = []
+    indexes = []
     for engine in (migrated, plain):
         with engine.connect() as connection:
             rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'index'").all()
-            told.append({name: " ".join((sql or "").replace('"', "").split()) for name, sql in rows})
-    assert told[0] == told[1]
+            indexes.append({name: " ".join((sql or "").replace('"', "").split()) for name, sql in rows})
+    assert indexes[0] == indexes[1]
 
 
 def test_an_open_database_is_opened_again_as_it_is(tmp_path: Path) -> None:
@@ -84,7 +84,10 @@ def test_a_catalog_of_newer_code_is_refused_and_stays_as_it_is(tmp_path: Path) -
         head = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     engine.dispose()
-    expected = rf"catalog.db is at revision 9999, and this code knows revisions up to {head}: .* put back a backup"
+    expected = (
+        rf"catalog.db is at revision 9999, and this version of Springline supports "
+        rf"revisions up to {head}: .* restore an older backup"
+    )
     with pytest.raises(CatalogVersionError, match=expected):
         open_database(url)
     plain = create_engine(url)
@@ -137,13 +140,13 @@ class Away:
 
 def test_a_transaction_waits_for_a_database_that_is_away_as_long_as_its_patience() -> None:
     """It begins once the server is back; without patience it says at once that it is not there."""
-    opened = Database("sqlite://", timeout=60)
-    engine = opened.engine
-    opened.engine = Away(engine, 2)  # type: ignore[assignment]
-    assert opened.now() > 0
-    opened.engine = Away(engine, 2)  # type: ignore[assignment]
+    database = Database("sqlite://", timeout=60)
+    engine = database.engine
+    database.engine = Away(engine, 2)  # type: ignore[assignment]
+    assert database.now() > 0
+    database.engine = Away(engine, 2)  # type: ignore[assignment]
     with pytest.raises(CatalogUnavailableError, match=r"sqlite.* does not answer: connection refused"):
-        opened.read_transaction(timeout=0).__enter__()
+        database.read_transaction(timeout=0).__enter__()
 
 
 NOBODY = "postgresql+psycopg://ann@127.0.0.1:1/catalog"
@@ -167,25 +170,27 @@ def test_a_catalog_in_a_file_that_cannot_be_opened_is_said_to_be_away_at_once(tm
         Database(f"sqlite:///{tmp_path}", timeout=60)
 
 
-@pytest.mark.parametrize(("url", "given"), [(NOBODY, {"connect_timeout": 10}), (f"{NOBODY}?connect_timeout=1", {})])
+@pytest.mark.parametrize(
+    ("url", "options_of_url"), [(NOBODY, {"connect_timeout": 10}), (f"{NOBODY}?connect_timeout=1", {})]
+)
 def test_a_server_that_says_nothing_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, url: str, given: dict[str, int]
+    monkeypatch: pytest.MonkeyPatch, url: str, options_of_url: dict[str, int]
 ) -> None:
     """After ten seconds, or after those of the URL."""
-    told: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
 
     def create(*args: Any, **options: Any) -> Engine:
-        told.update(options)
+        arguments.update(options)
         return create_engine(*args, **options)
 
     monkeypatch.setattr(database, "create_engine", create)
     with pytest.raises(CatalogUnavailableError):
         open_database(url)
-    assert told["connect_args"] == given
+    assert arguments["connect_args"] == options_of_url
 
 
 def test_other_troubles_of_a_database_are_not_taken_for_its_absence() -> None:
     """A wrong statement stays what it is."""
-    opened = Database("sqlite://")
-    with pytest.raises(OperationalError, match="no such table"), opened.read_transaction() as connection:
+    database = Database("sqlite://")
+    with pytest.raises(OperationalError, match="no such table"), database.read_transaction() as connection:
         connection.exec_driver_sql("SELECT * FROM nowhere")

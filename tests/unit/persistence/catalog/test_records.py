@@ -45,5 +45,5 @@ def test_every_column_becomes_the_field_of_its_name(platform: Platform) -> None:
     }  # fmt: skip
     with platform.catalog.write_transaction() as connection:
         key = connection.execute(insert(generation).values(row)).inserted_primary_key[0]  # type: ignore[index]
-        found = load_datasets(connection, [key])
-    assert found == {key: Dataset(ref=Ref("a", 4), call=call, origin=origin, sources=(), **fields)}
+        datasets = load_datasets(connection, [key])
+    assert datasets == {key: Dataset(ref=Ref("a", 4), call=call, origin=origin, sources=(), **fields)}

@@ -28,9 +28,9 @@ def test_a_backup_that_is_made_while_somebody_writes_is_whole(home: Path, tmp_pa
     """One file, for its owner alone, from which the catalog is put back."""
     with closing(sqlite3.connect(home / "catalog.db")) as busy:
         busy.execute("BEGIN IMMEDIATE")
-        told = json.loads(invoke("catalog", "backup", str(tmp_path / "copy.db"), "--json").stdout)
-    copy = Path(told["file"])
-    assert told["bytes"] == copy.stat().st_size and copy.stat().st_mode & 0o077 == 0
+        output = json.loads(invoke("catalog", "backup", str(tmp_path / "copy.db"), "--json").stdout)
+    copy = Path(output["file"])
+    assert output["bytes"] == copy.stat().st_size and copy.stat().st_mode & 0o077 == 0
     assert not list(tmp_path.glob("copy.db?*"))
     for file in home.glob("catalog.db*"):
         file.unlink()
@@ -44,9 +44,9 @@ def test_a_backup_overwrites_nothing_and_says_why_it_cannot_be_made(
     """A file that is there, a folder that is not, a catalog that is not, or is on a server."""
     there = tmp_path / "copy.db"
     there.write_text("mine")
-    assert "is there already" in str(invoke("catalog", "backup", str(there)).exception)
+    assert "already exists" in str(invoke("catalog", "backup", str(there)).exception)
     assert there.read_text() == "mine"
-    assert "there is no folder" in str(invoke("catalog", "backup", str(tmp_path / "no" / "copy.db")).exception)
+    assert "the folder" in str(invoke("catalog", "backup", str(tmp_path / "no" / "copy.db")).exception)
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path / "other"))
     assert "there is no catalog at" in str(invoke("catalog", "backup", str(tmp_path / "c.db")).exception)
     monkeypatch.setenv("SPRINGLINE_CATALOG_URL", "postgresql+psycopg://ann:geheim@db/catalog")
@@ -56,25 +56,25 @@ def test_a_backup_overwrites_nothing_and_says_why_it_cannot_be_made(
 
 def test_a_catalog_that_is_damaged_is_told(home: Path) -> None:
     """Exit status 3; a sound one counts its generations."""
-    told = json.loads(invoke("catalog", "check", "--json").stdout)
-    assert told["generations"] == {"committed": 1} and told["faults"] == []
-    assert "the database is sound" in invoke("catalog", "check").stdout
+    output = json.loads(invoke("catalog", "check", "--json").stdout)
+    assert output["generations"] == {"committed": 1} and output["faults"] == []
+    assert "the database is intact" in invoke("catalog", "check").stdout
     with closing(sqlite3.connect(home / "catalog.db")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("PRAGMA writable_schema=ON")
         connection.execute("UPDATE sqlite_master SET rootpage = 2 WHERE name = 'ix_generation_open'")
         connection.commit()
-    done = invoke("catalog", "check", "--json")
-    assert done.exit_code == 3 and json.loads(done.stdout)["faults"]
+    result = invoke("catalog", "check", "--json")
+    assert result.exit_code == 3 and json.loads(result.stdout)["faults"]
 
 
 @pytest.mark.usefixtures("home")
 def test_what_a_dataset_is_made_of_and_where_its_files_are_is_shown() -> None:
     """By path, or by generation."""
-    told = json.loads(invoke("dataset", "show", "a/b@1", "--json").stdout)
-    assert told["under_uri"].endswith("/home/under/given") and told["cache_uri"] is None and told["bytes"] == 6
+    output = json.loads(invoke("dataset", "show", "a/b@1", "--json").stdout)
+    assert output["under_uri"].endswith("/home/under/given") and output["cache_uri"] is None and output["bytes"] == 6
     assert "under uri" in invoke("dataset", "show", "a/b").stdout
-    assert "nothing was ever written" in str(invoke("dataset", "show", "a/c").exception)
+    assert "no dataset was ever written" in str(invoke("dataset", "show", "a/c").exception)
 
 
 def test_a_setting_is_told_with_where_it_comes_from_and_without_its_secret(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +83,8 @@ def test_a_setting_is_told_with_where_it_comes_from_and_without_its_secret(monke
     monkeypatch.setenv("SPRINGLINE_HDFS_TOKEN", "hunter2")
     monkeypatch.setenv("SPRINGLINE_KAFKA_OPTIONS", '{"sasl.password": "hunter2", "acks": "all"}')
     assert invoke("config", "get", "SPRINGLINE_POLICY").stdout == "lrc\n"
-    told = json.loads(invoke("config", "get", "policy", "--json").stdout)
-    assert (told["value"], told["source"]) == ("lrc", "environment")
+    output = json.loads(invoke("config", "get", "policy", "--json").stdout)
+    assert (output["value"], output["source"]) == ("lrc", "environment")
     for form in ((), ("--json",)):
         listed = invoke("config", "list", *form).stdout
         assert "hunter2" not in listed and "'acks': 'all'" in listed.replace('"', "'")

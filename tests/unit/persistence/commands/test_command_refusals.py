@@ -20,11 +20,11 @@ def refused(
 ) -> str:
     """The one line that a refused command prints."""
     monkeypatch.setattr(sys, "argv", ["springline", *arguments])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         cli.main()
-    told = capsys.readouterr().err
-    assert ended.value.code == status and "Traceback" not in told
-    return told
+    message = capsys.readouterr().err
+    assert exit_info.value.code == status and "Traceback" not in message
+    return message
 
 
 @pytest.fixture(autouse=True)
@@ -33,49 +33,53 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "told"),
+    ("setting", "value", "expected_message"),
     [
         (
             "CATALOG_URL",
             "postgresql+pg8000://u:p@h/x",
             r"begins with postgresql\+pg8000://, and pg8000 is not installed",
         ),
-        ("CATALOG_URL", "nosuch://u:p@h/x", "is no address of a database: write postgresql"),
+        ("CATALOG_URL", "nosuch://u:p@h/x", "is not a database URL: write postgresql"),
         ("RUNNER", "nosuch:make", "SPRINGLINE_RUNNER='nosuch:make'.* No module named 'nosuch'"),
         ("RUNNER", ":make", "SPRINGLINE_RUNNER=':make'.* cannot be imported"),
         (
             "RUNNER",
             "springline.persistence.engine.runner",
-            "SPRINGLINE_RUNNER='springline.persistence.engine.runner'.* has no such factory",
+            "SPRINGLINE_RUNNER='springline.persistence.engine.runner'.* has no such function",
         ),
         (
             "RUNNER",
             "springline.persistence.engine.runner:mak",
-            "springline.persistence.engine.runner has no such factory",
+            "springline.persistence.engine.runner has no such function",
         ),
         ("CATALOG_TIMEOUT", "-1", "SPRINGLINE_CATALOG_TIMEOUT: .* greater than or equal to 0"),
         (
             "POLICY",
             "lru",
-            "policy 'lru': no installed package adds 'lru'; known: paper, .*; install the package",
+            "policy 'lru': no installed package provides 'lru'; installed: paper, .*; install a package",
         ),
         (
             "POLICY_WEIGHTS",
             "-4,-2",
-            "SPRINGLINE_POLICY_WEIGHTS: write four numbers with commas between, such as -4,-2,1,0.1",
+            "SPRINGLINE_POLICY_WEIGHTS: write four numbers separated by commas, such as -4,-2,1,0.1",
         ),
-        ("CACHE_CAPACITY", "8XB", "SPRINGLINE_CACHE_CAPACITY: not a size: write bytes, or a number with a unit"),
+        (
+            "CACHE_CAPACITY",
+            "8XB",
+            "SPRINGLINE_CACHE_CAPACITY: not a size: write a number of bytes, or a number with a unit",
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named_in_one_line(
-    setting: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    setting: str, value: str, expected_message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With what to write instead, or what is missing."""
     monkeypatch.setenv("SPRINGLINE_CATALOG_TIMEOUT", "0")
     monkeypatch.setenv(f"SPRINGLINE_{setting}", value)
-    said = refused(monkeypatch, capsys, "dataset", "recover")  # it runs operations, so it loads the runner too
-    assert said.startswith("springline: ")
-    assert re.search(told, said, re.DOTALL)
+    message = refused(monkeypatch, capsys, "dataset", "recover")  # it runs operations, so it loads the runner too
+    assert message.startswith("springline: ")
+    assert re.search(expected_message, message, re.DOTALL)
 
 
 def test_a_catalog_that_is_away_is_a_failure(
@@ -84,24 +88,24 @@ def test_a_catalog_that_is_away_is_a_failure(
     """The command was right; exit status 1."""
     monkeypatch.setenv("SPRINGLINE_CATALOG_TIMEOUT", "0")
     monkeypatch.setenv("SPRINGLINE_CATALOG_URL", "postgresql+psycopg://u:p@127.0.0.1:1/x")
-    said = refused(monkeypatch, capsys, "dataset", "list", status=1)
-    assert re.search("127.0.0.1:1/x does not answer: .*is it running?", said, re.DOTALL)
+    message = refused(monkeypatch, capsys, "dataset", "list", status=1)
+    assert re.search("127.0.0.1:1/x does not answer: .*is it running?", message, re.DOTALL)
 
 
 def test_a_place_without_files_is_not_adopted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The place is named as it was given."""
-    said = refused(monkeypatch, capsys, "dataset", "adopt", "a/b", "nowhere")
-    assert said == "springline: nowhere: there is no such folder in the under-store\n"
+    message = refused(monkeypatch, capsys, "dataset", "adopt", "a/b", "nowhere")
+    assert message == "springline: nowhere: the under-store has no such folder\n"
 
 
 def test_to_evict_nothing_in_particular_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Rather than done with: nobody types that and means nothing."""
-    said = refused(monkeypatch, capsys, "dataset", "evict")
-    assert said.startswith("springline: evict: name datasets, or say with --bytes how much")
+    message = refused(monkeypatch, capsys, "dataset", "evict")
+    assert message.startswith("springline: evict: give either dataset paths or the bytes to free")
 
 
 def test_a_size_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,8 +124,8 @@ def test_a_path_that_never_was_is_refused_with_the_nearest(
     make(platform, "etl/clean", "load")
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", platform.settings.cache_uri)
     near = refused(monkeypatch, capsys, "dataset", command, "etl/claen")
-    assert near == "springline: etl/claen: nothing was ever written to this path; did you mean etl/clean?\n"
-    assert "`springline dataset list` lists what was written" in refused(
+    assert near == "springline: etl/claen: no dataset was ever written to this path; did you mean etl/clean?\n"
+    assert "`springline dataset list` shows all datasets" in refused(
         monkeypatch, capsys, "dataset", command, "other/thing"
     )
 

@@ -5,18 +5,18 @@ import pytest
 from springline.persistence.decisions.eviction import EvictionPlan, plan_eviction
 from springline.persistence.model.dataset import Operation, Strategy
 from springline.persistence.model.lineage import Lineage
-from tests.support.datasets.lineages import chain_of, evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import cached, chain_of, evicted, lineage_of, persisted, ref
 
 
-def plan(known: Lineage, needed: int, *, protected: tuple[str, ...] = (), replacement: str = "lru") -> EvictionPlan:
+def plan(lineage: Lineage, needed: int, *, protected: tuple[str, ...] = (), replacement: str = "lru") -> EvictionPlan:
     """A plan at time 100."""
-    held = frozenset(ref(name) for name in protected)
-    return plan_eviction(known, needed, protected=held, replacement=replacement, now=100.0)
+    protected_refs = frozenset(ref(name) for name in protected)
+    return plan_eviction(lineage, needed, protected=protected_refs, replacement=replacement, now=100.0)
 
 
-def gone(found: EvictionPlan) -> list[str]:
+def victims(eviction_plan: EvictionPlan) -> list[str]:
     """The paths of the victims, in order."""
-    return [victim.ref.path for victim in found.victims]
+    return [victim.ref.path for victim in eviction_plan.victims]
 
 
 def test_nothing_goes_when_nothing_is_needed() -> None:
@@ -26,74 +26,79 @@ def test_nothing_goes_when_nothing_is_needed() -> None:
 
 def test_persisted_and_unwanted_ones_go_first_the_least_recently_used_before_others() -> None:
     """A wanted unpersisted one stays as long as these suffice."""
-    known = lineage(
-        made("wanted", "old", created_at=1.0),
+    lineage = lineage_of(
+        cached("wanted", "old", created_at=1.0),
         persisted("new", created_at=9.0, last_read_at=50.0),
         persisted("old", created_at=2.0),
-        made("temporary", "new", created_at=5.0, persist_requested=False),
+        cached("temporary", "new", created_at=5.0, persist_requested=False),
     )
-    found = plan(known, 3000)
-    assert gone(found) == ["old", "temporary", "new"]
-    assert [victim.rule for victim in found.victims] == ["persisted", "unwanted", "persisted"]
-    assert found.missing_bytes == 0
+    eviction_plan = plan(lineage, 3000)
+    assert victims(eviction_plan) == ["old", "temporary", "new"]
+    assert [victim.rule for victim in eviction_plan.victims] == ["persisted", "not_requested", "persisted"]
+    assert eviction_plan.missing_bytes == 0
 
 
 def test_no_more_goes_than_is_needed() -> None:
     """It stops as soon as the bytes suffice."""
-    known = lineage(*(persisted(f"d{i}", created_at=float(i)) for i in range(5)))
-    assert gone(plan(known, 1500)) == ["d0", "d1"]
+    lineage = lineage_of(*(persisted(f"d{i}", created_at=float(i)) for i in range(5)))
+    assert victims(plan(lineage, 1500)) == ["d0", "d1"]
 
 
 def test_lrfu_keeps_what_is_read_often_though_not_lately() -> None:
     """Least recently used would let it go first."""
-    known = lineage(persisted("often", created_at=1.0, reads=9), persisted("once", created_at=50.0))
-    assert gone(plan(known, 1)) == ["often"]
-    assert gone(plan(known, 1, replacement="lrfu")) == ["once"]
+    lineage = lineage_of(persisted("often", created_at=1.0, reads=9), persisted("once", created_at=50.0))
+    assert victims(plan(lineage, 1)) == ["often"]
+    assert victims(plan(lineage, 1, replacement="lrfu")) == ["once"]
 
 
 def test_an_unknown_replacement_is_refused() -> None:
     """Better than an order that nobody asked for."""
-    with pytest.raises(ValueError, match="neither lru nor lrfu"):
+    with pytest.raises(ValueError, match="use lru or lrfu"):
         plan(chain_of(1), 1, replacement="mru")
 
 
 def test_alternate_members_of_a_chain_go() -> None:
     """d0 is persisted; of d1 to d6 every other one stays, so that each evicted one is one step away."""
-    found = plan(chain_of(6), 10**6)
-    assert gone(found) == ["d0", "d1", "d3", "d5"]
-    assert {r.path for r in found.retention_reasons} == {"d2", "d4", "d6"}
+    eviction_plan = plan(chain_of(6), 10**6)
+    assert victims(eviction_plan) == ["d0", "d1", "d3", "d5"]
+    assert {r.path for r in eviction_plan.retention_reasons} == {"d2", "d4", "d6"}
 
 
 def test_a_kept_member_of_a_chain_says_what_leans_on_it() -> None:
     """With its own source gone it would be two steps away; or something evicted would be made from it."""
-    found = plan(chain_of(2), 10**6)
+    eviction_plan = plan(chain_of(2), 10**6)
     assert (
-        found.retention_reasons[ref("d2")]
-        == "it is not persisted, and would be made again from d1@1, not at hand either"
+        eviction_plan.retention_reasons[ref("d2")]
+        == "it is not persisted, and its recomputation would need d1@1, which is not available"
     )
 
 
 def test_a_second_plan_keeps_what_the_first_leaned_on() -> None:
     """The source of an already evicted unpersisted dataset may not go."""
-    known = chain_of(3).with_changes(evicted("d2", "d1"))
-    found = plan(known, 10**6)
-    assert gone(found) == ["d0"]
-    assert "d2@1 left the cache unpersisted" in found.retention_reasons[ref("d1")]
-    assert "made again from d2@1, not at hand either" in found.retention_reasons[ref("d3")]
+    lineage = chain_of(3).with_changes(evicted("d2", "d1"))
+    eviction_plan = plan(lineage, 10**6)
+    assert victims(eviction_plan) == ["d0"]
+    assert "d2@1 left the cache unpersisted" in eviction_plan.retention_reasons[ref("d1")]
+    assert "its recomputation would need d2@1, which is not available" in eviction_plan.retention_reasons[ref("d3")]
 
 
 def test_of_a_diamond_both_sides_go_and_the_join_stays() -> None:
     """Both are one step from the persisted top; the join would be two."""
-    known = lineage(persisted("a", by=None), made("b", "a"), made("c", "a"), made("d", "b", "c", created_at=5.0))
-    assert gone(plan(known, 10**6)) == ["a", "b", "c"]
+    lineage = lineage_of(
+        persisted("a", by=None), cached("b", "a"), cached("c", "a"), cached("d", "b", "c", created_at=5.0)
+    )
+    assert victims(plan(lineage, 10**6)) == ["a", "b", "c"]
 
 
 def test_of_a_diamond_whose_join_went_first_both_sides_stay() -> None:
     """The join is made again from both."""
-    known = lineage(
-        persisted("a", by=None), made("b", "a", created_at=5.0), made("c", "a", created_at=5.0), made("d", "b", "c")
+    lineage = lineage_of(
+        persisted("a", by=None),
+        cached("b", "a", created_at=5.0),
+        cached("c", "a", created_at=5.0),
+        cached("d", "b", "c"),
     )
-    assert gone(plan(known, 10**6)) == ["a", "d"]
+    assert victims(plan(lineage, 10**6)) == ["a", "d"]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +107,7 @@ def test_of_a_diamond_whose_join_went_first_both_sides_stay() -> None:
         (None, "no operation is recorded"),
         ("dice", "is not idempotent"),
         ("liar", "another digest"),
-        ("fresh", "has not been seen to repeat its digest yet"),
+        ("fresh", "is not proven idempotent yet"),
     ],
 )
 def test_what_could_not_surely_be_made_again_never_goes(by: str | None, reason: str) -> None:
@@ -111,40 +116,43 @@ def test_what_could_not_surely_be_made_again_never_goes(by: str | None, reason: 
         "liar": Operation("liar", "v1", idempotent=True, nondeterministic=True, repeats=1),
         "fresh": Operation("fresh", "v1", idempotent=True),
     }
-    for wanted in (True, False):
-        known = lineage(persisted("a", bytes=10), made("b", "a", by=by, persist_requested=wanted), **operations)
-        found = plan(known, 500)
-        assert gone(found) == ["a"]
-        assert (found.freed_bytes, found.missing_bytes) == (10, 490)
-        assert reason in found.retention_reasons[ref("b")]
+    for persist_requested in (True, False):
+        lineage = lineage_of(
+            persisted("a", bytes=10), cached("b", "a", by=by, persist_requested=persist_requested), **operations
+        )
+        eviction_plan = plan(lineage, 500)
+        assert victims(eviction_plan) == ["a"]
+        assert (eviction_plan.freed_bytes, eviction_plan.missing_bytes) == (10, 490)
+        assert reason in eviction_plan.retention_reasons[ref("b")]
 
 
 def test_pinned_and_protected_ones_stay_though_persisted() -> None:
     """A person's pin, and a reader's or writer's hold."""
-    known = lineage(persisted("a", pinned=True), persisted("b"), persisted("c"))
-    found = plan(known, 10**6, protected=("b",))
-    assert gone(found) == ["c"]
-    assert found.retention_reasons == {ref("a"): "it is pinned", ref("b"): "it is being read or written"}
+    lineage = lineage_of(persisted("a", pinned=True), persisted("b"), persisted("c"))
+    eviction_plan = plan(lineage, 10**6, protected=("b",))
+    assert victims(eviction_plan) == ["c"]
+    assert eviction_plan.retention_reasons == {ref("a"): "it is pinned", ref("b"): "it is being read or written"}
 
 
 def test_cache_only_datasets_go_last_and_for_good_as_their_strategy_says() -> None:
     """They were promised nothing; the words say that they may be lost."""
-    known = lineage(
-        made("loose", by="dice", strategy=Strategy.CACHE_ONLY, persist_requested=False), persisted("a", created_at=50.0)
+    lineage = lineage_of(
+        cached("loose", by="dice", strategy=Strategy.CACHE_ONLY, persist_requested=False),
+        persisted("a", created_at=50.0),
     )
-    assert gone(plan(known, 1000)) == ["a"]
-    found = plan(known, 2000)
-    assert gone(found) == ["a", "loose"]
-    assert found.victims[-1].rule == "unwanted"
-    assert "may be lost for good" in found.victims[-1].reason
-    assert found.retention_reasons == {}
+    assert victims(plan(lineage, 1000)) == ["a"]
+    eviction_plan = plan(lineage, 2000)
+    assert victims(eviction_plan) == ["a", "loose"]
+    assert eviction_plan.victims[-1].rule == "not_requested"
+    assert "may be lost permanently" in eviction_plan.victims[-1].reason
+    assert eviction_plan.retention_reasons == {}
 
 
 def test_a_whole_cache_only_chain_can_go() -> None:
     """Alternate members first, while they can be made again; then the others."""
-    known = lineage(
+    lineage = lineage_of(
         *(
-            made(
+            cached(
                 f"d{i}",
                 *([f"d{i - 1}"] if i else []),
                 strategy=Strategy.CACHE_ONLY,
@@ -154,25 +162,25 @@ def test_a_whole_cache_only_chain_can_go() -> None:
             for i in range(5)
         )
     )
-    assert plan(known, 5000).missing_bytes == 0
+    assert plan(lineage, 5000).missing_bytes == 0
 
 
 def test_a_cache_only_source_stays_while_an_evicted_dataset_leans_on_it() -> None:
     """Its own strategy promises nothing, but that of the dependent does."""
-    known = lineage(
+    lineage = lineage_of(
         persisted("a", by=None),
-        made("loose", "a", strategy=Strategy.CACHE_ONLY, persist_requested=False),
+        cached("loose", "a", strategy=Strategy.CACHE_ONLY, persist_requested=False),
         evicted("b", "loose", strategy=Strategy.ASYNC_STORE),
     )
-    found = plan(known, 10**6)
-    assert gone(found) == ["a"]
-    assert "b@1 left the cache unpersisted" in found.retention_reasons[ref("loose")]
+    eviction_plan = plan(lineage, 10**6)
+    assert victims(eviction_plan) == ["a"]
+    assert "b@1 left the cache unpersisted" in eviction_plan.retention_reasons[ref("loose")]
 
 
 def test_every_victim_says_why_it_may_go() -> None:
     """Its size, how long it has been idle, and what brings it back."""
-    found = plan(chain_of(1), 10**6)
-    assert [victim.reason for victim in found.victims] == [
+    eviction_plan = plan(chain_of(1), 10**6)
+    assert [victim.reason for victim in eviction_plan.victims] == [
         "1 kB, last used 1 min 40 s ago; a verified copy is in the under-store",
-        "1 kB, last used 99 s ago; op makes it again in one step from d0@1",
+        "1 kB, last used 99 s ago; op recomputes it in one step from d0@1",
     ]

@@ -14,7 +14,7 @@ from springline.persistence.decisions.recovery import assess_risk
 from springline.persistence.model.cost_model import CostModel
 from springline.persistence.model.dataset import CacheState, Dataset, Operation, Origin
 from springline.persistence.platform import Platform
-from tests.support.datasets.lineages import evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import cached, evicted, lineage_of, persisted, ref
 from tests.support.datasets.recording import record
 
 DAY = 24 * 60
@@ -46,49 +46,55 @@ def risks(catalog: Catalog, reads: Callable[[str], bool] = lambda dag_id: True, 
 
 def test_the_risks_add_up_to_what_the_command_line_says(catalog: Catalog) -> None:
     """Dataset by dataset, what is gone for good first, then by size."""
-    known = lineage(
-        persisted("a", by=None), made("b", "a", bytes=10), made("c", "b", bytes=30), evicted("d", "c"),
-        made("x", by="dice", bytes=5), made("y", "x", bytes=7), made("e", "d"),
+    lineage = lineage_of(
+        persisted("a", by=None), cached("b", "a", bytes=10), cached("c", "b", bytes=30), evicted("d", "c"),
+        cached("x", by="dice", bytes=5), cached("y", "x", bytes=7), cached("e", "d"),
     )  # fmt: skip
-    record(catalog, known)
-    risk, told = assess_risk(known, CostModel()), risks(catalog, most=4)
-    assert (told.bytes, told.recomputable_bytes, told.irrecoverable_bytes) == (
+    record(catalog, lineage)
+    risk, exposure = assess_risk(lineage, CostModel()), risks(catalog, most=4)
+    assert (exposure.bytes, exposure.recomputable_bytes, exposure.irrecoverable_bytes) == (
         risk.bytes, risk.recomputable_bytes, risk.irrecoverable_bytes,
     )  # fmt: skip
-    assert (told.recompute_seconds, told.datasets) == (risk.recompute_seconds, 5)
-    assert [each.path for each in told.exposed_datasets] == ["y", "x", "e", "c"]
-    assert told.exposed_datasets[0].irrecoverable_reasons == ["dice (version v1), which made x@1, is not idempotent"]
-    assert [each.seconds for each in told.exposed_datasets] == [None, None, 1.0, 1.0]
+    assert (exposure.recompute_seconds, exposure.datasets) == (risk.recompute_seconds, 5)
+    assert [each.path for each in exposure.exposed_datasets] == ["y", "x", "e", "c"]
+    assert exposure.exposed_datasets[0].irrecoverable_reasons == [
+        "dice (version v1), which made x@1, is not idempotent"
+    ]
+    assert [each.seconds for each in exposure.exposed_datasets] == [None, None, 1.0, 1.0]
 
 
 def test_what_is_only_declared_is_told_apart_and_comes_before_what_is_proven(catalog: Catalog) -> None:
     """After what is gone for good; with the operation that was never seen to repeat, also upstream."""
-    known = lineage(
-        persisted("a", by=None), made("b", "a", by="fresh", bytes=10), made("c", "b", bytes=3), made("d", "a"),
-        made("x", by="dice", bytes=5), fresh=Operation("fresh", "v1", idempotent=True),
+    lineage = lineage_of(
+        persisted("a", by=None), cached("b", "a", by="fresh", bytes=10), cached("c", "b", bytes=3), cached("d", "a"),
+        cached("x", by="dice", bytes=5), fresh=Operation("fresh", "v1", idempotent=True),
     )  # fmt: skip
-    record(catalog, known)
-    risk, told = assess_risk(known, CostModel()), risks(catalog)
-    assert (told.unproven_bytes, told.irrecoverable_bytes, told.recomputable_bytes) == (13, 5, 1000)
+    record(catalog, lineage)
+    risk, exposure = assess_risk(lineage, CostModel()), risks(catalog)
+    assert (exposure.unproven_bytes, exposure.irrecoverable_bytes, exposure.recomputable_bytes) == (13, 5, 1000)
     assert risk.unproven_bytes == 13 and risk.unproven == (ref("b"), ref("c"))
-    assert [each.path for each in told.exposed_datasets] == ["x", "b", "c", "d"]
-    why = ["fresh (version v1), which made b@1, is declared idempotent and was never seen to repeat its digest"]
-    assert [each.unproven_reasons for each in told.exposed_datasets] == [[], why, why, []]
-    assert [bool(each.irrecoverable_reasons) for each in told.exposed_datasets] == [True, False, False, False]
+    assert [each.path for each in exposure.exposed_datasets] == ["x", "b", "c", "d"]
+    reasons = ["fresh (version v1), which made b@1, is declared idempotent, but not proven"]
+    assert [each.unproven_reasons for each in exposure.exposed_datasets] == [[], reasons, reasons, []]
+    assert [bool(each.irrecoverable_reasons) for each in exposure.exposed_datasets] == [True, False, False, False]
 
 
 def test_the_risk_of_what_one_may_read_includes_making_again_what_one_may_not(catalog: Catalog) -> None:
     """Its bytes do not count, and it is not named; the seconds that it takes do count."""
     mine = Origin("mine")
-    record(catalog, lineage(
-        persisted("a", by=None), made("b", "a"), made("c", "b", origin=mine), made("x", by="dice"),
-        made("y", "x", origin=mine, bytes=1),
+    record(catalog, lineage_of(
+        persisted("a", by=None), cached("b", "a"), cached("c", "b", origin=mine), cached("x", by="dice"),
+        cached("y", "x", origin=mine, bytes=1),
     ))  # fmt: skip
-    told = risks(catalog, lambda dag_id: dag_id == "mine")
-    assert (told.bytes, told.datasets, [each.path for each in told.exposed_datasets]) == (1001, 2, ["y", "c"])
-    assert told.recompute_seconds == 2.0
-    (why,) = told.exposed_datasets[0].irrecoverable_reasons
-    assert why.startswith("dice (version v1), which made hidden:")
+    exposure = risks(catalog, lambda dag_id: dag_id == "mine")
+    assert (exposure.bytes, exposure.datasets, [each.path for each in exposure.exposed_datasets]) == (
+        1001,
+        2,
+        ["y", "c"],
+    )
+    assert exposure.recompute_seconds == 2.0
+    (reason,) = exposure.exposed_datasets[0].irrecoverable_reasons
+    assert reason.startswith("dice (version v1), which made hidden:")
 
 
 # ---- over time
@@ -96,14 +102,14 @@ def test_the_risk_of_what_one_may_read_includes_making_again_what_one_may_not(ca
 
 def sampled(*datasets: Dataset, catalog: Catalog, minute: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Record these datasets, and take a sample in that minute."""
-    record(catalog, lineage(*datasets))
+    record(catalog, lineage_of(*datasets))
     at(catalog, minute * 60 + 30, monkeypatch)
     return catalog.sample_risk()
 
 
 def test_the_risk_is_recorded_as_it_goes(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also that there is none any more."""
-    risky = (persisted("a", by=None), made("b", "a", bytes=10), made("x", by="dice", bytes=5))
+    risky = (persisted("a", by=None), cached("b", "a", bytes=10), cached("x", by="dice", bytes=5))
     for minute, datasets in enumerate((risky, risky[:2], risky[:1]), start=100):
         assert sampled(*datasets, catalog=catalog, minute=minute, monkeypatch=monkeypatch)
     series = [RiskSample(6000.0, 15, 0, 5, 1.0), RiskSample(6060.0, 10, 0, 0, 1.0), RiskSample(6120.0, 0, 0, 0, 0.0)]
@@ -113,8 +119,8 @@ def test_the_risk_is_recorded_as_it_goes(catalog: Catalog, monkeypatch: pytest.M
 
 def test_a_minute_has_one_sample(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second records nothing, even if both began at once."""
-    assert sampled(made("a", by="dice"), catalog=catalog, minute=100, monkeypatch=monkeypatch)
-    assert not sampled(made("a", bytes=7), catalog=catalog, minute=100, monkeypatch=monkeypatch)
+    assert sampled(cached("a", by="dice"), catalog=catalog, minute=100, monkeypatch=monkeypatch)
+    assert not sampled(cached("a", bytes=7), catalog=catalog, minute=100, monkeypatch=monkeypatch)
     assert not catalog._record_sample(100, {"": DagRisk(bytes=8)})
     assert [sample.bytes for sample in catalog.risk_since()] == [1000]
 
@@ -123,7 +129,7 @@ def test_each_dag_has_its_share(catalog: Catalog, monkeypatch: pytest.MonkeyPatc
     """What is run again only for another DAG counts for the DAG that made it."""
     sampled(
         persisted("a", by=None), evicted("b", "a", origin=Origin("theirs")),
-        made("c", "b", origin=Origin("mine")), made("by hand", bytes=3, by=None),
+        cached("c", "b", origin=Origin("mine")), cached("by hand", bytes=3, by=None),
         catalog=catalog, minute=100, monkeypatch=monkeypatch,
     )  # fmt: skip
     assert catalog.risk_dag_ids() == ["", "mine", "theirs"]
@@ -142,17 +148,22 @@ def test_old_samples_are_thinned_out() -> None:
     """A minute for a day, an hour for a month, a day after that; what is kept once stays while its slot does."""
     now = 1000 * DAY
     minutes = range(now - 3 * DAY, now + 1)
-    kept = sorted(set(minutes) - set(redundant_minutes(minutes, now)))
-    assert kept == [*range(now - 3 * DAY, now - DAY, 60), *range(now - DAY, now + 1)]
+    remaining = sorted(set(minutes) - set(redundant_minutes(minutes, now)))
+    assert remaining == [*range(now - 3 * DAY, now - DAY, 60), *range(now - DAY, now + 1)]
     later = now + 40 * DAY
-    assert sorted(set(kept) - set(redundant_minutes(kept, later))) == [now - 3 * DAY, now - 2 * DAY, now - DAY, now]
+    assert sorted(set(remaining) - set(redundant_minutes(remaining, later))) == [
+        now - 3 * DAY,
+        now - 2 * DAY,
+        now - DAY,
+        now,
+    ]
 
 
 def test_a_new_sample_removes_what_it_makes_superfluous(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """For every DAG."""
     for minute in (6000, 6001, 6060, 6000 + 2 * DAY):
         sampled(
-            made("a", cache=CacheState.PRESENT, origin=Origin("etl")),
+            cached("a", cache=CacheState.PRESENT, origin=Origin("etl")),
             catalog=catalog,
             minute=minute,
             monkeypatch=monkeypatch,

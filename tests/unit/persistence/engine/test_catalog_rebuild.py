@@ -25,20 +25,20 @@ RUN = Origin("etl", "run 1", "task")
 def test_a_lost_catalog_is_rebuilt_from_the_sidecars(open_at: Callable[..., Platform]) -> None:
     """Paths, generations, operations' calls, sources, digests: what was persisted is known again, and can be used."""
     before = open_at()
-    made = [
+    datasets = [
         make(before, "a", lines=["older"], strategy=Strategy.CACHE_THROUGH),
         make(before, "a", "load", strategy=Strategy.CACHE_THROUGH, origin=RUN),
         make(before, "b", "shout", ["a"], params={"ds": "2013-01-05"}),
         make(before, "c c/Köln", "count", ["b"]),
     ]
     before.persister.drain()
-    known = [before.catalog.get(d.ref) for d in made]
+    records = [before.catalog.get(d.ref) for d in datasets]
     lose_catalog(before)
     platform = open_at()
     report = platform.maintenance.rebuild()
-    assert report.recorded_refs == [d.ref for d in made]
+    assert report.recorded_refs == [d.ref for d in datasets]
     assert (report.unreadable, report.without_source) == ([], {})
-    for old in known:
+    for old in records:
         new = platform.catalog.get(old.ref)
         assert (new.call, new.sources, new.digest, new.origin) == (old.call, old.sources, old.digest, old.origin)
         assert (new.cache, new.under, new.superseded) == (CacheState.EVICTED, UnderStoreState.PRESENT, old.superseded)
@@ -80,10 +80,10 @@ def test_a_source_that_was_not_persisted_is_known_to_be_gone(
     report = platform.maintenance.rebuild()
     assert report.without_source == {Ref("c", 1): ["a@1", "b@1"], Ref("d", 1): ["a@1"]}
     platform.store.register_operations(runner.operations().values())
-    made = platform.catalog.get(Ref("c", 1))
-    assert made.sources == (Ref("a", 1), Ref("b", 1))
-    why = platform.catalog.lineage_around([made.ref]).recompute_obstacles(made.ref)
-    assert why == ("a@1 is retired", "b@1 is retired")
+    dataset = platform.catalog.get(Ref("c", 1))
+    assert dataset.sources == (Ref("a", 1), Ref("b", 1))
+    reasons = platform.catalog.lineage_around([dataset.ref]).recompute_obstacles(dataset.ref)
+    assert reasons == ("a@1 is retired", "b@1 is retired")
     with pytest.raises(UnknownDatasetError):
         platform.catalog.resolve("a")
     assert make(platform, "a", "load").ref == Ref("a", 2)
@@ -108,17 +108,17 @@ def test_sidecars_that_cannot_be_read_are_named_and_the_others_used(open_at: Cal
 def test_of_several_copies_the_newest_lease_counts_and_half_ones_do_not(open_at: Callable[..., Platform]) -> None:
     """A dead worker may have left a whole copy that nobody recorded."""
     before = open_at()
-    made = make(before, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    content = sidecar.encode(made, under_checksum=made.under_checksum, under_bytes=made.bytes)
+    dataset = make(before, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    content = sidecar.encode(dataset, under_checksum=dataset.under_checksum, under_bytes=dataset.bytes)
     for location in ("a/@1-3", "a/.@1-12", "a/@1-0"):
         write_lines(before.under.uri(location), LINES)
         before.under.write_small(location, sidecar.FILE_NAME, content)
     lose_catalog(before)
     platform = open_at()
-    assert platform.maintenance.rebuild().recorded_refs == [made.ref]
-    assert platform.catalog.get(made.ref).under_location == "a/@1-3"
-    platform.catalog.change(made.ref, Event.UNDER_LOST)
-    lease = platform.claims.claim(made.ref, "worker", TransferMethod.DATA, None)
+    assert platform.maintenance.rebuild().recorded_refs == [dataset.ref]
+    assert platform.catalog.get(dataset.ref).under_location == "a/@1-3"
+    platform.catalog.change(dataset.ref, Event.UNDER_STORE_LOST)
+    lease = platform.claims.claim(dataset.ref, "worker", TransferMethod.DATA, None)
     assert lease is not None and lease.number == 4
 
 
@@ -181,22 +181,22 @@ def test_adopted_files_outlive_their_generation(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize(
-    ("location", "told"),
+    ("location", "expected_message"),
     [
-        ("nowhere", "no such folder in the under-store"),
-        ("a file", "no such folder in the under-store"),
-        ("empty", "no files"),
-        ("../outside", "no place below it"),
-        ("a/@1-1", "made here"),
-        ("a", "made here"),
+        ("nowhere", "the under-store has no such folder"),
+        ("a file", "the under-store has no such folder"),
+        ("empty", "the folder is empty"),
+        ("../outside", "not a path below it"),
+        ("a/@1-1", "copies made by Springline"),
+        ("a", "copies made by Springline"),
     ],
 )
-def test_what_cannot_be_adopted_is_refused(platform: Platform, location: str, told: str) -> None:
+def test_what_cannot_be_adopted_is_refused(platform: Platform, location: str, expected_message: str) -> None:
     """Nothing there, no folder, no files, outside, or copies that were made here; the catalog stays as it was."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    assert made.under_location == "a/@1-1"
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    assert dataset.under_location == "a/@1-1"
     (platform.under.root / "empty").mkdir()  # type: ignore[attr-defined]
     (platform.under.root / "a file").touch()  # type: ignore[attr-defined]
-    with pytest.raises(InvalidPathError, match=told):
+    with pytest.raises(InvalidPathError, match=expected_message):
         platform.maintenance.adopt("b", location)
     assert platform.catalog.find(path="b") == []

@@ -36,38 +36,38 @@ def grow_old(platform: Platform) -> None:
 
 def test_a_scan_finds_what_is_missing_and_a_deep_one_what_is_damaged(platform: Platform) -> None:
     """Each is marked lost, and only that."""
-    missing, damaged, whole = (make(platform, path, "load") for path in ("missing", "damaged", "whole"))
+    missing, damaged, intact = (make(platform, path, "load") for path in ("missing", "damaged", "whole"))
     platform.cache.delete(missing.cache_location)
     damage(platform.cache, damaged.cache_location)
     shallow = platform.maintenance.scan()
     assert (shallow.checked_count, shallow.lost) == (3, [missing.ref])
     assert platform.maintenance.scan(deep=True).lost == [damaged.ref]
-    states = [platform.catalog.get(d.ref).cache for d in (missing, damaged, whole)]
+    states = [platform.catalog.get(d.ref).cache for d in (missing, damaged, intact)]
     assert states == [CacheState.LOST, CacheState.LOST, CacheState.PRESENT]
     assert [d.ref for d in platform.maintenance.find_lost()] == [missing.ref, damaged.ref]
 
 
 def test_a_deep_scan_looks_at_the_copies_below_too(platform: Platform) -> None:
     """What is damaged there is persisted again from the cache."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    damage(platform.under, made.under_location)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    damage(platform.under, dataset.under_location)
     assert platform.maintenance.scan().lost == []
-    assert platform.maintenance.scan(deep=True).lost == [made.ref]
+    assert platform.maintenance.scan(deep=True).lost == [dataset.ref]
     assert platform.persister.drain().persisted == 1
-    kept = platform.catalog.get(made.ref)
-    assert platform.under.manifest(kept.under_location).checksum == kept.under_checksum
-    assert copies_in(platform.under) == [kept.under_location]
+    record = platform.catalog.get(dataset.ref)
+    assert platform.under.manifest(record.under_location).checksum == record.under_checksum
+    assert copies_in(platform.under) == [record.under_location]
 
 
 def test_a_scan_marks_nothing_while_the_under_store_is_out_of_reach(platform: Platform) -> None:
     """It says so instead."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    let_go(platform, made.ref)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, dataset.ref)
     root = platform.under.root  # type: ignore[attr-defined]
     root.rename(root.with_name("away"))
     with pytest.raises(StorageUnavailableError):
         platform.maintenance.scan(deep=True)
-    assert platform.catalog.get(made.ref).persisted
+    assert platform.catalog.get(dataset.ref).persisted
 
 
 def test_what_a_disk_cannot_read_any_more_is_damaged_and_the_scan_goes_on(
@@ -106,9 +106,9 @@ def test_what_cannot_be_looked_at_keeps_no_other_from_being_looked_at(platform: 
 def test_what_left_the_cache_on_purpose_meanwhile_is_not_reported_lost(open_at: Callable[..., Platform]) -> None:
     """An eviction beside a scan is no fault."""
     scanner, other = open_at(), open_at()
-    made = make(scanner, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    dataset = make(scanner, "a", "load", strategy=Strategy.CACHE_THROUGH)
     cache, _, _ = stage(scanner)
-    cache.at = once("files", lambda: let_go(other, made.ref))
+    cache.at = once("files", lambda: let_go(other, dataset.ref))
     assert scanner.maintenance.scan().lost == []
 
 
@@ -128,8 +128,8 @@ def test_a_superseded_generation_is_removed_from_both_stores(platform: Platform)
 def test_as_many_generations_stay_as_are_to_be_kept(open_at: Callable[..., Platform]) -> None:
     """The oldest go first."""
     platform = open_at(keep_generations=2)
-    made = [make(platform, "a", lines=[str(i)]) for i in range(4)]
-    assert platform.maintenance.retire() == [made[0].ref, made[1].ref]
+    datasets = [make(platform, "a", lines=[str(i)]) for i in range(4)]
+    assert platform.maintenance.retire() == [datasets[0].ref, datasets[1].ref]
 
 
 def test_a_reader_holds_its_generation(platform: Platform) -> None:
@@ -157,12 +157,12 @@ def test_a_running_dag_run_holds_what_it_sees(platform: Platform) -> None:
 def test_a_running_dag_run_holds_what_it_made(platform: Platform) -> None:
     """Though a backfill has written the path since."""
     platform.store.begin_run(RUN)
-    mine = make(platform, "a", lines=["mine"], origin=RUN)
+    own_dataset = make(platform, "a", lines=["mine"], origin=RUN)
     make(platform, "a", lines=["theirs"], origin=Origin("etl", "backfill", "task"))
     assert platform.maintenance.retire() == []
     assert lines_of(platform, "a", RUN) == ["mine"]
     platform.catalog.end_run(RUN, "failed")
-    assert platform.maintenance.retire() == [mine.ref]
+    assert platform.maintenance.retire() == [own_dataset.ref]
 
 
 def test_a_dag_run_that_never_ended_holds_nothing_for_ever(open_at: Callable[..., Platform]) -> None:
@@ -222,11 +222,11 @@ def test_an_older_generation_stays_while_the_newer_one_is_lost(platform: Platfor
 
 def test_what_is_discarded_goes_for_good_though_nothing_came_after_it(platform: Platform) -> None:
     """From both stores; the next one that is written is a generation of its own."""
-    gone = make(platform, "a", lines=["gone"], strategy=Strategy.CACHE_THROUGH)
-    platform.maintenance.discard(gone.ref, "nobody wants it")
+    discarded = make(platform, "a", lines=["gone"], strategy=Strategy.CACHE_THROUGH)
+    platform.maintenance.discard(discarded.ref, "nobody wants it")
     assert copies_in(platform.cache) == copies_in(platform.under) == []
-    assert platform.catalog.get(gone.ref).phase is Phase.RETIRED
-    assert platform.catalog.history(gone.ref)[-1].reason == "nobody wants it"
+    assert platform.catalog.get(discarded.ref).phase is Phase.RETIRED
+    assert platform.catalog.history(discarded.ref)[-1].reason == "nobody wants it"
     assert make(platform, "a", lines=["new"]).ref.generation == 2
 
 
@@ -236,8 +236,8 @@ def test_what_is_pinned_read_or_needed_is_not_discarded(platform: Platform) -> N
     platform.catalog.amend(pinned, pinned=True)
     make(platform, "child", "shout", ["needed"])
     with platform.store.read("read"):
-        for ref, why in ((pinned, "it is pinned"), (read, "it is being read"), (needed, "unpersisted was made from")):
-            with pytest.raises(TransitionError, match=f"{ref} stays: .*{why}"):
+        for ref, reason in ((pinned, "it is pinned"), (read, "it is being read"), (needed, "unpersisted dataset")):
+            with pytest.raises(TransitionError, match=f"{ref} is not retired: .*{reason}"):
                 platform.maintenance.discard(ref, "nobody wants it")
             assert platform.catalog.get(ref).phase is Phase.COMMITTED
     platform.maintenance.discard(read, "nobody reads it any more")
@@ -251,9 +251,9 @@ def test_a_copy_made_while_it_was_decided_is_removed_too(open_at: Callable[..., 
     select = retiring.catalog.select
 
     def late(query):  # type: ignore[no-untyped-def]
-        found = select(query)
+        rows = select(query)
         other.persister.drain()
-        return found
+        return rows
 
     retiring.catalog.select = late  # type: ignore[method-assign]
     assert retiring.maintenance.retire() == [old.ref]
@@ -296,27 +296,27 @@ def test_a_write_whose_writer_never_came_back_is_abandoned(platform: Platform) -
 
 def test_what_a_worker_wrote_after_it_was_taken_over_is_removed(platform: Platform) -> None:
     """It died before it noticed; the copy that counts stays, and so does one that a lost catalog may have named."""
-    made = make(platform, "a", lines=LINES, strategy=Strategy.ASYNC_STORE)
+    dataset = make(platform, "a", lines=LINES, strategy=Strategy.ASYNC_STORE)
     for worker in ("first", "second"):
-        lease = platform.claims.claim(made.ref, worker, TransferMethod.DATA, None)
+        lease = platform.claims.claim(dataset.ref, worker, TransferMethod.DATA, None)
         assert lease is not None
         platform.claims.release(lease, "its lease ran out")
     assert platform.persister.drain().remaining == 0
     write_lines(platform.under.uri("a/.@1-1"), ["half"])
     write_lines(platform.under.uri("a/@1-2"), ["whole, of whom nobody knows"])
     platform.maintenance.sweep()
-    assert copies_in(platform.under) == ["a/@1-2", platform.catalog.get(made.ref).under_location]
+    assert copies_in(platform.under) == ["a/@1-2", platform.catalog.get(dataset.ref).under_location]
 
 
 def test_a_writer_that_comes_back_during_the_sweep_keeps_what_it_committed(open_at: Callable[..., Platform]) -> None:
     """It was slower than it may be, and done just in time."""
     sweeping, writer = open_at(), open_at()
-    found = sweeping.catalog.select
+    select = sweeping.catalog.select
     with writer.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
         writing.mark_complete(writer.runner.run(Call("load", "1"), [], writing.uri))
         grow_old(writer)
         stale = [writer.catalog.find(phase=Phase.OPEN)]
-    sweeping.catalog.select = lambda query: stale.pop() if stale else found(query)  # type: ignore[method-assign]
+    sweeping.catalog.select = lambda query: stale.pop() if stale else select(query)  # type: ignore[method-assign]
     assert sweeping.maintenance.sweep() == []
     assert lines_of(writer, "a") == LINES
 
@@ -333,23 +333,23 @@ def test_the_next_try_removes_what_the_last_one_left(platform: Platform) -> None
 
 def test_what_a_dead_recovery_or_eviction_left_in_the_cache_is_swept(platform: Platform) -> None:
     """Half copies and forgotten whole ones go once they are old; what counts stays, and so does another catalog's."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    gone = make(platform, "b", "load", strategy=Strategy.CACHE_THROUGH)
-    platform.catalog.change(gone.ref, Event.EVICTED)  # and the evictor died before it deleted the files
-    for left in ("a/.@1-1_dead", "a/@1-2_dead", "unknown/@7", "unknown/.@7-1_x"):
-        write_lines(platform.cache.uri(left), ["left"])
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    evicted = make(platform, "b", "load", strategy=Strategy.CACHE_THROUGH)
+    platform.catalog.change(evicted.ref, Event.EVICTED)  # and the evictor died before it deleted the files
+    for location in ("a/.@1-1_dead", "a/@1-2_dead", "unknown/@7", "unknown/.@7-1_x"):
+        write_lines(platform.cache.uri(location), ["left"])
     platform.maintenance.sweep()
-    assert copies_in(platform.cache) == [made.cache_location, "unknown/.@7-1_x", "unknown/@7"]
+    assert copies_in(platform.cache) == [dataset.cache_location, "unknown/.@7-1_x", "unknown/@7"]
     assert lines_of(platform, "a") == LINES == lines_of(platform, "b")
 
 
 def test_what_is_just_being_restored_is_not_swept(platform: Platform) -> None:
     """A copy under way is young by its name."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    let_go(platform, made.ref)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, dataset.ref)
     cache, _, _ = stage(platform)
     for point in ("create", "rename", "rename done"):
         cache.at = once(point, platform.maintenance.sweep)
         assert lines_of(platform, "a") == LINES
-        assert Event.LOST not in events_of(platform, made.ref)
-        let_go(platform, made.ref)
+        assert Event.LOST not in events_of(platform, dataset.ref)
+        let_go(platform, dataset.ref)

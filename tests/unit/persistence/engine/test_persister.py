@@ -34,12 +34,12 @@ from tests.support.datasets.states import (
 )
 
 
-def shouted(platform: Platform) -> Dataset:
+def make_derived(platform: Platform) -> Dataset:
     """`b`, made by shout from a persisted `a`; running shout below is known to be quicker than the link."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = make(platform, "b", "shout", ["a"])
+    dataset = make(platform, "b", "shout", ["a"])
     measured(platform, "shout", run=0.001, send=10.0)
-    return made
+    return dataset
 
 
 # ---- data
@@ -47,22 +47,22 @@ def shouted(platform: Platform) -> Dataset:
 
 def test_data_is_sent_verified_and_recorded(platform: Platform) -> None:
     """The copy below has the bytes of the cache, and the catalog says where, how and how long."""
-    made = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     (outcome,) = platform.persister.drain().outcomes
-    kept = platform.catalog.get(made.ref)
-    assert (outcome.ref, outcome.method, outcome.error) == (made.ref, TransferMethod.DATA, "")
-    assert kept.persisted and kept.in_cache and kept.method is TransferMethod.DATA
-    assert platform.under.manifest(kept.under_location).checksum == made.checksum == kept.under_checksum
-    assert kept.actual_seconds is not None and kept.persisted_at is not None
-    assert copies_in(platform.under) == [kept.under_location]
+    record = platform.catalog.get(dataset.ref)
+    assert (outcome.ref, outcome.method, outcome.error) == (dataset.ref, TransferMethod.DATA, "")
+    assert record.persisted and record.in_cache and record.method is TransferMethod.DATA
+    assert platform.under.manifest(record.under_location).checksum == dataset.checksum == record.under_checksum
+    assert record.actual_seconds is not None and record.persisted_at is not None
+    assert copies_in(platform.under) == [record.under_location]
 
 
 def test_a_transfer_has_one_duration(platform: Platform) -> None:
     """What a worker says of it is what the catalog keeps, for data and for an operation."""
-    data, operation = make(platform, "z", "load"), shouted(platform)
-    said = {outcome.ref: outcome.actual_seconds for outcome in platform.persister.drain().outcomes}
+    data, operation = make(platform, "z", "load"), make_derived(platform)
+    durations = {outcome.ref: outcome.actual_seconds for outcome in platform.persister.drain().outcomes}
     recorded = {ref: platform.catalog.get(ref).actual_seconds for ref in (data.ref, operation.ref)}
-    assert said == recorded
+    assert durations == recorded
 
 
 def test_a_transfer_is_measured_and_the_next_one_predicted_from_it(platform: Platform) -> None:
@@ -82,9 +82,9 @@ def test_a_worker_gives_way_while_a_job_waits_and_that_is_no_time_of_the_link() 
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    pace = BandwidthLimiter(should_yield=lambda: waits.pop(0), clock=lambda: now[0], sleep=sleep)
-    pace(1000)
-    assert waits == [] and pace.yielded_seconds == pytest.approx(now[0] - 100.0) and pace.yielded_seconds > 0
+    limiter = BandwidthLimiter(should_yield=lambda: waits.pop(0), clock=lambda: now[0], sleep=sleep)
+    limiter(1000)
+    assert waits == [] and limiter.yielded_seconds == pytest.approx(now[0] - 100.0) and limiter.yielded_seconds > 0
 
 
 def test_a_limited_worker_sends_its_bytes_a_second_and_no_more() -> None:
@@ -94,10 +94,10 @@ def test_a_limited_worker_sends_its_bytes_a_second_and_no_more() -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    pace = BandwidthLimiter(1000.0, clock=lambda: now[0], sleep=sleep)
+    limiter = BandwidthLimiter(1000.0, clock=lambda: now[0], sleep=sleep)
     for _ in range(4):
-        pace(500)
-    assert now[0] == pytest.approx(2.0) and pace.yielded_seconds == 0
+        limiter(500)
+    assert now[0] == pytest.approx(2.0) and limiter.yielded_seconds == 0
 
 
 def test_an_empty_file_and_several_files_are_sent(platform: Platform) -> None:
@@ -110,8 +110,8 @@ def test_an_empty_file_and_several_files_are_sent(platform: Platform) -> None:
         (folder / "_SUCCESS").write_text("")
         writing.mark_complete(OperationResult(1, digest_of(["x"]), 0.01))
     platform.persister.drain()
-    kept = platform.catalog.get(writing.ref)
-    assert [file.name for file in platform.under.files(kept.under_location)] == ["day=1/part 1.txt", "part-2.txt"]
+    record = platform.catalog.get(writing.ref)
+    assert [file.name for file in platform.under.files(record.under_location)] == ["day=1/part 1.txt", "part-2.txt"]
 
 
 def test_the_queue_goes_on_until_it_is_empty(platform: Platform) -> None:
@@ -143,28 +143,28 @@ def test_what_is_being_written_is_not_sent(platform: Platform) -> None:
 
 def test_the_operation_is_sent_where_it_is_predicted_to_be_quicker(platform: Platform, runner: LinesRunner) -> None:
     """Nothing of the output crosses the link: it is made below, from the copies below, and proved by its digest."""
-    made = shouted(platform)
+    dataset = make_derived(platform)
     runner.executed_operations.clear()
     _, under, _ = stage(platform)
     created: list[str] = []
     under.at = lambda point, location: created.append(location) if point == "create" else None
     (outcome,) = platform.persister.drain().outcomes
-    kept = platform.catalog.get(made.ref)
-    assert (outcome.method, kept.method, runner.executed_operations, created) == (
+    record = platform.catalog.get(dataset.ref)
+    assert (outcome.method, record.method, runner.executed_operations, created) == (
         TransferMethod.OPERATION,
         TransferMethod.OPERATION,
         ["shout"],
         [],
     )
-    assert kept.persisted and kept.in_cache
-    assert kept.under_checksum != kept.checksum  # its bytes differ, its rows do not
-    let_go(platform, made.ref)
+    assert record.persisted and record.in_cache
+    assert record.under_checksum != record.checksum  # its bytes differ, its rows do not
+    let_go(platform, dataset.ref)
     assert lines_of(platform, "b") == [f"LINE {i}" for i in range(100)]
 
 
 def test_an_operation_that_repeated_itself_is_noted(platform: Platform) -> None:
     """A second run with the same digest is what eviction asks for; its time is history for the next prediction."""
-    shouted(platform)
+    make_derived(platform)
     platform.persister.drain()
     (operation,) = [o for o in platform.catalog.operations() if o.name == "shout"]
     assert operation.repeats == 1 and not operation.nondeterministic
@@ -175,20 +175,20 @@ def test_an_operation_that_repeated_itself_is_noted(platform: Platform) -> None:
 def test_small_ones_go_as_data(open_at: Callable[..., Platform], runner: LinesRunner) -> None:
     """Up to the bound the operation is not worth its start."""
     platform = open_at(min_operation_bytes=1 << 20)
-    made = shouted(platform)
+    dataset = make_derived(platform)
     platform.persister.drain()
-    assert platform.catalog.get(made.ref).method is TransferMethod.DATA
+    assert platform.catalog.get(dataset.ref).method is TransferMethod.DATA
 
 
 def test_a_liar_is_found_nondeterministic_and_its_data_sent(platform: Platform, runner: LinesRunner) -> None:
     """What an operation makes below differs: the data goes, and nobody relies on the operation any more."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = make(platform, "b", "liar", ["a"])
+    dataset = make(platform, "b", "liar", ["a"])
     other = make(platform, "c", "liar", ["a"])
     before = lines_of(platform, "b")
     measured(platform, "liar", run=0.001, send=10.0)
     platform.persister.step()
-    first, second = sorted(map(platform.catalog.get, (made.ref, other.ref)), key=lambda d: not d.persisted)
+    first, second = sorted(map(platform.catalog.get, (dataset.ref, other.ref)), key=lambda d: not d.persisted)
     assert first.persisted and first.method is TransferMethod.DATA
     assert not second.persisted and second.expedited
     (operation,) = [o for o in platform.catalog.operations() if o.name == "liar"]
@@ -204,56 +204,56 @@ def test_a_liar_is_found_nondeterministic_and_its_data_sent(platform: Platform, 
 def test_what_was_predicted_is_that_of_what_was_sent(platform: Platform) -> None:
     """Data sent in place of an operation is not held against the operation's prediction."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = make(platform, "b", "liar", ["a"])
+    dataset = make(platform, "b", "liar", ["a"])
     measured(platform, "liar", run=0.001, send=10.0)
     outcome = platform.persister.step()
     assert outcome is not None and outcome.predicted_seconds is not None and outcome.predicted_seconds > 1
-    assert platform.catalog.get(made.ref).predicted_seconds == outcome.predicted_seconds
+    assert platform.catalog.get(dataset.ref).predicted_seconds == outcome.predicted_seconds
 
 
 def test_an_operation_that_fails_below_leaves_the_data_to_be_sent(platform: Platform) -> None:
     """The cached copy is there still."""
-    made = shouted(platform)
+    dataset = make_derived(platform)
     _, _, runner = stage(platform)
     runner.at = once("run", raise_(OperationError("no Spark here")))
     (outcome,) = platform.persister.drain().outcomes
     assert (outcome.method, outcome.error) == (TransferMethod.DATA, "")
-    assert platform.catalog.get(made.ref).persisted
+    assert platform.catalog.get(dataset.ref).persisted
     assert len(copies_in(platform.under)) == 2
 
 
 def test_a_source_whose_copy_below_is_gone_does_not_count_as_a_loss_of_the_cached_output(platform: Platform) -> None:
     """The output is sent as data, and the source's own copy is sent again."""
-    made = shouted(platform)
+    dataset = make_derived(platform)
     source = platform.catalog.resolve("a")
     platform.under.delete(source.under_location)
     summary = platform.persister.drain()
-    assert Event.LOST not in events_of(platform, made.ref)
-    assert platform.catalog.get(made.ref).method is TransferMethod.DATA
+    assert Event.LOST not in events_of(platform, dataset.ref)
+    assert platform.catalog.get(dataset.ref).method is TransferMethod.DATA
     assert summary.remaining == 0 and platform.catalog.get(source.ref).persisted
     assert platform.under.exists(platform.catalog.get(source.ref).under_location)
 
 
 def test_a_source_damaged_below_does_not_make_an_honest_operation_a_liar(platform: Platform) -> None:
     """Another result from other bytes proves nothing against the operation."""
-    shouted(platform)
+    make_derived(platform)
     source = platform.catalog.resolve("a")
     damage(platform.under, source.under_location)
     summary = platform.persister.drain()
     assert not any(operation.nondeterministic for operation in platform.catalog.operations())
     assert summary.remaining == 0
-    again = platform.catalog.get(source.ref)
-    assert platform.under.manifest(again.under_location).checksum == again.checksum
+    record = platform.catalog.get(source.ref)
+    assert platform.under.manifest(record.under_location).checksum == record.checksum
 
 
 def test_a_bug_in_an_operation_gives_the_claim_back(platform: Platform) -> None:
     """Whatever else is raised reaches whoever runs the worker, and the generation waits again."""
-    made = shouted(platform)
+    dataset = make_derived(platform)
     _, _, runner = stage(platform)
     runner.at = once("run", raise_(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):
         platform.persister.step()
-    assert platform.catalog.get(made.ref).under is UnderStoreState.NONE
+    assert platform.catalog.get(dataset.ref).under is UnderStoreState.NONE
     assert platform.persister.drain().persisted == 1
 
 
@@ -305,7 +305,7 @@ def test_an_evicted_one_whose_source_nobody_persists_is_made_again_and_sent(
 # ---- order
 
 
-def sent(platform: Platform) -> list[str]:
+def transfer_order(platform: Platform) -> list[str]:
     """The paths in the order in which they are persisted."""
     return [outcome.ref.path for outcome in platform.persister.drain().outcomes]
 
@@ -313,9 +313,9 @@ def sent(platform: Platform) -> list[str]:
 def test_the_head_of_the_queue_comes_before_any_score(open_at: Callable[..., Platform]) -> None:
     """What stopped being recomputable goes first."""
     platform = open_at(policy="fifo")
-    made = [make(platform, f"a{i}", "load") for i in range(3)]
-    platform.catalog.amend(made[2].ref, expedited=True)
-    assert sent(platform) == ["a2", "a0", "a1"]
+    datasets = [make(platform, f"a{i}", "load") for i in range(3)]
+    platform.catalog.amend(datasets[2].ref, expedited=True)
+    assert transfer_order(platform) == ["a2", "a0", "a1"]
 
 
 def test_the_policy_sets_the_order(open_at: Callable[..., Platform]) -> None:
@@ -327,7 +327,7 @@ def test_the_policy_sets_the_order(open_at: Callable[..., Platform]) -> None:
     make(platform, "unknown", lines=["x"])
     assert [choice.ref.path for choice in platform.persister.candidates()] == ["unknown", "hard", "easy"]
     in_turn = open_at(policy="fifo")
-    assert sent(in_turn) == ["easy", "hard", "unknown"]
+    assert transfer_order(in_turn) == ["easy", "hard", "unknown"]
 
 
 def test_a_score_that_depends_on_others_is_worked_out_when_it_is_claimed(open_at: Callable[..., Platform]) -> None:
@@ -335,7 +335,7 @@ def test_a_score_that_depends_on_others_is_worked_out_when_it_is_claimed(open_at
     platform = open_at(policy="edge")
     make(platform, "a", "load")
     make(platform, "b", "shout", ["a"])
-    assert sent(platform) == ["b", "a"]
+    assert transfer_order(platform) == ["b", "a"]
 
 
 def test_every_choice_says_why(platform: Platform) -> None:

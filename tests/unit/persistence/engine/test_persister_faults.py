@@ -32,28 +32,28 @@ from tests.support.datasets.states import (
 def test_a_refusing_under_store_is_tried_again_after_a_pause(open_at: Callable[..., Platform]) -> None:
     """It waits in the queue meanwhile, and is persisted once the under-store is back."""
     platform = open_at(retry_seconds=100)
-    made = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     root = platform.under.root  # type: ignore[attr-defined]
-    away = root.rename(root.with_name("away"))
+    moved_root = root.rename(root.with_name("away"))
     outcome = platform.persister.step()
-    assert outcome is not None and "is not there" in outcome.error
-    assert platform.catalog.get(made.ref).under is UnderStoreState.NONE
+    assert outcome is not None and "does not exist" in outcome.error
+    assert platform.catalog.get(dataset.ref).under is UnderStoreState.NONE
     assert platform.persister.step() is None and platform.claims.depth() == 1
-    away.rename(root)
+    moved_root.rename(root)
     end_pauses(platform)
     assert platform.persister.drain().persisted == 1
-    assert platform.catalog.get(made.ref).error == ""
+    assert platform.catalog.get(dataset.ref).error == ""
 
 
 def test_the_pause_doubles_with_each_attempt(open_at: Callable[..., Platform]) -> None:
     """Ten seconds, twenty, forty, and never more than a minute."""
     platform = open_at(retry_seconds=10)
-    made = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     shutil.rmtree(platform.under.root)  # type: ignore[attr-defined]
     pauses = []
     for _ in range(4):
         platform.persister.step()
-        pauses.append(pause_of(platform, made.ref))
+        pauses.append(pause_of(platform, dataset.ref))
         end_pauses(platform)
     assert pauses == [pytest.approx(seconds, abs=5) for seconds in (10, 20, 40, 60)]
 
@@ -78,13 +78,13 @@ def test_patience_tries_again_until_the_under_store_is_back(platform: Platform) 
     """A worker that finds nothing to claim waits for the pause to end, as long as its patience lasts."""
     make(platform, "a", "load")
     root = platform.under.root  # type: ignore[attr-defined]
-    away = root.rename(root.with_name("away"))
+    moved_root = root.rename(root.with_name("away"))
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
         if len(slept) == 2:
-            away.rename(root)
+            moved_root.rename(root)
 
     platform.persister.sleep = sleep
     summary = platform.persister.drain(timeout=60)
@@ -105,14 +105,14 @@ def test_what_does_not_fit_keeps_nobody_else_waiting(open_at: Callable[..., Plat
 
 def test_bytes_damaged_on_their_way_are_sent_again(platform: Platform) -> None:
     """A copy whose checksum differs is thrown away; the cached bytes were not at fault."""
-    made = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     _, under, _ = stage(platform)
     under.at = once("manifest", lambda: damage(under.inner, "a/.@1-1"))
     first, second = platform.persister.drain().outcomes
-    assert "arrived" in first.error and not second.error
-    kept = platform.catalog.get(made.ref)
-    assert kept.persisted and Event.LOST not in events_of(platform, made.ref)
-    assert copies_in(platform.under) == [kept.under_location]
+    assert "files copied to the under-store" in first.error and not second.error
+    record = platform.catalog.get(dataset.ref)
+    assert record.persisted and Event.LOST not in events_of(platform, dataset.ref)
+    assert copies_in(platform.under) == [record.under_location]
 
 
 @pytest.mark.parametrize("how", [damage, lambda backend, location: backend.delete(location)])
@@ -122,42 +122,42 @@ def test_cached_bytes_found_damaged_are_recovered_and_sent(
     """What cannot be sent as it was written is lost, is made again, and is persisted then."""
     platform = open_at(min_operation_bytes=1 << 20)
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = make(platform, "b", "shout", ["a"])
-    how(platform.cache, made.cache_location)
+    dataset = make(platform, "b", "shout", ["a"])
+    how(platform.cache, dataset.cache_location)
     first, second = platform.persister.drain().outcomes
-    assert "cached bytes" in first.error and not second.error
-    assert Event.LOST in events_of(platform, made.ref)
-    assert platform.catalog.get(made.ref).persisted
+    assert "cached files" in first.error and not second.error
+    assert Event.LOST in events_of(platform, dataset.ref)
+    assert platform.catalog.get(dataset.ref).persisted
     wipe_cache(platform)
     assert lines_of(platform, "b") == [f"LINE {i}" for i in range(100)]
 
 
 def test_what_cannot_come_back_is_given_up_by_name(platform: Platform) -> None:
     """The dataset and the reason are named, and the queue goes on without it."""
-    gone = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     child = make(platform, "b", "shout", ["a"])
     other = make(platform, "c", lines=["x"])
-    platform.cache.delete(gone.cache_location)
+    platform.cache.delete(dataset.cache_location)
     summary = platform.persister.drain()
-    lost = platform.catalog.get(gone.ref)
+    lost = platform.catalog.get(dataset.ref)
     assert summary.remaining == 0 and not lost.persist_requested
     assert "a@1" in lost.error and "not idempotent" in lost.error
-    (said,) = [m for m in platform.catalog.history(gone.ref) if m.event == "given up"]
-    assert "not idempotent" in said.reason
+    (entry,) = [m for m in platform.catalog.history(dataset.ref) if m.event == "persist_abandoned"]
+    assert "not idempotent" in entry.reason
     assert platform.catalog.get(child.ref).persisted and platform.catalog.get(other.ref).persisted
 
 
 def test_a_lost_one_that_others_can_be_made_from_is_run_again_below(platform: Platform, runner: LinesRunner) -> None:
     """After the loss of the whole cache everything recomputable is persisted without asking anyone."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = [make(platform, "b", "shout", ["a"]), make(platform, "c", "count", ["b"])]
+    datasets = [make(platform, "b", "shout", ["a"]), make(platform, "c", "count", ["b"])]
     wipe_cache(platform)
     platform.maintenance.scan()
-    assert [platform.catalog.get(d.ref).cache for d in made] == [CacheState.LOST] * 2
+    assert [platform.catalog.get(d.ref).cache for d in datasets] == [CacheState.LOST] * 2
     runner.executed_operations.clear()
     summary = platform.persister.drain()
     assert summary.remaining == 0 and runner.executed_operations == ["shout", "count"]
-    assert [platform.catalog.get(d.ref).method for d in made] == [TransferMethod.OPERATION] * 2
+    assert [platform.catalog.get(d.ref).method for d in datasets] == [TransferMethod.OPERATION] * 2
 
 
 def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Callable[..., Platform]) -> None:
@@ -181,19 +181,19 @@ def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Ca
 
 def test_the_half_copy_of_a_dead_worker_is_swept(platform: Platform) -> None:
     """Its lease runs out, its half copy goes, the next worker starts anew."""
-    made = make(platform, "a", "load")
-    lease = platform.claims.claim(made.ref, "dead", TransferMethod.DATA, None)
+    dataset = make(platform, "a", "load")
+    lease = platform.claims.claim(dataset.ref, "dead", TransferMethod.DATA, None)
     assert lease is not None
     platform.under.write_small("a/.@1-1", "half.txt", b"half")
     assert platform.persister.step() is None
     expire_leases(platform)
     assert platform.persister.drain().persisted == 1
-    assert copies_in(platform.under) == [platform.catalog.get(made.ref).under_location] == ["a/@1-2"]
+    assert copies_in(platform.under) == [platform.catalog.get(dataset.ref).under_location] == ["a/@1-2"]
 
 
 def test_a_copy_that_nobody_recorded_is_swept_too(platform: Platform) -> None:
     """A worker that died between its rename and its record leaves a whole copy without a winner's name."""
-    made = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     _, under, _ = stage(platform)
 
     class Killed(BaseException):
@@ -204,26 +204,26 @@ def test_a_copy_that_nobody_recorded_is_swept_too(platform: Platform) -> None:
         platform.persister.step()
     assert copies_in(platform.under) == ["a/@1-1"]
     platform.persister.drain()
-    assert copies_in(platform.under) == [platform.catalog.get(made.ref).under_location] == ["a/@1-2"]
+    assert copies_in(platform.under) == [platform.catalog.get(dataset.ref).under_location] == ["a/@1-2"]
 
 
 def test_an_under_store_that_cannot_be_swept_now_stops_no_worker(platform: Platform) -> None:
     """The half copy of a dead worker goes with the next claim, when the under-store is back."""
-    made = make(platform, "a", "load")
-    platform.claims.claim(made.ref, "dead", TransferMethod.DATA, None)
+    dataset = make(platform, "a", "load")
+    platform.claims.claim(dataset.ref, "dead", TransferMethod.DATA, None)
     platform.under.write_small("a/.@1-1", "half.txt", b"half")
     expire_leases(platform)
     _, under, _ = stage(platform)
     under.at = once("names", raise_(StorageUnavailableError("away")))
     platform.persister.step()
     platform.persister.drain()
-    assert copies_in(platform.under) == [platform.catalog.get(made.ref).under_location]
+    assert copies_in(platform.under) == [platform.catalog.get(dataset.ref).under_location]
 
 
 def test_a_worker_that_wakes_late_harms_nothing(open_at: Callable[..., Platform]) -> None:
     """Its lease ran out in the middle, another worker was the winner: the zombie's copy goes, the state stays."""
     zombie, other = open_at(), open_at()
-    made = make(zombie, "a", "load")
+    dataset = make(zombie, "a", "load")
     _, under, _ = stage(zombie)
 
     def meanwhile() -> None:
@@ -234,32 +234,32 @@ def test_a_worker_that_wakes_late_harms_nothing(open_at: Callable[..., Platform]
         under.at = once(point, meanwhile)
         outcome = zombie.persister.step()
         assert outcome is not None and outcome.error, point
-        kept = other.catalog.get(made.ref)
-        assert kept.persisted and kept.in_cache, point
-        assert Event.LOST not in events_of(other, made.ref), point
-        assert copies_in(other.under) == [kept.under_location], point
-        other.catalog.change(made.ref, Event.UNDER_LOST)
+        record = other.catalog.get(dataset.ref)
+        assert record.persisted and record.in_cache, point
+        assert Event.LOST not in events_of(other, dataset.ref), point
+        assert copies_in(other.under) == [record.under_location], point
+        other.catalog.change(dataset.ref, Event.UNDER_STORE_LOST)
 
 
 def test_a_worker_that_wakes_late_gives_nothing_up(open_at: Callable[..., Platform]) -> None:
     """Only who holds the lease may say that a dataset cannot be persisted."""
     zombie, other = open_at(), open_at()
     make(zombie, "a", "load")
-    made = make(zombie, "b", "salt", ["a"])
+    dataset = make(zombie, "b", "salt", ["a"])
     cache, _, _ = stage(zombie)
 
     def meanwhile() -> None:
         expire_leases(other)
         for expired in other.claims.expire():
             other.persister.sender.sweep(expired)
-        assert other.claims.claim(made.ref, "other", TransferMethod.DATA, None) is not None
-        cache.inner.delete(made.cache_location)
+        assert other.claims.claim(dataset.ref, "other", TransferMethod.DATA, None) is not None
+        cache.inner.delete(dataset.cache_location)
 
-    zombie.catalog.amend(made.ref, expedited=True)
+    zombie.catalog.amend(dataset.ref, expedited=True)
     cache.at = once("files", meanwhile, where="b/")
     zombie.persister.step()
-    assert zombie.catalog.get(made.ref).persist_requested
-    assert zombie.catalog.get(made.ref).under is UnderStoreState.COPYING
+    assert zombie.catalog.get(dataset.ref).persist_requested
+    assert zombie.catalog.get(dataset.ref).under is UnderStoreState.COPYING
 
 
 def test_a_retired_generation_is_not_claimed(platform: Platform) -> None:
@@ -281,11 +281,11 @@ def test_a_claim_is_kept_while_what_it_is_on_has_to_be_made_again_first(open_at:
     make(
         platform, "b", "shout", ["a"], persist_requested=False
     )  # so that the next cannot be made beside the under-store
-    made = make(platform, "c", "shout", ["b"])
+    dataset = make(platform, "c", "shout", ["b"])
     wipe_cache(platform)
     platform.maintenance.scan()
     threads: list[str] = []
     _, _, staged = stage(platform)
     staged.at = once("run", lambda: threads.extend(thread.name for thread in threading.enumerate()))
     assert platform.persister.drain().persisted == 1
-    assert f"lease {made.ref}" in threads
+    assert f"lease {dataset.ref}" in threads

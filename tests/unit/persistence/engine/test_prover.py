@@ -43,7 +43,7 @@ def eager(platform: Platform, **bounds: object) -> Platform:
     return platform
 
 
-def made_by(platform: Platform, operation: str, path: str = "b") -> Dataset:
+def make_by_operation(platform: Platform, operation: str, path: str = "b") -> Dataset:
     """The output of `operation` on a persisted source, written under async_and_sync."""
     make(platform, "a", "load", strategy=SAFE)
     return make(platform, path, operation, ["a"], strategy=SAFE)
@@ -57,15 +57,15 @@ def persisted(platform: Platform) -> None:
 
 def idempotence_of(platform: Platform, name: str) -> Idempotence:
     """What is known of an operation."""
-    (found,) = [o for o in platform.catalog.operations() if o.name == name]
-    return found.idempotence
+    (operation,) = [o for o in platform.catalog.operations() if o.name == name]
+    return operation.idempotence
 
 
-def proved(platform: Platform) -> ProofOutcome:
+def prove_next(platform: Platform) -> ProofOutcome:
     """The proof that the next step makes."""
-    made = platform.prover.step()
-    assert made is not None
-    return made
+    outcome = platform.prover.step()
+    assert outcome is not None
+    return outcome
 
 
 def the_plan(platform: Platform) -> ProofPlan:
@@ -79,11 +79,11 @@ def the_plan(platform: Platform) -> ProofPlan:
 
 def test_an_operation_that_gives_the_same_digest_is_proven(platform: Platform) -> None:
     """What it made, and makes from now on, is recomputable; nothing stays in the cache of the second run."""
-    made = made_by(platform, "shout")
+    dataset = make_by_operation(platform, "shout")
     persisted(platform)
     before = copies_in(platform.cache)
-    outcome = proved(platform)
-    assert (outcome.verdict, outcome.operation, outcome.witness) == (ProofVerdict.PROVEN, "shout", made.ref)
+    outcome = prove_next(platform)
+    assert (outcome.verdict, outcome.operation, outcome.witness) == (ProofVerdict.PROVEN, "shout", dataset.ref)
     assert idempotence_of(platform, "shout") is Idempotence.PROVEN and platform.prover.step() is None
     assert copies_in(platform.cache) == before
     make(platform, "c", "shout", ["a"], strategy=SAFE)
@@ -95,10 +95,10 @@ def test_a_loss_that_a_declaration_hid_is_told_and_then_healed_by_proof(
     platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An operation lies; the second run unmasks it, with a line in the log, and no later loss takes its output."""
-    made_by(platform, "liar")
+    make_by_operation(platform, "liar")
     persisted(platform)
     with caplog.at_level(logging.WARNING, "springline.prover"):
-        assert proved(platform).verdict is ProofVerdict.NONDETERMINISTIC
+        assert prove_next(platform).verdict is ProofVerdict.NONDETERMINISTIC
     assert "liar (version 1) was run a second time" in caplog.text and "not idempotent" in caplog.text
     assert idempotence_of(platform, "liar") is Idempotence.NONE
     second = make(platform, "c", "liar", ["a"], strategy=SAFE)
@@ -112,7 +112,7 @@ def test_what_waits_when_an_operation_is_found_nondeterministic_goes_first_with_
     platform: Platform,
 ) -> None:
     """By hand a proof may be run while something waits; its failure sends the output to the head, and below it."""
-    first = made_by(platform, "liar")
+    first = make_by_operation(platform, "liar")
     below = make(platform, "c", "shout", ["b"], strategy=SAFE)
     plan = next(plan for plan in platform.prover.plan() if plan.operation == "liar")
     outcome = platform.prover.prove(plan, interruptible=False)
@@ -123,10 +123,10 @@ def test_what_waits_when_an_operation_is_found_nondeterministic_goes_first_with_
 
 def test_a_second_run_on_a_damaged_source_proves_nothing(platform: Platform, runner: LinesRunner) -> None:
     """The operation is not blamed for it; it is tried again later."""
-    made_by(platform, "shout")
+    make_by_operation(platform, "shout")
     persisted(platform)
     damage(platform.cache, platform.catalog.resolve("a").cache_location)
-    assert proved(platform).verdict is ProofVerdict.FAILED
+    assert prove_next(platform).verdict is ProofVerdict.FAILED
     assert idempotence_of(platform, "shout") is Idempotence.DECLARED
     assert platform.prover.step() is None, "it pauses"
 
@@ -135,7 +135,7 @@ def test_an_operation_that_fails_is_tried_again_after_a_pause(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reason is kept, and told with what is planned."""
-    made_by(platform, "shout")
+    make_by_operation(platform, "shout")
     persisted(platform)
 
     def fail(*_: object) -> OperationResult:
@@ -143,12 +143,12 @@ def test_an_operation_that_fails_is_tried_again_after_a_pause(
 
     with monkeypatch.context() as patch:
         patch.setattr(platform.runner, "run", fail)
-        assert proved(platform).verdict is ProofVerdict.FAILED
+        assert prove_next(platform).verdict is ProofVerdict.FAILED
     assert "no Spark today" in platform.prover.proofs.error_of("shout", "1")
     assert platform.prover.step() is None
     with platform.catalog.write_transaction() as connection:
         connection.execute(update(proof).values(not_before=0.0))
-    assert proved(platform).verdict is ProofVerdict.PROVEN
+    assert prove_next(platform).verdict is ProofVerdict.PROVEN
 
 
 # ---- when, and what
@@ -156,7 +156,7 @@ def test_an_operation_that_fails_is_tried_again_after_a_pause(
 
 def test_nothing_is_proved_while_something_waits_to_be_persisted(platform: Platform, runner: LinesRunner) -> None:
     """Also not while somebody writes: the machine is not idle."""
-    made_by(platform, "shout")
+    make_by_operation(platform, "shout")
     runner.executed_operations.clear()
     assert platform.prover.step() is None
     persisted(platform)
@@ -164,11 +164,11 @@ def test_nothing_is_proved_while_something_waits_to_be_persisted(platform: Platf
         assert platform.prover.step() is None
         writing.mark_complete(platform.runner.run(Call("load", "1"), [], writing.uri))
     assert runner.executed_operations == ["load"]
-    assert proved(platform).verdict is ProofVerdict.PROVEN
+    assert prove_next(platform).verdict is ProofVerdict.PROVEN
 
 
 @pytest.mark.parametrize(
-    ("bounds", "due"),
+    ("bounds", "planned"),
     [
         ({"bytes": 10**6, "seconds": 10.0}, False),
         ({"bytes": 100, "seconds": 10.0}, True),
@@ -176,27 +176,27 @@ def test_nothing_is_proved_while_something_waits_to_be_persisted(platform: Platf
     ],
 )
 def test_only_operations_with_a_large_or_dear_output_are_proved(
-    open_at: Callable[..., Platform], bounds: dict[str, object], *, due: bool
+    open_at: Callable[..., Platform], bounds: dict[str, object], *, planned: bool
 ) -> None:
     """By the settings; the default leaves small things alone."""
     platform = eager(open_at(), **bounds)
-    made_by(platform, "shout")
+    make_by_operation(platform, "shout")
     persisted(platform)
-    assert bool(platform.prover.plan()) is due
-    assert (platform.prover.step() is not None) is due
+    assert bool(platform.prover.plan()) is planned
+    assert (platform.prover.step() is not None) is planned
 
 
 def test_the_settings_turn_proofs_off(open_at: Callable[..., Platform]) -> None:
     """What would be proved is still told."""
     platform = eager(open_at(prove=False))
-    made_by(platform, "shout")
+    make_by_operation(platform, "shout")
     persisted(platform)
     assert platform.prover.step() is None and platform.prover.plan()
 
 
 def test_nothing_is_proved_between_two_tasks_of_a_dag_run(platform: Platform) -> None:
     """But once nobody has committed anything for a while."""
-    made_by(platform, "shout")
+    make_by_operation(platform, "shout")
     persisted(platform)
     platform.prover.quiet_seconds = 60.0
     assert platform.prover.step() is None
@@ -208,7 +208,7 @@ def test_nothing_is_proved_between_two_tasks_of_a_dag_run(platform: Platform) ->
 
 def test_the_witness_is_the_largest_that_can_be_made_again_now(platform: Platform) -> None:
     """A larger one whose source is gone is no witness; what none can be made of says what it waits for."""
-    made_by(platform, "shout")
+    make_by_operation(platform, "shout")
     make(platform, "long", lines=[f"a longer line {i}" for i in range(500)])
     large = make(platform, "d", "shout", ["long"], strategy=SAFE)
     assert the_plan(platform).witness == large.ref
@@ -220,9 +220,9 @@ def test_the_witness_is_the_largest_that_can_be_made_again_now(platform: Platfor
 def test_a_proof_waits_for_room_and_evicts_nothing(open_at: Callable[..., Platform]) -> None:
     """It says what it waits for."""
     platform = eager(open_at(cache_capacity=1700))
-    made_by(platform, "shout")
+    make_by_operation(platform, "shout")
     persisted(platform)
-    assert the_plan(platform).waits_for.startswith("room in the cache")
+    assert the_plan(platform).waits_for.startswith("free space in the cache")
     before = platform.catalog.cache_used()
     assert platform.prover.step() is None and platform.catalog.cache_used() == before
 
@@ -233,45 +233,45 @@ def test_a_proof_waits_for_room_and_evicts_nothing(open_at: Callable[..., Platfo
 def test_an_operation_is_proved_by_one_worker_at_a_time(open_at: Callable[..., Platform], runner: LinesRunner) -> None:
     """Whoever comes second goes on with something else."""
     first, second = eager(open_at()), eager(open_at())
-    made_by(first, "shout")
+    make_by_operation(first, "shout")
     persisted(first)
     (plan,) = first.prover.plan()
-    found: list[ProofOutcome | None] = []
+    outcomes: list[ProofOutcome | None] = []
     run = runner.run
 
     def run_beside(call: Call, sources: Sequence[str], output: str) -> OperationResult:
-        found.append(second.prover.prove(plan))
+        outcomes.append(second.prover.prove(plan))
         return run(call, sources, output)
 
     runner.run = run_beside  # type: ignore[method-assign]
-    assert proved(first).verdict is ProofVerdict.PROVEN
-    assert found == [None]
+    assert prove_next(first).verdict is ProofVerdict.PROVEN
+    assert outcomes == [None]
 
 
 def test_a_killed_prover_leaves_nothing_behind(platform: Platform) -> None:
     """Once its lease has run out the next look removes what it wrote, and the proof may be run again after a pause."""
-    made = made_by(platform, "shout")
+    dataset = make_by_operation(platform, "shout")
     persisted(platform)
-    whole = copies_in(platform.cache)
-    scratch = f"{made.ref.path}/.@1-0_dead"
+    copies = copies_in(platform.cache)
+    scratch = f"{dataset.ref.path}/.@1-0_dead"
     assert platform.prover.proofs.claim("shout", "1", "a worker that dies", scratch) is not None
-    platform.runner.run(Call("shout", "1"), [platform.cache.uri(made.cache_location)], platform.cache.uri(scratch))
+    platform.runner.run(Call("shout", "1"), [platform.cache.uri(dataset.cache_location)], platform.cache.uri(scratch))
     assert platform.prover.step() is None and scratch in copies_in(platform.cache)
     with platform.catalog.write_transaction() as connection:
         connection.execute(update(proof).values(lease_until=db_now() - 1))
     assert platform.prover.step() is None
-    assert copies_in(platform.cache) == whole
-    assert "fell silent" in platform.prover.proofs.error_of("shout", "1")
+    assert copies_in(platform.cache) == copies
+    assert "stopped responding" in platform.prover.proofs.error_of("shout", "1")
     with platform.catalog.write_transaction() as connection:
         connection.execute(update(proof).values(not_before=0.0))
-    assert proved(platform).verdict is ProofVerdict.PROVEN
+    assert prove_next(platform).verdict is ProofVerdict.PROVEN
 
 
 def test_a_prover_that_is_stopped_clears_up(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its scratch goes, its claim is given back, and nothing holds its sources."""
-    made_by(platform, "shout")
+    make_by_operation(platform, "shout")
     persisted(platform)
-    whole = copies_in(platform.cache)
+    copies = copies_in(platform.cache)
     run = platform.runner.run
 
     def stop(call: Call, sources: Sequence[str], output: str) -> OperationResult:
@@ -282,22 +282,22 @@ def test_a_prover_that_is_stopped_clears_up(platform: Platform, monkeypatch: pyt
         patch.setattr(platform.runner, "run", stop)
         with pytest.raises(KeyboardInterrupt):
             platform.prover.step()
-    assert copies_in(platform.cache) == whole and not platform.catalog.refs_being_read()
+    assert copies_in(platform.cache) == copies and not platform.catalog.refs_being_read()
     platform.prover._next_poll_at = float("-inf")
-    assert proved(platform).verdict is ProofVerdict.PROVEN
+    assert prove_next(platform).verdict is ProofVerdict.PROVEN
 
 
 class Stoppable(LinesRunner):
     """A runner whose runs go on until they are interrupted."""
 
-    def __init__(self, runner: LinesRunner, begun: Callable[[], object]) -> None:
+    def __init__(self, runner: LinesRunner, on_start: Callable[[], object]) -> None:
         self.__dict__.update(runner.__dict__)
-        self._begun = begun
+        self._on_start = on_start
         self._ended = threading.Event()
 
     def run(self, call: Call, sources: Sequence[str], output: str) -> OperationResult:
         super().run(call, sources, output)
-        self._begun()
+        self._on_start()
         assert self._ended.wait(30)
         raise OperationError(f"{call.name}: interrupted")
 
@@ -307,18 +307,18 @@ class Stoppable(LinesRunner):
 
 def test_a_proof_gives_way_to_what_comes_to_be_persisted(platform: Platform, open_at: Callable[..., Platform]) -> None:
     """The run is ended, the operation is no worse for it, and is proved when it is quiet again."""
-    made_by(platform, "shout")
+    make_by_operation(platform, "shout")
     persisted(platform)
-    whole = copies_in(platform.cache)
+    copies = copies_in(platform.cache)
     other = open_at()
     platform.prover.runner = Stoppable(platform.runner, lambda: make(other, "c", "load"))  # type: ignore[arg-type]
-    assert proved(platform).verdict is ProofVerdict.INTERRUPTED
-    assert copies_in(platform.cache) == sorted([*whole, "c/@1"])
+    assert prove_next(platform).verdict is ProofVerdict.INTERRUPTED
+    assert copies_in(platform.cache) == sorted([*copies, "c/@1"])
     platform.prover.runner = platform.runner
     assert platform.prover.step() is None, "there is something to persist"
     (outcome,) = platform.persister.drain().outcomes
     assert (outcome.ref.path, outcome.method) == ("c", TransferMethod.DATA)
-    assert proved(platform).verdict is ProofVerdict.PROVEN
+    assert prove_next(platform).verdict is ProofVerdict.PROVEN
 
 
 # ---- asked for
@@ -336,18 +336,18 @@ def test_a_proof_can_be_asked_for_by_hand(
 ) -> None:
     """However small the output and whatever waits; first told, then done."""
     platform = open_at()
-    made_by(platform, "shout")
-    with pytest.raises(SystemExit) as ended:
+    make_by_operation(platform, "shout")
+    with pytest.raises(SystemExit) as exit_info:
         by_hand(monkeypatch, platform, "shout", "--dry-run")
-    told = capsys.readouterr().out
-    assert not ended.value.code and told.startswith("shout (version 1) is run a second time on a@1")
+    output = capsys.readouterr().out
+    assert not exit_info.value.code and output.startswith("shout (version 1) is run a second time on a@1")
     assert idempotence_of(platform, "shout") is Idempotence.DECLARED
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         by_hand(monkeypatch, platform, "shout")
-    assert not ended.value.code and "it is proven to be idempotent" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as ended:
+    assert not exit_info.value.code and "it is proven idempotent" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as exit_info:
         by_hand(monkeypatch, platform)
-    assert not ended.value.code and capsys.readouterr().out == "Nothing is to be proven.\n"
+    assert not exit_info.value.code and capsys.readouterr().out == "No operation needs a proof.\n"
 
 
 def test_a_command_that_unmasks_an_operation_says_so_by_its_exit_status(
@@ -355,13 +355,13 @@ def test_a_command_that_unmasks_an_operation_says_so_by_its_exit_status(
 ) -> None:
     """For scripts; in JSON too. An operation that nobody knows is refused."""
     platform = open_at()
-    made_by(platform, "liar")
-    with pytest.raises(SystemExit) as ended:
+    make_by_operation(platform, "liar")
+    with pytest.raises(SystemExit) as exit_info:
         by_hand(monkeypatch, platform, "lair")
-    assert ended.value.code == 2 and "liar" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as ended:
+    assert exit_info.value.code == 2 and "liar" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as exit_info:
         by_hand(monkeypatch, platform, "liar", "--json")
-    assert ended.value.code == 3
+    assert exit_info.value.code == 3
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["operation"], row["witness"], row["verdict"]) == ("liar", "b@1", "nondeterministic")
 
@@ -369,9 +369,9 @@ def test_a_command_that_unmasks_an_operation_says_so_by_its_exit_status(
 def test_explain_says_whether_an_operation_will_be_proved(open_at: Callable[..., Platform]) -> None:
     """Of itself, by hand only, or not any more."""
     platform = open_at()
-    made_by(platform, "shout")
-    assert "too small and cheap" in explain(platform, "b").proof
-    assert explain(eager(platform), "b").proof.startswith("An idle persister runs shout a second time")
+    make_by_operation(platform, "shout")
+    assert "small and cheap" in explain(platform, "b").proof
+    assert explain(eager(platform), "b").proof.startswith("An idle persister will run shout a second time")
     assert "SPRINGLINE_PROVE" in explain(open_at(prove=False), "b").proof
     platform.prover.prove(the_plan(platform), interruptible=False)
     assert explain(platform, "b").proof == ""
@@ -380,7 +380,7 @@ def test_explain_says_whether_an_operation_will_be_proved(open_at: Callable[...,
 def test_a_process_without_the_code_proves_nothing(open_at: Callable[..., Platform], runner: LinesRunner) -> None:
     """The proof is left to one that has it."""
     platform = eager(open_at())
-    made_by(platform, "shout")
+    make_by_operation(platform, "shout")
     persisted(platform)
     platform.prover.runner = NoRunner()
     assert platform.prover.step() is None and not platform.prover.proofs.error_of("shout", "1")

@@ -15,14 +15,14 @@ NO_ROOM = "File /a could only be written to 0 of the 1 minReplication nodes. The
 
 
 @pytest.mark.parametrize(
-    ("exception", "message", "kind", "said"),
+    ("exception", "message", "kind", "detail"),
     [
         ("FileNotFoundException", "Path does not exist", FileNotFoundError, "no such file"),
         ("java.io.FileNotFoundException", "File does not exist", FileNotFoundError, "no such file"),
-        ("FileAlreadyExistsException", "/a for client 127.0.0.1 already exists", FileExistsError, "there already"),
+        ("FileAlreadyExistsException", "/a for client 127.0.0.1 already exists", FileExistsError, "it already exists"),
         ("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota", StorageFullError, "quota"),
         ("NSQuotaExceededException", "The NameSpace quota", StorageFullError, "quota"),
-        ("IOException", NO_ROOM, StorageFullError, "no DataNode has room"),
+        ("IOException", NO_ROOM, StorageFullError, "no DataNode has free space"),
         ("SafeModeException", SAFE, StorageUnavailableError, "dfsadmin -safemode leave"),
         (
             "RetriableException",
@@ -35,11 +35,11 @@ NO_ROOM = "File /a could only be written to 0 of the 1 minReplication nodes. The
     ],
 )
 def test_a_refusal_of_hdfs_names_the_place_and_what_is_wrong(
-    exception: str, message: str, kind: type[Exception], said: str
+    exception: str, message: str, kind: type[Exception], detail: str
 ) -> None:
     """By the name of Hadoop's exception, with or without its package."""
     error = translate_hdfs_error(exception, message, WHERE)
-    assert type(error) is kind and said in str(error) and WHERE in str(error)
+    assert type(error) is kind and detail in str(error) and WHERE in str(error)
 
 
 @pytest.mark.parametrize(
@@ -53,16 +53,16 @@ def test_a_refusal_of_hdfs_names_the_place_and_what_is_wrong(
 )
 def test_a_refusal_of_alluxio_names_the_place(error: exceptions.AlluxioError, kind: type[Exception]) -> None:
     """No room is told from no answer."""
-    told = translate_alluxio_error(error, "alluxio://host:19998/a")
-    assert type(told) is kind and "alluxio://host:19998/a" in str(told)
+    translated = translate_alluxio_error(error, "alluxio://host:19998/a")
+    assert type(translated) is kind and "alluxio://host:19998/a" in str(translated)
 
 
 @pytest.mark.parametrize(
-    ("held", "persisted", "lost"),
+    ("replicas", "persisted", "lost"),
     [((True, True), False, False), ((True, False), False, True), ((True, False), True, False), ((), False, True)],
 )
-def test_a_file_is_lost_when_a_block_is_nowhere(held: tuple[bool, ...], persisted: bool, lost: bool) -> None:
+def test_a_file_is_lost_when_a_block_is_nowhere(replicas: tuple[bool, ...], persisted: bool, lost: bool) -> None:
     """Neither on a worker nor in Alluxio's own under storage."""
     worker = Worker("host", 29999, 30000)
-    blocks = tuple(Block(number, 5, (worker,) if there else ()) for number, there in enumerate(held))
+    blocks = tuple(Block(number, 5, (worker,) if there else ()) for number, there in enumerate(replicas))
     assert AlluxioFileStatus("f", False, 10, True, True, persisted, blocks).is_lost is lost

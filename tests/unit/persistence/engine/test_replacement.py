@@ -20,21 +20,21 @@ EVERYTHING = 10**9
 
 def cached(platform: Platform) -> set[str]:
     """The paths that are in the cache, as the catalog says and as the files say."""
-    known = {d.ref.path: d for d in platform.catalog.find() if d.in_cache}
-    assert copies_in(platform.cache) == sorted(d.cache_location for d in known.values())
-    return set(known)
+    datasets = {d.ref.path: d for d in platform.catalog.find() if d.in_cache}
+    assert copies_in(platform.cache) == sorted(d.cache_location for d in datasets.values())
+    return set(datasets)
 
 
 def chain(platform: Platform, length: int) -> list[Dataset]:
     """d0 (persisted) -> d1 -> …, by an operation that has been seen to repeat itself."""
-    made = [make(platform, "d0", "load", strategy=Strategy.CACHE_THROUGH)]
+    datasets = [make(platform, "d0", "load", strategy=Strategy.CACHE_THROUGH)]
     for i in range(1, length):
-        made.append(make(platform, f"d{i}", "shout", [f"d{i - 1}"]))
-    seen_to_repeat(platform, made[-1])
-    return made
+        datasets.append(make(platform, f"d{i}", "shout", [f"d{i - 1}"]))
+    record_reproduction(platform, datasets[-1])
+    return datasets
 
 
-def seen_to_repeat(platform: Platform, dataset: Dataset) -> None:
+def record_reproduction(platform: Platform, dataset: Dataset) -> None:
     """Note a second run with the same digest."""
     assert dataset.call is not None
     platform.catalog.record_reproduction(dataset.call, same=True)
@@ -49,9 +49,9 @@ def empty(platform: Platform) -> None:
 def test_persisted_ones_go_least_recently_used_first(open_at: Callable[..., Platform]) -> None:
     """As much as is needed, no more."""
     platform = open_at()
-    made = [make(platform, path, "load", strategy=Strategy.CACHE_THROUGH) for path in ("a", "b", "c")]
+    datasets = [make(platform, path, "load", strategy=Strategy.CACHE_THROUGH) for path in ("a", "b", "c")]
     lines_of(platform, "a")
-    tight = open_at(cache_capacity=2 * made[0].bytes)
+    tight = open_at(cache_capacity=2 * datasets[0].bytes)
     assert tight.replacement.ensure_free_bytes(0) == 0
     assert cached(tight) == {"a", "c"}
 
@@ -65,19 +65,19 @@ def test_nothing_goes_while_there_is_room(platform: Platform) -> None:
 def test_what_cannot_be_made_again_never_goes_unpersisted(open_at: Callable[..., Platform]) -> None:
     """What is missing is said instead."""
     platform = open_at()
-    made = make(platform, "a", "load")
+    dataset = make(platform, "a", "load")
     tight = open_at(cache_capacity=100)
-    assert tight.replacement.ensure_free_bytes(0) == made.bytes - 100
+    assert tight.replacement.ensure_free_bytes(0) == dataset.bytes - 100
     assert cached(tight) == {"a"}
 
 
 def test_an_alternate_goes_only_after_its_operation_was_seen_to_repeat(platform: Platform) -> None:
     """Declared idempotent is not enough."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = make(platform, "b", "shout", ["a"])
+    dataset = make(platform, "b", "shout", ["a"])
     empty(platform)
     assert cached(platform) == {"b"}
-    seen_to_repeat(platform, made)
+    record_reproduction(platform, dataset)
     empty(platform)
     assert cached(platform) == set()
     assert len(lines_of(platform, "b")) == 100
@@ -85,10 +85,10 @@ def test_an_alternate_goes_only_after_its_operation_was_seen_to_repeat(platform:
 
 def test_of_a_chain_alternate_ones_go(platform: Platform) -> None:
     """Each one that went is a single step from one that stayed, and comes back by that step."""
-    made = chain(platform, 6)
+    datasets = chain(platform, 6)
     empty(platform)
     assert cached(platform) == {"d2", "d4"}
-    for dataset in made:
+    for dataset in datasets:
         assert lines_of(platform, dataset.ref.path)
 
 
@@ -97,7 +97,7 @@ def test_an_unwanted_one_may_go_as_soon_as_it_can_be_made_again(platform: Platfo
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     temporary = make(platform, "b", "shout", ["a"], persist_requested=False)
     irreplaceable = make(platform, "c", "salt", ["a"], persist_requested=False)
-    seen_to_repeat(platform, temporary)
+    record_reproduction(platform, temporary)
     empty(platform)
     assert cached(platform) == {irreplaceable.ref.path}
     assert len(lines_of(platform, "b")) == 100
@@ -112,47 +112,47 @@ def test_cache_only_ones_may_go_for_good(platform: Platform) -> None:
 
 def test_what_is_read_pinned_copied_or_written_stays(platform: Platform) -> None:
     """Whatever the rules would allow, someone needs it now."""
-    held, pinned, copied = (make(platform, path, "load", strategy=Strategy.CACHE_THROUGH) for path in "abc")
+    read, pinned, copied = (make(platform, path, "load", strategy=Strategy.CACHE_THROUGH) for path in "abc")
     platform.catalog.amend(pinned.ref, pinned=True)
-    platform.catalog.change(copied.ref, Event.UNDER_LOST)
+    platform.catalog.change(copied.ref, Event.UNDER_STORE_LOST)
     assert platform.claims.claim(copied.ref, "worker", TransferMethod.DATA, None) is not None
     with platform.store.read("a"), platform.store.write("e", strategy=Strategy.ASYNC_STORE) as writing:
-        written = platform.runner.run(Call("load", "1"), [], writing.uri)
+        operation_result = platform.runner.run(Call("load", "1"), [], writing.uri)
         empty(platform)
         assert {d.ref.path for d in platform.catalog.find() if d.in_cache} == {"a", "b", "c"}
-        for ref in (held.ref, pinned.ref, copied.ref):
+        for ref in (read.ref, pinned.ref, copied.ref):
             assert not platform.replacement.evict(victim_by_hand(ref, 1))
-        writing.mark_complete(written)
+        writing.mark_complete(operation_result)
     assert cached(platform) == {"a", "b", "c", "e"}
-    assert platform.replacement.evict(victim_by_hand(held.ref, 1))
+    assert platform.replacement.evict(victim_by_hand(read.ref, 1))
 
 
 def test_a_reader_that_never_came_back_holds_nothing_for_ever(open_at: Callable[..., Platform]) -> None:
     """Its hold ends by the database's clock."""
     platform = open_at(reader_lease_seconds=1e-9)
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     with platform.store.read("a"):
-        assert platform.replacement.evict(victim_by_hand(made.ref, 1))
+        assert platform.replacement.evict(victim_by_hand(dataset.ref, 1))
 
 
 def test_only_what_is_persisted_goes_by_hand(platform: Platform) -> None:
     """A person's choice is checked like any other."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = make(platform, "b", "shout", ["a"])
-    seen_to_repeat(platform, made)
-    assert not platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
+    dataset = make(platform, "b", "shout", ["a"])
+    record_reproduction(platform, dataset)
+    assert not platform.replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
     assert cached(platform) == {"a", "b"}
 
 
 def change_of(event: str) -> Callable[[Platform, list[Dataset]], None]:
     """What may happen between the plan and its execution."""
 
-    def act(platform: Platform, made: list[Dataset]) -> None:
-        source, dataset, child = made
+    def act(platform: Platform, datasets: list[Dataset]) -> None:
+        source, dataset, child = datasets
         if event == "its copy below is lost":
-            platform.catalog.change(source.ref, Event.UNDER_LOST)
+            platform.catalog.change(source.ref, Event.UNDER_STORE_LOST)
         elif event == "its source goes":
-            platform.catalog.change(source.ref, Event.UNDER_LOST)
+            platform.catalog.change(source.ref, Event.UNDER_STORE_LOST)
             let_go_lost(platform, source)
         elif event == "its operation is nondeterministic":
             assert dataset.call is not None
@@ -192,27 +192,27 @@ def let_go_lost(platform: Platform, dataset: Dataset) -> None:
 )
 def test_what_changed_since_the_plan_is_seen_at_the_last_moment(platform: Platform, event: str, victim: int) -> None:
     """A victim whose rule no longer holds stays, and its bytes with it."""
-    made = chain(platform, 3)
+    datasets = chain(platform, 3)
     rule = "persisted" if victim == 0 else "alternate"
-    change_of(event)(platform, made)
-    assert not platform.replacement.evict(Victim(made[victim].ref, made[victim].bytes, rule, "planned before"))
-    assert platform.catalog.get(made[victim].ref).cache is CacheState.PRESENT
-    assert platform.cache.exists(made[victim].cache_location)
+    change_of(event)(platform, datasets)
+    assert not platform.replacement.evict(Victim(datasets[victim].ref, datasets[victim].bytes, rule, "planned before"))
+    assert platform.catalog.get(datasets[victim].ref).cache is CacheState.PRESENT
+    assert platform.cache.exists(datasets[victim].cache_location)
 
 
 def test_without_a_change_the_same_victims_go(platform: Platform) -> None:
     """So the test above is about the changes."""
-    made = chain(platform, 3)
-    assert platform.replacement.evict(Victim(made[1].ref, made[1].bytes, "alternate", ""))
-    assert platform.replacement.evict(Victim(made[0].ref, made[0].bytes, "persisted", ""))
+    datasets = chain(platform, 3)
+    assert platform.replacement.evict(Victim(datasets[1].ref, datasets[1].bytes, "alternate", ""))
+    assert platform.replacement.evict(Victim(datasets[0].ref, datasets[0].bytes, "persisted", ""))
 
 
 def test_an_eviction_says_why(platform: Platform) -> None:
     """The log has the rule and the reason."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     empty(platform)
-    said = platform.catalog.history(made.ref)[-1]
-    assert said.event == Event.EVICTED and said.reason.startswith("persisted: ") and "verified copy" in said.reason
+    entry = platform.catalog.history(dataset.ref)[-1]
+    assert entry.event == Event.EVICTED and entry.reason.startswith("persisted: ") and "verified copy" in entry.reason
 
 
 def test_a_write_makes_room_for_itself(open_at: Callable[..., Platform]) -> None:

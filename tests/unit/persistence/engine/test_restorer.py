@@ -32,10 +32,10 @@ SHOUTED = [f"LINE {i}" for i in range(100)]
 
 def chain(platform: Platform, length: int, *, strategy: Strategy = Strategy.ASYNC_STORE) -> list[Dataset]:
     """d0 (persisted) -> d1 -> … each made from the one before."""
-    made = [make(platform, "d0", "load", strategy=Strategy.CACHE_THROUGH)]
+    datasets = [make(platform, "d0", "load", strategy=Strategy.CACHE_THROUGH)]
     for i in range(1, length):
-        made.append(make(platform, f"d{i}", "shout", [f"d{i - 1}"], strategy=strategy))
-    return made
+        datasets.append(make(platform, f"d{i}", "shout", [f"d{i - 1}"], strategy=strategy))
+    return datasets
 
 
 # ---- fetching
@@ -43,73 +43,73 @@ def chain(platform: Platform, length: int, *, strategy: Strategy = Strategy.ASYN
 
 def test_what_is_persisted_is_fetched_and_nothing_is_run(platform: Platform, runner: LinesRunner) -> None:
     """The copy below comes back into the cache, verified."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     wipe_cache(platform)
     runner.executed_operations.clear()
     assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
-    back = platform.catalog.get(made.ref)
-    assert back.in_cache and back.checksum == made.checksum and runner.executed_operations == []
-    assert copies_in(platform.cache) == [back.cache_location]
+    record = platform.catalog.get(dataset.ref)
+    assert record.in_cache and record.checksum == dataset.checksum and runner.executed_operations == []
+    assert copies_in(platform.cache) == [record.cache_location]
 
 
 def test_a_damaged_copy_below_is_noticed_when_it_is_fetched(platform: Platform, runner: LinesRunner) -> None:
     """It counts as lost there, and the generation is made again."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = make(platform, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
-    let_go(platform, made.ref)
-    damage(platform.under, made.under_location)
+    dataset = make(platform, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, dataset.ref)
+    damage(platform.under, dataset.under_location)
     runner.executed_operations.clear()
     assert lines_of(platform, "b") == SHOUTED
     assert runner.executed_operations == ["shout"]
-    assert events_of(platform, made.ref)[-2:] == [Event.UNDER_LOST, Event.RESTORED]
+    assert events_of(platform, dataset.ref)[-2:] == [Event.UNDER_STORE_LOST, Event.RESTORED]
     assert platform.claims.depth() == 1  # it wants a good copy below again
 
 
 def test_bytes_damaged_on_the_way_up_are_fetched_again(platform: Platform) -> None:
     """What lies below was not at fault."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    let_go(platform, made.ref)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, dataset.ref)
     cache, _, _ = stage(platform)
     cache.at = once("manifest", lambda: damage(cache.inner, copies_in(cache.inner)[0]))
     assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
-    assert Event.UNDER_LOST not in events_of(platform, made.ref)
+    assert Event.UNDER_STORE_LOST not in events_of(platform, dataset.ref)
 
 
 def test_what_does_not_fit_is_read_where_it_is(open_at: Callable[..., Platform]) -> None:
     """A persisted dataset larger than the room in the cache is read from the under-store."""
     platform = open_at()
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    let_go(platform, made.ref)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, dataset.ref)
     tight = open_at(cache_capacity=10)
     with tight.store.read("a") as reading:
         assert "/under/" in reading.uri and len(read_lines(reading.uri)) == 100
-    assert not tight.catalog.get(made.ref).in_cache
+    assert not tight.catalog.get(dataset.ref).in_cache
 
 
 def test_what_a_full_cache_does_not_take_is_read_where_it_is(platform: Platform) -> None:
     """Its disk may hold less than its capacity, or somebody else's files."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    let_go(platform, made.ref)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    let_go(platform, dataset.ref)
     cache, _, _ = stage(platform)
     cache.at = once("create", raise_(StorageFullError("no space left")))
     with platform.store.read("a") as reading:
         assert "/under/" in reading.uri and len(read_lines(reading.uri)) == 100
-    assert copies_in(platform.cache) == [] and not platform.catalog.get(made.ref).in_cache
+    assert copies_in(platform.cache) == [] and not platform.catalog.get(dataset.ref).in_cache
 
 
 def test_an_under_store_out_of_reach_does_not_count_as_lost(platform: Platform) -> None:
     """The reader is told to try later; nothing is marked, and cached datasets are read all the same."""
-    gone = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     make(platform, "b", "load", strategy=Strategy.CACHE_THROUGH)
-    let_go(platform, gone.ref)
+    let_go(platform, dataset.ref)
     root = platform.under.root  # type: ignore[attr-defined]
-    away = root.rename(root.with_name("away"))
+    moved_root = root.rename(root.with_name("away"))
     with pytest.raises(StorageUnavailableError), platform.store.read("a"):
         pass
     assert len(lines_of(platform, "b")) == 100
-    away.rename(root)
+    moved_root.rename(root)
     assert len(lines_of(platform, "a")) == 100
-    assert Event.UNDER_LOST not in events_of(platform, gone.ref)
+    assert Event.UNDER_STORE_LOST not in events_of(platform, dataset.ref)
 
 
 # ---- running again
@@ -118,10 +118,10 @@ def test_an_under_store_out_of_reach_does_not_count_as_lost(platform: Platform) 
 @pytest.mark.parametrize("length", [3, 12])
 def test_a_chain_of_any_length_is_run_again_in_order(platform: Platform, runner: LinesRunner, length: int) -> None:
     """The catalog need not know yet what was lost: every source is looked for before anything is run."""
-    made = chain(platform, length)
+    datasets = chain(platform, length)
     wipe_cache(platform)
     runner.executed_operations.clear()
-    assert lines_of(platform, made[-1].ref.path) == SHOUTED
+    assert lines_of(platform, datasets[-1].ref.path) == SHOUTED
     assert runner.executed_operations == ["shout"] * (length - 1)
 
 
@@ -130,9 +130,9 @@ def test_a_chain_is_run_again_in_a_cache_that_holds_one_of_it(
 ) -> None:
     """Making room for the next step takes no source of it away, though cache_only promises nothing."""
     platform = open_at()
-    made = chain(platform, 6, strategy=Strategy.CACHE_ONLY)
+    datasets = chain(platform, 6, strategy=Strategy.CACHE_ONLY)
     wipe_cache(platform)
-    tight = open_at(cache_capacity=made[1].bytes)
+    tight = open_at(cache_capacity=datasets[1].bytes)
     runner.executed_operations.clear()
     assert lines_of(tight, "d5") == SHOUTED
     assert runner.executed_operations == ["shout"] * 5
@@ -153,22 +153,22 @@ def test_a_source_is_not_let_go_while_an_operation_reads_it(open_at: Callable[..
 
 def test_reading_by_a_recovery_does_not_count_as_reading(platform: Platform) -> None:
     """How often people and jobs read a dataset is what its priority goes by."""
-    made = chain(platform, 3)
+    datasets = chain(platform, 3)
     wipe_cache(platform)
-    before = platform.catalog.get(made[1].ref).reads
+    before = platform.catalog.get(datasets[1].ref).reads
     lines_of(platform, "d2")
-    assert platform.catalog.get(made[1].ref).reads == before
+    assert platform.catalog.get(datasets[1].ref).reads == before
 
 
 def test_a_liar_is_found_nondeterministic_when_it_is_run_again(platform: Platform) -> None:
     """What it makes is not what was lost, so that is gone for good, and the error says why."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    made = make(platform, "b", "liar", ["a"])
+    dataset = make(platform, "b", "liar", ["a"])
     wipe_cache(platform)
-    with pytest.raises(IrrecoverableError, match=r"b@1.*liar.*gave another digest"), platform.store.read("b"):
+    with pytest.raises(IrrecoverableError, match=r"b@1.*liar.*returned another digest"), platform.store.read("b"):
         pass
     (operation,) = [o for o in platform.catalog.operations() if o.name == "liar"]
-    assert operation.nondeterministic and platform.catalog.get(made.ref).cache is CacheState.LOST
+    assert operation.nondeterministic and platform.catalog.get(dataset.ref).cache is CacheState.LOST
     assert [location for location in copies_in(platform.cache) if "b/" in location] == []
 
 
@@ -211,12 +211,12 @@ def test_a_source_that_goes_on_the_way_is_brought_back_too(platform: Platform, r
 
 def test_the_whole_cache_going_during_a_recovery_is_survived(platform: Platform) -> None:
     """What was restored a moment ago is lost again, and is made once more."""
-    made = chain(platform, 4)
+    datasets = chain(platform, 4)
     wipe_cache(platform)
     cache, _, staged = stage(platform)
     for point, stage_of in (("run done", staged), ("rename", cache), ("rename done", cache)):
         stage_of.at = once(point, lambda: wipe_cache(platform))
-        assert lines_of(platform, made[-1].ref.path) == SHOUTED, point
+        assert lines_of(platform, datasets[-1].ref.path) == SHOUTED, point
         wipe_cache(platform)
 
 
@@ -244,7 +244,7 @@ def test_an_operation_that_fails_is_named(platform: Platform) -> None:
 @pytest.mark.parametrize("failure", [OperationError("no such column"), StorageFullError("no space left")])
 def test_a_step_that_fails_keeps_back_only_what_is_made_from_it(platform: Platform, failure: PersistenceError) -> None:
     """All else is brought back in the same recovery; the next one has the rest."""
-    first, _, third = (made.ref for made in chain(platform, 3))
+    first, _, third = (dataset.ref for dataset in chain(platform, 3))
     others = [make(platform, path, "shout", ["d0"]).ref for path in ("c", "e")]
     wipe_cache(platform)
     platform.maintenance.scan()
@@ -252,7 +252,7 @@ def test_a_step_that_fails_keeps_back_only_what_is_made_from_it(platform: Platfo
     staged.at = once("run", raise_(failure))  # d1, the first to be run
     report = platform.restorer.restore([third, *others])
     assert [str(ref) for ref in report.failed] == ["d1@1", "d2@1"]
-    assert str(failure) in str(report.failed[Ref("d1", 1)]) and "made from d1@1" in str(report.failed[third])
+    assert str(failure) in str(report.failed[Ref("d1", 1)]) and "needs d1@1" in str(report.failed[third])
     assert {step.ref for step in report.steps} == set(others)
     with pytest.raises(type(failure), match=str(failure)):
         report.require_all()
@@ -283,7 +283,7 @@ def test_demanding_what_is_gone_names_every_one(platform: Platform) -> None:
 def test_bytes_that_are_on_their_way_are_waited_for(open_at: Callable[..., Platform]) -> None:
     """A cache that is lost while its only copy arrives below costs its reader time, not the data."""
     first, second = open_at(), open_at()
-    wanted = lines_of(first, make(first, "a", "load").ref.path)
+    expected_lines = lines_of(first, make(first, "a", "load").ref.path)
     waited, read = threading.Event(), []
     second.restorer.sleep = lambda seconds: waited.set()
     reader = threading.Thread(target=lambda: read.append(lines_of(second, "a")))
@@ -296,7 +296,7 @@ def test_bytes_that_are_on_their_way_are_waited_for(open_at: Callable[..., Platf
     stage(first, once("rename", lose_the_cache, where="a/"))
     first.persister.drain()
     reader.join(30)
-    assert read == [wanted]
+    assert read == [expected_lines]
 
 
 def test_a_sender_that_fell_silent_is_not_waited_for(open_at: Callable[..., Platform]) -> None:
@@ -316,8 +316,8 @@ def test_a_sender_that_fell_silent_is_not_waited_for(open_at: Callable[..., Plat
 
 def test_a_target_in_the_cache_needs_nothing(platform: Platform) -> None:
     """There is nothing to fetch and nothing to run."""
-    made = make(platform, "a", "load")
-    assert platform.restorer.restore([made.ref]).steps == []
+    dataset = make(platform, "a", "load")
+    assert platform.restorer.restore([dataset.ref]).steps == []
 
 
 # ---- several at once
@@ -332,39 +332,39 @@ def test_two_that_bring_the_same_back_at_once_leave_one_whole_copy(open_at: Call
     inner: list[list[str]] = []
     staged.at = once("run done", lambda: inner.append(lines_of(first, "d1")))
     assert lines_of(second, "d1") == SHOUTED == inner[0]
-    kept = first.catalog.get(Ref("d1", 1))
-    assert first.cache.manifest(kept.cache_location).checksum == kept.checksum
-    assert [location for location in copies_in(first.cache) if "d1" in location] == [kept.cache_location]
-    assert events_of(first, kept.ref).count(Event.RESTORED) == 1
+    record = first.catalog.get(Ref("d1", 1))
+    assert first.cache.manifest(record.cache_location).checksum == record.checksum
+    assert [location for location in copies_in(first.cache) if "d1" in location] == [record.cache_location]
+    assert events_of(first, record.ref).count(Event.RESTORED) == 1
 
 
 def test_an_eviction_beside_a_reader_takes_nothing_of_what_it_restored(open_at: Callable[..., Platform]) -> None:
     """The evictor still has to delete the old copy when the reader has fetched a new one."""
     evictor, reader = open_at(), open_at()
-    made = make(evictor, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    dataset = make(evictor, "a", "load", strategy=Strategy.CACHE_THROUGH)
     cache, _, _ = stage(evictor)
     read: list[list[str]] = []
     cache.at = once("delete", lambda: read.append(lines_of(reader, "a")))
     (victim,) = evictor.replacement.plan(1).victims
     assert evictor.replacement.evict(victim)
-    kept = reader.catalog.get(made.ref)
-    assert kept.in_cache and len(read[0]) == 100
-    assert reader.cache.manifest(kept.cache_location).checksum == kept.checksum
+    record = reader.catalog.get(dataset.ref)
+    assert record.in_cache and len(read[0]) == 100
+    assert reader.cache.manifest(record.cache_location).checksum == record.checksum
 
 
 def test_a_scan_beside_an_eviction_and_a_reader_marks_nothing_lost(open_at: Callable[..., Platform]) -> None:
     """The files that it missed are no longer those that count."""
     scanner, other = open_at(), open_at()
-    made = make(scanner, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    dataset = make(scanner, "a", "load", strategy=Strategy.CACHE_THROUGH)
     cache, _, _ = stage(scanner)
 
     def meanwhile() -> None:
-        let_go(other, made.ref)
+        let_go(other, dataset.ref)
         lines_of(other, "a")
 
     cache.at = once("files", meanwhile)
     assert scanner.maintenance.scan().lost == []
-    assert scanner.catalog.get(made.ref).in_cache and Event.LOST not in events_of(scanner, made.ref)
+    assert scanner.catalog.get(dataset.ref).in_cache and Event.LOST not in events_of(scanner, dataset.ref)
 
 
 def test_a_reader_that_finds_its_generation_just_retired_reads_the_newer_one(open_at: Callable[..., Platform]) -> None:
@@ -374,11 +374,11 @@ def test_a_reader_that_finds_its_generation_just_retired_reads_the_newer_one(ope
     resolve = reader.catalog.resolve
 
     def late(*args: object) -> Dataset:
-        found = resolve(*args)  # type: ignore[arg-type]
-        if found.ref.generation == 1:
+        dataset = resolve(*args)  # type: ignore[arg-type]
+        if dataset.ref.generation == 1:
             make(other, "a", lines=["new"])
-            assert other.maintenance.retire() == [found.ref]
-        return found
+            assert other.maintenance.retire() == [dataset.ref]
+        return dataset
 
     reader.catalog.resolve = late  # type: ignore[method-assign, assignment]
     assert lines_of(reader, "a") == ["new"]
@@ -395,15 +395,15 @@ def test_what_is_not_committed_cannot_be_read(platform: Platform, phase: Phase) 
     with pytest.raises(ZeroDivisionError), platform.store.write("a", strategy=Strategy.ASYNC_STORE) as failing:
         raise ZeroDivisionError
     numbers[Phase.ABANDONED] = failing.ref.generation
-    known = platform.runner.operations()["shout"]
-    call = Call(known.name, known.version)
+    operation = platform.runner.operations()["shout"]
+    call = Call(operation.name, operation.version)
     with platform.store.write("a", call=call, sources=[Ref("b", 1)], strategy=Strategy.ASYNC_STORE) as writing:
         numbers[Phase.OPEN] = writing.ref.generation
-        written = platform.runner.run(call, [platform.cache.uri("b/@1")], writing.uri)
+        operation_result = platform.runner.run(call, [platform.cache.uri("b/@1")], writing.uri)
         with (
             pytest.raises(UnknownDatasetError, match="cannot be read"),
             platform.store.read("a", generation=numbers[phase]),
         ):
             pass
-        writing.mark_complete(written)
+        writing.mark_complete(operation_result)
     assert first.ref.generation == 1 and lines_of(platform, "a") == SHOUTED

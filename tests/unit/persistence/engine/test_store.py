@@ -16,24 +16,24 @@ from springline.testing.lines import make_dataset as make
 
 def test_async_store_commits_before_anything_is_persisted(platform: Platform) -> None:
     """Async-Store answers at memory speed; the copy is made later."""
-    made = make(platform, "a", "load")
-    assert (made.phase, made.cache, made.under) == (Phase.COMMITTED, CacheState.PRESENT, UnderStoreState.NONE)
+    dataset = make(platform, "a", "load")
+    assert (dataset.phase, dataset.cache, dataset.under) == (Phase.COMMITTED, CacheState.PRESENT, UnderStoreState.NONE)
     assert platform.claims.depth() == 1
 
 
 def test_cache_through_commits_only_what_is_persisted(platform: Platform) -> None:
     """CacheThrough waits for the under-store."""
-    made = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    assert made.persisted and made.method is TransferMethod.DATA
-    assert platform.under.exists(made.under_location)
+    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+    assert dataset.persisted and dataset.method is TransferMethod.DATA
+    assert platform.under.exists(dataset.under_location)
 
 
 def test_async_and_sync_waits_only_for_what_cannot_be_made_again(platform: Platform) -> None:
     """Async&Sync writes the load synchronously, its idempotent child behind the job's back."""
     loaded = make(platform, "a", "load", strategy=Strategy.ASYNC_AND_SYNC)
-    shouted = make(platform, "b", "shout", ["a"], strategy=Strategy.ASYNC_AND_SYNC)
+    derived_dataset = make(platform, "b", "shout", ["a"], strategy=Strategy.ASYNC_AND_SYNC)
     salted = make(platform, "c", "salt", ["b"], strategy=Strategy.ASYNC_AND_SYNC)
-    assert loaded.persisted and not shouted.persisted and salted.persisted
+    assert loaded.persisted and not derived_dataset.persisted and salted.persisted
 
 
 def test_cache_only_never_enters_the_queue(platform: Platform) -> None:
@@ -89,8 +89,8 @@ def test_a_retry_adopts_what_its_failed_try_had_committed(platform: Platform) ->
     make(platform, "a", lines=["x"])
     first = make(platform, "b", "shout", ["a"], origin=run)
     assert first.call is not None
-    found = platform.store.committed_by_earlier_try("b", call=first.call, sources=first.sources, origin=run)
-    assert found is not None and found.ref == first.ref
+    dataset = platform.store.committed_by_earlier_try("b", call=first.call, sources=first.sources, origin=run)
+    assert dataset is not None and dataset.ref == first.ref
     other = Origin("etl", "run 2", "t")
     assert platform.store.committed_by_earlier_try("b", call=first.call, sources=first.sources, origin=other) is None
 
@@ -133,8 +133,8 @@ def test_a_full_under_store_fails_the_synchronous_write_and_says_so(open_at: Cal
 def test_a_dataset_larger_than_the_cache_ends_up_in_the_under_store_alone(open_at: Callable[..., Platform]) -> None:
     """A very large file goes straight down, and is read from there."""
     platform = open_at(cache_capacity=50)
-    made = make(platform, "a", "load")
-    assert made.persisted and made.cache is CacheState.EVICTED
+    dataset = make(platform, "a", "load")
+    assert dataset.persisted and dataset.cache is CacheState.EVICTED
     assert len(lines_of(platform, "a")) == 100
 
 
@@ -145,10 +145,10 @@ def test_a_write_that_is_expected_not_to_fit_never_touches_the_cache(open_at: Ca
     make(roomy, "b", "shout", ["a"])
     roomy.persister.drain()
     tight = open_at(cache_capacity=100)
-    made = make(tight, "b", "shout", ["a"])
-    assert made.persisted and made.cache is CacheState.EVICTED
-    assert [event.event for event in tight.catalog.history(made.ref)][:2] == ["began", "written_down"]
-    assert made.checksum == made.under_checksum != ""
+    dataset = make(tight, "b", "shout", ["a"])
+    assert dataset.persisted and dataset.cache is CacheState.EVICTED
+    assert [event.event for event in tight.catalog.history(dataset.ref)][:2] == ["opened", "written_to_under_store"]
+    assert dataset.checksum == dataset.under_checksum != ""
     assert lines_of(tight, "b") == [f"LINE {i}" for i in range(100)]
 
 

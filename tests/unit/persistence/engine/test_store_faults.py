@@ -24,17 +24,17 @@ RUN = Origin("etl", "run 1", "task")
 def load(platform: Platform, path: str = "a", *, meanwhile: Callable[[], object] = lambda: None) -> None:
     """Write lines to `path` by hand, something else happening before the write says that it is done."""
     with platform.store.write(path, strategy=Strategy.CACHE_THROUGH) as writing:
-        written = platform.runner.run(Call("load", "1"), [], writing.uri)
+        operation_result = platform.runner.run(Call("load", "1"), [], writing.uri)
         meanwhile()
-        writing.mark_complete(written)
+        writing.mark_complete(operation_result)
 
 
 def test_a_fault_after_the_commit_takes_nothing_back(platform: Platform) -> None:
     """Making room comes after; its failure is not the write's."""
     platform.replacement.ensure_free_bytes = raise_(StorageUnavailableError("away"))  # type: ignore[method-assign]
     platform.store._must_bypass_cache = lambda expected: False  # type: ignore[method-assign]
-    made = make(platform, "a", "load")
-    assert made.phase is Phase.COMMITTED and platform.cache.exists(made.cache_location)
+    dataset = make(platform, "a", "load")
+    assert dataset.phase is Phase.COMMITTED and platform.cache.exists(dataset.cache_location)
 
 
 def test_an_error_after_the_commit_deletes_nothing(platform: Platform) -> None:
@@ -73,11 +73,11 @@ def test_a_write_of_no_files_at_all_is_refused(platform: Platform, left: tuple[s
 def test_an_empty_dataset_is_a_dataset(platform: Platform) -> None:
     """A file of no bytes is written, persisted, evicted, fetched and made again like any other."""
     make(platform, "a", lines=[], strategy=Strategy.CACHE_THROUGH)
-    made = make(platform, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
-    assert (made.bytes, made.rows) == (0, 0)
+    dataset = make(platform, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
+    assert (dataset.bytes, dataset.rows) == (0, 0)
     wipe_cache(platform)
     assert lines_of(platform, "b") == []
-    platform.under.delete(made.under_location)
+    platform.under.delete(dataset.under_location)
     wipe_cache(platform)
     assert lines_of(platform, "b") == []
     assert platform.maintenance.scan(deep=True).lost == []
@@ -111,9 +111,9 @@ def test_a_synchronous_copy_damaged_on_its_way_is_sent_again(open_at: Callable[.
     _, under, _ = stage(platform)
     under.at = once("manifest", lambda: damage(under.inner, "a/.@1-1"))
     load(platform)
-    kept = platform.catalog.resolve("a")
-    assert kept.persisted and kept.attempts == 2
-    assert copies_in(platform.under) == [kept.under_location]
+    record = platform.catalog.resolve("a")
+    assert record.persisted and record.attempts == 2
+    assert copies_in(platform.under) == [record.under_location]
 
 
 def test_a_synchronous_write_that_was_silent_for_too_long_sends_again(open_at: Callable[..., Platform]) -> None:
@@ -127,22 +127,22 @@ def test_a_synchronous_write_that_was_silent_for_too_long_sends_again(open_at: C
 
     under.at = once("rename", meanwhile)
     load(platform)
-    kept = platform.catalog.resolve("a")
-    assert kept.persisted and kept.attempts == 2
-    assert copies_in(platform.under) == [kept.under_location]
+    record = platform.catalog.resolve("a")
+    assert record.persisted and record.attempts == 2
+    assert copies_in(platform.under) == [record.under_location]
 
 
 def test_a_synchronous_write_waits_for_the_under_store(open_at: Callable[..., Platform]) -> None:
     """It goes on trying, and commits when the copy is there."""
     platform = open_at(sync_timeout=60, retry_seconds=1)
     root = platform.under.root  # type: ignore[attr-defined]
-    away = root.rename(root.with_name("away"))
+    moved_root = root.rename(root.with_name("away"))
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
         if len(slept) == 3:
-            away.rename(root)
+            moved_root.rename(root)
 
     platform.store.sleep = sleep
     load(platform)
@@ -216,8 +216,8 @@ def test_a_write_straight_down_that_fails_leaves_nothing(open_at: Callable[..., 
         make(platform, "b", "shout", ["a"])
     assert platform.catalog.get(Ref("b", 2)).phase is Phase.ABANDONED
     assert copies_in(platform.under) == before
-    made = make(platform, "b", "shout", ["a"])
-    assert made.persisted and len(lines_of(platform, "b")) == 100
+    dataset = make(platform, "b", "shout", ["a"])
+    assert dataset.persisted and len(lines_of(platform, "b")) == 100
 
 
 # ---- async writes beside an under-store that is away
@@ -229,10 +229,10 @@ def test_an_asynchronous_write_does_not_need_the_under_store(platform: Platform)
         write_lines(writing.uri, ["x"])
         raise ZeroDivisionError
     root = platform.under.root  # type: ignore[attr-defined]
-    away = root.rename(root.with_name("away"))
+    moved_root = root.rename(root.with_name("away"))
     make(platform, "a", "load")
     assert lines_of(platform, "a") == LINES
-    away.rename(root)
+    moved_root.rename(root)
     assert platform.persister.drain().remaining == 0
 
 
@@ -246,12 +246,12 @@ def test_a_retry_does_not_adopt_what_is_lost_for_good(platform: Platform, runner
     assert first.call is not None and second.call is not None
     platform.cache.delete(second.cache_location)
     adoptable = platform.store.committed_by_earlier_try
-    found = adoptable("b", call=second.call, sources=second.sources, origin=RUN)
-    assert found is not None and found.ref == second.ref  # its source is there: it can be made again
+    dataset = adoptable("b", call=second.call, sources=second.sources, origin=RUN)
+    assert dataset is not None and dataset.ref == second.ref  # its source is there: it can be made again
     wipe_cache(platform)
     assert adoptable("b", call=second.call, sources=second.sources, origin=RUN) is None
     assert adoptable("a", call=first.call, sources=(), origin=RUN) is None
     assert platform.catalog.get(first.ref).cache is CacheState.LOST
     assert Event.LOST in events_of(platform, first.ref)
-    again = make(platform, "a", "load", origin=RUN)
-    assert lines_of(platform, "a", RUN) == LINES and again.ref == Ref("a", 2)
+    successor = make(platform, "a", "load", origin=RUN)
+    assert lines_of(platform, "a", RUN) == LINES and successor.ref == Ref("a", 2)

@@ -30,20 +30,20 @@ from tests.support.datasets.states import copies_in, let_go
 EVERYTHING = 10**9
 
 
-def taken_away(platform: Platform, how: str = "moved") -> Path:
+def remove_root(platform: Platform, how: str = "moved") -> Path:
     """Take the under-store's folder away: moved, as by a person, or unmounted, which leaves an empty folder."""
     root: Path = platform.under.root  # type: ignore[attr-defined]
-    away = root.rename(root.with_name("away"))
+    moved_root = root.rename(root.with_name("away"))
     if how == "unmounted":
         root.mkdir()
-    return away
+    return moved_root
 
 
-def put_back(platform: Platform, away: Path) -> None:
+def restore_root(platform: Platform, moved_root: Path) -> None:
     """Put it back."""
     root: Path = platform.under.root  # type: ignore[attr-defined]
     shutil.rmtree(root, ignore_errors=True)
-    away.rename(root)
+    moved_root.rename(root)
 
 
 def persisted(platform: Platform, path: str = "a") -> Dataset:
@@ -63,115 +63,117 @@ def stays(platform: Platform, dataset: Dataset) -> bool:
 def test_nothing_leaves_the_cache_while_the_under_store_is_away(open_at: Callable[..., Platform], how: str) -> None:
     """Neither by the rules, nor by hand, nor to make room; all goes again when it is back."""
     platform = open_at(cache_capacity=2000)
-    made = persisted(platform)
-    away = taken_away(platform, how)
+    dataset = persisted(platform)
+    moved_root = remove_root(platform, how)
     plan = platform.replacement.plan(EVERYTHING)
     assert (
         plan.victims == ()
-        and "does not answer" in plan.retention_reasons[made.ref]
-        and str(away.parent) in plan.retention_reasons[made.ref]
+        and "does not answer" in plan.retention_reasons[dataset.ref]
+        and str(moved_root.parent) in plan.retention_reasons[dataset.ref]
     )
     with pytest.raises(UnderStoreUnavailableError, match=r"^a@1 stays in the cache: .* does not answer: .*under"):
-        platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
-    assert platform.replacement.ensure_free_bytes(2000) == platform.catalog.cache_used() == made.bytes
-    assert stays(platform, made)
-    put_back(platform, away)
+        platform.replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
+    assert platform.replacement.ensure_free_bytes(2000) == platform.catalog.cache_used() == dataset.bytes
+    assert stays(platform, dataset)
+    restore_root(platform, moved_root)
     assert platform.replacement.ensure_free_bytes(2000) == 0
-    assert not stays(platform, made) and lines_of(platform, "a") == [f"line {i}" for i in range(100)]
+    assert not stays(platform, dataset) and lines_of(platform, "a") == [f"line {i}" for i in range(100)]
 
 
 def test_a_person_is_told_why_nothing_goes(platform: Platform) -> None:
     """When the wish is tried, and when it is carried out."""
-    made = persisted(platform)
-    decision = decide_action(made, DatasetAction.EVICT)
-    taken_away(platform)
-    refused = decide_action(made, DatasetAction.EVICT, eviction_blocker=platform.replacement.retention_reason(made))
+    dataset = persisted(platform)
+    decision = decide_action(dataset, DatasetAction.EVICT)
+    remove_root(platform)
+    refused = decide_action(
+        dataset, DatasetAction.EVICT, eviction_blocker=platform.replacement.retention_reason(dataset)
+    )
     assert not refused.allowed and "does not answer" in refused.message
     with pytest.raises(StorageUnavailableError, match="does not answer"):
         apply_decision(platform, decision, "Eva")
-    assert stays(platform, made)
+    assert stays(platform, dataset)
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut short", "a file too few"])
+@pytest.mark.parametrize("damage", ["gone", "cut short", "a missing file"])
 def test_a_copy_that_is_not_there_with_its_size_holds_its_dataset_in_the_cache(platform: Platform, damage: str) -> None:
     """The loss is noted, so that it is persisted again; then it may go."""
-    made = persisted(platform)
+    dataset = persisted(platform)
     if damage == "cut short":
-        (file,) = platform.under.files(made.under_location)
-        path = platform.under.root / made.under_location / file.name  # type: ignore[attr-defined]
+        (file,) = platform.under.files(dataset.under_location)
+        path = platform.under.root / dataset.under_location / file.name  # type: ignore[attr-defined]
         path.write_bytes(path.read_bytes()[:-10])
     elif damage == "gone":
-        platform.under.delete(made.under_location)
+        platform.under.delete(dataset.under_location)
     else:
-        (file,) = platform.under.files(made.under_location)
-        platform.under.delete(f"{made.under_location}/{file.name}")
-    assert not platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
-    assert stays(platform, made)
-    assert [moment.event for moment in platform.catalog.history(made.ref)][-1] == Event.UNDER_LOST
+        (file,) = platform.under.files(dataset.under_location)
+        platform.under.delete(f"{dataset.under_location}/{file.name}")
+    assert not platform.replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
+    assert stays(platform, dataset)
+    assert [moment.event for moment in platform.catalog.history(dataset.ref)][-1] == Event.UNDER_STORE_LOST
     assert platform.persister.drain().persisted == 1
-    assert platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
+    assert platform.replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
 
 
 def test_a_copy_that_an_operation_made_below_is_asked_for_by_its_own_size(platform: Platform) -> None:
     """It has other bytes than the one in the cache: the sidecar beside it says how many."""
-    made = operation_made(platform)
-    where = platform.under.root / made.under_location  # type: ignore[attr-defined]
+    dataset = persist_by_operation(platform)
+    where = platform.under.root / dataset.under_location  # type: ignore[attr-defined]
     (file,) = (path for path in where.iterdir() if path.name[0] not in "._")
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-1])
-    assert not platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
-    assert stays(platform, made)
+    content = file.read_bytes()
+    file.write_bytes(content[:-1])
+    assert not platform.replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
+    assert stays(platform, dataset)
 
 
-def operation_made(platform: Platform) -> Dataset:
+def persist_by_operation(platform: Platform) -> Dataset:
     """`b`, which went below by running its operation there."""
     persisted(platform, "a")
-    made = make(platform, "b", "shout", ["a"])
-    with platform.persister.sender.attempt(made.ref, "test", TransferMethod.OPERATION, None) as attempt:
+    dataset = make(platform, "b", "shout", ["a"])
+    with platform.persister.sender.attempt(dataset.ref, "test", TransferMethod.OPERATION, None) as attempt:
         assert attempt is not None
-        settled = attempt.send_operation(made, [platform.catalog.get(Ref("a", 1))])
+        settled = attempt.send_operation(dataset, [platform.catalog.get(Ref("a", 1))])
     assert settled.under_checksum != settled.checksum
     return settled
 
 
 def test_a_whole_copy_that_an_operation_made_below_lets_its_dataset_go(platform: Platform) -> None:
     """So the test above is about the byte."""
-    made = operation_made(platform)
-    assert platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
+    dataset = persist_by_operation(platform)
+    assert platform.replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
 
 
 def test_what_would_be_made_again_from_a_copy_below_stays_if_that_is_not_there(platform: Platform) -> None:
     """The source left the cache; its copy is asked for before what is made from it goes."""
     source = persisted(platform)
-    made = make(platform, "b", "shout", ["a"])
-    assert made.call is not None
-    platform.catalog.record_reproduction(made.call, same=True)
+    dataset = make(platform, "b", "shout", ["a"])
+    assert dataset.call is not None
+    platform.catalog.record_reproduction(dataset.call, same=True)
     let_go(platform, source.ref)
     (victim,) = platform.replacement.plan(EVERYTHING).victims
     assert victim.rule == "alternate"
     platform.under.delete(source.under_location)
     assert not platform.replacement.evict(victim)
-    assert stays(platform, made)
+    assert stays(platform, dataset)
 
 
 def test_a_copy_that_the_catalog_let_go_after_it_was_asked_for_does_not_count(platform: Platform) -> None:
     """The catalog's last look is at the copy that was asked for, and no other."""
-    made = persisted(platform)
+    dataset = persisted(platform)
     _, under, _ = stage(platform)
 
     def lose() -> None:
-        platform.catalog.change(made.ref, Event.UNDER_LOST)
+        platform.catalog.change(dataset.ref, Event.UNDER_STORE_LOST)
 
     under.at = once("files", lose)
-    assert not platform.replacement.evict(victim_by_hand(made.ref, made.bytes))
-    assert stays(platform, made)
+    assert not platform.replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
+    assert stays(platform, dataset)
 
 
 def test_what_is_larger_than_the_cache_is_not_let_go_on_a_copy_that_went(open_at: Callable[..., Platform]) -> None:
     """The write fails, as if the under-store had gone a moment earlier, and the task's next try makes it."""
     platform = open_at(cache_capacity=100)
     _, under, _ = stage(platform)
-    under.at = once("rename done", lambda: taken_away(platform))
+    under.at = once("rename done", lambda: remove_root(platform))
     with pytest.raises((StorageUnavailableError, CorruptCopyError)):
         persisted(platform)
 
@@ -181,11 +183,11 @@ def test_nothing_is_retired_while_the_under_store_is_away(platform: Platform, ho
     """The older generation may be all that is left."""
     older, newer = persisted(platform), persisted(platform)
     let_go(platform, newer.ref)
-    away = taken_away(platform, how)
+    moved_root = remove_root(platform, how)
     with pytest.raises(StorageUnavailableError, match="nothing is retired"):
         platform.maintenance.retire()
     assert stays(platform, older)
-    put_back(platform, away)
+    restore_root(platform, moved_root)
     assert platform.maintenance.retire() == [older.ref]
 
 
@@ -200,15 +202,15 @@ def test_an_older_generation_is_kept_while_the_copy_of_the_newer_is_not_there(pl
 
 def test_an_unmounted_under_store_loses_nothing_and_takes_nothing(platform: Platform) -> None:
     """An empty folder where the store was is no store: copies are not marked lost, and none is written there."""
-    made = persisted(platform)
-    let_go(platform, made.ref)
-    away = taken_away(platform, "unmounted")
+    dataset = persisted(platform)
+    let_go(platform, dataset.ref)
+    moved_root = remove_root(platform, "unmounted")
     with pytest.raises(StorageUnavailableError, match="is its disk mounted"):
         platform.maintenance.scan(deep=True)
     with pytest.raises(StorageUnavailableError):
         persisted(platform, "b")
-    assert platform.catalog.get(made.ref).persisted and copies_in(platform.under) == []
-    put_back(platform, away)
+    assert platform.catalog.get(dataset.ref).persisted and copies_in(platform.under) == []
+    restore_root(platform, moved_root)
     assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
 
 
@@ -223,33 +225,33 @@ def test_the_first_copy_marks_an_under_store_that_did_not_answer_when_it_was_ope
 # ---- what is told
 
 
-def told(platform: Platform, *words: str) -> tuple[int, str]:
+def run_command(platform: Platform, *arguments: str) -> tuple[int, str]:
     """What a command prints, and its exit code."""
     settings = platform.settings
     env = {
         "SPRINGLINE_HOME": str(settings.home), "SPRINGLINE_CACHE_URI": settings.cache_uri,
     }  # fmt: skip
-    result = invoke(*words, env=env)
+    result = invoke(*arguments, env=env)
     return result.exit_code, " ".join(result.output.split())
 
 
 @pytest.mark.parametrize("how", ["moved", "unmounted"])
 def test_what_is_only_believed_to_be_persisted_is_at_risk(platform: Platform, how: str) -> None:
     """The sentence that says so names the store; a machine is told as much."""
-    kept, evicted = persisted(platform, "kept"), persisted(platform, "evicted")
+    persisted_dataset, evicted = persisted(platform, "kept"), persisted(platform, "evicted")
     let_go(platform, evicted.ref)
-    assert told(platform, "risk")[1] == "If the cache were lost now: nothing would be lost."
-    taken_away(platform, how)
-    code, said = told(platform, "risk")
-    assert code == 3 and said.startswith(f"The under-store does not answer: {platform.under.root}")  # type: ignore[attr-defined]
+    assert run_command(platform, "risk")[1] == "If the cache were lost now: nothing would be lost."
+    remove_root(platform, how)
+    code, output = run_command(platform, "risk")
+    assert code == 3 and output.startswith(f"The under-store does not answer: {platform.under.root}")  # type: ignore[attr-defined]
     believed = (
-        "Only the catalog says that it holds 2 datasets (1.58 kB), of which 1 dataset (790 B) can be read nowhere"
+        "According to the catalog it contains 2 datasets (1.58 kB), of which 1 dataset (790 B) cannot be read from"
     )
-    assert believed in said
-    assert "If the cache were lost now: 790 B would be gone for good (kept@1)" in said
-    row = json.loads(told(platform, "risk", "--json")[1])
-    assert row["now"]["irrecoverable"] == [str(kept.ref)] and "does not answer" in row["under_store_away"]
-    assert row["believed"] == {"datasets": 2, "bytes": 1580, "sole_copies": 1, "sole_copy_bytes": 790}
+    assert believed in output
+    assert "If the cache were lost now: 790 B would be irrecoverable (kept@1)" in output
+    row = json.loads(run_command(platform, "risk", "--json")[1])
+    assert row["now"]["irrecoverable"] == [str(persisted_dataset.ref)] and "does not answer" in row["under_store_away"]
+    assert row["unverified_copies"] == {"datasets": 2, "bytes": 1580, "sole_copies": 1, "sole_copy_bytes": 790}
 
 
 def test_the_two_ways_of_weighing_a_loss_agree_while_the_under_store_is_away(platform: Platform) -> None:
@@ -265,69 +267,75 @@ def test_the_two_ways_of_weighing_a_loss_agree_while_the_under_store_is_away(pla
     )
     risk = assess_risk(lineage, platform.catalog.load_cost_model(lineage))
     assert sum(loss.rows[key].bytes for key in loss.exposed) == risk.bytes > 0
-    gone = sum(loss.rows[key].bytes for key in loss.exposed if loss.causes[key])
-    assert gone == risk.irrecoverable_bytes == risk.bytes  # it all comes from `a`, which nothing makes again
+    irrecoverable_bytes = sum(loss.rows[key].bytes for key in loss.exposed if loss.causes[key])
+    assert (
+        irrecoverable_bytes == risk.irrecoverable_bytes == risk.bytes
+    )  # it all comes from `a`, which nothing makes again
 
 
 def test_status_recover_and_explain_say_that_the_under_store_is_away(platform: Platform) -> None:
     """In words, and to a machine; `recover` does not end well, for it cannot know."""
-    made = persisted(platform)
-    taken_away(platform)
-    away = f"the under-store does not answer: {platform.under.root} is not there"  # type: ignore[attr-defined]
-    code, said = told(platform, "dataset", "list")
-    assert code == 0 and "data (sync), away" in said and away[1:] in said
-    (row,) = json.loads(told(platform, "dataset", "list", "--json")[1])
-    assert away in row["under_store_away"]
-    code, said = told(platform, "dataset", "recover")
-    assert code == 3 and "0 found lost" in said and away[1:] in said
-    code, said = told(platform, "dataset", "recover", "--json")
-    assert code == 3 and away in json.loads(said)["under_store_away"]
-    code, said = told(platform, "dataset", "explain", "a")
-    assert code == 0 and "verified copy" not in said and f"a copy was put into the under-store, and {away}" in said
-    assert "Unless its copy is there when the under-store is back: it would be gone for good" in said
-    row = json.loads(told(platform, "dataset", "explain", "a", "--json")[1])
-    assert away in row["under_store_away"] and str(made.ref) in row["recovery"]["irrecoverable"]
+    dataset = persisted(platform)
+    remove_root(platform)
+    warning = f"the under-store does not answer: {platform.under.root} does not exist"  # type: ignore[attr-defined]
+    code, output = run_command(platform, "dataset", "list")
+    assert code == 0 and "data (sync), unavailable" in output and warning[1:] in output
+    (row,) = json.loads(run_command(platform, "dataset", "list", "--json")[1])
+    assert warning in row["under_store_away"]
+    code, output = run_command(platform, "dataset", "recover")
+    assert code == 3 and "0 lost" in output and warning[1:] in output
+    code, output = run_command(platform, "dataset", "recover", "--json")
+    assert code == 3 and warning in json.loads(output)["under_store_away"]
+    code, output = run_command(platform, "dataset", "explain", "a")
+    assert (
+        code == 0
+        and "verified copy" not in output
+        and f"according to the catalog a copy is in the under-store, but {warning}" in output
+    )
+    assert "Unless its copy exists when the under-store is available again: it would be irrecoverable" in output
+    row = json.loads(run_command(platform, "dataset", "explain", "a", "--json")[1])
+    assert warning in row["under_store_away"] and str(dataset.ref) in row["recovery"]["irrecoverable"]
 
 
 @pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
 def test_evict_says_what_stays_and_why(platform: Platform, dry_run: tuple[str, ...]) -> None:
     """By hand and by the rules; nothing goes, nor is said to go."""
-    made = persisted(platform)
-    taken_away(platform)
-    code, said = told(platform, "dataset", "evict", "a", *dry_run)
-    assert code == 3 and "stay" in said and "does not answer" in said and "0 B in 0 datasets" in said
-    code, said = told(platform, "dataset", "evict", "a", "--json", *dry_run)
-    row = json.loads(said)
-    assert code == 3 and row["evicted"] == [] and "does not answer" in row["stays"]["a@1"]
-    code, said = told(platform, "dataset", "evict", "--bytes", "1GB", *dry_run)
-    assert "more must stay: the under-store does not answer" in said
-    assert stays(platform, made)
+    dataset = persisted(platform)
+    remove_root(platform)
+    code, output = run_command(platform, "dataset", "evict", "a", *dry_run)
+    assert code == 3 and "stay" in output and "does not answer" in output and "0 B in 0 datasets" in output
+    code, output = run_command(platform, "dataset", "evict", "a", "--json", *dry_run)
+    row = json.loads(output)
+    assert code == 3 and row["evicted"] == [] and "does not answer" in row["refused"]["a@1"]
+    code, output = run_command(platform, "dataset", "evict", "--bytes", "1GB", *dry_run)
+    assert "more cannot be freed: the under-store does not answer" in output
+    assert stays(platform, dataset)
 
 
 def test_the_maintenance_dag_ends_with_the_word_that_the_under_store_is_away(platform: Platform) -> None:
     """Once what can be brought back is back; its eviction frees nothing and says why."""
-    made = persisted(platform)
+    dataset = persisted(platform)
     lost = make(platform, "b", "shout", ["a"])
     platform.cache.delete(lost.cache_location)
-    taken_away(platform)
+    remove_root(platform)
     with pytest.raises(UnderStoreUnavailableError, match="does not answer"):
         maintenance.recover(platform)
     assert platform.catalog.get(lost.ref).in_cache
     platform.replacement.capacity = 1
     report = maintenance.evict(platform)
-    assert report["freed"] == 0 and "is not there" in report["under_store_away"]
-    assert stays(platform, made)
+    assert report["freed"] == 0 and "does not exist" in report["under_store_away"]
+    assert stays(platform, dataset)
 
 
 def test_a_sample_of_the_risk_does_not_count_copies_that_are_away(platform: Platform) -> None:
     """The gauges neither: an alert on what would be gone for good begins."""
-    made = persisted(platform)
-    taken_away(platform)
+    dataset = persisted(platform)
+    remove_root(platform)
     assert platform.catalog.sample_risk(find_unavailable_reason=platform.watch.unavailable_reason)
     (sample,) = platform.catalog.risk_since()
-    assert (sample.bytes, sample.irrecoverable_bytes) == (made.bytes, made.bytes)
+    assert (sample.bytes, sample.irrecoverable_bytes) == (dataset.bytes, dataset.bytes)
     gauges = {reading.metric: reading.value for reading in read_gauges(platform)}
-    assert gauges[RISK_IRRECOVERABLE_BYTES] == made.bytes
+    assert gauges[RISK_IRRECOVERABLE_BYTES] == dataset.bytes
 
 
 def test_who_looks_often_has_the_store_asked_once_in_a_while(platform: Platform) -> None:
@@ -339,7 +347,7 @@ def test_who_looks_often_has_the_store_asked_once_in_a_while(platform: Platform)
     under.exists = lambda location: bool(asked.append(location))  # type: ignore[method-assign, func-returns-value]
     watch = UnderStoreWatch(platform.catalog, under, seconds=2.0, clock=lambda: now[0])
     assert (watch.unavailable_reason(), watch.unavailable_reason(), len(asked)) == ("", "", 1)
-    taken_away(platform)
+    remove_root(platform)
     now[0] = 2.0
     del under.exists
-    assert "is not there" in watch.unavailable_reason()
+    assert "does not exist" in watch.unavailable_reason()

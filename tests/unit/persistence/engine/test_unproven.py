@@ -24,7 +24,7 @@ def risk_of(platform: Platform) -> Risk:
     return assess_risk(lineage, platform.catalog.load_cost_model(lineage))
 
 
-def made_by(platform: Platform, operation: str) -> Dataset:
+def make_by_operation(platform: Platform, operation: str) -> Dataset:
     """The output of `operation` on a persisted source, written under async_and_sync."""
     make(platform, "a", "load", strategy=SAFE)
     return make(platform, "b", operation, ["a"], strategy=SAFE)
@@ -32,7 +32,7 @@ def made_by(platform: Platform, operation: str) -> Dataset:
 
 def test_what_a_loss_would_take_for_good_is_told_before_the_loss(platform: Platform) -> None:
     """An operation declares itself idempotent, is none, and the cache is wiped: those bytes had been told at risk."""
-    lied = made_by(platform, "liar")
+    lied = make_by_operation(platform, "liar")
     before = risk_of(platform)
     assert (before.unproven, before.unproven_bytes) == ((lied.ref,), lied.bytes)
     assert before.recomputable_bytes == before.irrecoverable_bytes == 0
@@ -43,10 +43,10 @@ def test_what_a_loss_would_take_for_good_is_told_before_the_loss(platform: Platf
 
 def test_nothing_is_said_to_be_safe_by_a_declaration(platform: Platform) -> None:
     """In words, in JSON and over time."""
-    lied = made_by(platform, "liar")
-    said = format_risk(risk_of(platform))
-    assert "nothing would be gone for good" not in said
-    assert f"might be gone for good ({lied.ref})" in said and "never seen to repeat" in said
+    lied = make_by_operation(platform, "liar")
+    text = format_risk(risk_of(platform))
+    assert "nothing would be irrecoverable" not in text
+    assert f"might be irrecoverable ({lied.ref})" in text and "not proven" in text
     assert risk_row(risk_of(platform))["unproven"] == [str(lied.ref)]
     worst = worst_moment(platform)
     assert worst is not None and worst[1].unproven_bytes == lied.bytes
@@ -54,7 +54,7 @@ def test_nothing_is_said_to_be_safe_by_a_declaration(platform: Platform) -> None
 
 def test_what_comes_from_an_unproven_operation_is_unproven_too(platform: Platform) -> None:
     """Its own operation has repeated itself; what it would be made from has not."""
-    made_by(platform, "liar")
+    make_by_operation(platform, "liar")
     below = make(platform, "c", "shout", ["b"], strategy=SAFE)
     assert below.call is not None
     platform.catalog.record_reproduction(below.call, same=True)
@@ -63,17 +63,17 @@ def test_what_comes_from_an_unproven_operation_is_unproven_too(platform: Platfor
 
 def test_a_second_run_with_the_same_digest_proves_an_operation(platform: Platform) -> None:
     """From then on what it made counts as recomputable."""
-    made = made_by(platform, "shout")
-    assert risk_of(platform).unproven == (made.ref,)
+    dataset = make_by_operation(platform, "shout")
+    assert risk_of(platform).unproven == (dataset.ref,)
     wipe_cache(platform)
     platform.maintenance.scan()
-    platform.restorer.ensure_cached([made.ref])
-    assert (risk_of(platform).recomputable, risk_of(platform).unproven) == ((made.ref,), ())
+    platform.restorer.ensure_cached([dataset.ref])
+    assert (risk_of(platform).recomputable, risk_of(platform).unproven) == ((dataset.ref,), ())
 
 
 def test_a_source_that_is_persisted_takes_the_doubt_away(platform: Platform) -> None:
     """Only what would be run counts."""
-    lied = made_by(platform, "liar")
+    lied = make_by_operation(platform, "liar")
     below = make(platform, "c", "shout", ["b"], strategy=SAFE)
     assert below.call is not None
     platform.catalog.record_reproduction(below.call, same=True)
@@ -85,17 +85,17 @@ def test_a_source_that_is_persisted_takes_the_doubt_away(platform: Platform) -> 
 
 def test_explain_tells_what_is_only_declared(platform: Platform) -> None:
     """Beside what would bring it back, and for machines."""
-    made = made_by(platform, "shout")
-    told = explain(platform, "b")
-    (loss,) = [words for title, words in told.paragraphs() if title == "If the cache were lost now"]
-    assert "might be gone for good" in loss and "shout (version 1)" in loss and "never seen to repeat" in loss
-    assert told.as_dict()["idempotence"] == "declared"
-    json.dumps(told.as_dict())
-    assert made.call is not None
-    platform.catalog.record_reproduction(made.call, same=True)
-    told = explain(platform, "b")
-    assert told.as_dict()["idempotence"] == "proven" and not told.as_dict()["recovery"]["unproven"]
-    platform.catalog.record_reproduction(made.call, same=False)
+    dataset = make_by_operation(platform, "shout")
+    explanation = explain(platform, "b")
+    (loss,) = [texts for title, texts in explanation.paragraphs() if title == "If the cache were lost now"]
+    assert "might be irrecoverable" in loss and "shout (version 1)" in loss and "not proven" in loss
+    assert explanation.as_dict()["idempotence"] == "declared"
+    json.dumps(explanation.as_dict())
+    assert dataset.call is not None
+    platform.catalog.record_reproduction(dataset.call, same=True)
+    explanation = explain(platform, "b")
+    assert explanation.as_dict()["idempotence"] == "proven" and not explanation.as_dict()["recovery"]["unproven"]
+    platform.catalog.record_reproduction(dataset.call, same=False)
     assert explain(platform, "b").as_dict()["idempotence"] == "none"
 
 
@@ -105,13 +105,13 @@ def test_unproven_output_may_be_written_synchronously(
 ) -> None:
     """By a setting: then async_and_sync promises nothing that rests on a declaration."""
     platform = open_at(sync_unproven=synchronous)
-    assert made_by(platform, "shout").persisted is persisted
+    assert make_by_operation(platform, "shout").persisted is persisted
 
 
 def test_proven_output_is_never_written_synchronously(open_at: Callable[..., Platform]) -> None:
     """Whatever the setting: it can be made again."""
     platform = open_at(sync_unproven=True)
-    first = made_by(platform, "shout")
+    first = make_by_operation(platform, "shout")
     assert first.call is not None
     platform.catalog.record_reproduction(first.call, same=True)
     second = make(platform, "b2", "shout", ["a"], strategy=SAFE)
@@ -142,14 +142,14 @@ def test_what_is_unproven_is_persisted_before_what_is_proven(open_at: Callable[.
 
 def test_the_reason_tells_of_the_doubt(platform: Platform) -> None:
     """A person sees why it comes first."""
-    made_by(platform, "liar")
+    make_by_operation(platform, "liar")
     (choice,) = platform.persister.candidates()
-    assert "perhaps b@1 for good, by an operation that was never seen to repeat" in choice.score.reason
+    assert "possibly the permanent loss of b@1, made by an unproven operation" in choice.score.reason
 
 
 def test_what_leans_on_an_operation_that_was_found_nondeterministic_goes_to_the_head_too(platform: Platform) -> None:
     """It was made by honest operations, but from what nothing makes again; what comes from a persisted copy stays."""
-    lied = made_by(platform, "liar")
+    lied = make_by_operation(platform, "liar")
     make(platform, "c", "shout", ["b"])
     make(platform, "d", "count", ["c"])
     make(platform, "e", "count", ["a"])
@@ -157,5 +157,5 @@ def test_what_leans_on_an_operation_that_was_found_nondeterministic_goes_to_the_
     moved = platform.catalog.record_reproduction(lied.call, same=False)
     assert [ref.path for ref in moved] == ["b", "c", "d"]
     assert queue_of(platform)[-1] == "e"
-    (why,) = [m.reason for m in platform.catalog.history(moved[2]) if m.event == "to the head of the queue"]
-    assert why.startswith("what it would be made again from cannot be made again")
+    (reason,) = [m.reason for m in platform.catalog.history(moved[2]) if m.event == "expedited"]
+    assert reason.startswith("a source that its recomputation needs cannot be recomputed")

@@ -49,14 +49,14 @@ values = st.builds(
 def test_a_value_comes_back_as_it_was(value: Value) -> None:
     """From bytes and from plain values; an equal value makes the same bytes."""
     content = VALUES.encode(value)
-    again = VALUES.decode(memoryview(content), "here")
-    assert again == value and VALUES.encode(again) == content
+    decoded = VALUES.decode(memoryview(content), "here")
+    assert decoded == value and VALUES.encode(decoded) == content
     assert from_json_value(Value, to_json_value(value), "here") == value
     assert json.loads(json.dumps(to_json_value(value))) == to_json_value(value)
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "expected_message"),
     [
         (b"", "truncated"),
         (b"\xff", "malformed"),
@@ -69,9 +69,9 @@ def test_a_value_comes_back_as_it_was(value: Value) -> None:
         (b'{"form":3,"value":{"number":7,"side":0,"ranges":{"a":[1,2]}}}', r"at `key` in `\$.value.ranges`"),
     ],
 )
-def test_what_is_no_such_value_is_refused_with_the_place(content: bytes, words: str) -> None:
+def test_what_is_no_such_value_is_refused_with_the_place(content: bytes, expected_message: str) -> None:
     """And with the field."""
-    with pytest.raises(DecodeError, match=words) as raised:
+    with pytest.raises(DecodeError, match=expected_message) as raised:
         VALUES.decode(content, "here.json")
     assert str(raised.value).startswith("here.json: a value cannot be read") and not isinstance(
         raised.value, FormatVersionError
@@ -82,7 +82,7 @@ def test_what_is_no_such_value_is_refused_with_the_place(content: bytes, words: 
 def test_what_another_version_wrote_is_refused_with_the_remedy(content: bytes) -> None:
     """Whether it has the shape that is known or another."""
     with pytest.raises(
-        FormatVersionError, match=r"here\.json: a value is of form 4, and .* reads form 3: make it anew"
+        FormatVersionError, match=r"here\.json: a value has format 4, and .* reads format 3: make it anew"
     ):
         VALUES.decode(content, "here.json")
 
@@ -98,5 +98,5 @@ def test_numbers_of_numpy_are_numbers() -> None:
     codec: Codec[dict[str, float]] = Codec(dict[str, float], 1, "gauges", "")
     content = codec.encode({"a": np.float64(1.5)})
     assert codec.decode(content, "here") == to_json_value({"a": np.float64(1.5)}) == {"a": 1.5}
-    with pytest.raises(TypeError, match="a ndarray has no form in JSON"):
+    with pytest.raises(TypeError, match="a ndarray cannot be represented in JSON"):
         codec.encode({"a": np.ones(2)})  # type: ignore[dict-item]

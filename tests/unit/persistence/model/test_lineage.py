@@ -8,9 +8,9 @@ import pytest
 from springline.persistence.errors import CyclicLineageError
 from springline.persistence.model.dataset import Call, Operation, Phase, UnderStoreState
 from springline.persistence.model.lineage import Lineage, check_acyclic
-from tests.support.datasets.lineages import chain_of, evicted, lineage, made, persisted, ref
+from tests.support.datasets.lineages import cached, chain_of, evicted, lineage_of, persisted, ref
 
-DIAMOND = lineage(persisted("a", by=None), made("b", "a"), made("c", "a"), made("d", "b", "c"))
+DIAMOND = lineage_of(persisted("a", by=None), cached("b", "a"), cached("c", "a"), cached("d", "b", "c"))
 
 
 def test_what_is_not_persisted_around_a_dataset_comes_sources_first_and_each_once() -> None:
@@ -33,62 +33,62 @@ def test_a_persisted_source_makes_the_chain_below_it_recomputable() -> None:
 
 def test_a_dataset_without_operation_is_not_recomputable() -> None:
     """A landing file that was only loaded has nothing to be made from."""
-    known = lineage(made("landing", by=None))
-    assert known.recompute_obstacles(ref("landing")) == ("no operation is recorded that made landing@1",)
+    lineage = lineage_of(cached("landing", by=None))
+    assert lineage.recompute_obstacles(ref("landing")) == ("no operation is recorded for landing@1",)
 
 
 def test_an_unpersisted_source_that_nothing_can_make_ends_it_and_is_named() -> None:
     """The reason names the first cause upstream, not the dataset asked about."""
-    known = lineage(made("landing", by=None), made("a", "landing"), made("b", "a"))
-    assert known.recompute_obstacles(ref("b")) == ("no operation is recorded that made landing@1",)
+    lineage = lineage_of(cached("landing", by=None), cached("a", "landing"), cached("b", "a"))
+    assert lineage.recompute_obstacles(ref("b")) == ("no operation is recorded for landing@1",)
 
 
 @pytest.mark.parametrize(
     ("operation", "reason"),
     [
         (Operation("x", "v1", idempotent=False), "is not idempotent"),
-        (Operation("x", "v1", idempotent=True, nondeterministic=True), "a second run gave another digest"),
-        (Operation("x", "v1", idempotent=True, runnable=False), "its code is no longer there"),
+        (Operation("x", "v1", idempotent=True, nondeterministic=True), "a second run returned another digest"),
+        (Operation("x", "v1", idempotent=True, runnable=False), "its code no longer exists"),
     ],
 )
 def test_recomputable_ends_when_the_operation_may_not_be_relied_on(operation: Operation, reason: str) -> None:
     """Not idempotent, nondeterministic, or its code gone: each is said with the operation's name and version."""
-    known = lineage(persisted("a", by=None), made("b", "a", by="x"), made("c", "b"), x=operation)
-    (why,) = known.recompute_obstacles(ref("c"))
-    assert why.startswith("x (version v1), which made b@1,")
-    assert reason in why
+    lineage = lineage_of(persisted("a", by=None), cached("b", "a", by="x"), cached("c", "b"), x=operation)
+    (obstacle,) = lineage.recompute_obstacles(ref("c"))
+    assert obstacle.startswith("x (version v1), which made b@1,")
+    assert reason in obstacle
 
 
 def test_recomputable_ends_when_the_recorded_version_is_not_registered() -> None:
     """The code that made it counts, not newer code of the same name."""
-    known = lineage(persisted("a", by=None), made("b", "a", call=Call("op", "v0")))
-    assert known.recompute_obstacles(ref("b")) == ("op (version v0), which made b@1, is not registered",)
+    lineage = lineage_of(persisted("a", by=None), cached("b", "a", call=Call("op", "v0")))
+    assert lineage.recompute_obstacles(ref("b")) == ("op (version v0), which made b@1, is not registered",)
 
 
 def test_recomputable_ends_when_a_source_retires() -> None:
     """A retired generation's bytes are gone, though its record still says that it was persisted."""
-    known = lineage(persisted("a", by=None, phase=Phase.RETIRED), made("b", "a"))
-    assert known.recompute_obstacles(ref("b")) == ("a@1 is retired",)
+    lineage = lineage_of(persisted("a", by=None, phase=Phase.RETIRED), cached("b", "a"))
+    assert lineage.recompute_obstacles(ref("b")) == ("a@1 is retired",)
 
 
 def test_recomputable_ends_when_a_source_is_not_known() -> None:
     """A source outside the catalog cannot be relied on."""
-    assert lineage(made("b", "a")).recompute_obstacles(ref("b")) == ("a@1 is not in the catalog",)
+    assert lineage_of(cached("b", "a")).recompute_obstacles(ref("b")) == ("a@1 is not in the catalog",)
 
 
 def test_a_copy_under_way_does_not_count_as_persisted() -> None:
     """Only a verified copy makes what comes from it recomputable."""
-    known = lineage(made("a", by="dice", under=UnderStoreState.COPYING), made("b", "a"))
-    assert not known.is_recomputable(ref("b"))
-    assert known.with_changes(persisted("a", by="dice")).is_recomputable(ref("b"))
+    lineage = lineage_of(cached("a", by="dice", under=UnderStoreState.COPYING), cached("b", "a"))
+    assert not lineage.is_recomputable(ref("b"))
+    assert lineage.with_changes(persisted("a", by="dice")).is_recomputable(ref("b"))
 
 
 def test_every_cause_is_named_once() -> None:
     """Two sides of a diamond that end at the same landing file give one reason, another file a second."""
-    known = lineage(
-        made("l1", by=None), made("l2", by=None), made("a", "l1"), made("b", "l1", "l2"), made("c", "a", "b")
+    lineage = lineage_of(
+        cached("l1", by=None), cached("l2", by=None), cached("a", "l1"), cached("b", "l1", "l2"), cached("c", "a", "b")
     )
-    assert [why.split()[-1] for why in known.recompute_obstacles(ref("c"))] == ["l1@1", "l2@1"]
+    assert [reason.split()[-1] for reason in lineage.recompute_obstacles(ref("c"))] == ["l1@1", "l2@1"]
 
 
 def test_a_chain_is_empty_for_what_is_at_hand() -> None:
@@ -98,28 +98,28 @@ def test_a_chain_is_empty_for_what_is_at_hand() -> None:
 
 def test_a_chain_goes_back_to_what_is_at_hand_and_no_further() -> None:
     """A cached source is read, not made again."""
-    known = lineage(persisted("a", by=None), made("b", "a"), evicted("c", "b"), evicted("d", "c"))
-    assert known.recompute_order([ref("d")]) == ((ref("c"), ref("d")), {})
+    lineage = lineage_of(persisted("a", by=None), cached("b", "a"), evicted("c", "b"), evicted("d", "c"))
+    assert lineage.recompute_order([ref("d")]) == ((ref("c"), ref("d")), {})
 
 
 def test_a_chain_without_cached_bytes_goes_back_to_the_under_store() -> None:
     """`without` asks what would be run if those cached bytes were lost; persisted copies remain."""
-    gone = frozenset(DIAMOND.datasets)
-    assert DIAMOND.recompute_order([ref("d")], without=gone) == ((ref("b"), ref("c"), ref("d")), {})
-    assert DIAMOND.recompute_order([ref("a")], without=gone) == ((), {})
+    evicted_refs = frozenset(DIAMOND.datasets)
+    assert DIAMOND.recompute_order([ref("d")], without=evicted_refs) == ((ref("b"), ref("c"), ref("d")), {})
+    assert DIAMOND.recompute_order([ref("a")], without=evicted_refs) == ((), {})
 
 
 def test_a_cached_source_serves_a_chain_though_it_could_not_be_made_again() -> None:
     """What is recomputable only as long as the cache stands can still be brought back today."""
-    known = lineage(made("landing", by=None), evicted("a", "landing"))
-    assert not known.is_recomputable(ref("a"))
-    assert known.recompute_order([ref("a")]) == ((ref("a"),), {})
+    lineage = lineage_of(cached("landing", by=None), evicted("a", "landing"))
+    assert not lineage.is_recomputable(ref("a"))
+    assert lineage.recompute_order([ref("a")]) == ((ref("a"),), {})
 
 
 def test_a_chain_that_nothing_can_begin_names_what_is_missing() -> None:
     """Each dataset that cannot come back is told with every cause."""
-    known = lineage(evicted("landing", by=None), evicted("noise", by="dice"), evicted("a", "landing", "noise"))
-    order, blocked = known.recompute_order([ref("a")])
+    lineage = lineage_of(evicted("landing", by=None), evicted("noise", by="dice"), evicted("a", "landing", "noise"))
+    order, blocked = lineage.recompute_order([ref("a")])
     assert (order, set(blocked)) == ((), {ref("a")})
     first, second = blocked[ref("a")]
     assert first.endswith("landing@1") and re.fullmatch(r"dice .*noise@1, is not idempotent", second)
@@ -127,19 +127,19 @@ def test_a_chain_that_nothing_can_begin_names_what_is_missing() -> None:
 
 def test_operations_that_have_not_read_a_dataset_yet_are_still_to_run() -> None:
     """Declared readers count until they have committed; open dependents count; others do not."""
-    known = lineage(
-        made("a", by="parse"),
-        made("b", "a", by="clean"),
-        made("c", "a", by="count", phase=Phase.OPEN),
+    lineage = lineage_of(
+        cached("a", by="parse"),
+        cached("b", "a", by="clean"),
+        cached("c", "a", by="count", phase=Phase.OPEN),
         readers={"parse": ("clean", "count", "rank")},
     )
-    assert known.expected_readers(ref("a")) == ("count", "rank")
+    assert lineage.expected_readers(ref("a")) == ("count", "rank")
 
 
 def test_nothing_is_still_to_run_on_a_superseded_generation() -> None:
     """New runs read the newer generation."""
-    known = lineage(made("a", by="parse", superseded=True), readers={"parse": ("clean",)})
-    assert known.expected_readers(ref("a")) == ()
+    lineage = lineage_of(cached("a", by="parse", superseded=True), readers={"parse": ("clean",)})
+    assert lineage.expected_readers(ref("a")) == ()
 
 
 def test_a_cycle_among_declared_operations_is_named() -> None:
@@ -162,15 +162,15 @@ def test_declared_lineage_without_a_cycle_passes() -> None:
 def test_a_chain_of_twenty_thousand_needs_no_recursion() -> None:
     """Depth costs memory, not stack frames."""
     length = 20_000
-    known = chain_of(length)
+    lineage = chain_of(length)
     last = ref(f"d{length}")
-    assert known.is_recomputable(last)
-    assert len(known.recompute_order([last], without=frozenset(known.datasets))[0]) == length
+    assert lineage.is_recomputable(last)
+    assert len(lineage.recompute_order([last], without=frozenset(lineage.datasets))[0]) == length
 
 
 def test_a_what_if_leaves_the_lineage_as_it_was() -> None:
     """`changed` answers for a copy; what was remembered for the first one stays true there."""
-    known = lineage(persisted("a", by=None), made("b", "a"))
-    assert known.is_recomputable(ref("b"))
-    assert not known.with_changes(replace(known.datasets[ref("a")], phase=Phase.RETIRED)).is_recomputable(ref("b"))
-    assert known.is_recomputable(ref("b"))
+    lineage = lineage_of(persisted("a", by=None), cached("b", "a"))
+    assert lineage.is_recomputable(ref("b"))
+    assert not lineage.with_changes(replace(lineage.datasets[ref("a")], phase=Phase.RETIRED)).is_recomputable(ref("b"))
+    assert lineage.is_recomputable(ref("b"))

@@ -12,7 +12,7 @@ from springline.persistence.errors import DecodeError, FormatVersionError, Persi
 from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Call, Dataset, Origin, Ref, Strategy
 
-TOLD = Dataset(
+DATASET = Dataset(
     Ref("etl/Zürich Köln/рейс", 7),
     bytes=1234,
     rows=10,
@@ -30,13 +30,13 @@ TOLD = Dataset(
 
 def test_what_was_written_is_read_back() -> None:
     """Everything that cannot be found out from the files comes back; the checksum is the copy's."""
-    read = sidecar.decode(sidecar.encode(TOLD, under_checksum="c1", under_bytes=7), where="somewhere")
-    assert read == replace(TOLD, checksum="c1", under_checksum="c1")
+    decoded = sidecar.decode(sidecar.encode(DATASET, under_checksum="c1", under_bytes=7), where="somewhere")
+    assert decoded == replace(DATASET, checksum="c1", under_checksum="c1")
 
 
 def test_a_sidecar_says_how_many_bytes_its_copy_has() -> None:
     """An operation that made it below may have written other files than those in the cache."""
-    assert sidecar.read_copy_bytes(sidecar.encode(TOLD, under_checksum="c1", under_bytes=7), where="somewhere") == 7
+    assert sidecar.read_copy_bytes(sidecar.encode(DATASET, under_checksum="c1", under_bytes=7), where="somewhere") == 7
     with pytest.raises(PersistenceError, match=r"a/@1-1/_springline\.json: .*cannot be read"):
         sidecar.read_copy_bytes(b"{}", where="a/@1-1")
 
@@ -48,17 +48,17 @@ def test_a_dataset_without_operation_rows_or_report_is_read_back() -> None:
 
 
 def _without(key: str) -> Callable[[dict], None]:
-    return lambda told: told["value"].pop(key)
+    return lambda document: document["value"].pop(key)
 
 
 def _with(key: str, value: object) -> Callable[[dict], None]:
-    return lambda told: told["value"].update({key: value})
+    return lambda document: document["value"].update({key: value})
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda told: told.pop("form"),
+        lambda document: document.pop("form"),
         *(_without(key) for key in ("path", "generation", "call", "sources", "strategy", "checksum")),
         _with("path", "../out"),
         _with("path", None),
@@ -77,16 +77,16 @@ def _with(key: str, value: object) -> Callable[[dict], None]:
 )
 def test_a_damaged_sidecar_is_named_and_refused(damage: Callable[[dict], None]) -> None:
     """Whatever is wrong with it, the error says where it lies."""
-    told = json.loads(sidecar.encode(TOLD, under_checksum="c1", under_bytes=7))
-    damage(told)
+    document = json.loads(sidecar.encode(DATASET, under_checksum="c1", under_bytes=7))
+    damage(document)
     with pytest.raises(DecodeError, match=r"a/@1-1/_springline\.json: the sidecar of a copy cannot be read"):
-        sidecar.decode(json.dumps(told).encode(), where="a/@1-1")
+        sidecar.decode(json.dumps(document).encode(), where="a/@1-1")
 
 
 def test_a_sidecar_of_another_version_is_refused_with_the_remedy() -> None:
     """It is not damaged."""
-    content = sidecar.encode(TOLD, under_checksum="c1", under_bytes=7).replace(b'"form": 1', b'"form": 99')
-    with pytest.raises(FormatVersionError, match=r"is of form 99, .*: rebuild the catalog with the version"):
+    content = sidecar.encode(DATASET, under_checksum="c1", under_bytes=7).replace(b'"form": 1', b'"form": 99')
+    with pytest.raises(FormatVersionError, match=r"has format 99, .*: rebuild the catalog with the version"):
         sidecar.decode(content, where="a/@1-1")
 
 

@@ -12,21 +12,21 @@ from springline.persistence.model.transitions import INITIAL_STATE, TRANSITIONS,
 
 OPEN, COMMITTED = Phase.OPEN, Phase.COMMITTED
 WRITING, PRESENT, EVICTED, LOST = CacheState
-NONE, COPYING, KEPT = UnderStoreState
+NONE, COPYING, PERSISTED = UnderStoreState
 OVER = (Phase.RETIRED, Phase.ABANDONED)
 
 
 def reachable() -> set[GenerationState]:
     """Every state that some history of events leads to."""
-    found, fresh = {INITIAL_STATE}, [INITIAL_STATE]
+    states, fresh = {INITIAL_STATE}, [INITIAL_STATE]
     while fresh:
         state = fresh.pop()
         for event in Event:
             following = TRANSITIONS.get((event, state))
-            if following is not None and following not in found:
-                found.add(following)
+            if following is not None and following not in states:
+                states.add(following)
                 fresh.append(following)
-    return found
+    return states
 
 
 @pytest.mark.parametrize(
@@ -35,18 +35,18 @@ def reachable() -> set[GenerationState]:
         (Event.CACHED, (OPEN, WRITING, NONE), (OPEN, PRESENT, NONE)),
         (Event.COMMITTED, (OPEN, PRESENT, NONE), (COMMITTED, PRESENT, NONE)),
         (Event.CLAIMED, (COMMITTED, PRESENT, NONE), (COMMITTED, PRESENT, COPYING)),
-        (Event.COPIED, (COMMITTED, PRESENT, COPYING), (COMMITTED, PRESENT, KEPT)),
+        (Event.COPIED, (COMMITTED, PRESENT, COPYING), (COMMITTED, PRESENT, PERSISTED)),
         (Event.RELEASED, (COMMITTED, PRESENT, COPYING), (COMMITTED, PRESENT, NONE)),
-        (Event.EVICTED, (COMMITTED, PRESENT, KEPT), (COMMITTED, EVICTED, KEPT)),
+        (Event.EVICTED, (COMMITTED, PRESENT, PERSISTED), (COMMITTED, EVICTED, PERSISTED)),
         (Event.EVICTED, (COMMITTED, PRESENT, NONE), (COMMITTED, EVICTED, NONE)),
-        (Event.RESTORED, (COMMITTED, EVICTED, KEPT), (COMMITTED, PRESENT, KEPT)),
+        (Event.RESTORED, (COMMITTED, EVICTED, PERSISTED), (COMMITTED, PRESENT, PERSISTED)),
         (Event.RESTORED, (COMMITTED, LOST, COPYING), (COMMITTED, PRESENT, COPYING)),
         (Event.LOST, (COMMITTED, PRESENT, COPYING), (COMMITTED, LOST, COPYING)),
-        (Event.UNDER_LOST, (COMMITTED, PRESENT, KEPT), (COMMITTED, PRESENT, NONE)),
-        (Event.UNDER_LOST, (COMMITTED, EVICTED, KEPT), (COMMITTED, LOST, NONE)),
-        (Event.WRITTEN_DOWN, (OPEN, WRITING, NONE), (OPEN, EVICTED, KEPT)),
+        (Event.UNDER_STORE_LOST, (COMMITTED, PRESENT, PERSISTED), (COMMITTED, PRESENT, NONE)),
+        (Event.UNDER_STORE_LOST, (COMMITTED, EVICTED, PERSISTED), (COMMITTED, LOST, NONE)),
+        (Event.WRITTEN_TO_UNDER_STORE, (OPEN, WRITING, NONE), (OPEN, EVICTED, PERSISTED)),
         (Event.ABANDONED, (OPEN, PRESENT, COPYING), (Phase.ABANDONED, EVICTED, NONE)),
-        (Event.RETIRED, (COMMITTED, PRESENT, KEPT), (Phase.RETIRED, EVICTED, NONE)),
+        (Event.RETIRED, (COMMITTED, PRESENT, PERSISTED), (Phase.RETIRED, EVICTED, NONE)),
     ],
 )
 def test_these_follow(
@@ -57,12 +57,12 @@ def test_these_follow(
 
 
 @pytest.mark.parametrize(
-    ("event", "before", "why"),
+    ("event", "before", "reason"),
     [
         (Event.CLAIMED, (COMMITTED, PRESENT, COPYING), "two workers never send the same generation"),
-        (Event.CLAIMED, (COMMITTED, PRESENT, KEPT), "what is persisted is not sent again"),
+        (Event.CLAIMED, (COMMITTED, PRESENT, PERSISTED), "what is persisted is not sent again"),
         (Event.COPIED, (COMMITTED, PRESENT, NONE), "a copy counts only for who claimed it"),
-        (Event.COPIED, (COMMITTED, PRESENT, KEPT), "the winner stays the winner"),
+        (Event.COPIED, (COMMITTED, PRESENT, PERSISTED), "the winner stays the winner"),
         (Event.CLAIMED, (OPEN, WRITING, NONE), "half written bytes are not sent"),
         (Event.COMMITTED, (OPEN, WRITING, NONE), "half written bytes are not read"),
         (Event.COMMITTED, (OPEN, LOST, NONE), "what was lost before its commit is not committed"),
@@ -77,10 +77,10 @@ def test_these_follow(
         (Event.RETIRED, (COMMITTED, PRESENT, COPYING), "what is being sent is not retired"),
         (Event.RETIRED, (OPEN, PRESENT, NONE), "what is being written is not retired"),
         (Event.ABANDONED, (COMMITTED, PRESENT, NONE), "what readers may see is not abandoned"),
-        (Event.UNDER_LOST, (COMMITTED, PRESENT, COPYING), "a copy under way is not lost but released"),
+        (Event.UNDER_STORE_LOST, (COMMITTED, PRESENT, COPYING), "a copy under way is not lost but released"),
     ],
 )
-def test_these_are_refused(event: Event, before: tuple[Phase, CacheState, UnderStoreState], why: str) -> None:
+def test_these_are_refused(event: Event, before: tuple[Phase, CacheState, UnderStoreState], reason: str) -> None:
     """Each refusal keeps a promise, and the error names event and state."""
     with pytest.raises(TransitionError, match=event.value):
         next_state(event, GenerationState(*before))
@@ -102,9 +102,9 @@ def test_every_rule_of_the_table_can_be_used() -> None:
 def test_what_is_committed_and_has_no_bytes_anywhere_was_evicted_or_lost() -> None:
     """Committed bytes are in the cache, in the under-store, or were let go or lost by a recorded event."""
     for (event, before), then in TRANSITIONS.items():
-        at_hand = then.cache is PRESENT or then.under is KEPT
-        if then.phase is COMMITTED and not at_hand and (before.cache is PRESENT or before.under is KEPT):
-            assert event in (Event.EVICTED, Event.LOST, Event.UNDER_LOST)
+        at_hand = then.cache is PRESENT or then.under is PERSISTED
+        if then.phase is COMMITTED and not at_hand and (before.cache is PRESENT or before.under is PERSISTED):
+            assert event in (Event.EVICTED, Event.LOST, Event.UNDER_STORE_LOST)
 
 
 def test_every_reachable_state_reads_as_one_status() -> None:
@@ -118,9 +118,9 @@ def test_every_reachable_state_reads_as_one_status() -> None:
     assert set(read.values()) == set(DatasetStatus)
     for (state, recomputable), status in read.items():
         if status is DatasetStatus.IRRECOVERABLE:
-            assert not recomputable and state.cache is not PRESENT and state.under is not KEPT
+            assert not recomputable and state.cache is not PRESENT and state.under is not PERSISTED
         if status is DatasetStatus.PERSISTED:
-            assert state.under is KEPT
+            assert state.under is PERSISTED
         if state.phase is not COMMITTED:
             assert status in (DatasetStatus.WRITING, DatasetStatus.RETIRED, DatasetStatus.ABANDONED)
 
@@ -130,9 +130,9 @@ def test_every_reachable_state_reads_as_one_status() -> None:
     [
         (PRESENT, NONE, DatasetStatus.CACHED),
         (PRESENT, COPYING, DatasetStatus.PERSISTING),
-        (PRESENT, KEPT, DatasetStatus.PERSISTED),
-        (EVICTED, KEPT, DatasetStatus.EVICTED),
-        (LOST, KEPT, DatasetStatus.PERSISTED),
+        (PRESENT, PERSISTED, DatasetStatus.PERSISTED),
+        (EVICTED, PERSISTED, DatasetStatus.EVICTED),
+        (LOST, PERSISTED, DatasetStatus.PERSISTED),
         (EVICTED, NONE, DatasetStatus.EVICTED),
         (EVICTED, COPYING, DatasetStatus.EVICTED),
         (LOST, NONE, DatasetStatus.LOST),

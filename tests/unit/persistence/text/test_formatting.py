@@ -6,16 +6,16 @@ from springline.persistence.text.formatting import format_alternatives, format_b
 
 
 @pytest.mark.parametrize(
-    ("size", "said"),
+    ("size", "text"),
     [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_234_567, "1.23 MB"), (250_000_000, "250 MB"), (3e12, "3 TB")],
 )
-def test_sizes_are_said_in_powers_of_a_thousand(size: float, said: str) -> None:
+def test_sizes_are_said_in_powers_of_a_thousand(size: float, text: str) -> None:
     """Three figures at most, and a unit."""
-    assert format_bytes(size) == said
+    assert format_bytes(size) == text
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0.0214, "21.4 ms"),
         (3.4, "3.4 s"),
@@ -25,9 +25,9 @@ def test_sizes_are_said_in_powers_of_a_thousand(size: float, said: str) -> None:
         (12 * 86400, "12 days"),
     ],
 )
-def test_durations_are_said_in_the_unit_that_fits(seconds: float, said: str) -> None:
+def test_durations_are_said_in_the_unit_that_fits(seconds: float, text: str) -> None:
     """Milliseconds up to days."""
-    assert format_seconds(seconds) == said
+    assert format_seconds(seconds) == text
 
 
 def test_long_lists_name_the_first_few_and_count_the_rest() -> None:

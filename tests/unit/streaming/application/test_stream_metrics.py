@@ -16,16 +16,17 @@ from springline.spark_jobs.streaming.application.metrics import readings
 from springline.spark_jobs.streaming.application.monitor import Monitor
 from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from tests.support.metered import Kept
+from tests.support.metered import RecordingReporter
 
 STAGE = {
-    "round": 7, "at": 100.0, "counts": {"rows": 50, "dead": 2}, "state_bytes": 10, "seconds": 0.5, "newest": 90.0,
+    "round": 7, "round_ended_at": 100.0, "counts": {"rows": 50, "dead": 2}, "state_bytes": 10, "seconds": 0.5,
+    "newest_timestamp": 90.0,
     "lag": 3,
 }  # fmt: skip
 QUEUE = {"queue": 4096, "seconds": None, "rate": 1e6, "throttled_by": [{"stage": "reduce"}]}
 
 
-def seen(state: str = "running", **more: object) -> JobStatus:
+def job_status(state: str = "running", **more: object) -> JobStatus:
     """A job with one stage."""
     return JobStatus("flights", state, stages={"map": {**STAGE, **more}})
 
@@ -37,37 +38,37 @@ def value(metric: Metric, of: JobStatus, now: float = 110.0) -> list[float]:
 
 def test_lag_is_the_age_of_what_was_read_last_while_more_waits() -> None:
     """In messages and in seconds; it grows while a stage is stuck."""
-    assert value(metrics.LAG_MESSAGES, seen()) == [3]
-    assert value(metrics.LAG_SECONDS, seen()) == [20] and value(metrics.LAG_SECONDS, seen(), 150) == [60]
+    assert value(metrics.LAG_MESSAGES, job_status()) == [3]
+    assert value(metrics.LAG_SECONDS, job_status()) == [20] and value(metrics.LAG_SECONDS, job_status(), 150) == [60]
 
 
 def test_a_stage_that_has_read_all_is_not_behind() -> None:
     """However long ago the last message came."""
-    assert value(metrics.LAG_SECONDS, seen(lag=0)) == [0]
+    assert value(metrics.LAG_SECONDS, job_status(lag=0)) == [0]
 
 
 def test_rounds_and_rows_are_those_of_the_heartbeat() -> None:
     """And how long ago a round ended."""
-    found = [value(each, seen()) for each in (metrics.ROUNDS, metrics.ROUND_AGE, metrics.ROWS, metrics.DEAD)]
-    assert found == [[7], [10], [50], [2]]
+    values = [value(each, job_status()) for each in (metrics.ROUNDS, metrics.ROUND_AGE, metrics.ROWS, metrics.DEAD)]
+    assert values == [[7], [10], [50], [2]]
 
 
 def test_a_stage_without_a_round_tells_nothing() -> None:
     """It is neither behind nor stuck."""
-    assert value(metrics.ROUND_AGE, seen(round=0)) == []
+    assert value(metrics.ROUND_AGE, job_status(round=0)) == []
 
 
 @pytest.mark.parametrize(("state", "up"), [("running", [1]), ("starting", [1]), ("dead", [0]), ("failed", [0])])
 def test_a_job_that_died_is_down(state: str, up: list[float]) -> None:
     """Nothing else is read of it."""
-    assert value(metrics.UP, seen(state)) == up
-    assert bool(value(metrics.ROUNDS, seen(state))) == bool(up[0])
+    assert value(metrics.UP, job_status(state)) == up
+    assert bool(value(metrics.ROUNDS, job_status(state))) == bool(up[0])
 
 
 @pytest.mark.parametrize("state", ["stopped", "never started"])
 def test_a_job_that_nobody_wants_to_run_is_not_down(state: str) -> None:
     """It was stopped by somebody."""
-    assert readings(seen(state), 0) == []
+    assert readings(job_status(state), 0) == []
 
 
 def test_tracking_back_pressure_and_joins_are_read_where_they_are() -> None:
@@ -76,7 +77,7 @@ def test_tracking_back_pressure_and_joins_are_read_where_they_are() -> None:
         "j", "running", tracking={"in_flight": 5, "failed": 1, "retried": 2},
         backpressure={"stages": {"map": QUEUE, "reduce": {**QUEUE, "rate": None, "throttled_by": []}}},
     )  # fmt: skip
-    routing = {"imbalance": 0.25, "moves": 2, "epoch": 3}
+    routing = {"imbalance": 0.25, "migrations": 2, "epoch": 3}
     tracked = [value(each, job) for each in (metrics.IN_FLIGHT, metrics.FAILED, metrics.RETRIED)]
     queues = [value(each, job) for each in (metrics.QUEUE_BYTES, metrics.RATE, metrics.THROTTLED)]
     joins = [value(each, replace(job, routing=routing)) for each in (metrics.IMBALANCE, metrics.MOVES, metrics.EPOCHS)]
@@ -92,12 +93,14 @@ def folder(tmp_path: Path) -> JobFolder:
     return JobFolder(tmp_path / "streams")
 
 
-def monitor(folder: JobFolder, rules: str = "", **settings: str) -> tuple[Monitor, Kept, MonitoringSettings]:
+def monitor(
+    folder: JobFolder, rules: str = "", **settings: str
+) -> tuple[Monitor, RecordingReporter, MonitoringSettings]:
     """One that keeps what it tells."""
     file = folder.path / "rules.toml"
     file.write_text(rules)
-    chosen, meter = MonitoringSettings(home=folder.path, alert_rules=file, **settings), Kept()
-    return Monitor(chosen, meter), meter, chosen
+    monitoring_settings, meter = MonitoringSettings(home=folder.path, alert_rules=file, **settings), RecordingReporter()
+    return Monitor(monitoring_settings, meter), meter, monitoring_settings
 
 
 LAG = '[lag]\nmetric = "streams.lag.messages"\nabove = 1\nseverity = "warning"\nsummary = "lag"'
@@ -105,9 +108,9 @@ LAG = '[lag]\nmetric = "streams.lag.messages"\nabove = 1\nseverity = "warning"\n
 
 def test_a_monitor_tells_and_judges_with_a_pause_between(folder: JobFolder) -> None:
     """What it told is the same ten seconds later."""
-    watching, meter, settings = monitor(folder, LAG)
+    job_monitor, meter, settings = monitor(folder, LAG)
     for now in (100.0, 105.0, 110.0):
-        watching.evaluate(seen(), now)
+        job_monitor.evaluate(job_status(), now)
     assert len(meter.of(metrics.LAG_MESSAGES)) == 2
     assert [each.key for each in list_active_alerts(read_states(settings.alerts_folder))] == [
         "lag job=flights stage=map"
@@ -116,25 +119,25 @@ def test_a_monitor_tells_and_judges_with_a_pause_between(folder: JobFolder) -> N
 
 def test_the_end_of_a_job_ends_its_alerts_at_once(folder: JobFolder) -> None:
     """Nobody looks again."""
-    watching, _, settings = monitor(folder, LAG)
-    watching.evaluate(seen(), 100)
-    watching.evaluate(seen("stopped"), 101)
+    job_monitor, _, settings = monitor(folder, LAG)
+    job_monitor.evaluate(job_status(), 100)
+    job_monitor.evaluate(job_status("stopped"), 101)
     assert list_active_alerts(read_states(settings.alerts_folder)) == []
 
 
 def test_a_job_that_is_given_up_can_be_warned_of(folder: JobFolder) -> None:
     """By the look that gives it up."""
-    watching, meter, _ = monitor(folder)
-    watching.evaluate(seen("failed"), 100, given_up=True)
+    job_monitor, meter, _ = monitor(folder)
+    job_monitor.evaluate(job_status("failed"), 100, given_up=True)
     assert meter.of(metrics.GIVEN_UP) == [(1, {"job": "flights"})]
 
 
 def test_where_a_collector_is_named_the_application_tells_what_it_can(folder: JobFolder) -> None:
     """Only that it is down, it cannot."""
-    watching, meter, _ = monitor(folder, otlp_endpoint="http://127.0.0.1:9")
-    watching.evaluate(seen(), 100)
+    job_monitor, meter, _ = monitor(folder, otlp_endpoint="http://127.0.0.1:9")
+    job_monitor.evaluate(job_status(), 100)
     assert not meter.of(metrics.UP)
-    watching.evaluate(seen("dead"), 101)
+    job_monitor.evaluate(job_status("dead"), 101)
     assert meter.of(metrics.UP) == [(0, {"job": "flights"})]
 
 
@@ -142,18 +145,18 @@ def test_wrong_rules_are_told_once_and_the_stream_is_watched_on(
     folder: JobFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With file and rule, and again only when something else is wrong."""
-    watching, meter, _ = monitor(folder, LAG.replace("above = 1", "above = 'x'"))
+    job_monitor, meter, _ = monitor(folder, LAG.replace("above = 1", "above = 'x'"))
     with caplog.at_level(logging.ERROR, "springline.alerts"):
         for now in (100.0, 120.0):
-            watching.evaluate(seen(), now)
-    assert len(caplog.records) == 1 and "rule 'lag': above = 'x': give a number" in caplog.text
+            job_monitor.evaluate(job_status(), now)
+    assert len(caplog.records) == 1 and "rule 'lag': above = 'x'; expected a number" in caplog.text
     assert len(meter.of(metrics.LAG_MESSAGES)) == 2
 
 
 def test_a_heartbeat_that_cannot_be_read_stops_nobody(folder: JobFolder, caplog: pytest.LogCaptureFixture) -> None:
     """One of another version, say; it is told in the log."""
-    watching, _, _ = monitor(folder)
-    strange = JobStatus("flights", "running", stages={"map": {"round": 1}})
-    watching.evaluate(strange, 100)
-    watching.export(strange, 101)
+    job_monitor, _, _ = monitor(folder)
+    status = JobStatus("flights", "running", stages={"map": {"round": 1}})
+    job_monitor.evaluate(status, 100)
+    job_monitor.export(status, 101)
     assert [record.getMessage() for record in caplog.records] == ["flights is not monitored: KeyError: 'counts'"]

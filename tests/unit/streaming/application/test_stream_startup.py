@@ -17,50 +17,48 @@ from springline.spark_jobs.streaming.application.supervision import Limits, deci
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 
-STARTING = JobStatus(
-    "job", "starting", started_at=100.0, heartbeat_at=100.0, pid=7, phase="Spark is being started on local[8]"
-)
-STAGES = {"map": {"round": 0, "at": 0.0}, "reduce": {"round": 3, "at": 101.0}}
+STARTING = JobStatus("job", "starting", started_at=100.0, heartbeat_at=100.0, pid=7, phase="starting Spark on local[8]")
+STAGES = {"map": {"round": 0, "round_ended_at": 0.0}, "reduce": {"round": 3, "round_ended_at": 101.0}}
 RUNNING = JobStatus("job", "running", started_at=100.0, heartbeat_at=100.0, pid=7, stages=STAGES)
 
 
 def test_a_start_that_gets_on_is_waited_for_however_long_it_takes() -> None:
     """Each phase, and each round, is progress; it may be silent for a moment, as the machine is busy."""
     startup = Startup(timeout=60.0)
-    assert startup.wait_for(STARTING, 0.0) == "starting: Spark is being started on local[8]"
-    assert startup.wait_for(replace(STARTING, state="silent"), 59.0).startswith("starting: Spark")
-    waits = replace(STARTING, phase="executors are waited for: Spark runs 1 tasks at once, and 4 are wanted")
-    assert startup.wait_for(waits, 118.0).startswith("starting: executors are waited for")
-    assert startup.wait_for(RUNNING, 177.0) == "it runs, and the first round of map has not ended"
-    further = {**STAGES, "reduce": {"round": 4, "at": 102.0}}
-    assert startup.wait_for(replace(RUNNING, stages=further), 236.0)
-    works = {**further, "map": {"round": 1, "at": 103.0}}
-    assert startup.wait_for(replace(RUNNING, stages=works), 1000.0) == ""
+    assert startup.wait_for(STARTING, 0.0) == "starting Spark on local[8]"
+    assert startup.wait_for(replace(STARTING, state="silent"), 59.0).startswith("starting Spark")
+    waiting_status = replace(STARTING, phase="waiting for executors: Spark runs 1 tasks at once, 4 are needed")
+    assert startup.wait_for(waiting_status, 118.0).startswith("waiting for executors")
+    assert startup.wait_for(RUNNING, 177.0) == "it runs; waiting for the first round of map"
+    later_stages = {**STAGES, "reduce": {"round": 4, "round_ended_at": 102.0}}
+    assert startup.wait_for(replace(RUNNING, stages=later_stages), 236.0)
+    final_stages = {**later_stages, "map": {"round": 1, "round_ended_at": 103.0}}
+    assert startup.wait_for(replace(RUNNING, stages=final_stages), 1000.0) == ""
 
 
 @pytest.mark.parametrize(
-    ("seen", "told"),
+    ("status", "message"),
     [
-        (STARTING, "starting: Spark is being started on local.8., and nothing has changed for 61 s"),
-        (RUNNING, "it runs, and the first round of map has not ended, and nothing has changed for 61 s"),
+        (STARTING, "starting Spark on local.8., without progress for 61 s"),
+        (RUNNING, "it runs; waiting for the first round of map, without progress for 61 s"),
     ],
 )
-def test_a_start_that_does_not_get_on_is_given_up_with_what_it_waits_for(seen: JobStatus, told: str) -> None:
+def test_a_start_that_does_not_get_on_is_given_up_with_what_it_waits_for(status: JobStatus, message: str) -> None:
     """An application that beats and gets no further is silent in that sense too."""
     startup = Startup(timeout=60.0)
-    startup.wait_for(seen, 0.0)
-    startup.wait_for(replace(seen, heartbeat_at=160.0), 60.0)
-    with pytest.raises(StreamError, match=told):
-        startup.wait_for(replace(seen, heartbeat_at=161.0), 61.0)
+    startup.wait_for(status, 0.0)
+    startup.wait_for(replace(status, heartbeat_at=160.0), 60.0)
+    with pytest.raises(StreamError, match=message):
+        startup.wait_for(replace(status, heartbeat_at=161.0), 61.0)
 
 
 def test_an_application_that_has_ended_is_not_waited_for() -> None:
     """Once that was seen twice: between two of its files it may seem so for a moment."""
-    startup, failed = Startup(timeout=60.0), JobStatus("job", "failed", "ticks is not there at 127.0.0.1:9092")
+    startup, failed = Startup(timeout=60.0), JobStatus("job", "failed", "ticks does not exist at 127.0.0.1:9092")
     startup.wait_for(failed, 0.0)
     startup.wait_for(STARTING, 0.2)
     startup.wait_for(failed, 0.4)
-    with pytest.raises(StreamError, match="it has ended: ticks is not there at"):
+    with pytest.raises(StreamError, match="it has ended: ticks does not exist at"):
         startup.wait_for(failed, 0.6)
 
 
@@ -69,7 +67,7 @@ def test_a_process_that_ends_before_it_tells_anything_is_told_with_the_end_of_it
     folder = JobFolder(tmp_path / "job")
     with folder.application_lock():
         folder.write_heartbeat(
-            {"state": "failed", "error": "old", "at": 2.0, "started_at": 1.0, "pid": 1, "stages": {}}
+            {"state": "failed", "error": "old", "heartbeat_at": 2.0, "started_at": 1.0, "pid": 1, "stages": {}}
         )
     folder.log_file.write_text("old line\n")
 
@@ -82,10 +80,11 @@ def test_a_process_that_ends_before_it_tells_anything_is_told_with_the_end_of_it
 
     with pytest.raises(StreamError) as raised:
         start_and_wait("job", folder, 60.0, print, launch)
-    told = (
-        f"job: it has ended: before it told anything; its log: {folder.log_file}, which ends: no module named pyspark"
+    message = (
+        f"job: it has ended: it has ended before its first heartbeat; log: "
+        f"{folder.log_file}, last line: no module named pyspark"
     )
-    assert str(raised.value) == told
+    assert str(raised.value) == message
 
 
 def test_what_an_application_does_while_it_starts_is_in_its_heartbeat(tmp_path: Path) -> None:
@@ -93,14 +92,11 @@ def test_what_an_application_does_while_it_starts_is_in_its_heartbeat(tmp_path: 
     folder = JobFolder(tmp_path / "job")
     with folder.application_lock():
         beats = HeartbeatWriter("job", folder)
-        beats.begin_phase("Spark is being started on local[8]")
-        seen = read_status("job", folder, time.time())
-        assert (seen.state, seen.phase) == ("starting", "Spark is being started on local[8]")
-        assert (
-            decide_action(seen, (), time.time(), Limits()).reason
-            == "it is starting: Spark is being started on local[8]"
-        )
-        stuck = decide_action(seen, (), time.time() + 500, Limits())
-        assert "it has not beaten (Spark is being started on local[8]) for 5" in stuck.reason
+        beats.begin_phase("starting Spark on local[8]")
+        status = read_status("job", folder, time.time())
+        assert (status.state, status.phase) == ("starting", "starting Spark on local[8]")
+        assert decide_action(status, (), time.time(), Limits()).reason == "it is starting: starting Spark on local[8]"
+        decision = decide_action(status, (), time.time() + 500, Limits())
+        assert "no heartbeat (starting Spark on local[8]) for 5" in decision.reason
         beats.write("running")
         assert read_status("job", folder, time.time()).phase == ""

@@ -41,15 +41,15 @@ def started(tmp_path: Path) -> Iterator[Started]:
 def test_a_job_that_is_slow_to_stop_does_not_keep_the_others(started: Started) -> None:
     """All are asked at once, and told as each has come to rest; what lives when the patience is over is left."""
     (slow, (application, _)), (quick, _) = started("a-slow", "nothing"), started("b-quick", "the request")
-    said: list[str] = []
+    lines: list[str] = []
 
     def say(line: str) -> None:
-        said.append(line)
+        lines.append(line)
         application.kill()
 
-    assert stop_all([slow], 0.0, said.append) == [slow] == running_folders([slow]) and said == []
+    assert stop_all([slow], 0.0, lines.append) == [slow] == running_folders([slow]) and lines == []
     assert stop_all([slow, quick], 600.0, say) == []
-    assert said == ["b-quick: stopped", "a-slow: ended, dead"]
+    assert lines == ["b-quick: stopped", "a-slow: ended, dead"]
 
 
 @pytest.mark.parametrize(("obeys", "signals"), [("SIGTERM", ["SIGTERM"]), ("nothing", ["SIGTERM", "SIGKILL"])])
@@ -59,11 +59,11 @@ def test_a_job_that_does_not_come_to_rest_is_ended_with_all_that_it_started(
     """By SIGTERM, then SIGKILL, each with a line; workers have a group of their own, and the scratch folder goes."""
     monkeypatch.setattr(stop, "TERMINATE_SECONDS", 0.5 if obeys == "nothing" else 60.0)
     folder, processes = started("stubborn", obeys)
-    said: list[str] = []
-    assert end_by_force([folder], said.append) == []
-    assert [line.split("; ")[1].split()[0] for line in said] == signals
-    assert all(f"stubborn: does not end; {name} to process group {processes[0].pid}" in line
-               for name, line in zip(signals, said, strict=True))  # fmt: skip
+    lines: list[str] = []
+    assert end_by_force([folder], lines.append) == []
+    assert [line.split("; ")[1].split()[0] for line in lines] == signals
+    assert all(f"stubborn: has not ended; {name} to process group {processes[0].pid}" in line
+               for name, line in zip(signals, lines, strict=True))  # fmt: skip
     assert not any(is_alive(process) for process in processes) and not folder.scratch.exists()
 
 
@@ -105,16 +105,16 @@ def test_a_process_that_has_the_id_of_an_application_by_now_is_left_alone(
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     try:
         began = psutil.Process(stranger.pid).create_time() - 100
-        beat = {
+        heartbeat = {
             "state": "running",
             "error": "",
-            "at": time.time(),
+            "heartbeat_at": time.time(),
             "started_at": began,
             "pid": stranger.pid,
             "stages": {},
         }
         with folder.application_lock():
-            folder.write_heartbeat(beat)
+            folder.write_heartbeat(heartbeat)
             assert end_by_force([folder], print) == [folder]
         assert stranger.poll() is None
     finally:

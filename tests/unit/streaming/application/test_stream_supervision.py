@@ -32,9 +32,9 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 LIMITS = Limits(restarts=2, window_seconds=100.0, silence_seconds=30.0)
 
 
-def verdict(state: str, *, starts: tuple[float, ...] = (), now: float = 1000.0, **seen: object) -> SupervisorAction:
+def verdict(state: str, *, starts: tuple[float, ...] = (), now: float = 1000.0, **fields: object) -> SupervisorAction:
     """What is decided about a job in that state."""
-    return decide_action(JobStatus("job", state, **seen), starts, now, LIMITS).action  # type: ignore[arg-type]
+    return decide_action(JobStatus("job", state, **fields), starts, now, LIMITS).action  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("state", ["never started", "failed", "dead"])
@@ -64,9 +64,9 @@ def test_a_job_whose_lease_ran_out_is_started_again_by_the_run_that_comes_back(
     stop_if_abandoned(beats, 161.0)
     assert folder.stop_file.exists()
     beats.write("stopped", beats.lapse_reason)
-    found = decide_action(read_status("job", folder, 170.0), (90.0,), 170.0, LIMITS)
-    assert (found.action, found.reason) == (SupervisorAction.START, "nobody has renewed its lease")
-    with pytest.raises(StreamError, match="do not come to rest"):
+    decision = decide_action(read_status("job", folder, 170.0), (90.0,), 170.0, LIMITS)
+    assert (decision.action, decision.reason) == (SupervisorAction.START, "its lease was not renewed")
+    with pytest.raises(StreamError, match="its rounds do not end"):
         stop_if_abandoned(beats, 100.0 + 60.0 + 61.0)
 
 
@@ -90,23 +90,25 @@ def test_a_job_that_lives_and_moves_is_waited_for() -> None:
     assert verdict("starting", started_at=990.0) is SupervisorAction.WAIT
     assert verdict("starting", started_at=900.0, heartbeat_at=990.0) is SupervisorAction.WAIT, "it brings states back"
     assert (
-        verdict("running", started_at=0.0, heartbeat_at=999.0, stages={"map": {"at": 999.0}}) is SupervisorAction.WAIT
+        verdict("running", started_at=0.0, heartbeat_at=999.0, stages={"map": {"round_ended_at": 999.0}})
+        is SupervisorAction.WAIT
     )
-    held = {"map": {"at": 0.0, "paused": True}, "reduce": {"at": 999.0, "paused": False}}
-    assert verdict("running", started_at=0.0, heartbeat_at=999.0, stages=held) is SupervisorAction.WAIT, (
+    stages = {"map": {"round_ended_at": 0.0, "paused": True}, "reduce": {"round_ended_at": 999.0, "paused": False}}
+    assert verdict("running", started_at=0.0, heartbeat_at=999.0, stages=stages) is SupervisorAction.WAIT, (
         "it is to do nothing"
     )
 
 
 def test_a_job_of_which_no_round_ends_is_ended_and_started_again() -> None:
     """A heartbeat alone is no sign of health, and one stage none of another's."""
-    stages = {"map": {"at": 969.0}, "reduce": {"at": 999.0}}
-    found = decide_action(
+    stages = {"map": {"round_ended_at": 969.0}, "reduce": {"round_ended_at": 999.0}}
+    decision = decide_action(
         JobStatus("job", "running", started_at=0.0, heartbeat_at=999.0, stages=stages), (), 1000.0, LIMITS
     )
-    assert found.action is SupervisorAction.RESTART and found.reason == "map has ended no round for 31 s"
+    assert decision.action is SupervisorAction.RESTART and decision.reason == "map has completed no round for 31 s"
     assert (
-        verdict("silent", started_at=0.0, heartbeat_at=960.0, stages={"map": {"at": 999.0}}) is SupervisorAction.RESTART
+        verdict("silent", started_at=0.0, heartbeat_at=960.0, stages={"map": {"round_ended_at": 999.0}})
+        is SupervisorAction.RESTART
     )
     assert verdict("starting", started_at=960.0) is SupervisorAction.RESTART
 
@@ -116,10 +118,10 @@ def test_a_job_of_which_no_round_ends_is_ended_and_started_again() -> None:
 )
 def test_one_that_was_started_again_lately_gets_more_time(starts: tuple[float, ...], patience: float) -> None:
     """On a machine that is too busy, ever more starts would be all that it does."""
-    stages = {"map": {"at": 0.0}}
-    for longer, wanted in ((-1.0, SupervisorAction.WAIT), (1.0, SupervisorAction.RESTART)):
+    stages = {"map": {"round_ended_at": 0.0}}
+    for longer, expected in ((-1.0, SupervisorAction.WAIT), (1.0, SupervisorAction.RESTART)):
         began = 1000.0 - patience - longer
-        assert verdict("running", starts=starts, started_at=began, heartbeat_at=999.0, stages=stages) is wanted
+        assert verdict("running", starts=starts, started_at=began, heartbeat_at=999.0, stages=stages) is expected
 
 
 def test_a_job_is_given_up_after_too_many_starts_in_a_while() -> None:
@@ -151,27 +153,27 @@ def test_an_application_that_loads_its_code_is_starting_and_can_be_ended(tmp_pat
     """It holds no lock yet, and has told nothing: what the one before has told says nothing of it."""
     folder = JobFolder(tmp_path / "job")
     with folder.application_lock():
-        told = {
+        heartbeat = {
             "state": "running",
             "error": "",
-            "at": 10.0,
+            "heartbeat_at": 10.0,
             "started_at": 5.0,
             "pid": 1,
-            "stages": {"map": {"at": 9.0}},
+            "stages": {"map": {"round_ended_at": 9.0}},
         }
-        folder.write_heartbeat(told)
+        folder.write_heartbeat(heartbeat)
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     try:
         folder.record_launch(process.pid)
         now = time.time()
-        seen = read_status("job", folder, now)
-        assert (seen.state, seen.pid) == ("starting", process.pid) and abs((seen.started_at or 0.0) - now) < 60
-        assert decide_action(seen, (), now, LIMITS).action is SupervisorAction.WAIT
-        assert decide_action(seen, (), now + 100, LIMITS).action is SupervisorAction.RESTART
-        folder.write_heartbeat({**told, "started_at": now + 1})
+        status = read_status("job", folder, now)
+        assert (status.state, status.pid) == ("starting", process.pid) and abs((status.started_at or 0.0) - now) < 60
+        assert decide_action(status, (), now, LIMITS).action is SupervisorAction.WAIT
+        assert decide_action(status, (), now + 100, LIMITS).action is SupervisorAction.RESTART
+        folder.write_heartbeat({**heartbeat, "started_at": now + 1})
         assert read_status("job", folder, now).state == "dead"
-        folder.write_heartbeat(told)
-        kill_application(seen, folder)
+        folder.write_heartbeat(heartbeat)
+        kill_application(status, folder)
         assert process.wait(timeout=10) < 0
         assert read_status("job", folder, now).state == "dead"
     finally:
@@ -184,9 +186,9 @@ def test_another_process_with_the_same_id_is_not_the_one_that_was_started(tmp_pa
     folder = JobFolder(tmp_path / "job")
     folder.record_launch(os.getpid())
     assert folder.starting_process() is not None
-    told = json.loads((folder.path / "launched.json").read_text())
-    told["value"]["started_at"] -= 1
-    (folder.path / "launched.json").write_text(json.dumps(told))
+    launch = json.loads((folder.path / "launched.json").read_text())
+    launch["value"]["started_at"] -= 1
+    (folder.path / "launched.json").write_text(json.dumps(launch))
     assert folder.starting_process() is None and read_status("job", folder, 0.0).state == "never started"
 
 
@@ -195,7 +197,9 @@ def test_what_a_job_said_last_counts_only_while_it_lives(tmp_path: Path) -> None
     folder = JobFolder(tmp_path / "job")
     assert read_status("job", folder, 0.0).state == "never started"
     with folder.application_lock():
-        folder.write_heartbeat({"state": "running", "error": "", "at": 10.0, "started_at": 5.0, "pid": 1, "stages": {}})
+        folder.write_heartbeat(
+            {"state": "running", "error": "", "heartbeat_at": 10.0, "started_at": 5.0, "pid": 1, "stages": {}}
+        )
         assert read_status("job", folder, 11.0).state == "running"
         assert read_status("job", folder, 11.0 + SILENT_SECONDS).state == "silent"
     assert read_status("job", folder, 11.0).state == "dead"

@@ -22,11 +22,11 @@ DECLARED = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
 THROTTLE = {"downstream": "count", "upstream": "split", "since": 0.0, "reason": "it can do 2 MB/s, and 3 MB wait",
             "throttle_level": 0, "rate": 1.5e6}  # fmt: skip
 FREE: dict[str, Any] = {
-    "state": "level", "queue": 0, "waiting": 0, "seconds": None, "rate": None, "capacity": None, "arriving": 0.0,
+    "state": "normal", "queue": 0, "not_admitted": 0, "seconds": None, "rate": None, "capacity": None, "arriving": 0.0,
     "applied": 0.0, "throttled_by": [], "throttles": [],
 }  # fmt: skip
 COUNT = {**FREE, "state": "overloaded", "queue": 3_000_000, "seconds": 1.5, "capacity": 2e6, "throttles": [THROTTLE]}
-told = partial(printed, "stream", "backpressure")
+backpressure_output = partial(printed, "stream", "backpressure")
 
 
 @pytest.fixture
@@ -40,26 +40,39 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 
 def test_a_job_that_never_ran_has_the_mode_that_it_is_declared_with(folder: JobFolder) -> None:
     """The default where nothing is said."""
-    assert told("show", "words") == "words: never started, back-pressure predictive\n"
+    assert backpressure_output("show", "words") == "words: never started, back-pressure predictive\n"
 
 
 def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
     """As the job last told."""
-    pressed = {"mode": "predictive", "control": "kafka", "stages": {"split": FREE, "count": COUNT}}
+    backpressure_status = {"mode": "predictive", "signal_channel": "kafka", "stages": {"split": FREE, "count": COUNT}}
     with folder.application_lock():
-        beat = {"state": "running", "error": "", "at": time.time(), "started_at": 0.0, "pid": 7, "stages": {}}
-        folder.write_heartbeat({**beat, "backpressure": pressed})
-        said, whole = told("show", "words"), json.loads(told("show", "words", "--json"))
+        heartbeat = {
+            "state": "running",
+            "error": "",
+            "heartbeat_at": time.time(),
+            "started_at": 0.0,
+            "pid": 7,
+            "stages": {},
+        }
+        folder.write_heartbeat({**heartbeat, "backpressure": backpressure_status})
+        output, status = (
+            backpressure_output("show", "words"),
+            json.loads(backpressure_output("show", "words", "--json")),
+        )
     for word in ("overloaded", "3 MB", "1.5 s", "2 MB/s", "count throttles split to 1.5 MB/s since", "3 MB wait"):
-        assert word in said, word
-    assert (whole["state"], whole["stages"]) == ("running", pressed["stages"])
+        assert word in output, word
+    assert (status["state"], status["stages"]) == ("running", backpressure_status["stages"])
 
 
 def test_a_mode_is_set_while_the_job_runs_or_not(folder: JobFolder) -> None:
     """And shown from then on; a baseline is told as one."""
-    assert told("set", "words", "stepwise") == "words: back-pressure stepwise\n"
-    assert told("set", "words", "stepwise-literal") == "words: back-pressure stepwise-literal (a baseline)\n"
-    assert json.loads(told("show", "words", "--json"))["mode"] == "stepwise-literal"
+    assert backpressure_output("set", "words", "stepwise") == "words: back-pressure stepwise\n"
+    assert (
+        backpressure_output("set", "words", "stepwise-literal")
+        == "words: back-pressure stepwise-literal (a baseline)\n"
+    )
+    assert json.loads(backpressure_output("show", "words", "--json"))["mode"] == "stepwise-literal"
     assert isinstance(invoke("stream", "backpressure", "set", "other", "off").exception, UnknownJobError)
 
 
@@ -69,23 +82,23 @@ def test_a_mode_that_nobody_brings_is_refused_with_those_installed(folder: JobFo
     assert isinstance(error, ExtensionError) and error.exit_status == 2
     assert "'sometimes'" in str(
         error
-    ) and "off, predictive, stepwise; baselines, to compare with: stepwise-literal" in str(error)
-    assert json.loads(told("show", "words", "--json"))["mode"] == "predictive"
+    ) and "off, predictive, stepwise; baselines, for comparison: stepwise-literal" in str(error)
+    assert json.loads(backpressure_output("show", "words", "--json"))["mode"] == "predictive"
 
 
 def test_a_channel_is_for_jobs_with_stages_apart(folder: JobFolder, tmp_path: Path) -> None:
     """Where none is, signals need none: to choose one is refused, and none is told."""
     assert isinstance(
-        invoke("stream", "backpressure", "set", "words", "stepwise", "--control", "zookeeper").exception,
+        invoke("stream", "backpressure", "set", "words", "stepwise", "--signal-channel", "zookeeper").exception,
         InvalidChannelError,
     )
-    assert json.loads(told("show", "words", "--json"))["control"] is None
+    assert json.loads(backpressure_output("show", "words", "--json"))["signal_channel"] is None
     written(tmp_path, DECLARED + "second_application = true\n")
-    assert told("set", "words", "stepwise", "--control", "zookeeper") == (
-        "words: back-pressure stepwise, signals to and from stages apart by zookeeper\n"
+    assert backpressure_output("set", "words", "stepwise", "--signal-channel", "zookeeper") == (
+        "words: back-pressure stepwise, signals between its applications by zookeeper\n"
     )
-    assert told("set", "words", "off") == "words: back-pressure off\n"
-    assert json.loads(told("show", "words", "--json"))["control"] == "zookeeper"
+    assert backpressure_output("set", "words", "off") == "words: back-pressure off\n"
+    assert json.loads(backpressure_output("show", "words", "--json"))["signal_channel"] == "zookeeper"
 
 
 def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
@@ -96,15 +109,15 @@ def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
     )
     assert read_job(file, "words").backpressure == BackpressureConfig("stepwise-literal", ChannelKind.ZOOKEEPER)
     file = written(tmp_path, DECLARED + 'backpressure = "sometimes"\n')
-    with pytest.raises(InvalidJobError, match=r"mode of back-pressure 'sometimes': .*; known: off, predictive, "):
+    with pytest.raises(InvalidJobError, match=r"mode of back-pressure 'sometimes': .*; installed: off, predictive, "):
         read_job(file, "words")
 
 
-@pytest.mark.parametrize("apart", ["", "second_application = false\n"])
-def test_a_channel_in_the_table_of_a_job_without_stages_apart_is_refused(tmp_path: Path, apart: str) -> None:
+@pytest.mark.parametrize("setting", ["", "second_application = false\n"])
+def test_a_channel_in_the_table_of_a_job_without_stages_apart_is_refused(tmp_path: Path, setting: str) -> None:
     """Since it would do nothing."""
-    file = written(tmp_path, DECLARED + apart + 'signal_channel = "zookeeper"\n')
+    file = written(tmp_path, DECLARED + setting + 'signal_channel = "zookeeper"\n')
     with pytest.raises(
-        InvalidJobError, match=r"signal_channel is how signals travel to and from stages that are.*leave it out"
+        InvalidJobError, match=r"signal_channel is for the signals between two applications.*remove the key"
     ):
         read_job(file, "words")

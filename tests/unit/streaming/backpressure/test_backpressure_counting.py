@@ -26,7 +26,7 @@ class Stages:
         self.stages: dict[str, Stage] = {stage.name: stage for stage in stages}
         self.counting = StageAccounting(stages, 2)
 
-    def ended(self, name: str, unit: int, number: int, busy: float = 0.1, *, behind: int = 0) -> None:
+    def ended(self, name: str, unit: int, number: int, busy: float = 0.1, *, lag: int = 0) -> None:
         """A unit tells that it has ended a round, of `ROUND` bytes as all before, each of so many seconds."""
         stage = self.stages[name]
         flows = [
@@ -34,7 +34,7 @@ class Stages:
             for at in (number, number - 1)
         ]
         stage.folder(unit).mkdir(parents=True, exist_ok=True)
-        report = UnitReport(unit, number, {}, 0, behind, 0.0, offset=number * 10, flow=flows[0], previous_flow=flows[1])
+        report = UnitReport(unit, number, {}, 0, lag, 0.0, offset=number * 10, flow=flows[0], previous_flow=flows[1])
         report.write(stage.folder(unit))
 
     def both(self, name: str, number: int, busy: float = 0.1, **more: int) -> None:
@@ -67,7 +67,7 @@ def test_what_waits_in_a_source_is_reckoned_by_the_size_of_its_messages(stages: 
     """A round was of ten offsets."""
     stages.both("take", 1)
     stages.count("take", 1.0)
-    stages.both("take", 2, behind=30)
+    stages.both("take", 2, lag=30)
     assert stages.count("take", 2.0).queue == 3 * ROUND
 
 
@@ -115,5 +115,5 @@ def test_edges_that_lead_back_are_left_out() -> None:
     """An acker throttles those that send to it, and nobody throttles an acker for what it tells them."""
     stages = place_stages("w", WordCountJob("w", "lines", TrackingConfig("w")).stages(2), Path("states"))
     assert upstreams_of(stages) == {
-        "split": (), "again": (), "count": ("split", "again"), "acker": ("split", "again", "count"),
+        "split": (), "retry": (), "count": ("split", "retry"), "acker": ("split", "retry", "count"),
     }  # fmt: skip

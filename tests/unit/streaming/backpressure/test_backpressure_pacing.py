@@ -34,11 +34,11 @@ def stage(tmp_path: Path) -> Stage:
 
 def passes(pacing: RateLimiter, seconds: float, every: float, waiting: int = 1 << 20) -> int:
     """How many messages rounds take that begin so many seconds after one another."""
-    taken, at = 0, 0.0
+    admitted, at = 0, 0.0
     while at < seconds:
-        taken += admit(pacing, {0: waiting, 1: waiting}, at)
+        admitted += admit(pacing, {0: waiting, 1: waiting}, at)
         at += every
-    return taken
+    return admitted
 
 
 def admit(pacing: RateLimiter, waiting: dict[int, int], at: float) -> int:
@@ -100,11 +100,11 @@ def test_a_rate_of_messages_of_unknown_size_bounds_nothing(stage: Stage) -> None
 )
 def test_messages_are_spread_by_what_waits(messages: float, waiting: dict[int, int]) -> None:
     """Never more than waits, at least one, and in all as many as were wanted."""
-    found = spread(messages, waiting)
+    shares = spread(messages, waiting)
     total = sum(waiting.values())
-    assert all(0 <= found[unit] <= waiting[unit] for unit in waiting)
-    assert sum(found.values()) == min(max(int(messages), 1), total)
-    assert all(abs(found[unit] - min(messages / total, 1) * waiting[unit]) <= 1 for unit in waiting)
+    assert all(0 <= shares[unit] <= waiting[unit] for unit in waiting)
+    assert sum(shares.values()) == min(max(int(messages), 1), total)
+    assert all(abs(shares[unit] - min(messages / total, 1) * waiting[unit]) <= 1 for unit in waiting)
 
 
 def test_a_planner_plans_by_the_rate_and_plans_nothing_while_too_much_is_owed(stage: Stage) -> None:
@@ -123,6 +123,6 @@ def test_a_planner_plans_by_the_rate_and_plans_nothing_while_too_much_is_owed(st
     now[0] += 0.5
     second = planner.after(first)
     assert second is not None and second.messages == pytest.approx(40, abs=2)
-    again = Planner(stage, log, lambda: now[0] + 50.0, dict, admission_limit=RateLimiter(stage))
-    again.begin()
-    assert again.after(first) == second
+    restarted_planner = Planner(stage, log, lambda: now[0] + 50.0, dict, admission_limit=RateLimiter(stage))
+    restarted_planner.begin()
+    assert restarted_planner.after(first) == second

@@ -8,11 +8,11 @@ from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts
 
 
 def counted(
-    at: float, sent: float, applied: float, busy: float, *, taken: float | None = None, **more: object
+    at: float, sent: float, applied: float, busy: float, *, admitted: float | None = None, **more: object
 ) -> StageCounts:
     """Counts of a stage with one upstream."""
-    done = int(applied) if taken is None else int(taken)
-    return StageCounts(at, {"up": int(sent)}, done, int(applied), busy, **more)  # type: ignore[arg-type]
+    admitted_bytes = int(applied) if admitted is None else int(admitted)
+    return StageCounts(at, {"up": int(sent)}, admitted_bytes, int(applied), busy, **more)  # type: ignore[arg-type]
 
 
 def rounds(meter: StageMeter, rates: list[float], *, first: float = 0.0, share: float = 1.0) -> StageMeasurement:
@@ -27,7 +27,7 @@ def rounds(meter: StageMeter, rates: list[float], *, first: float = 0.0, share: 
 
 def test_a_queue_is_what_was_sent_and_not_applied() -> None:
     """What a round has admitted waits no longer, but is still in the queue; the units' queues are passed on."""
-    measured = StageMeter().measure(counted(1.0, 1000, 300, 1.0, taken=800, unit_queues={0: 600, 1: 100}))
+    measured = StageMeter().measure(counted(1.0, 1000, 300, 1.0, admitted=800, unit_queues={0: 600, 1: 100}))
     assert (measured.queue, measured.waiting, measured.unit_queues) == (700, 200, {0: 600, 1: 100})
 
 
@@ -57,11 +57,11 @@ def test_a_round_that_does_not_end_bounds_the_rate() -> None:
     """A stage that stands still has no round that would tell it."""
     meter = StageMeter()
     last = rounds(meter, [1e6] * 10)
-    still = [
-        meter.measure(counted(at, 3e6, 1e6, 1.0, taken=1.1e6, round_started_at=1.0)).rate
+    rates = [
+        meter.measure(counted(at, 3e6, 1e6, 1.0, admitted=1.1e6, round_started_at=1.0)).rate
         for at in (last.observed_at + 0.1, last.observed_at + 1.0)
     ]
-    assert still == pytest.approx([1e6, 1e5])
+    assert rates == pytest.approx([1e6, 1e5])
 
 
 def test_short_rounds_do_not_lower_the_rate() -> None:
@@ -104,11 +104,11 @@ def test_the_standing_queue_is_free_of_the_saw_of_rounds() -> None:
 def test_amplification_is_the_95th_percentile_over_rounds() -> None:
     """By stage downstream; what one round in ten makes more counts, what one in a hundred makes does not."""
     meter = StageMeter()
-    made = 0.0
+    produced_bytes = 0.0
     for number in range(61):
-        made += 500 if number % 10 == 0 else 100
+        produced_bytes += 500 if number % 10 == 0 else 100
         measured = meter.measure(
-            counted(number * 0.1, number * 100, number * 100, number * 0.1, produced={"down": int(made)})
+            counted(number * 0.1, number * 100, number * 100, number * 0.1, produced={"down": int(produced_bytes)})
         )
     assert measured.amplification == {"down": pytest.approx(5.0)}
 
@@ -135,5 +135,5 @@ def test_a_meter_goes_on_from_what_another_one_told() -> None:
     """The rate and the amplification are known at the first look."""
     meter = StageMeter()
     rounds(meter, [1e6] * 10)
-    again = StageMeter(meter.as_json()).measure(counted(9.0, 5e6, 5e6, 3.0))
-    assert again.rate == pytest.approx(1e6)
+    measurement = StageMeter(meter.as_json()).measure(counted(9.0, 5e6, 5e6, 3.0))
+    assert measurement.rate == pytest.approx(1e6)

@@ -54,31 +54,31 @@ class World:
         ]
         return Regulator(self.declared, self.folder, stages, 2, self._channel, apart=apart)
 
-    def go(self, seconds: float, *, behind: bool) -> dict[str, Any]:
+    def go(self, seconds: float, *, lagging: bool) -> dict[str, Any]:
         """Rounds of a tenth of a second, of which `count` ends every fourth one where it falls behind."""
-        told: dict[str, Any] = {}
-        for look in range(round(seconds / 0.05)):
-            if look % 2:
+        status: dict[str, Any] = {}
+        for tick in range(round(seconds / 0.05)):
+            if tick % 2:
                 self.sent += 1
                 self.stages.both("take", self.sent, 0.01)
                 self.stages.both("parse", self.sent, 0.01)
-                if not behind:
+                if not lagging:
                     self.applied = self.sent
-                elif look % 8 == 7:
+                elif tick % 8 == 7:
                     self.applied += 1
-                self.stages.both("count", self.applied, 0.2 if behind else 0.05)
+                self.stages.both("count", self.applied, 0.2 if lagging else 0.05)
                 self.stages.both("keep", self.sent, 0.01)
             self.at += 0.05
             if self.other is not None:
                 self.other.regulate(self.at)
-            told = self.regulator.regulate(self.at)
-            self.looks.append(told["stages"])
-        return told
+            status = self.regulator.regulate(self.at)
+            self.looks.append(status["stages"])
+        return status
 
     def rate(self, stage: str, later: float = 0.0) -> float | None:
         """What a planner finds."""
-        found = GrantReader(self.stages.stages[stage]).rate(self.at + later)
-        return None if found is None else found.rate
+        grant = GrantReader(self.stages.stages[stage]).rate(self.at + later)
+        return None if grant is None else grant.rate
 
     def _channel(self, control: ChannelKind, stages: Collection[str]) -> Channel:
         self.opened.append((control, tuple(stages)))
@@ -95,56 +95,56 @@ def world(tmp_path: Path) -> World:
 def test_a_stage_that_falls_behind_throttles_its_upstream(tmp_path: Path, mode: str) -> None:
     """And tells so; without back-pressure nothing is granted to anybody."""
     world = World(tmp_path, BackpressureConfig(mode))
-    assert all(stage["rate"] is None for stage in world.go(2.0, behind=False)["stages"].values())
-    told = world.go(8.0, behind=True)["stages"]
-    assert told["count"]["state"] == "overloaded" and told["parse"]["state"] == "throttled"
-    assert [each["downstream"] for each in told["parse"]["throttled_by"]] == ["count"]
-    assert told["count"]["queue"] == 2 * ROUND * (world.sent - world.applied)
+    assert all(stage["rate"] is None for stage in world.go(2.0, lagging=False)["stages"].values())
+    stages = world.go(8.0, lagging=True)["stages"]
+    assert stages["count"]["state"] == "overloaded" and stages["parse"]["state"] == "throttled"
+    assert [each["downstream"] for each in stages["parse"]["throttled_by"]] == ["count"]
+    assert stages["count"]["queue"] == 2 * ROUND * (world.sent - world.applied)
     rate = world.rate("parse")
-    assert rate is not None and rate == pytest.approx(told["parse"]["rate"], rel=0.02)
+    assert rate is not None and rate == pytest.approx(stages["parse"]["rate"], rel=0.02)
 
 
 def test_off_grants_nothing_and_opens_no_channel(tmp_path: Path) -> None:
     """Queues are measured all the same."""
     world = World(tmp_path, BackpressureConfig("off"))
-    told = world.go(8.0, behind=True)["stages"]
-    assert told["count"]["queue"] > 0 and told["count"]["capacity"] > 0
+    stages = world.go(8.0, lagging=True)["stages"]
+    assert stages["count"]["queue"] > 0 and stages["count"]["capacity"] > 0
     assert world.rate("parse") is None and world.opened == []
 
 
 def test_a_rate_is_renewed_while_somebody_regulates_and_ends_when_nobody_does(world: World) -> None:
     """Planners then admit ever more, in the end as much as without."""
-    world.go(8.0, behind=True)
-    granted = world.rate("parse")
-    assert granted is not None
-    assert world.rate("parse", later=1.0) == granted
+    world.go(8.0, lagging=True)
+    rate = world.rate("parse")
+    assert rate is not None
+    assert world.rate("parse", later=1.0) == rate
     assert world.rate("parse", later=60.0) is None
 
 
 def test_one_that_is_started_again_goes_on(world: World) -> None:
     """It throttles at its second look, with what was measured before."""
-    before = world.go(8.0, behind=True)["stages"]
+    before = world.go(8.0, lagging=True)["stages"]
     world.regulator = world.regulate()
-    after = world.go(0.1, behind=True)["stages"]
+    after = world.go(0.1, lagging=True)["stages"]
     assert after["count"]["capacity"] == pytest.approx(before["count"]["capacity"], rel=0.5)
     assert after["parse"]["throttled_by"][0]["since"] == before["parse"]["throttled_by"][0]["since"]
 
 
 def test_another_mode_holds_from_the_next_look(world: World) -> None:
     """And off frees all at once."""
-    world.go(8.0, behind=True)
+    world.go(8.0, lagging=True)
     update_config(world.folder, world.declared, "off")
-    told = world.go(0.05, behind=True)
-    assert told["mode"] == "off" and all(stage["rate"] is None for stage in told["stages"].values())
+    status = world.go(0.05, lagging=True)
+    assert status["mode"] == "off" and all(stage["rate"] is None for stage in status["stages"].values())
     assert world.rate("parse") is None
     update_config(world.folder, world.declared, "stepwise")
-    assert world.go(0.05, behind=True)["mode"] == "stepwise"
+    assert world.go(0.05, lagging=True)["mode"] == "stepwise"
 
 
 def test_what_was_chosen_holds_instead_of_what_is_declared(world: World) -> None:
     """A choice of one leaves the other."""
     assert read_config(world.folder, world.declared) == world.declared
-    update_config(world.folder, world.declared, control=ChannelKind.ZOOKEEPER)
+    update_config(world.folder, world.declared, signal_channel=ChannelKind.ZOOKEEPER)
     assert update_config(world.folder, world.declared, "stepwise") == BackpressureConfig(
         "stepwise", ChannelKind.ZOOKEEPER
     )
@@ -152,9 +152,9 @@ def test_what_was_chosen_holds_instead_of_what_is_declared(world: World) -> None
 
 def test_all_are_free_again_when_nobody_falls_behind(world: World) -> None:
     """Within seconds."""
-    world.go(8.0, behind=True)
-    told = world.go(12.0, behind=False)["stages"]
-    assert {stage["state"] for stage in told.values()} == {"level"}
+    world.go(8.0, lagging=True)
+    stages = world.go(12.0, lagging=False)["stages"]
+    assert {stage["state"] for stage in stages.values()} == {"normal"}
     assert world.rate("parse") is None
 
 
@@ -163,21 +163,21 @@ def test_all_are_free_again_when_nobody_falls_behind(world: World) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_channel_is_opened_for_stages_of_one_application(tmp_path: Path, mode: str) -> None:
-    """Whatever `control` says; and what is told names none."""
+    """Whatever `signal_channel` says; and what is told names none."""
     world = World(tmp_path, BackpressureConfig(mode, ChannelKind.ZOOKEEPER))
-    assert world.go(8.0, behind=True)["control"] is None
+    assert world.go(8.0, lagging=True)["signal_channel"] is None
     assert world.opened == [] and world.rate("parse") is not None
 
 
 def test_a_signal_is_obeyed_within_the_look_in_which_it_is_sent(tmp_path: Path) -> None:
     """From the last stage to the first: no look lies between what is asked and what is obeyed."""
     world = World(tmp_path, BackpressureConfig("stepwise"))
-    world.go(8.0, behind=True)
+    world.go(8.0, lagging=True)
     levels = set()
     for stages in world.looks:
-        asked = [each["throttle_level"] for each in stages["count"]["throttles"]]
-        assert [each["throttle_level"] for each in stages["parse"]["throttled_by"]] == asked
-        levels.update(asked)
+        requested_levels = [each["throttle_level"] for each in stages["count"]["throttles"]]
+        assert [each["throttle_level"] for each in stages["parse"]["throttled_by"]] == requested_levels
+        levels.update(requested_levels)
     assert len(levels) > 3
 
 
@@ -185,27 +185,27 @@ def test_a_signal_is_obeyed_within_the_look_in_which_it_is_sent(tmp_path: Path) 
 def test_stages_apart_throttle_those_of_the_other_application_over_a_channel(tmp_path: Path, mode: str) -> None:
     """Each application opens its end, for those of its stages that the other one asks, and grants rates to its own."""
     world = World(tmp_path, BackpressureConfig(mode, ChannelKind.ZOOKEEPER), apart=("count", "keep"))
-    told = world.regulator.with_other_stages(world.go(8.0, behind=True))
+    status = world.regulator.with_other_stages(world.go(8.0, lagging=True))
     assert sorted(world.opened) == [(ChannelKind.ZOOKEEPER, ()), (ChannelKind.ZOOKEEPER, ("parse",))]
-    assert told["control"] == "zookeeper" and list(told["stages"]) == ["take", "parse", "count", "keep"]
-    assert told["stages"]["count"]["state"] == "overloaded" and told["stages"]["parse"]["state"] == "throttled"
+    assert status["signal_channel"] == "zookeeper" and list(status["stages"]) == ["take", "parse", "count", "keep"]
+    assert status["stages"]["count"]["state"] == "overloaded" and status["stages"]["parse"]["state"] == "throttled"
     assert world.rate("parse") is not None
 
 
 def test_another_channel_holds_from_the_next_look(tmp_path: Path) -> None:
     """At both ends; the one before is closed."""
     world = World(tmp_path, BackpressureConfig(), apart=("count", "keep"))
-    world.go(0.1, behind=False)
-    update_config(world.folder, world.declared, control=ChannelKind.ZOOKEEPER)
+    world.go(0.1, lagging=False)
+    update_config(world.folder, world.declared, signal_channel=ChannelKind.ZOOKEEPER)
     assert not world.pipe.closed
-    world.go(0.1, behind=False)
+    world.go(0.1, lagging=False)
     assert world.pipe.closed and [control for control, _ in world.opened] == ["kafka"] * 2 + ["zookeeper"] * 2
 
 
 def test_off_opens_no_channel_to_stages_apart(tmp_path: Path) -> None:
     """They are only measured."""
     world = World(tmp_path, BackpressureConfig("off"), apart=("count",))
-    world.go(1.0, behind=True)
+    world.go(1.0, lagging=True)
     assert world.opened == []
 
 
@@ -213,13 +213,13 @@ def test_what_is_wrong_at_the_other_end_is_told_while_that_one_lives(tmp_path: P
     """With how its stages are; what it told before it died is not true any more."""
     world = World(tmp_path, BackpressureConfig(), apart=("count",))
     world.pipe.last_error = "no broker"
-    world.go(2.0, behind=False)
+    world.go(2.0, lagging=False)
     world.pipe.last_error = ""
-    told = world.regulator.regulate(world.at)
-    assert world.regulator.last_error == "no broker" and "count" in world.regulator.with_other_stages(told)["stages"]
+    status = world.regulator.regulate(world.at)
+    assert world.regulator.last_error == "no broker" and "count" in world.regulator.with_other_stages(status)["stages"]
     world.other = None
-    told = world.go(6.0, behind=False)
-    assert world.regulator.last_error == "" and "count" not in world.regulator.with_other_stages(told)["stages"]
+    status = world.go(6.0, lagging=False)
+    assert world.regulator.last_error == "" and "count" not in world.regulator.with_other_stages(status)["stages"]
 
 
 def test_a_mode_that_is_not_installed_any_more_is_told(world: World) -> None:
@@ -227,5 +227,5 @@ def test_a_mode_that_is_not_installed_any_more_is_told(world: World) -> None:
     write_json(
         world.folder.path / "backpressure.json", {"form": 1, "value": {"mode": "gone", "signal_channel": "kafka"}}
     )
-    with pytest.raises(ExtensionError, match=r"mode of back-pressure 'gone'.*; known: off, predictive, stepwise; "):
+    with pytest.raises(ExtensionError, match=r"mode of back-pressure 'gone'.*; installed: off, predictive, stepwise; "):
         world.regulator.regulate(world.at)

@@ -25,9 +25,12 @@ def signal(sequence: int = 1, until: float | None = 10.0, *, downstream: str = "
     return Signal(downstream, "up", sequence, until, level)
 
 
-def levels(received: SignalReceiver) -> dict[str, int]:
+def levels(receiver: SignalReceiver) -> dict[str, int]:
     """What is obeyed, by stage downstream."""
-    return {held.signal.downstream: held.signal.throttle_level for held in received.active_signals()}
+    return {
+        active_signal.signal.downstream: active_signal.signal.throttle_level
+        for active_signal in receiver.active_signals()
+    }
 
 
 def test_a_signal_is_read_as_it_was_written() -> None:
@@ -47,51 +50,51 @@ def test_what_is_no_signal_is_refused(content: bytes) -> None:
 
 def test_doubled_and_overtaken_signals_change_nothing() -> None:
     """The greatest sequence of a pair counts."""
-    received = SignalReceiver()
-    received.accept([signal(2, level=5), signal(1, level=1), signal(2, level=5)], 0.0)
-    assert levels(received) == {"down": 5}
+    receiver = SignalReceiver()
+    receiver.accept([signal(2, level=5), signal(1, level=1), signal(2, level=5)], 0.0)
+    assert levels(receiver) == {"down": 5}
     assert newest_by_pair([signal(2, level=5), signal(1, level=1)]) == {("down", "up"): signal(2, level=5)}
 
 
 def test_a_late_signal_is_not_obeyed() -> None:
     """Its lease is over."""
-    received = SignalReceiver()
-    received.accept([signal(1, until=3.0)], 3.0)
-    assert levels(received) == {}
+    receiver = SignalReceiver()
+    receiver.accept([signal(1, until=3.0)], 3.0)
+    assert levels(receiver) == {}
 
 
 def test_a_throttle_that_was_overtaken_by_its_release_does_not_come_back() -> None:
     """A release is kept for its lease."""
-    received = SignalReceiver()
-    received.accept([signal(2, level=0)], 0.0)
-    received.accept([signal(1, level=4)], 1.0)
-    assert levels(received) == {"down": 0}
+    receiver = SignalReceiver()
+    receiver.accept([signal(2, level=0)], 0.0)
+    receiver.accept([signal(1, level=4)], 1.0)
+    assert levels(receiver) == {"down": 0}
 
 
 def test_a_clock_that_is_fast_does_not_bind_for_ever() -> None:
     """A lease ends at the latest so long after the signal came."""
-    received = SignalReceiver()
-    received.accept([signal(1, until=1e12), signal(1, until=None, downstream="other")], 5.0)
-    assert [held.ends for held in received.active_signals()] == [5.0 + LONGEST_LEASE] * 2
+    receiver = SignalReceiver()
+    receiver.accept([signal(1, until=1e12), signal(1, until=None, downstream="other")], 5.0)
+    assert [active_signal.ends for active_signal in receiver.active_signals()] == [5.0 + LONGEST_LEASE] * 2
 
 
 def test_since_when_is_kept_while_a_pair_is_throttled() -> None:
     """From the first signal, not from the newest."""
-    received = SignalReceiver()
-    received.accept([signal(1, level=1)], 1.0)
-    received.accept([signal(2, level=2)], 2.0)
-    assert received.active_signals()[0].since == 1.0
-    received.accept([signal(3, level=0)], 3.0)
-    received.accept([signal(4, level=2)], 4.0)
-    assert received.active_signals()[0].since == 4.0
+    receiver = SignalReceiver()
+    receiver.accept([signal(1, level=1)], 1.0)
+    receiver.accept([signal(2, level=2)], 2.0)
+    assert receiver.active_signals()[0].since == 1.0
+    receiver.accept([signal(3, level=0)], 3.0)
+    receiver.accept([signal(4, level=2)], 4.0)
+    assert receiver.active_signals()[0].since == 4.0
 
 
 def test_what_is_obeyed_outlives_a_restart() -> None:
     """As JSON."""
-    received = SignalReceiver()
-    received.accept([signal(7, level=3)], 1.0)
-    again = SignalReceiver(json.loads(json.dumps(received.as_json())))
-    assert again.active_signals() == received.active_signals()
+    receiver = SignalReceiver()
+    receiver.accept([signal(7, level=3)], 1.0)
+    restored_receiver = SignalReceiver(json.loads(json.dumps(receiver.as_json())))
+    assert restored_receiver.active_signals() == receiver.active_signals()
 
 
 def test_nothing_is_sent_where_nothing_is_asked() -> None:
@@ -101,26 +104,26 @@ def test_nothing_is_sent_where_nothing_is_asked() -> None:
 
 def test_the_same_is_asked_again_before_its_lease_ends() -> None:
     """Each time with a greater sequence."""
-    asking = SignalSender("down")
-    sent = [
+    sender = SignalSender("down")
+    signals = [
         each
         for tick in range(80)
-        for each in asking.signals_to_send({"up": Demand(throttle_level=2)}, 100 + tick * 0.05)
+        for each in sender.signals_to_send({"up": Demand(throttle_level=2)}, 100 + tick * 0.05)
     ]
-    gaps = [after.until - before.until for before, after in itertools.pairwise(sent)]  # type: ignore[operator]
+    gaps = [after.until - before.until for before, after in itertools.pairwise(signals)]  # type: ignore[operator]
     assert max(gaps) <= RENEW_SECONDS + 0.06 < LEASE_SECONDS / 2
-    assert all(after.sequence > before.sequence for before, after in itertools.pairwise(sent))
+    assert all(after.sequence > before.sequence for before, after in itertools.pairwise(signals))
 
 
 def test_a_change_is_asked_at_once_and_a_small_one_of_a_rate_is_not() -> None:
     """From 2 % on."""
-    asking = SignalSender("down")
-    assert asking.signals_to_send({"up": Demand(rate=100.0)}, 0.0)
-    assert not asking.signals_to_send({"up": Demand(rate=101.9)}, 0.01)
-    assert asking.signals_to_send({"up": Demand(rate=102.1)}, 0.02)
-    assert asking.signals_to_send({"up": Demand()}, 0.03)[0].is_release
-    assert not asking.signals_to_send({"up": Demand()}, 0.04)
-    assert asking.active_signals() == []
+    sender = SignalSender("down")
+    assert sender.signals_to_send({"up": Demand(rate=100.0)}, 0.0)
+    assert not sender.signals_to_send({"up": Demand(rate=101.9)}, 0.01)
+    assert sender.signals_to_send({"up": Demand(rate=102.1)}, 0.02)
+    assert sender.signals_to_send({"up": Demand()}, 0.03)[0].is_release
+    assert not sender.signals_to_send({"up": Demand()}, 0.04)
+    assert sender.active_signals() == []
 
 
 def test_sequences_ascend_also_without_a_state() -> None:
@@ -131,9 +134,9 @@ def test_sequences_ascend_also_without_a_state() -> None:
 
 def test_a_restart_goes_on_asking() -> None:
     """With the next sequence, and since when it was asked first."""
-    asking = SignalSender("down")
-    (first,) = asking.signals_to_send({"up": Demand(throttle_level=1)}, 100.0)
-    again = SignalSender("down", json.loads(json.dumps(asking.as_json())))
-    (second,) = again.signals_to_send({"up": Demand(throttle_level=2)}, 99.0)
+    sender = SignalSender("down")
+    (first,) = sender.signals_to_send({"up": Demand(throttle_level=1)}, 100.0)
+    restored_sender = SignalSender("down", json.loads(json.dumps(sender.as_json())))
+    (second,) = restored_sender.signals_to_send({"up": Demand(throttle_level=2)}, 99.0)
     assert second.sequence == first.sequence + 1
-    assert again.active_signals() == [(second, 100.0)]
+    assert restored_sender.active_signals() == [(second, 100.0)]

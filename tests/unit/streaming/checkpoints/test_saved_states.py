@@ -48,8 +48,8 @@ def test_a_state_is_a_dataset_and_comes_back_as_it_was(platform: Platform, stage
     """Also from the under-store, when the cache and the states are gone."""
     states = CheckpointStore(platform)
     run_to(stage, 3)
-    saved = states.save(stage, 0)
-    assert saved is not None and saved.ref.path == "streams/job/reduce/0" and saved.rows == 3
+    dataset = states.save(stage, 0)
+    assert dataset is not None and dataset.ref.path == "streams/job/reduce/0" and dataset.rows == 3
     before = StateStore(stage.folder(0)).load(1, 3)
     wipe_cache(platform)
     shutil.rmtree(stage.folder(0))
@@ -90,14 +90,14 @@ def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stag
 
 
 @pytest.mark.parametrize(
-    ("written", "cut"), [("stamped", True), ("reads_feedback", True), ("written_by_clients", True), ("", False)]
+    ("option", "cut"), [("stamped", True), ("reads_feedback", True), ("written_by_clients", True), ("", False)]
 )
 def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
-    platform: Platform, tmp_path: Path, written: str, cut: bool
+    platform: Platform, tmp_path: Path, option: str, cut: bool
 ) -> None:
     """Up to what the persisted state needs; what clients have asked is nobody else's either."""
-    given = {written: True} if written else {}
-    stage = Stage("intake", "", "job.asks", job="job", state=str(tmp_path / "states"), **given)  # type: ignore[arg-type]
+    options = {option: True} if option else {}
+    stage = Stage("intake", "", "job.requests", job="job", state=str(tmp_path / "states"), **options)  # type: ignore[arg-type]
     run_to(stage, 3)
     deleted: dict[str, Mapping[int, int]] = {}
 
@@ -108,7 +108,7 @@ def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
     upkeep = Checkpointer(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
     upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
     upkeep._save()
-    assert deleted == ({"job.asks": {0: 30}} if cut else {})
+    assert deleted == ({"job.requests": {0: 30}} if cut else {})
 
 
 def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_with_it(

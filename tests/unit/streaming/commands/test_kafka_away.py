@@ -68,12 +68,12 @@ def test_a_kafka_that_is_down_is_told_at_once_with_what_to_do(command: str, tmp_
 def mute() -> Iterator[int]:
     """The port of one who listens, takes connections, and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        taken: list[socket.socket] = []
+        connections: list[socket.socket] = []
 
         def take() -> None:
             while True:
                 try:
-                    taken.append(server.accept()[0])
+                    connections.append(server.accept()[0])
                 except OSError:
                     return
 
@@ -82,7 +82,7 @@ def mute() -> Iterator[int]:
         yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
         thread.join(10)
-        for each in taken:
+        for each in connections:
             each.close()
 
 
@@ -94,10 +94,14 @@ def test_who_listens_and_does_not_answer_is_told_too(mute: int, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("servers", "why"),
-    [("", "'' is no HOST:PORT"), ("kafka", "'kafka' is no HOST:PORT"), ("h:1,127.0.0.1:99999", "'127.0.0.1:99999' is")],
+    ("servers", "reason"),
+    [
+        ("", "'' is not HOST:PORT"),
+        ("kafka", "'kafka' is not HOST:PORT"),
+        ("h:1,127.0.0.1:99999", "'127.0.0.1:99999' is"),
+    ],
 )
-def test_an_address_that_is_none_is_named(servers: str, why: str) -> None:
+def test_an_address_that_is_none_is_named(servers: str, reason: str) -> None:
     """As it was written."""
-    with pytest.raises(LogUnavailableError, match=f"does not answer; {why}"):
+    with pytest.raises(LogUnavailableError, match=f"does not answer; {reason}"):
         probe.require_answer(Cluster(servers))

@@ -21,9 +21,9 @@ def test_a_value_is_shown_as_it_stands(text: str, capsys: pytest.CaptureFixture[
     """Markup is text, and what would steer a terminal is spelled out; in the names of columns too."""
     print_rows(["word"], [[text]])
     print_answer(pa.table({text: [text]}), as_json=False)
-    told = capsys.readouterr().out
-    assert all(letter.isprintable() or letter == "\n" for letter in told)
-    assert told.count(text if text.isprintable() else ascii(text)[1:-1]) == 3
+    output = capsys.readouterr().out
+    assert all(letter.isprintable() or letter == "\n" for letter in output)
+    assert output.count(text if text.isprintable() else ascii(text)[1:-1]) == 3
 
 
 def test_an_error_of_a_job_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,7 +34,14 @@ def test_an_error_of_a_job_is_text(tmp_path: Path, capsys: pytest.CaptureFixture
     folder = settings.folder("job")
     folder.path.mkdir(parents=True)
     folder.write_heartbeat(
-        {"state": "failed", "error": "no [/red] \x1b[2J", "at": time.time(), "started_at": 1.0, "pid": 7, "stages": {}}
+        {
+            "state": "failed",
+            "error": "no [/red] \x1b[2J",
+            "heartbeat_at": time.time(),
+            "started_at": 1.0,
+            "pid": 7,
+            "stages": {},
+        }
     )
     Console(width=400).print(_table([read_status("job", folder, time.time())], settings))
     assert r"no [/red] \x1b[2J" in capsys.readouterr().out

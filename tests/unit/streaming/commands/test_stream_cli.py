@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.commands import invoke, printed
 
 DECLARED = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
-told = partial(printed, "stream")
+stream_output = partial(printed, "stream")
 
 
 @pytest.fixture
@@ -28,65 +28,65 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 
 def test_a_job_that_never_ran_is_told_as_such(folder: JobFolder) -> None:
     """And in JSON too."""
-    assert "never started" in told("list")
-    assert '"state": "never started"' in told("list", "--json")
+    assert "never started" in stream_output("list")
+    assert '"state": "never started"' in stream_output("list", "--json")
 
 
 def test_a_job_that_runs_is_told_with_its_stages(folder: JobFolder) -> None:
     """How long, how far, how far behind."""
-    stage = {"round": 7, "at": time.time(), "counts": {"rows": 1234, "late": 5}, "state_bytes": 2_000_000,
-             "seconds": 0.25, "newest": 0.0, "lag": 42}  # fmt: skip
+    stage = {"round": 7, "round_ended_at": time.time(), "counts": {"rows": 1234, "late": 5}, "state_bytes": 2_000_000,
+             "seconds": 0.25, "newest_timestamp": 0.0, "lag": 42}  # fmt: skip
     with folder.application_lock():
         began = time.time() - 3725
         folder.write_heartbeat(
             {
                 "state": "running",
                 "error": "",
-                "at": time.time(),
+                "heartbeat_at": time.time(),
                 "started_at": began,
                 "pid": 7,
                 "stages": {"map": stage},
             }
         )
-        words = told("list").split()
+        output_words = stream_output("list").split()
     for word in ("ticks", "running", "1:02:05", "map", "7", "1,234", "42", "250", "2", "MB", "5"):
-        assert word in words, word
+        assert word in output_words, word
 
 
 def test_a_job_that_failed_is_told_with_its_error(folder: JobFolder) -> None:
     """In the line below it."""
     folder.path.mkdir(parents=True)
     folder.write_heartbeat(
-        {"state": "failed", "error": "no topic", "at": 1.0, "started_at": 0.0, "pid": 7, "stages": {}}
+        {"state": "failed", "error": "no topic", "heartbeat_at": 1.0, "started_at": 0.0, "pid": 7, "stages": {}}
     )
-    assert "failed" in told("list") and "no topic" in told("list")
+    assert "failed" in stream_output("list") and "no topic" in stream_output("list")
 
 
 def test_a_query_that_is_cancelled_is_listed_no_more(folder: JobFolder) -> None:
     """Registering, changing and cancelling each make a new version."""
     sql = "SELECT k, count(*) AS n FROM ticks GROUP BY k WINDOWING 5 s"
-    assert "version 1" in told("register", "ticks", "q", sql)
-    assert "version 2" in told("alter", "ticks", "q", sql.replace("5 s", "6 s"))
-    assert "6 s" in told("queries", "ticks")
-    assert "version 3" in told("cancel", "ticks", "q")
-    assert "6 s" not in told("queries", "ticks")
+    assert "version 1" in stream_output("register", "ticks", "q", sql)
+    assert "version 2" in stream_output("alter", "ticks", "q", sql.replace("5 s", "6 s"))
+    assert "6 s" in stream_output("queries", "ticks")
+    assert "version 3" in stream_output("cancel", "ticks", "q")
+    assert "6 s" not in stream_output("queries", "ticks")
 
 
 def test_asking_nothing_lists_what_can_be_asked(folder: JobFolder) -> None:
     """Before anybody tries; in JSON too."""
-    assert "register a query first" in told("query", "ticks")
-    told("register", "ticks", "q", "SELECT k, count(*) AS n FROM ticks GROUP BY k WINDOWING 5 s")
-    assert "count(*)" in told("query", "ticks") and "n × 5 s" in told("query", "ticks")
-    assert '"aggregates"' in told("query", "ticks", "--json")
+    assert "register a query first" in stream_output("query", "ticks")
+    stream_output("register", "ticks", "q", "SELECT k, count(*) AS n FROM ticks GROUP BY k WINDOWING 5 s")
+    assert "count(*)" in stream_output("query", "ticks") and "n × 5 s" in stream_output("query", "ticks")
+    assert '"aggregates"' in stream_output("query", "ticks", "--json")
 
 
 def test_stopping_tells_of_jobs_that_do_not_run_unless_asked_to_be_quiet(folder: JobFolder) -> None:
     """`make stop` asks for that."""
-    assert "ticks: does not run" in told("stop")
-    assert told("stop", "--quiet") == ""
+    assert "ticks: not running" in stream_output("stop")
+    assert stream_output("stop", "--quiet") == ""
 
 
 def test_asking_kept_results_before_there_are_any_says_what_to_do(folder: JobFolder) -> None:
     """As an error of ours, which the command line prints."""
-    done = invoke("stream", "sql", "ticks", "SELECT 1")
-    assert isinstance(done.exception, NoSinkError) and 'sink = "parquet"' in str(done.exception)
+    result = invoke("stream", "sql", "ticks", "SELECT 1")
+    assert isinstance(result.exception, NoSinkError) and 'sink = "parquet"' in str(result.exception)

@@ -43,11 +43,16 @@ def test_epochs_and_pieces_go_on_being_counted(tmp_path: Path) -> None:
     assert first is not None
     _write_controller_state(folder, replace(first, table=replace(first.table, epoch=7), next_id=12))
     reset_routing(folder, CONTROL, 4, EQUALITY)
-    found = read_controller_state(folder)
-    assert found is not None
-    assert (found.table.epoch, found.next_id, found.copying, found.pending) == (8, 12, (), ())
-    assert read_json(tmp_path / ROUTING) == found.table.as_json()
-    assert replace(found.table, epoch=1) == replace(first.table, epoch=1)
+    controller_state = read_controller_state(folder)
+    assert controller_state is not None
+    assert (
+        controller_state.table.epoch,
+        controller_state.next_id,
+        controller_state.copying,
+        controller_state.pending,
+    ) == (8, 12, (), ())
+    assert read_json(tmp_path / ROUTING) == controller_state.table.as_json()
+    assert replace(controller_state.table, epoch=1) == replace(first.table, epoch=1)
 
 
 def test_a_join_that_never_ran_has_nothing_to_forget(tmp_path: Path) -> None:
@@ -62,5 +67,5 @@ def test_a_join_has_no_savepoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "streams.toml"))
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     for command in (lambda: savepoint("pairs", "monday"), lambda: rewind("pairs", "monday")):
-        with pytest.raises(UnknownSavepointError, match="pairs: a join goes back to its beginning alone"):
+        with pytest.raises(UnknownSavepointError, match="pairs: a join can only be rewound to its beginning"):
             command()

@@ -74,7 +74,9 @@ class Cascade:
     def __init__(self, folder: Path, first: str, steps: Sequence[Row], tables: Any, rows: Any, seed: int) -> None:
         self.chance = random.Random(seed)
         self.rows = rows
-        self._told: Counter[tuple[str, int]] = Counter()  # messages of a unit of results that the next join has got
+        self._passed_counts: Counter[tuple[str, int]] = (
+            Counter()
+        )  # messages of a unit of results that the next join has got
         left = RelationSource(first, Relation(first, tables[first]))
         self.worlds: list[JoinWorld] = []
         for name, right, on, select in steps:
@@ -109,10 +111,10 @@ class Cascade:
     def _pass_on(self) -> None:
         for world, after in itertools.pairwise(self.worlds):
             for unit, messages in enumerate(world.log.topics[world.job.results]):
-                for message in messages[self._told[world.job.name, unit] :]:
+                for message in messages[self._passed_counts[world.job.name, unit] :]:
                     value = bytes(message.value)
                     after.put(world.job.results, value, value.count(b"\n"))
-                self._told[world.job.name, unit] = len(messages)
+                self._passed_counts[world.job.name, unit] = len(messages)
 
 
 def _cell(value: Any) -> str:
@@ -126,8 +128,8 @@ def by_duckdb(sql: str, tables: Mapping[str, Mapping[str, str]], rows: Mapping[s
     with duckdb.connect() as connection:
         for name, fields in tables.items():
             schema = pa.schema([(field, ARROW[kind]) for field, kind in fields.items()])
-            told = [dict(zip(fields, row, strict=True)) for row in rows[name]]
-            connection.register(name, pa.Table.from_pylist(told, schema))
+            records = [dict(zip(fields, row, strict=True)) for row in rows[name]]
+            connection.register(name, pa.Table.from_pylist(records, schema))
         return Counter(connection.sql(sql).fetchall())
 
 
@@ -164,9 +166,9 @@ def test_a_query_over_many_streams_is_a_cascade_of_joins(in_memory: Path, steps:
     """The rows that DuckDB finds, each once, though processes of all joins die meanwhile."""
     rows = rows_of(random.Random(1))
     cascade = Cascade(in_memory, "customer", steps, TABLES, rows, 1)
-    found = Counter(tuple(told.values()) for told in cascade.finish(dying=True))
-    assert found == by_duckdb(sql, TABLES, rows)
-    assert found.total() > 10
+    results = Counter(tuple(result.values()) for result in cascade.finish(dying=True))
+    assert results == by_duckdb(sql, TABLES, rows)
+    assert results.total() > 10
     assert not any(world.messages(world.job.dead_letters) for world in cascade.worlds)
 
 
@@ -185,7 +187,9 @@ def test_values_come_through_a_cascade_as_they_were(in_memory: Path) -> None:
         ("ab", "b", "a.id = b.id", [f"a.{name}" for name in names]),
         ("abc", "c", "ab.id = c.id", [f"ab.{name}" for name in names]),
     ]
-    found = {told["id"]: tuple(told.values()) for told in Cascade(in_memory, "a", steps, tables, rows, 1).finish()}
-    assert {row[0]: json.dumps(row) for row in found.values()} == {
+    results = {
+        result["id"]: tuple(result.values()) for result in Cascade(in_memory, "a", steps, tables, rows, 1).finish()
+    }
+    assert {row[0]: json.dumps(row) for row in results.values()} == {
         row[0]: json.dumps(row) for row in [*values, (40, 0, None, "odd"), (41, 0, None, "odd")]
     }

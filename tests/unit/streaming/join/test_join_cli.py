@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
+import threading
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from springline.spark_jobs.streaming.commands import join as commands
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.errors import NeverBalancedError
 from springline.spark_jobs.streaming.join.rebalance import requested_units
+from springline.spark_jobs.streaming.runtime.atomic_files import write_json
 from tests.support.commands import invoke, printed
 from tests.support.joins.join_world import JoinWorld
-from tests.support.joins.pairs import PAIRS, widened
+from tests.support.joins.pairs import EXPLAINED, PAIRS, widened
 
 DECLARED = f"""{PAIRS}
 [words]
 kind = "wordcount"
 topic = "lines"
 """
-told = partial(printed, "stream")
+stream_output = partial(printed, "stream")
 
 
 @pytest.fixture
@@ -35,57 +38,77 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 
 
 @pytest.fixture
-def ran(folder: JobFolder, tmp_path: Path) -> JoinWorld:
+def finished_world(folder: JobFolder, tmp_path: Path) -> JoinWorld:
     """The same, with a heavy key: from two units to three."""
     return widened(folder, tmp_path, 60, max_imbalance=0.0)
 
 
-def refused(*arguments: str) -> BaseException | None:
+def error_of(*arguments: str) -> BaseException | None:
     """Why a command does not do it."""
-    done = invoke("stream", *arguments)
-    assert done.exit_code
-    return done.exception
+    result = invoke("stream", *arguments)
+    assert result.exit_code
+    return result.exception
 
 
 def test_a_join_that_never_ran_explains_nothing(folder: JobFolder) -> None:
     """It says what to do."""
-    error = refused("explain", "pairs")
-    assert isinstance(error, NeverBalancedError) and "nothing is known of it yet: start it first" in str(error)
+    error = error_of("explain", "pairs")
+    assert isinstance(
+        error, NeverBalancedError
+    ) and "no loads have been observed yet; start the job, and try again when its first rounds are completed" in str(
+        error
+    )
 
 
-def test_loads_keys_and_reasons_are_explained(ran: JoinWorld) -> None:
+def test_an_explanation_of_a_running_join_is_awaited(folder: JobFolder) -> None:
+    """Right after its start, until its first loads have been observed."""
+    with folder.application_lock():
+        first = threading.Timer(0.3, lambda: write_json(folder.path / "explain.json", EXPLAINED))
+        first.start()
+        assert json.loads(stream_output("explain", "pairs", "--json")) == EXPLAINED
+        first.join()
+
+
+def test_an_explanation_is_not_awaited_for_ever(folder: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A join that runs and observes nothing explains nothing."""
+    monkeypatch.setattr(commands, "_FIRST_OBSERVATION_SECONDS", 0.2)
+    with folder.application_lock():
+        assert isinstance(error_of("explain", "pairs"), NeverBalancedError)
+
+
+def test_loads_keys_and_reasons_are_explained(finished_world: JoinWorld) -> None:
     """In words, and as JSON."""
-    words = told("explain", "pairs")
+    output = stream_output("explain", "pairs")
     for word in (
         "heavy-split-work, 3 units,",
-        "messages a tuple",
+        "messages per tuple",
         "imbalance",
         "heavy key",
         "now: ",
     ):
-        assert word in words, word
-    found = json.loads(told("explain", "pairs", "--json"))
-    assert any("3 units instead of 2" in why for each in found["history"] for why in each["reasons"])
-    assert found["units"] == 3 and sum(map(sum, found["loads"].values())) == 120
+        assert word in output, word
+    explanation = json.loads(stream_output("explain", "pairs", "--json"))
+    assert any("3 units instead of 2" in reason for each in explanation["history"] for reason in each["reasons"])
+    assert explanation["units"] == 3 and sum(map(sum, explanation["loads"].values())) == 120
 
 
 def test_other_units_are_wanted_by_a_command(folder: JobFolder) -> None:
     """Also of a job that does not run."""
-    assert "pairs: 3 units are requested" in told("rescale", "pairs", "3")
+    assert "pairs: 3 units are requested" in stream_output("rescale", "pairs", "3")
     assert requested_units(folder, 2) == 3
 
 
 def test_more_units_than_there_is_room_for_are_refused(folder: JobFolder) -> None:
     """And none at all; what was wanted stays."""
-    error = refused("rescale", "pairs", "5")
-    assert isinstance(error, InvalidJobError) and str(error) == "pairs: 5 units; there is room for 1 to 4"
-    refused("rescale", "pairs", "0")
+    error = error_of("rescale", "pairs", "5")
+    assert isinstance(error, InvalidJobError) and str(error) == "pairs: 5 units; expected 1 to 4 (max_units)"
+    error_of("rescale", "pairs", "0")
     assert requested_units(folder, 2) == 2
 
 
 @pytest.mark.parametrize("command", [("explain",), ("rescale", "3")])
 def test_a_job_that_joins_nothing_is_named(folder: JobFolder, command: tuple[str, ...]) -> None:
     """And one that is not declared."""
-    name, *rest = command
-    assert "words: it joins nothing" in str(refused(name, "words", *rest))
-    assert "no job 'none'" in str(refused(name, "none", *rest))
+    name, *arguments = command
+    assert "words: it is not a join" in str(error_of(name, "words", *arguments))
+    assert "no job 'none'" in str(error_of(name, "none", *arguments))

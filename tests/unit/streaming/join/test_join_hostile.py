@@ -42,9 +42,9 @@ HOSTILE = [
 @pytest.mark.parametrize("text", [text for text in HOSTILE if text != "l.a = r.a --"])
 def test_a_predicate_asks_of_its_sides_and_of_nothing_else(text: str) -> None:
     """No file, no statement, no other function; the error says so in few words."""
-    with pytest.raises(InvalidConditionError) as refused:
+    with pytest.raises(InvalidConditionError) as raised:
         Condition.of(LEFT, RIGHT, text, ["l.a"])
-    assert len(str(refused.value)) < 500
+    assert len(str(raised.value)) < 500
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -43,14 +43,14 @@ def world_of(folder: Path, on: str, form: str = "csv", select: Sequence[str] = (
 
 def as_csv(rows: Sequence[Values]) -> bytes:
     """A line a row; a null is nothing, an empty text two quotes."""
-    shown = (("" if value is None else '""' if value == "" else str(value) for value in row) for row in rows)
-    return "\n".join(map(",".join, shown)).encode()
+    lines = (("" if value is None else '""' if value == "" else str(value) for value in row) for row in rows)
+    return "\n".join(map(",".join, lines)).encode()
 
 
 def as_json(rows: Sequence[Values]) -> bytes:
     """A line a row; what is null is left out."""
-    told = ({name: value for name, value in zip(FIELDS, row, strict=True) if value is not None} for row in rows)
-    return "\n".join(map(json.dumps, told)).encode()
+    records = ({name: value for name, value in zip(FIELDS, row, strict=True) if value is not None} for row in rows)
+    return "\n".join(map(json.dumps, records)).encode()
 
 
 def as_arrow(rows: Sequence[Values]) -> bytes:
@@ -61,7 +61,7 @@ def as_arrow(rows: Sequence[Values]) -> bytes:
 WRITERS: Mapping[str, Callable[[Sequence[Values]], bytes]] = {"csv": as_csv, "json": as_json, "arrow": as_arrow}
 
 
-def joined(world: JoinWorld, left: Sequence[Values], right: Sequence[Values], in_a_message: int = 5) -> Counter[Any]:
+def run_join(world: JoinWorld, left: Sequence[Values], right: Sequence[Values], in_a_message: int = 5) -> Counter[Any]:
     """The pairs of ids of these rows."""
     write = WRITERS[world.job.left.form]
     for topic, rows in (("left", left), ("right", right)):
@@ -92,10 +92,10 @@ def test_nulls_and_nan_match_nothing_and_zeros_are_equal(tmp_path: Path, form: s
         "l.x >= r.x": lambda one, two: None not in (one[2], two[2]) and one[2] >= two[2],
         "abs(l.x - r.x) <= 0.5": lambda one, two: None not in (one[2], two[2]) and abs(one[2] - two[2]) <= 0.5,
     }
-    for number, (on, held) in enumerate(holds.items()):
-        found = joined(world_of(tmp_path / str(number), on, form), rows, rows)
-        assert found == matches(rows, rows, held), on
-        assert found
+    for number, (on, predicate) in enumerate(holds.items()):
+        results = run_join(world_of(tmp_path / str(number), on, form), rows, rows)
+        assert results == matches(rows, rows, predicate), on
+        assert results
 
 
 @pytest.mark.parametrize("form", WRITERS)
@@ -115,16 +115,16 @@ def test_whole_numbers_at_the_ends_of_64_bits_do_not_wrap_around(
     """Sides are compared exactly, also where a sum or a difference would not fit."""
     keys = [LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST]
     rows = [(at, key, None, None) for at, key in enumerate(keys)]
-    found = joined(world_of(tmp_path, on, form), rows, rows, 3)
-    assert found == matches(rows, rows, lambda one, two: holds(one[1], two[1]))
+    results = run_join(world_of(tmp_path, on, form), rows, rows, 3)
+    assert results == matches(rows, rows, lambda one, two: holds(one[1], two[1]))
 
 
 def test_a_pair_for_which_something_beyond_64_bits_is_worked_out_is_none(tmp_path: Path) -> None:
     """In what is checked on pairs: it has no value there, rather than a wrong one."""
     rows = [(at, 1, None, None) for at in (1, 2, 1 << 62)]
-    found = joined(world_of(tmp_path, "l.k = r.k AND l.id + r.id > 0"), rows, rows, 3)
-    assert found == matches(rows, rows, lambda one, two: 0 < one[0] + two[0] <= GREATEST)
-    assert len(found) == 8
+    results = run_join(world_of(tmp_path, "l.k = r.k AND l.id + r.id > 0"), rows, rows, 3)
+    assert results == matches(rows, rows, lambda one, two: 0 < one[0] + two[0] <= GREATEST)
+    assert len(results) == 8
 
 
 def test_a_whole_number_beyond_64_bits_is_a_dead_letter(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_whole_number_beyond_64_bits_is_a_dead_letter(tmp_path: Path) -> None:
     world.put("right", b"1,9223372036854775807,,\n2,-9223372036854775808,,", 2)
     world.finish()
     assert world.pairs() == {(3, 1): 1}
-    assert [dead.headers["reason"].decode() for dead in world.messages("j.dead")] == [
+    assert [dead.headers["reason"].decode() for dead in world.messages("j.dead-letters")] == [
         "2 rows, the first is row 1: k is no int: 9223372036854775808"
     ]
 
@@ -146,8 +146,8 @@ BAD_LINES = {
         (b"x,1,1,a", "id is no int: x"),
         (b"1,1.5,1,a", "k is no int: 1.5"),
         (b"1,1,one,a", "x is no float: one"),
-        (b'1,1,1,"open', "a quote is not closed, or its field goes on behind it"),
-        (b'1,1,1,"a"b', "a quote is not closed, or its field goes on behind it"),
+        (b'1,1,1,"open', "a quote is not closed, or text follows it in its field"),
+        (b'1,1,1,"a"b', "a quote is not closed, or text follows it in its field"),
         (b"\x00\x01", "a byte 0, at byte 0"),
         (b"1,1,1,a,b", "5 fields instead of 4"),
         (b"x,1,1," + b"long" * 100_000, "id is no int: x"),
@@ -184,10 +184,10 @@ def test_lines_that_cannot_be_used_are_dead_letters_and_those_around_them_are_jo
     for at, line in enumerate(lines):
         own = WRITERS[form](good[2 * at : 2 * at + 2]).split(b"\n")
         world.put("left", b"\n".join([own[0], line, own[1]]), 2)
-    used = good[: 2 * len(lines)]
-    joined(world, [], good[:6])
-    assert world.pairs() == matches(used, good[:6], lambda one, two: one[1] == two[1])
-    dead = world.messages("j.dead")
+    valid_rows = good[: 2 * len(lines)]
+    run_join(world, [], good[:6])
+    assert world.pairs() == matches(valid_rows, good[:6], lambda one, two: one[1] == two[1])
+    dead = world.messages("j.dead-letters")
     assert [bytes(each.value) for each in dead] == [line + b"\n" for line in lines]
     for each, (_, reason) in zip(dead, BAD_LINES[form], strict=True):
         assert each.headers["reason"].decode() == f"row 2: {reason}"
@@ -221,27 +221,27 @@ def test_arrow_messages_that_cannot_be_used_are_dead_letters(tmp_path: Path) -> 
     """As a whole: bytes that are none, cut ones, columns that are missing or of another type, texts that are none."""
     world = world_of(tmp_path, "l.k = r.k AND l.t <> ''", "arrow")
     good = [(1, 1, 1.0, "a")]
-    whole = pa.RecordBatch.from_pylist([dict(zip(FIELDS, good[0], strict=True))], SCHEMA)
+    valid_batch = pa.RecordBatch.from_pylist([dict(zip(FIELDS, good[0], strict=True))], SCHEMA)
     odd = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe"))
     large = pa.array([1 << 63], pa.uint64())
     bad = [
         (b"junk", "not an Arrow stream"),
-        (arrow_bytes(whole)[:-30], "not an Arrow stream"),
-        (arrow_bytes(whole.select(["id", "t"])), "column k is missing, or there twice; there are id, t"),
-        (arrow_bytes(whole.set_column(1, "k", pa.array(["1"]))), "column k is string, and int was declared"),
+        (arrow_bytes(valid_batch)[:-30], "not an Arrow stream"),
+        (arrow_bytes(valid_batch.select(["id", "t"])), "column k is missing or duplicated; columns: id, t"),
+        (arrow_bytes(valid_batch.set_column(1, "k", pa.array(["1"]))), "column k is string, but int was declared"),
         (
-            arrow_bytes(whole.set_column(1, "k", large)),
+            arrow_bytes(valid_batch.set_column(1, "k", large)),
             "not as declared: Integer value 9223372036854775808",
         ),
         (
-            arrow_bytes(whole.set_column(3, "t", odd)),
+            arrow_bytes(valid_batch.set_column(3, "t", odd)),
             "column t: Invalid UTF8",
         ),
     ]
     for value, _ in bad:
         world.put("left", value, 0)
-    assert joined(world, good, good) == {(1, 1): 1}
-    for dead, (value, reason) in zip(world.messages("j.dead"), bad, strict=True):
+    assert run_join(world, good, good) == {(1, 1): 1}
+    for dead, (value, reason) in zip(world.messages("j.dead-letters"), bad, strict=True):
         assert bytes(dead.value) == value
         assert dead.headers["reason"].decode().startswith(reason)
 
@@ -252,8 +252,8 @@ def test_a_dead_letter_names_the_topic_and_the_partition_that_its_message_was_in
     for topic in ("left", "right"):
         world.put(topic, b"odd", 0)
     world.finish()
-    told = [dead.headers for dead in world.messages("j.dead")]
-    assert [(each["topic"], each["partition"]) for each in told] == [(b"left", b"0"), (b"right", b"0")]
+    headers = [dead.headers for dead in world.messages("j.dead-letters")]
+    assert [(each["topic"], each["partition"]) for each in headers] == [(b"left", b"0"), (b"right", b"0")]
 
 
 @pytest.mark.parametrize(("left", "right"), [(0, 0), (0, 9), (9, 0)])
@@ -261,7 +261,7 @@ def test_a_stream_without_rows_holds_nobody_up(tmp_path: Path, left: int, right:
     """There are no pairs, and the rows of the other one are stored."""
     world = world_of(tmp_path, "l.k = r.k")
     rows = [(at, at, None, None) for at in range(9)]
-    assert joined(world, rows[:left], rows[:right]) == {}
+    assert run_join(world, rows[:left], rows[:right]) == {}
     world.settle()
     assert sum(world.stored().values()) == left + right
 
@@ -271,9 +271,9 @@ def test_a_stream_that_stops_holds_nobody_up(tmp_path: Path) -> None:
     world = world_of(tmp_path, "l.k = r.k")
     rows = [(at, at % 4, None, None) for at in range(40)]
     for left, right, pairs in ((rows[:20], rows[:5], 25), (rows[20:], [], 50), ([], rows[5:], 400)):
-        found = joined(world, left, right)
-        assert len(found) == pairs and set(found.values()) == {1}
-    assert found == matches(rows, rows, lambda one, two: one[1] == two[1])
+        results = run_join(world, left, right)
+        assert len(results) == pairs and set(results.values()) == {1}
+    assert results == matches(rows, rows, lambda one, two: one[1] == two[1])
 
 
 def test_one_key_for_everything_is_split_over_the_units(tmp_path: Path) -> None:
@@ -286,9 +286,9 @@ def test_one_key_for_everything_is_split_over_the_units(tmp_path: Path) -> None:
     world.finish(300)
     world.settle()
     assert world.pairs() == {(one, two): 1 for one in range(400) for two in range(1_000, 1_400)}
-    told = read_explanation(world.folder)
-    assert told is not None
-    assert max(world.stored().values()) <= 1.3 * 800 / 4, told["loads"]
+    explanation = read_explanation(world.folder)
+    assert explanation is not None
+    assert max(world.stored().values()) <= 1.3 * 800 / 4, explanation["loads"]
 
 
 def test_texts_may_be_as_long_as_a_message(tmp_path: Path) -> None:
@@ -298,9 +298,9 @@ def test_texts_may_be_as_long_as_a_message(tmp_path: Path) -> None:
     texts = ["é" * 700_000, "b" * 1_500_000, "b" * 1_499_999 + "c"]
     rows = [(at, 0, None, texts[at % 3]) for at in range(6)]
     with patch.object(probe, "_CHUNK_BYTES", 5 << 20), patch.object(probe, "_MOST_BYTES", 6 << 20):
-        found = joined(world, rows, rows, 1)
-    assert found == matches(rows, rows, lambda one, two: one[3] == two[3])
-    assert all(told["one"] == told["two"] == texts[told["l"] % 3] for told in world.results())
+        results = run_join(world, rows, rows, 1)
+    assert results == matches(rows, rows, lambda one, two: one[3] == two[3])
+    assert all(result["one"] == result["two"] == texts[result["l"] % 3] for result in world.results())
     messages = world.messages("j.results")
     assert max(len(message.value) for message in messages) <= 2 * BATCH_BYTES
     assert len(messages) > 2
@@ -310,6 +310,6 @@ def test_texts_that_json_makes_longer_are_cut_too(tmp_path: Path) -> None:
     """A message of results stays below what a broker takes, however many bytes a character needs there."""
     world = world_of(tmp_path, "l.k = r.k", "json", ["l.id AS l", "r.id AS r", "l.t AS t"])
     rows = [(at, 1, None, "\x01" * 600_000) for at in range(6)]
-    assert len(joined(world, rows, [(0, 1, None, None)], 1)) == 6
+    assert len(run_join(world, rows, [(0, 1, None, None)], 1)) == 6
     assert max(len(message.value) for message in world.messages("j.results")) <= 2 * BATCH_BYTES
-    assert {told["t"] for told in world.results()} == {"\x01" * 600_000}
+    assert {result["t"] for result in world.results()} == {"\x01" * 600_000}

@@ -20,7 +20,7 @@ from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun, byt
 from springline.spark_jobs.streaming.join.unit.store import TupleStore
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, SEQ_HASHES, JoinSide, StateMigration
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
-from tests.support.joins.join_pieces import chosen
+from tests.support.joins.join_pieces import mask_of
 
 SHAPE = Shape(segment=4_000, young=2_000, times=3, work=30)
 EVERYTHING = StateMigration(0, JoinSide.LEFT, 0, 1, (LEAST, GREATEST))
@@ -44,8 +44,8 @@ def run_of(keys: Iterable[int], first: int) -> SortedRun | None:
 
 def rows(store: TupleStore) -> Rows:
     """All that is not hidden, as extraction finds it."""
-    (found,) = store.extract([MigrationCut(EVERYTHING, GREATEST)])
-    return sorted(tuple(row.values()) for batch in found for row in batch.to_pylist())  # type: ignore[misc]
+    (batches,) = store.extract([MigrationCut(EVERYTHING, GREATEST)])
+    return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())  # type: ignore[misc]
 
 
 def in_bytes(store: TupleStore) -> tuple[str, list[bytes]]:
@@ -55,9 +55,9 @@ def in_bytes(store: TupleStore) -> tuple[str, list[bytes]]:
 
 def reread(store: TupleStore) -> TupleStore:
     """A store as another process reads it."""
-    told, batches = in_bytes(store)
-    opened = tuple(pa.ipc.open_stream(each).read_next_batch() for each in batches)
-    return TupleStore.of(opened, json.loads(told), {}, store.shape)
+    layout, batches = in_bytes(store)
+    reread_batches = tuple(pa.ipc.open_stream(each).read_next_batch() for each in batches)
+    return TupleStore.of(reread_batches, json.loads(layout), {}, store.shape)
 
 
 def check(store: TupleStore) -> None:
@@ -70,9 +70,9 @@ def check(store: TupleStore) -> None:
             assert one.greatest < other.least
     for level, cursor in zip(store.deep.levels, store.deep.cursors, strict=True):
         assert cursor is None or not any(each.least < cursor <= each.greatest for each in level)
-    (found,) = store.extract([MigrationCut(EVERYTHING, GREATEST)])
-    assert sum(batch.num_rows for batch in found) == len(store)
-    assert sum(map(bytes_of, found)) == store.bytes
+    (batches,) = store.extract([MigrationCut(EVERYTHING, GREATEST)])
+    assert sum(batch.num_rows for batch in batches) == len(store)
+    assert sum(map(bytes_of, batches)) == store.bytes
 
 
 KEYS = {
@@ -86,7 +86,7 @@ KEYS = {
 @pytest.mark.parametrize("kind", KEYS)
 def test_merging_in_steps_loses_nothing_and_reads_and_writes_a_bounded_part_a_round(kind: str) -> None:
     """What comes of it is what merging all at once gives; over all rounds, a tuple is written a few times a level."""
-    chance, store, batches, written = random.Random(kind), TupleStore(shape=SHAPE), [], 0
+    chance, store, batches, written_bytes = random.Random(kind), TupleStore(shape=SHAPE), [], 0
     for number in range(300):
         keys = [KEYS[kind](chance, number) for _ in range(chance.choice([0, 10, 20, 40]))]
         batches.append(batch_of(keys, 1000 * number))
@@ -96,33 +96,36 @@ def test_merging_in_steps_loses_nothing_and_reads_and_writes_a_bounded_part_a_ro
         # Young runs; then so many times what came, and the step that goes beyond that: two segments and what goes in.
         most = SHAPE.young + 1_000 + SHAPE.work * bytes_of(batches[-1]) + 4 * SHAPE.segment
         assert new <= most
-        written += new
+        written_bytes += new
         if number % 20 == 0:
             check(store)
     check(store)
-    whole = sorted_run(batches)
-    assert whole is not None
-    assert rows(store) == [tuple(row.values()) for row in whole.batch.to_pylist()]
+    expected_run = sorted_run(batches)
+    assert expected_run is not None
+    assert rows(store) == [tuple(row.values()) for row in expected_run.batch.to_pylist()]
     levels = len(store.deep.levels)
     assert levels >= 3
-    assert written <= whole.bytes * (5 + (2 + SHAPE.times) * levels)
-    assert len(store.segments) <= 4 + 2 * levels + 3 * whole.bytes / SHAPE.segment
+    assert written_bytes <= expected_run.bytes * (5 + (2 + SHAPE.times) * levels)
+    assert len(store.segments) <= 4 + 2 * levels + 3 * expected_run.bytes / SHAPE.segment
 
 
 def test_a_store_that_is_read_again_goes_on_to_the_same_bytes() -> None:
     """At any round, with cursors, hidden tuples, and parts that were merged away."""
     chance = random.Random(2)
-    store = again = TupleStore(shape=SHAPE)
+    store = reread_store = TupleStore(shape=SHAPE)
     partial = hidden = 0
     for number in range(200):
         keys = [chance.randrange(5_000) for _ in range(25)]
-        store, again = (each.with_run(run_of(keys, 100 * number)) for each in (store, again))
+        store, reread_store = (each.with_run(run_of(keys, 100 * number)) for each in (store, reread_store))
         if number % 9 == 0:
             cuts = [MigrationCut(replace(EVERYTHING, buckets=tuple(chance.sample(range(BUCKETS), 90))), 100 * number)]
-            (store, one), (again, other) = (each.without(cuts) for each in (store, again))
+            (store, one), (reread_store, other) = (each.without(cuts) for each in (store, reread_store))
             assert one == other
-        store, again = store.settle(), reread(again.settle() if chance.random() < 0.5 else reread(again).settle())
-        assert in_bytes(store) == in_bytes(again)
+        store, reread_store = (
+            store.settle(),
+            reread(reread_store.settle() if chance.random() < 0.5 else reread(reread_store).settle()),
+        )
+        assert in_bytes(store) == in_bytes(reread_store)
         partial += any(segment.start for segment in store.segments)
         hidden += any(segment.hidden for segment in store.segments)
     assert partial > 20
@@ -133,8 +136,8 @@ def test_a_store_that_is_read_again_goes_on_to_the_same_bytes() -> None:
 def test_pieces_leave_at_once_and_come_back_beside_what_is_hidden(seed: int) -> None:
     """Of what was there at the cut; not what came later with the same keys, be it an earlier tuple that returns."""
     chance, store = random.Random(seed), TupleStore(shape=SHAPE)
-    kept: dict[int, tuple[int, int, str | None]] = {}
-    away: list[list[pa.RecordBatch]] = []
+    expected_rows: dict[int, tuple[int, int, str | None]] = {}
+    moved_batches: list[list[pa.RecordBatch]] = []
     for number in range(120):
         first = 100 * number
         keys = [chance.randrange(60) for _ in range(chance.choice([5, 25]))]
@@ -151,25 +154,27 @@ def test_pieces_leave_at_once_and_come_back_beside_what_is_hidden(seed: int) -> 
             copies = store.extract(cuts)
             store, counts = store.without(cuts)
             for cut, copy, count in zip(cuts, copies, counts, strict=True):
-                meant = {
-                    seq for seq, (key, _, _) in kept.items()
-                    if seq < cut.before_seq and chosen(cut.migration, np.array([key]), np.array([seq]))[0]
+                expected_seqs = {
+                    seq for seq, (key, _, _) in expected_rows.items()
+                    if seq < cut.before_seq and mask_of(cut.migration, np.array([key]), np.array([seq]))[0]
                 }  # fmt: skip
-                assert {seq for batch in copy for seq in batch.column("seq").to_pylist()} == meant
-                assert count == len(meant) == sum(batch.num_rows for batch in copy)
-                kept = {seq: row for seq, row in kept.items() if seq not in meant}
-                away.append(copy)
+                assert {seq for batch in copy for seq in batch.column("seq").to_pylist()} == expected_seqs
+                assert count == len(expected_seqs) == sum(batch.num_rows for batch in copy)
+                expected_rows = {seq: row for seq, row in expected_rows.items() if seq not in expected_seqs}
+                moved_batches.append(copy)
             check(store)
-        if away and chance.random() < 0.3:
-            back = away.pop(chance.randrange(len(away)))
-            store = store.with_copy(sorted_run(back))
-            kept |= {row["seq"]: tuple(row.values()) for batch in back for row in batch.to_pylist()}
+        if moved_batches and chance.random() < 0.3:
+            returned_batches = moved_batches.pop(chance.randrange(len(moved_batches)))
+            store = store.with_copy(sorted_run(returned_batches))
+            expected_rows |= {
+                row["seq"]: tuple(row.values()) for batch in returned_batches for row in batch.to_pylist()
+            }
         batch = batch_of(keys, first)
-        kept |= {row["seq"]: tuple(row.values()) for row in batch.to_pylist()}
+        expected_rows |= {row["seq"]: tuple(row.values()) for row in batch.to_pylist()}
         store = store.with_run(sorted_run([batch])).settle()
-        assert len(store) == len(kept)
+        assert len(store) == len(expected_rows)
     check(store)
-    assert rows(store) == sorted(kept.values())
+    assert rows(store) == sorted(expected_rows.values())
 
 
 def test_what_is_hidden_vanishes_while_rounds_go_on() -> None:
@@ -179,17 +184,17 @@ def test_what_is_hidden_vanishes_while_rounds_go_on() -> None:
         store = store.with_run(run_of([37 * at for at in range(number, 1_000 + number, 30)], 1000 * number)).settle()
     half = replace(EVERYTHING, buckets=tuple(range(0, BUCKETS, 2)))
     before = len(store)
-    store, (dropped,) = store.without([MigrationCut(half, GREATEST)])
-    assert before - dropped == len(store)
+    store, (dropped_count,) = store.without([MigrationCut(half, GREATEST)])
+    assert before - dropped_count == len(store)
     assert sum(segment.stored_bytes for segment in store.segments) > store.bytes * 3 / 2
-    rewritten = 0
+    rewritten_segments = 0
     for _ in range(200):
-        kept = {id(segment.run) for segment in store.segments}
+        run_ids = {id(segment.run) for segment in store.segments}
         store = store.settle()
-        new = [segment for segment in store.segments if id(segment.run) not in kept]
+        new = [segment for segment in store.segments if id(segment.run) not in run_ids]
         assert sum(segment.stored_bytes for segment in new) <= 3 * SHAPE.segment
-        rewritten += len(new)
-    assert rewritten > 5
+        rewritten_segments += len(new)
+    assert rewritten_segments > 5
     assert sum(segment.stored_bytes for segment in store.segments) <= store.bytes * 9 / 8
     few = [replace(EVERYTHING, buckets=(bucket,)) for bucket in range(1, 101, 2)]
     for piece in few:
@@ -221,17 +226,17 @@ def test_one_pass_finds_the_tuples_of_all_pieces(seed: int) -> None:
             seqs=chance.choice([(0, GREATEST), (300, 900)]),
         )  # fmt: skip
         cuts.append(MigrationCut(piece, chance.choice([1_500, GREATEST]), number))
-    masks = [chosen(cut.migration, run.keys, run.seqs) & (run.seqs < cut.before_seq) for cut in cuts]
-    some = np.sort(np.array(chance.sample(range(2_000), 500)))
+    masks = [mask_of(cut.migration, run.keys, run.seqs) & (run.seqs < cut.before_seq) for cut in cuts]
+    sample = np.sort(np.array(chance.sample(range(2_000), 500)))
     selection = Selection(cuts)
     for since in (0, 4):
-        meant = np.array(masks) & (np.arange(8) >= since)[:, None]
-        found, which = selection.rows(run, 100, 1_900, since)
-        wanted = np.flatnonzero(meant[:, 100:1_900].any(axis=0)) + 100
-        assert found.tolist() == wanted.tolist()
+        expected_mask = np.array(masks) & (np.arange(8) >= since)[:, None]
+        indices, which = selection.rows(run, 100, 1_900, since)
+        expected = np.flatnonzero(expected_mask[:, 100:1_900].any(axis=0)) + 100
+        assert indices.tolist() == expected.tolist()
         if len({cut.migration.block for cut in cuts if cut.migration.buckets}) < 2:
-            assert all(meant[at, row] for row, at in zip(found.tolist(), which.tolist(), strict=True))
-        assert selection.matches(run, some, since).tolist() == meant.any(axis=0)[some].tolist()
+            assert all(expected_mask[at, row] for row, at in zip(indices.tolist(), which.tolist(), strict=True))
+        assert selection.matches(run, sample, since).tolist() == expected_mask.any(axis=0)[sample].tolist()
 
 
 def test_rows_are_taken_from_the_front_of_a_segment() -> None:
@@ -240,15 +245,15 @@ def test_rows_are_taken_from_the_front_of_a_segment() -> None:
     assert run is not None
     cuts = [MigrationCut(replace(EVERYTHING, keys=(10, 29)), GREATEST, 1)]
     hiding = Selection(cuts)
-    found, _ = Segment(run).find_rows(hiding, Selection(()))
-    segment = Segment(run).with_hidden(found, 1)
+    hidden_rows, _ = Segment(run).find_rows(hiding, Selection(()))
+    segment = Segment(run).with_hidden(hidden_rows, 1)
     assert (len(segment), segment.hidden) == (80, 20)
-    batch, rest = segment.split(20, hiding)
-    assert rest is not None
+    batch, remainder = segment.split(20, hiding)
+    assert remainder is not None
     assert batch.column("key").to_pylist() == list(range(10))
-    assert (len(rest), rest.start, rest.hidden, rest.least[0]) == (70, 20, 10, 20)
-    assert bytes_of(batch) + rest.bytes == segment.bytes
-    batch, rest = rest.split(30, hiding)
+    assert (len(remainder), remainder.start, remainder.hidden, remainder.least[0]) == (70, 20, 10, 20)
+    assert bytes_of(batch) + remainder.bytes == segment.bytes
+    batch, remainder = remainder.split(30, hiding)
     assert batch.num_rows == 0
-    assert rest is not None
-    assert rest.layout() == [30, 0, 0, 0]
+    assert remainder is not None
+    assert remainder.layout() == [30, 0, 0, 0]

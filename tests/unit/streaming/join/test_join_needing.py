@@ -16,11 +16,11 @@ def piece(id_: int, giver: int = 0) -> StateMigration:
 
 def after(*orders: EpochCommands) -> CopyRetention:
     """What is known after some epochs, each of which is taken up from a state that was read again."""
-    found = CopyRetention()
+    retention = CopyRetention()
     for each in orders:
-        found = from_json_value(CopyRetention, json.loads(json.dumps(to_json_value(found))), "here")
-        found.apply(each)
-    return found
+        retention = from_json_value(CopyRetention, json.loads(json.dumps(to_json_value(retention))), "here")
+        retention.apply(each)
+    return retention
 
 
 def test_before_the_first_switch_all_copies_are_needed() -> None:
@@ -37,14 +37,14 @@ def test_a_copy_is_needed_until_it_and_all_before_it_are_switched_to() -> None:
         EpochCommands(4, (piece(4),), (Cutover(piece(3), 9, 12),)),
         EpochCommands(5, (), (Cutover(piece(4), 12, 15),)),
     ]
-    told = [after(*epochs[:upto]).deletable_before.get(0, 0) for upto in range(1, 6)]
-    assert told == [0, 0, 9, 12, 15]
+    boundaries = [after(*epochs[:upto]).deletable_before.get(0, 0) for upto in range(1, 6)]
+    assert boundaries == [0, 0, 9, 12, 15]
     assert after(*epochs).migrations == {}
 
 
 def test_givers_are_told_apart() -> None:
     """Each has offsets of its own."""
-    found = after(
+    retention = after(
         EpochCommands(1, (piece(1), piece(2, 1))), EpochCommands(2, (piece(3, 1),), (Cutover(piece(2, 1), 0, 7),))
     )
-    assert found.deletable_before == {1: 7} and found.migrations == {0: [(1, None)], 1: [(3, None)]}
+    assert retention.deletable_before == {1: 7} and retention.migrations == {0: [(1, None)], 1: [(3, None)]}

@@ -39,10 +39,10 @@ def world(keep: float | None = KEEP, units: int = 1, most: int = 1_000) -> World
     return World(Condition.of(LEFT, RIGHT, "l.a = r.a", ["l.id AS one", "r.id AS two"]), 1, units, most, keep)
 
 
-def route(joined: World, clock: float, orders: EpochCommands | None = None, **ids: list[int]) -> None:
+def route(join_world: World, clock: float, orders: EpochCommands | None = None, **ids: list[int]) -> None:
     """A round at a clock, with rows of one key, which unit 0 stores."""
-    joined.clock = clock
-    joined.route(
+    join_world.clock = clock
+    join_world.route(
         [{JoinSide[name.upper()]: [{"a": 7, "id": each} for each in own] for name, own in ids.items()}], orders=orders
     )
 
@@ -53,168 +53,168 @@ def stored(unit: Unit, side: str = "left") -> int:
 
 
 @pytest.mark.parametrize(
-    ("apart", "told"),
+    ("seconds", "expected"),
     [(0.0, True), (59.0, True), (60.0, True), (60.25, True), (60.5, False), (61.0, False), (1e6, False)],
 )
-def test_a_row_finds_partners_for_as_long_as_it_is_kept_and_a_tick_more_at_most(apart: float, told: bool) -> None:
+def test_a_row_finds_partners_for_as_long_as_it_is_kept_and_a_tick_more_at_most(seconds: float, expected: bool) -> None:
     """The first row comes half a tick after its tick has begun."""
-    joined = world()
-    route(joined, 100.5, left=[1])
-    route(joined, 100.5 + apart, right=[2])
-    joined.finish()
-    assert joined.pairs == ({(1, 2): 1} if told else {})
+    join_world = world()
+    route(join_world, 100.5, left=[1])
+    route(join_world, 100.5 + seconds, right=[2])
+    join_world.finish()
+    assert join_world.pairs == ({(1, 2): 1} if expected else {})
 
 
 def test_an_earlier_row_expires_and_a_later_one_of_the_same_segment_does_not() -> None:
     """Both have the same key, and lie in one run."""
-    joined = world()
-    route(joined, 0.0, left=[1])
-    route(joined, 50.0, left=[2])
-    route(joined, 70.0, right=[3])
-    joined.finish()
-    assert joined.pairs == {(2, 3): 1}
+    join_world = world()
+    route(join_world, 0.0, left=[1])
+    route(join_world, 50.0, left=[2])
+    route(join_world, 70.0, right=[3])
+    join_world.finish()
+    assert join_world.pairs == {(2, 3): 1}
 
 
 def test_what_remains_to_be_answered_goes_by_the_clock_of_its_own_round() -> None:
     """Later clocks have come meanwhile, and one pair is told in a round of the stage."""
-    joined = world(most=1)
-    route(joined, 0.0, left=[1, 2, 3])
-    route(joined, 60.0, right=[4, 5])
-    route(joined, 500.0, right=[6])
-    joined.finish()
-    assert joined.pairs == {(one, two): 1 for one in (1, 2, 3) for two in (4, 5)}
+    join_world = world(most=1)
+    route(join_world, 0.0, left=[1, 2, 3])
+    route(join_world, 60.0, right=[4, 5])
+    route(join_world, 500.0, right=[6])
+    join_world.finish()
+    assert join_world.pairs == {(one, two): 1 for one in (1, 2, 3) for two in (4, 5)}
 
 
 def test_rows_vanish_once_they_have_expired_though_none_come() -> None:
     """Rounds are planned all the same, and tell the time."""
-    joined = world()
-    route(joined, 0.0, left=[1, 2], right=[3])
-    route(joined, 60.0)
-    joined.finish()
-    assert (stored(joined.units[0]), stored(joined.units[0], "right")) == (2, 1)
-    route(joined, 61.0)
-    joined.finish()
-    assert (stored(joined.units[0]), stored(joined.units[0], "right")) == (0, 0)
-    assert joined.units[0].gauges["bytes"] == 0
-    assert joined.units[0].gauges["arrived"] == {"left": 2, "right": 1}
+    join_world = world()
+    route(join_world, 0.0, left=[1, 2], right=[3])
+    route(join_world, 60.0)
+    join_world.finish()
+    assert (stored(join_world.units[0]), stored(join_world.units[0], "right")) == (2, 1)
+    route(join_world, 61.0)
+    join_world.finish()
+    assert (stored(join_world.units[0]), stored(join_world.units[0], "right")) == (0, 0)
+    assert join_world.units[0].gauges["bytes"] == 0
+    assert join_world.units[0].gauges["arrived"] == {"left": 2, "right": 1}
 
 
 @pytest.mark.parametrize("keys", ["the same", "ascending", "scattered"])
 def test_what_is_stored_is_bounded_in_an_endless_stream(keys: str) -> None:
     """At most twice what is kept, and 61 ticks of the time."""
-    joined = world()
-    (unit,), most, scalars = joined.units, [], []
+    join_world = world()
+    (unit,), most, scalars = join_world.units, [], []
     for number in range(240):
-        joined.clock += 3.0
+        join_world.clock += 3.0
         of = {"the same": 7, "ascending": number, "scattered": number * 37 % 101}[keys]
-        joined.route([{JoinSide.LEFT: [{"a": of, "id": 3 * number + each} for each in range(3)]}])
-        joined.step(unit)
+        join_world.route([{JoinSide.LEFT: [{"a": of, "id": 3 * number + each} for each in range(3)]}])
+        join_world.step(unit)
         most.append(stored(unit))
-        scalars.append(len(unit.state.scalars["kept"]["tick_starts"]))
+        scalars.append(len(unit.state.scalars["retention"]["tick_starts"]))
     assert max(most) <= 2 * 3 * (61 / 3 + 1)
     assert max(scalars) <= 61 and len(json.dumps(unit.state.scalars)) < 6_000
 
 
 def test_a_piece_on_its_way_is_dropped_exactly_though_its_rows_expire() -> None:
     """They answer nothing any more, stay until the switch, and then neither side has them for long."""
-    joined = world(units=2)
-    giver, receiver = joined.units
-    route(joined, 0.0, left=[1, 2])
-    route(joined, 40.0, left=[3])
-    route(joined, 50.0, EpochCommands(1, (PIECE,)))
-    route(joined, 70.0, right=[4])
-    joined.finish()
-    assert joined.pairs == {(3, 4): 1} and stored(giver) == 3
-    switch = joined.switch(PIECE)
+    join_world = world(units=2)
+    giver, receiver = join_world.units
+    route(join_world, 0.0, left=[1, 2])
+    route(join_world, 40.0, left=[3])
+    route(join_world, 50.0, EpochCommands(1, (PIECE,)))
+    route(join_world, 70.0, right=[4])
+    join_world.finish()
+    assert join_world.pairs == {(3, 4): 1} and stored(giver) == 3
+    switch = join_world.switch(PIECE)
     assert switch is not None
-    route(joined, 80.0, EpochCommands(2, cutovers=(switch,)), right=[5])
-    joined.finish()
-    assert joined.pairs == {(3, 4): 1, (3, 5): 1}
+    route(join_world, 80.0, EpochCommands(2, cutovers=(switch,)), right=[5])
+    join_world.finish()
+    assert join_world.pairs == {(3, 4): 1, (3, 5): 1}
     assert giver.counts["dropped"] == 3 and (stored(giver), stored(receiver)) == (0, 1)
-    route(joined, 101.0, right=[6])
-    joined.finish()
-    assert joined.pairs == {(3, 4): 1, (3, 5): 1} and stored(receiver) == 0
+    route(join_world, 101.0, right=[6])
+    join_world.finish()
+    assert join_world.pairs == {(3, 4): 1, (3, 5): 1} and stored(receiver) == 0
 
 
 @pytest.mark.parametrize(("more", "left"), [([4], 2), ([], 3)])
 def test_rows_that_had_expired_before_a_piece_was_copied_are_not_of_it(more: list[int], left: int) -> None:
     """They lie in one run with another row, and vanish only where more rows come, with which that run is merged."""
-    joined = world(units=2)
-    giver, receiver = joined.units
-    route(joined, 0.0, left=[1, 2])
-    route(joined, 40.0, left=[3])
-    route(joined, 70.0, EpochCommands(1, (PIECE,)), left=more)
-    joined.finish()
-    switch = joined.switch(PIECE)
+    join_world = world(units=2)
+    giver, receiver = join_world.units
+    route(join_world, 0.0, left=[1, 2])
+    route(join_world, 40.0, left=[3])
+    route(join_world, 70.0, EpochCommands(1, (PIECE,)), left=more)
+    join_world.finish()
+    switch = join_world.switch(PIECE)
     assert switch is not None and giver.counts["copied"] == 1 and stored(giver) == left
-    route(joined, 72.0, EpochCommands(2, cutovers=(switch,)))
-    route(joined, 73.0, right=[6])
-    joined.finish()
+    route(join_world, 72.0, EpochCommands(2, cutovers=(switch,)))
+    route(join_world, 73.0, right=[6])
+    join_world.finish()
     assert giver.counts["dropped"] == stored(receiver) == 1
-    assert joined.pairs == {(one, 6): 1 for one in (3, *more)}
+    assert join_world.pairs == {(one, 6): 1 for one in (3, *more)}
 
 
 def test_pieces_of_one_side_do_not_hold_up_the_other() -> None:
     """The left piece stays as it was copied; right tuples vanish."""
-    joined = world(units=2)
-    route(joined, 0.0, left=[1], right=[2])
-    route(joined, 10.0, EpochCommands(1, (PIECE,)))
-    route(joined, 90.0)
-    joined.finish()
-    assert (stored(joined.units[0]), stored(joined.units[0], "right")) == (1, 0)
+    join_world = world(units=2)
+    route(join_world, 0.0, left=[1], right=[2])
+    route(join_world, 10.0, EpochCommands(1, (PIECE,)))
+    route(join_world, 90.0)
+    join_world.finish()
+    assert (stored(join_world.units[0]), stored(join_world.units[0], "right")) == (1, 0)
 
 
 def test_rows_from_before_it_was_declared_count_as_of_the_first_round_with_a_clock() -> None:
     """A job may be stopped, and go on with another declaration."""
-    joined = world(keep=None)
-    route(joined, 0.0, left=[1])
-    joined.finish()
-    state = joined.units[0].state
-    again = world()
-    again.round, again.units[0].state = 1, state
-    route(again, 1000.0, right=[2])
-    route(again, 1060.0, right=[3])
-    route(again, 1061.0, right=[4])
-    again.finish()
-    assert again.pairs == {(1, 2): 1, (1, 3): 1}
+    join_world = world(keep=None)
+    route(join_world, 0.0, left=[1])
+    join_world.finish()
+    state = join_world.units[0].state
+    restored_world = world()
+    restored_world.round, restored_world.units[0].state = 1, state
+    route(restored_world, 1000.0, right=[2])
+    route(restored_world, 1060.0, right=[3])
+    route(restored_world, 1061.0, right=[4])
+    restored_world.finish()
+    assert restored_world.pairs == {(1, 2): 1, (1, 3): 1}
 
 
 def test_nothing_of_it_is_remembered_where_tuples_are_kept_for_ever() -> None:
     """Neither in the unit's state nor in its stores'."""
-    joined, other = world(keep=None), world()
-    for each in (joined, other):
+    join_world, other = world(keep=None), world()
+    for each in (join_world, other):
         route(each, 0.0, left=[1])
         route(each, 1e9, left=[2])
         each.finish()
-    told, more = (each.units[0].state.scalars for each in (joined, other))
-    assert set(more) - set(told) == {"kept"}
-    assert set(more["stores"]["left"]) - set(told["stores"]["left"]) == {"expired"}
-    assert stored(joined.units[0]) == 2 and stored(other.units[0]) == 1
+    scalars, more = (each.units[0].state.scalars for each in (join_world, other))
+    assert set(more) - set(scalars) == {"retention"}
+    assert set(more["stores"]["left"]) - set(scalars["stores"]["left"]) == {"expired"}
+    assert stored(join_world.units[0]) == 2 and stored(other.units[0]) == 1
 
 
 def test_a_retention_goes_from_tick_to_tick() -> None:
     """A tick's first round is remembered until no later round can need it; also a jump leaves the last one."""
-    kept = Retention(KEEP)
+    retention = Retention(KEEP)
     for number, clock in enumerate((0.0, 0.9, 1.0, 59.9, 60.99), 1):
-        kept = kept.advance_to(number, clock)
-    assert kept == Retention(KEEP, ((0.0, 1), (1.0, 3), (59.9, 4), (60.99, 5)), 0)
-    kept = kept.advance_to(6, 61.0)
-    assert kept == Retention(KEEP, ((1.0, 3), (59.9, 4), (60.99, 5), (61.0, 6)), 3)
-    assert from_json_value(Retention, json.loads(json.dumps(to_json_value(kept))), "here") == kept
-    assert kept.advance_to(7, 1e9) == Retention(KEEP, ((1e9, 7),), 7)
+        retention = retention.advance_to(number, clock)
+    assert retention == Retention(KEEP, ((0.0, 1), (1.0, 3), (59.9, 4), (60.99, 5)), 0)
+    retention = retention.advance_to(6, 61.0)
+    assert retention == Retention(KEEP, ((1.0, 3), (59.9, 4), (60.99, 5), (61.0, 6)), 3)
+    assert from_json_value(Retention, json.loads(json.dumps(to_json_value(retention))), "here") == retention
+    assert retention.advance_to(7, 1e9) == Retention(KEEP, ((1e9, 7),), 7)
 
 
 def test_heavy_keys_are_reckoned_by_what_is_left_where_tuples_expire() -> None:
     """They are counted for ever: a share of all that came is taken for the same share of what is stored."""
     sketch = Sketch.from_json({"top": [[7, 500]], "total": 1000, "missed": 0})
-    seen: Any = JoinObservation({0: 1}, (sketch, sketch), {0: (60, 1000), 1: (40, 1000)})
+    observation: Any = JoinObservation({0: 1}, (sketch, sketch), {0: (60, 1000), 1: (40, 1000)})
     for expiring, parts, probes in ((False, 500, 500), (True, 50, 500)):
         control = RebalanceConfig(2, expires=expiring)
         course = initial_state(control, 4)
         course = course.__class__(
             course.table, heavy_keys=course.heavy_keys.with_sketches(course.table, (sketch, sketch))
         )
-        left = next(one for one in loads_of(course, seen, control).heavy if one.side is JoinSide.LEFT)
+        left = next(one for one in loads_of(course, observation, control).heavy if one.side is JoinSide.LEFT)
         assert (left.count, left.probes) == (parts, probes)
 
 

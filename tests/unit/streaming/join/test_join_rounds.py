@@ -40,18 +40,18 @@ def rows(*ids: int) -> list[dict[str, int]]:
 
 def test_a_round_waits_until_every_router_unit_has_ended_it() -> None:
     """Half a round is kept; several whole ones are done at once."""
-    joined = world(routers=2)
+    join_world = world(routers=2)
     for number in range(3):
-        joined.route([{JoinSide.LEFT: rows(number)}, {JoinSide.RIGHT: rows(number)}])
-    (unit,) = joined.units
+        join_world.route([{JoinSide.LEFT: rows(number)}, {JoinSide.RIGHT: rows(number)}])
+    (unit,) = join_world.units
     ends = [at for at, each in enumerate(unit.log) if isinstance(each, EndedRound)]
-    joined.step(unit, ends[1])  # all but the end of round 1 at the second router
+    join_world.step(unit, ends[1])  # all but the end of round 1 at the second router
     assert unit.gauges["pending"] == {"rounds": 0, "tuples": 4, "probes": 0}
     assert not unit.pairs
-    joined.step(unit, ends[5])  # now the ends of rounds 1 and 2, and round 3 but for its last end
+    join_world.step(unit, ends[5])  # now the ends of rounds 1 and 2, and round 3 but for its last end
     assert unit.gauges["round"] == 2
     assert unit.pairs == {(one, two): 1 for one in (0, 1) for two in (0, 1)}
-    joined.finish()
+    join_world.finish()
     assert unit.pairs == {(one, two): 1 for one in range(3) for two in range(3)}
     assert unit.gauges["stored"] == {"left": 3, "right": 3}
     assert unit.counts["pairs"] == 9
@@ -60,89 +60,89 @@ def test_a_round_waits_until_every_router_unit_has_ended_it() -> None:
 
 def test_what_one_round_has_no_room_for_is_answered_later_before_anything_moves() -> None:
     """The piece is copied once the probes before it are answered, and it has all their tuples."""
-    joined = world(units=2, most=4)
-    joined.route([{JoinSide.LEFT: rows(*range(6)), JoinSide.RIGHT: rows(*range(5))}])
-    joined.route([{}], orders=EpochCommands(1, (PIECE,)))
-    giver = joined.units[0]
-    output = joined.step(giver)
+    join_world = world(units=2, most=4)
+    join_world.route([{JoinSide.LEFT: rows(*range(6)), JoinSide.RIGHT: rows(*range(5))}])
+    join_world.route([{}], orders=EpochCommands(1, (PIECE,)))
+    giver = join_world.units[0]
+    output = join_world.step(giver)
     assert output.counts["pairs"] == 4
     assert giver.gauges["pending"]["rounds"] == 2
     assert giver.gauges["epoch"] == 0
     assert not output.feedback
-    joined.finish()
+    join_world.finish()
     assert giver.gauges["epoch"] == 1
     assert giver.gauges["copied"] == {"1": {"rows": 6, "bytes": 6 * 24, "parts": 1, "stage_round": giver.rounds}}
-    assert joined.pairs == {(one, two): 1 for one in range(6) for two in range(5)}
+    assert join_world.pairs == {(one, two): 1 for one in range(6) for two in range(5)}
     assert giver.most == 4
 
 
 def test_a_switch_moves_exactly_what_was_copied() -> None:
     """What came to the giver after the copy stays there."""
-    joined = world(units=2)
-    joined.route([{JoinSide.LEFT: rows(1, 2)}])
-    joined.route([{JoinSide.LEFT: rows(3)}], orders=EpochCommands(1, (PIECE,)))
-    joined.finish()
-    switch = joined.switch(PIECE)
+    join_world = world(units=2)
+    join_world.route([{JoinSide.LEFT: rows(1, 2)}])
+    join_world.route([{JoinSide.LEFT: rows(3)}], orders=EpochCommands(1, (PIECE,)))
+    join_world.finish()
+    switch = join_world.switch(PIECE)
     assert switch is not None
-    joined.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
-    joined.finish()
-    assert [unit.gauges["stored"]["left"] for unit in joined.units] == [1, 2]
-    assert [unit.counts["dropped"] for unit in joined.units] == [2, 0]
-    assert [unit.counts["taken in"] for unit in joined.units] == [0, 2]
-    assert joined.units[0].gauges["copied"] == {}
-    assert joined.pairs == {(1, 8): 1, (2, 8): 1, (3, 8): 1}
+    join_world.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
+    join_world.finish()
+    assert [unit.gauges["stored"]["left"] for unit in join_world.units] == [1, 2]
+    assert [unit.counts["dropped"] for unit in join_world.units] == [2, 0]
+    assert [unit.counts["imported"] for unit in join_world.units] == [0, 2]
+    assert join_world.units[0].gauges["copied"] == {}
+    assert join_world.pairs == {(1, 8): 1, (2, 8): 1, (3, 8): 1}
 
 
 def test_a_run_that_is_not_merged_is_the_same_object_in_the_next_state() -> None:
     """So it is not written again."""
-    joined = world()
-    joined.route([{JoinSide.LEFT: rows(*range(10))}])
-    joined.finish()
-    (unit,) = joined.units
+    join_world = world()
+    join_world.route([{JoinSide.LEFT: rows(*range(10))}])
+    join_world.finish()
+    (unit,) = join_world.units
     (first,) = unit.state.runs["left"]
-    joined.route([{JoinSide.LEFT: rows(99)}])
-    joined.finish()
+    join_world.route([{JoinSide.LEFT: rows(99)}])
+    join_world.finish()
     assert unit.state.runs["left"][0] is first
 
 
 def test_orders_that_cannot_be_obeyed_are_refused() -> None:
     """An epoch that goes back; a switch of what was not copied; two routers that disagree."""
-    joined = world(units=2)
-    joined.route([{}], orders=EpochCommands(3))
-    joined.finish()
-    joined.route([{}], orders=EpochCommands(2))
-    with pytest.raises(InvalidCommandsError, match="epoch 2 comes after epoch 3"):
-        joined.finish()
-    joined = world(units=2)
-    joined.route([{}], orders=EpochCommands(1, cutovers=(Cutover(PIECE, 0, 1),)))
+    join_world = world(units=2)
+    join_world.route([{}], orders=EpochCommands(3))
+    join_world.finish()
+    join_world.route([{}], orders=EpochCommands(2))
+    with pytest.raises(InvalidCommandsError, match="epoch 2 does not follow epoch 3"):
+        join_world.finish()
+    join_world = world(units=2)
+    join_world.route([{}], orders=EpochCommands(1, cutovers=(Cutover(PIECE, 0, 1),)))
     with pytest.raises(InvalidCommandsError, match="piece 1 was not copied here"):
-        joined.finish()
-    joined = world(routers=2)
-    (unit,) = joined.units
+        join_world.finish()
+    join_world = world(routers=2)
+    (unit,) = join_world.units
     for epoch in (1, 2):
         unit.log.append(
             Message(0, arrow_bytes(RoutedBatch(1, pa.record_batch({}), commands=EpochCommands(epoch)).to_batch()))
         )
-    with pytest.raises(InvalidCommandsError, match="two router units send different orders"):
-        joined.step(unit)
+    with pytest.raises(InvalidCommandsError, match="two router units send different commands"):
+        join_world.step(unit)
 
 
 def test_a_message_that_no_router_sent_is_refused() -> None:
     """With its offset: bytes of another kind, columns of another join, a round that is over."""
-    joined = world()
-    joined.route([{JoinSide.LEFT: rows(1)}])
-    joined.finish()
-    (unit,) = joined.units
+    join_world = world()
+    join_world.route([{JoinSide.LEFT: rows(1)}])
+    join_world.finish()
+    (unit,) = join_world.units
     other = pa.record_batch({"key": [1], "seq": [first_seq(2)], "l.id": ["text"]})
     own = pa.record_batch({"key": [1], "seq": [first_seq(1)], "l.id": [1]})
-    for value, says in (
-        (b"x", "1 bytes that no router sent"),
-        (arrow_bytes(own), "that no router sent"),
+    for value, message in (
+        (b"x", "1 bytes that are not a router message"),
+        (arrow_bytes(own), "that are not a router message"),
         (arrow_bytes(RoutedBatch(2, other, JoinSide.LEFT, Action.STORE).to_batch()), "columns"),
-        (arrow_bytes(RoutedBatch(1, own, JoinSide.LEFT, Action.STORE).to_batch()), "has begun round 1 already"),
+        (arrow_bytes(RoutedBatch(1, own, JoinSide.LEFT, Action.STORE).to_batch()), "is already in round 1"),
     ):
         at = len(unit.log)
         unit.log.append(Message(5, value))
-        with pytest.raises(InvalidBatchError, match=says):
-            joined.step(unit)
+        with pytest.raises(InvalidBatchError, match=message):
+            join_world.step(unit)
         assert unit.at == at + 1

@@ -36,9 +36,9 @@ SCHEMA = pa.schema([("key", pa.int64()), ("seq", pa.int64())])
 
 def parts(id_: int, giver: int, many: int) -> list[bytes]:
     """A piece of so many messages, of two tuples each."""
-    found = [pa.record_batch([[1, 2], [3, 4]], schema=SCHEMA) for _ in range(many)]
+    batches = [pa.record_batch([[1, 2], [3, 4]], schema=SCHEMA) for _ in range(many)]
     return [
-        arrow_bytes(part) for part in encode_copy(StateMigration(id_, JoinSide.LEFT, giver, 0, (1, 2)), SCHEMA, found)
+        arrow_bytes(part) for part in encode_copy(StateMigration(id_, JoinSide.LEFT, giver, 0, (1, 2)), SCHEMA, batches)
     ]
 
 
@@ -51,10 +51,10 @@ def folder(tmp_path: Path) -> JobFolder:
 @pytest.fixture
 def world(tmp_path: Path) -> JoinWorld:
     """A join of two units whose rounds have begun, with rows to move."""
-    found = JoinWorld(join_of("l.k = r.k", CONTROL), tmp_path, random.Random(1))
+    join_world = JoinWorld(join_of("l.k = r.k", CONTROL), tmp_path, random.Random(1))
     for topic in ("left", "right"):
-        found.feed(topic, [(number, number * 7, 0) for number in range(40)], 2)
-    return found
+        join_world.feed(topic, [(number, number * 7, 0) for number in range(40)], 2)
+    return join_world
 
 
 def test_only_pieces_that_are_whole_are_found() -> None:
@@ -68,11 +68,11 @@ def test_only_pieces_that_are_whole_are_found() -> None:
     log.put("copies", 1, second)
     log.put("copies", 2, other[0])
     high = log.offset_bounds("copies")[1].high
-    found = copies.complete_copies([1])
-    assert set(found) == {7} and found[7][0] == 0 and found[7][2] == 4
-    assert len(list(log.fetch("copies", 1, *found[7][:2]))) == 3 and found[7][1] <= high
+    copy_ranges = copies.complete_copies([1])
+    assert set(copy_ranges) == {7} and copy_ranges[7][0] == 0 and copy_ranges[7][2] == 4
+    assert len(list(log.fetch("copies", 1, *copy_ranges[7][:2]))) == 3 and copy_ranges[7][1] <= high
     assert copies.complete_copies([2])[8] == (0, 1, 2)
-    assert copies.complete_copies([])[7] == found[7]
+    assert copies.complete_copies([])[7] == copy_ranges[7]
 
 
 def test_pieces_that_lie_between_each_other_are_told_apart() -> None:
@@ -81,8 +81,8 @@ def test_pieces_that_lie_between_each_other_are_told_apart() -> None:
     for one, two in zip(parts(1, 0, 2), parts(2, 0, 2), strict=True):
         log.put("copies", 0, one)
         log.put("copies", 0, two)
-    found = CopyTopicIndex(log, "copies").complete_copies([0])
-    assert found[1][:2] == (0, found[1][1]) and found[2][0] < found[1][1] < found[2][1]
+    copy_ranges = CopyTopicIndex(log, "copies").complete_copies([0])
+    assert copy_ranges[1][:2] == (0, copy_ranges[1][1]) and copy_ranges[2][0] < copy_ranges[1][1] < copy_ranges[2][1]
 
 
 def test_an_empty_piece_is_whole_with_its_one_message() -> None:
@@ -95,7 +95,7 @@ def test_an_empty_piece_is_whole_with_its_one_message() -> None:
 @pytest.mark.parametrize("units", [0, -1, 9])
 def test_units_that_there_is_no_room_for_are_refused(folder: JobFolder, units: int) -> None:
     """And nothing is written."""
-    with pytest.raises(InvalidJobError, match=f"j: {units} units; there is room for 1 to 8"):
+    with pytest.raises(InvalidJobError, match=f"j: {units} units; expected 1 to 8"):
         request_units(folder, units, 8)
     assert requested_units(folder, 4) == 4 and not folder.path.exists()
 
@@ -119,9 +119,9 @@ def test_the_first_routing_is_made_once(folder: JobFolder) -> None:
 def test_a_start_writes_the_routing_that_a_crash_left_out(folder: JobFolder) -> None:
     """The course was written first: an epoch that is only in it goes out, be the other file old or lost."""
     prepare_routing(folder, CONTROL, 8, EQUAL)
-    course = read_json(folder.path / "controller.json")
-    course["value"]["table"]["epoch"] = 2
-    write_json(folder.path / "controller.json", course)
+    state = read_json(folder.path / "controller.json")
+    state["value"]["table"]["epoch"] = 2
+    write_json(folder.path / "controller.json", state)
     prepare_routing(folder, CONTROL, 8, EQUAL)
     assert read_json(folder.path / ROUTING)["epoch"] == 2
     (folder.path / ROUTING).unlink()
@@ -133,7 +133,7 @@ def test_another_room_than_at_first_is_refused(folder: JobFolder) -> None:
     """The topics and tables have that many units."""
     prepare_routing(folder, CONTROL, 8, EQUAL)
     with pytest.raises(
-        InvalidJobError, match=r"j: max_units = 4, and it began with room for 8 units.*write max_units = 8"
+        InvalidJobError, match=r"j: max_units = 4, but it was first started with 8, which.*write max_units = 8"
     ):
         prepare_routing(folder, CONTROL, 4, EQUAL)
 
@@ -155,10 +155,10 @@ def test_an_epoch_that_could_not_be_written_is_written_at_the_next_look(
     """A full disk between the two files: without the second, no epoch would ever come into force again."""
     failing = True
 
-    def full(path: Path, told: Any) -> None:
+    def full(path: Path, value: Any) -> None:
         if failing and path.name == ROUTING:
             raise OSError("no space left")
-        write_json(path, told)
+        write_json(path, value)
 
     world.finish()
     world.settle()
@@ -184,11 +184,11 @@ def test_what_a_look_found_is_told(world: JoinWorld) -> None:
     world.finish()
     world.settle()
     world.helm.rebalance()
-    told = read_explanation(world.folder)
+    explanation = read_explanation(world.folder)
     assert (
-        told is not None
-        and told["units"] == told["requested_units"] == 3
-        and sum(map(sum, told["loads"].values())) == 80
+        explanation is not None
+        and explanation["units"] == explanation["requested_units"] == 3
+        and sum(map(sum, explanation["loads"].values())) == 80
     )
-    assert any("3 units instead of 2" in reason for each in told["history"] for reason in each["reasons"])
-    assert len({each["epoch"] for each in told["history"]}) == len(told["history"])
+    assert any("3 units instead of 2" in reason for each in explanation["history"] for reason in each["reasons"])
+    assert len({each["epoch"] for each in explanation["history"]}) == len(explanation["history"])

@@ -29,7 +29,7 @@ def tuples(keys: list[int], seqs: list[int]) -> pa.RecordBatch:
     return pa.record_batch({"key": pa.array(keys, pa.int64()), "seq": seqs, "l.t": texts, "l.x": numbers})
 
 
-def some(count: int, first: int = 0) -> pa.RecordBatch:
+def batch_of(count: int, first: int = 0) -> pa.RecordBatch:
     """Tuples of a few keys."""
     return tuples(SOURCE.integers(-9, 9, count).tolist(), list(range(first, first + count)))
 
@@ -63,22 +63,22 @@ def test_the_search_finds_what_is_in_reach_and_nothing_else(reach: tuple[int | N
         keys, keys[::BLOCK].copy(), probes, low or 0, high or 0, low is not None, high is not None, first, end
     )
     for at, probe in enumerate(probes.tolist()):
-        found = [
+        expected = [
             i for i, key in enumerate(keys.tolist())
             if (low is None or key - probe >= low) and (high is None or key - probe <= high)
         ]  # fmt: skip
-        assert list(range(first[at], end[at])) == found
+        assert list(range(first[at], end[at])) == expected
 
 
 def test_young_runs_are_merged_while_they_are_of_about_one_size() -> None:
     """In order by key and seq; a run that is not merged stays the same object; the greatest seq is known."""
     store, batches = TupleStore(), []
     for number in range(40):
-        batches.append(some(17, first=100 * number))
+        batches.append(batch_of(17, first=100 * number))
         before = store
         store = store.with_run(sorted_run([batches[-1].slice(9), batches[-1].slice(0, 9)])).settle()
-        kept = {id(batch) for batch in before.batches} & {id(batch) for batch in store.batches}
-        assert len(store.young) - len(kept) == 1  # one run is written a round
+        unchanged_ids = {id(batch) for batch in before.batches} & {id(batch) for batch in store.batches}
+        assert len(store.young) - len(unchanged_ids) == 1  # one run is written a round
     assert len(store) == 40 * 17
     assert rows(list(store.batches)) == rows(batches)
     assert len(store.young) <= 4
@@ -92,7 +92,7 @@ def test_young_runs_are_merged_while_they_are_of_about_one_size() -> None:
 
 def test_merged_runs_carry_texts_and_nulls_with_their_tuples() -> None:
     """Whichever of the two has nulls."""
-    one, other = sorted_run([some(30)]), sorted_run([some(10, first=100)])
+    one, other = sorted_run([batch_of(30)]), sorted_run([batch_of(10, first=100)])
     assert one is not None
     assert other is not None
     assert rows([merge_runs(one, other).batch]) == rows([one.batch, other.batch])
@@ -103,21 +103,23 @@ def test_what_is_copied_is_what_is_dropped_and_what_is_taken_in() -> None:
     """By side, keys, seqs, and the cut."""
     store = TupleStore()
     for numbers in ((0, 2), (1, 4), (3, 5)):  # runs whose seqs lie between each other's
-        store = store.with_run(sorted_run([some(20, first=20 * number) for number in numbers]))
+        store = store.with_run(sorted_run([batch_of(20, first=20 * number) for number in numbers]))
     piece = StateMigration(4, JoinSide.LEFT, 0, 1, (-3, 4), (10, 90))
-    whole = rows(list(store.batches))
-    meant = [row for row in whole if -3 <= row[0] <= 4 and 10 <= row[1] <= 90 and row[1] < 77]  # type: ignore[operator]
-    left, (dropped,) = store.without([MigrationCut(piece, 77)])
-    (found,) = store.extract([MigrationCut(piece, 77)])
-    parts = encode_copy(piece, store.batches[0].schema, found)
+    all_rows = rows(list(store.batches))
+    expected_rows = [row for row in all_rows if -3 <= row[0] <= 4 and 10 <= row[1] <= 90 and row[1] < 77]  # type: ignore[operator]
+    left, (dropped_count,) = store.without([MigrationCut(piece, 77)])
+    (batches,) = store.extract([MigrationCut(piece, 77)])
+    parts = encode_copy(piece, store.batches[0].schema, batches)
     messages = [Message(offset, arrow_bytes(part)) for offset, part in enumerate(parts)]
-    moved = import_copy(Cutover(piece, 0, len(parts)), messages)
-    assert moved is not None
-    assert [tuple(row.values()) for row in moved.batch.to_pylist()] == meant  # in order, whichever run it was in
-    assert dropped == len(meant)
-    assert len(left) == len(whole) - len(meant)
-    everything = MigrationCut(StateMigration(5, JoinSide.LEFT, 0, 1, (LEAST, GREATEST)), GREATEST)
-    assert rows([*left.extract([everything])[0], moved.batch]) == whole
+    imported = import_copy(Cutover(piece, 0, len(parts)), messages)
+    assert imported is not None
+    assert [
+        tuple(row.values()) for row in imported.batch.to_pylist()
+    ] == expected_rows  # in order, whichever run it was in
+    assert dropped_count == len(expected_rows)
+    assert len(left) == len(all_rows) - len(expected_rows)
+    full_cut = MigrationCut(StateMigration(5, JoinSide.LEFT, 0, 1, (LEAST, GREATEST)), GREATEST)
+    assert rows([*left.extract([full_cut])[0], imported.batch]) == all_rows
     assert store.without([MigrationCut(replace(piece, keys=(50, 60)), GREATEST)]) == (store, [0])
     with pytest.raises(MigrationCopyError, match=f"hold {len(parts) - 1} of {len(parts)} parts|hold 0 of its parts"):
         import_copy(Cutover(piece, 0, len(parts) - 1), messages[:-1])
@@ -126,5 +128,5 @@ def test_what_is_copied_is_what_is_dropped_and_what_is_taken_in() -> None:
 def test_a_piece_without_tuples_is_a_message_too() -> None:
     """So that it is known to have been copied."""
     piece = StateMigration(4, JoinSide.LEFT, 0, 1, (0, 0))
-    (part,) = encode_copy(piece, some(1).schema, ())
+    (part,) = encode_copy(piece, batch_of(1).schema, ())
     assert import_copy(Cutover(piece, 0, 1), [Message(0, arrow_bytes(part))]) is None

@@ -31,7 +31,7 @@ def silent(monkeypatch: pytest.MonkeyPatch, high: int) -> ConsumerPool:
 def test_a_log_that_became_shorter_is_told_from_one_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the first case waiting does not help: what was there is gone."""
     with pytest.raises(
-        MessagesLostError, match=r"rows\[0\]: the messages at offsets 5 to 9 .*, and the log holds 0 to 7"
+        MessagesLostError, match=r"rows\[0\]: the messages at offsets 5 to 9 are no longer available; available: 0 to 7"
     ):
         list(silent(monkeypatch, 7).fetch("rows", 0, 5, 10))
     with pytest.raises(LogUnavailableError, match=r"rows\[0\]: no message at offset 5 \(of 10\)"):

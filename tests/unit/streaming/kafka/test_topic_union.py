@@ -20,8 +20,8 @@ def test_units_are_partitions_of_each_topic_in_turn() -> None:
     """Whoever asks for one is told which partition of which topic it is."""
     assert topics_of(NAME) == ["a", "b", "c"]
     assert [partition_of(NAME, unit) for unit in range(6)] == PLACES
-    known = [{0: "a0", 1: "a1"}, {0: "b0"}, {0: "c0", 1: "c1"}]
-    assert union_partitions(known, "none") == {0: "a0", 1: "b0", 2: "c0", 3: "a1", 4: "none", 5: "c1"}
+    partitions = [{0: "a0", 1: "a1"}, {0: "b0"}, {0: "c0", 1: "c1"}]
+    assert union_partitions(partitions, "none") == {0: "a0", 1: "b0", 2: "c0", 3: "a1", 4: "none", 5: "c1"}
     assert union_units([2, 1, 2]) == 6
 
 

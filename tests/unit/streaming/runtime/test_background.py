@@ -18,7 +18,7 @@ from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
 
-class Trying(BackgroundService):
+class TestedService(BackgroundService):
     """Tries some errors, one a turn."""
 
     def __init__(self, *errors: Exception | None) -> None:
@@ -44,21 +44,21 @@ class Ending(BackgroundService):
 def test_an_error_that_nobody_foresaw_is_told_and_the_next_turn_comes(caplog: pytest.LogCaptureFixture) -> None:
     """The log says where it was, once; one that was foreseen is said in words."""
     errors = (KeyError("a"), KeyError("a"), StreamError("no broker"))
-    with caplog.at_level(logging.WARNING, "springline.stream"), Trying(*errors) as trying:
-        trying.join()
-    trying.check()
-    assert trying.turns == 3 and trying.last_error == "it is not done: no broker"
-    told = [(record.levelname, record.getMessage(), bool(record.exc_info)) for record in caplog.records]
-    assert told == [
+    with caplog.at_level(logging.WARNING, "springline.stream"), TestedService(*errors) as service:
+        service.join()
+    service.check()
+    assert service.turns == 3 and service.last_error == "it is not done: no broker"
+    records = [(record.levelname, record.getMessage(), bool(record.exc_info)) for record in caplog.records]
+    assert records == [
         ("ERROR", "it is not done: KeyError: 'a'", True), ("WARNING", "it is not done: no broker", False)
     ]  # fmt: skip
 
 
 def test_a_turn_without_an_error_ends_the_trouble() -> None:
     """It is over."""
-    with Trying(StreamError("no broker"), None) as trying:
-        trying.join()
-    assert trying.last_error == ""
+    with TestedService(StreamError("no broker"), None) as service:
+        service.join()
+    assert service.last_error == ""
 
 
 def test_work_that_ends_of_an_error_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
@@ -85,10 +85,10 @@ def test_upkeep_saves_on_after_an_error_that_nobody_foresaw(
 
     stage = Stage("map", "", "topic", job="job", state=str(tmp_path / "states"))
     monkeypatch.setattr(checkpointer, "make_requested", failing)
-    found = Checkpointer(folder, [stage], platform, Cluster("nowhere"), 1e-9)
-    monkeypatch.setattr(found, "_save", saved.set)
-    with found:
+    new_checkpointer = Checkpointer(folder, [stage], platform, Cluster("nowhere"), 1e-9)
+    monkeypatch.setattr(new_checkpointer, "_save", saved.set)
+    with new_checkpointer:
         assert saved.wait(10)
-    found.check()
+    new_checkpointer.check()
     assert folder.savepoint_error() == "KeyError: 'taken'"
-    assert "a savepoint could not be made: KeyError" in found.last_error
+    assert "savepoint failed: KeyError" in new_checkpointer.last_error

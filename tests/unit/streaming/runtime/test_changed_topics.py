@@ -19,9 +19,11 @@ from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import MemoryLog
 
 
-def adding_up(state: State, given: Input) -> Output:
+def adding_up(state: State, step_input: Input) -> Output:
     """Adds up its messages."""
-    return Output(State({"sum": state.scalars.get("sum", 0) + sum(int(bytes(each.value)) for each in given.messages)}))
+    return Output(
+        State({"sum": state.scalars.get("sum", 0) + sum(int(bytes(each.value)) for each in step_input.messages)})
+    )
 
 
 def make_adding_up() -> Step:
@@ -61,17 +63,17 @@ class World:
         planner, units = planner or self.planner(), StageWorker(self.stage, self.log)
         plan = planner.begin()
         for number in range(rounds):
-            found = planner.after(plan)
-            assert found is not None
-            plan = found
+            next_plan = planner.after(plan)
+            assert next_plan is not None
+            plan = next_plan
             for unit in sorted(plan.ranges) if not kills or number < rounds - 1 else ():
                 units.run(plan, {}, unit)
         return plan
 
     def sums(self) -> dict[int, int]:
         """Of each unit, after its newest round."""
-        found = {unit: self.stage.state_store(unit) for unit in self.log.offset_bounds(self.stage.topic)}
-        states = {unit: each.load(*newest).state for unit, each in found.items() if (newest := each.newest())}
+        stores = {unit: self.stage.state_store(unit) for unit in self.log.offset_bounds(self.stage.topic)}
+        states = {unit: each.load(*newest).state for unit, each in stores.items() if (newest := each.newest())}
         return {unit: state.scalars["sum"] for unit, state in states.items()}
 
 
@@ -111,8 +113,8 @@ def test_the_lost_state_of_a_unit_that_came_later_is_brought_back_from_its_first
     world.run(4)
     before = world.sums()
     shutil.rmtree(world.stage.state)
-    rebuilt = recover(world.stage, world.log, lambda stage, unit, until: None)
-    assert {each.unit: (each.base, each.rounds) for each in rebuilt} == {0: ((1, 0), 5), 1: ((1, 2), 3)}
+    recoveries = recover(world.stage, world.log, lambda stage, unit, until: None)
+    assert {each.unit: (each.base, each.rounds) for each in recoveries} == {0: ((1, 0), 5), 1: ((1, 2), 3)}
     assert world.sums() == before and before[1] > 10
 
 
@@ -157,7 +159,7 @@ def test_a_topic_that_is_made_anew_is_noticed_however_long_it_is(world: World) -
     world.log.recreate_topic("numbers")
     world.put("numbers", 0, *range(100, 120))
     expected = (
-        r"numbers was deleted and made anew after round 2: .*`springline stream rewind job` .*"
+        r"numbers was deleted and recreated after round 2: .*`springline stream rewind job` .*"
         r"`springline stream reset job`"
     )
     with pytest.raises(TopicReplacedError, match=expected):
@@ -181,7 +183,7 @@ def test_a_savepoint_of_a_topic_that_was_made_anew_is_refused_and_its_beginning_
     assert savepoint is not None
     world.log.recreate_topic("numbers")
     world.put("numbers", 0, 100, 200, 300, 400)
-    with pytest.raises(TopicReplacedError, match="numbers was deleted and made anew since"):
+    with pytest.raises(TopicReplacedError, match="numbers was deleted and recreated since"):
         rewind([world.stage], world.log, savepoint, world.clock)
     rewind([world.stage], world.log, BEGINNING, world.clock)
     recover(world.stage, world.log, lambda stage, unit, until: None)
@@ -194,5 +196,5 @@ def test_a_job_that_is_to_read_another_topic_than_before_is_refused(world: World
     world.run(1)
     world.log.topics["others"] = [[]]
     world.stage = Stage("add", f"{__name__}:make_adding_up", "others", job="job", state=world.stage.state)
-    with pytest.raises(MessagesLostError, match="round 1 read the topic numbers, and others is to be read now"):
+    with pytest.raises(MessagesLostError, match="round 1 read the topic numbers, but the job now reads others"):
         world.run(1)

@@ -13,9 +13,9 @@ from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import MemoryLog
 
 
-def reading(state: State, given: Input) -> Output:
+def reading(state: State, step_input: Input) -> Output:
     """Reads its messages."""
-    return Output(State({"seen": state.scalars.get("seen", 0) + sum(1 for _ in given.messages)}))
+    return Output(State({"seen": state.scalars.get("seen", 0) + sum(1 for _ in step_input.messages)}))
 
 
 def make_reading() -> Step:
@@ -49,7 +49,7 @@ def test_a_stage_that_reads_what_another_tells_is_level_when_it_has_read_what_th
         plan = planner.after(planner.begin())
         assert plan is not None
         StageWorker(stage, log).run(plan, {}, 0)
-    found = find_drained_plans(stages, log)
-    assert found is not None and {name: plan.number for name, plan in found.items()} == {"again": 1, "acker": 1}
+    plans = find_drained_plans(stages, log)
+    assert plans is not None and {name: plan.number for name, plan in plans.items()} == {"again": 1, "acker": 1}
     log.teller = stages[1].rounds
     assert find_drained_plans(stages, log) is None

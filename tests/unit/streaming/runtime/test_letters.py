@@ -36,18 +36,18 @@ def batch(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(np.arange(rows, dtype=np.uint64))], schema=schema)
 
 
-@pytest.mark.parametrize("what", ["buffers", "acks", "feedback"])
-def test_what_is_too_large_for_a_message_comes_in_several(what: str) -> None:
+@pytest.mark.parametrize("edge", ["buffers", "acks", "feedback"])
+def test_what_is_too_large_for_a_message_comes_in_several(edge: str) -> None:
     """In order, with nothing lost, and each with the metadata of the whole."""
     large, small = batch(BATCH_BYTES // 3), batch(3)
-    sent = [large, small]
-    output = Output(State(), **{what: sent if what == "feedback" else {0: sent}})  # type: ignore[arg-type]
-    letters = list((encode_feedback if what == "feedback" else encode_buffers)(STAGE, 0, (1, 1), output))
+    batches = [large, small]
+    output = Output(State(), **{edge: batches if edge == "feedback" else {0: batches}})  # type: ignore[arg-type]
+    letters = list((encode_feedback if edge == "feedback" else encode_buffers)(STAGE, 0, (1, 1), output))
     assert len(letters) > 2
     assert all(len(letter.value) < 2 * BATCH_BYTES for letter in letters)
-    came = [pa.ipc.open_stream(letter.value).read_next_batch() for letter in letters]
-    assert all(each.schema.metadata == {b"of": b"these"} for each in came)
-    assert pa.Table.from_batches(came) == pa.Table.from_batches(sent)
+    decoded = [pa.ipc.open_stream(letter.value).read_next_batch() for letter in letters]
+    assert all(each.schema.metadata == {b"of": b"these"} for each in decoded)
+    assert pa.Table.from_batches(decoded) == pa.Table.from_batches(batches)
     stamps = [Stamp.decode(letter.headers[HEADER]) for letter in letters]
     assert [stamp.sequence for stamp in stamps] == list(range(len(letters)))
 
@@ -64,6 +64,8 @@ def test_a_row_that_is_larger_than_that_comes_alone() -> None:
 def test_a_dead_letter_tells_topic_partition_offset_and_reason() -> None:
     """Those of the stage and the unit, unless it names others; half a character in a reason is no error."""
     letters = [DeadLetter(7, b"as it came", "no \ud800"), DeadLetter(8, b"", "gone", 3, "other")]
-    told = [letter.headers for letter in encode_dead_letters(STAGE, 1, (1, 1), Output(State(), dead_letters=letters))]
-    places = [[each[name] for name in ("topic", "partition", "offset", "reason")] for each in told]
+    headers = [
+        letter.headers for letter in encode_dead_letters(STAGE, 1, (1, 1), Output(State(), dead_letters=letters))
+    ]
+    places = [[each[name] for name in ("topic", "partition", "offset", "reason")] for each in headers]
     assert places == [[b"source", b"1", b"7", b"no \\ud800"], [b"other", b"3", b"8", b"gone"]]

@@ -18,9 +18,9 @@ from springline.testing.memory_log import MemoryLog
 UNITS = 2
 
 
-def counting(state: State, given: Input) -> Output:
+def counting(state: State, step_input: Input) -> Output:
     """Counts its messages."""
-    return Output(State({"seen": state.scalars.get("seen", 0) + sum(1 for _ in given.messages)}))
+    return Output(State({"seen": state.scalars.get("seen", 0) + sum(1 for _ in step_input.messages)}))
 
 
 def make_counting() -> Step:
@@ -58,9 +58,9 @@ class World:
         planner, runs = self.planner(), StageWorker(self.stage, self.log)
         plan = planner.begin()
         for number in range(rounds):
-            found = planner.after(plan)
-            assert found is not None
-            plan = found
+            next_plan = planner.after(plan)
+            assert next_plan is not None
+            plan = next_plan
             for unit in range(units if number == rounds - 1 else UNITS):
                 runs.run(plan, {}, unit)
 
@@ -81,21 +81,21 @@ def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_sho
 
 
 @pytest.mark.parametrize(
-    ("persisted", "told"), [((1, 5), ["5+0", "5+0"]), ((1, 4), ["4+0", "4+0"]), ((1, 2), ["2+2"] * 2)]
+    ("persisted", "expected"), [((1, 5), ["5+0", "5+0"]), ((1, 4), ["4+0", "4+0"]), ((1, 2), ["2+2"] * 2)]
 )
-def test_each_state_that_was_lost_is_told(world: World, persisted: tuple[int, int], told: list[str]) -> None:
+def test_each_state_that_was_lost_is_told(world: World, persisted: tuple[int, int], expected: list[str]) -> None:
     """Also where the persisted one is so new that no round is run again."""
     world.run(5)
-    kept = [world.stage.state_store(unit).pack(*persisted) for unit in range(UNITS)]
+    saved_states = [world.stage.state_store(unit).pack(*persisted) for unit in range(UNITS)]
     for unit in range(UNITS):
         shutil.rmtree(world.stage.state_store(unit).folder)
 
     def fetch(stage: Stage, unit: int, until: tuple[int, int]) -> tuple[int, int]:
-        stage.state_store(unit).unpack(*persisted, kept[unit])
+        stage.state_store(unit).unpack(*persisted, saved_states[unit])
         return persisted
 
-    found = recover(world.stage, world.log, fetch)
-    assert [f"{each.base[1]}+{each.rounds}" for each in found] == told
+    recoveries = recover(world.stage, world.log, fetch)
+    assert [f"{each.base[1]}+{each.rounds}" for each in recoveries] == expected
 
 
 def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(world: World) -> None:
@@ -124,19 +124,19 @@ def test_so_are_states_that_are_newer_than_a_rounds_log_that_was_begun_anew(worl
 def test_a_round_that_was_still_being_committed_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """By opening the rounds log: the log of a broker that was just started may end before it."""
     world.run(2)
-    whole, opened = world.log.offset_bounds, world.log.appender
+    offset_bounds, appender = world.log.offset_bounds, world.log.appender
 
     def short(topic: str) -> object:
-        return whole(topic) if topic != world.stage.rounds else {0: type(whole(topic)[0])(0, 1)}
+        return offset_bounds(topic) if topic != world.stage.rounds else {0: type(offset_bounds(topic)[0])(0, 1)}
 
     def opening(writer: str, topic: str) -> object:
-        monkeypatch.setattr(world.log, "offset_bounds", whole)
-        return opened(writer, topic)
+        monkeypatch.setattr(world.log, "offset_bounds", offset_bounds)
+        return appender(writer, topic)
 
     monkeypatch.setattr(world.log, "offset_bounds", short)
     monkeypatch.setattr(world.log, "appender", opening)
     check_states_planned(world.stage, UNITS, world.log)
-    assert world.log.offset_bounds == whole
+    assert world.log.offset_bounds == offset_bounds
 
 
 def test_an_input_that_was_made_anew_is_an_error_that_says_what_helps(world: World) -> None:
@@ -153,7 +153,7 @@ def test_an_input_that_was_made_anew_is_an_error_that_says_what_helps(world: Wor
     check_states_planned(world.stage, UNITS, world.log)
     planner = world.planner()
     expected = (
-        rf"numbers\[0\]: round 5 goes on at offset \d+, and the log holds 0 to {high}; "
+        rf"numbers\[0\]: round 5 resumes at offset \d+, but available are 0 to {high}; "
         r"`springline stream rewind job` .*`springline stream reset job`"
     )
     with pytest.raises(MessagesLostError, match=expected):
@@ -164,5 +164,5 @@ def test_a_round_whose_messages_are_gone_says_what_helps_too(world: World) -> No
     """Where it is run again after the job was killed."""
     world.run(4, units=1)
     world.log.truncate("numbers")
-    with pytest.raises(MessagesLostError, match=r"numbers\[1\]: the messages .* not there any more; .*reset job"):
+    with pytest.raises(MessagesLostError, match=r"numbers\[1\]: messages .* no longer available; .*reset job"):
         recover(world.stage, world.log, lambda stage, unit, until: None)

@@ -29,18 +29,18 @@ from springline.testing.memory_log import KilledError, MemoryLog
 
 BAD, DEADLY = b"bad", b"deadly"
 calls = [0]  # of the step
-works = [False]  # whether it gets over what is bad
+gets_over = [False]  # whether it gets over what is bad
 
 
-def summing(state: State, given: Input) -> Output:
+def summing(state: State, step_input: Input) -> Output:
     """Adds up its messages, of which it does not get over some."""
     calls[0] += 1
     total = state.scalars.get("sum", 0)
-    for message in given.messages:
+    for message in step_input.messages:
         value = bytes(message.value)
         if value == DEADLY:
             os.kill(os.getpid(), signal.SIGKILL)
-        if value == BAD and works[0]:
+        if value == BAD and gets_over[0]:
             continue
         total += int(value)
     return Output(State({"sum": total}), counts={"rows": 1})
@@ -71,7 +71,7 @@ class World:
         plan = self.planner.after(self.planner.begin())
         assert plan is not None
         self.plan: RoundPlan = plan
-        calls[0], works[0] = 0, False
+        calls[0], gets_over[0] = 0, False
 
     def attempt(self, plan: RoundPlan | None = None) -> None:
         """Run the round in a new worker."""
@@ -91,8 +91,8 @@ class World:
     @property
     def letters(self) -> list[tuple[bytes, int, str]]:
         """The dead letters: what came, its offset, why."""
-        told = self.log.topics["dead"][0]
-        return [(bytes(m.value), int(m.headers["offset"]), m.headers["reason"].decode()) for m in told]
+        messages = self.log.topics["dead"][0]
+        return [(bytes(m.value), int(m.headers["offset"]), m.headers["reason"].decode()) for m in messages]
 
 
 def offset_of(world: World, value: bytes) -> int:
@@ -109,27 +109,27 @@ def test_exactly_the_messages_that_fail_are_found(many: int, bad: set[int], pair
     bad = {number for number in bad if number < many}
     second = pair[0] if pair and 0 < pair[0] < many and not {0, pair[0]} & bad else None
 
-    def trial(some: Sequence[Message]) -> str | None:
-        offsets = {message.offset for message in some}
+    def trial(trial_messages: Sequence[Message]) -> str | None:
+        offsets = {message.offset for message in trial_messages}
         if second is not None and {0, second} <= offsets:
             return "both"
         return f"bad {min(offsets & bad)}" if offsets & bad else None
 
     messages = [Message(number, b"") for number in range(many)]
-    found = find_poison(messages, trial)
-    assert found == {**{number: f"bad {number}" for number in bad}, **({} if second is None else {second: "both"})}
+    reasons = find_poison(messages, trial)
+    assert reasons == {**{number: f"bad {number}" for number in bad}, **({} if second is None else {second: "both"})}
 
 
 def test_one_among_a_thousand_is_found_in_some_twenty_trials() -> None:
     """By halves."""
-    tried = []
+    trial_sizes = []
 
-    def trial(some: Sequence[Message]) -> str | None:
-        tried.append(len(some))
-        return "bad" if any(message.offset == 777 for message in some) else None
+    def trial(trial_messages: Sequence[Message]) -> str | None:
+        trial_sizes.append(len(trial_messages))
+        return "bad" if any(message.offset == 777 for message in trial_messages) else None
 
     assert find_poison([Message(number, b"") for number in range(1_000)], trial) == {777: "bad"}
-    assert len(tried) <= 25
+    assert len(trial_sizes) <= 25
 
 
 # ---- what becomes of a round
@@ -151,7 +151,7 @@ def test_a_round_that_has_failed_three_times_goes_on_without_the_message_that_it
     assert world.sum == 7
     ((value, offset, reason),) = world.letters
     assert (value, offset) == (BAD, offset_of(world, BAD))
-    assert reason.startswith("round 1 fails with it: ValueError: invalid literal")
+    assert reason.startswith("round 1 fails on it: ValueError: invalid literal")
     notes = world.stage.state_store(0).notes(*world.plan.round_id)
     assert notes is not None and notes["counts"] == {"aside": 1, "dead": 1, "rows": 1}
 
@@ -161,7 +161,7 @@ def test_a_replay_leaves_out_the_same_though_the_step_gets_over_it_by_then(tmp_p
     world = World(tmp_path, b"1", BAD, b"4")
     world.fail(3)
     world.attempt()
-    works[0] = True
+    gets_over[0] = True
     shutil.rmtree(world.stage.state)
     recover(world.stage, world.log, lambda stage, unit, until: None)
     assert world.sum == 5
@@ -171,8 +171,8 @@ def test_a_replay_leaves_out_the_same_though_the_step_gets_over_it_by_then(tmp_p
         and list(plan.poison) == [0]
         and from_json_value(RoundPlan, to_json_value(plan), "here") == plan
     )
-    again = Planner(world.stage, world.log, lambda: 9.0, dict)
-    assert again.after(again.begin()) is not None
+    restarted_planner = Planner(world.stage, world.log, lambda: 9.0, dict)
+    assert restarted_planner.after(restarted_planner.begin()) is not None
     assert len(world.letters) == 1
 
 
@@ -187,7 +187,9 @@ def test_whoever_goes_on_after_a_death_does_what_was_decided(tmp_path: Path, aft
     except KilledError:
         world.log.calls_until_death = None
         # Who has decided is dead, and the step gets over it now.
-        works[0] = any(isinstance(read_line(line), PoisonMessages) for line in world.log.topics[world.stage.rounds][0])
+        gets_over[0] = any(
+            isinstance(read_line(line), PoisonMessages) for line in world.log.topics[world.stage.rounds][0]
+        )
         world.attempt()
     assert len(world.letters) == 1 and world.sum == 5
 
@@ -203,8 +205,8 @@ def test_who_decides_later_does_what_was_decided_first(tmp_path: Path) -> None:
 def test_attempts_that_fail_for_different_causes_do_not_add_up(tmp_path: Path) -> None:
     """Something around them is wrong, and may heal."""
     world = World(tmp_path, b"1", BAD)
-    for cause in (BAD, b"worse", BAD, b"worse", BAD):
-        world.log.topics["numbers"][0][-1] = replace(world.log.topics["numbers"][0][-1], value=cause)
+    for value in (BAD, b"worse", BAD, b"worse", BAD):
+        world.log.topics["numbers"][0][-1] = replace(world.log.topics["numbers"][0][-1], value=value)
         world.fail(1)
     assert world.letters == []
 
@@ -241,7 +243,7 @@ def test_a_round_that_fails_with_most_of_its_messages_stays_an_error(tmp_path: P
     world.fail(3)
     for _ in range(2):
         with pytest.raises(
-            MessageIndependentError, match="with more than half of its 21 messages; at offset 0: ValueError"
+            MessageIndependentError, match="on more than half of its 21 messages; at offset 0: ValueError"
         ):
             world.attempt()
     assert world.letters == []
@@ -257,7 +259,7 @@ def test_a_few_messages_may_all_be_put_aside(tmp_path: Path) -> None:
 
 def make_failing() -> Step:
     """Of a step that fails with whatever it is given."""
-    return lambda state, given: 1 / 0  # type: ignore[return-value]
+    return lambda state, step_input: 1 / 0  # type: ignore[return-value]
 
 
 def test_a_round_that_fails_without_messages_too_stays_an_error(tmp_path: Path) -> None:
@@ -265,15 +267,15 @@ def test_a_round_that_fails_without_messages_too_stays_an_error(tmp_path: Path) 
     world = World(tmp_path, b"1")
     world.stage = replace(world.stage, step=f"{__name__}:make_failing")
     world.fail(3, "ZeroDivisionError")
-    with pytest.raises(MessageIndependentError, match="without any of its messages too: ZeroDivisionError"):
+    with pytest.raises(MessageIndependentError, match="it also fails without messages: ZeroDivisionError"):
         world.attempt()
 
 
-@pytest.mark.parametrize("changed", [{"max_attempts": 0}, {"dead_letters": ""}, {"reads_feedback": True}])
-def test_where_nothing_is_put_aside_a_round_is_tried_for_ever(tmp_path: Path, changed: dict[str, object]) -> None:
+@pytest.mark.parametrize("options", [{"max_attempts": 0}, {"dead_letters": ""}, {"reads_feedback": True}])
+def test_where_nothing_is_put_aside_a_round_is_tried_for_ever(tmp_path: Path, options: dict[str, object]) -> None:
     """Because that is wanted, there is no place for it, or only this job writes there."""
     world = World(tmp_path, b"1", BAD)
-    world.stage = replace(world.stage, **changed)  # type: ignore[arg-type]
+    world.stage = replace(world.stage, **options)  # type: ignore[arg-type]
     world.fail(6)
 
 
@@ -303,7 +305,7 @@ def test_a_message_that_kills_workers_is_put_aside_too(tmp_path: Path) -> None:
 
 def make_killing() -> Step:
     """Of a step that ends its process."""
-    return lambda state, given: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[return-value]
+    return lambda state, step_input: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[return-value]
 
 
 def test_workers_that_were_killed_by_others_put_nothing_aside(tmp_path: Path) -> None:
@@ -322,8 +324,8 @@ def test_workers_that_were_killed_by_others_put_nothing_aside(tmp_path: Path) ->
 def test_a_trial_that_does_not_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some seconds; and what nobody foresaw is no finding."""
     monkeypatch.setattr(poison, "_TIMEOUT_SECONDS", 0.1)
-    assert in_subprocess(lambda some: signal.pause())(()) == "it did not end within 0.1 s"  # type: ignore[func-returns-value]
-    assert in_subprocess(lambda some: None)(()) is None
-    assert in_subprocess(lambda some: "bad")(()) == "bad"
+    assert in_subprocess(lambda trial_messages: signal.pause())(()) == "it did not end within 0.1 s"  # type: ignore[func-returns-value]
+    assert in_subprocess(lambda trial_messages: None)(()) is None
+    assert in_subprocess(lambda trial_messages: "bad")(()) == "bad"
     with pytest.raises(MessageIndependentError, match="ZeroDivisionError"):
-        in_subprocess(lambda some: str(1 / 0))(())
+        in_subprocess(lambda trial_messages: str(1 / 0))(())

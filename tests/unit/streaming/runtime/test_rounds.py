@@ -30,17 +30,17 @@ ranges = st.dictionaries(st.integers(0, 20), st.tuples(offsets, offsets))
 @given(st.builds(RoundPlan, st.integers(1, 9), offsets, st.floats(0, 1e10), ranges, st.just(V)))
 def test_a_plan_comes_back_as_it_was_written(plan: RoundPlan) -> None:
     """And the same plan is always the same text: Spark compares offsets as texts."""
-    again = from_json_value(RoundPlan, json.loads(json.dumps(to_json_value(plan))), "here")
-    assert again == plan and json.dumps(to_json_value(again)) == json.dumps(to_json_value(plan))
+    decoded = from_json_value(RoundPlan, json.loads(json.dumps(to_json_value(plan))), "here")
+    assert decoded == plan and json.dumps(to_json_value(decoded)) == json.dumps(to_json_value(plan))
     line = write_line(plan)
     logged = read_line(Message(7, line))
-    assert logged == plan and write_line(again) == line
+    assert logged == plan and write_line(decoded) == line
 
 
 def test_a_line_of_another_version_is_refused_with_the_remedy() -> None:
     """A driver that passed it over would plan its rounds anew."""
     line = write_line(BroadcastValue("digest", {"a": 1})).replace(b'"form":1', b'"form":2')
-    with pytest.raises(FormatVersionError, match=r"offset 7: a line of the rounds log is of form 2.*reset the job"):
+    with pytest.raises(FormatVersionError, match=r"offset 7: a line of the rounds log has format 2.*reset the job"):
         read_line(Message(7, line))
 
 
@@ -82,8 +82,8 @@ def test_a_changed_version_makes_a_round_at_once() -> None:
     extents = {0: OffsetBounds(0, 0)}
     plan = next_round(initial_plan({0: 0}), extents, {}, 1.0, V, log="log")
     assert plan is not None and next_round(plan, extents, {}, 1.0, V, log="log") is None
-    changed = next_round(plan, extents, {}, 1.0, {"queries": "q2"}, log="log")
-    assert changed is not None and changed.versions == {"queries": "q2"}
+    next_plan = next_round(plan, extents, {}, 1.0, {"queries": "q2"}, log="log")
+    assert next_plan is not None and next_plan.versions == {"queries": "q2"}
 
 
 def test_a_unit_that_is_held_does_not_hold_the_others() -> None:
@@ -98,14 +98,14 @@ def test_messages_that_are_gone_are_an_error(extent: OffsetBounds) -> None:
     """Deleted before they were read, or truncated after: the error names the log, the offset, and what is there."""
     last = RoundPlan(1, 3, 0.0, {0: (2, 5)})
     with pytest.raises(
-        MessagesLostError, match=rf"netflow\[0\]: round 4 goes on at offset 5.*{extent.low} to {extent.high}"
+        MessagesLostError, match=rf"netflow\[0\]: round 4 resumes at offset 5.*{extent.low} to {extent.high}"
     ):
         next_round(last, {0: extent}, {}, 1.0, V, log="netflow")
 
 
 def test_a_unit_that_is_not_there_any_more_is_an_error() -> None:
     """Its topic was made anew with fewer partitions."""
-    with pytest.raises(MessagesLostError, match=r"units \[1\]"):
+    with pytest.raises(MessagesLostError, match=r"partitions \[1\]"):
         next_round(RoundPlan(1, 3, 0.0, {0: (0, 5), 1: (0, 5)}), {0: OffsetBounds(0, 5)}, {}, 1.0, V, log="netflow")
 
 

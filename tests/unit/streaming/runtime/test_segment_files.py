@@ -38,11 +38,11 @@ def versions(tmp_path: Path) -> StateStore:
 def full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Full:
     """Lets places be full from now on: a run that is written there comes to half of its bytes."""
     places: list[Path] = []
-    real = pa.OSFile
+    os_file = pa.OSFile
 
     class File:
         def __init__(self, path: str, mode: str) -> None:
-            self._file = real(path, mode)
+            self._file = os_file(path, mode)
             self._full = any(place in Path(path).parents for place in places)
 
         def __enter__(self) -> Any:
@@ -93,25 +93,25 @@ def test_a_large_run_lies_on_disk_and_a_small_one_in_memory(versions: StateStore
 
 def test_a_large_run_is_looked_at_in_its_file(versions: StateStore) -> None:
     """The state to go on from has no copy of it in memory, and it is not written again when it is kept."""
-    given, allocated = batch(LARGE), pa.total_allocated_bytes()
-    saved = save(versions, versions.load(1, 0), given, batch(3))
-    kept = saved.state.runs["rows"][0]
-    assert kept is not given and kept == given
+    large_batch, allocated = batch(LARGE), pa.total_allocated_bytes()
+    saved = save(versions, versions.load(1, 0), large_batch, batch(3))
+    stored_batch = saved.state.runs["rows"][0]
+    assert stored_batch is not large_batch and stored_batch == large_batch
     assert pa.total_allocated_bytes() - allocated < 1 << 19  # what is mapped is not counted
-    after = save(versions, saved, kept, batch(4))
+    after = save(versions, saved, stored_batch, batch(4))
     assert after.runs["rows"][0] == saved.runs["rows"][0]
-    assert after.state.runs["rows"][0] is kept
+    assert after.state.runs["rows"][0] is stored_batch
 
 
 def test_while_memory_is_nearly_full_small_runs_go_to_disk_too(
     versions: StateStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that manifests and reports, which have no other place, find room."""
-    told = SimpleNamespace(f_frsize=4096, f_blocks=1_000, f_bavail=1_000)
-    monkeypatch.setattr(os, "statvfs", lambda path: told)
+    file_system = SimpleNamespace(f_frsize=4096, f_blocks=1_000, f_bavail=1_000)
+    monkeypatch.setattr(os, "statvfs", lambda path: file_system)
     first = save(versions, versions.load(1, 0), batch(3))
     assert files(tmp_path / "disk") == set()
-    told.f_bavail = 62  # of 1,000: less than a sixteenth
+    file_system.f_bavail = 62  # of 1,000: less than a sixteenth
     second = save(versions, first, *first.state.runs["rows"], batch(4))
     assert files(tmp_path / "disk") == {second.runs["rows"][1].file}
     assert list(versions.load(1, 2).state.runs["rows"]) == [batch(3), batch(4)]
@@ -137,7 +137,7 @@ def test_where_nothing_has_room_that_is_said_and_the_round_can_be_run_again(
     before = files(tmp_path)
     full("memory", "disk")
     with pytest.raises(
-        DiskFullError, match=r"no room for a run of 1,600,000 bytes.*disk/unit: .*left.*memory/unit/runs: "
+        DiskFullError, match=r"no space for a segment of 1,600,000 bytes.*disk/unit: .*left.*memory/unit/runs: "
     ):
         save(versions, first, *first.state.runs["rows"], batch(LARGE))
     assert files(tmp_path) == before and versions.newest() == (1, 1)
@@ -160,8 +160,8 @@ def test_pruning_removes_runs_from_disk_and_those_that_nothing_links_to(versions
     version = save(elsewhere, versions.load(1, 0), batch(LARGE))
     version = save(versions, version, batch(LARGE, 1))
     version = save(versions, version, batch(LARGE, 2))
-    lost = tmp_path / "disk" / "unit" / "1-rows-lost.arrow"
-    lost.write_bytes(b"")
+    lost_file = tmp_path / "disk" / "unit" / "1-rows-lost.arrow"
+    lost_file.write_bytes(b"")
     versions.prune((), before=(1, 3))
     assert files(tmp_path / "elsewhere") == set()
     assert files(tmp_path / "disk") == {run.file for run in version.runs["rows"]}
@@ -171,7 +171,7 @@ def test_pruning_removes_runs_from_disk_and_those_that_nothing_links_to(versions
 def test_what_a_process_that_was_killed_has_left_is_removed_at_the_start(versions: StateStore, tmp_path: Path) -> None:
     """Half files, and runs that no version names, of whatever round; what versions name stays."""
     version = save(versions, versions.load(1, 0), batch(LARGE), batch(3))
-    there = files(tmp_path)
+    files_before = files(tmp_path)
     memory, disk = versions.folder / "runs", tmp_path / "disk" / "unit"
     for folder in (versions.folder, versions.folder / "1", memory, disk):
         (folder / f".{'0f' * 16}").write_bytes(b"half")
@@ -180,7 +180,7 @@ def test_what_a_process_that_was_killed_has_left_is_removed_at_the_start(version
     (memory / run_of_no_version.name).symlink_to(run_of_no_version)
     (memory / "7-rows-lost.arrow").write_bytes(b"")
     versions.vacuum()
-    assert files(tmp_path) == there and not (memory / run_of_no_version.name).is_symlink()
+    assert files(tmp_path) == files_before and not (memory / run_of_no_version.name).is_symlink()
     assert versions.load(1, 1).runs == version.runs and versions.is_complete(1, 1)
     StateStore(tmp_path / "never ran").vacuum()
 

@@ -32,10 +32,10 @@ from springline.testing.memory_log import KilledError, MemoryLog
 MESSAGES = 12  # of each of two units, of which a round admits two
 
 
-def adding(state: State, given: Input) -> Output:
+def adding(state: State, step_input: Input) -> Output:
     """Adds up its messages, each times the factor of the round."""
-    factor = given.round.versions["settings"]["factor"]
-    total = state.scalars.get("total", 0) + sum(int(bytes(message.value)) for message in given.messages) * factor
+    factor = step_input.round.versions["settings"]["factor"]
+    total = state.scalars.get("total", 0) + sum(int(bytes(message.value)) for message in step_input.messages) * factor
     return Output(State({"total": total}))
 
 
@@ -90,9 +90,9 @@ class World:
 
     def next(self, plan: RoundPlan) -> RoundPlan:
         """The round after another."""
-        found = self.planner.after(plan)
-        assert found is not None
-        return found
+        next_plan = self.planner.after(plan)
+        assert next_plan is not None
+        return next_plan
 
 
 @pytest.fixture
@@ -180,13 +180,13 @@ def test_who_was_given_up_ends_when_it_wakes(world: World) -> None:
     shift = world.planned(20)
     follow, others = world.log.follow, 0
 
-    def some(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
+    def fetch(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
         lines = follow(topic, unit, start, seconds)
         return [*lines[:5], lines[-1]]
 
     def stopped(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
         nonlocal others
-        others = others or run_task(world.units(), SimpleNamespace(follow=some), shift, [0, 1])  # type: ignore[arg-type]
+        others = others or run_task(world.units(), SimpleNamespace(follow=fetch), shift, [0, 1])  # type: ignore[arg-type]
         return follow(topic, unit, start, seconds)
 
     assert run_task(world.units(), SimpleNamespace(follow=stopped), shift, [0, 1]) == 1  # type: ignore[arg-type]
@@ -222,10 +222,10 @@ def test_what_rounds_named_long_ago_may_be_named_again_within_a_shift(world: Wor
     assert [line.value for line in lines if isinstance(line, BroadcastValue)] == [{"factor": 1}]
 
 
-@pytest.mark.parametrize(("seconds", "reached"), [(1_000, 4_100.0), (8_000, 8_110.0)])
+@pytest.mark.parametrize(("seconds", "expected"), [(1_000, 4_100.0), (8_000, 8_110.0)])
 @pytest.mark.parametrize("messages", [0, 1])
 def test_a_clock_that_was_ahead_for_a_moment_goes_on_slower_until_it_is_right(
-    tmp_path: Path, messages: int, seconds: int, reached: float
+    tmp_path: Path, messages: int, seconds: int, expected: float
 ) -> None:
     """It never goes back, and a stage goes on having rounds, whether there are messages or not."""
     stage = Stage("add", f"{__name__}:make_adding", "numbers", job="job", state=str(tmp_path))
@@ -237,12 +237,12 @@ def test_a_clock_that_was_ahead_for_a_moment_goes_on_slower_until_it_is_right(
     for _ in times:
         for _ in range(messages):
             log.put("numbers", 0, b"1")
-        if (found := planner.after(plan)) is not None:
-            plan = found
+        if (next_plan := planner.after(plan)) is not None:
+            plan = next_plan
             clocks.append(plan.clock)
     assert clocks[:3] == [100.0, 110.0, 3_600.0] and clocks == sorted(clocks)
     assert all(later - earlier <= 2.0 for earlier, later in itertools.pairwise(clocks[2:]))
-    assert plan.clock == pytest.approx(reached, abs=2.0)
+    assert plan.clock == pytest.approx(expected, abs=2.0)
 
 
 def test_a_planner_remembers_no_more_than_what_its_last_two_rounds_name(world: World) -> None:
@@ -250,8 +250,8 @@ def test_a_planner_remembers_no_more_than_what_its_last_two_rounds_name(world: W
     plans = [world.planner.begin()]
     for world.factor in range(1, 6):
         plans.append(world.next(plans[-1]))
-    told = [world.planner.broadcast_values_of(plan)["settings"] for plan in plans[-2:]]
-    assert told == [{"factor": 4}, {"factor": 5}]
+    broadcast_values = [world.planner.broadcast_values_of(plan)["settings"] for plan in plans[-2:]]
+    assert broadcast_values == [{"factor": 4}, {"factor": 5}]
     with pytest.raises(MissingStateError):
         world.planner.broadcast_values_of(plans[-3])
 
@@ -289,21 +289,21 @@ def test_another_driver_ends_the_shift_of_the_one_before(world: World) -> None:
 
 
 @pytest.fixture
-def held() -> list[bool]:
+def paused() -> list[bool]:
     """Whether nothing is to be planned."""
     return [False]
 
 
 @pytest.fixture
-def planning(world: World, held: list[bool]) -> Iterator[TaskLoopDriver]:
+def planning(world: World, paused: list[bool]) -> Iterator[TaskLoopDriver]:
     """Shifts of a minute."""
-    found = TaskLoopDriver(world.planner, lambda: held[0], 60.0)
-    yield found
-    held[0] = True
-    found.first(0)
+    driver = TaskLoopDriver(world.planner, lambda: paused[0], 60.0)
+    yield driver
+    paused[0] = True
+    driver.first(0)
 
 
-def test_rounds_are_planned_while_tasks_run(world: World, planning: TaskLoopDriver, held: list[bool]) -> None:
+def test_rounds_are_planned_while_tasks_run(world: World, planning: TaskLoopDriver, paused: list[bool]) -> None:
     """Each when all units have done the one before; the shift ends when nothing is to be planned any more."""
     first = planning.first(1.0)
     assert first is not None
@@ -312,15 +312,15 @@ def test_rounds_are_planned_while_tasks_run(world: World, planning: TaskLoopDriv
     units, log = world.units(), world.log
     follow = log.follow
 
-    def ending(*where: object) -> list[object]:
-        held[0] = world.totals() == SUMS
-        return list(follow(*where))  # type: ignore[arg-type]
+    def ending(*position: object) -> list[object]:
+        paused[0] = world.totals() == SUMS
+        return list(follow(*position))  # type: ignore[arg-type]
 
     assert run_task(units, SimpleNamespace(follow=ending), shift, [0, 1]) >= MESSAGES // 2  # type: ignore[arg-type]
     assert world.totals() == SUMS
-    held[0] = False
-    again = planning.first(1.0)
-    assert again is not None and again.round_id > first.round_id
+    paused[0] = False
+    next_plan = planning.first(1.0)
+    assert next_plan is not None and next_plan.round_id > first.round_id
 
 
 def test_a_shift_in_which_a_task_did_not_come_to_run_is_followed_by_short_ones(
@@ -345,7 +345,7 @@ def test_a_shift_ends_at_once_when_states_are_lost(
     assert first is not None
     shift = planning.begin(first)
 
-    def losing(*where: object) -> list[Message]:
+    def losing(*position: object) -> list[Message]:
         shutil.rmtree(world.stage.state)
         raise KilledError
 
@@ -355,7 +355,7 @@ def test_a_shift_ends_at_once_when_states_are_lost(
     while read_line(world.log.topics[world.stage.rounds][0][-1]) != TaskLoopEnd():
         assert time.monotonic() < until
         time.sleep(0.01)
-    with pytest.raises(MissingStateError, match="is not there in every unit any more"):
+    with pytest.raises(MissingStateError, match="is no longer complete in every unit"):
         planning.first(1.0)
 
 
@@ -375,10 +375,10 @@ def test_a_round_that_fails_is_logged_with_unit_and_round(world: World, caplog: 
     world.log.put("numbers", 0, b"no number")
     shift = world.planned(20)
     formatted = JsonFormatter()
-    told: list[dict[str, object]] = []
-    caplog.handler.addFilter(lambda record: told.append(json.loads(formatted.format(record))) or True)
+    events: list[dict[str, object]] = []
+    caplog.handler.addFilter(lambda record: events.append(json.loads(formatted.format(record))) or True)
     with caplog.at_level(logging.ERROR, "springline.unit"), pytest.raises(RoundError, match="no number"):
         run_task(world.units(), world.log, shift, [0])
-    (line,) = told
+    (line,) = events
     assert (line["job"], line["stage"], line["unit"], line["level"]) == ("job", "add", 0, "error")
     assert str(line["message"]).startswith(f"job.add[0]: round {line['round']} failed: ")

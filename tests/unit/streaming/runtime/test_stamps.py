@@ -25,7 +25,7 @@ from springline.spark_jobs.streaming.runtime.stamps import (
 from springline.spark_jobs.streaming.runtime.step import Message
 
 
-def sent(unit: int, number: int, buffers: int, *, incarnation: int = 1) -> list[Stamp]:
+def stamps_of_round(unit: int, number: int, buffers: int, *, incarnation: int = 1) -> list[Stamp]:
     """All that one attempt of a round sends to one unit."""
     data = [Stamp(incarnation, unit, number, i) for i in range(buffers)]
     return [*data, Stamp(incarnation, unit, number, buffers, EndMarker(buffers, number * 10.0, number * 1000))]
@@ -65,30 +65,32 @@ def test_whatever_attempts_and_zombies_repeat_each_message_is_taken_once_in_orde
     stamps: list[Stamp] = []
     zombies: list[list[Stamp]] = []
     for number, buffers in enumerate(rounds, start=1):
-        whole = sent(7, number, buffers)
+        attempt_stamps = stamps_of_round(7, number, buffers)
         for _ in range(dice.randrange(3)):  # attempts that die, some of them only after the next round began
-            cut = dice.randrange(len(whole) + 1)
-            stamps += whole[:cut]
-            zombies.append(whole[:])
-        stamps += whole
+            cut = dice.randrange(len(attempt_stamps) + 1)
+            stamps += attempt_stamps[:cut]
+            zombies.append(attempt_stamps[:])
+        stamps += attempt_stamps
         for zombie in zombies:
             stamps += [zombie.pop(0) for _ in range(min(len(zombie), dice.randrange(3)))]
-    taken: dict[int, UpstreamPosition] = {}
+    positions: dict[int, UpstreamPosition] = {}
     values: list[bytes] = []
     messages = log_of(stamps)
     while messages:
         cut = dice.randrange(1, len(messages) + 1)
-        accepted = accept(messages[:cut], taken, 1, log="log")
+        accepted = accept(messages[:cut], positions, 1, log="log")
         messages = messages[cut:]
-        taken = upstream_positions({"taken": to_json_value(accepted.positions)}, "here")
+        positions = upstream_positions({"positions": to_json_value(accepted.positions)}, "here")
         values += taken_of(accepted)
     assert values == [f"7/{n}/{i}".encode() for n, count in enumerate(rounds, start=1) for i in range(count)]
-    assert taken[7].round_ended and taken[7].round == len(rounds) and taken[7].watermark == len(rounds) * 10.0
+    assert (
+        positions[7].round_ended and positions[7].round == len(rounds) and positions[7].watermark == len(rounds) * 10.0
+    )
 
 
 def test_units_upstream_are_taken_apart_from_each_other() -> None:
     """One may be rounds ahead of another."""
-    stamps = [*sent(0, 1, 2), *sent(0, 2, 1), *sent(1, 1, 1)]
+    stamps = [*stamps_of_round(0, 1, 2), *stamps_of_round(0, 2, 1), *stamps_of_round(1, 1, 1)]
     accepted = accept(log_of(stamps), {}, 1, log="log")
     assert accepted.watermarks == {0: 20.0, 1: 10.0} and accepted.dropped_count == 0
     assert taken_of(accepted) == [b"0/1/0", b"0/1/1", b"0/2/0", b"1/1/0"]
@@ -119,26 +121,30 @@ def test_all_units_upstream_are_known_once_one_of_them_has_told_how_many_there_a
 
 def test_a_unit_that_came_later_begins_with_the_round_that_says_so() -> None:
     """A later attempt begins again with it; another round is a gap, as ever."""
-    whole = [replace(stamp, is_first_round=True) for stamp in sent(2, 7, 2)]
-    following = sent(2, 8, 1)
-    accepted = accept(log_of([*whole[1:2], *whole[:1], *whole, *following]), {}, 1, log="log")
+    attempt_stamps = [replace(stamp, is_first_round=True) for stamp in stamps_of_round(2, 7, 2)]
+    following = stamps_of_round(2, 8, 1)
+    accepted = accept(
+        log_of([*attempt_stamps[1:2], *attempt_stamps[:1], *attempt_stamps, *following]), {}, 1, log="log"
+    )
     assert taken_of(accepted) == [b"2/7/0", b"2/7/1", b"2/8/0"] and accepted.dropped_count == 2
-    with pytest.raises(StampGapError, match="goes on with round 8"):
+    with pytest.raises(StampGapError, match="continues with round 8"):
         accept(log_of(following), {}, 1, log="log")
 
 
-@pytest.mark.parametrize("lost", [0, 1, 2])
-def test_what_an_attempt_sent_after_something_that_was_lost_is_dropped(lost: int) -> None:
+@pytest.mark.parametrize("lost_sequence", [0, 1, 2])
+def test_what_an_attempt_sent_after_something_that_was_lost_is_dropped(lost_sequence: int) -> None:
     """The broker was away for a moment, and the attempt failed: another one sends all of the round again."""
-    whole = sent(0, 2, 3)
-    failed = [stamp for stamp in whole if stamp.sequence != lost]
-    accepted = accept(log_of([*sent(0, 1, 1), *failed, *whole, *sent(0, 3, 1)]), {}, 1, log="log")
+    attempt_stamps = stamps_of_round(0, 2, 3)
+    failed = [stamp for stamp in attempt_stamps if stamp.sequence != lost_sequence]
+    accepted = accept(
+        log_of([*stamps_of_round(0, 1, 1), *failed, *attempt_stamps, *stamps_of_round(0, 3, 1)]), {}, 1, log="log"
+    )
     assert taken_of(accepted) == [b"0/1/0", b"0/2/0", b"0/2/1", b"0/2/2", b"0/3/0"]
 
 
 def test_an_earlier_incarnation_is_dropped() -> None:
     """What was sent before a rewind counts no more, though its rounds would follow."""
-    old, new = sent(0, 3, 2, incarnation=1), sent(0, 3, 1, incarnation=2)
+    old, new = stamps_of_round(0, 3, 2, incarnation=1), stamps_of_round(0, 3, 1, incarnation=2)
     accepted = accept(log_of([*old, *new]), {0: UpstreamPosition(2, 1)}, 2, log="log")
     assert taken_of(accepted) == [b"0/3/0"] and accepted.dropped_count == 3
 
@@ -146,18 +152,18 @@ def test_an_earlier_incarnation_is_dropped() -> None:
 def test_a_later_incarnation_is_an_error_though_its_round_was_taken_in_this_one() -> None:
     """It is another round: dropping it would leave its messages out."""
     with pytest.raises(StampGapError, match=r"incarnation 2"):
-        accept(log_of(sent(0, 1, 1, incarnation=2)), {0: UpstreamPosition(3, 1)}, 1, log="log")
+        accept(log_of(stamps_of_round(0, 1, 1, incarnation=2)), {0: UpstreamPosition(3, 1)}, 1, log="log")
 
 
 @pytest.mark.parametrize(
     "stamps",
     [
-        [*sent(0, 1, 3)[1:], *sent(0, 2, 1)],  # the first message
-        [*sent(0, 1, 3)[:1], *sent(0, 1, 3)[2:], *sent(0, 2, 1)],  # one in the middle
-        [*sent(0, 1, 2)[:2], *sent(0, 2, 1)],  # an end
-        [*sent(0, 1, 1), *sent(0, 3, 1)],  # a whole round
-        [*sent(0, 1, 1)[:1], Stamp(1, 0, 1, 1, EndMarker(2, None, 0))],  # the last before an end
-        sent(0, 1, 1, incarnation=2),  # a rewind that this unit knows nothing of
+        [*stamps_of_round(0, 1, 3)[1:], *stamps_of_round(0, 2, 1)],  # the first message
+        [*stamps_of_round(0, 1, 3)[:1], *stamps_of_round(0, 1, 3)[2:], *stamps_of_round(0, 2, 1)],  # one in the middle
+        [*stamps_of_round(0, 1, 2)[:2], *stamps_of_round(0, 2, 1)],  # an end
+        [*stamps_of_round(0, 1, 1), *stamps_of_round(0, 3, 1)],  # a whole round
+        [*stamps_of_round(0, 1, 1)[:1], Stamp(1, 0, 1, 1, EndMarker(2, None, 0))],  # the last before an end
+        stamps_of_round(0, 1, 1, incarnation=2),  # a rewind that this unit knows nothing of
     ],
 )
 def test_a_missing_message_is_an_error_that_names_log_and_offset(stamps: list[Stamp]) -> None:
@@ -169,7 +175,7 @@ def test_a_missing_message_is_an_error_that_names_log_and_offset(stamps: list[St
 @pytest.mark.parametrize("headers", [{}, {HEADER: b""}, {HEADER: b"\x09" + bytes(45)}])
 def test_a_message_without_a_stamp_of_ours_ends_nothing(headers: dict[str, bytes]) -> None:
     """Somebody else writes into a log that is between two stages: the unit leaves it out, and says where."""
-    first, *rest = log_of(sent(0, 1, 2))
+    first, *rest = log_of(stamps_of_round(0, 1, 2))
     odd = Message(5, b"", headers=headers)
     accepted = accept([first, odd, *rest], {}, 1, log="partials[0]")
     assert taken_of(accepted) == [b"0/1/0", b"0/1/1"]

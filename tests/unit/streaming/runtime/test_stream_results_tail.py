@@ -32,13 +32,13 @@ class Results:
         for unit, query, end, rows in messages:
             lines = [{"query": query, "window_end": end, "n": self._rows + i} for i in range(rows)]
             self._rows += rows
-            mine = letters.setdefault(unit, [])
-            headers = Stamp(incarnation, unit, self._order[1], len(mine)).header() | {"query": query.encode()}
-            mine.append(
+            unit_letters = letters.setdefault(unit, [])
+            headers = Stamp(incarnation, unit, self._order[1], len(unit_letters)).header() | {"query": query.encode()}
+            unit_letters.append(
                 OutgoingRecord(TOPIC, unit, "".join(json.dumps(line) + "\n" for line in lines).encode(), headers)
             )
-        for unit, mine in letters.items():
-            self.log.publish(f"writer-{unit}", self._order, mine, [(TOPIC, unit, unit)])
+        for unit, unit_letters in letters.items():
+            self.log.publish(f"writer-{unit}", self._order, unit_letters, [(TOPIC, unit, unit)])
 
     def newest(self, last: int, query: str = "") -> list[int]:
         """The numbers of the newest rows."""
@@ -122,6 +122,6 @@ def test_the_newest_rows_are_the_end_of_all_rows(
         results.round(*messages)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(newest_results, "_FIRST_OFFSETS", step)
-        found = results.newest(last, query)
-    assert found == results.newest(10**6, query)[-last:]
-    assert len(found) == min(last, sum(n for each in rounds for _, q, _, n in each if query in ("", q)))
+        newest_rows = results.newest(last, query)
+    assert newest_rows == results.newest(10**6, query)[-last:]
+    assert len(newest_rows) == min(last, sum(n for each in rounds for _, q, _, n in each if query in ("", q)))

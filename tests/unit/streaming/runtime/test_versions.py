@@ -23,7 +23,7 @@ def versions(tmp_path: Path) -> StateStore:
     return StateStore(tmp_path / "unit")
 
 
-def grown(versions: StateStore, rounds: int) -> StateSnapshot:
+def saved_rounds(versions: StateStore, rounds: int) -> StateSnapshot:
     """A version after some rounds; each adds a run of one number, and keeps those before."""
     version = versions.load(1, 0)
     for number in range(1, rounds + 1):
@@ -34,7 +34,7 @@ def grown(versions: StateStore, rounds: int) -> StateSnapshot:
 
 def test_a_state_comes_back_as_it_was_saved(versions: StateStore) -> None:
     """Scalars, runs, and their order."""
-    saved = grown(versions, 3)
+    saved = saved_rounds(versions, 3)
     loaded = versions.load(1, 3)
     assert loaded.state.scalars == {"seen": 3} and loaded.runs == saved.runs
     assert [run.to_pydict()["n"] for run in loaded.state.runs["rows"]] == [[1], [2], [3]]
@@ -47,7 +47,7 @@ def test_before_its_first_round_a_unit_remembers_nothing(versions: StateStore) -
 
 def test_a_run_that_is_kept_is_not_written_again(versions: StateStore) -> None:
     """Neither when it was just made, nor when it was loaded."""
-    grown(versions, 2)
+    saved_rounds(versions, 2)
     loaded = versions.load(1, 2)
     after = versions.save(loaded, State({}, {"rows": (*loaded.state.runs["rows"], batch(9))}), (1, 3))
     assert after.runs["rows"][:2] == loaded.runs["rows"]
@@ -56,16 +56,16 @@ def test_a_run_that_is_kept_is_not_written_again(versions: StateStore) -> None:
 
 def test_the_same_round_run_twice_is_one_version(versions: StateStore) -> None:
     """A retry or a zombie writes the same bytes under the same names."""
-    first = grown(versions, 2)
+    first = saved_rounds(versions, 2)
     before = {path: path.read_bytes() for path in versions.folder.rglob("*.*")}
-    assert grown(versions, 2).runs == first.runs
+    assert saved_rounds(versions, 2).runs == first.runs
     assert {path: path.read_bytes() for path in versions.folder.rglob("*.*")} == before
 
 
 def test_a_round_that_comes_out_otherwise_is_an_error_and_the_first_stands(versions: StateStore) -> None:
     """Its step looked at a clock, or at the order of a set."""
-    grown(versions, 1)
-    with pytest.raises(NondeterminismError, match=r"1\.json: round 1 was run before"):
+    saved_rounds(versions, 1)
+    with pytest.raises(NondeterminismError, match=r"1\.json: a re-run of round 1 on the same messages"):
         versions.save(versions.load(1, 0), State({"seen": "later"}), (1, 1))
     assert versions.load(1, 1).state.scalars == {"seen": 1}
 
@@ -74,7 +74,7 @@ def test_a_version_that_is_not_there_is_never_an_empty_state(versions: StateStor
     """Manifest or run: the error names the file."""
     with pytest.raises(MissingStateError, match=r"7\.json"):
         versions.load(1, 7)
-    saved = grown(versions, 1)
+    saved = saved_rounds(versions, 1)
     (file,) = saved.files
     (versions.folder / "runs" / file).unlink()
     with pytest.raises(MissingStateError, match=file):
@@ -84,7 +84,7 @@ def test_a_version_that_is_not_there_is_never_an_empty_state(versions: StateStor
 @pytest.mark.parametrize("keep_length", [True, False])
 def test_a_damaged_file_is_named(versions: StateStore, keep_length: bool) -> None:
     """A run that was cut, one that holds something else, a manifest that is none."""
-    saved = grown(versions, 1)
+    saved = saved_rounds(versions, 1)
     (file,) = saved.files
     path = versions.folder / "runs" / file
     path.write_bytes(b"x" * (path.stat().st_size if keep_length else 10))
@@ -97,22 +97,22 @@ def test_a_damaged_file_is_named(versions: StateStore, keep_length: bool) -> Non
 
 def test_old_versions_go_and_what_newer_ones_name_stays(versions: StateStore) -> None:
     """Runs are shared; one that is kept by name stays whole, and one that is being written is left alone."""
-    version = grown(versions, 4)
+    version = saved_rounds(versions, 4)
     version = versions.save(version, State({}, {"rows": (batch(1, 2, 3, 4),)}), (1, 5))
     (versions.folder / "runs" / "6-rows-half.arrow").write_bytes(b"")
     assert versions.prune({(1, 2)}, before=(1, 5)) == 3
     assert versions.rounds(1) == (2, 5)
     assert [run.to_pydict()["n"] for run in versions.load(1, 2).state.runs["rows"]] == [[1], [2]]
-    kept = {path.name.partition("-")[0] for path in (versions.folder / "runs").iterdir()}
-    assert kept == {"1", "2", "5", "6"}
+    version_numbers = {path.name.partition("-")[0] for path in (versions.folder / "runs").iterdir()}
+    assert version_numbers == {"1", "2", "5", "6"}
 
 
 def test_a_new_incarnation_has_rounds_of_its_own(versions: StateStore) -> None:
     """After a rewind the same round may come out otherwise; the earlier history stays until it is pruned."""
-    grown(versions, 3)
-    back = versions.load(1, 2)
-    again = versions.save(back, State({"seen": "anew"}, back.state.runs), (2, 3))
-    assert versions.load(2, 3).state.scalars == {"seen": "anew"} and again.files == back.files
+    saved_rounds(versions, 3)
+    loaded = versions.load(1, 2)
+    saved = versions.save(loaded, State({"seen": "anew"}, loaded.state.runs), (2, 3))
+    assert versions.load(2, 3).state.scalars == {"seen": "anew"} and saved.files == loaded.files
     assert versions.load(1, 3).state.scalars == {"seen": 3}
     assert versions.newest() == (2, 3)
 
@@ -120,7 +120,7 @@ def test_a_new_incarnation_has_rounds_of_its_own(versions: StateStore) -> None:
 def test_a_version_is_whole_with_all_its_runs_and_not_otherwise(versions: StateStore) -> None:
     """A manifest alone is no state; the beginning always is there."""
     assert versions.is_complete(1, 0) and not versions.is_complete(1, 1) and versions.newest() is None
-    saved = grown(versions, 2)
+    saved = saved_rounds(versions, 2)
     assert versions.is_complete(1, 2) and versions.notes(1, 2) == {}
     (versions.folder / "runs" / max(saved.files)).unlink()
     assert not versions.is_complete(1, 2) and versions.notes(1, 3) is None

@@ -24,17 +24,17 @@ class Ended:
 
     name = "words.split"
 
-    def __init__(self, why: str | None) -> None:
-        self.isActive = why is None
-        self._why = why
+    def __init__(self, error: str | None) -> None:
+        self.isActive = error is None
+        self._error = error
 
     def exception(self) -> Exception | None:
-        return Exception(self._why) if self._why else None
+        return Exception(self._error) if self._error else None
 
 
 def started(*ends: str | None) -> tuple[StageQuery, list[Any]]:
     """A stage's query that ends so, one begin after another, and those beginnings that are left."""
-    left = [Ended(why) for why in ends]
+    left = [Ended(error) for error in ends]
     return StageQuery(lambda: cast(StreamingQuery, left.pop(0))), left
 
 

@@ -21,17 +21,17 @@ class Builder:
     """Takes what a session is to be."""
 
     def __init__(self) -> None:
-        self.told: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
 
     def appName(self, name: str) -> Builder:
-        self.told["name"] = name
+        self.options["name"] = name
         return self
 
     def master(self, name: str) -> Builder:
         return self
 
     def config(self, map: dict[str, str]) -> Builder:
-        self.told |= map
+        self.options |= map
         return self
 
     def getOrCreate(self) -> None:
@@ -52,8 +52,8 @@ def test_it_is_a_session_of_its_own_with_the_name_and_the_folder_of_its_job(
     folder = JobFolder(home / "streams" / "ticks")
     (files,) = folder.scratch.iterdir()
     assert not [name for name in os.environ if name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")]
-    assert builder.told["name"] == "Springline ticks"
-    assert builder.told["spark.local.dir"] == str(files)
-    assert builder.told["spark.driver.extraJavaOptions"].endswith(f'"-Djava.io.tmpdir={files}"')
+    assert builder.options["name"] == "Springline ticks"
+    assert builder.options["spark.local.dir"] == str(files)
+    assert builder.options["spark.driver.extraJavaOptions"].endswith(f'"-Djava.io.tmpdir={files}"')
     folder.discard_leftovers()
     assert not folder.scratch.exists()

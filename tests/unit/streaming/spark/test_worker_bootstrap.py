@@ -40,7 +40,7 @@ def begin(port: int, *path: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([session.WORKER_PYTHON, "-m", RUNNER], env=environment, stderr=subprocess.PIPE, text=True)
 
 
-def shaken(server: socket.socket, answer: bytes) -> IO[bytes]:
+def accept_worker(server: socket.socket, answer: bytes) -> IO[bytes]:
     """A connection, once its secret is read and answered."""
     connection, _ = server.accept()
     connection.settimeout(60)
@@ -66,7 +66,7 @@ def test_it_is_connected_before_pyspark_is_there(spark: socket.socket, tmp_path:
     )
     process = begin(spark.getsockname()[1], tmp_path)
     try:
-        with shaken(spark, b"ok") as file:
+        with accept_worker(spark, b"ok") as file:
             assert struct.unpack("!i", file.read(4)) == (process.pid,)
             (tmp_path / "go").touch()
             file.write(b"hello")
@@ -81,9 +81,9 @@ def test_it_is_connected_before_pyspark_is_there(spark: socket.socket, tmp_path:
 def test_where_its_secret_is_refused_it_ends(spark: socket.socket) -> None:
     """And says so."""
     process = begin(spark.getsockname()[1])
-    with shaken(spark, b"no"):
-        _, told = process.communicate(timeout=60)
-    assert process.returncode and "Spark does not take its own secret: b'no'" in told
+    with accept_worker(spark, b"no"):
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode and "Spark does not take its own secret: b'no'" in stderr
 
 
 def test_other_workers_are_started_as_ever(tmp_path: Path) -> None:

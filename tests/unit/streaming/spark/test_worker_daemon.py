@@ -28,7 +28,9 @@ def test_what_workers_need_is_imported_and_starts_no_thread_that_a_fork_would_mi
     )  # fmt: skip
     command = [sys.executable, "-c", REPORT, *(f"springline.spark_jobs.streaming.{step}" for step in steps)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=120, check=True)
-    _main, *threads, last = done.stdout.splitlines()
+    completed_process = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, text=True, timeout=120, check=True
+    )
+    _main, *threads, last = completed_process.stdout.splitlines()
     assert set(threads) <= HARMLESS
     assert last == "True True"

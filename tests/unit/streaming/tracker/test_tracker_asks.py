@@ -19,33 +19,33 @@ ROWS = [(0, 1, True, 5), (NO_ROOT - 1, 63, False, (1 << 64) - 1)]
 
 def batch(schema: pa.Schema = SCHEMA, **columns: object) -> bytes:
     """A message of these columns, the others of one row as they should be."""
-    told = {"root": [1], "attempt": [1], "begins": [True], "value": [7], **columns}
-    arrays = [pa.array(told.get(field.name, [0]), field.type) for field in schema]
+    values = {"root": [1], "attempt": [1], "begins": [True], "value": [7], **columns}
+    arrays = [pa.array(values.get(field.name, [0]), field.type) for field in schema]
     return arrow_bytes(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
 def test_rows_come_back_as_they_were() -> None:
     """Any root but the last, any value."""
-    found = TrackerRequests.read(TrackerRequests.of(ROWS).encode())
-    assert [tuple(row) for row in zip(*(column.tolist() for column in found), strict=True)] == ROWS
+    columns = TrackerRequests.read(TrackerRequests.of(ROWS).encode())
+    assert [tuple(row) for row in zip(*(column.tolist() for column in columns), strict=True)] == ROWS
     assert TrackerRequests.read(TrackerRequests.of([]).encode()).roots.size == 0
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "expected_message"),
     [
         (b"hello", "not an Arrow stream"),
         (b"", "not an Arrow stream"),
-        (batch(root=[NO_ROOT]), "names no root"),
+        (batch(root=[NO_ROOT]), "is not the id of a root"),
         (batch(attempt=[0]), "attempts 0 to 0: they count from 1 to 63"),
         (batch(attempt=[64]), "attempts 64 to 64"),
         (batch(value=[None]), "a value is missing"),
         (batch(pa.schema([("root", pa.int64())])), "its columns are root int64; they must be root uint64, attempt"),
     ],
 )
-def test_what_is_something_else_is_refused_in_words(message: bytes, told: str) -> None:
+def test_what_is_something_else_is_refused_in_words(message: bytes, expected_message: str) -> None:
     """As a reason in the dead letters."""
-    with pytest.raises(InvalidUpdateError, match=told):
+    with pytest.raises(InvalidUpdateError, match=expected_message):
         TrackerRequests.read(message)
 
 
@@ -64,8 +64,10 @@ def test_a_damaged_message_is_refused_or_read_and_nothing_else(changes: list[tup
     for place, value in changes:
         message[place % len(message)] = value
     try:
-        found = TrackerRequests.read(bytes(message[: len(message) - cut]))
+        requests = TrackerRequests.read(bytes(message[: len(message) - cut]))
     except InvalidUpdateError:
         return
-    assert all(column.dtype == wanted.dtype for column, wanted in zip(found, TrackerRequests.of([]), strict=True))
-    assert (found.roots != np.uint64(NO_ROOT)).all() and ((found.attempts >= 1) & (found.attempts <= 63)).all()
+    assert all(
+        column.dtype == expected.dtype for column, expected in zip(requests, TrackerRequests.of([]), strict=True)
+    )
+    assert (requests.roots != np.uint64(NO_ROOT)).all() and ((requests.attempts >= 1) & (requests.attempts <= 63)).all()

@@ -22,7 +22,7 @@ class Log(MemoryLog):
     """Topics of a tracker; it may be away."""
 
     def __init__(self) -> None:
-        super().__init__({"t.asks": 2, "t.results": 2})
+        super().__init__({"t.requests": 2, "t.results": 2})
         self.away = False
 
     @contextmanager
@@ -31,9 +31,9 @@ class Log(MemoryLog):
         if self.away:
             raise LogUnavailableError("away")
 
-    def sent(self) -> list[tuple[int, int, bool, int]]:
+    def sent_rows(self) -> list[tuple[int, int, bool, int]]:
         """All rows."""
-        messages = [message for unit in self.topics["t.asks"] for message in unit]
+        messages = [message for unit in self.topics["t.requests"] for message in unit]
         columns = (TrackerRequests.read(message.value) for message in messages)
         return sorted(row for each in columns for row in zip(*(column.tolist() for column in each), strict=True))
 
@@ -43,104 +43,104 @@ class Log(MemoryLog):
         self.put("t.results", unit, "".join(lines).encode())
 
 
-def opened(log: Log) -> Tracker:
+def open_tracker(log: Log) -> Tracker:
     """A client on it."""
     return Tracker("", "t", log=log)
 
 
 def test_edges_are_random_and_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """A zero is drawn again."""
-    tracker = opened(Log())
+    tracker = open_tracker(Log())
     assert len({tracker.edge() for _ in range(1_000)}) == 1_000
-    drawn = iter([0, 0, 9])
-    monkeypatch.setattr(module.secrets, "randbits", lambda bits: next(drawn))
+    numbers = iter([0, 0, 9])
+    monkeypatch.setattr(module.secrets, "randbits", lambda bits: next(numbers))
     assert tracker.edge() == 9
 
 
 def test_what_is_told_is_xored_by_root_and_attempt_and_sent_when_flushed() -> None:
     """Acks of one root take one row."""
     log = Log()
-    with opened(log) as tracker:
+    with open_tracker(log) as tracker:
         tracker.begin(5, [1, 2])
         tracker.ack(5, 1, [4, 8])
         tracker.ack(5, 2)
         tracker.ack(5, 16, attempt=2)
-        assert log.sent() == []
+        assert log.sent_rows() == []
         tracker.flush()
         tracker.flush()
-        assert log.sent() == [(5, 1, False, 15), (5, 1, True, 3), (5, 2, False, 16)]
+        assert log.sent_rows() == [(5, 1, False, 15), (5, 1, True, 3), (5, 2, False, 16)]
         tracker.begin(6, [])
-    assert log.sent()[-1] == (6, 1, True, 0)  # the end of the context flushes
+    assert log.sent_rows()[-1] == (6, 1, True, 0)  # the end of the context flushes
 
 
 def test_an_error_in_the_context_does_not_lose_what_was_acked() -> None:
     """It was processed."""
     log = Log()
-    with pytest.raises(ZeroDivisionError), opened(log) as tracker:
+    with pytest.raises(ZeroDivisionError), open_tracker(log) as tracker:
         tracker.ack(5, 1)
         raise ZeroDivisionError
-    assert log.sent() == [(5, 1, False, 1)]
+    assert log.sent_rows() == [(5, 1, False, 1)]
 
 
 def test_so_many_rows_are_sent_without_being_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the units in turn."""
     monkeypatch.setattr(module, "BATCH", 3)
     log = Log()
-    tracker = opened(log)
+    tracker = open_tracker(log)
     for root in range(8):
         tracker.begin(root, [1])
-    assert len(log.sent()) == 6
-    assert [len(unit) for unit in log.topics["t.asks"]] == [1, 1]
+    assert len(log.sent_rows()) == 6
+    assert [len(unit) for unit in log.topics["t.requests"]] == [1, 1]
 
 
 def test_what_may_have_arrived_is_not_sent_again() -> None:
     """An ack that is applied twice would undo itself."""
     log = Log()
-    tracker = opened(log)
+    tracker = open_tracker(log)
     tracker.ack(5, 1)
     log.away = True
     with pytest.raises(LogUnavailableError):
         tracker.flush()
     log.away = False
     tracker.flush()
-    assert log.sent() == [(5, 1, False, 1)]
+    assert log.sent_rows() == [(5, 1, False, 1)]
 
 
 @pytest.mark.parametrize("root", [-1, NO_ROOT, 1 << 64])
 def test_what_is_no_root_is_refused(root: int) -> None:
     """Nothing is sent of it."""
     log = Log()
-    with opened(log) as tracker:
+    with open_tracker(log) as tracker:
         for call in (lambda: tracker.begin(root, [1]), lambda: tracker.ack(root, 1)):
-            with pytest.raises(InvalidRootError, match="names no root"):
+            with pytest.raises(InvalidRootError, match="is not the id of a root"):
                 call()
-    assert not log.sent()
+    assert not log.sent_rows()
 
 
 def test_what_cannot_be_of_a_tree_is_refused() -> None:
     """Edges of 0 or twice, attempts that have no room, a root that begins twice."""
     log = Log()
-    with opened(log) as tracker:
+    with open_tracker(log) as tracker:
         tracker.begin(1, [7])
-        for call, told in [
-            (lambda: tracker.begin(1, [8]), "has begun already; begin it as attempt 2"),
+        for call, message in [
+            (lambda: tracker.begin(1, [8]), "is already registered; register it as attempt 2"),
             (lambda: tracker.begin(2, [0]), "edge 0"),
             (lambda: tracker.begin(2, [1 << 64]), "edge 18446744073709551616"),
-            (lambda: tracker.begin(2, [3, 3]), "one edge is named twice"),
-            (lambda: tracker.ack(2, 3, [3]), "one edge is named twice"),
+            (lambda: tracker.begin(2, [3, 3]), "duplicate edge"),
+            (lambda: tracker.ack(2, 3, [3]), "duplicate edge"),
             (lambda: tracker.ack(2, 3, attempt=0), "attempts count from 1 to 63"),
             (lambda: tracker.begin(2, [3], attempt=64), "attempts count from 1 to 63"),
         ]:
-            with pytest.raises(InvalidUpdateError, match=told):
+            with pytest.raises(InvalidUpdateError, match=message):
                 call()
-    assert log.sent() == [(1, 1, True, 7)]
+    assert log.sent_rows() == [(1, 1, True, 7)]
 
 
 def test_outcomes_are_told_from_where_the_client_began_each_once() -> None:
     """Whoever leaves early goes on where it left, in the middle of a message too."""
     log = Log()
     log.tell(0, 1)
-    tracker = opened(log)
+    tracker = open_tracker(log)
     log.tell(0, 2, 3)
     log.tell(1, 4)
     assert next(tracker.outcomes(0.0)) == (2, 1, "finished")
@@ -152,9 +152,9 @@ def test_outcomes_are_told_from_where_the_client_began_each_once() -> None:
 def test_whoever_waits_for_outcomes_has_told_what_it_had_to_tell() -> None:
     """Else it might wait for itself."""
     log = Log()
-    tracker = opened(log)
+    tracker = open_tracker(log)
     tracker.begin(1, [2])
-    assert not list(tracker.outcomes(0.0)) and len(log.sent()) == 1
+    assert not list(tracker.outcomes(0.0)) and len(log.sent_rows()) == 1
 
 
 def test_a_job_that_never_ran_is_named() -> None:
@@ -162,7 +162,9 @@ def test_a_job_that_never_ran_is_named() -> None:
 
     class Empty(Log):
         def offset_bounds(self, topic: str) -> Any:
-            raise UnknownTopicError(f"{topic} is not there")
+            raise UnknownTopicError(f"{topic} does not exist")
 
-    with pytest.raises(UnknownTopicError, match=r"t\.asks is not there; it is made when the job t first starts"):
-        opened(Empty())
+    with pytest.raises(
+        UnknownTopicError, match=r"t\.requests does not exist; it is created when the job t first starts"
+    ):
+        open_tracker(Empty())

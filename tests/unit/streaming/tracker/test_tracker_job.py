@@ -24,7 +24,7 @@ TICKS = '[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "floa
 def test_the_tracker_needs_no_topic_it_makes_the_one_that_clients_write_to(tmp_path: Path) -> None:
     """Before all else, with as many units as its table says."""
     job = read_tracked_job(written(tmp_path, f"{TRACKER}parallelism = 3\n"), "orders")
-    assert (job.topic, dict(job.client_topics)) == ("orders.asks", {"orders.asks": 3})
+    assert (job.topic, dict(job.client_topics)) == ("orders.requests", {"orders.requests": 3})
     stages = place_stages(job.name, job.stages(3), tmp_path)
     assert {stage.topic for stage in stages} <= {*job.client_topics, *topics_of_stages(job, 3)}
     assert {stage.name: stage.units for stage in stages} == {"intake": 3, "outcome": 2, "acker": 2}
@@ -33,8 +33,8 @@ def test_the_tracker_needs_no_topic_it_makes_the_one_that_clients_write_to(tmp_p
 
 def test_what_tells_jobs_that_are_tracked_from_others_is_what_they_have(tmp_path: Path) -> None:
     """No kind is named for it."""
-    words = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
-    file = written(tmp_path, TRACKER + words + TICKS)
+    word_count = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
+    file = written(tmp_path, TRACKER + word_count + TICKS)
     assert set(read_tracked_jobs(file)) == {"orders", "words"}
     assert {name for name, job in read_jobs(file).items() if is_tracked(job)} == {"orders", "words"}
 
@@ -54,30 +54,30 @@ def test_a_root_has_one_try_for_the_ackers_and_they_tell_what_became_of_it(tmp_p
         name: next(stage.arguments for stage in job.stages(2) if stage.name == "acker")
         for name, job in read_tracked_jobs(file).items()
     }
-    assert arguments["orders"] == {"timeout": 30.0, "tries": 1, "layout": "slots", "outcomes": True}
-    assert arguments["words"] == {"timeout": 30.0, "tries": 5}
+    assert arguments["orders"] == {"timeout": 30.0, "max_attempts": 1, "layout": "slots", "outcomes": True}
+    assert arguments["words"] == {"timeout": 30.0, "max_attempts": 5}
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             f'{TRACKER}topic = "t"\n',
-            "topic means nothing here; known: backpressure, kind, parallelism, signal_channel, tracking",
+            "unknown key topic; the keys are backpressure, kind, parallelism, signal_channel, tracking",
         ),
-        (f"{TRACKER}parallelism = 0\n", "parallelism must be a whole number above 0"),
+        (f"{TRACKER}parallelism = 0\n", "parallelism = 0; expected a whole number of at least 1"),
         (
             f"{TRACKER}[orders.tracking]\nmax_attempts = 3\n",
-            "max_attempts means nothing here; known: ackers, max_ackers,",
+            "unknown key max_attempts; did you mean .*; the keys are ackers, max_ackers,",
         ),
-        (f'{TRACKER}[orders.tracking]\ndelivery = "exactly-once"\n', "delivery means nothing here"),
-        ('[words]\nkind = "wordcount"\n', "needs a topic"),
-        ("words = 3\n", "it must be a table"),
+        (f'{TRACKER}[orders.tracking]\ndelivery = "exactly-once"\n', "unknown key delivery"),
+        ('[words]\nkind = "wordcount"\n', "the key topic is missing"),
+        ("words = 3\n", "expected a table, got 3"),
     ],
 )
-def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, message: str) -> None:
     """With what is known instead."""
-    with pytest.raises(InvalidJobError, match=told):
+    with pytest.raises(InvalidJobError, match=message):
         read_jobs(written(tmp_path, text))
 
 
@@ -88,12 +88,12 @@ def test_commands_of_tracking_know_the_tracker_too(tmp_path: Path, monkeypatch: 
     assert json.loads(invoke("stream", "tracked", "--json").output) == [{"job": "orders", "state": "never started"}]
     assert "epoch 2 of the ring: ackers 0, 1" in invoke("stream", "acker", "add", "orders", "1").output
     error = invoke("stream", "wait", "orders").exception
-    assert isinstance(error, StreamError) and "named by others" in str(error)
+    assert isinstance(error, StreamError) and "named by clients" in str(error)
 
 
-@pytest.mark.parametrize(("kind", "waits"), [("tracker", True), ("wordcount", False)])
+@pytest.mark.parametrize(("kind", "is_paused"), [("tracker", True), ("wordcount", False)])
 def test_time_stands_still_for_a_foreign_topology_while_its_acks_are_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, waits: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, is_paused: bool
 ) -> None:
     """They come in by the first stage; that of a job of ours brings roots alone."""
     table = f'[orders]\nkind = "{kind}"\n' + ('topic = "t"\n' if kind == "wordcount" else "")
@@ -109,8 +109,8 @@ def test_time_stands_still_for_a_foreign_topology_while_its_acks_are_not_read(
         for unit in range(stage.units):
             place = stage.folder(unit)
             place.mkdir(parents=True)
-            behind, newest = (7, 20.0) if stage is stages[0] else (0, 0.0)
-            UnitReport(unit, 1, {}, 0, behind, newest, {}, 100.0, {**gauges, "low_watermarks": {}}).write(place)
+            lag, newest = (7, 20.0) if stage is stages[0] else (0, 0.0)
+            UnitReport(unit, 1, {}, 0, lag, newest, {}, 100.0, {**gauges, "low_watermarks": {}}).write(place)
     oversight = TrackingMonitor(job.tracking, folder, stages)
     oversight._observe()
-    assert oversight._observation.pause_reason == ("intake is behind" if waits else "")
+    assert oversight._observation.pause_reason == ("intake lags" if is_paused else "")

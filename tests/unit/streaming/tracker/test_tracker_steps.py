@@ -30,37 +30,37 @@ class Steps:
     """A tracker of one acker, whose steps are called one after another, a second apart."""
 
     def __init__(self, timeout: float = 8.0) -> None:
-        self.log = MemoryLog({"t.asks": 1, "t.results": 1})
+        self.log = MemoryLog({"t.requests": 1, "t.results": 1})
         self.client = Tracker("", "t", log=self.log)
         self.intake, self.outcome = Intake(), OutcomeStep()
         self.acker = Acker(timeout, 1, "slots", outcomes=True)
         self.state, self.number, self.read = State(), 0, 0
-        self.taken = Output(State())
+        self.intake_output = Output(State())
 
     def round(self) -> list[tuple[int, int, str]]:
-        """What a round of all three tells; `taken` is what the intake made of it."""
+        """What a round of all three tells; `intake_output` is what the intake made of it."""
         self.client.flush()
         self.number += 1
-        messages = self.log.topics["t.asks"][0][self.read :]
+        messages = self.log.topics["t.requests"][0][self.read :]
         self.read += len(messages)
-        self.taken = self.intake(State(), self.given("intake", messages))
-        acked = self.acker(self.state, self.given("acker", _messages(self.taken.acks.get(0, ()))))
+        self.intake_output = self.intake(State(), self.step_input("intake", messages))
+        acked = self.acker(self.state, self.step_input("acker", _messages(self.intake_output.acks.get(0, ()))))
         self.state = acked.state
-        output = self.outcome(State(), self.given("outcome", _messages(acked.feedback)))
+        output = self.outcome(State(), self.step_input("outcome", _messages(acked.feedback)))
         stage = Stage("outcome", "", "t.told", job="t", state="", results="t.results")
         lines = [line for letter in encode_results(stage, 0, (1, 1), output) for line in letter.value.splitlines()]
-        return [(told["root"], told["attempt"], told["outcome"]) for told in map(json.loads, lines)]
+        return [(result["root"], result["attempt"], result["outcome"]) for result in map(json.loads, lines)]
 
-    def given(self, stage: str, messages: Sequence[Message]) -> Input:
+    def step_input(self, stage: str, messages: Sequence[Message]) -> Input:
         """The input of a step in this round."""
-        versions = {"ring": RING, "pace": {"paused": False}}
+        versions = {"ring": RING, "clock": {"paused": False}}
         return Input(stage, 0, Round(1, self.number, 100.0 + self.number, versions), messages)
 
     @property
     def values(self) -> dict[int, int]:
         """The check value of each root that is in flight."""
-        held = self.acker._memories[0].table.records()
-        return dict(zip(held.roots.tolist(), held.values.tolist(), strict=True))
+        records = self.acker._memories[0].table.records()
+        return dict(zip(records.roots.tolist(), records.values.tolist(), strict=True))
 
 
 def _messages(batches: Sequence[pa.RecordBatch], incarnation: int = 1) -> list[Message]:
@@ -86,13 +86,13 @@ def test_a_root_that_is_not_through_in_time_has_failed_once_in_its_attempt() -> 
     """It may begin again under the next number, and what comes late for the first one is dropped."""
     steps = Steps()
     steps.client.begin(7, [5])
-    assert [told for _ in range(12) for told in steps.round()] == [(7, 1, "failed")]
+    assert [outcome for _ in range(12) for outcome in steps.round()] == [(7, 1, "failed")]
     steps.client.begin(7, [6], attempt=2)
     steps.client.ack(7, 5)
     assert steps.round() == []
     steps.client.ack(7, 6, attempt=2)
     assert steps.round() == [(7, 2, "finished")]
-    assert [told for _ in range(12) for told in steps.round()] == []
+    assert [outcome for _ in range(12) for outcome in steps.round()] == []
 
 
 def test_acks_of_a_root_that_has_not_begun_finish_nothing() -> None:
@@ -103,7 +103,7 @@ def test_acks_of_a_root_that_has_not_begun_finish_nothing() -> None:
     assert steps.round() == []
     steps.client.begin(7, [5])
     assert steps.round() == [(7, 1, "finished")]
-    assert [told for _ in range(12) for told in steps.round()] == [] and steps.values == {}
+    assert [outcome for _ in range(12) for outcome in steps.round()] == [] and steps.values == {}
 
 
 def test_a_root_that_left_on_no_edge_is_finished_at_once() -> None:
@@ -119,28 +119,28 @@ def test_an_ack_that_comes_twice_finishes_nothing() -> None:
     steps.client.begin(7, [5])
     steps.client.ack(7, 5)
     steps.client.ack(7, 5)
-    assert [told for _ in range(12) for told in steps.round()] == [(7, 1, "failed")]
+    assert [outcome for _ in range(12) for outcome in steps.round()] == [(7, 1, "failed")]
 
 
 def test_a_message_that_cannot_be_read_goes_to_the_dead_letters_with_the_reason() -> None:
     """The others are taken."""
     steps = Steps()
-    steps.log.put("t.asks", 0, b"hello")
+    steps.log.put("t.requests", 0, b"hello")
     steps.client.begin(7, [])
     assert steps.round() == [(7, 1, "finished")]
-    ((offset, value, reason),) = [(each.offset, each.value, each.reason) for each in steps.taken.dead_letters]
+    ((offset, value, reason),) = [(each.offset, each.value, each.reason) for each in steps.intake_output.dead_letters]
     assert (offset, value) == (0, b"hello") and "not an Arrow stream" in reason
-    assert steps.taken.counts == {"begun": 1, "acks": 0, "dead": 1}
+    assert steps.intake_output.counts == {"started": 1, "acks": 0, "dead": 1}
 
 
 @pytest.mark.parametrize("name", [b"valud", b"\xff\xfelue"])
 def test_a_message_of_other_columns_is_a_dead_letter_though_their_names_are_no_text(name: bytes) -> None:
     """The others are taken."""
     steps = Steps()
-    steps.log.put("t.asks", 0, TrackerRequests.of([(7, 1, True, 0)]).encode().replace(b"value", name))
+    steps.log.put("t.requests", 0, TrackerRequests.of([(7, 1, True, 0)]).encode().replace(b"value", name))
     steps.client.begin(7, [])
     assert steps.round() == [(7, 1, "finished")]
-    assert [each.offset for each in steps.taken.dead_letters] == [0]
+    assert [each.offset for each in steps.intake_output.dead_letters] == [0]
 
 
 def test_a_round_of_many_rows_is_sent_in_buffers_that_a_message_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,22 +150,22 @@ def test_a_round_of_many_rows_is_sent_in_buffers_that_a_message_has_room_for(mon
     for root in range(10):
         steps.client.begin(root, [])
     assert sorted(root for root, _, _ in steps.round()) == list(range(10))
-    assert [batch.num_rows for batch in steps.taken.acks[0]] == [3, 3, 3, 1]
+    assert [batch.num_rows for batch in steps.intake_output.acks[0]] == [3, 3, 3, 1]
 
 
 def test_records_on_their_way_between_ackers_are_passed_on_and_not_told() -> None:
     """Whose they are, the ring says."""
-    found = tracking_records([1, 2, 3], 1, True, 0, [7, 8, 9])
+    records = tracking_records([1, 2, 3], 1, True, 0, [7, 8, 9])
     steps = Steps()
-    output = steps.outcome(State(), steps.given("outcome", _messages([AckEncoder(1, [0]).records(found)])))
-    told = AckMessage.read(arrow_bytes(output.acks[0][0]))
-    assert told.kind is MessageKind.RECORDS and told.records().values.tolist() == [7, 8, 9] and not output.results
+    output = steps.outcome(State(), steps.step_input("outcome", _messages([AckEncoder(1, [0]).records(records)])))
+    message = AckMessage.read(arrow_bytes(output.acks[0][0]))
+    assert message.kind is MessageKind.RECORDS and message.records().values.tolist() == [7, 8, 9] and not output.results
 
 
 def test_what_was_told_before_the_job_went_back_in_time_is_not_told_again() -> None:
     """It was undone."""
     steps = Steps()
-    done: Any = AckEncoder(1, [0]).root_attempts(
+    completed: Any = AckEncoder(1, [0]).root_attempts(
         tracking_records([1], 1, True, 0, 0).roots, tracking_records([1], 1, True, 0, 0).attempts, MessageKind.COMPLETED
     )
-    assert not steps.outcome(State(), steps.given("outcome", _messages([done], incarnation=0))).results
+    assert not steps.outcome(State(), steps.step_input("outcome", _messages([completed], incarnation=0))).results

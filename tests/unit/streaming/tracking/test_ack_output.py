@@ -18,26 +18,28 @@ def test_many_roots_are_registered_in_several_batches(monkeypatch: pytest.Monkey
     monkeypatch.setattr(ack_output, "_ROOTS", 10)
     offsets, rows = np.array([3, 4, 7, 8, 9]), np.array([4, 0, 8, 9, 1])
     values = np.arange(1, 23, dtype=np.uint64)
-    found = AckOutput(RingHistory.of([0, 1, 2], 3).as_json()).registrations(5, offsets, rows, values, 12)
-    for batches in found.values():
+    batches_by_acker = AckOutput(RingHistory.of([0, 1, 2], 3).as_json()).registrations(5, offsets, rows, values, 12)
+    for batches in batches_by_acker.values():
         assert [AckMessage.read(arrow_bytes(batch)).registered_up_to for batch in batches] == [{5: 7}, {5: 8}, {5: 12}]
     circle, roots = AckOutput(RingHistory.of([0, 1, 2], 3).as_json()).ring, roots_of(5, offsets, rows)
-    for acker, batches in found.items():
+    for acker, batches in batches_by_acker.items():
         part = AckTable("dense", acker, circle)
-        for told in (AckMessage.read(arrow_bytes(batch)) for batch in batches):
-            ends = np.concatenate([[0], np.cumsum(told.batch.column("values").value_lengths().to_numpy())])
-            flat = told.batch.column("values").values.to_numpy()
-            for row, (offset, size) in enumerate(zip(told.column("offset"), told.column("rows"), strict=True)):
+        for message in (AckMessage.read(arrow_bytes(batch)) for batch in batches):
+            ends = np.concatenate([[0], np.cumsum(message.batch.column("values").value_lengths().to_numpy())])
+            flat = message.batch.column("values").values.to_numpy()
+            for row, (offset, size) in enumerate(zip(message.column("offset"), message.column("rows"), strict=True)):
                 part.register_range(5, int(offset), 1, int(size), flat[ends[row] : ends[row + 1]], 1, 1, circle)
-        mine = circle.owners_of(roots) == acker
-        assert part.in_flight == mine.sum()
-        part.ack(roots[mine], 1, values[mine], 1)
+        is_owned = circle.owners_of(roots) == acker
+        assert part.in_flight == is_owned.sum()
+        part.ack(roots[is_owned], 1, values[is_owned], 1)
         assert not part.in_flight
 
 
 def test_no_roots_tell_how_far_the_source_is() -> None:
     """In one batch."""
-    nothing = np.empty(0, np.int64)
-    found = AckOutput(RingHistory.of([0], 1).as_json()).registrations(0, nothing, nothing, nothing.astype(np.uint64), 9)
-    (batch,) = found[0]
+    empty = np.empty(0, np.int64)
+    batches_by_acker = AckOutput(RingHistory.of([0], 1).as_json()).registrations(
+        0, empty, empty, empty.astype(np.uint64), 9
+    )
+    (batch,) = batches_by_acker[0]
     assert AckMessage.read(arrow_bytes(batch)).registered_up_to == {0: 9}

@@ -30,13 +30,13 @@ class Ackers:
         """One without memory."""
         return Acker(TIMEOUT, self.tries)
 
-    def round(self, *batches: pa.RecordBatch, still: bool = False, seconds: float = 1.0) -> Output:
+    def round(self, *batches: pa.RecordBatch, paused: bool = False, seconds: float = 1.0) -> Output:
         """A round that brings these batches."""
         if self.forgets:
             self.acker = self.make()
         self.number += 1
         self.clock += seconds
-        versions = {"ring": RING, "pace": {"paused": still}}
+        versions = {"ring": RING, "clock": {"paused": paused}}
         messages = [Message(0, arrow_bytes(batch)) for batch in batches]
         output = self.acker(
             self.state, Input("acker", 0, Round(1, self.number, self.clock, versions), messages)
@@ -60,12 +60,12 @@ def acked(*offsets: int, value: int = 7, attempt: int = 1, kind: MessageKind = M
 
 def named(output: Output) -> list[tuple[str, int, int]]:
     """What a round told: what is to become of which offset, in which attempt."""
-    found = []
+    named_roots = []
     for batch in output.feedback:
-        told = AckMessage.read(arrow_bytes(batch))
-        for root, attempt in zip(told.column("root"), told.column("attempt"), strict=True):
-            found.append((str(told.kind), unpack_root_id(int(root)).offset, int(attempt)))
-    return found
+        message = AckMessage.read(arrow_bytes(batch))
+        for root, attempt in zip(message.column("root"), message.column("attempt"), strict=True):
+            named_roots.append((str(message.kind), unpack_root_id(int(root)).offset, int(attempt)))
+    return named_roots
 
 
 def test_what_is_registered_and_acked_is_complete_in_any_order() -> None:
@@ -80,16 +80,16 @@ def test_a_root_is_named_within_one_and_a_quarter_of_its_time() -> None:
     """Not before it is over."""
     ackers = Ackers()
     ackers.round(registered(1, 2), acked(2))
-    told = [named(ackers.round()) for _ in range(10)]
-    assert [bool(names) for names in told].index(True) in (7, 8, 9)
-    assert [name for names in told for name in names] == [("again", 1, 2)]
+    names_by_round = [named(ackers.round()) for _ in range(10)]
+    assert [bool(names) for names in names_by_round].index(True) in (7, 8, 9)
+    assert [name for names in names_by_round for name in names] == [("replay-requests", 1, 2)]
 
 
 def test_while_time_stands_still_nothing_is_late() -> None:
     """However long that lasts."""
     ackers = Ackers()
     ackers.round(registered(1))
-    assert not any(ackers.round(still=True).feedback for _ in range(50))
+    assert not any(ackers.round(paused=True).feedback for _ in range(50))
     assert any(ackers.round().feedback for _ in range(10))
 
 
@@ -107,11 +107,11 @@ def test_after_its_last_try_a_root_is_given_up() -> None:
     first = [name for _ in range(12) for name in named(ackers.round())]
     ackers.round(acked(1, value=9, attempt=2, kind=MessageKind.RETRIES))
     second = [name for _ in range(12) for name in named(ackers.round())]
-    assert (first, second) == ([("again", 1, 2)], [("gone", 1, 2)])
+    assert (first, second) == ([("replay-requests", 1, 2)], [("failed", 1, 2)])
 
 
-@pytest.mark.parametrize("still", [False, True])
-def test_the_marks_are_below_what_is_sent_again_as_soon_as_that_is_told(still: bool) -> None:
+@pytest.mark.parametrize("paused", [False, True])
+def test_the_marks_are_below_what_is_sent_again_as_soon_as_that_is_told(paused: bool) -> None:
     """In the same round, however short, and while time stands still: who adds up what came back goes by both."""
     ackers = Ackers()
     ackers.round(registered(1))
@@ -119,8 +119,8 @@ def test_the_marks_are_below_what_is_sent_again_as_soon_as_that_is_told(still: b
         pass
     ackers.round()
     assert ackers.round().gauges["low_watermarks"] == {"0": 2}, "nobody holds it now"
-    came = ackers.round(acked(1, value=9, attempt=2, kind=MessageKind.RETRIES), seconds=0.001, still=still)
-    assert (came.gauges["retried"], came.gauges["low_watermarks"]) == (1, {"0": 1})
+    output = ackers.round(acked(1, value=9, attempt=2, kind=MessageKind.RETRIES), seconds=0.001, paused=paused)
+    assert (output.gauges["retried"], output.gauges["low_watermarks"]) == (1, {"0": 1})
 
 
 def test_late_acks_of_an_earlier_attempt_complete_nothing() -> None:
@@ -136,17 +136,19 @@ def test_late_acks_of_an_earlier_attempt_complete_nothing() -> None:
 
 def history(ackers: Ackers) -> list[object]:
     """What an acker tells in many rounds of all kinds."""
-    drawn = np.random.default_rng(3)
-    found: list[object] = []
+    random = np.random.default_rng(3)
+    rounds: list[object] = []
     for number in range(120):
         offsets = [10 * number + place for place in range(10)]
-        lost = set(drawn.choice(offsets, 3).tolist())
-        output = ackers.round(registered(*offsets), acked(*[each for each in offsets if each not in lost]))
+        lost_offsets = set(random.choice(offsets, 3).tolist())
+        output = ackers.round(registered(*offsets), acked(*[each for each in offsets if each not in lost_offsets]))
         names = named(output)
-        if again := [offset for kind, offset, attempt in names if kind == "again" and attempt == 2]:
-            ackers.round(acked(*again, value=5, attempt=2, kind=MessageKind.RETRIES), acked(*again, value=5, attempt=2))
-        found.append((names, dict(output.counts), output.gauges["in_flight"], output.gauges["low_watermarks"]))
-    return found
+        if retried := [offset for kind, offset, attempt in names if kind == "replay-requests" and attempt == 2]:
+            ackers.round(
+                acked(*retried, value=5, attempt=2, kind=MessageKind.RETRIES), acked(*retried, value=5, attempt=2)
+            )
+        rounds.append((names, dict(output.counts), output.gauges["in_flight"], output.gauges["low_watermarks"]))
+    return rounds
 
 
 def test_whoever_goes_on_with_the_state_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,12 +163,12 @@ def test_ticks_begin_anew_before_there_are_too_many(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "_LOG_ROUNDS", 7)
     monkeypatch.setattr(module, "SLICES", 8 * module.TICKS)
     ackers = Ackers()
-    found = history(ackers)
-    assert max(ackers.state.runs["snapshot"][0].column("born").to_pylist(), default=0) < 8 * module.TICKS
-    assert [names for names, *_ in found] == [names for names, *_ in plain]  # type: ignore[misc]
+    rounds = history(ackers)
+    assert max(ackers.state.runs["snapshot"][0].column("tick").to_pylist(), default=0) < 8 * module.TICKS
+    assert [names for names, *_ in rounds] == [names for names, *_ in plain]  # type: ignore[misc]
 
 
 def test_a_message_that_nobody_here_wrote_is_named() -> None:
     """It is not taken for an ack."""
-    with pytest.raises(InvalidUpdateError, match="no stage of ours has written"):
+    with pytest.raises(InvalidUpdateError, match="from another writer"):
         AckMessage.read(b"hello")

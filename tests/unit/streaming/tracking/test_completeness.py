@@ -27,20 +27,25 @@ def test_below_the_marks_all_that_was_given_up_is_among_the_dead_letters(tmp_pat
     texts = [f"w{number}" for number in range(60)]
     world.feed(*texts[:30])
     ends = [{0: 9, 1: 9}, {0: 0, 1: 20}, {0: 45, 1: 45}]
-    told: list[list[int]] = [[] for _ in ends]
+    failure_counts: list[list[int]] = [[] for _ in ends]
     for _ in range(1_200):
         world.turn()
-        for end, counts in zip(ends, told, strict=True):
+        for end, counts in zip(ends, failure_counts, strict=True):
             if completeness_of(world.folder, end).is_complete:
                 counts.append(len(list(failures_within(world.log, job.dead_letters, "lines", {}, end))))
-        if told[0] and texts:
+        if failure_counts[0] and texts:
             world.feed(*texts[30:])
             texts.clear()
-        if told[-1]:
+        if failure_counts[-1]:
             break
-    lost = [len(list(failures_within(world.log, job.dead_letters, "lines", {}, end))) for end in ends]
-    assert [set(counts) for counts in told] == [{count} for count in lost]
-    assert len(told[0]) > 1 and min(lost) > 0 and world.told("replay_requests") and lost[-1] == world.told("failed")
+    expected_counts = [len(list(failures_within(world.log, job.dead_letters, "lines", {}, end))) for end in ends]
+    assert [set(counts) for counts in failure_counts] == [{count} for count in expected_counts]
+    assert (
+        len(failure_counts[0]) > 1
+        and min(expected_counts) > 0
+        and world.total("replay_requests")
+        and expected_counts[-1] == world.total("failed")
+    )
 
 
 def test_losses_of_a_range_are_found_however_far_back_they_are() -> None:
@@ -52,5 +57,5 @@ def test_losses_of_a_range_are_found_however_far_back_they_are() -> None:
             headers = {"topic": topic, "partition": b"%d" % partition, "offset": b"%d" % offset, "reason": b"late"}
             log._append(OutgoingRecord("dead", 0, b"", headers))
     log._append(OutgoingRecord("dead", 0, b"", {**headers, "partition": b"first"}))
-    found = failures_within(log, "dead", "lines", {0: 5}, {0: 10, 1: 6})
-    assert [(each.partition, each.offset) for each in found] == [(0, 5), (1, 5), (0, 9)]
+    failures = failures_within(log, "dead", "lines", {0: 5}, {0: 10, 1: 6})
+    assert [(each.partition, each.offset) for each in failures] == [(0, 5), (1, 5), (0, 9)]

@@ -33,19 +33,19 @@ class World:
         self.file = written(home, DECLARED)
         self.job = read_tracked_job(self.file, "words")
         self.folder = JobFolder(home / "streams" / "words")
-        self.log = MemoryLog({"lines": 2, "words.dead": 2})
+        self.log = MemoryLog({"lines": 2, "words.dead-letters": 2})
         for unit, partition, content in ((0, b"1", b"to be"), (0, b"7", b"or not"), (1, b"0", b"")):
             place = {"topic": b"lines", "partition": partition, "offset": b"3", "reason": b"row 0: sent 5 times"}
-            self.log._append(OutgoingRecord("words.dead", unit, content, place))
+            self.log._append(OutgoingRecord("words.dead-letters", unit, content, place))
 
     def letters(self) -> list[str]:
         """The places of what failed."""
-        return sorted(each.record for each in newest_failures(self.log, "words.dead", 10))
+        return sorted(each.record for each in newest_failures(self.log, "words.dead-letters", 10))
 
     def send(self, letter: str, now: float = 5.0) -> None:
         retry_dead_letter(self.log, self.job, self.folder, letter, now)
 
-    def sent(self) -> list[list[bytes]]:
+    def sent_values(self) -> list[list[bytes]]:
         """What was sent to each partition."""
         return [[bytes(message.value) for message in unit] for unit in self.log.topics["lines"]]
 
@@ -60,40 +60,40 @@ def test_a_record_goes_to_the_end_of_the_partition_that_it_came_from_once(world:
     """That it was sent is noted by its place among the dead letters."""
     first, *_ = world.letters()
     world.send(first)
-    assert world.sent() == [[], [b"to be"]] and replay_times(world.folder) == {first: 5.0}
-    with pytest.raises(RetryRefusedError, match=rf"words, letter {first}: not sent: it was sent again already"):
+    assert world.sent_values() == [[], [b"to be"]] and replay_times(world.folder) == {first: 5.0}
+    with pytest.raises(RetryRefusedError, match=rf"words, dead letter {first}: not retried: it was already retried"):
         world.send(first)
-    assert world.sent() == [[], [b"to be"]]
+    assert world.sent_values() == [[], [b"to be"]]
 
 
 def test_what_cannot_be_sent_is_refused_with_the_reason(world: World) -> None:
     """And nothing is noted."""
     _, other_partition, empty = world.letters()
-    for letter, why in ((other_partition, "lines has no partition 7 any more"), (empty, "its content was not there")):
-        with pytest.raises(RetryRefusedError, match=f"letter {letter}: not sent: {why}"):
+    for letter, reason in ((other_partition, "lines has no partition 7"), (empty, "its content was no longer")):
+        with pytest.raises(RetryRefusedError, match=f"letter {letter}: not retried: {reason}"):
             world.send(letter)
     foreign = read_tracked_job(world.file, "orders")
-    failure = newest_failures(world.log, "words.dead", 1)[0]
-    assert "begun again by those who began them" in refusal_reason(foreign, failure, {})
-    assert world.sent() == [[], []] and replay_times(world.folder) == {}
+    failure = newest_failures(world.log, "words.dead-letters", 1)[0]
+    assert "clients of a tracker retry their roots" in refusal_reason(foreign, failure, {})
+    assert world.sent_values() == [[], []] and replay_times(world.folder) == {}
 
 
 @pytest.mark.parametrize("letter", ["0:1", "0:99", "9:0", "-1:0", "zero", "0:0:0", ""])
 def test_a_place_without_a_letter_is_an_error(world: World, letter: str) -> None:
     """A gap, behind the end, of no unit, or no place at all."""
     assert letter not in world.letters()
-    with pytest.raises(UnknownFailureError, match=r"words\.dead: there is no letter"):
+    with pytest.raises(UnknownFailureError, match=r"words\.dead-letters: there is no dead letter"):
         world.send(letter)
 
 
 def test_a_record_that_did_not_arrive_is_not_noted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be sent once Kafka answers."""
 
-    def away(letter: OutgoingRecord) -> None:
+    def failing_send(letter: OutgoingRecord) -> None:
         raise LogUnavailableError("away")
 
     with monkeypatch.context() as patch, pytest.raises(LogUnavailableError):
-        patch.setattr(world.log, "send", away)
+        patch.setattr(world.log, "send", failing_send)
         world.send(world.letters()[0])
     assert replay_times(world.folder) == {}
     world.send(world.letters()[0])
@@ -107,10 +107,10 @@ def test_the_command_sends_what_the_list_names(world: World, monkeypatch: pytest
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
     monkeypatch.setattr(tracking, "opened_log", lambda: nullcontext(world.log))
     first, *_ = world.letters()
-    done = invoke("stream", "retry", "words", first)
-    assert done.exit_code == 0, done.output
-    assert done.output == "words: partition 1, offset 3 is sent again to lines\n"
-    listed = invoke("stream", "dead-letters", "words").output.splitlines()
-    (line,) = (line for line in listed if line.split()[:1] == [first])
+    result = invoke("stream", "retry", "words", first)
+    assert result.exit_code == 0, result.output
+    assert result.output == "words: partition 1, offset 3 retried: sent to lines\n"
+    lines = invoke("stream", "dead-letters", "words").output.splitlines()
+    (line,) = (line for line in lines if line.split()[:1] == [first])
     assert "to be" in line and line.count(":") > 4  # its place, and two times
     assert f'"record": "{first}"' in invoke("stream", "dead-letters", "words", "--json").output

@@ -22,48 +22,48 @@ from springline.spark_jobs.streaming.tracking.monitor import (
 from tests.support.streams.declarations import written
 
 
-def gauge(lows: dict[str, int], **told: int) -> dict[str, Any]:
+def gauge(offsets: dict[str, int], **counters: int) -> dict[str, Any]:
     """What an acker tells."""
     return {
-        "low_watermarks": lows,
+        "low_watermarks": offsets,
         "in_flight": 0,
         "replay_requests": 0,
         "failed": 0,
         "retried": 0,
         "forwarded": 0,
         "adopted": 0,
-        **told,
+        **counters,
     }
 
 
-def report(at: float, *, behind: int = 0, newest: float = 0.0) -> UnitReport:
+def report(at: float, *, lag: int = 0, newest: float = 0.0) -> UnitReport:
     """What a unit tells."""
-    return UnitReport(0, 1, {}, 0, behind, newest, {}, at)
+    return UnitReport(0, 1, {}, 0, lag, newest, {}, at)
 
 
 def test_the_mark_of_a_partition_is_that_of_the_acker_that_is_least_far() -> None:
     """Of those of the ring."""
-    told = [gauge({"0": 7, "1": 9}), gauge({"0": 5, "1": 9}), gauge({})]
-    assert low_watermarks({}, told, told, [0, 1], 0) == {"0": 5, "1": 9}
+    gauges = [gauge({"0": 7, "1": 9}), gauge({"0": 5, "1": 9}), gauge({})]
+    assert low_watermarks({}, gauges, gauges, [0, 1], 0) == {"0": 5, "1": 9}
 
 
 def test_an_acker_that_left_the_ring_counts_as_long_as_it_holds_something() -> None:
     """Then no more."""
     for in_flight, low in ((1, 3), (0, 5)):
-        told = [gauge({"0": 5}), gauge({"0": 3}, in_flight=in_flight)]
-        assert low_watermarks({}, told, told, [0], 0) == {"0": low}
+        gauges = [gauge({"0": 5}), gauge({"0": 3}, in_flight=in_flight)]
+        assert low_watermarks({}, gauges, gauges, [0], 0) == {"0": low}
 
 
 def test_marks_stand_while_a_root_is_on_its_way_to_be_sent_again() -> None:
     """No acker holds it then."""
-    told = [gauge({"0": 9}, replay_requests=2, retried=1), gauge({"0": 9})]
-    assert low_watermarks({"0": 4}, told, told, [0, 1], 2) == {"0": 4}
+    gauges = [gauge({"0": 9}, replay_requests=2, retried=1), gauge({"0": 9})]
+    assert low_watermarks({"0": 4}, gauges, gauges, [0, 1], 2) == {"0": 4}
 
 
 def test_marks_stand_while_records_are_on_their_way_between_ackers() -> None:
     """Nor does one hold these."""
-    told = [gauge({"0": 9}, forwarded=5), gauge({"0": 9}, adopted=4)]
-    assert low_watermarks({"0": 4}, told, told, [0, 1], 0) == {"0": 4}
+    gauges = [gauge({"0": 9}, forwarded=5), gauge({"0": 9}, adopted=4)]
+    assert low_watermarks({"0": 4}, gauges, gauges, [0, 1], 0) == {"0": 4}
 
 
 def test_marks_stand_while_numbers_move_between_two_looks() -> None:
@@ -76,23 +76,23 @@ def test_marks_stand_while_numbers_move_between_two_looks() -> None:
 
 def test_an_acker_of_the_ring_that_has_told_nothing_holds_the_marks() -> None:
     """It may hold anything."""
-    told = gauge({"0": 9})
-    for all_ in ([told], [told, None], [None, told], [told, gauge({})]):
+    gauges = gauge({"0": 9})
+    for all_ in ([gauges], [gauges, None], [None, gauges], [gauges, gauge({})]):
         assert low_watermarks({"0": 4}, all_, all_, [0, 1], 0) == {"0": 4}
-    assert low_watermarks({"0": 4}, [told, None], [told, None], [0], 0) == {"0": 9}
+    assert low_watermarks({"0": 4}, [gauges, None], [gauges, None], [0], 0) == {"0": 9}
 
 
 def test_marks_stand_until_what_was_given_up_is_among_the_dead_letters() -> None:
     """Below them, whoever asks finds it there."""
-    told = [gauge({"0": 9}, failed=3)]
-    assert low_watermarks({"0": 4}, told, told, [0], 2) == {"0": 4}
-    assert low_watermarks({"0": 4}, told, told, [0], 3) == {"0": 9}
+    gauges = [gauge({"0": 9}, failed=3)]
+    assert low_watermarks({"0": 4}, gauges, gauges, [0], 2) == {"0": 4}
+    assert low_watermarks({"0": 4}, gauges, gauges, [0], 3) == {"0": 9}
 
 
 def test_marks_never_go_back() -> None:
     """What was through stays through."""
-    told = [gauge({"0": 2})]
-    assert low_watermarks({"0": 4}, told, told, [0], 0) == {"0": 4}
+    gauges = [gauge({"0": 2})]
+    assert low_watermarks({"0": 4}, gauges, gauges, [0], 0) == {"0": 4}
 
 
 def test_time_goes_on_while_every_stage_keeps_up() -> None:
@@ -102,19 +102,21 @@ def test_time_goes_on_while_every_stage_keeps_up() -> None:
 
 def test_time_stands_still_while_a_stage_is_away_or_has_not_run_since_the_start() -> None:
     """Nobody is there to be late."""
-    assert pause_reason({"count": [report(90.0)]}, 50.0, 100.0, 30.0) == "count is away"
-    assert pause_reason({"count": [report(99.0), None]}, 50.0, 100.0, 30.0) == "count is away"
-    assert pause_reason({"count": [report(99.0)]}, 99.5, 100.0, 30.0) == "count is away"
+    assert pause_reason({"count": [report(90.0)]}, 50.0, 100.0, 30.0) == "count is down"
+    assert pause_reason({"count": [report(99.0), None]}, 50.0, 100.0, 30.0) == "count is down"
+    assert pause_reason({"count": [report(99.0)]}, 99.5, 100.0, 30.0) == "count is down"
 
 
 def test_time_stands_still_while_a_source_s_round_takes_long() -> None:
     """A task of it may have died after it told the ackers of its roots, and before it sent what is to ack them."""
     planned = PlannedRound(7, 90.0, 5)
-    late, done = replace(report(99.0), round=6), replace(report(99.0), round=7)
-    assert has_open_round(planned, [done, late], 50.0, 100.0) and has_open_round(planned, [None, done], 50.0, 100.0)
-    assert not has_open_round(planned, [done, done], 50.0, 100.0)
-    assert not has_open_round(planned, [done, late], 50.0, 93.0), "every round takes a moment"
-    assert not has_open_round(planned, [done, late], 95.0, 100.0), "it was finished when the application began"
+    late, completed = replace(report(99.0), round=6), replace(report(99.0), round=7)
+    assert has_open_round(planned, [completed, late], 50.0, 100.0) and has_open_round(
+        planned, [None, completed], 50.0, 100.0
+    )
+    assert not has_open_round(planned, [completed, completed], 50.0, 100.0)
+    assert not has_open_round(planned, [completed, late], 50.0, 93.0), "every round takes a moment"
+    assert not has_open_round(planned, [completed, late], 95.0, 100.0), "it was finished when the application began"
     assert not has_open_round(None, [None], 50.0, 100.0)
 
 
@@ -135,11 +137,11 @@ def test_oversight_looks_at_the_rounds_of_the_source(tmp_path: Path, monkeypatch
     assert oversight._observation.pause_reason == ""
     PlannedRound(2, 105.0, 3).write(stages[0])
     oversight._observe()
-    assert oversight._observation.pause_reason == "split has a round under way"
+    assert oversight._observation.pause_reason == "split has a round in progress"
 
 
 def test_time_stands_still_while_a_stage_reads_what_is_older_than_half_a_time_out() -> None:
     """As long as there is more of it."""
-    assert pause_reason({"count": [report(99.0, behind=5, newest=80.0)]}, 50.0, 100.0, 30.0) == "count is behind"
-    assert not pause_reason({"count": [report(99.0, behind=5, newest=90.0)]}, 50.0, 100.0, 30.0)
+    assert pause_reason({"count": [report(99.0, lag=5, newest=80.0)]}, 50.0, 100.0, 30.0) == "count lags"
+    assert not pause_reason({"count": [report(99.0, lag=5, newest=90.0)]}, 50.0, 100.0, 30.0)
     assert not pause_reason({"count": [report(99.0, newest=10.0)]}, 50.0, 100.0, 30.0)

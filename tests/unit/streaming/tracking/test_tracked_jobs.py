@@ -16,23 +16,23 @@ from springline.spark_jobs.streaming.tracking.config import LOW_WATERMARKS, RING
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from tests.support.streams.declarations import written
 
-WORDS = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
+WORD_COUNT = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
 
 
 def test_a_word_count_is_tracked_exactly_once_unless_it_says_otherwise(tmp_path: Path) -> None:
     """With one acker and a time-out of 30 seconds."""
-    job = read_tracked_job(written(tmp_path, WORDS), "words")
+    job = read_tracked_job(written(tmp_path, WORD_COUNT), "words")
     tracked = job.tracking
     assert (tracked.ackers, tracked.timeout, tracked.delivery) == (1, 30.0, Delivery.EXACTLY_ONCE)
     stages = {stage.name: stage for stage in place_stages(job.name, job.stages(2), tmp_path)}
-    assert set(stages) == {"split", "again", "count", "acker"}
+    assert set(stages) == {"split", "retry", "count", "acker"}
     assert {stage.topic for stage in stages.values()} - set(topics_of_stages(job, 2)) == {"lines"}
     assert all(stage.make_step() for stage in stages.values())
 
 
 def test_stages_that_write_to_one_topic_are_told_apart(tmp_path: Path) -> None:
     """By the numbers of their units in stamps."""
-    job = read_tracked_job(written(tmp_path, WORDS), "words")
+    job = read_tracked_job(written(tmp_path, WORD_COUNT), "words")
     sending = [stage for stage in place_stages(job.name, job.stages(2), tmp_path) if stage.acks]
     senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
     assert len(set(senders)) == len(senders)
@@ -40,39 +40,51 @@ def test_stages_that_write_to_one_topic_are_told_apart(tmp_path: Path) -> None:
 
 def test_at_most_once_tries_once(tmp_path: Path) -> None:
     """However many tries are declared."""
-    text = f'{WORDS}[words.tracking]\ndelivery = "at-most-once"\nmax_attempts = 7\n'
+    text = f'{WORD_COUNT}[words.tracking]\ndelivery = "at-most-once"\nmax_attempts = 7\n'
     assert read_tracked_job(written(tmp_path, text), "words").tracking.attempts == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        (f"{WORDS}lines = 3\n", "lines means nothing here; known: backpressure, emit_interval"),
-        (f"{WORDS}[words.tracking]\nacker = 3\n", "acker means nothing here; known: ackers"),
-        (f"{WORDS}[words.tracking]\nackers = 0\n", "ackers must be a whole number above 0"),
-        (f"{WORDS}[words.tracking]\nackers = 6\nmax_ackers = 4\n", "max_ackers = 4, and there are 6 ackers"),
-        (f"{WORDS}[words.tracking]\nmax_attempts = 61\n", "max_attempts = 61; 60 at most"),
-        (f"{WORDS}[words.tracking]\ntimeout = 0\n", "timeout must be a number of seconds above 0"),
-        (f'{WORDS}[words.tracking]\ndelivery = "twice"\n', "delivery = 'twice'; write exactly-once or at-least-once"),
-        (f"{WORDS}tracking = 3\n", r"\[words.tracking\]: it must be a table"),
+        (f"{WORD_COUNT}lines = 3\n", "unknown key lines; the keys are backpressure, emit_interval"),
+        (
+            f"{WORD_COUNT}[words.tracking]\nacker = 3\n",
+            r"tracking: unknown key acker; did you mean ackers\?; the keys are ackers, delivery",
+        ),
+        (f"{WORD_COUNT}[words.tracking]\nackers = 0\n", "tracking.ackers = 0; expected a whole number from 1 to 256"),
+        (
+            f"{WORD_COUNT}[words.tracking]\nackers = 6\nmax_ackers = 4\n",
+            "max_ackers = 4; expected at least the number of ackers, 6",
+        ),
+        (
+            f"{WORD_COUNT}[words.tracking]\nmax_attempts = 61\n",
+            "max_attempts = 61; expected a whole number from 1 to 60",
+        ),
+        (f"{WORD_COUNT}[words.tracking]\ntimeout = 0\n", "timeout = 0; expected a finite number above 0"),
+        (
+            f'{WORD_COUNT}[words.tracking]\ndelivery = "twice"\n',
+            'delivery = \'twice\'; expected "exactly-once" or "at-least-once"',
+        ),
+        (f"{WORD_COUNT}tracking = 3\n", "tracking = 3; expected true or false or a table"),
         (
             '[words]\nkind = "joins"\ntopic = "t"\n',
-            "kind 'joins': no installed package adds 'joins'; known: join, tracker",
+            "kind 'joins': no installed package provides 'joins'; installed: join, tracker",
         ),
     ],
 )
-def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, message: str) -> None:
     """With what is known instead."""
-    with pytest.raises(InvalidJobError, match=told):
+    with pytest.raises(InvalidJobError, match=message):
         read_jobs(written(tmp_path, text))
 
 
 def test_a_job_of_another_kind_says_what_it_lacks(tmp_path: Path) -> None:
     """Queries, or tracking."""
     file = written(
-        tmp_path, f'{WORDS}[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
+        tmp_path, f'{WORD_COUNT}[ticks]\ntopic = "t"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"]]\n'
     )  # fmt: skip
-    with pytest.raises(UnknownJobError, match="words: it computes no windowed statistics"):
+    with pytest.raises(UnknownJobError, match="words: it is not a windows job"):
         queryable_job_of(file, "words")
     with pytest.raises(UnknownJobError, match="ticks: its records are not tracked"):
         read_tracked_job(file, "ticks")
@@ -80,7 +92,7 @@ def test_a_job_of_another_kind_says_what_it_lacks(tmp_path: Path) -> None:
 
 def test_what_rounds_name_is_made_once_and_kept(tmp_path: Path) -> None:
     """A ring that was changed, and marks, outlive the application."""
-    job = read_tracked_job(written(tmp_path, WORDS), "words")
+    job = read_tracked_job(written(tmp_path, WORD_COUNT), "words")
     folder = JobFolder(tmp_path)
     job.prepare(folder)
     assert read_json(tmp_path / RING) == {"max_ackers": 2, "epochs": {"1": [0]}}

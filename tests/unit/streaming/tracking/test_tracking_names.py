@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.tracking.ids import child, children, root_e
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT, Root, root_id, unpack_root_id
 
 names = st.tuples(st.integers(0, 2**12 - 1), st.integers(0, 2**36 - 2), st.integers(0, 2**16 - 1))
-words = st.integers(0, 2**64 - 1)
+uint64_values = st.integers(0, 2**64 - 1)
 
 
 @settings(deadline=None)
@@ -29,7 +29,7 @@ def test_ids_sort_as_their_names(given_names: list[tuple[int, int, int]]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("partition", "offset", "row", "says"),
+    ("partition", "offset", "row", "message"),
     [
         (2**12, 0, 0, "partition 4096"),
         (-1, 0, 0, "partition -1"),
@@ -39,8 +39,8 @@ def test_ids_sort_as_their_names(given_names: list[tuple[int, int, int]]) -> Non
         (0, 0, -1, "row"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_its_name(partition: int, offset: int, row: int, says: str) -> None:
-    with pytest.raises(InvalidRootError, match=says) as raised:
+def test_what_does_not_fit_is_refused_by_its_name(partition: int, offset: int, row: int, message: str) -> None:
+    with pytest.raises(InvalidRootError, match=message) as raised:
         root_id(partition, offset, row)
     assert isinstance(raised.value, StreamError)
 
@@ -52,15 +52,15 @@ def test_what_is_no_id_has_no_name(number: int) -> None:
 
 
 def test_children_of_one_parent_differ_by_consumer_and_index() -> None:
-    made = {child(7, consumer, index) for consumer in range(50) for index in range(200)}
-    assert len(made) == 50 * 200
+    child_ids = {child(7, consumer, index) for consumer in range(50) for index in range(200)}
+    assert len(child_ids) == 50 * 200
 
 
 def test_edges_of_neighbouring_roots_attempts_and_parents_are_all_different() -> None:
     roots = np.arange(1000, dtype=np.uint64)
     edges = np.concatenate([root_edges(roots, attempt) for attempt in (1, 2, 3)])
-    made = np.concatenate([edges, *(children(edges, 1, np.full(edges.size, index)) for index in range(3))])
-    assert np.unique(made).size == made.size
+    all_edges = np.concatenate([edges, *(children(edges, 1, np.full(edges.size, index)) for index in range(3))])
+    assert np.unique(all_edges).size == all_edges.size
 
 
 def test_no_two_pairs_of_neighbouring_edges_have_the_same_sum() -> None:
@@ -75,13 +75,13 @@ def test_one_bit_of_a_root_or_of_a_parent_turns_half_of_the_bits_of_an_edge(bit:
     ids = np.arange(2000, dtype=np.uint64) * np.uint64(1 << 16)
     other = ids ^ np.uint64(1 << bit)
     same = np.zeros(ids.size, np.uint64)
-    for turned in (root_edges(ids, 1) ^ root_edges(other, 1), children(ids, 1, same) ^ children(other, 1, same)):
-        share = np.unpackbits(turned.view(np.uint8).reshape(-1, 8), axis=1).mean(axis=0)
+    for changed_bits in (root_edges(ids, 1) ^ root_edges(other, 1), children(ids, 1, same) ^ children(other, 1, same)):
+        share = np.unpackbits(changed_bits.view(np.uint8).reshape(-1, 8), axis=1).mean(axis=0)
         assert (abs(share - 0.5) < 0.1).all()
 
 
 @settings(deadline=None)
-@given(words, st.integers(1, 63), st.integers(0, 2**16 - 1), st.integers(0, 2**48 - 1))
+@given(uint64_values, st.integers(1, 63), st.integers(0, 2**16 - 1), st.integers(0, 2**48 - 1))
 def test_no_edge_is_zero_and_one_by_one_is_as_at_once(word: int, attempt: int, consumer: int, index: int) -> None:
     assert root_edge(word, attempt) == root_edges([word], [attempt])[0] != 0
     assert child(word, consumer, index) == children([word], consumer, [index])[0] != 0
@@ -93,10 +93,10 @@ def test_the_parent_whose_child_would_be_zero_has_another_child() -> None:
 
     def unmix(value: int) -> int:
         for shift, times in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
-            found = value
+            unshifted = value
             for _ in range(3):
-                found = value ^ found >> shift
-            value = found * pow(times, -1, 2**64) & mask
+                unshifted = value ^ unshifted >> shift
+            value = unshifted * pow(times, -1, 2**64) & mask
         return value
 
     assert child(unmix(-step & mask), 0, 0) == 0xA0761D6478BD642F

@@ -11,7 +11,7 @@ from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.records import tracking_records
 
 
-def held(slots: SlotTable) -> list[tuple[int, ...]]:
+def records_of(slots: SlotTable) -> list[tuple[int, ...]]:
     slots._check()
     return [tuple(int(one) for one in row) for row in zip(*slots.records(), strict=True)]
 
@@ -26,13 +26,13 @@ def test_the_papers_worked_example() -> None:
     """Root 01001: the spring emits 01010 and 01011, each of which becomes one tuple for processor 3."""
     root, slots = 0b01001, SlotTable()
     assert not slots.register([root], 1, [0b01010 ^ 0b01011], 0).roots.size
-    assert held(slots) == [(root, 1, 1, 0, 0b00001)]
+    assert records_of(slots) == [(root, 1, 1, 0, 0b00001)]
     assert not slots.ack([root], 1, [0b01010 ^ 0b01100], 0).roots.size
-    assert held(slots) == [(root, 1, 1, 0, 0b00111)]
+    assert records_of(slots) == [(root, 1, 1, 0, 0b00111)]
     assert not slots.ack([root], 1, [0b01011 ^ 0b01101], 0).roots.size
-    assert held(slots) == [(root, 1, 1, 0, 0b00001)]
+    assert records_of(slots) == [(root, 1, 1, 0, 0b00001)]
     assert slots.ack([root], 1, [0b01100 ^ 0b01101], 0).roots.tolist() == [root]
-    assert held(slots) == []
+    assert records_of(slots) == []
 
 
 def test_a_root_is_not_complete_before_it_is_registered() -> None:
@@ -40,22 +40,22 @@ def test_a_root_is_not_complete_before_it_is_registered() -> None:
     slots = SlotTable()
     assert not slots.ack([5], 1, [3], 2).roots.size
     assert not slots.ack([5], 1, [3], 4).roots.size
-    assert held(slots) == [(5, 1, 0, 2, 0)]
-    done = slots.register([5], 1, [0], 6)
-    assert (done.roots.tolist(), done.ticks.tolist(), len(slots)) == ([5], [6], 0)
+    assert records_of(slots) == [(5, 1, 0, 2, 0)]
+    completed = slots.register([5], 1, [0], 6)
+    assert (completed.roots.tolist(), completed.ticks.tolist(), len(slots)) == ([5], [6], 0)
 
 
 def test_a_root_that_nobody_consumes_is_complete_at_once() -> None:
     slots = SlotTable()
     assert slots.register([5, 6], 1, [0, 9], 2).roots.tolist() == [5]
-    assert held(slots) == [(6, 1, 1, 2, 9)]
+    assert records_of(slots) == [(6, 1, 1, 2, 9)]
 
 
 def test_a_completed_root_tells_the_slice_of_its_registration() -> None:
     slots = SlotTable()
     slots.ack([5], 1, [3], 9)
     slots.register([5], 1, [1], 4)
-    assert held(slots) == [(5, 1, 1, 4, 2)]
+    assert records_of(slots) == [(5, 1, 1, 4, 2)]
     assert slots.ack([5], 1, [2], 11).ticks.tolist() == [4]
 
 
@@ -63,14 +63,14 @@ def test_an_ack_of_an_earlier_attempt_is_dropped_and_counted() -> None:
     slots = SlotTable()
     slots.register([5], 2, [3], 1)
     assert not slots.ack([5], 1, [3], 1).roots.size
-    assert (slots.stale, held(slots)) == (1, [(5, 2, 1, 1, 3)])
+    assert (slots.stale, records_of(slots)) == (1, [(5, 2, 1, 1, 3)])
 
 
 def test_a_later_attempt_takes_the_place_of_an_earlier() -> None:
     slots = SlotTable()
     slots.register([5], 1, [3], 1)
     slots.ack([5], 2, [12], 7)
-    assert held(slots) == [(5, 2, 0, 7, 12)]
+    assert records_of(slots) == [(5, 2, 0, 7, 12)]
     assert slots.register([5], 2, [12], 8).roots.tolist() == [5]
 
 
@@ -85,20 +85,20 @@ def test_what_is_older_than_a_slice_is_swept_registered_or_not() -> None:
     slots.register([9, 5], [1, 3], [1, 2], 1)
     slots.ack([7], 1, [4], 1)
     slots.register([6], 1, [8], 2)
-    swept = slots.sweep(2)
-    assert (swept.roots.tolist(), swept.attempts.tolist(), swept.registered.tolist()) == (
+    late_roots = slots.sweep(2)
+    assert (late_roots.roots.tolist(), late_roots.attempts.tolist(), late_roots.registered.tolist()) == (
         [5, 7, 9],
         [3, 1, 1],
         [True, False, True],
     )
-    assert held(slots) == [(6, 1, 1, 2, 8)]
+    assert records_of(slots) == [(6, 1, 1, 2, 8)]
 
 
 def test_parts_of_one_attempt_from_two_ackers_are_joined() -> None:
     slots = SlotTable()
     slots.load(tracking_records([5], 1, False, 3, [6]))
     slots.load(tracking_records([5, 8], 1, True, 4, [7, 9]))
-    assert held(slots) == [(5, 1, 1, 4, 1), (8, 1, 1, 4, 9)]
+    assert records_of(slots) == [(5, 1, 1, 4, 1), (8, 1, 1, 4, 9)]
     assert slots.load(tracking_records([5], 1, False, 2, [1])).roots.tolist() == [5]
 
 
@@ -108,15 +108,15 @@ def test_a_table_holds_what_was_put_in_while_it_grows_and_shrinks() -> None:
     for begin in range(0, roots.size, 7_000):
         slots.register(roots[begin : begin + 7_000], 1, values[begin : begin + 7_000], begin)
     slots._check()
-    found = slots.records()
+    records = slots.records()
     order = np.argsort(roots)
-    assert (found.roots == roots[order]).all()
-    assert (found.values == values[order]).all()
-    assert (found.ticks == order // 7_000 * 7_000).all()
-    grown = slots.nbytes
+    assert (records.roots == roots[order]).all()
+    assert (records.values == values[order]).all()
+    assert (records.ticks == order // 7_000 * 7_000).all()
+    full_size = slots.nbytes
     assert slots.ack(roots[:45_000], 1, values[:45_000], 1).roots.tolist() == roots[:45_000].tolist()
     slots._check()
-    assert slots.nbytes < grown / 4
+    assert slots.nbytes < full_size / 4
     assert slots.records().roots.tolist() == sorted(roots[45_000:].tolist())
 
 
@@ -144,8 +144,8 @@ def test_roots_taken_out_are_gone() -> None:
     roots, values = many(1_000)
     slots = SlotTable()
     slots.register(roots, 1, values, 1)
-    taken = slots.pop(np.concatenate([roots[:10], np.array([3], np.uint64)]))
-    assert (taken.roots.tolist(), taken.values.tolist()) == (roots[:10].tolist(), values[:10].tolist())
+    popped = slots.pop(np.concatenate([roots[:10], np.array([3], np.uint64)]))
+    assert (popped.roots.tolist(), popped.values.tolist()) == (roots[:10].tolist(), values[:10].tolist())
     assert slots.records().roots.tolist() == sorted(roots[10:].tolist())
     slots._check()
 
@@ -155,10 +155,10 @@ def test_an_update_that_contradicts_itself_is_refused() -> None:
     for attempt in (0, 64):
         with pytest.raises(InvalidUpdateError, match=f"attempts {attempt}"):
             slots.ack([1], attempt, [1], 1)
-    for born in (-1, 2**25):
-        with pytest.raises(InvalidUpdateError, match=f"slices {born}"):
-            slots.ack([1], 1, [1], born)
+    for tick in (-1, 2**25):
+        with pytest.raises(InvalidUpdateError, match=f"slices {tick}"):
+            slots.ack([1], 1, [1], tick)
     with pytest.raises(InvalidUpdateError, match="3 roots, 2 values"):
         slots.ack([1, 2, 3], 1, [1, 2], 1)
     slots.ack([1], 63, [1], 2**25 - 1)
-    assert held(slots) == [(1, 63, 0, 2**25 - 1, 1)]
+    assert records_of(slots) == [(1, 63, 0, 2**25 - 1, 1)]

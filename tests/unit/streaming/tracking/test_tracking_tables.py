@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.tracking.root_id import root_id
 
 THREE = AckerRing.of(range(3))
 RANGES = ((3, 1000, 400, 1), (3, 2000, 1, 700), (4, 0, 3, 5000), (4, 7, 1, 1), (5, 9, 9000, 1))
-every_range = pytest.mark.parametrize("given", RANGES)
+every_range = pytest.mark.parametrize("root_range", RANGES)
 
 
 @pytest.fixture(params=["slots", "dense"])
@@ -25,9 +25,9 @@ def table(request: pytest.FixtureRequest) -> AckTable:
     return AckTable(request.param, 1, THREE)
 
 
-def own(given: tuple[int, int, int, int], circle: AckerRing = THREE, acker: int = 1) -> np.ndarray:
+def own(root_range: tuple[int, int, int, int], circle: AckerRing = THREE, acker: int = 1) -> np.ndarray:
     """An acker's roots of a range, one by one."""
-    partition, offset, messages, rows = given
+    partition, offset, messages, rows = root_range
     names = [root_id(partition, offset + step, row) for step in range(messages) for row in range(rows)]
     ids = np.array(names, np.uint64)
     return ids[circle.owners_of(ids) == acker]
@@ -50,22 +50,22 @@ def shuffled(ids: np.ndarray, seed: int = 1) -> np.ndarray:
 
 
 @every_range
-def test_a_range_registers_the_roots_that_are_the_ackers(table: AckTable, given: Any) -> None:
-    ids = own(given)
-    table.register_range(*given, values(ids), 1, 8)
-    held = table.records()
-    assert held.roots.tolist() == ids.tolist()
-    assert held.values.tolist() == values(ids).tolist()
-    assert held.registered.all()
-    assert set(held.attempts) | set(held.ticks) <= {1, 8}
+def test_a_range_registers_the_roots_that_are_the_ackers(table: AckTable, root_range: Any) -> None:
+    ids = own(root_range)
+    table.register_range(*root_range, values(ids), 1, 8)
+    records = table.records()
+    assert records.roots.tolist() == ids.tolist()
+    assert records.values.tolist() == values(ids).tolist()
+    assert records.registered.all()
+    assert set(records.attempts) | set(records.ticks) <= {1, 8}
     assert table.in_flight == ids.size
     table._check()
 
 
 @every_range
-def test_acks_by_root_complete_a_range_in_any_order(table: AckTable, given: Any) -> None:
-    ids = own(given)
-    table.register_range(*given, values(ids), 1, 8)
+def test_acks_by_root_complete_a_range_in_any_order(table: AckTable, root_range: Any) -> None:
+    ids = own(root_range)
+    table.register_range(*root_range, values(ids), 1, 8)
     order = shuffled(ids)
     table.ack(order, 1, np.uint64(5), 9)
     assert table.completed_count == 0
@@ -73,9 +73,9 @@ def test_acks_by_root_complete_a_range_in_any_order(table: AckTable, given: Any)
     table._check()
     assert sorted(table.records().roots.tolist()) == sorted(order[1::2].tolist())
     table.ack(order[1::2], 1, values(order[1::2]) ^ np.uint64(5), 9)
-    done = table.drain_completed()
-    assert sorted(done.roots.tolist()) == ids.tolist()
-    assert (done.ticks == 8).all()
+    completed = table.drain_completed()
+    assert sorted(completed.roots.tolist()) == ids.tolist()
+    assert (completed.ticks == 8).all()
     assert (table.in_flight, table.completed_count) == (0, ids.size)
     assert not table.drain_completed().roots.size
     table._check()
@@ -83,26 +83,26 @@ def test_acks_by_root_complete_a_range_in_any_order(table: AckTable, given: Any)
 
 @pytest.mark.parametrize("value", [77, 0])
 @every_range
-def test_an_ack_of_a_range_is_as_acks_of_its_roots(given: Any, value: int) -> None:
+def test_an_ack_of_a_range_is_as_acks_of_its_roots(root_range: Any, value: int) -> None:
     """Where some of its roots are complete already, others were not registered, and the next ones complete by it."""
-    partition, offset, messages, rows = given
-    ids = own(given)
-    made = []
+    partition, offset, messages, rows = root_range
+    ids = own(root_range)
+    snapshots = []
     for layout in ("slots", "dense"):
         by_range, by_root = AckTable(layout, 1, THREE), AckTable(layout, 1, THREE)
         for table in (by_range, by_root):
-            known = max(1, messages * 2 // 3)
-            first = own((partition, offset, known, rows))
+            registered_messages = max(1, messages * 2 // 3)
+            first = own((partition, offset, registered_messages, rows))
             edges = np.where(np.arange(first.size) % 7 == 0, np.uint64(77), values(first))
-            table.register_range(partition, offset, known, rows, edges, 1, 3)
+            table.register_range(partition, offset, registered_messages, rows, edges, 1, 3)
             table.ack(first[::5], 1, edges[::5], 4)
         by_range.ack_range(partition, offset, messages, value, 5, rows=rows)
         by_root.ack(ids, 1, np.uint64(value), 5)
         assert in_bytes(by_range) == in_bytes(by_root)
-        done = by_range.drain_completed(), by_root.drain_completed()
-        assert sorted(done[0].roots.tolist()) == sorted(done[1].roots.tolist())
-        made.append((in_bytes(by_range), sorted(done[0].roots.tolist())))
-    assert made[0] == made[1]
+        completed = by_range.drain_completed(), by_root.drain_completed()
+        assert sorted(completed[0].roots.tolist()) == sorted(completed[1].roots.tolist())
+        snapshots.append((in_bytes(by_range), sorted(completed[0].roots.tolist())))
+    assert snapshots[0] == snapshots[1]
 
 
 def test_an_ack_of_part_of_a_range_leaves_the_rest_alone(table: AckTable) -> None:
@@ -112,9 +112,9 @@ def test_an_ack_of_part_of_a_range_leaves_the_rest_alone(table: AckTable) -> Non
     assert table.drain_completed().roots.tolist() == part.tolist()
     assert table.records().roots.tolist() == np.setdiff1d(own((3, 1000, 5000, 1)), part).tolist()
     table.ack_range(3, 900, 5200, 9, 4)
-    held = table.records()
+    records = table.records()
     outside = [*own((3, 900, 100, 1)), *part, *own((3, 6000, 100, 1))]
-    assert (held.roots.tolist(), held.registered.any()) == (outside, False)
+    assert (records.roots.tolist(), records.registered.any()) == (outside, False)
     table._check()
 
 
@@ -122,23 +122,23 @@ def test_a_row_that_a_range_does_not_have_is_another_root(table: AckTable) -> No
     """Row 1 of messages that are one root each, and the row after the last of a message."""
     table.register_range(3, 0, 60, 1, np.uint64(5), 1, 3)
     table.register_range(4, 0, 1, 60, np.uint64(5), 1, 3)
-    held = table.records().roots
+    registered_roots = table.records().roots
     others = [
-        *(root + 1 for root in held.tolist() if root < root_id(4, 0)),
+        *(root + 1 for root in registered_roots.tolist() if root < root_id(4, 0)),
         *(root_id(4, 0, row) for row in (60, 4156)),
     ]
     ids = np.array(others, np.uint64)
     table.ack(ids, 1, np.uint64(5), 4)
-    assert (table.completed_count, table.in_flight) == (0, held.size + ids.size)
+    assert (table.completed_count, table.in_flight) == (0, registered_roots.size + ids.size)
 
 
 @every_range
-def test_acks_that_come_before_their_registration_wait_for_it(table: AckTable, given: Any) -> None:
-    ids = own(given)
+def test_acks_that_come_before_their_registration_wait_for_it(table: AckTable, root_range: Any) -> None:
+    ids = own(root_range)
     table.ack(ids[::3], 1, values(ids)[::3], 7)
     table.ack(ids[1::3], 1, np.uint64(6), 7)
     assert table.completed_count == 0
-    table.register_range(*given, values(ids), 1, 8)
+    table.register_range(*root_range, values(ids), 1, 8)
     assert sorted(table.drain_completed().roots.tolist()) == ids[::3].tolist()
     rest = np.setdiff1d(ids, ids[::3])
     assert table.records().roots.tolist() == rest.tolist()
@@ -158,9 +158,9 @@ def test_roots_without_any_tuple_are_complete_at_once(table: AckTable) -> None:
 
 
 def test_a_retry_ends_the_first_attempt(table: AckTable) -> None:
-    given = (3, 0, 60, 1)
-    ids = own(given)
-    table.register_range(*given, values(ids), 1, 1)
+    root_range = (3, 0, 60, 1)
+    ids = own(root_range)
+    table.register_range(*root_range, values(ids), 1, 1)
     table.register(ids[:4], 2, np.uint64(8), 5)
     table.ack(ids, 1, values(ids), 6)
     assert sorted(table.drain_completed().roots.tolist()) == ids[4:].tolist()
@@ -171,24 +171,24 @@ def test_a_retry_ends_the_first_attempt(table: AckTable) -> None:
 
 
 def test_an_ack_of_a_retry_ends_the_first_attempt_whichever_comes_first(table: AckTable) -> None:
-    given = (3, 0, 60, 1)
-    ids = own(given)
+    root_range = (3, 0, 60, 1)
+    ids = own(root_range)
     table.ack(ids[:3], 2, np.uint64(8), 5)
-    table.register_range(*given, values(ids), 1, 1)
+    table.register_range(*root_range, values(ids), 1, 1)
     table.ack(np.repeat(ids[:6], 2), np.tile([1, 2], 6), np.repeat(values(ids)[:6], 2), 6)
     assert table.completed_count == 0
     assert table.stale == 9
-    held = table.records()
-    assert held.attempts.tolist() == [2] * 6 + [1] * (ids.size - 6)
-    assert held.registered.tolist() == [False] * 6 + [True] * (ids.size - 6)
+    records = table.records()
+    assert records.attempts.tolist() == [2] * 6 + [1] * (ids.size - 6)
+    assert records.registered.tolist() == [False] * 6 + [True] * (ids.size - 6)
     table._check()
 
 
 def test_a_retry_of_a_range_is_registered_by_range(table: AckTable) -> None:
-    given = (3, 0, 60, 1)
-    ids = own(given)
-    table.register_range(*given, np.uint64(5), 1, 1)
-    table.register_range(*given, np.uint64(9), 2, 2)
+    root_range = (3, 0, 60, 1)
+    ids = own(root_range)
+    table.register_range(*root_range, np.uint64(5), 1, 1)
+    table.register_range(*root_range, np.uint64(9), 2, 2)
     table.ack_range(3, 0, 60, 5, 3)
     assert (table.completed_count, table.in_flight, table.stale) == (0, ids.size, ids.size)
     table.ack(ids, 2, np.uint64(9), 3)
@@ -200,13 +200,16 @@ def test_what_is_late_is_swept_and_told_apart(table: AckTable) -> None:
     table.register_range(3, 0, 60, 1, values(old), 1, 1)
     table.register_range(3, 60, 60, 1, values(new), 1, 2)
     table.ack(old[:2], 1, values(old)[:2], 1)
-    strangers = own((9, 0, 12, 1))
-    table.ack(strangers, 1, np.uint64(1), 1)
+    unregistered = own((9, 0, 12, 1))
+    table.ack(unregistered, 1, np.uint64(1), 1)
     table.register(own((9, 50, 9, 1))[:1], 4, np.uint64(1), 1)
-    swept = table.sweep(2)
-    assert swept.roots.tolist() == [*old[2:], *own((9, 50, 9, 1))[:1]]
-    assert swept.attempts.tolist() == [1] * (old.size - 2) + [4]
-    assert (swept.unregistered_roots.tolist(), set(swept.unregistered_attempts)) == (strangers.tolist(), {1})
+    late_roots = table.sweep(2)
+    assert late_roots.roots.tolist() == [*old[2:], *own((9, 50, 9, 1))[:1]]
+    assert late_roots.attempts.tolist() == [1] * (old.size - 2) + [4]
+    assert (late_roots.unregistered_roots.tolist(), set(late_roots.unregistered_attempts)) == (
+        unregistered.tolist(),
+        {1},
+    )
     assert table.records().roots.tolist() == new.tolist()
     table.ack(old[2:3], 1, values(old)[2:3], 3)
     assert table.in_flight == new.size + 1
@@ -229,51 +232,51 @@ def test_lows_are_the_first_offsets_that_are_not_complete(table: AckTable) -> No
 
 
 @every_range
-def test_what_a_new_circle_takes_away_is_handed_out_and_the_rest_is_found(table: AckTable, given: Any) -> None:
-    ids, four = own(given), AckerRing.of(range(4))
-    table.register_range(*given, values(ids), 1, 8)
-    moved = four.owners_of(ids) != 1
-    out = table.release(four)
-    assert out.roots.tolist() == ids[moved].tolist()
-    assert out.values.tolist() == values(ids)[moved].tolist()
-    assert table.records().roots.tolist() == ids[~moved].tolist()
+def test_what_a_new_circle_takes_away_is_handed_out_and_the_rest_is_found(table: AckTable, root_range: Any) -> None:
+    ids, four = own(root_range), AckerRing.of(range(4))
+    table.register_range(*root_range, values(ids), 1, 8)
+    is_moved = four.owners_of(ids) != 1
+    released = table.release(four)
+    assert released.roots.tolist() == ids[is_moved].tolist()
+    assert released.values.tolist() == values(ids)[is_moved].tolist()
+    assert table.records().roots.tolist() == ids[~is_moved].tolist()
     other = AckTable(table.layout, 3, four)
-    other.adopt(out)
+    other.adopt(released)
     for one in (table, other):
-        mine = ids[four.owners_of(ids) == one.acker]
-        one.ack(mine, 1, values(mine), 9)
-        assert sorted(one.drain_completed().roots.tolist()) == mine.tolist()
+        owned = ids[four.owners_of(ids) == one.acker]
+        one.ack(owned, 1, values(owned), 9)
+        assert sorted(one.drain_completed().roots.tolist()) == owned.tolist()
         one._check()
 
 
 def test_an_ack_sent_under_the_circle_before_reaches_what_was_held_then() -> None:
     """Roots that went to another acker since wait as acks, until they are handed on."""
-    given, four = (3, 0, 900, 1), AckerRing.of(range(4))
-    ids = own(given)
-    made = []
+    root_range, four = (3, 0, 900, 1), AckerRing.of(range(4))
+    ids = own(root_range)
+    snapshots = []
     for layout in ("slots", "dense"):
         table = AckTable(layout, 1, THREE)
-        table.register_range(*given, np.uint64(5), 1, 8)
-        moved = table.release(four)
+        table.register_range(*root_range, np.uint64(5), 1, 8)
+        first_release = table.release(four)
         table.ack_range(3, 0, 900, 5, 9, ring=THREE)
-        assert sorted(table.drain_completed().roots.tolist()) == np.setdiff1d(ids, moved.roots).tolist()
-        again = table.release(four)
-        assert (again.roots.tolist(), again.registered.any()) == (moved.roots.tolist(), False)
+        assert sorted(table.drain_completed().roots.tolist()) == np.setdiff1d(ids, first_release.roots).tolist()
+        second_release = table.release(four)
+        assert (second_release.roots.tolist(), second_release.registered.any()) == (first_release.roots.tolist(), False)
         table.register_range(3, 900, 900, 1, np.uint64(5), 1, 8, ring=THREE)
         table.ack_range(3, 900, 900, 5, 9, ring=four)
-        made.append(in_bytes(table))
-    assert made[0] == made[1]
+        snapshots.append(in_bytes(table))
+    assert snapshots[0] == snapshots[1]
 
 
 def test_parts_of_a_root_at_two_ackers_complete_it_where_they_meet(table: AckTable) -> None:
-    given = (3, 0, 60, 1)
-    ids, other = own(given), AckTable(table.layout, 0, THREE)
+    root_range = (3, 0, 60, 1)
+    ids, other = own(root_range), AckTable(table.layout, 0, THREE)
     other.ack(ids, 1, values(ids), 4)
-    table.register_range(*given, values(ids), 1, 8)
+    table.register_range(*root_range, values(ids), 1, 8)
     table.adopt(other.release(THREE))
     assert (other.in_flight, table.in_flight, table.completed_count) == (0, 0, ids.size)
     other.register(ids, 3, np.uint64(1), 4)
-    table.register_range(*given, values(ids), 1, 8)
+    table.register_range(*root_range, values(ids), 1, 8)
     table.adopt(other.release(THREE))
     assert set(table.records().attempts) == {3}
 
@@ -282,9 +285,9 @@ def history(layout: Layout, seed: int) -> AckTable:
     """The same records by different ways."""
     table, random = AckTable(layout, 1, THREE), np.random.default_rng(seed)
     calls: list[Any] = []
-    for given in RANGES:
-        ids = own(given)
-        table.register_range(*given, values(ids), 1, 8)
+    for root_range in RANGES:
+        ids = own(root_range)
+        table.register_range(*root_range, values(ids), 1, 8)
         calls += [(part, 1, values(part)) for part in np.array_split(shuffled(ids[::3], seed), 4)]
         calls += [(part, 1, np.uint64(9)) for part in np.array_split(shuffled(ids[1::3], seed), 3)]
     calls += [(own((9, 0, 50, 1)), 5, np.uint64(77))]
@@ -306,20 +309,20 @@ def test_a_table_made_from_a_snapshot_goes_on_as_the_one_that_told_it() -> None:
     assert after.nbytes < 1.5 * before.nbytes
     for table in (before, after):
         table.drain_completed()
-        for given in RANGES:
-            ids = own(given)
+        for root_range in RANGES:
+            ids = own(root_range)
             table.ack(ids[::-1], 1, values(ids)[::-1], 10)
     assert in_bytes(before) == in_bytes(after)
-    done = [sorted(zip(*table.drain_completed(), strict=True)) for table in (before, after)]
-    assert done[0] == done[1] != []
+    completed = [sorted(zip(*table.drain_completed(), strict=True)) for table in (before, after)]
+    assert completed[0] == completed[1] != []
 
 
 def test_records_of_other_ackers_and_of_two_slices_survive_a_snapshot() -> None:
     table = AckTable("dense", 1, THREE)
-    for acker, born in ((1, 3), (2, 3), (1, 4)):
-        ids = own((3, born, 1, 900), acker=acker)
-        half = own((3, 7, 1, 900), acker=acker)[100 * (born - 3) : 100 * (born - 2)]
-        table.register(np.concatenate([ids, half]), 1, np.uint64(5), born)
+    for acker, tick in ((1, 3), (2, 3), (1, 4)):
+        ids = own((3, tick, 1, 900), acker=acker)
+        half = own((3, 7, 1, 900), acker=acker)[100 * (tick - 3) : 100 * (tick - 2)]
+        table.register(np.concatenate([ids, half]), 1, np.uint64(5), tick)
     assert in_bytes(AckTable.of(table.snapshot(), "dense", 1, THREE)) == in_bytes(table)
 
 

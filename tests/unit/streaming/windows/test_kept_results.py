@@ -48,15 +48,15 @@ class World:
         self.platform = platform
         self.stage = sink_stage(JOB, folder)
         self.log = MemoryLog({JOB.results: 2, self.stage.rounds: 1})
-        self.told = 0
+        self.result_count = 0
 
     def tell(self, count: int) -> None:
         """So many results more, in messages of one, on both units."""
-        for number in range(self.told, self.told + count):
+        for number in range(self.result_count, self.result_count + count):
             start = f"2013-01-01T00:00:{number % 60:02}.5+00:00"
             line = {"query": "sums", "window_start": start, "window_end": start, "key": "k", "n": number, "mean": None}
             self.put("sums", line, unit=number % 2)
-        self.told += count
+        self.result_count += count
 
     def put(self, query: str, line: dict[str, Any], unit: int = 0, incarnation: int = 1) -> None:
         """One message."""
@@ -69,13 +69,13 @@ class World:
         """One that has just started."""
         return ResultWriter(self.stage, self.platform, self.log, lambda: SCHEMAS)
 
-    def kept(self) -> Counter[int]:
+    def stored_counts(self) -> Counter[int]:
         """How often each result is in the datasets."""
         return Counter(row["n"] for row in query_results(self.platform, JOB, "SELECT n FROM sums").to_pylist())
 
-    def once(self) -> Counter[int]:
+    def expected_counts(self) -> Counter[int]:
         """Each result once."""
-        return Counter(range(self.told))
+        return Counter(range(self.result_count))
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_each_interval_with_results_is_a_dataset_that_begins_where_the_last_ends
     after: Any = second.report
     assert first.persisted and first.rows == 5 and second.rows == 3
     assert {unit: at[1] for unit, at in before["offsets"].items()} == {u: at[0] for u, at in after["offsets"].items()}
-    assert world.kept() == world.once()
+    assert world.stored_counts() == world.expected_counts()
 
 
 STEPS = [
@@ -149,7 +149,7 @@ def test_wherever_an_application_dies_each_result_is_kept_once(world: World, ste
     assert len(committed) == (2 if step == "committed" else 1)  # a crash before the commit leaves nothing
     world.tell(2)
     world.application().write_new_results()
-    assert world.kept() == world.once()
+    assert world.stored_counts() == world.expected_counts()
 
 
 def test_an_application_that_wakes_up_ends_its_round_and_no_more(world: World) -> None:
@@ -169,7 +169,7 @@ def test_an_application_that_wakes_up_ends_its_round_and_no_more(world: World) -
     with pytest.raises(FencedError):  # after its round, when it plans the next
         sleeper.write_new_results()
     world.application().write_new_results()
-    assert world.kept() == world.once()
+    assert world.stored_counts() == world.expected_counts()
     generations = {
         each.ref for each in world.platform.catalog.find(prefix=results_prefix("job"), phase=Phase.COMMITTED)
     }
@@ -191,7 +191,7 @@ def test_what_failed_is_kept_by_the_same_application_later(
     world.log.calls_until_death = None
     world.tell(1)
     application.write_new_results()
-    assert world.kept() == world.once()
+    assert world.stored_counts() == world.expected_counts()
     lines = [read_line(message) for message in world.log.topics[world.stage.rounds][0]]
     rounds = [line.number for line in lines if isinstance(line, RoundPlan)]
     assert rounds == sorted(set(rounds))
@@ -213,10 +213,10 @@ def test_windows_have_real_times_and_counts_are_whole_numbers(world: World) -> N
     world.tell(1)
     world.put("_last", {"query": "_last", "window_start": 0, "window_end": 3, "n": 3})
     world.application().write_new_results()
-    found = query_results(world.platform, JOB, "SELECT window_start, n, mean FROM sums")
-    kinds = {field.name: field.type for field in found.schema}
+    table = query_results(world.platform, JOB, "SELECT window_start, n, mean FROM sums")
+    kinds = {field.name: field.type for field in table.schema}
     assert kinds == {"window_start": pa.timestamp("us", tz="UTC"), "n": pa.int64(), "mean": pa.float64()}
-    assert found.column("window_start").to_pylist() == [datetime(2013, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC)]
+    assert table.column("window_start").to_pylist() == [datetime(2013, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC)]
     numbered = query_results(world.platform, JOB, 'SELECT window_end, n FROM "_last"')
     assert numbered.to_pylist() == [{"window_end": 3, "n": 3}]
 
@@ -227,8 +227,8 @@ def test_results_that_are_told_again_after_going_back_are_told_apart(world: Worl
     world.put("_last", line)
     world.put("_last", line, incarnation=2)
     world.application().write_new_results()
-    found = query_results(world.platform, JOB, 'SELECT incarnation, n FROM "_last" ORDER BY 1')
-    assert found.to_pylist() == [{"incarnation": 1, "n": 3}, {"incarnation": 2, "n": 3}]
+    table = query_results(world.platform, JOB, 'SELECT incarnation, n FROM "_last" ORDER BY 1')
+    assert table.to_pylist() == [{"incarnation": 1, "n": 3}, {"incarnation": 2, "n": 3}]
 
 
 def test_queries_that_differ_in_small_and_large_letters_are_two_tables(world: World) -> None:
@@ -237,9 +237,9 @@ def test_queries_that_differ_in_small_and_large_letters_are_two_tables(world: Wo
         start = "2013-01-01T00:00:00+00:00"
         world.put(query, {"query": query, "window_start": start, "window_end": start, "key": "k", "n": n, "mean": None})
     world.application().write_new_results()
-    found = [query_results(world.platform, JOB, f"SELECT n FROM {table}").to_pylist() for table in ("sums", "sums_2")]
-    assert found == [[{"n": 2}], [{"n": 1}]]
-    with pytest.raises(InvalidSqlError, match="of: Sums, sums_2"):
+    results = [query_results(world.platform, JOB, f"SELECT n FROM {table}").to_pylist() for table in ("sums", "sums_2")]
+    assert results == [[{"n": 2}], [{"n": 1}]]
+    with pytest.raises(InvalidSqlError, match="Stored results: Sums, sums_2"):
         query_results(world.platform, JOB, "SELECT n FROM nobody")
 
 
@@ -259,19 +259,19 @@ def test_asking_before_anything_is_kept_says_what_to_do(platform: Platform) -> N
     """Wait, or declare it."""
     with pytest.raises(NoSinkError, match="at intervals"):
         query_results(platform, JOB, "SELECT 1")
-    with pytest.raises(NoSinkError, match='write sink = "parquet" at the job'):
+    with pytest.raises(NoSinkError, match='set sink = "parquet" in the declaration of the job'):
         query_results(platform, WindowsJob("other", "rows", STREAM), "SELECT 1")
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
-    [("SELECT * FROM nobody", "nobody"), ("SELECT FROM WHERE", "syntax error"), ("-- nothing", "one SELECT")],
+    ("sql", "message"),
+    [("SELECT * FROM nobody", "nobody"), ("SELECT FROM WHERE", "syntax error"), ("-- nothing", "a single SELECT")],
 )
-def test_an_error_in_sql_is_told_with_the_queries_that_there_are(world: World, sql: str, told: str) -> None:
+def test_an_error_in_sql_is_told_with_the_queries_that_there_are(world: World, sql: str, message: str) -> None:
     """DuckDB's words first."""
     world.tell(1)
     world.application().write_new_results()
-    with pytest.raises(InvalidSqlError, match=rf"(?s)job: .*{told}.*of:? sums"):
+    with pytest.raises(InvalidSqlError, match=rf"(?s)job: .*{message}.*(of|results:) sums"):
         query_results(world.platform, JOB, sql)
 
 
@@ -320,9 +320,9 @@ def test_sql_over_kept_results_reaches_nothing_else(world: World, around: dict[s
     """No file, no folder, no address, no extension and no setting; the error names the job."""
     for name, place in around.items():
         sql = sql.replace("{" + name + "}", str(place))
-    with pytest.raises(InvalidSqlError, match=r"^job: ") as refused:
+    with pytest.raises(InvalidSqlError, match=r"^job: ") as raised:
         query_results(world.platform, JOB, sql)
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(raised.value)
     assert not around["made"].exists()
 
 
@@ -347,15 +347,15 @@ def test_no_sql_writes_to_a_kept_file(world: World, sql: str) -> None:
     world.tell(2)
     (dataset,) = world.application().write_new_results()
     with world.platform.store.read(dataset.ref.path) as reading:
-        (kept,) = Path(reading.uri.removeprefix("file://")).rglob("*.parquet")
-    before = kept.read_bytes()
+        (data_file,) = Path(reading.uri.removeprefix("file://")).rglob("*.parquet")
+    before = data_file.read_bytes()
     view = query_results(world.platform, JOB, "SELECT sql FROM duckdb_views() WHERE view_name = 'sums'").to_pylist()
     (in_view,) = re.findall(r"'([^']*parquet)'", view[0]["sql"])
-    for path in (str(kept), in_view):
+    for path in (str(data_file), in_view):
         with pytest.raises(InvalidSqlError):
             query_results(world.platform, JOB, sql.replace("{kept}", path))
-    assert kept.read_bytes() == before
-    assert world.kept() == world.once()
+    assert data_file.read_bytes() == before
+    assert world.stored_counts() == world.expected_counts()
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def test_only_one_select_is_answered(world: World, sql: str) -> None:
     """Whatever else DuckDB knows is refused before it is run, and the error says what is answered."""
     world.tell(1)
     world.application().write_new_results()
-    with pytest.raises(InvalidSqlError, match=r"^job: .*one SELECT"):
+    with pytest.raises(InvalidSqlError, match=r"^job: .*a single SELECT"):
         query_results(world.platform, JOB, sql)
 
 
@@ -405,5 +405,5 @@ def test_a_report_that_names_a_file_elsewhere_is_refused(
     world.tell(1)
     world.application().write_new_results()
     monkeypatch.setattr(kept_results, "_files_of", lambda reading: {"sums": [name]})
-    with pytest.raises(InvalidPathError, match="is no place below it"):
+    with pytest.raises(InvalidPathError, match="is not a path below it"):
         query_results(world.platform, JOB, "SELECT * FROM sums")

@@ -53,42 +53,42 @@ def write(platform: Platform, log: MemoryLog, of: WindowsJob, span: EventTimeRan
 def test_a_range_is_a_dataset_with_real_times_and_whole_numbers(platform: Platform) -> None:
     """In the under-store too when it counts; its report tells what was read."""
     log = log_of(csv((NOON - 86_400, "1", "a", 9, 0.5), (NOON, "1", "a", 1, 0.5)), csv((NOON + 60, "1", "a", 4, 0.5)))
-    made = write(platform, log, job())
-    assert made.ref.path == "streams/job/ranges/2013-01-05T000000--2013-01-06T000000" and made.persisted
-    table = rows_of(platform, made, "kinds")
+    dataset = write(platform, log, job())
+    assert dataset.ref.path == "streams/job/ranges/2013-01-05T000000--2013-01-06T000000" and dataset.persisted
+    table = rows_of(platform, dataset, "kinds")
     noon = datetime(2013, 1, 5, 12, tzinfo=UTC)
     assert table.to_pylist() == [
         {"query": "kinds", "window_start": noon, "window_end": noon.replace(hour=13), "kind": "a", "n": 2, "mean": 2.5}
     ]
     assert pa.types.is_timestamp(table.schema.field("window_start").type) and table.schema.field("n").type == "int64"
-    report: Any = made.report
+    report: Any = dataset.report
     assert report["offsets"] == {"0": [0, 3]} and report["counts"]["rows"] == 3 and report["counts"]["dead"] == 0
 
 
 def test_what_cannot_be_decoded_is_counted_and_told_and_nothing_else_is_lost(platform: Platform) -> None:
     """With its offset, and why."""
-    made = write(
+    dataset = write(
         platform, log_of(csv((NOON, "1", "a", 1, 0.5)), b"\xff\xfe no row\n", csv((NOON, "1", "a", 1, 0.5))), job()
     )
-    report: Any = made.report
+    report: Any = dataset.report
     assert report["counts"]["dead"] == 1
     (letter,) = report["dead"]
     assert letter["unit"] == 0 and letter["offset"] == 2 and "not UTF-8" in letter["reason"]
-    assert rows_of(platform, made, "kinds").column("n").to_pylist() == [2]
+    assert rows_of(platform, dataset, "kinds").column("n").to_pylist() == [2]
 
 
 def test_a_range_without_results_has_the_columns_of_its_queries(platform: Platform) -> None:
     """So that whoever reads it finds the table."""
-    made = write(platform, log_of(units=2), job())
-    table = rows_of(platform, made, "kinds")
-    assert made.rows == 0 and table.schema.names == ["query", "window_start", "window_end", "kind", "n", "mean"]
+    dataset = write(platform, log_of(units=2), job())
+    table = rows_of(platform, dataset, "kinds")
+    assert dataset.rows == 0 and table.schema.names == ["query", "window_start", "window_end", "kind", "n", "mean"]
 
 
 def test_rows_that_are_far_ahead_of_the_clock_are_refused_as_in_the_stream(platform: Platform) -> None:
     """And told, as what cannot be decoded is."""
-    told: Any = write(platform, log_of(csv((4_070_908_800, "1", "a", 1, 0.5))), job(max_future_skew=10.0)).report
-    assert told["counts"]["rows"] == 0 and told["counts"]["dead"] == 1
-    assert told["dead"][0]["reason"] == "row 1: time is more than 10 s ahead of the clock"
+    report: Any = write(platform, log_of(csv((4_070_908_800, "1", "a", 1, 0.5))), job(max_future_skew=10.0)).report
+    assert report["counts"]["rows"] == 0 and report["counts"]["dead"] == 1
+    assert report["dead"][0]["reason"] == "row 1: time is more than 10 s ahead of the clock"
 
 
 def test_a_retry_takes_what_its_failed_try_committed(platform: Platform) -> None:

@@ -15,13 +15,13 @@ QUERIES = {
 
 def job(reducers: int = 2) -> Job:
     """Three minutes of rows, the last of them open."""
-    found = Job(registry(QUERIES, stream(adhoc_retention=3600.0)), reducers=reducers)
+    windows_job = Job(registry(QUERIES, stream(adhoc_retention=3600.0)), reducers=reducers)
     for minute in range(3):
         rows = [
             (T + 60 * minute + i, sip, kind, i, i / 2) for i, (sip, kind) in enumerate(zip("xyxy", "aabb", strict=True))
         ]
-        found.round([csv(*rows)])
-    return found
+        windows_job.round([csv(*rows)])
+    return windows_job
 
 
 def ask(sql: str, of: Job | None = None) -> Answer:
@@ -32,16 +32,16 @@ def ask(sql: str, of: Job | None = None) -> Answer:
     )
 
 
-def rows(found: Answer) -> list[tuple[object, ...]]:
-    return sorted(tuple(row.values())[2:] for row in found.rows.to_pylist())
+def rows(answer: Answer) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values())[2:] for row in answer.rows.to_pylist())
 
 
 def test_groups_are_added_up_over_all_that_is_held_and_over_units() -> None:
     """Also what is not closed yet; the bounds say which slices there are."""
-    found = ask("SELECT sip, count(*), sum(bytes), count(DISTINCT load) AS d FROM S GROUP BY sip")
-    assert rows(found) == [("x", 6, 6, 2), ("y", 6, 12, 2)]
-    assert (found.begin, found.end) == (T * 10**6, (T + 180) * 10**6)
-    assert found.rows.column_names == ["window_start", "window_end", "sip", "count", "sum_bytes", "d"]
+    answer = ask("SELECT sip, count(*), sum(bytes), count(DISTINCT load) AS d FROM S GROUP BY sip")
+    assert rows(answer) == [("x", 6, 6, 2), ("y", 6, 12, 2)]
+    assert (answer.begin, answer.end) == (T * 10**6, (T + 180) * 10**6)
+    assert answer.rows.column_names == ["window_start", "window_end", "sip", "count", "sum_bytes", "d"]
 
 
 def test_conditions_may_be_on_keys_and_on_time() -> None:
@@ -57,8 +57,8 @@ def test_conditions_may_be_on_keys_and_on_time() -> None:
 
 def test_windows_may_be_asked_for() -> None:
     """Of a whole number of slices."""
-    found = ask("SELECT count(*) AS n FROM S WINDOWING 120 s")
-    assert [(row["window_start"].timestamp() - T, row["n"]) for row in found.rows.to_pylist()] == [(0, 8), (120, 4)]
+    answer = ask("SELECT count(*) AS n FROM S WINDOWING 120 s")
+    assert [(row["window_start"].timestamp() - T, row["n"]) for row in answer.rows.to_pylist()] == [(0, 8), (120, 4)]
 
 
 def test_having_and_expressions_are_as_in_registered_queries() -> None:
@@ -68,9 +68,9 @@ def test_having_and_expressions_are_as_in_registered_queries() -> None:
 
 def test_the_smallest_cube_that_serves_is_taken() -> None:
     """Here one with a filter, since the query has it too."""
-    found = ask("SELECT max(load) AS m FROM S WHERE bytes > 1 AND kind = 'b'")
-    assert found.cube.queries == ("big",)
-    assert rows(found) == [(1.5,)]
+    answer = ask("SELECT max(load) AS m FROM S WHERE bytes > 1 AND kind = 'b'")
+    assert answer.cube.queries == ("big",)
+    assert rows(answer) == [(1.5,)]
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_the_smallest_cube_that_serves_is_taken() -> None:
 )
 def test_what_slices_do_not_hold_is_refused_with_what_they_do(sql: str) -> None:
     """By its aggregates, keys, filter and width."""
-    with pytest.raises(InvalidQueryError) as caught:
+    with pytest.raises(InvalidQueryError) as raised:
         ask(sql)
-    assert "by sip, kind in slices of 60 s (for flows)" in str(caught.value)
-    assert "by kind WHERE bytes > 1 in slices of 20 s (for big)" in str(caught.value)
+    assert "by sip, kind in slices of 60 s (for flows)" in str(raised.value)
+    assert "by kind WHERE bytes > 1 in slices of 20 s (for big)" in str(raised.value)
 
 
 def test_what_can_be_asked_is_said_before_anybody_tries() -> None:
@@ -114,7 +114,7 @@ def test_what_can_be_asked_is_said_before_anybody_tries() -> None:
 
 def test_rows_and_landmarks_cannot_be_asked_for() -> None:
     """They need more than slices."""
-    with pytest.raises(InvalidQueryError, match="query 'ad hoc': it can be asked over all that is held"):
+    with pytest.raises(InvalidQueryError, match="query 'ad hoc': ad hoc queries support no window"):
         ask("SELECT count(*) FROM S WINDOWING ROWS(5)")
 
 
@@ -122,13 +122,13 @@ def test_an_answer_from_nothing_has_its_columns() -> None:
     """Nothing held yet, or nothing in the range."""
     empty = Job(registry(QUERIES))
     empty.round([])
-    for found in (
+    for answer in (
         ask("SELECT sip, count(*) AS n FROM S GROUP BY sip", empty),
         ask("SELECT sip, count(*) AS n FROM S WHERE time > '2030-01-01' GROUP BY sip"),
         ask("SELECT sip, count(*) AS n FROM S WHERE sip = 'nobody' GROUP BY sip"),
     ):
-        assert found.rows.column_names == ["window_start", "window_end", "sip", "n"]
-        assert found.rows.num_rows == 0
+        assert answer.rows.column_names == ["window_start", "window_end", "sip", "n"]
+        assert answer.rows.num_rows == 0
 
 
 def test_slices_are_retained_as_long_as_the_stream_says() -> None:

@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.sources.schema import Stream
+from springline.spark_jobs.streaming.sources.schema import Stream, StreamKeys
 from springline.spark_jobs.streaming.windows.aggregation.grouping import Grouping
 from springline.spark_jobs.streaming.windows.errors import QueryError
 from springline.spark_jobs.streaming.windows.query import Query
@@ -39,7 +39,7 @@ def reasons(job: Job) -> list[tuple[int, str]]:
     [
         (b"\x93\xff\x00binary", "row 1: not UTF-8, at byte 0"),
         (b"a\0b\n", "row 1: a byte 0, at byte 1"),
-        (b'1700000040,"x,a,1,1\n', "row 1: a quote is not closed, or its field goes on behind it"),
+        (b'1700000040,"x,a,1,1\n', "row 1: a quote is not closed, or text follows it in its field"),
         (b"no rows at all", "row 1: 1 fields instead of 5"),
         (csv((T, "x", "a", 1)), "row 1: 4 fields instead of 5"),
         (csv((*GOOD, 7)), "row 1: 6 fields instead of 5"),
@@ -50,11 +50,11 @@ def reasons(job: Job) -> list[tuple[int, str]]:
         (csv((T, "x", "a", 1, "1_0")), "row 1: load is no float: 1_0"),
         (csv((T, "x", "a", 1, "1e999")), "row 1: load is no float: 1e999"),
         (csv((T, "x", "a", 1, "")), None),
-        (csv(("", "x", "a", 1, 1)), "row 1: time is no time in the unit s"),
+        (csv(("", "x", "a", 1, 1)), "row 1: time is not a time in the format s"),
         (csv(("soon", "x", "a", 1, 1)), "row 1: time is no float: soon"),
         (csv((0, "x", "a", 1, 1)), "row 1: time is outside 2000-01-01T00:00:00 to 2100-01-01T00:00:00"),
         (csv((253_370_764_800, "x", "a", 1, 1)), "row 1: time is outside 2000-01-01T00:00:00 to 2100-01-01T00:00:00"),
-        (csv(("1e300", "x", "a", 1, 1)), "row 1: time is no time in the unit s"),
+        (csv(("1e300", "x", "a", 1, 1)), "row 1: time is not a time in the format s"),
     ],
 )  # fmt: skip
 def test_a_bad_csv_message_is_a_dead_letter_and_its_neighbours_count(bad: bytes, reason: str | None) -> None:
@@ -116,15 +116,15 @@ def test_a_time_far_ahead_of_the_rounds_clock_is_refused() -> None:
 
 def test_a_row_of_the_year_2099_is_refused_unless_a_stream_says_otherwise() -> None:
     """A day ahead is the most; the windows of all other rows are told as ever."""
-    declared = Stream.from_table({"name": "S", "fields": [["t", "float"]], "time": "t"})
-    assert declared.max_future_skew == 86_400
-    job = run(csv(GOOD, (4_070_908_800, "x", "a", 1, 1)), csv(GOOD), clock=T, max_future_skew=declared.max_future_skew)
+    stream = Stream.from_keys("S", StreamKeys(fields=(("t", "float"),), time="t"))
+    assert stream.max_future_skew == 86_400
+    job = run(csv(GOOD, (4_070_908_800, "x", "a", 1, 1)), csv(GOOD), clock=T, max_future_skew=stream.max_future_skew)
     assert counted(job) == 2 and job.counts["late"] == 0
     assert reasons(job) == [(0, "row 2: time is more than 86400 s ahead of the clock")]
 
 
 @pytest.mark.parametrize(
-    ("text", "fits"),
+    ("text", "is_valid"),
     [
         ("2023-11-14 22:14:00", True), ("2023-11-14T22:14:00.5Z", True), ("2023-11-14 22:14", True),
         ("2023-11-14", True), ("2023-11-14 22:14:00.123456", True), ("2024-02-29 00:00:00", True),
@@ -132,18 +132,18 @@ def test_a_row_of_the_year_2099_is_refused_unless_a_stream_says_otherwise() -> N
         ("2023-11-14 22:14:00+01:00", False), ("2023-11-14 22:14:0x", False), ("", False), ("14.11.2023 00", False),
     ],
 )  # fmt: skip
-def test_times_may_be_text(text: str, fits: bool) -> None:
+def test_times_may_be_text(text: str, is_valid: bool) -> None:
     """ISO, in UTC."""
     fields = tuple(f if f.name != "time" else type(f)("time", "text") for f in stream().fields)
     job = run(csv((text, "x", "a", 1, 1)), fields=fields, time_format="iso")
-    assert counted(job) == fits
-    assert reasons(job) == ([] if fits else [(0, "row 1: time is no time in the unit iso")])
+    assert counted(job) == is_valid
+    assert reasons(job) == ([] if is_valid else [(0, "row 1: time is not a time in the format iso")])
 
 
 def batch(**columns: pa.Array) -> pa.RecordBatch:
     plain = {"time": pa.array([float(T)]), "sip": pa.array(["x"]), "bytes": pa.array([1]), "load": pa.array([0.5])}
-    kept = {name: array for name, array in {**plain, **columns}.items() if array is not None}
-    return pa.RecordBatch.from_pydict(kept)
+    arrays = {name: array for name, array in {**plain, **columns}.items() if array is not None}
+    return pa.RecordBatch.from_pydict(arrays)
 
 
 def of_buffers(kind: pa.DataType, *buffers: bytes) -> pa.Array:
@@ -158,8 +158,8 @@ ODD_INDEX = pa.DictionaryArray.from_arrays(of_buffers(pa.int8(), b"\x09"), pa.ar
 def ending_beyond(name: str, **columns: pa.Array) -> bytes:
     """A message with a text that ends far behind all bytes that there are."""
     value, ends = ipc(batch(**{name: pa.array(["x" * 291]), **columns})), b"\0\0\0\0\x23\1\0\0"
-    before, behind = value.rsplit(ends, 1)
-    return before + b"\0\0\0\0\0\0\0\x7f" + behind
+    before, after = value.rsplit(ends, 1)
+    return before + b"\0\0\0\0\0\0\0\x7f" + after
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def ending_beyond(name: str, **columns: pa.Array) -> bytes:
         (ipc(batch(sip=ODD_INDEX)), "column sip: Dictionary indices"),
         (ipc(batch(time=None)).replace(b"sip", b"\xff\xfep"), "not an Arrow stream: 'utf-8' codec"),
         (ipc(batch())[:-60], "not an Arrow stream"),
-        (ipc(batch(bytes=None)), "column bytes is missing, or there twice; there are time, sip, load"),
-        (ipc(batch(bytes=pa.array(["1"]))), "column bytes is string, and int was declared"),
-        (ipc(batch(bytes=pa.array([1.5]))), "column bytes is double, and int was declared"),
+        (ipc(batch(bytes=None)), "column bytes is missing or duplicated; columns: time, sip, load"),
+        (ipc(batch(bytes=pa.array(["1"]))), "column bytes is string, but int was declared"),
+        (ipc(batch(bytes=pa.array([1.5]))), "column bytes is double, but int was declared"),
         (ipc(batch(bytes=pa.array([2**63], pa.uint64()))), "not as declared: Integer value 9223372036854775808"),
-        (ipc(batch(sip=pa.array([1]))), "column sip is int64, and text was declared"),
-        (ipc(batch(time=pa.array([None], pa.float64()))), "row 1: time is no time in the unit s"),
+        (ipc(batch(sip=pa.array([1]))), "column sip is int64, but text was declared"),
+        (ipc(batch(time=pa.array([None], pa.float64()))), "row 1: time is not a time in the format s"),
         (ipc(batch(time=pa.array([1.0]))), "row 1: time is outside"),
     ],
 )
@@ -185,8 +185,8 @@ def test_a_bad_arrow_message_is_a_dead_letter_and_its_neighbours_count(bad: byte
     """Also where the schema has changed."""
     job = run(ipc(batch()), bad, ipc(batch()), format="arrow")
     assert counted(job) == 2
-    ((offset, told),) = reasons(job)
-    assert (offset, told[: len(reason)]) == (1, reason)
+    ((offset, message),) = reasons(job)
+    assert (offset, message[: len(reason)]) == (1, reason)
 
 
 def test_arrow_columns_may_come_in_types_that_fit_and_in_any_order() -> None:
@@ -207,11 +207,11 @@ def test_arrow_columns_may_come_in_types_that_fit_and_in_any_order() -> None:
 
 def test_an_arrow_column_that_nobody_wants_may_hold_anything() -> None:
     """A row of such a message that is refused is told with all of the message, since no part of it can be written."""
-    refused = ending_beyond("other", time=pa.array([1.0]))
-    job = run(ending_beyond("other"), refused, format="arrow")
+    invalid_message = ending_beyond("other", time=pa.array([1.0]))
+    job = run(ending_beyond("other"), invalid_message, format="arrow")
     assert counted(job) == 1
     (letter,) = job.dead
-    assert (letter.offset, letter.value) == (1, refused) and letter.reason.startswith("row 1: time is outside")
+    assert (letter.offset, letter.value) == (1, invalid_message) and letter.reason.startswith("row 1: time is outside")
 
 
 def test_a_csv_field_of_nothing_is_null_and_two_quotes_are_an_empty_text() -> None:
@@ -232,13 +232,13 @@ def test_a_quote_within_a_field_is_a_quote_and_one_that_is_not_closed_takes_its_
     bad = [b'1700000040,"x,a,1,1\n', b'1700000040,"x"y,a,1,1\n', b'1700000040,x,a,1,"1\n']
     job = run(inch + good.join(bad) + good)
     assert counted(job) == 4
-    reason = "3 rows, the first is row 2: a quote is not closed, or its field goes on behind it"
+    reason = "3 rows, the first is row 2: a quote is not closed, or text follows it in its field"
     assert reasons(job) == [(0, reason)]
     assert job.dead[0].value == b"".join(bad)
 
 
 @pytest.mark.parametrize(
-    ("text", "fits"),
+    ("text", "is_valid"),
     [
         ("9223372036854775807", True), ("-9223372036854775808", True), ("9223372036854775808", False),
         ("-9223372036854775809", False), ("+0000000000000000000000000012", True), ("99999999999999999999999", False),
@@ -246,15 +246,15 @@ def test_a_quote_within_a_field_is_a_quote_and_one_that_is_not_closed_takes_its_
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_a_whole_number_has_64_bits(form: str, text: str, fits: bool) -> None:
+def test_a_whole_number_has_64_bits(form: str, text: str, is_valid: bool) -> None:
     """All of them, and one that is beyond is refused rather than another number."""
-    fits = fits and not (form == "json" and text.startswith("+"))  # which is no number in JSON
+    is_valid = is_valid and not (form == "json" and text.startswith("+"))  # which is no number in JSON
     message = csv((T, "x", "a", text, 1)) if form == "csv" else b'{"time":1700000040,"bytes":%s}' % text.encode()
     job = Job(registry({"q": "SELECT max(bytes) AS b FROM S WINDOWING 60 s"}, stream(format=form)))
     job.round([message])
     job.finish()
-    assert [row["b"] for row in job.rows("q")] == ([int(text)] if fits else [])
-    assert len(job.dead) == (not fits)
+    assert [row["b"] for row in job.rows("q")] == ([int(text)] if is_valid else [])
+    assert len(job.dead) == (not is_valid)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_whole_number_has_64_bits(form: str, text: str, fits: bool) -> None:
         (json.dumps({"time": T, "bytes": 1.5}).encode(), "row 1: bytes is no int: 1.5"),
         (json.dumps({"time": T, "bytes": True}).encode(), "row 1: bytes is no int: true"),
         (json.dumps({"time": T, "bytes": 2**63}).encode(), "row 1: bytes is no int"),
-        (json.dumps({"sip": "x"}).encode(), "row 1: time is no time in the unit s"),
+        (json.dumps({"sip": "x"}).encode(), "row 1: time is not a time in the format s"),
         (json.dumps({"time": 5.0}).encode(), "row 1: time is outside"),
     ],
 )
@@ -282,8 +282,8 @@ def test_a_bad_json_record_is_a_dead_letter_and_its_neighbours_count(bad: bytes,
     good = json.dumps({"time": float(T), "sip": "x", "bytes": 1, "load": 1, "more": [1]}).encode()
     job = run(good, bad, good + b"\n" + good, format="json")
     assert counted(job) == 3
-    ((offset, told),) = reasons(job)
-    assert (offset, told[: len(reason)]) == (1, reason)
+    ((offset, message),) = reasons(job)
+    assert (offset, message[: len(reason)]) == (1, reason)
 
 
 def test_an_error_of_a_query_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,12 +305,14 @@ def test_a_group_that_a_query_fails_for_is_a_dead_letter_and_the_others_are_told
 ) -> None:
     """It is of no message alone: the letter has the group, its window and the query."""
 
-    def told(query: Query, groups: pa.RecordBatch, keys: list[str], begin: int, end: int) -> pa.RecordBatch:
+    def failing_result_batch(
+        query: Query, groups: pa.RecordBatch, keys: list[str], begin: int, end: int
+    ) -> pa.RecordBatch:
         if "y" in groups.column("k0").to_pylist():
             raise OverflowError("too much")
         return result_batch(query, groups, keys, begin, end)
 
-    monkeypatch.setattr(reducer_state, "result_batch", told)
+    monkeypatch.setattr(reducer_state, "result_batch", failing_result_batch)
     job = run(csv(GOOD, (T, "y", "a", 1, 1), (T, "y", "b", 1, 1), (T, "z", "a", 1, 1)))
     assert sorted(row["sip"] for row in job.rows("q")) == ["x", "z"]
     (letter,) = job.dead

@@ -106,10 +106,10 @@ def test_the_total_of_a_landmark_outlives_a_change_that_is_taken_back() -> None:
     job = Job(registry({"a": landmark}))
     job.round(flows(1, 2, 61))
     job.round(flows(62, 121))
-    changed = job.registry.change("a", landmark.replace("AS n", "AS n, sum(bytes) AS b"))
-    job.reduced_by = changed
+    changed_registry = job.registry.change("a", landmark.replace("AS n", "AS n, sum(bytes) AS b"))
+    job.reduced_by = changed_registry
     job.reduce()
-    job.follow(changed.change("a", landmark))
+    job.follow(changed_registry.change("a", landmark))
     job.round(flows(181))
     assert windows(job, "a") == [(0, 2), (0, 4), (0, 5)]
 
@@ -139,12 +139,12 @@ def test_a_job_may_begin_without_queries() -> None:
     assert windows(job, "a") == [(60, 1), (120, 1)]
 
 
-def late_reducers(first: QueryRegistry, then: QueryRegistry, *, lag: int) -> Job:
+def late_reducers(original: QueryRegistry, changed: QueryRegistry, *, lag: int) -> Job:
     """Mappers and reducers learn of `then` at different times: reducers `lag` rounds after mappers, or before."""
-    job = Job(first, mappers=2, reducers=2)
+    job = Job(original, mappers=2, reducers=2)
     for number, second in enumerate((1, 30, 61, 90, 121, 150, 181, 241)):
-        job.registry = then if number >= 3 else first
-        job.reduced_by = then if number >= 3 + lag else first
+        job.registry = changed if number >= 3 else original
+        job.reduced_by = changed if number >= 3 + lag else original
         job.round(flows(second), flows(second + 0.5))
     job.finish()
     return job
@@ -153,9 +153,9 @@ def late_reducers(first: QueryRegistry, then: QueryRegistry, *, lag: int) -> Job
 def test_stages_may_learn_of_a_new_query_at_different_times() -> None:
     """What comes before the reducers know it is kept; what they know before it comes is waited for."""
     first = registry({"a": BY_SIP})
-    then = first.register("b", BY_KIND)
+    changed = first.register("b", BY_KIND)
     for lag in (-2, -1, 0, 1, 2):
-        job = late_reducers(first, then, lag=lag)
+        job = late_reducers(first, changed, lag=lag)
         assert windows(job, "a") == [(0, 4), (60, 4), (120, 4), (180, 2), (240, 2)]
         assert windows(job, "b") == [(120, 4), (180, 2), (240, 2)]
 
@@ -163,25 +163,25 @@ def test_stages_may_learn_of_a_new_query_at_different_times() -> None:
 def test_stages_may_learn_of_a_change_at_different_times_and_no_window_is_cut_short() -> None:
     """Each window that is emitted is whole, by the old text or by the new one."""
     first = registry({"a": BY_SIP})
-    then = first.change("a", BY_KIND)
+    changed = first.change("a", BY_KIND)
     full = {0: 4, 60: 4, 120: 4, 180: 2, 240: 2}
     for lag in (-2, -1, 0, 1, 2):
-        found = windows(late_reducers(first, then, lag=lag), "a")
-        assert all(full[int(begin)] == n for begin, n in found), (lag, found)
-        assert [begin for begin, _ in found] == sorted({begin for begin, _ in found})
-        assert found[-2:] == [(180, 2), (240, 2)]
+        results = windows(late_reducers(first, changed, lag=lag), "a")
+        assert all(full[int(begin)] == n for begin, n in results), (lag, results)
+        assert [begin for begin, _ in results] == sorted({begin for begin, _ in results})
+        assert results[-2:] == [(180, 2), (240, 2)]
 
 
 def test_a_cancel_that_mappers_never_saw_does_not_bring_old_slices_back() -> None:
     """Reducers dropped them; mappers go from the version before to the one after and hold all along."""
     first = registry({"a": BY_SIP, "b": BY_KIND})
-    gone = first.cancel("b")
-    back = gone.register("b", BY_KIND)
+    cancelled = first.cancel("b")
+    registered_again = cancelled.register("b", BY_KIND)
     job = Job(first)
     job.round(flows(1))
-    job.reduced_by = gone
+    job.reduced_by = cancelled
     job.round(flows(2))
-    job.follow(back)
+    job.follow(registered_again)
     job.round(flows(3, 61, 121))
     job.finish()
     assert windows(job, "a") == [(0, 3), (60, 1), (120, 1)]

@@ -26,7 +26,8 @@ from tests.support.joins.join_units import rows_of
 
 LEAST, MOST = -(2**63), 2**63 - 1
 SCOPE = Scope(
-    SqlText("", lambda *told: InvalidQueryError("q", told[0])), {"n": "int", "x": "float", "s": "text", "time": "time"}
+    SqlText("", lambda *arguments: InvalidQueryError("q", arguments[0])),
+    {"n": "int", "x": "float", "s": "text", "time": "time"},
 )
 ROW = {
     "n": pa.array([7, None]),
@@ -34,7 +35,7 @@ ROW = {
     "s": pa.array(["aB", None]),
     "time": pa.array([0, None], pa.timestamp("us", tz="UTC")),
 }
-SAID = [
+VALUES = [
     ("coalesce(NULL, n)", 7), ("coalesce(n, NULL)", 7), ("coalesce(s, NULL)", "aB"), ("coalesce(NULL, NULL)", None),
     ("length(NULL)", None), ("lower(NULL)", None), ("upper(NULL)", None), ("NULL || s", None), ("abs(NULL)", None),
     ("round(NULL)", None), ("round(NULL, 2)", None), ("floor(NULL)", None), ("ceil(NULL)", None), ("-NULL", None),
@@ -66,58 +67,58 @@ SAID = [
 ]  # fmt: skip
 
 
-def said(sql: str) -> Expression:
+def expression_of(sql: str) -> Expression:
     return check_expression(parse_one(sql, read="duckdb"), SCOPE)
 
 
-@pytest.mark.parametrize(("sql", "found"), SAID)
-def test_an_expression_gives_what_sql_says_and_null_where_there_is_no_value(sql: str, found: Any) -> None:
+@pytest.mark.parametrize(("sql", "expected"), VALUES)
+def test_an_expression_gives_what_sql_says_and_null_where_there_is_no_value(sql: str, expected: Any) -> None:
     """Of the first row; the second, which is all nulls, raises nothing, and neither do no rows at all."""
-    expression = said(sql)
+    expression = expression_of(sql)
     first, _ = expression.values(ROW, 2).to_pylist()
-    assert first == found and type(first) is type(found)
+    assert first == expected and type(first) is type(expected)
     assert not isinstance(first, float) or not math.isnan(first)
     assert len(expression.values({name: array.slice(0, 0) for name, array in ROW.items()}, 0)) == 0
 
 
 REFUSED = [
     ("n IN s", "takes a list in brackets"), ("n IN", "takes a list in brackets"), ("@", "something is missing"),
-    ("n BETWEEN SYMMETRIC 1 AND 2", "SYMMETRIC is not known here"),
-    ("round(x, 2, 1)", "TRUNCATE is not known here"), ("floor(x, 2)", "DECIMALS is not known here"),
-    ("length(s, 'utf8')", "BINARY is not known here"), ("s IS x", "IS takes NULL, TRUE or FALSE"),
+    ("n BETWEEN SYMMETRIC 1 AND 2", "SYMMETRIC is not supported"),
+    ("round(x, 2, 1)", "TRUNCATE is not supported"), ("floor(x, 2)", "DECIMALS is not supported"),
+    ("length(s, 'utf8')", "BINARY is not supported"), ("s IS x", "IS takes NULL, TRUE or FALSE"),
     ("s IS TRUE", "needs conditions, and has text"), ("s LIKE n", "needs texts, and has int"),
-    ("s LIKE 'a' ESCAPE '!'", "is not known here"), ("s ILIKE 'a'", "is not known here"),
+    ("s LIKE 'a' ESCAPE '!'", "is not supported"), ("s ILIKE 'a'", "is not supported"),
     ("x > 1e400", "1e400 is larger than any double"), (f"n > {2**63}", "does not fit 64 bits"),
-    (f"n < -{2**63 + 1}", "does not fit 64 bits"), ("CAST(x AS TEXT)", "cannot be cast so"),
-    ("CAST(n AS INT FORMAT 'x')", "FORMAT is not known here"), ("time > '0001-01-01 00:00:00+14:00'", "is no date"),
-    ("coalesce(time, s)", "is no date and time"), ("s LIKE '" + "_" * 70_000 + "'", "its pattern is too long"),
+    (f"n < -{2**63 + 1}", "does not fit 64 bits"), ("CAST(x AS TEXT)", "cannot be cast to it"),
+    ("CAST(n AS INT FORMAT 'x')", "FORMAT is not supported"), ("time > '0001-01-01 00:00:00+14:00'", "is not a date"),
+    ("coalesce(time, s)", "is not a date and time"), ("s LIKE '" + "_" * 70_000 + "'", "its pattern is too long"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("sql", "says"), REFUSED)
-def test_what_could_only_be_run_in_part_is_refused_with_what_is_wrong(sql: str, says: str) -> None:
+@pytest.mark.parametrize(("sql", "message"), REFUSED)
+def test_what_could_only_be_run_in_part_is_refused_with_what_is_wrong(sql: str, message: str) -> None:
     """No part of an expression is passed over in silence."""
-    with pytest.raises(InvalidQueryError) as refused:
-        said(sql)
-    assert says in str(refused.value)
+    with pytest.raises(InvalidQueryError) as raised:
+        expression_of(sql)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("sql", "says"),
+    ("sql", "message"),
     [
         ("SELECT sum(bytes) FILTER (WHERE bytes > 1) FROM S", "write sum(CASE WHEN condition THEN value END)"),
-        ("SELECT max(bytes, 2) FROM S", "known are count, sum, min, max, avg of one value"),
-        ("SELECT count(* EXCLUDE kind) FROM S", "known are count, sum, min, max, avg of one value"),
+        ("SELECT max(bytes, 2) FROM S", "supported are count, sum, min, max, avg of one value"),
+        ("SELECT count(* EXCLUDE kind) FROM S", "supported are count, sum, min, max, avg of one value"),
         ("SELECT count(NULL) FROM S", "NULL has no type; write CAST(NULL AS BIGINT)"),
         ("SELECT count(DISTINCT NULL) FROM S", "NULL has no type; write CAST(NULL AS BIGINT)"),
         ("SELECT NULL AS x, count(*) FROM S", "NULL has no type; write CAST(NULL AS BIGINT)"),
     ],
 )
-def test_an_aggregate_is_refused_for_what_it_would_pass_over(sql: str, says: str) -> None:
+def test_an_aggregate_is_refused_for_what_it_would_pass_over(sql: str, message: str) -> None:
     """And the remedy is told."""
-    with pytest.raises(InvalidQueryError) as refused:
+    with pytest.raises(InvalidQueryError) as raised:
         read_query("q", f"{sql} WINDOWING 60 s", {"S": stream()})
-    assert says in str(refused.value)
+    assert message in str(raised.value)
 
 
 def results(select: str, *rows: Any, of: Any = None) -> list[list[Any]]:
@@ -135,11 +136,11 @@ def results(select: str, *rows: Any, of: Any = None) -> list[list[Any]]:
 def test_comments_change_nothing_wherever_they_stand() -> None:
     """Neither what is grouped by, nor names of columns, nor which slices are shared."""
     plain = "SELECT kind, count(*), sum(bytes) FROM S WHERE bytes > 0 GROUP BY kind WINDOWING 60 s"
-    noted = (
+    commented_sql = (
         "/* a */ SELECT kind /* as it is */, count(*) -- (rows\n, sum(/* n */ bytes /* n */) FROM S -- WINDOWING\n"
         "WHERE /* c */ bytes /* c */ > 0 GROUP /* g */ BY /* k */ kind /* k */ WINDOWING /* w */ 60 s -- end"
     )
-    one, other = (read_query("q", sql, {"S": stream()}) for sql in (plain, noted))
+    one, other = (read_query("q", sql, {"S": stream()}) for sql in (plain, commented_sql))
     assert (one.where, one.keys, one.aggregates, one.columns) == (
         other.where,
         other.keys,

@@ -81,9 +81,9 @@ ODD = [
 @pytest.mark.parametrize("sql", ODD)
 def test_what_could_not_be_run_or_told_is_refused_as_it_is_read(sql: str) -> None:
     """Not by the application, later, which would fail again whenever it is started."""
-    with pytest.raises(InvalidQueryError, match=r"^query 'q'") as refused:
+    with pytest.raises(InvalidQueryError, match=r"^query 'q'") as raised:
         read_query("q", f"{sql} {WINDOWING}", STREAMS)
-    assert len(str(refused.value)) < 300
+    assert len(str(raised.value)) < 300
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_what_is_let_in_is_read_and_worked_out_wherever_it_is(form: str) -> None
     sql = f"{({**LONG, **NESTED})[form](many)} {WINDOWING}"
 
     def run() -> int:
-        ran = Job(registry({"q": sql}, STREAMS["S"]))
-        ran.round([csv((1_700_000_040, "x", "a", 2, 0.5))])
-        return len(ran.dead)
+        job = Job(registry({"q": sql}, STREAMS["S"]))
+        job.round([csv((1_700_000_040, "x", "a", 2, 0.5))])
+        return len(job.dead)
 
     assert deeper(sys.getrecursionlimit() // 3, run) == 0
 

@@ -14,11 +14,11 @@ CLOCK = 1_800_000_000.0  # of rounds: no row is ahead of it
 
 def test_rows_are_the_same_for_the_same_seed_however_they_are_cut() -> None:
     """Also across the blocks that they are drawn in."""
-    made = Flows(BLOCK + 700, seed=3)
-    whole = b"".join(made.messages())
-    assert whole == b"".join(made.messages(size=333)) == b"".join(made.messages(size=7))
-    assert whole != b"".join(Flows(BLOCK + 700, seed=4).messages())
-    assert made.table(BLOCK - 2, BLOCK + 2).equals(made.table(0, BLOCK + 700).slice(BLOCK - 2, 4).combine_chunks())
+    flows = Flows(BLOCK + 700, seed=3)
+    content = b"".join(flows.messages())
+    assert content == b"".join(flows.messages(size=333)) == b"".join(flows.messages(size=7))
+    assert content != b"".join(Flows(BLOCK + 700, seed=4).messages())
+    assert flows.table(BLOCK - 2, BLOCK + 2).equals(flows.table(0, BLOCK + 700).slice(BLOCK - 2, 4).combine_chunks())
 
 
 def test_rows_have_25_fields_and_some_150_bytes() -> None:
@@ -42,22 +42,22 @@ def test_keys_have_the_number_skew_and_form_that_was_asked_for() -> None:
 def test_a_share_of_rows_is_out_of_order() -> None:
     """By as much as was asked for."""
     times = Flows(20_000, disorder=0.25, delay=3.0, rate=1_000.0).table(0, 20_000).column("timestamp").to_pylist()
-    behind = [1_700_000_040.0 + i / 1_000 - time for i, time in enumerate(times)]
-    assert 0.2 < sum(late > 0.001 for late in behind) / 20_000 < 0.3
-    assert 2.5 < max(behind) <= 3.001
+    delays = [1_700_000_040.0 + i / 1_000 - time for i, time in enumerate(times)]
+    assert 0.2 < sum(late > 0.001 for late in delays) / 20_000 < 0.3
+    assert 2.5 < max(delays) <= 3.001
 
 
 def test_units_share_the_messages_in_turn() -> None:
     """Nothing is left out."""
-    made = Flows(1_000)
-    units = [list(made.messages(size=100, units=3, unit=unit)) for unit in range(3)]
+    flows = Flows(1_000)
+    units = [list(flows.messages(size=100, units=3, unit=unit)) for unit in range(3)]
     assert [len(messages) for messages in units] == [4, 3, 3]
-    assert sorted(message for messages in units for message in messages) == sorted(made.messages(size=100))
+    assert sorted(message for messages in units for message in messages) == sorted(flows.messages(size=100))
 
 
 def test_every_form_gives_the_same_counts() -> None:
     """CSV, Arrow and JSON, through a job."""
-    found = []
+    results = []
     for form in ("csv", "arrow", "json"):
         sql = "SELECT sip, type, timestamp, count(*) AS n, sum(bytes) AS b FROM flows GROUP BY sip, type, timestamp"
         job = Job(
@@ -66,23 +66,23 @@ def test_every_form_gives_the_same_counts() -> None:
         job.clock = CLOCK
         job.round(list(Flows(3_000).messages(form, size=500)))
         job.finish()
-        found.append(job.rows("q"))
-        assert sum(row["n"] for row in found[-1]) == 3_000
+        results.append(job.rows("q"))
+        assert sum(row["n"] for row in results[-1]) == 3_000
         assert not job.dead
-    assert found[0] == found[1] == found[2]
+    assert results[0] == results[1] == results[2]
 
 
 def test_flights_come_in_the_order_of_their_times_at_the_speed_that_was_asked_for() -> None:
     """All of them are good rows."""
-    due = list(flights.messages(size=100, speed=60.0, rows=2_000))
-    seconds = [message.seconds for message in due]
+    messages = list(flights.messages(size=100, speed=60.0, rows=2_000))
+    seconds = [message.seconds for message in messages]
     assert seconds == sorted(seconds)
-    assert len(due) == 20
+    assert len(messages) == 20
     registry = QueryRegistry.of([flights.flights_stream()])
     sql = "SELECT origin, time, count(*) AS n, avg(dep_delay) AS d FROM flights GROUP BY origin, time WINDOWING 1 day"
     job = Job(registry.register("q", sql), stream_name="flights")
     job.clock = CLOCK
-    job.round([message.value for message in due])
+    job.round([message.value for message in messages])
     job.finish()
     assert sum(row["n"] for row in job.rows("q")) == 2_000
     assert {row["origin"] for row in job.rows("q")} == {"EWR", "JFK", "LGA"}

@@ -22,21 +22,21 @@ def batch(*rows: tuple[int, int, str | None, int]) -> pa.RecordBatch:
     """Partials (slice, hash, key, rows)."""
     slices, hashes, keys, counts = zip(*rows, strict=True)
     arrays = [pa.array(slices), pa.array(hashes, pa.uint64()), pa.array(keys, pa.string()), pa.array(counts)]
-    found = pa.RecordBatch.from_arrays(arrays, ["slice", "hash", "k0", "rows()"])
+    unsorted_batch = pa.RecordBatch.from_arrays(arrays, ["slice", "hash", "k0", "rows()"])
     order = partials.sort_order(np.array(slices, np.int64), np.array(hashes, np.uint64))
-    return found.take(pa.array(order))
+    return unsorted_batch.take(pa.array(order))
 
 
-def told(found: pa.RecordBatch | None) -> list[tuple[object, ...]]:
-    assert found is not None
-    return [tuple(row.values()) for row in found.to_pylist()]
+def rows_of(partials: pa.RecordBatch | None) -> list[tuple[object, ...]]:
+    assert partials is not None
+    return [tuple(row.values()) for row in partials.to_pylist()]
 
 
 def test_partials_of_one_group_are_added_up() -> None:
     """Within a slice, or over slices into a window."""
     one, other = batch((0, 7, "x", 1), (1, 7, "x", 2)), batch((0, 7, "x", 3), (0, 9, "y", 4))
-    assert told(merge([one, other])) == [(0, 7, "x", 4), (0, 9, "y", 4), (1, 7, "x", 2)]
-    assert told(merge([one, other], into=5)) == [(5, 7, "x", 6), (5, 9, "y", 4)]
+    assert rows_of(merge([one, other])) == [(0, 7, "x", 4), (0, 9, "y", 4), (1, 7, "x", 2)]
+    assert rows_of(merge([one, other], into=5)) == [(5, 7, "x", 6), (5, 9, "y", 4)]
     assert merge([]) is None
 
 
@@ -50,7 +50,7 @@ def test_groups_of_one_hash_stay_apart() -> None:
     ]
     expected = [(0, 7, "x", 5), (0, 7, "y", 2), (0, 7, None, 3), (0, 9, "x", 5)]
     for order in permutations(parts):
-        assert told(merge(order)) == expected
+        assert rows_of(merge(order)) == expected
 
 
 def test_a_whole_job_tells_groups_of_one_hash_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,11 +63,11 @@ def test_a_whole_job_tells_groups_of_one_hash_apart(monkeypatch: pytest.MonkeyPa
     for _ in range(3):
         job.round([csv(*((T + i, f"s{i % 3}", f"k{i % 2}", i, 0) for i in range(12)))])
     job.finish()
-    found = sorted((row["sip"], row["kind"], row["n"]) for row in job.rows("q"))
+    groups = sorted((row["sip"], row["kind"], row["n"]) for row in job.rows("q"))
     expected = {(f"s{i % 3}", f"k{i % 2}"): 0 for i in range(6)}
     for i in range(12):
         expected[f"s{i % 3}", f"k{i % 2}"] += 3 * i
-    assert found == sorted((*key, n) for key, n in expected.items())
+    assert groups == sorted((*key, n) for key, n in expected.items())
 
 
 def test_sums_of_doubles_do_not_depend_on_their_order() -> None:
@@ -97,23 +97,23 @@ def test_sketches_are_exact_for_few_values_and_close_for_many_and_do_not_depend_
     assert estimate(sketch(["", "a", "b"])) == 3
     assert estimate(sketch(list(range(2000)))) == 2000
     many = [f"value {i}" for i in range(50_000)]
-    whole = sketch(many)
-    assert abs(estimate(whole) - 50_000) < 50_000 * 0.022 * 4
+    sketch_of_all = sketch(many)
+    assert abs(estimate(sketch_of_all) - 50_000) < 50_000 * 0.022 * 4
     parts = [sketch(many[i * 5000 : i * 5000 + 9000]) for i in range(10)]
-    assert union(parts) == union(reversed(parts)) == union([whole]) == whole
+    assert union(parts) == union(reversed(parts)) == union([sketch_of_all]) == sketch_of_all
 
 
 def test_runs_are_few_and_old_ones_are_kept_as_they_are() -> None:
     """Fewer than eight of a size; what is merged is merged with seven others."""
     runs: tuple[pa.RecordBatch, ...] = ()
-    written = 0
+    written_rows = 0
     for number in range(200):
         before = set(map(id, runs))
         runs = push_run(runs, batch(*((number, hashed, "x", 1) for hashed in range(10))))
-        written += sum(run.num_rows for run in runs if id(run) not in before)
+        written_rows += sum(run.num_rows for run in runs if id(run) not in before)
         assert len(runs) <= 21
     assert sum(run.num_rows for run in runs) == 2000
-    assert written < 2000 * 4
+    assert written_rows < 2000 * 4
     assert slices_in(runs) == list(range(200))
 
 

@@ -5,8 +5,9 @@ import pytest
 from sqlglot import parse_one
 
 from springline.persistence.model.codec import from_json_value, to_json_value
+from springline.persistence.model.toml_table import InvalidTableError, read_table
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
-from springline.spark_jobs.streaming.sources.schema import Field, Stream
+from springline.spark_jobs.streaming.sources.schema import Field, Stream, StreamKeys
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.sql.expressions import check_expression
 from springline.spark_jobs.streaming.sql.operations import Scope
@@ -88,14 +89,14 @@ GROUPED = "FROM S GROUP BY sip WINDOWING 60 s"
 
 
 @pytest.mark.parametrize(
-    ("sql", "line", "column", "says"),
+    ("sql", "line", "column", "message"),
     [
         (f"SELECT sip,\n bytez {GROUPED}", 2, 2, "has no column 'bytez'; it has bytes, kind, load, sip, time"),
-        (f"SELECT sip,\n sum(foo(bytes)) {GROUPED}", 2, 6, "'FOO(bytes)' is not known here"),
-        (f"SELECT sip, median(bytes) {GROUPED}", 1, 13, "known are count, sum, min, max, avg"),
+        (f"SELECT sip,\n sum(foo(bytes)) {GROUPED}", 2, 6, "'FOO(bytes)' is not supported"),
+        (f"SELECT sip, median(bytes) {GROUPED}", 1, 13, "supported are count, sum, min, max, avg"),
         (f"SELECT sip, sum() {GROUPED}", 1, 17, "not SQL: something is missing, near ')'"),
         (f"SELECT sip, sum(kind) {GROUPED}", 1, 13, "sum() needs a number, and kind is text"),
-        (f"SELECT sip, sum(DISTINCT bytes) {GROUPED}", 1, 13, "cannot be added up from slices"),
+        (f"SELECT sip, sum(DISTINCT bytes) {GROUPED}", 1, 13, "cannot be merged from slices"),
         (f"SELECT sip, count(DISTINCT bytes, kind) {GROUPED}", 1, 13, "takes one value"),
         (f"SELECT sip, sum(1 + count(*)) {GROUPED}", 1, 21, "an aggregate of an aggregate"),
         (f"SELECT sip, kind {GROUPED}", 1, 13, "kind is neither grouped by nor inside an aggregate"),
@@ -108,88 +109,93 @@ GROUPED = "FROM S GROUP BY sip WINDOWING 60 s"
         ("SELECT count(*) FROM S WHERE count(*) > 1 WINDOWING 1 s", 1, 30, "HAVING"),
         ("SELECT count(*) FROM S WHERE kind WINDOWING 1 s", 1, 30, "WHERE takes a condition"),
         ("SELECT count(*) FROM S WHERE kind > 3 WINDOWING 1 s", 1, 30, "compares int with text"),
-        ("SELECT count(*) FROM S WHERE time > 'noon' WINDOWING 1 s", 1, 37, "'noon' is no date and time"),
-        ("SELECT count(*) FROM S WHERE kind LIKE sip WINDOWING 1 s", 1, 30, "LIKE takes its pattern as it is"),
+        ("SELECT count(*) FROM S WHERE time > 'noon' WINDOWING 1 s", 1, 37, "'noon' is not a date and time"),
+        ("SELECT count(*) FROM S WHERE kind LIKE sip WINDOWING 1 s", 1, 30, "LIKE takes a constant pattern"),
         ("SELECT count(*) FROM S WHERE NOT bytes WINDOWING 1 s", 1, 34, "needs conditions, and has int"),
-        ("SELECT count(*) FROM S WHERE bytes::BLOB IS NULL WINDOWING 1 s", 1, 30, "cannot be cast so"),
-        ("SELECT count(*) FROM S WHERE CASE WHEN bytes THEN true END WINDOWING 1 s", 1, 40, "is no condition"),
-        ("SELECT count(*) FROM S WHERE round(load, bytes) > 1 WINDOWING 1 s", 1, 30, "the number of digits as it is"),
+        ("SELECT count(*) FROM S WHERE bytes::BLOB IS NULL WINDOWING 1 s", 1, 30, "cannot be cast to it"),
+        ("SELECT count(*) FROM S WHERE CASE WHEN bytes THEN true END WINDOWING 1 s", 1, 40, "is not a condition"),
+        ("SELECT count(*) FROM S WHERE round(load, bytes) > 1 WINDOWING 1 s", 1, 30, "a constant number of digits"),
         (f"SELECT sip, count(*) {GROUPED.replace('S ', 'T ')}", 1, 27, "there is no stream 'T'; there is S"),
         ("SELECT count(*) FROM (SELECT 1) WINDOWING 1 s", 1, 30, "FROM takes one of the streams S"),
         ("SELECT count(*) FROM S ORDER BY 1 WINDOWING 1 s", 1, 8, "ORDER cannot be used here"),
         ("SELECT count(*) FROM S, S b WINDOWING 1 s", 1, 8, "JOINS cannot be used here"),
         ("SELECT kind FROM S GROUP BY 3 WINDOWING 1 s", 1, 29, "there is no column 3 in SELECT"),
-        ("SELECT kind FROM S GROUP BY kind, NULL WINDOWING 1 s", None, None, "a constant is no key"),
-        ("SELECT count(*) FROM S GROUP BY coalesce(time, time) WINDOWING 1 s", 1, 33, "a time is no key"),
+        ("SELECT kind FROM S GROUP BY kind, NULL WINDOWING 1 s", None, None, "a constant cannot be a key"),
+        ("SELECT count(*) FROM S GROUP BY coalesce(time, time) WINDOWING 1 s", 1, 33, "a time cannot be a key"),
         ("SELECT count(*) FROM S GROUP BY time WINDOWING ROWS(5)", 1, 33, "a window of rows has no time"),
-        ("SELECT sip, count(*) FROM S GROUP BY ROLLUP (sip) WINDOWING 1 s", 1, 46, "'ROLLUP (sip)' is not known here"),
+        ("SELECT sip, count(*) FROM S GROUP BY ROLLUP (sip) WINDOWING 1 s", 1, 46, "'ROLLUP (sip)' is not supported"),
         ("SELECT sip FROM S GROUP BY sip HAVING sum(bytes) WINDOWING 1 s", 1, 39, "HAVING takes a condition"),
         ("SELECT sip count(*) FROM S WINDOWING 1 s", 1, 17, "not SQL"),
         ("SELECT 'sip FROM S", None, None, "cannot be read"),
         ("DELETE FROM S WINDOWING 1 s", None, None, "write one SELECT"),
         ("SELECT count(*) FROM S; SELECT 1 WINDOWING 1 s", None, None, "write one SELECT"),
         ("SELECT count(*) FROM S", None, None, "it has no WINDOWING clause"),
-        ("SELECT count(*) FROM S WINDOWING 60", 1, 34, "'60' is no duration"),
-        ("SELECT count(*) FROM S WINDOWING 6 lightyears", 1, 36, "is no duration"),
+        ("SELECT count(*) FROM S WINDOWING 60", 1, 34, "'60' is not a duration"),
+        ("SELECT count(*) FROM S WINDOWING 6 lightyears", 1, 36, "is not a duration"),
         ("SELECT count(*) FROM S WINDOWING 0 s", 1, 36, "a duration must be positive"),
         ("SELECT count(*) FROM S WINDOWING HOP(60 s)", 1, 42, "expected ',' before ')'"),
-        ("SELECT count(*) FROM S WINDOWING HOP(1 s, 2 s)", 1, 45, "slide further than their size leave rows out"),
-        ("SELECT count(*) FROM S WINDOWING LANDMARK('now', 1 s)", 1, 43, "'now' is no date and time"),
-        ("SELECT count(*) FROM S WINDOWING ROWS(1.5)", 1, 39, "'1.5' is no number of rows"),
+        ("SELECT count(*) FROM S WINDOWING HOP(1 s, 2 s)", 1, 45, "windows with slide > size would skip rows"),
+        ("SELECT count(*) FROM S WINDOWING LANDMARK('now', 1 s)", 1, 43, "'now' is not a date and time"),
+        ("SELECT count(*) FROM S WINDOWING ROWS(1.5)", 1, 39, "'1.5' is not a number of rows"),
         ("SELECT count(*) FROM S\nWINDOWING ROWS(5", 2, 16, "the WINDOWING clause ends too soon"),
         ("SELECT count(*) FROM S WINDOWING 1 s WHERE kind = 'a'", 1, 38, "'WHERE' after the WINDOWING clause"),
     ],
 )  # fmt: skip
 def test_an_error_names_the_query_the_place_and_what_is_wrong(
-    sql: str, line: int | None, column: int | None, says: str
+    sql: str, line: int | None, column: int | None, message: str
 ) -> None:
     """Line and column count from 1."""
-    with pytest.raises(InvalidQueryError) as caught:
+    with pytest.raises(InvalidQueryError) as raised:
         read_query("flows", sql, S)
-    assert says in str(caught.value)
-    assert str(caught.value).startswith("query 'flows'")
-    assert (caught.value.line, caught.value.column) == (line, column)
+    assert message in str(raised.value)
+    assert str(raised.value).startswith("query 'flows'")
+    assert (raised.value.line, raised.value.column) == (line, column)
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
-        ({"time": "when"}, "its time, 'when', is none of its fields"),
+        ({"time": "when"}, "its time, 'when', is not one of its fields"),
         ({"time_format": "iso"}, "time is float, with the time_format iso"),
         ({"time_format": "weeks"}, "time_format is one of"),
         ({"format": "xml"}, ", format of"),
         ({"fields": (Field("time", "int"), Field("time", "int"))}, "time declared twice"),
         ({"fields": (Field("time", "date"),)}, "write int, float or text"),
-        ({"delimiter": '"'}, "cannot separate fields"),
-        ({"lateness": -1.0}, "not negative"),
-        ({"max_event_time": 0.0}, "max_event_time is after min_event_time"),
+        ({"delimiter": '"'}, "cannot be a delimiter"),
+        ({"lateness": -1.0}, "must not be negative"),
+        ({"max_event_time": 0.0}, "max_event_time must be after min_event_time"),
     ],
 )  # fmt: skip
-def test_a_stream_that_contradicts_itself_is_refused(settings: dict[str, object], says: str) -> None:
+def test_a_stream_that_contradicts_itself_is_refused(settings: dict[str, object], message: str) -> None:
     """And the error says how."""
-    with pytest.raises(InvalidStreamError, match="stream 'S'") as caught:
+    with pytest.raises(InvalidStreamError, match="stream 'S'") as raised:
         stream(**settings)
-    assert says in str(caught.value)
+    assert message in str(raised.value)
 
 
 def test_a_stream_survives_json() -> None:
-    """What is not told has its default, and what means nothing is refused."""
-    told = to_json_value(stream(format="json", max_future_skew=5.0))
-    assert (
-        Stream.from_table(told) == from_json_value(Stream, told, "here") == stream(format="json", max_future_skew=5.0)
-    )
-    assert Stream.from_table({k: told[k] for k in ("name", "fields", "time")}) == stream(max_future_skew=86_400.0)
-    with pytest.raises(InvalidStreamError, match="lateless means nothing here"):
-        Stream.from_table({**told, "lateless": 1})
-    with pytest.raises(InvalidStreamError, match="time must be declared"):
-        Stream.from_table({"name": "S", "fields": []})
+    """As it is stored in a registry."""
+    streams = [stream(format="json", max_future_skew=5.0), stream()]
+    assert [from_json_value(Stream, to_json_value(each), "here") for each in streams] == streams
+
+
+def test_a_declared_stream_has_defaults() -> None:
+    """Its time and its fields are required; a row may be a day ahead of the clock."""
+    keys = {"time": "time", "fields": [[field.name, field.type] for field in stream().fields]}
+    assert Stream.from_keys("S", read_table(StreamKeys, keys, "here")) == stream(max_future_skew=86_400.0)
+    for wrong, message in (
+        ({**keys, "lateless": 1}, "unknown key lateless"),
+        ({"fields": []}, "the key time is missing"),
+    ):
+        with pytest.raises(InvalidTableError, match=message):
+            read_table(StreamKeys, wrong, "here")
 
 
 def test_whole_numbers_that_no_double_can_hold_may_stand_beside_doubles() -> None:
     """They are taken as the nearest double: no row makes an expression fail."""
-    scope = Scope(SqlText("", lambda *told: InvalidQueryError("q", told[0])), {"n": "int", "x": "float"})
+    scope = Scope(SqlText("", lambda *arguments: InvalidQueryError("q", arguments[0])), {"n": "int", "x": "float"})
     rows = {"n": pa.array([(1 << 63) - 1, 3]), "x": pa.array([2.0**63, 2.5])}
-    for sql, found in (
+    for sql, expected in (
         ("n > x", [False, True]),
         ("n = x", [True, False]),
         ("n + x", [2.0**64, 5.5]),
@@ -199,5 +205,5 @@ def test_whole_numbers_that_no_double_can_hold_may_stand_beside_doubles() -> Non
         ("CASE WHEN x > 3 THEN n ELSE x END", [2.0**63, 2.5]),
     ):
         assert check_expression(parse_one(sql, read="duckdb"), scope).values(rows, 2).to_pylist() == pytest.approx(
-            found
+            expected
         ), sql

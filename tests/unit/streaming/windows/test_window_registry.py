@@ -43,7 +43,7 @@ def test_a_query_can_be_put_whether_it_is_there_or_not() -> None:
 
 def test_a_second_query_of_one_name_is_refused() -> None:
     """Also one of the same text; `change` is there for that."""
-    with pytest.raises(QueryExistsError, match="query 'flows' is registered already: choose another name, or change"):
+    with pytest.raises(QueryExistsError, match="query 'flows' is already registered: choose another name, or alter"):
         EMPTY.register("flows", COUNT).register("flows", COUNT)
 
 

@@ -74,7 +74,7 @@ def test_lateness_keeps_slices_open_and_delays_results() -> None:
     job.round(flows(58, 66))
     assert job.counts["late.q"] == job.counts["late"] == 1
     (letter,) = job.dead
-    assert letter.reason == "row 1: late: more than 5 s after its slice had ended, for q"
+    assert letter.reason == "row 1: late: more than 5 s after the end of its slice, for q"
     assert letter.value == flows(58)[0]
 
 
@@ -178,8 +178,8 @@ def test_a_unit_that_was_idle_at_an_earlier_round_than_the_others_have_ended_is_
     ahead = time.advance({0: 600.0, 1: 60.0}, {1}, range(2), {0: 200.0, 1: 199.0})
     assert ahead.closed == time.closed == 60_000_000
     assert ahead.advance({0: 600.0, 1: 60.0}, {1}, range(2), {0: 200.0, 1: 200.0}).closed == 600_000_000
-    still = time.advance({0: 60.0, 1: 60.0}, {0, 1}, range(2), {0: 150.0, 1: 151.0})
-    assert still.closed == 110_000_000 and still.idle_since == 100.0
+    advanced = time.advance({0: 60.0, 1: 60.0}, {0, 1}, range(2), {0: 150.0, 1: 151.0})
+    assert advanced.closed == 110_000_000 and advanced.idle_since == 100.0
 
 
 def test_rows_that_come_for_slices_which_others_have_closed_are_dead_letters() -> None:
@@ -195,7 +195,7 @@ def test_rows_that_come_for_slices_which_others_have_closed_are_dead_letters() -
     assert job.counts["late"] == 2 and (letter.partition, letter.offset) == (1, 1)
     assert json.loads(letter.value) == {"slice": "2023-11-14T22:14:00+00:00", "k0": "a", "rows()": 2}
     assert letter.reason == (
-        "late: 2 rows among offsets 1 to 1, for q: other partitions had closed their slices, up to "
+        "late: 2 rows among offsets 1 to 1, for q: other partitions closed their slices, up to "
         "2023-11-14T22:15:02+00:00, while this one was idle; a line is a group"
     )
 
@@ -261,14 +261,14 @@ def test_a_reducer_holds_no_more_slices_than_windows_need() -> None:
     job = Job(registry({"q": "SELECT sip, count(*) AS n FROM S GROUP BY sip WINDOWING HOP(60 s, 20 s)"}))
     for minute in range(30):
         job.round(flows(minute * 60, minute * 60 + 30))
-    held = job.states["reduce", 0].runs
-    assert sum(run.num_rows for runs in held.values() for run in runs) <= 12
+    runs_by_name = job.states["reduce", 0].runs
+    assert sum(run.num_rows for runs in runs_by_name.values() for run in runs) <= 12
 
 
 @pytest.mark.parametrize("value", [b"rows", csv((1, 2))])
 def test_a_buffer_that_no_mapper_sent_stops_the_reducer(value: bytes) -> None:
     """Somebody else writes to the topic: the error says where."""
     versions = {"queries": to_json_value(registry(COUNT))}
-    given = Input("windows", 3, Round(1, 1, 0.0, versions), [Message(17, value)])
+    step_input = Input("windows", 3, Round(1, 1, 0.0, versions), [Message(17, value)])
     with pytest.raises(InvalidPartialError, match="windows, unit 3, offset 17"):
-        Reducer("S", "rows")(State(), given)
+        Reducer("S", "rows")(State(), step_input)

@@ -28,9 +28,13 @@ def split(values: Sequence[bytes]) -> Output:
 def counts_of(output: Output) -> dict[str, int]:
     """What the second stage makes of the words, as who reads the topic of results sees it."""
     messages = [Message(at, arrow_bytes(batch)) for at, batch in enumerate(output.buffers.get(0, ()))]
-    counted = Count(once=False, every=0.0, tracked=False)(State(), Input("count", 0, Round(1, 1, 1.0), messages))
-    lines = [line for told in encode_results(COUNTING, 0, (1, 1), counted) for line in told.value.decode().splitlines()]
-    return {told["word"]: told["count"] for told in map(json.loads, lines)}
+    counted = Count(exactly_once=False, emit_interval=0.0, tracked=False)(
+        State(), Input("count", 0, Round(1, 1, 1.0), messages)
+    )
+    lines = [
+        line for result in encode_results(COUNTING, 0, (1, 1), counted) for line in result.value.decode().splitlines()
+    ]
+    return {result["word"]: result["count"] for result in map(json.loads, lines)}
 
 
 def test_a_line_that_is_not_utf_8_is_a_dead_letter_and_the_lines_around_it_are_counted() -> None:
@@ -45,9 +49,9 @@ def test_a_line_that_is_not_utf_8_is_a_dead_letter_and_the_lines_around_it_are_c
 
 def test_a_line_that_is_not_utf_8_has_no_words_when_it_is_sent_again_either() -> None:
     """What leaves for it is the same in every attempt."""
-    emitted = line_replayer("lines", 1)._emit(0, Message(0, b"a\n\xff b"), [0, 1], 2)
-    (batch,) = emitted.buffers[0]
-    assert batch.column("word").to_pylist() == [b"a"] and emitted.values[1] == 0
+    output = line_replayer("lines", 1)._emit(0, Message(0, b"a\n\xff b"), [0, 1], 2)
+    (batch,) = output.buffers[0]
+    assert batch.column("word").to_pylist() == [b"a"] and output.values[1] == 0
 
 
 @pytest.mark.fuzz

@@ -19,6 +19,6 @@ DEFAULT_THETA = 0.05
 def strategy_of(name: str, theta: float = DEFAULT_THETA, costs: CostWeights = PAPER_WEIGHTS[0]) -> PlacementStrategy:
     """Return the strategy of a name; raises `ExtensionError`, and `InvalidRoutingError` if `theta` is out of range."""
     if not 0 <= theta < 1:
-        raise InvalidRoutingError(f"an imbalance of {theta}: give one from 0 to below 1")
+        raise InvalidRoutingError(f"max_imbalance = {theta}: expected a number from 0 to below 1")
     strategy: PlacementStrategy = STRATEGIES.load(name)(theta, costs)
     return strategy

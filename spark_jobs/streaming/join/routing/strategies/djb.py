@@ -51,9 +51,7 @@ class DJB:
         if not planner.moves:
             return None
         before = loads.imbalance(table.units)
-        reason = (
-            f"imbalance {before:.2f}, and {self.theta:.2f} is borne: {planner.imbalance(table.units):.2f} afterwards"
-        )
+        reason = f"imbalance {before:.2f}, limit {self.theta:.2f}: {planner.imbalance(table.units):.2f} afterwards"
         return RebalancePlan(planner.table(), tuple(planner.moves), (reason,))
 
     def _balance_within(self, planner: MigrationPlanner, own: Sequence[int]) -> None:

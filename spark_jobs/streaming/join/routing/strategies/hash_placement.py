@@ -18,9 +18,7 @@ def side_units(side: JoinSide, units: int) -> tuple[int, ...]:
 def active_units(max_units: int, units: int) -> tuple[int, ...]:
     """Return units 0 to `units` - 1; raises `InvalidRoutingError`."""
     if not 1 <= units <= max_units:
-        raise InvalidRoutingError(
-            f"{units} units: there is room for 1 to {max_units}; give the job more room, or ask for fewer"
-        )
+        raise InvalidRoutingError(f"{units} units: expected 1 to {max_units}; request fewer, or increase max_units")
     return tuple(range(units))
 
 

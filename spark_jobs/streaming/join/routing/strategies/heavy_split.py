@@ -69,10 +69,10 @@ class HeavySplit:
         greatest_share = projected.greatest_share(table)
         if greatest_share <= 1 + self.theta:
             return None
-        cause = f"the fullest unit will have {greatest_share:.2f} of the mean, and {1 + self.theta:.2f} is borne"
+        cause = f"the most loaded unit will have {greatest_share:.2f} times the mean; limit {1 + self.theta:.2f}"
         reshared = _reshare(table, projected)
         if projected.greatest_share(reshared) <= 1 + self.theta:
-            return RebalancePlan(reshared, (), (f"{cause}: other shares of split keys level it",))
+            return RebalancePlan(reshared, (), (f"{cause}: balanced by other shares of split keys",))
         best = self._plan_placement(table, loads, projected, cause, moves_buckets=True)
         if best.moved_tuples > MAX_MOVED_SHARE * loads.total:
             alternative = self._plan_placement(table, loads, projected, cause, moves_buckets=False)
@@ -113,7 +113,7 @@ class HeavySplit:
         after = _draft_table(table, projected, owners, items, poured)
 
         def reason(side: JoinSide, key: int | None) -> str:
-            return cause if key is None else f"{cause}; all tuples of the key will be {projected.of_mean(key):.2f}"
+            return cause if key is None else f"{cause}; the key will have {projected.of_mean(key):.2f} times the mean"
 
         relief = relief_moves(items, poured, released, loads, reason, self.costs)
         home_moves = gather_moves(table, after, loads, reason, self.costs)

@@ -58,7 +58,7 @@ class MigrationPlanner:
                 for giver, tuples in sorted(self.parts[key].items()):
                     if giver != unit:
                         self._move(
-                            giver, _KeyMove(key, unit, tuples), "move-in", f"{cause}: the unit is under the bound"
+                            giver, _KeyMove(key, unit, tuples), "move-in", f"{cause}: the unit is below the limit"
                         )
                 self._split_keys.discard(key)
 
@@ -67,11 +67,13 @@ class MigrationPlanner:
         choices = [self._complete_keys(unit, receivers, mean, biggest) for biggest in (True, False)]
         if feasible := [choice for choice in choices if choice]:
             for key_move in min(feasible, key=lambda key_moves: self._cost_of(key_moves)):
-                self._move(unit, key_move, "move-out", f"{cause}, H1: the unit is over the bound")
+                self._move(unit, key_move, "move-out", f"{cause}, H1: the unit is above the limit")
         else:
             for key_move in self._divided_keys(unit, receivers, mean):
                 kind = "move-out" if key_move.tuples == self.parts[key_move.key][unit] else "split"
-                self._move(unit, key_move, kind, f"{cause}, H2: no whole keys would bring the unit within the bound")
+                self._move(
+                    unit, key_move, kind, f"{cause}, H2: moving whole keys cannot bring the unit within the limit"
+                )
 
     def table(self) -> RoutingTable:
         """Return the table in which new tuples are distributed like the stored ones after the moves."""

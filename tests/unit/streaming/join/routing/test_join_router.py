@@ -85,8 +85,8 @@ def test_bad_rows_go_to_the_dead_letters_and_good_ones_on(form, bad, reason):
     ("value", "reason"),
     [
         (b"none", "not an Arrow stream"),
-        (arrow(key=[1], price=[1.0]), "column name is missing, or there twice; there are key, price"),
-        (arrow(key=["1"], price=[1.0], name=["a"]), "column key is string, and int was declared"),
+        (arrow(key=[1], price=[1.0]), "column name is missing or duplicated; columns: key, price"),
+        (arrow(key=["1"], price=[1.0], name=["a"]), "column key is string, but int was declared"),
     ],
 )
 def test_a_message_that_is_not_as_declared_is_a_dead_letter(value, reason):
@@ -126,14 +126,14 @@ def step(
     router: Router, value: bytes, *, unit: int = 0, number: int = 3, state: State | None = None, **table: Any
 ) -> Output:
     """One round."""
-    given = strategy_of(table.get("strategy", "hash")).first(4, 4).as_json()
+    routing_table = strategy_of(table.get("strategy", "hash")).first(4, 4).as_json()
     messages = [Message(0, value)] if value else []
-    return router(state or State(), Input("r", unit, Round(1, number, 0.0, {TABLE: given}), messages))
+    return router(state or State(), Input("r", unit, Round(1, number, 0.0, {TABLE: routing_table}), messages))
 
 
-def sent(output: Output) -> list[tuple[int, JoinSide, Action, list[int], list[int]]]:
+def routed_batches(output: Output) -> list[tuple[int, JoinSide, Action, list[int], list[int]]]:
     """All that was sent: unit, side, act, keys, seqs."""
-    found = []
+    routed = []
     for unit, batches in output.buffers.items():
         for batch in batches:
             sink = pa.BufferOutputStream()
@@ -141,17 +141,17 @@ def sent(output: Output) -> list[tuple[int, JoinSide, Action, list[int], list[in
                 writer.write_batch(batch)
             one = RoutedBatch.read(sink.getvalue())
             if one.tuples.num_rows:
-                found.append((unit, one.side, one.action, *(one.tuples.column(at).to_pylist() for at in range(2))))
-    return found
+                routed.append((unit, one.side, one.action, *(one.tuples.column(at).to_pylist() for at in range(2))))
+    return routed
 
 
 def test_rows_become_tuples_with_seqs_by_round_unit_and_row():
     """What is filtered or has no key is counted, and takes no part."""
     output = step(a_router(), ROWS_OF_FIVE, unit=1)
     first = first_seq(3, 1)
-    tuples = [two for _, side, act, keys, seqs in sent(output) for two in zip(keys, seqs, strict=True)]
+    tuples = [two for _, side, act, keys, seqs in routed_batches(output) for two in zip(keys, seqs, strict=True)]
     assert sorted(tuples) == [(1, first), (1, first + 4), (4, first + 3)]
-    assert {(side, act) for _, side, act, _, _ in sent(output)} == {(JoinSide.RIGHT, Action.BOTH)}
+    assert {(side, act) for _, side, act, _, _ in routed_batches(output)} == {(JoinSide.RIGHT, Action.BOTH)}
     assert dict(output.counts) == {"rows": 5, "dead": 0, "filtered": 1, "unjoinable": 1, "tuples": 3, "messages": 3}
 
 
@@ -159,7 +159,11 @@ def test_a_row_of_a_join_with_itself_is_a_tuple_of_both_sides():
     """With two seqs, the left one first."""
     output = step(a_router(itself=True), b"9,1,a\n8,1,b\n")
     first = first_seq(3, 0)
-    tuples = {(side, key, seq) for _, side, _, keys, seqs in sent(output) for key, seq in zip(keys, seqs, strict=True)}
+    tuples = {
+        (side, key, seq)
+        for _, side, _, keys, seqs in routed_batches(output)
+        for key, seq in zip(keys, seqs, strict=True)
+    }
     assert tuples == {
         (JoinSide.LEFT, 9, first),
         (JoinSide.RIGHT, 9, first + 1),
@@ -175,9 +179,9 @@ def test_the_orders_of_an_epoch_go_to_every_unit_once():
     assert sorted(output.buffers) == [0, 1, 2, 3]
     heads = [json.loads(batches[0].schema.metadata[b"join"]) for batches in output.buffers.values()]
     assert [head["value"]["commands"]["epoch"] for head in heads] == [1] * 4
-    again = step(router, b"", number=4, state=output.state)
-    assert again.buffers == {} and again.gauges["epoch"] == 1
-    assert all(again.state.runs[name] is output.state.runs[name] for name in output.state.runs)
+    next_output = step(router, b"", number=4, state=output.state)
+    assert next_output.buffers == {} and next_output.gauges["epoch"] == 1
+    assert all(next_output.state.runs[name] is output.state.runs[name] for name in output.state.runs)
 
 
 def test_heavy_keys_are_told_over_all_rounds():
@@ -195,14 +199,14 @@ def test_what_does_not_fit_into_a_round_goes_into_the_next(monkeypatch):
     """No seq is given twice, and none beyond the room of a unit."""
     monkeypatch.setattr(routing, "ROWS", 2)
     router = a_router()
-    state, found = State(), []
+    state, keys_by_round = State(), []
     for number in range(4):
         output = step(
             router, b"".join(b"%d,1,a\n" % key for key in range(5)) if not number else b"", number=number, state=state
         )
         state = output.state
-        found.append(sorted(key for *_, keys, _ in sent(output) for key in keys))
-    assert found == [[0, 1], [2, 3], [4], []] and "held" not in state.runs
+        keys_by_round.append(sorted(key for *_, keys, _ in routed_batches(output) for key in keys))
+    assert keys_by_round == [[0, 1], [2, 3], [4], []] and "buffered" not in state.runs
 
 
 def test_big_batches_are_split_and_the_same_at_every_attempt(monkeypatch):
@@ -216,14 +220,14 @@ def test_big_batches_are_split_and_the_same_at_every_attempt(monkeypatch):
         for u in one.buffers
         for a, b in zip(one.buffers[u], two.buffers[u], strict=True)
     )
-    assert max(len(keys) for *_, keys, _ in sent(one)) == 3 and ROWS == 1 << 21
+    assert max(len(keys) for *_, keys, _ in routed_batches(one)) == 3 and ROWS == 1 << 21
 
 
 def test_a_table_is_parsed_only_when_it_changes(monkeypatch):
     """It is the same for many rounds."""
     calls = []
     real = RoutingTable.from_json
-    monkeypatch.setattr(RoutingTable, "from_json", staticmethod(lambda told: calls.append(1) or real(told)))
+    monkeypatch.setattr(RoutingTable, "from_json", staticmethod(lambda value: calls.append(1) or real(value)))
     router = a_router()
     for number in range(3):
         step(router, b"1,1,a\n", number=number)

@@ -50,21 +50,21 @@ def loads(table: RoutingTable, keys: Keys) -> Loads:
 
 def after(keys: Keys, moves: tuple[Move, ...]) -> Keys:
     """Where keys are once all has moved."""
-    found = {key: dict(parts) for key, parts in keys.items()}
+    shares = {key: dict(parts) for key, parts in keys.items()}
     for move in moves:
-        parts = found[move.side, move.key]
+        parts = shares[move.side, move.key]
         parts[move.giver] -= move.tuples
         parts[move.receiver] = parts.get(move.receiver, 0) + move.tuples
-    return {key: {unit: count for unit, count in parts.items() if count} for key, parts in found.items()}
+    return {key: {unit: count for unit, count in parts.items() if count} for key, parts in shares.items()}
 
 
-def told(plan: RebalancePlan | None) -> list[tuple[str, int, int, int, int]]:
+def moves_of(plan: RebalancePlan | None) -> list[tuple[str, int, int, int, int]]:
     """The moves: kind, key, tuples, from, to."""
     assert plan is not None
     return [(move.kind, move.key, move.tuples, move.giver, move.receiver) for move in plan.moves]
 
 
-def arrived(plan: RebalancePlan) -> RoutingTable:
+def table_after(plan: RebalancePlan) -> RoutingTable:
     """The plan's table when all has moved: units hold what they store, and entries of keys at home are cleared."""
     draft = TableDraft(plan.table)
     for side in SIDES:
@@ -86,15 +86,15 @@ def test_the_papers_example_within_a_side():
     quiet = {(RIGHT, 1): {1: 20}, (RIGHT, 2): {3: 20}}
     keys = {(LEFT, k1): {0: 25}, (LEFT, k2): {0: 5}, (LEFT, k3): {2: 5}, (LEFT, k4): {2: 5}} | quiet
     first = strategy.plan(table, loads(table, keys), 4)
-    assert told(first) == [("split", k1, 10, 0, 2)]
-    table = arrived(first)
+    assert moves_of(first) == [("split", k1, 10, 0, 2)]
+    table = table_after(first)
     assert table.entries[LEFT].keys() == {k1}
     keys = after(keys, first.moves) | {(LEFT, k4): {2: 45}, (RIGHT, 1): {1: 40}, (RIGHT, 2): {3: 40}}
     second = strategy.plan(table, loads(table, keys), 4)
-    assert told(second) == [("move-in", k1, 10, 2, 0), ("split", k4, 10, 2, 0)]
+    assert moves_of(second) == [("move-in", k1, 10, 2, 0), ("split", k4, 10, 2, 0)]
     assert "H3" in second.moves[0].reason and "H2" in second.moves[1].reason
     assert [loads(table, after(keys, second.moves)).of(unit) for unit in (0, 2)] == [40, 40]
-    assert arrived(second).entries[LEFT].keys() == {k4}
+    assert table_after(second).entries[LEFT].keys() == {k4}
 
 
 def test_the_papers_example_between_sides():
@@ -108,7 +108,7 @@ def test_the_papers_example_between_sides():
     }
     plan = strategy.plan(table, loads(table, keys), 4)
     sk1, sk3 = key_at(table, RIGHT, 1), key_at(table, RIGHT, 3)
-    assert told(plan) == [("split", sk1, 10, 1, 0), ("split", sk3, 10, 3, 2)]
+    assert moves_of(plan) == [("split", sk1, 10, 1, 0), ("split", sk3, 10, 3, 2)]
     assert [loads(table, after(keys, plan.moves)).of(unit) for unit in range(4)] == [20, 20, 20, 20]
     assert plan.table.place(RIGHT, sk1).holds == (0, 1)
 
@@ -121,7 +121,7 @@ def test_a_whole_key_leaves_where_that_is_enough():
     keys: Keys = {(LEFT, big): {0: 25}, (LEFT, small): {0: 5}, (LEFT, key_at(table, LEFT, 2)): {2: 20}}
     keys |= {(RIGHT, 1): {1: 25}, (RIGHT, 2): {3: 25}}
     plan = strategy.plan(table, loads(table, keys), 4)
-    assert told(plan) == [("move-out", small, 5, 0, 2)]
+    assert moves_of(plan) == [("move-out", small, 5, 0, 2)]
     assert plan.table.place(LEFT, small).units == (2,)
 
 
@@ -159,11 +159,15 @@ def test_djb_keeps_the_bound_where_it_can_be_kept(counts, away, theta):
     table = draft.table()
     plan = strategy.plan(table, loads(table, keys), 8)
     moves = plan.moves if plan else ()
-    done = after(keys, moves)
-    assert {key: sum(parts.values()) for key, parts in done.items()} == {k: sum(p.values()) for k, p in keys.items()}
-    found = loads(table, done)
-    mean = found.mean(table.units)
-    assert all(found.of(unit) <= (1 + theta) * max(mean, found.mean((0, 2, 4, 6))) + 8 for unit in (0, 2, 4, 6))
+    final_keys = after(keys, moves)
+    assert {key: sum(parts.values()) for key, parts in final_keys.items()} == {
+        k: sum(p.values()) for k, p in keys.items()
+    }
+    final_loads = loads(table, final_keys)
+    mean = final_loads.mean(table.units)
+    assert all(
+        final_loads.of(unit) <= (1 + theta) * max(mean, final_loads.mean((0, 2, 4, 6))) + 8 for unit in (0, 2, 4, 6)
+    )
     for parity in (0, 1):  # the units of a side
         first = [move.kind == "move-in" for move in moves if "ISM" in move.reason and move.giver % 2 == parity]
         assert first == sorted(first, reverse=True)
@@ -198,22 +202,22 @@ def test_routers_may_know_of_keys_before_units_have_stored_any(name):
     """Reports come when they come; the units are changed all the same."""
     strategy = strategy_of(name)
     table = strategy.first(8, 4)
-    early = Loads(
+    early_loads = Loads(
         dict.fromkeys(range(8), (0, 0)), [HeavyKeySide(side, key, {3: 9}) for side in SIDES for key in range(9)]
     )
-    plan = strategy.plan(table, early, 2)
+    plan = strategy.plan(table, early_loads, 2)
     assert plan is not None and plan.table.units == (0, 1)
     json.dumps([move.describe() for move in plan.moves])
-    strategy.plan(table, early, 4)
+    strategy.plan(table, early_loads, 4)
 
 
 def test_what_cannot_be_is_refused():
     """With what can be."""
-    with pytest.raises(ExtensionError, match=r"'best'.*known: djb, heavy-split, heavy-split-work; baselines.*: hash, "):
+    with pytest.raises(ExtensionError, match=r"'best'.*installed: djb, heavy-split, heavy-split-work; .*: hash, "):
         strategy_of("best")
     with pytest.raises(InvalidRoutingError, match="from 0 to below 1"):
         strategy_of("djb", 1.0)
-    with pytest.raises(InvalidRoutingError, match="room for 1 to 4"):
+    with pytest.raises(InvalidRoutingError, match="expected 1 to 4"):
         strategy_of("hash").first(4, 5)
 
 
@@ -242,11 +246,11 @@ def test_a_unit_that_holds_far_too_much_of_a_split_key_gives_away_a_part():
     stored = dict.fromkeys(range(24), (1000, 5000)) | {home: (1000, 405_000)}
     plan = strategy.plan(table, Loads(stored, [HeavyKeySide(RIGHT, 7, {home: 400_000})]), 24)
     moves = [move for move in plan.moves if (move.side, move.key) == (RIGHT, 7)]
-    given = sum(move.tuples for move in moves)
+    moved_tuples = sum(move.tuples for move in moves)
     final = 3 * sum(map(sum, stored.values())) / 24
     assert home in plan.table.place(RIGHT, 7).units
     assert all(move.giver == home and not move.is_complete for move in moves)
-    assert 400_000 - given <= 1.05 * final
+    assert 400_000 - moved_tuples <= 1.05 * final
     ends = sorted((move.start, move.start + move.share) for move in moves)
     assert all(one[1] == pytest.approx(two[0]) for one, two in itertools.pairwise(ends))
 
@@ -266,9 +270,9 @@ def test_a_key_with_few_tuples_and_many_probes_is_split_by_the_work_that_it_make
     assert len(by_tuples.table.place(LEFT, 7).units) == 1
 
 
-@pytest.mark.parametrize(("pairs", "found"), [(None, 1.0), (0, 0.0), (150_000, 0.5), (900_000, 1.0)])
-def test_what_share_of_the_pairs_of_equal_keys_are_results_is_known_by_their_number(pairs, found):
-    assert Loads({0: (100, 3_000)}, [HeavyKeySide(LEFT, 7, {0: 100}, 3_000)], pairs=pairs).match_share == found
+@pytest.mark.parametrize(("pairs", "expected"), [(None, 1.0), (0, 0.0), (150_000, 0.5), (900_000, 1.0)])
+def test_what_share_of_the_pairs_of_equal_keys_are_results_is_known_by_their_number(pairs, expected):
+    assert Loads({0: (100, 3_000)}, [HeavyKeySide(LEFT, 7, {0: 100}, 3_000)], pairs=pairs).match_share == expected
 
 
 def test_buckets_that_are_left_stay_together_on_both_sides():
@@ -290,14 +294,14 @@ def test_buckets_that_are_left_stay_together_on_both_sides():
 
 def test_light_buckets_that_move_go_from_few_givers_to_few_receivers():
     """As many to each unit as before, heavy ones to where they were to go."""
-    drawn = np.random.default_rng(1)
-    owners = drawn.integers(0, 24, 4096)
-    moved = drawn.random(4096) < 0.4
-    found = np.where(moved, drawn.integers(0, 24, 4096), owners)
+    random = np.random.default_rng(1)
+    owners = random.integers(0, 24, 4096)
+    is_moved = random.random(4096) < 0.4
+    targets = np.where(is_moved, random.integers(0, 24, 4096), owners)
     weights = np.where(np.arange(4096) == 9, 500.0, 1.0)
-    after = pair_moves(owners, found, weights)
-    assert np.abs(np.bincount(after, weights) - np.bincount(found, weights)).max() <= 1
-    assert after[9] == found[9] and (after[found == owners] == owners[found == owners]).all()
+    after = pair_moves(owners, targets, weights)
+    assert np.abs(np.bincount(after, weights) - np.bincount(targets, weights)).max() <= 1
+    assert after[9] == targets[9] and (after[targets == owners] == owners[targets == owners]).all()
     assert len({(one, two) for one, two in zip(owners, after, strict=True) if one != two}) <= 24 + 24
 
 
@@ -320,7 +324,9 @@ def test_where_no_plan_was_found_none_is_looked_for_until_there_are_more_tuples(
     assert ControllerState.decode(course.encode(), "here") == course
 
 
-def seen(course: ControllerState, epoch: int, copied: dict[int, tuple[int, int, int]] | None = None) -> JoinObservation:
+def observation_of(
+    course: ControllerState, epoch: int, copied: dict[int, tuple[int, int, int]] | None = None
+) -> JoinObservation:
     """One router; unit 0 has nearly all, and half of that is of key 7."""
     home = course.table.home(LEFT, 7).units[0]
     sketch = Sketch(np.array([7]), np.array([40_000]), 80_000)
@@ -331,30 +337,30 @@ def seen(course: ControllerState, epoch: int, copied: dict[int, tuple[int, int, 
 def test_the_next_epoch_waits_for_routers():
     """Orders of an epoch that no round names would be lost."""
     course = initial_state(RebalanceConfig(8), 8)
-    decision = decide(course, seen(course, 0), RebalanceConfig(8), 1)
-    assert decision.table is None and "epoch 1 is not in force at routers [0]" in decision.reasons[0]
+    decision = decide(course, observation_of(course, 0), RebalanceConfig(8), 1)
+    assert decision.table is None and "epoch 1 is not yet used by routers [0]" in decision.reasons[0]
 
 
 def test_copies_come_first_and_givers_go_on_holding_until_the_switch():
     """A giver leaves the holders in the epoch that switches, with the last piece."""
     control = RebalanceConfig(8, migration_tuples=15_000)
     course = initial_state(control, 8)
-    first = decide(course, seen(course, 1), control, 1)
+    first = decide(course, observation_of(course, 1), control, 1)
     assert first.table is not None and first.table.commands.copies and not first.table.commands.cutovers
     assert all(one.tuples <= control.migration_tuples for one in first.state.copying)
-    mine = [one for one in first.state.copying if one.is_complete and not one.migration.buckets]
-    giver = mine[0].migration.giver
-    assert giver in first.table.place(mine[0].migration.side, 7).holds
+    complete_moves = [one for one in first.state.copying if one.is_complete and not one.migration.buckets]
+    giver = complete_moves[0].migration.giver
+    assert giver in first.table.place(complete_moves[0].migration.side, 7).holds
     ready = {one.migration.id: (0, 1, one.tuples) for one in first.state.copying}
-    waiting = decide(first.state, seen(course, 2), control, 1)
+    waiting = decide(first.state, observation_of(course, 2), control, 1)
     assert waiting.table is None or not waiting.table.commands.cutovers
-    second = decide(first.state, seen(course, 2, ready), control, 1)
+    second = decide(first.state, observation_of(course, 2, ready), control, 1)
     assert {switch.migration.id for switch in second.table.commands.cutovers} == set(ready)
-    done = second
-    while done.state.copying or done.state.pending:
-        ready = {one.migration.id: (0, 1, one.tuples) for one in done.state.copying}
-        done = decide(done.state, seen(course, done.state.table.epoch, ready), control, 1)
-    place = done.state.table.place(mine[0].migration.side, 7)
+    decision = second
+    while decision.state.copying or decision.state.pending:
+        ready = {one.migration.id: (0, 1, one.tuples) for one in decision.state.copying}
+        decision = decide(decision.state, observation_of(course, decision.state.table.epoch, ready), control, 1)
+    place = decision.state.table.place(complete_moves[0].migration.side, 7)
     assert place.holds == place.units
 
 
@@ -362,10 +368,24 @@ def test_what_it_sees_and_would_do_can_be_told():
     """Before it acts: the moves that it would make, with reasons and costs; then those under way."""
     control = RebalanceConfig(8)
     course = initial_state(control, 8)
-    told = explain(course, seen(course, 1), control, {"messages": 30, "tuples": 20})
-    assert told.messages == 1.5 and told.imbalance > 3 and told.heavy[0]["key"] == 7 and not told.entries
-    assert "keys split" in told.would[0] and told.moves[0]["cost"] > 0 and "key 7" in told.moves[0]["description"]
-    after_ = decide(course, seen(course, 1), control, 1).state
-    told = explain(after_, seen(after_, 2), control)
-    assert told.under_way and told.entries and "wait for" in told.would[0] and not told.moves
-    assert json.loads(json.dumps(told.as_json()))["epoch"] == 2
+    explanation = explain(course, observation_of(course, 1), control, {"messages": 30, "tuples": 20})
+    assert (
+        explanation.messages_per_tuple == 1.5
+        and explanation.imbalance > 3
+        and explanation.heavy_keys[0]["key"] == 7
+        and not explanation.entries
+    )
+    assert (
+        "keys split" in explanation.next_reasons[0]
+        and explanation.planned_moves[0]["cost"] > 0
+        and "key 7" in explanation.planned_moves[0]["description"]
+    )
+    next_state = decide(course, observation_of(course, 1), control, 1).state
+    explanation = explain(next_state, observation_of(next_state, 2), control)
+    assert (
+        explanation.migrations
+        and explanation.entries
+        and "wait for" in explanation.next_reasons[0]
+        and not explanation.planned_moves
+    )
+    assert json.loads(json.dumps(explanation.as_json()))["epoch"] == 2

@@ -28,7 +28,7 @@ from springline.spark_jobs.streaming.join.wire import (
     KeyBand,
     StateMigration,
 )
-from tests.support.joins.join_pieces import chosen
+from tests.support.joins.join_pieces import mask_of
 
 LEFT, RIGHT = SIDES
 WIDE = KeyBand(-5000, 5000)
@@ -47,10 +47,10 @@ def a_table(name: str = "hash", block: int = 0) -> RoutingTable:
 
 def slowly(table: RoutingTable, side: JoinSide, reach: KeyBand, key: int) -> set[int]:
     """All units that may hold a key that matches, key by key."""
-    seen, other = reach.from_side(side), side.other
-    if not seen.is_bounded:
+    band, other = reach.from_side(side), side.other
+    if not band.is_bounded:
         return set(table.holders(other))
-    keys = range(max(key + seen.low, LEAST), min(key + seen.high, GREATEST) + 1)
+    keys = range(max(key + band.low, LEAST), min(key + band.high, GREATEST) + 1)
     buckets = set(bucket_of(list(set(keys) - table.entries[other].keys()), table.block).tolist())
     places = [table.buckets[other][bucket] for bucket in buckets]
     places += [place for own, place in table.entries[other].items() if own in keys]
@@ -65,14 +65,14 @@ def test_every_unit_that_may_hold_a_partner_is_probed(name, reach, side):
     for block in {0, block_for(reach)}:
         table = a_table(name, block)
         keys = np.array([*range(-3, 20), LEAST, LEAST + 1, GREATEST, GREATEST - 2, 1 << 40])
-        found = Routes.of(table, side, reach).look_up(keys, np.arange(keys.size))
+        routes = Routes.of(table, side, reach).look_up(keys, np.arange(keys.size))
         for at, key in enumerate(keys.tolist()):
-            probed = found.probed[found.starts[at] : found.starts[at + 1]].tolist()
+            probed = routes.probed[routes.starts[at] : routes.starts[at + 1]].tolist()
             assert len(probed) == len(set(probed))
-            wanted = slowly(table, side, reach, key)
+            expected = slowly(table, side, reach, key)
             exact = not (block or table.probes_everywhere or reach == WIDE)
-            assert set(probed) >= wanted and (not exact or set(probed) == wanted)
-            assert found.stored[at] in table.place(side, key).units
+            assert set(probed) >= expected and (not exact or set(probed) == expected)
+            assert routes.stored[at] in table.place(side, key).units
 
 
 def test_shares_are_kept_and_a_seq_always_goes_to_the_same_unit():
@@ -121,9 +121,9 @@ def test_entries_of_keys_at_home_are_cleared():
 
 def test_units_without_room_are_refused():
     """And places where nothing is stored."""
-    with pytest.raises(InvalidRoutingError, match="room for units 0 to 3"):
+    with pytest.raises(InvalidRoutingError, match="expected units 0 to 3"):
         replace(a_table(), max_units=4)
-    with pytest.raises(InvalidRoutingError, match="needs a unit"):
+    with pytest.raises(InvalidRoutingError, match="needs at least one unit"):
         Placement.from_shares({})
 
 
@@ -134,10 +134,10 @@ def test_pieces_part_what_there_is():
     """Buckets without keys that have entries; parts of one salt do not overlap and leave nothing out."""
     keys, seqs = np.repeat(np.arange(50), 200), np.arange(10_000)
     buckets = tuple(set(bucket_of([3, 4]).tolist()))
-    mask = chosen(StateMigration(1, LEFT, 0, 1, (LEAST, GREATEST), buckets=buckets, excluded_keys=(4,)), keys, seqs)
+    mask = mask_of(StateMigration(1, LEFT, 0, 1, (LEAST, GREATEST), buckets=buckets, excluded_keys=(4,)), keys, seqs)
     assert set(keys[mask].tolist()) == {3}
     ends = [0, SEQ_HASHES // 3, SEQ_HASHES]
-    parts = [chosen(StateMigration(1, LEFT, 0, 1, (7, 7), part=two, salt=9), keys, seqs) for two in pairwise(ends)]
+    parts = [mask_of(StateMigration(1, LEFT, 0, 1, (7, 7), part=two, salt=9), keys, seqs) for two in pairwise(ends)]
     assert (parts[0] ^ parts[1] == (keys == 7)).all() and 40 < parts[0].sum() < 95
 
 
@@ -159,12 +159,12 @@ def test_counts_are_too_small_by_what_is_missed_at_most(seed, cuts):
     random = np.random.default_rng(seed)
     keys = random.zipf(1.3, 120_000) % 60_000
     parts = np.array_split(keys, cuts)
-    found = merge_sketches(Sketch.empty().with_keys(part) for part in parts)
+    merged = merge_sketches(Sketch.empty().with_keys(part) for part in parts)
     truth = Counter(keys.tolist())
-    assert found.total == keys.size and found.keys.size <= COUNTERS
-    assert found.missed <= keys.size / COUNTERS
-    told = dict(zip(found.keys.tolist(), found.counts.tolist(), strict=True))
-    assert all(count - found.missed <= told.get(key, 0) <= count for key, count in truth.items())
+    assert merged.total == keys.size and merged.keys.size <= COUNTERS
+    assert merged.missed <= keys.size / COUNTERS
+    counts = dict(zip(merged.keys.tolist(), merged.counts.tolist(), strict=True))
+    assert all(count - merged.missed <= counts.get(key, 0) <= count for key, count in truth.items())
 
 
 def test_a_sketch_is_the_same_each_time():
