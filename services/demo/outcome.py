@@ -30,7 +30,7 @@ def windows_outcome(description: str, stream_status: JobStatus) -> StreamOutcome
     mapped, reduced = counts_of(stream_status, "map"), counts_of(stream_status, "reduce")
     output = f"{reduced.get('results', 0):,} window results\n{mapped.get('late', 0):,} late rows"
     return _outcome(
-        description, stream_status, mapped.get("rows", 0), f"{output}, {mapped.get('dead', 0):,} dead letters"
+        description, stream_status, mapped.get("rows", 0), f"{output}, {mapped.get('dead_letters', 0):,} dead letters"
     )
 
 

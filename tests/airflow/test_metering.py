@@ -125,4 +125,4 @@ def test_a_stream_that_is_given_up_is_an_alert(tmp_path: Path, monkeypatch):
     with pytest.raises(AirflowException, match="ticks is not restarted any more"):
         StreamOperator(task_id="supervise", job="ticks", start_application=lambda *_: None).execute({"run_id": "r"})
     alerts = [each.rule for each in list_active_alerts(read_states(tmp_path / "alerts")) if each.is_firing]
-    assert alerts == ["stream-given-up"]
+    assert alerts == ["stream-restart-limit"]

@@ -60,8 +60,8 @@ def test_the_data_interval_of_the_run_is_the_range(platform: Platform) -> None:
     result = operator(platform).execute(context(**DAY))
     assert result["dataset"] == "streams/ticks/ranges/2013-01-05T000000--2013-01-06T000000@1"
     assert result["rows"] == 1 and result["queries"] == {"all": {"rows": 1, "files": ["all-0.parquet"]}}
-    assert result["counts"]["rows"] == 3 and result["counts"]["dead"] == 1
-    assert "not UTF-8" in result["dead"][0]["reason"] and result["status"] == "persisted"
+    assert result["counts"]["rows"] == 3 and result["counts"]["dead_letters"] == 1
+    assert "not UTF-8" in result["dead_letters"][0]["reason"] and result["status"] == "persisted"
 
 
 def test_a_retry_makes_nothing_anew_and_a_run_that_is_cleared_does(platform: Platform) -> None:

@@ -106,7 +106,7 @@ def test_a_table_without_rows_breaks_no_rule(people: DataFrame) -> None:
 
 def test_a_missing_column_is_named(people: DataFrame) -> None:
     """Before Spark stumbles over a condition."""
-    with pytest.raises(ColumnsError, match="no column age"):
+    with pytest.raises(ColumnsError, match="needs the missing columns age"):
         evaluate_rules(people.drop("age"), RULES)
 
 

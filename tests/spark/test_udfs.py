@@ -170,7 +170,9 @@ def test_a_udf_that_was_made_for_another_spark_is_wrong_code_and_says_the_remedy
     monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED")
     early = F.udf(lambda x: x, LongType())
     monkeypatch.undo()
-    with pytest.raises(FaultyOperationError, match=r"SESSION_OR_CONTEXT_NOT_EXISTS.*SPRINGLINE_OPERATIONS alone"):
+    with pytest.raises(
+        FaultyOperationError, match=r"SESSION_OR_CONTEXT_NOT_EXISTS.*only through SPRINGLINE_OPERATIONS"
+    ):
         run(make_runner, tmp_path, lambda context: context.spark.range(3).select(early("id")))
 
 

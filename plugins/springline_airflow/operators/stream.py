@@ -149,7 +149,7 @@ class StreamOperator(BaseOperator):
         decision = decide_action(job_status, read_starts(folder, run), now, self.limits)
         if decision.action is SupervisorAction.GIVE_UP:
             with closing(task_meter()) as meter:
-                Monitor(MonitoringSettings(), meter).evaluate(job_status, now, given_up=True)
+                Monitor(MonitoringSettings(), meter).evaluate(job_status, now, restart_limit_reached=True)
             raise AirflowException(f"{self.job} is not restarted any more: {decision.reason}; log: {folder.log_file}")
         if decision.action is SupervisorAction.FINISHED:
             return {"job": self.job, "stages": dict(job_status.stages)}

@@ -18,8 +18,12 @@ UP = Metric(
     _JOB,
     "1 while the job runs and writes heartbeats; 0 if it failed, died or is silent",
 )
-GIVEN_UP = Metric(
-    "streams.given_up", MetricKind.GAUGE, "1", _JOB, "1 if the restart limit was reached and the job stays down"
+RESTART_LIMIT_REACHED = Metric(
+    "streams.restart_limit_reached",
+    MetricKind.GAUGE,
+    "1",
+    _JOB,
+    "1 if the restart limit was reached and the job stays down",
 )
 RESTARTS = Metric(
     "streams.restarts", MetricKind.COUNTER, "{restart}", _JOB, "Starts of an application by its DAG run after the first"
@@ -39,7 +43,9 @@ ROUND_SECONDS = Metric(
     "streams.rounds.seconds", MetricKind.GAUGE, "s", _STAGE, "Duration of the newest round, in its slowest unit"
 )
 ROWS = Metric("streams.rows", MetricKind.GAUGE, "{row}", _STAGE, "Rows since the first start of the job")
-DEAD = Metric("streams.dead", MetricKind.GAUGE, "{row}", _STAGE, "Dead letters since the first start of the job")
+DEAD_LETTERS = Metric(
+    "streams.dead_letters", MetricKind.GAUGE, "{row}", _STAGE, "Dead letters since the first start of the job"
+)
 STATE_BYTES = Metric("streams.state.bytes", MetricKind.GAUGE, "By", _STAGE, "Bytes of the states of all units")
 IN_FLIGHT = Metric(
     "streams.roots.in_flight", MetricKind.GAUGE, "{root}", _JOB, "Tracked records that are not completed yet"
@@ -65,7 +71,9 @@ IMBALANCE = Metric(
     _JOB,
     "Greatest deviation of a join unit's load from the mean, as a share of the mean",
 )
-MOVES = Metric("streams.join.moves", MetricKind.GAUGE, "{piece}", _JOB, "Migrations of stored tuples in progress")
+MIGRATIONS = Metric(
+    "streams.join.migrations", MetricKind.GAUGE, "{piece}", _JOB, "Migrations of stored tuples in progress"
+)
 EPOCHS = Metric(
     "streams.join.epoch",
     MetricKind.GAUGE,
@@ -91,8 +99,9 @@ THROTTLED = Metric(
 )
 
 METRICS = (
-    UP, GIVEN_UP, RESTARTS, LAG_MESSAGES, LAG_SECONDS, ROUNDS, ROUND_AGE, ROUND_SECONDS, ROWS, DEAD, STATE_BYTES,
-    IN_FLIGHT, FAILED, RETRIED, IMBALANCE, MOVES, EPOCHS, QUEUE_BYTES, QUEUE_SECONDS, RATE, THROTTLED,
+    UP, RESTART_LIMIT_REACHED, RESTARTS, LAG_MESSAGES, LAG_SECONDS, ROUNDS, ROUND_AGE, ROUND_SECONDS, ROWS,
+    DEAD_LETTERS, STATE_BYTES, IN_FLIGHT, FAILED, RETRIED, IMBALANCE, MIGRATIONS, EPOCHS,
+    QUEUE_BYTES, QUEUE_SECONDS, RATE, THROTTLED,
 )  # fmt: skip
 
 _MONITORED_STATES = (
@@ -124,7 +133,7 @@ def readings(status: JobStatus, now: float) -> list[MetricSample]:
         ]  # fmt: skip
     if routing := status.routing:
         samples += [
-            MetricSample(IMBALANCE, routing["imbalance"], job), MetricSample(MOVES, routing["migrations"], job),
+            MetricSample(IMBALANCE, routing["imbalance"], job), MetricSample(MIGRATIONS, routing["migrations"], job),
             MetricSample(EPOCHS, routing["epoch"], job),
         ]  # fmt: skip
     for stage, fields in status.backpressure.get("stages", {}).items():
@@ -145,7 +154,7 @@ def stage_samples(tags: Mapping[str, str], fields: Mapping[str, Any], now: float
     yield MetricSample(STATE_BYTES, fields["state_bytes"], tags)
     if "rows" in counts:
         yield MetricSample(ROWS, counts["rows"], tags)
-    yield MetricSample(DEAD, counts.get("dead", 0), tags)
+    yield MetricSample(DEAD_LETTERS, counts.get("dead_letters", 0), tags)
 
 
 def queue_samples(tags: Mapping[str, str], fields: Mapping[str, Any]) -> Iterator[MetricSample]:

@@ -11,7 +11,7 @@ from springline.persistence.monitoring.alerts import AlertEvaluator
 from springline.persistence.monitoring.metric import MetricSample, MetricsReporter, by_name
 from springline.persistence.monitoring.rules import read_rules
 from springline.persistence.monitoring.settings import MonitoringSettings
-from springline.spark_jobs.streaming.application.metrics import GIVEN_UP, METRICS, readings
+from springline.spark_jobs.streaming.application.metrics import METRICS, RESTART_LIMIT_REACHED, readings
 from springline.spark_jobs.streaming.application.status import JobStatus
 
 _JUDGE_SECONDS = 10.0
@@ -37,7 +37,7 @@ class Monitor:
         with self._logging_errors(status):
             self._meter.report_all(readings(status, now))
 
-    def evaluate(self, status: JobStatus, now: float, *, given_up: bool = False) -> None:
+    def evaluate(self, status: JobStatus, now: float, *, restart_limit_reached: bool = False) -> None:
         """Export metrics and evaluate the alert rules, at most every ten seconds."""
         is_alive = status.state in ("starting", "running")
         if is_alive and now - self._judged_at < _JUDGE_SECONDS:
@@ -45,7 +45,7 @@ class Monitor:
         self._judged_at = now
         with self._logging_errors(status):
             gauges = readings(status, now)
-            samples = [*gauges, MetricSample(GIVEN_UP, float(given_up), {"job": status.job})]
+            samples = [*gauges, MetricSample(RESTART_LIMIT_REACHED, float(restart_limit_reached), {"job": status.job})]
             if not is_alive or not self._settings.otlp_endpoint:
                 self._meter.report_all(samples)
             rules = read_rules(self._settings.rules, by_name(METRICS))

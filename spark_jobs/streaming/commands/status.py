@@ -63,7 +63,7 @@ def _progress(stage_status: Mapping[str, Any]) -> list[str]:
         f"{stage_status['lag']:,}",
         f"{stage_status['seconds'] * 1000:,.0f} ms",
         format_bytes(stage_status["state_bytes"]),
-        *(f"{counts[key]:,}" if key in counts else "" for key in ("late", "dead")),
+        *(f"{counts[key]:,}" if key in counts else "" for key in ("late", "dead_letters")),
     ]
 
 

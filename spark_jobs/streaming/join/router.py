@@ -136,7 +136,7 @@ class Router:
         decoded = rows_of(source.layout, needed, step_input.messages)
         rows, buffered = _split_rows(decoded.table, state, ROWS // len(sides))
         counts = Counter(
-            rows=decoded.table.num_rows, dead=len(decoded.dead), filtered=0, unjoinable=0, tuples=0, messages=0
+            rows=decoded.table.num_rows, dead_letters=len(decoded.dead), filtered=0, unjoinable=0, tuples=0, messages=0
         )
         sketches = _read_sketches(state)
         sent = np.array(state.scalars.get("sent", np.zeros((len(SIDES), self._units), np.int64)))

@@ -36,5 +36,5 @@ class Intake:
                     part = selection.select(slice(start, start + _MOST))
                     add_batches(acks, ack_output.acks(part.roots, part.values, attempt, kind=kind))
         started_count = int(requests.begins.sum())
-        counts = {"started": started_count, "acks": requests.roots.size - started_count, "dead": len(dead)}
+        counts = {"started": started_count, "acks": requests.roots.size - started_count, "dead_letters": len(dead)}
         return Output(state, dead_letters=dead, counts=counts, acks=acks)

@@ -98,7 +98,7 @@ class Mapper:
             Counter({"rows": mapper_round.rows, "groups": groups, "late": mapper_round.late_rows})
             + mapper_round.late_by_query
         )
-        counts["dead"] = len(decoder.dead)
+        counts["dead_letters"] = len(decoder.dead)
         return Output(
             state=State(next_scalars),
             buffers=buffers,

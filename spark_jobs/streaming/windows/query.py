@@ -114,9 +114,7 @@ def _stream(text: SqlText, select: exp.Select, streams: Mapping[str, Stream]) ->
     source = select.args.get("from_")
     table = source.this if source is not None else None
     if not isinstance(table, exp.Table) or any(argument for part, argument in table.args.items() if part != "this"):
-        raise text.error_at_node(
-            source or select, f"FROM takes one of the streams {', '.join(sorted(streams))}, and no more"
-        )
+        raise text.error_at_node(source or select, f"FROM must name one stream: {' or '.join(sorted(streams))}")
     if table.name not in streams:
         raise text.error_at_node(
             table, f"there is no stream {table.name!r}; there is {', '.join(sorted(streams)) or 'none'}"

@@ -153,7 +153,7 @@ class Split:
         lines = _LineBatch.of(messages)
         emitted = lines.emit_words(step_input.unit, 1, self._units)
         dead += lines.dead
-        counts = {"rows": int(lines.rows.sum()), "dead": len(dead)}
+        counts = {"rows": int(lines.rows.sum()), "dead_letters": len(dead)}
         output = Output(state, emitted.buffers, dead_letters=dead, counts=counts)
         return self._with_registrations(output, lines, emitted.values, step_input) if self._tracked else output
 

@@ -48,7 +48,7 @@ def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(job: Stream
     job.start()
     job.await_rows(FLOWS.rows)
     status = job.await_(lambda status: status.state == "running", patience=30)
-    assert status.stages["map"]["counts"]["dead"] == len(bad)
+    assert status.stages["map"]["counts"]["dead_letters"] == len(bad)
     assert job.results() == expected(FLOWS)
     later = [str(float(SOME.split(",")[0]) + seconds) for seconds in (60, 120)]
     job.add_partition()

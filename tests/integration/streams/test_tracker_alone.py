@@ -84,7 +84,7 @@ def test_a_topology_that_is_not_ours_hears_what_was_finished_and_what_was_lost(j
     with closing(Kafka(Cluster(servers))) as log, log.record_sender() as sending:
         sending.send(OutgoingRecord(f"{job.name}.requests", 0, b"hello"))
     status = job.await_(
-        lambda status: status.stages["intake"]["counts"].get("dead", 0) == 1, patience=30, restart=False
+        lambda status: status.stages["intake"]["counts"].get("dead_letters", 0) == 1, patience=30, restart=False
     )
     assert (status.tracking["completed"], status.tracking["failed"]) == (len(ROOTS), len(LOST))
     assert "not an Arrow stream" in job.run("dead-letters")

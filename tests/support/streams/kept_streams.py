@@ -133,7 +133,7 @@ def ticks_heartbeat(number: int) -> dict[str, Any]:
         "state": "overloaded", "queue": 2_900_000, "not_admitted": 1_100_000, "seconds": 1.4, "rate": None,
         "capacity": 2.1e6, "arriving": 2.1e6, "applied": 2.0e6, "throttled_by": [], "throttles": [throttle],
     }  # fmt: skip
-    stages = {"map": {**_stage(number, 1, rows=1_234_567 + 9_000 * number, late=12, dead=3), "lag": 4_810},
+    stages = {"map": {**_stage(number, 1, rows=1_234_567 + 9_000 * number, late=12, dead_letters=3), "lag": 4_810},
               "reduce": _stage(number - 1, 4, results=180)}  # fmt: skip
     pressed = {"mode": "predictive", "signal_channel": None, "stages": {"map": mapping, "reduce": reducing}}
     return heartbeat("running", stages, backpressure=pressed)

@@ -13,7 +13,7 @@ import { trackingParts } from "./tracking.js";
 import { windowsParts } from "./windows.js";
 
 const PARTS = { queries: windowsParts, tracking: trackingParts, join: joinPart };
-const OWN = new Set(["rows", "results", "late", "dead"]); // counts that have columns of their own
+const OWN = new Set(["rows", "results", "late", "dead_letters"]); // counts that have columns of their own
 
 /** Show it in `place`, from now on. */
 export function showJob(place, job) {
@@ -65,7 +65,7 @@ function stages(jobStatus) {
     return name ? formatNumber(stage.counts[name]) : "";
   };
   const others = ([, stage]) => Object.entries(stage.counts).filter(([name, count]) => count && !OWN.has(name))
-    .map(([name, count]) => `${name} ${formatNumber(count)}`).join(", ");
+    .map(([name, count]) => `${name.replaceAll("_", " ")} ${formatNumber(count)}`).join(", ");
   const number = (title, cell) => ({ title, number: true, cell });
   const columns = [
     { title: "stage", cell: ([name]) => name },
@@ -76,7 +76,7 @@ function stages(jobStatus) {
     number("batch duration", ([, stage]) => formatSeconds(stage.seconds ?? null)),
     number("state", ([, stage]) => formatBytes(stage.state_bytes ?? 0)),
     number("late", counts(["late"])),
-    number("dead letters", counts(["dead"])),
+    number("dead letters", counts(["dead_letters"])),
     { title: "other counters", wide: true, cell: others },
     { title: "last round", cell: ([, stage]) => formatTime(stage.round_ended_at || null) },
   ];

@@ -102,7 +102,9 @@ class RoundStep:
             for message in prepared.messages
             if message.offset in poison
         ]
-        counts = Counter(outcome.output.counts) + Counter(aside=len(dead_letters), dead=len(dead_letters))
+        counts = Counter(outcome.output.counts) + Counter(
+            poison_messages=len(dead_letters), dead_letters=len(dead_letters)
+        )
         output = replace(
             outcome.output,
             dead_letters=(*dead_letters, *outcome.output.dead_letters),

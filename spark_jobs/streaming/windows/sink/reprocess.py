@@ -68,7 +68,7 @@ class RangeSummary:
     """What was read for a range: the offsets of each unit, counters, and the first dead letters."""
 
     offsets: dict[int, tuple[int, int]]
-    counts: Counter[str] = field(default_factory=lambda: Counter(rows=0, late=0, dead=0))
+    counts: Counter[str] = field(default_factory=lambda: Counter(rows=0, late=0, dead_letters=0))
     dead: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, unit: int, output: Output) -> None:
@@ -80,7 +80,7 @@ class RangeSummary:
     def as_json(self) -> dict[str, Any]:
         """Return the summary for a dataset's report."""
         offsets = {str(unit): list(extent) for unit, extent in sorted(self.offsets.items())}
-        return {"offsets": offsets, "counts": dict(sorted(self.counts.items())), "dead": self.dead}
+        return {"offsets": offsets, "counts": dict(sorted(self.counts.items())), "dead_letters": self.dead}
 
 
 def registry_for_range(

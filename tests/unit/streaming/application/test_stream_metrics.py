@@ -19,7 +19,7 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.metered import RecordingReporter
 
 STAGE = {
-    "round": 7, "round_ended_at": 100.0, "counts": {"rows": 50, "dead": 2}, "state_bytes": 10, "seconds": 0.5,
+    "round": 7, "round_ended_at": 100.0, "counts": {"rows": 50, "dead_letters": 2}, "state_bytes": 10, "seconds": 0.5,
     "newest_timestamp": 90.0,
     "lag": 3,
 }  # fmt: skip
@@ -49,7 +49,9 @@ def test_a_stage_that_has_read_all_is_not_behind() -> None:
 
 def test_rounds_and_rows_are_those_of_the_heartbeat() -> None:
     """And how long ago a round ended."""
-    values = [value(each, job_status()) for each in (metrics.ROUNDS, metrics.ROUND_AGE, metrics.ROWS, metrics.DEAD)]
+    values = [
+        value(each, job_status()) for each in (metrics.ROUNDS, metrics.ROUND_AGE, metrics.ROWS, metrics.DEAD_LETTERS)
+    ]
     assert values == [[7], [10], [50], [2]]
 
 
@@ -80,7 +82,9 @@ def test_tracking_back_pressure_and_joins_are_read_where_they_are() -> None:
     routing = {"imbalance": 0.25, "migrations": 2, "epoch": 3}
     tracked = [value(each, job) for each in (metrics.IN_FLIGHT, metrics.FAILED, metrics.RETRIED)]
     queues = [value(each, job) for each in (metrics.QUEUE_BYTES, metrics.RATE, metrics.THROTTLED)]
-    joins = [value(each, replace(job, routing=routing)) for each in (metrics.IMBALANCE, metrics.MOVES, metrics.EPOCHS)]
+    joins = [
+        value(each, replace(job, routing=routing)) for each in (metrics.IMBALANCE, metrics.MIGRATIONS, metrics.EPOCHS)
+    ]
     assert tracked == [[5], [1], [2]]
     assert queues == [[4096, 4096], [1e6], [1, 0]]
     assert joins == [[0.25], [2], [3]]
@@ -128,8 +132,8 @@ def test_the_end_of_a_job_ends_its_alerts_at_once(folder: JobFolder) -> None:
 def test_a_job_that_is_given_up_can_be_warned_of(folder: JobFolder) -> None:
     """By the look that gives it up."""
     job_monitor, meter, _ = monitor(folder)
-    job_monitor.evaluate(job_status("failed"), 100, given_up=True)
-    assert meter.of(metrics.GIVEN_UP) == [(1, {"job": "flights"})]
+    job_monitor.evaluate(job_status("failed"), 100, restart_limit_reached=True)
+    assert meter.of(metrics.RESTART_LIMIT_REACHED) == [(1, {"job": "flights"})]
 
 
 def test_where_a_collector_is_named_the_application_tells_what_it_can(folder: JobFolder) -> None:

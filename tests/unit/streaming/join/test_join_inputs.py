@@ -193,7 +193,7 @@ def test_lines_that_cannot_be_used_are_dead_letters_and_those_around_them_are_jo
         assert each.headers["reason"].decode() == f"row 2: {reason}"
     offsets = [message.offset for message in world.log.topics["left"][0]]
     assert [int(each.headers["offset"]) for each in dead] == offsets
-    assert world.counts("route")["dead"] == len(lines)
+    assert world.counts("route")["dead_letters"] == len(lines)
 
 
 def test_a_null_at_the_end_of_a_message_is_one(tmp_path: Path) -> None:

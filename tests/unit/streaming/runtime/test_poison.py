@@ -153,7 +153,7 @@ def test_a_round_that_has_failed_three_times_goes_on_without_the_message_that_it
     assert (value, offset) == (BAD, offset_of(world, BAD))
     assert reason.startswith("round 1 fails on it: ValueError: invalid literal")
     notes = world.stage.state_store(0).notes(*world.plan.round_id)
-    assert notes is not None and notes["counts"] == {"aside": 1, "dead": 1, "rows": 1}
+    assert notes is not None and notes["counts"] == {"poison_messages": 1, "dead_letters": 1, "rows": 1}
 
 
 def test_a_replay_leaves_out_the_same_though_the_step_gets_over_it_by_then(tmp_path: Path) -> None:

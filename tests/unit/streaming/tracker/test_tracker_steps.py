@@ -130,7 +130,7 @@ def test_a_message_that_cannot_be_read_goes_to_the_dead_letters_with_the_reason(
     assert steps.round() == [(7, 1, "finished")]
     ((offset, value, reason),) = [(each.offset, each.value, each.reason) for each in steps.intake_output.dead_letters]
     assert (offset, value) == (0, b"hello") and "not an Arrow stream" in reason
-    assert steps.intake_output.counts == {"started": 1, "acks": 0, "dead": 1}
+    assert steps.intake_output.counts == {"started": 1, "acks": 0, "dead_letters": 1}
 
 
 @pytest.mark.parametrize("name", [b"valud", b"\xff\xfelue"])

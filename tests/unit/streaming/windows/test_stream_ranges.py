@@ -62,7 +62,9 @@ def test_a_range_is_a_dataset_with_real_times_and_whole_numbers(platform: Platfo
     ]
     assert pa.types.is_timestamp(table.schema.field("window_start").type) and table.schema.field("n").type == "int64"
     report: Any = dataset.report
-    assert report["offsets"] == {"0": [0, 3]} and report["counts"]["rows"] == 3 and report["counts"]["dead"] == 0
+    assert (
+        report["offsets"] == {"0": [0, 3]} and report["counts"]["rows"] == 3 and report["counts"]["dead_letters"] == 0
+    )
 
 
 def test_what_cannot_be_decoded_is_counted_and_told_and_nothing_else_is_lost(platform: Platform) -> None:
@@ -71,8 +73,8 @@ def test_what_cannot_be_decoded_is_counted_and_told_and_nothing_else_is_lost(pla
         platform, log_of(csv((NOON, "1", "a", 1, 0.5)), b"\xff\xfe no row\n", csv((NOON, "1", "a", 1, 0.5))), job()
     )
     report: Any = dataset.report
-    assert report["counts"]["dead"] == 1
-    (letter,) = report["dead"]
+    assert report["counts"]["dead_letters"] == 1
+    (letter,) = report["dead_letters"]
     assert letter["unit"] == 0 and letter["offset"] == 2 and "not UTF-8" in letter["reason"]
     assert rows_of(platform, dataset, "kinds").column("n").to_pylist() == [2]
 
@@ -87,8 +89,8 @@ def test_a_range_without_results_has_the_columns_of_its_queries(platform: Platfo
 def test_rows_that_are_far_ahead_of_the_clock_are_refused_as_in_the_stream(platform: Platform) -> None:
     """And told, as what cannot be decoded is."""
     report: Any = write(platform, log_of(csv((4_070_908_800, "1", "a", 1, 0.5))), job(max_future_skew=10.0)).report
-    assert report["counts"]["rows"] == 0 and report["counts"]["dead"] == 1
-    assert report["dead"][0]["reason"] == "row 1: time is more than 10 s ahead of the clock"
+    assert report["counts"]["rows"] == 0 and report["counts"]["dead_letters"] == 1
+    assert report["dead_letters"][0]["reason"] == "row 1: time is more than 10 s ahead of the clock"
 
 
 def test_a_retry_takes_what_its_failed_try_committed(platform: Platform) -> None:

@@ -63,7 +63,7 @@ def test_a_bad_csv_message_is_a_dead_letter_and_its_neighbours_count(bad: bytes,
     assert counted(job) == 3 + (reason is None)
     assert reasons(job) == ([(1, reason)] if reason else [])
     assert [letter.value.rstrip(b"\n") for letter in job.dead] == ([bad.rstrip(b"\n")] if reason else [])
-    assert job.counts["dead"] == len(job.dead)
+    assert job.counts["dead_letters"] == len(job.dead)
 
 
 def test_bad_rows_of_a_message_are_told_once_for_each_reason() -> None:

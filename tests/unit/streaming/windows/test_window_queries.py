@@ -116,7 +116,7 @@ GROUPED = "FROM S GROUP BY sip WINDOWING 60 s"
         ("SELECT count(*) FROM S WHERE CASE WHEN bytes THEN true END WINDOWING 1 s", 1, 40, "is not a condition"),
         ("SELECT count(*) FROM S WHERE round(load, bytes) > 1 WINDOWING 1 s", 1, 30, "a constant number of digits"),
         (f"SELECT sip, count(*) {GROUPED.replace('S ', 'T ')}", 1, 27, "there is no stream 'T'; there is S"),
-        ("SELECT count(*) FROM (SELECT 1) WINDOWING 1 s", 1, 30, "FROM takes one of the streams S"),
+        ("SELECT count(*) FROM (SELECT 1) WINDOWING 1 s", 1, 30, "FROM must name one stream: S"),
         ("SELECT count(*) FROM S ORDER BY 1 WINDOWING 1 s", 1, 8, "ORDER cannot be used here"),
         ("SELECT count(*) FROM S, S b WINDOWING 1 s", 1, 8, "JOINS cannot be used here"),
         ("SELECT kind FROM S GROUP BY 3 WINDOWING 1 s", 1, 29, "there is no column 3 in SELECT"),

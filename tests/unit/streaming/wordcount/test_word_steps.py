@@ -44,7 +44,7 @@ def test_a_line_that_is_not_utf_8_is_a_dead_letter_and_the_lines_around_it_are_c
     ((letter),) = output.dead_letters
     assert (letter.offset, letter.value) == (1, b"b \xff\n\xed\xa0\x80 d\n")
     assert letter.reason == "2 lines, the first is line 2: not UTF-8, at byte 2"
-    assert output.counts == {"rows": 6, "dead": 1}
+    assert output.counts == {"rows": 6, "dead_letters": 1}
 
 
 def test_a_line_that_is_not_utf_8_has_no_words_when_it_is_sent_again_either() -> None:

@@ -152,7 +152,14 @@ def test_rows_become_tuples_with_seqs_by_round_unit_and_row():
     tuples = [two for _, side, act, keys, seqs in routed_batches(output) for two in zip(keys, seqs, strict=True)]
     assert sorted(tuples) == [(1, first), (1, first + 4), (4, first + 3)]
     assert {(side, act) for _, side, act, _, _ in routed_batches(output)} == {(JoinSide.RIGHT, Action.BOTH)}
-    assert dict(output.counts) == {"rows": 5, "dead": 0, "filtered": 1, "unjoinable": 1, "tuples": 3, "messages": 3}
+    assert dict(output.counts) == {
+        "rows": 5,
+        "dead_letters": 0,
+        "filtered": 1,
+        "unjoinable": 1,
+        "tuples": 3,
+        "messages": 3,
+    }
 
 
 def test_a_row_of_a_join_with_itself_is_a_tuple_of_both_sides():
