@@ -360,7 +360,7 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla: TestClient, monk
         ("PUT", f"{TICKS}/queries/a b", {"sql": SQL}, (422, "InvalidQueryError", "a name is of letters"), (None, None)),
         ("PUT", f"{TICKS}/queries/all", {"text": SQL}, (422, "BadRequestError", "body.sql: Field"), (None, None)),
         ("POST", f"{TICKS}/ask", wrong, (422, "InvalidQueryError", "nothing"), (2, 2)),
-        ("POST", f"{TICKS}/ask", {"sql": AD_HOC}, (409, "MissingStateError", "has not run a round"), (None, None)),
+        ("POST", f"{TICKS}/ask", {"sql": AD_HOC}, (409, "MissingStateError", "has not completed a"), (None, None)),
         ("GET", f"{TICKS}/results?limit=0", None, (422, "BadRequestError", "query.limit"), (None, None)),
         ("GET", f"{TICKS}/results", None, (503, "LogUnavailableError", "ticks.results: away"), (None, None)),
         ("GET", f"{ROOT}/nothing", None, (404, "NotFound", "Not Found"), (None, None)),

@@ -79,4 +79,4 @@ def test_another_word_than_a_mode_is_refused(ulla: TestClient, words_job: JobFol
     """In the shape of all errors."""
     answer = ulla.put(BACKPRESSURE_URL, json={"mode": "sometimes"})
     assert (answer.status_code, answer.json()["error"]) == (422, "ExtensionError")
-    assert "known: off, predictive, stepwise; " in answer.json()["detail"]
+    assert "installed: off, predictive, stepwise; " in answer.json()["detail"]

@@ -75,11 +75,11 @@ def test_the_lineage_is_of_a_dag_a_run_or_a_prefix_if_asked_for(vera: TestClient
         ({"dag_id": "other"}, {"other/count", "etl/clean", "etl/raw"}),
         ({"prefix": "etl/r"}, {"etl/raw"}),
         ({"run_id": "day 2"}, set()),
-        ({"most": 1}, {"etl/salted", "etl/clean", "etl/raw"}),
+        ({"limit": 1}, {"etl/salted", "etl/clean", "etl/raw"}),
     ):
         body = vera.get(f"{ROOT}/lineage", params=asked).json()
         assert {node["key"] for node in body["nodes"] if node["kind"] == "dataset"} == expected, asked
-        assert body["is_complete"] == ("most" not in asked)
+        assert body["is_complete"] == ("limit" not in asked)
     folds = vera.get(f"{ROOT}/lineage", params={"fold": "run"}).json()
     assert [(n["key"], n["datasets"]) for n in folds["nodes"]] == [("run:etl:day 1", 3), ("run:other:day 1", 1)]
 
@@ -105,7 +105,7 @@ def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestC
     other = vera.get(f"{ROOT}/queue", params={"policy": "fifo"}).json()
     assert (other["policy"], other["applied"]) == ("fifo", False) and {"fifo", "paper"} <= set(other["policies"])
     assert [row["path"] for row in other["entries"]] == ["etl/clean", "other/count", "etl/salted"]
-    assert [row["position"] for row in vera.get(f"{ROOT}/queue", params={"most": 1}).json()["entries"]] == [1]
+    assert [row["position"] for row in vera.get(f"{ROOT}/queue", params={"limit": 1}).json()["entries"]] == [1]
     assert vera.get(f"{ROOT}/queue", params={"policy": "other"}).status_code == 422
 
 
@@ -136,7 +136,7 @@ def test_at_risk_names_what_would_be_gone_for_good_first(vera: TestClient, workf
     assert body["irrecoverable_bytes"] == platform.catalog.resolve("etl/salted").bytes
     assert body["bytes"] == body["irrecoverable_bytes"] + body["unproven_bytes"] and body["datasets"] == 3
     assert all("not proven" in row["unproven_reasons"][0] for row in body["exposed_datasets"][1:])
-    assert len(vera.get(f"{ROOT}/at-risk", params={"most": 1}).json()["exposed_datasets"]) == 1
+    assert len(vera.get(f"{ROOT}/at-risk", params={"limit": 1}).json()["exposed_datasets"]) == 1
 
 
 def test_an_under_store_that_is_away_is_told_wherever_its_copies_count(
@@ -264,7 +264,7 @@ def test_what_another_dag_made_is_closed(vera: TestClient, workflow: None, only:
 
 def test_what_one_may_not_read_takes_no_room_in_the_picture(vera: TestClient, workflow: None, only: None) -> None:
     """The newest one that may be read is drawn, though a newer one is there."""
-    body = vera.get(f"{ROOT}/lineage", params={"most": 1}).json()
+    body = vera.get(f"{ROOT}/lineage", params={"limit": 1}).json()
     assert [node["key"] for node in body["nodes"] if node["kind"] == "dataset"] == ["other/count"]
 
 

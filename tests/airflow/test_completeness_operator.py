@@ -111,7 +111,7 @@ def test_begin_and_end_and_offsets_are_templates() -> None:
         ({"to": {"0": -1}}, "write offsets by partition"),
         ({"to": {"0": 1.5}}, "write offsets by partition"),
         ({"end": "noon"}, "end='noon': write a date and time"),
-        ({"end": "2999-01-01"}, "end=2999-01-01 is ahead"),
+        ({"end": "2999-01-01"}, "end=2999-01-01 is in the future"),
         ({"begin": "2013-01-06", "end": "2013-01-05"}, "is empty: set an end after the beginning"),
     ],
 )

@@ -174,7 +174,7 @@ def test_the_example_is_there_only_where_it_is_asked_for(monkeypatch):
 
 def test_a_dag_of_operations_that_nobody_has_tells_where_to_name_them():
     """An empty DAG would succeed at once and have done nothing."""
-    with pytest.raises(UnknownOperationError, match=r"begins with 'shop\.'.*SPRINGLINE_OPERATIONS"):
+    with pytest.raises(UnknownOperationError, match=r"has the prefix 'shop\.'.*SPRINGLINE_OPERATIONS"):
         dataset_tasks(OperationRegistry(), prefix="shop.")
 
 

@@ -110,7 +110,7 @@ def test_the_run_shows_which_generation_was_made_and_the_quality_report():
 
 def test_a_run_without_a_day_says_what_to_give():
     """A manual run has no logical date: the error names the parameter, and trying again is useless."""
-    with pytest.raises(AirflowFailException, match=r"no value for ds.*parameter `ds`"):
+    with pytest.raises(AirflowFailException, match=r"no value for the parameters ds.*parameter `ds`"):
         make_operator(Asked(), parameters={"ds": ""}).execute(context())
 
 
@@ -162,7 +162,7 @@ def test_a_field_that_nobody_gives_is_named_with_the_remedy():
     """At once: trying again is useless."""
     with pytest.raises(AirflowFailException, match=r"one: no value for the parameters site\. Set them when trigger"):
         rendered()[0].execute(context())
-    with pytest.raises(AirflowFailException, match=r"no value for ds.*parameter `ds`"):
+    with pytest.raises(AirflowFailException, match=r"no value for the parameters ds.*parameter `ds`"):
         rendered(params={"site": "jfk"}, begins=None)[0].execute(context())
 
 

@@ -110,7 +110,7 @@ def test_the_trigger_fires_when_a_claim_stands_still(open_at):
     trigger = QueueTrigger(
         until=time.time() + 60, poll=0.01, settle=0, overdue=0.05, open_queue=lambda: Queue(open_at())
     )
-    assert "nothing moved" in fires(trigger)["reason"]
+    assert "no progress" in fires(trigger)["reason"]
 
 
 def maintain(platform, action):

@@ -85,7 +85,7 @@ def test_a_range_and_queries_can_be_given_with_the_run(platform: Platform) -> No
     ("changes", "expected_message"),
     [
         ({}, "no range"),
-        ({"begin": "2013-01-06", "end": "2013-01-05"}, "no time"),
+        ({"begin": "2013-01-06", "end": "2013-01-05"}, "the end must be after the beginning"),
         ({"begin": "2013-01-05", "end": "2013-01-06", "queries": {"worse": "SELECT nothing FROM ticks"}}, "worse"),
     ],
 )

@@ -61,7 +61,7 @@ def test_what_it_takes_is_told_and_nothing_is_started(ulla: TestClient, platform
     assert body == {
         "path": "etl/clean", "generation": 1, "action": "recover", "allowed": True, "executed": False, "dag_id": "",
         "run_id": "",
-        "message": "etl/clean@1 comes back in about 10 ms: "
+        "message": "etl/clean@1 will be restored in about 10 ms: "
         "run shout on etl/raw@1 to recompute etl/clean@1 (10 ms: as in its first run)",
     }  # fmt: skip
     assert len(runs()) == before

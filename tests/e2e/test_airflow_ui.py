@@ -25,7 +25,7 @@ def wish(frame: Frame, title: str, yes: bool) -> str:
     frame.get_by_role("group", name="Actions").get_by_role("button", name=title, exact=True).click()
     dialog = frame.get_by_role("dialog")
     paragraph = dialog.locator("p").first
-    expect(paragraph).not_to_have_text("asking …")
+    expect(paragraph).not_to_have_text("loading …")
     text = paragraph.inner_text()
     dialog.get_by_role("button", name=title if yes else "Cancel", exact=True).click()
     return text
@@ -228,7 +228,7 @@ def test_what_was_lost_comes_back_when_it_is_asked_for(page, live, request, whic
     dataset = request.getfixturevalue(which)
     live.api.await_dags(("recover",))
     frame = about(page, live, dataset.ref.path)
-    assert "comes back" in wish(frame, "Recover", yes=True)
+    assert "will be restored" in wish(frame, "Recover", yes=True)
     dialog = frame.get_by_role("dialog")
     target = dialog.get_by_role("link", name="open the DAG run").get_attribute("href")
     dialog.get_by_role("button", name="Close").click()

@@ -129,7 +129,7 @@ def test_a_question_is_answered_and_a_wrong_one_says_where(page, live, complaint
     part = frame.get_by_role("region", name="Ad hoc query", exact=True)
     sql = part.get_by_label("SQL")
     expect(sql).to_have_value("SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind")
-    part.get_by_role("button", name="Ask").click()
+    part.get_by_role("button", name="Run").click()
     expect(part.locator("tbody tr")).to_have_count(len(KINDS))
     sql.fill("SELECT kind,\n nothing FROM ticks GROUP BY kind")
     page.keyboard.press("Control+Enter")
@@ -180,7 +180,7 @@ def test_a_record_that_failed_is_sent_again_when_that_is_confirmed(page, live, s
     assert replay_times(streams.folder("words")) == {}
     send.click()
     with page.expect_response(lambda answer: answer.request.method == "POST") as sent:
-        frame.get_by_role("dialog").get_by_role("button", name="Send again").click()
+        frame.get_by_role("dialog").get_by_role("button", name="Retry").click()
     assert sent.value.ok and len(replay_times(streams.folder("words"))) == 1
     expect(part.get_by_role("button", name="Retry: partition 1, offset 3")).to_have_count(0)
     expect(part.locator("tbody tr").last).to_contain_text("sent ")
@@ -202,7 +202,7 @@ def test_a_job_that_never_ran_says_what_it_lacks(page, live, complaints):
     frame = of(page, live, "never")
     expect(frame.locator("h2.name")).to_contain_text("never started")
     tracking = frame.get_by_role("region", name="Tracking", exact=True).locator(".trouble")
-    expect(tracking).to_have_text("never: no records have been tracked yet; start it first")
+    expect(tracking).to_have_text("never: it has not tracked any record yet; start it first")
     expect(tracking).not_to_have_class(re.compile("wrong"))
     expect(frame.locator("svg .node").filter(has_text="count")).to_contain_text("No data yet")
     expect(frame.get_by_role("region", name="Failed records").locator(".trouble")).not_to_be_empty()

@@ -125,7 +125,7 @@ def lineage(
     fold: Annotated[
         Fold | None, Query(description="Grouping of datasets into nodes; default: by the number of datasets")
     ] = None,
-    most: Annotated[int, Query(ge=1, le=_MOST_DRAWN, description="Maximum number of datasets, newest first")] = _DRAWN,
+    limit: Annotated[int, Query(ge=1, le=_MOST_DRAWN, description="Maximum number of datasets, newest first")] = _DRAWN,
 ) -> LineageGraph:
     """Return the datasets that you may read, how each was made from others, and how it would be restored if lost."""
     catalog = platform.catalog
@@ -136,13 +136,13 @@ def lineage(
         superseded=False,
         dag_ids=read_access.readable_dags(catalog.dag_ids()),
         run_ids=names_of(run_id) if run_id else None,
-        limit=most,
+        limit=limit,
     )
     graph = drop_hidden_nodes(draw(redact_hidden(raw_lineage, read_access.may_read)))
     effective_fold = fold or suitable_fold(graph)
     drawn_graph = with_operations(graph) if effective_fold is Fold.NONE else fold_nodes(graph, effective_fold)
     layout = lay_out(drawn_graph)
-    return LineageGraph(effective_fold, dataset_count < most, layout.nodes, layout.edges)
+    return LineageGraph(effective_fold, dataset_count < limit, layout.nodes, layout.edges)
 
 
 @router.get("/queue")
@@ -151,13 +151,13 @@ def queue(
     platform: PlatformDep,
     session: SessionDep,
     policy: Annotated[str | None, Query(description="Policy to simulate; default: the policy in use")] = None,
-    most: Annotated[
+    limit: Annotated[
         int, Query(ge=1, le=_MOST_NAMED, description="Maximum number of entries from the head of the queue")
     ] = 20,
 ) -> QueueListing:
     """Return what is persisted next and why, of the datasets that you may read; positions count the whole queue."""
     catalog = platform.catalog
-    refs = frozenset(platform.claims.list_claimable(10 * most))
+    refs = frozenset(platform.claims.list_claimable(10 * limit))
     full_lineage = catalog.lineage_around(refs)
     readable_lineage = redact_hidden(full_lineage, read_access.may_read)
     waiting = [
@@ -173,7 +173,7 @@ def queue(
         queue_policy,
         small_bytes=platform.settings.min_operation_bytes,
         now=now,
-    )[:most]
+    )[:limit]
     applied = queue_policy.name == platform.settings.policy
     rows = queue_entries(planned_transfers, readable_lineage, now)
     waits = load_wait_report(catalog)
@@ -192,7 +192,7 @@ def queue(
 def at_risk(
     read_access: ReadAccessDep,
     platform: PlatformDep,
-    most: Annotated[
+    limit: Annotated[
         int, Query(ge=1, le=_MOST_NAMED, description="Maximum number of datasets to list, worst first")
     ] = 100,
 ) -> Risks:
@@ -201,7 +201,7 @@ def at_risk(
     away = platform.watch.unavailable_reason()
     loss = catalog.cache_loss(ignore_under_store=bool(away))
     costs = catalog.load_cost_model_of(loss.unmeasured_operations)
-    risk_totals = sum_risk(loss, costs, read_access.may_read_dag, most=most)
+    risk_totals = sum_risk(loss, costs, read_access.may_read_dag, limit=limit)
     return risks_of(
         risk_totals,
         loss,

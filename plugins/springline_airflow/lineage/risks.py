@@ -77,8 +77,8 @@ class RiskTotals:
         )
 
 
-def sum_risk(loss: CacheLoss, costs: CostModel, may_read_dag: Callable[[str], bool], *, most: int) -> RiskTotals:
-    """Sum up the outputs of the DAGs that `may_read_dag` accepts, and select the worst, at most `most`."""
+def sum_risk(loss: CacheLoss, costs: CostModel, may_read_dag: Callable[[str], bool], *, limit: int) -> RiskTotals:
+    """Sum up the outputs of the DAGs that `may_read_dag` accepts, and select the worst, at most `limit`."""
     rows, causes, doubts = loss.rows, loss.causes, loss.unproven_causes
     readable_keys = [key for key in loss.exposed if may_read_dag(rows[key].dag_id)]
     recompute_seconds = (loss.predict_seconds(key, costs) for key in loss.rerun_order(readable_keys))
@@ -89,7 +89,7 @@ def sum_risk(loss: CacheLoss, costs: CostModel, may_read_dag: Callable[[str], bo
         recompute_seconds=sum(seconds for seconds in recompute_seconds if seconds),
         datasets=len(readable_keys),
         worst_keys=nsmallest(
-            most, readable_keys, key=lambda key: (not causes[key], not doubts[key], -rows[key].bytes, key)
+            limit, readable_keys, key=lambda key: (not causes[key], not doubts[key], -rows[key].bytes, key)
         ),
     )
 

@@ -64,7 +64,7 @@ def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
     )
     assert "JFK" in outputs["query"] and "JFK" in outputs["sql"] and "departures" in outputs["queries"]
     assert "before" in outputs["savepoints"] and "incarnation 2" in outputs["rewind"]
-    assert "flights.results" in outputs["reset"] and "begins anew" in outputs["reset"]
+    assert "flights.results" in outputs["reset"] and "begins from scratch" in outputs["reset"]
 
 
 def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str]) -> None:

@@ -95,4 +95,4 @@ document.getElementById("main").append(
 let refresh = () => {};
 showStatus("asking …");
 refresh = path ? poll(() => `${datasetUrl(path)}${query({ generation })}`, show)
-  : poll(() => `lineage${query({ fold: "none", most: 50 })}`, showNewest);
+  : poll(() => `lineage${query({ fold: "none", limit: 50 })}`, showNewest);

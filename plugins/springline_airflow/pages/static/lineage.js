@@ -254,4 +254,4 @@ canvas.addEventListener("wheel", (event) => {
   zoom(event.deltaY < 0 ? 1.1 : 0.9);
 }, { passive: false });
 showStatus("loading …");
-const refresh = poll(() => `lineage${query({ ...values(), most: MOST })}`, show);
+const refresh = poll(() => `lineage${query({ ...values(), limit: MOST })}`, show);

@@ -86,4 +86,4 @@ document.getElementById("main").append(
   h("form", { class: "asked", onsubmit: (event) => event.preventDefault() }, h("label", {}, "Policy (what-if)", policy)),
   count, rows);
 showStatus("loading …");
-const refresh = poll(() => `queue${query({ policy: policy.value, most: 50 })}`, show);
+const refresh = poll(() => `queue${query({ policy: policy.value, limit: 50 })}`, show);

@@ -31,10 +31,10 @@ def at(catalog: Catalog, seconds: float, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(catalog, "now", lambda: seconds)
 
 
-def risks(catalog: Catalog, reads: Callable[[str], bool] = lambda dag_id: True, most: int = 9) -> Risks:
+def risks(catalog: Catalog, reads: Callable[[str], bool] = lambda dag_id: True, limit: int = 9) -> Risks:
     """What is told to somebody who may read what those DAGs made."""
     loss, costs = catalog.cache_loss(), CostModel()
-    weighed = sum_risk(loss, costs, reads, most=most)
+    weighed = sum_risk(loss, costs, reads, limit=limit)
     named = redact_hidden(
         catalog.lineage_without_sources(weighed.named_keys(loss)), lambda dataset: reads(dataset.origin.dag_id)
     )
@@ -51,7 +51,7 @@ def test_the_risks_add_up_to_what_the_command_line_says(catalog: Catalog) -> Non
         cached("x", by="dice", bytes=5), cached("y", "x", bytes=7), cached("e", "d"),
     )  # fmt: skip
     record(catalog, lineage)
-    risk, exposure = assess_risk(lineage, CostModel()), risks(catalog, most=4)
+    risk, exposure = assess_risk(lineage, CostModel()), risks(catalog, limit=4)
     assert (exposure.bytes, exposure.recomputable_bytes, exposure.irrecoverable_bytes) == (
         risk.bytes, risk.recomputable_bytes, risk.irrecoverable_bytes,
     )  # fmt: skip
