@@ -24,8 +24,8 @@ class PoolSpec:
 
 
 PERSISTER = PoolSpec("persister", 1, "Persister of datasets, so that it never waits for a slot of other tasks")
-UPKEEP = PoolSpec("upkeep", 2, "Tasks that recover datasets, free the cache and supervise streams")
-POOLS = (PERSISTER, UPKEEP)
+MAINTENANCE = PoolSpec("maintenance", 2, "Tasks that recover datasets, free the cache and supervise streams")
+POOLS = (PERSISTER, MAINTENANCE)
 
 TOP_PRIORITY: dict[str, Any] = {"priority_weight": 1_000_000, "weight_rule": "absolute"}
 """Arguments of a task that goes before all others, where slots of the executor are scarce."""

@@ -155,8 +155,8 @@ def test_retire_removes_superseded_generations(platform):
     assert maintain(platform, "retire") == {"retired": [str(first.ref)], "abandoned": []}
 
 
-def test_the_risk_is_recorded_by_upkeep_and_while_something_is_persisted(platform, monkeypatch):
-    """As it was before the transfer, and after the upkeep; the next minute's sample tells the difference."""
+def test_the_risk_is_recorded_by_maintenance_and_while_something_is_persisted(platform, monkeypatch):
+    """As it was before the transfer, and after the maintenance; the next minute's sample tells the difference."""
     dataset = make(platform, "a", "load")
     monkeypatch.setattr(platform.catalog, "now", lambda: 600.0)
     with pytest.raises(TaskDeferred):

@@ -14,7 +14,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import OperationalError
 
 from springline.airflow.listener import RunListener
-from springline.airflow.pools import PERSISTER, POOLS, UPKEEP
+from springline.airflow.pools import MAINTENANCE, PERSISTER, POOLS
 
 
 @pytest.fixture(autouse=True)
@@ -39,15 +39,15 @@ def test_a_part_of_airflow_that_starts_makes_the_pools():
     if not any(isinstance(each, RunListener) for each in manager.pm.get_plugins()):
         manager.add_listener(RunListener())
     Job()
-    assert slots() == {"persister": 1, "upkeep": 2}
+    assert slots() == {"persister": 1, "maintenance": 2}
 
 
 def test_a_pool_that_somebody_resized_stays_so():
     """Only what is missing is made."""
     with create_session() as session:
-        session.add(Pool(pool=UPKEEP.name, slots=9, description="", include_deferred=False))
+        session.add(Pool(pool=MAINTENANCE.name, slots=9, description="", include_deferred=False))
     RunListener().on_starting(Job())
-    assert slots() == {PERSISTER.name: PERSISTER.slots, UPKEEP.name: 9}
+    assert slots() == {PERSISTER.name: PERSISTER.slots, MAINTENANCE.name: 9}
 
 
 def test_a_task_that_starts_makes_no_pools():

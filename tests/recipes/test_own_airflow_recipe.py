@@ -157,7 +157,7 @@ def test_the_pages_are_there_for_those_who_have_logged_in(airflow: OwnAirflow) -
 def test_the_dags_of_the_package_are_those_of_the_file_that_calls_for_them(airflow: OwnAirflow) -> None:
     """Airflow shows that file as their code."""
     dag = airflow.http.get("/api/v2/dags/persister").json()
-    assert dag["fileloc"] == str(airflow.shell.folder / "dags" / "springline_upkeep.py")
+    assert dag["fileloc"] == str(airflow.shell.folder / "dags" / "springline_maintenance.py")
 
 
 def test_an_operation_has_the_version_that_it_has_in_the_checkout(shell: Shell) -> None:

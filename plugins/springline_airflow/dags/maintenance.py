@@ -17,7 +17,7 @@ from springline.airflow.dags.calling_file import as_of_caller
 from springline.airflow.operators.persister import MaintenanceOperator, PersisterOperator
 from springline.airflow.operators.recover import DAG_ID as RECOVER
 from springline.airflow.operators.recover import RecoverOperator
-from springline.airflow.pools import PERSISTER, TOP_PRIORITY, UPKEEP
+from springline.airflow.pools import MAINTENANCE, PERSISTER, TOP_PRIORITY
 from springline.airflow.retry_args import RETRY_ARGS
 
 _START = datetime(2013, 1, 1)
@@ -64,7 +64,7 @@ def maintenance_dag() -> DAG:
         catchup=False,
         is_paused_upon_creation=False,  # nothing else detects a loss before the data is read
         max_active_runs=1,
-        default_args={"retries": 1, "retry_delay": timedelta(seconds=10), "pool": UPKEEP.name, **TOP_PRIORITY},
+        default_args={"retries": 1, "retry_delay": timedelta(seconds=10), "pool": MAINTENANCE.name, **TOP_PRIORITY},
         doc_md="Recovers lost datasets, evicts datasets to free the cache, and "
         "retires superseded generations. The task "
         "`alert` evaluates the alert rules; it fails if their file is invalid.",
@@ -93,7 +93,7 @@ def recover_dag() -> DAG:
         start_date=_START,
         is_paused_upon_creation=False,  # it does nothing until somebody triggers it
         max_active_runs=4,
-        default_args={**RETRY_ARGS, "pool": UPKEEP.name, **TOP_PRIORITY},
+        default_args={**RETRY_ARGS, "pool": MAINTENANCE.name, **TOP_PRIORITY},
         params={
             "path": Param(
                 type="string", minLength=1, maxLength=1000, description="Dataset path, such as etl/2013-01-05/clean"

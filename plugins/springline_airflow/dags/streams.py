@@ -10,7 +10,7 @@ from springline.airflow.dags.calling_file import as_of_caller
 from springline.airflow.dags.ids import dag_of
 from springline.airflow.operators.reprocess import StreamRangeOperator
 from springline.airflow.operators.stream import StreamOperator
-from springline.airflow.pools import TOP_PRIORITY, UPKEEP
+from springline.airflow.pools import MAINTENANCE, TOP_PRIORITY
 from springline.airflow.retry_args import RETRY_ARGS
 from springline.persistence.model.dataset import Strategy
 from springline.spark_jobs.streaming.jobs import read_jobs
@@ -38,7 +38,7 @@ def stream_dags() -> dict[str, DAG]:
             start_date=_START,
             max_active_runs=1,
             # A stream that must be restarted shall not wait for a slot that a backfill occupies.
-            default_args={"retries": 3, "retry_delay": timedelta(seconds=10), "pool": UPKEEP.name, **TOP_PRIORITY},
+            default_args={"retries": 3, "retry_delay": timedelta(seconds=10), "pool": MAINTENANCE.name, **TOP_PRIORITY},
             params={"queries": Param({}, type="object", description="Queries to register or alter: SQL by name")}
             if has_queries
             else {},

@@ -94,7 +94,7 @@ def test_signals_by_zookeeper_end_with_their_leases_when_it_dies_and_come_again(
     crossing.feed(OFFERED, SIZE)
     crossing.await_(lambda status: status.stages["count"]["counts"].get("messages", 0) > 200, patience=60)
     assert has_control_topic(crossing)
-    update_config(crossing.folder, DEFAULT_CONFIG, control=ChannelKind.ZOOKEEPER)
+    update_config(crossing.folder, DEFAULT_CONFIG, signal_channel=ChannelKind.ZOOKEEPER)
     crossing.slow_down(SLOW)
     crossing.await_(lambda status: throttled(status, "take", "parse"), patience=60)
     zookeeper.kill("server")

@@ -83,7 +83,7 @@ def test_what_the_fault_of_the_demo_takes_comes_back_and_is_seen_to(
             "cache": "its loss has not been detected yet",
             "stream words": "it is dead",
         }
-        with pytest.raises(ServiceError, match="not recovered, and no progress for 0 s:\n  cache: nobody"):
+        with pytest.raises(ServiceError, match="not recovered, and no progress for 0 s:\n  cache: its loss has not"):
             damage.check_timeout(0)
         recover(platform)
         assert platform.catalog.get(alone.ref).in_cache and not platform.catalog.get(persisted.ref).in_cache

@@ -36,5 +36,5 @@ def test_the_newest_rows_of_rounds_come_back_in_order(log: Kafka) -> None:
 
 def test_results_of_a_job_that_never_ran_are_an_error_that_names_the_topic(log: Kafka) -> None:
     """It is the first start that makes it."""
-    with pytest.raises(UnknownTopicError, match=r"never\.results is not there"):
+    with pytest.raises(UnknownTopicError, match=r"never\.results does not exist"):
         newest_rows(log, "never.results", 1)

@@ -18,7 +18,7 @@ def test_a_job_that_goes_back_tells_again_what_came_after(make_job: Callable[...
     job.start()
     job.await_round(10)
     before = job.counted()
-    assert "savepoint early is made" in job.run("savepoint", "early")
+    assert "savepoint early created" in job.run("savepoint", "early")
     job.await_rows(FLOWS.rows)
     job.stop()
     assert "early" in job.run("savepoints")

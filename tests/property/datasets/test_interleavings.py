@@ -1,4 +1,4 @@
-"""Workers, zombies, an evictor, readers and upkeep on one catalog, interleaved in the middle of their transfers."""
+"""Workers, zombies, an evictor, readers and maintenance on one catalog, interleaved amid transfers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.datasets.states import copies_in, expire_leases, measured
 
 PATHS = ("a", "b")
 WORKERS = ("worker 0", "worker 1")
-UPKEEP = ("retire", "scan", "recover", "sweep")
+MAINTENANCE = ("retire", "scan", "recover", "sweep")
 WEIGHTS = {
     "go on": 14,
     "work": 6,
@@ -126,7 +126,7 @@ class World:
         elif kind == "read":
             self.read(path, steps)
         elif kind == "keep up":
-            self.keep_up(UPKEEP[which % len(UPKEEP)], steps)
+            self.keep_up(MAINTENANCE[which % len(MAINTENANCE)], steps)
         elif kind == "fall silent":
             expire_leases(self.platform)
         elif kind == "lose":
@@ -170,15 +170,15 @@ class World:
             self.begin("reader", act, steps)
 
     def keep_up(self, what: str, steps: int) -> None:
-        """One kind of upkeep."""
+        """One kind of maintenance."""
         platform = self.platform
-        upkeep: dict[str, Callable[[], object]] = {
+        maintenance: dict[str, Callable[[], object]] = {
             "retire": platform.maintenance.retire,
             "scan": lambda: platform.maintenance.scan(deep=True),
             "recover": lambda: platform.restorer.restore([d.ref for d in platform.maintenance.find_lost()]),
             "sweep": platform.maintenance.sweep,
         }
-        self.begin("upkeep", upkeep[what], steps)
+        self.begin("maintenance", maintenance[what], steps)
 
     def lose(self, path: str) -> None:
         """A fault takes cached bytes that can be had again; the others are the matter of other tests."""
@@ -275,7 +275,7 @@ class World:
 def test_however_they_interleave_each_generation_is_persisted_once_and_nothing_half_is_left(
     template: Path, schedule: list[tuple[str, int, int]], by_operation: bool
 ) -> None:
-    """Workers, zombies and dead ones, evictor, reader and upkeep, paused before any call on a store or the catalog."""
+    """Workers, zombies and dead ones, evictor, reader and maintenance, paused before any call on store or catalog."""
     world = World(template, by_operation=by_operation)
     try:
         for path in PATHS:

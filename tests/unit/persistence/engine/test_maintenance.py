@@ -1,4 +1,4 @@
-"""Upkeep: what scanning finds, what may retire, what is swept."""
+"""Maintenance: what scanning finds, what may retire, what is swept."""
 
 from __future__ import annotations
 

@@ -105,9 +105,9 @@ def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
         def delete(self, topic: str, before: Mapping[int, int]) -> None:
             deleted[topic] = before
 
-    upkeep = Checkpointer(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
-    upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
-    upkeep._save()
+    checkpointer = Checkpointer(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
+    checkpointer._log = Log({stage.rounds: 1})  # type: ignore[assignment]
+    checkpointer._save()
     assert deleted == ({"job.requests": {0: 30}} if cut else {})
 
 
@@ -124,13 +124,13 @@ def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_wi
         def delete(self, topic: str, before: Mapping[int, int]) -> None:
             deleted[topic] = before
 
-    upkeep = Checkpointer(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
-    upkeep._log = Log({stage.rounds: 1})  # type: ignore[assignment]
+    checkpointer = Checkpointer(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
+    checkpointer._log = Log({stage.rounds: 1})  # type: ignore[assignment]
     for unit, needs in ((0, {"0": 7, "1": 4, "2": 9}), (1, {"0": 5, "1": 6})):
         versions = stage.state_store(unit)
         versions.save(versions.load(1, 0), State(), (1, 1), {"offset": 10, "needs": needs})
         assert deleted == {}
-        upkeep._save()
+        checkpointer._save()
     assert deleted["job.copies"] == {0: 5, 1: 4, 2: 0}
 
 
