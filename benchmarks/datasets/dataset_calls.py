@@ -31,7 +31,7 @@ _REMARK = (
 )
 _REQUESTS = {
     "lineage, the newest": "lineage",
-    "lineage, 2,000 folded": "lineage?most=2000",
+    "lineage, 2,000 folded": "lineage?limit=2000",
     "lineage of a DAG run": "lineage?dag_id=bench&run_id=run {0}",
     "queue": "queue",
     "queue, another policy": "queue?policy=paper",
