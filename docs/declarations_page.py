@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from typing import get_args
 
 from docs.generated_parts import table
+from docs.python_page import section_entries
 from springline.persistence.model.toml_table import TomlTable, keys_of
 from springline.persistence.monitoring.rules import AlertRuleKeys
 from springline.spark_jobs.operations import operation
@@ -20,7 +20,6 @@ from springline.spark_jobs.streaming.sql.windowing import DURATION_UNITS, WINDOW
 from springline.spark_jobs.streaming.windows.query import AGGREGATES, CLAUSES, MAX_NAME_LENGTH, RESERVED
 
 KINDS = ("windows", "join", "wordcount", "tracker")  # of streams.toml, in the order of the page
-_ENTRY = re.compile(r"^ {12}(\w+): (.*(?:\n {13,}.*)*)", re.MULTILINE)
 _INTRO = """\
 # Declarations
 
@@ -99,7 +98,7 @@ def _nested_tables(model: type[TomlTable]) -> Iterator[str]:
 
 def _arguments_table() -> str:
     """Return the arguments of `@operation`, from its signature and its docstring."""
-    descriptions: Mapping[str, str] = dict(_ENTRY.findall(inspect.getsource(operation)))
+    descriptions = section_entries(inspect.getdoc(operation) or "", "Args")
     rows = [
         (f"`{name}`", "required" if argument.default is inspect.Parameter.empty else f"`{argument.default!r}`",
          " ".join(descriptions[name].split()))

@@ -241,13 +241,26 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 def _entries(body: str) -> str:
     """Render entries `name: description` as a list; indented lines continue an entry."""
-    entries: list[str] = []
+    listed = (f"`{name}`: {text}" for name, text in _split_entries(body).items())
+    return "".join(f"- {indent(wrap_prose(each), '  ').lstrip()}\n" for each in listed)
+
+
+def section_entries(doc: str, section: str) -> dict[str, str]:
+    """Return the entries of one section of a docstring, such as `Args`, by name."""
+    _, *rest = _SECTION.split(doc)
+    return _split_entries(dedent(dict(zip(rest[::2], rest[1::2], strict=True))[section]).strip("\n"))
+
+
+def _split_entries(body: str) -> dict[str, str]:
+    entries: dict[str, str] = {}
+    name = ""
     for line in body.splitlines():
         if line[:1].strip() and (named := _ENTRY.match(line)):
-            entries.append(f"`{named[1]}`: {line[named.end() :]}")
-        elif entries:
-            entries[-1] += f" {line.strip()}"
-    return "".join(f"- {indent(wrap_prose(each), '  ').lstrip()}\n" for each in entries)
+            name = named[1]
+            entries[name] = line[named.end() :]
+        elif name:
+            entries[name] += f" {line.strip()}"
+    return entries
 
 
 def _example(body: str) -> Iterator[str]:

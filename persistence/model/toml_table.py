@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import inspect
+
+from springline.persistence.text.formatting import format_suggestion
 
 _MAX_VALUE_LENGTH = 100
 _FINITE = 1e10  # an upper bound that only excludes infinity
@@ -73,19 +74,13 @@ def read_table(model: type[Table], value: Any, where: str) -> Table:
 
 def keys_of(model: type[TomlTable]) -> list[Key]:
     """Return the keys that a class declares, those without a default first."""
-    keys = [_key_of(field) for field in _fields_of(model).values()]
-    return sorted(keys, key=lambda key: key.default != "required")
-
-
-def _fields_of(model: type[TomlTable]) -> Mapping[str, inspect.Field]:
     info = inspect.type_info(model)
     assert isinstance(info, inspect.StructType)
-    return {field.encode_name: field for field in info.fields}
+    return sorted(map(_key_of, info.fields), key=lambda key: key.default != "required")
 
 
 def _key_of(field: inspect.Field) -> Key:
-    described = _without_metadata(field.type)
-    structs = (member.cls for member in _members_of(described) if isinstance(member, inspect.StructType))
+    structs = (member.cls for member in _members_of(field.type) if isinstance(member, inspect.StructType))
     table = next((struct for struct in structs if issubclass(struct, TomlTable)), None)
     default = "required" if field.required else _format_default(field)
     return Key(field.encode_name, _format_type(field.type), default, _description_of(field.type), table)
@@ -93,9 +88,7 @@ def _key_of(field: inspect.Field) -> Key:
 
 def _format_default(field: inspect.Field) -> str:
     default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
-    if default is None or default is msgspec.UNSET:
-        return ""
-    if isinstance(default, TomlTable):
+    if default is None or isinstance(default, TomlTable):
         return ""
     return _format_value(msgspec.to_builtins(default))
 
@@ -110,20 +103,20 @@ def _explain(model: type[TomlTable], value: Any, message: str) -> str:
     match = _PATH.search(message)
     path = match["path"] if match else ""
     reason = message[: match.start()] if match else message
-    tables: type[TomlTable] | None = model
+    table: type[TomlTable] | None = model
     key, prefix = None, ""
     for name, place in _PATH_PART.findall(path):
         if name:
             prefix = f"{prefix}.{name}" if prefix else name
-            key = None if tables is None else next((each for each in keys_of(tables) if each.name == name), None)
-            tables = key.table if key is not None else None
+            key = None if table is None else next((each for each in keys_of(table) if each.name == name), None)
+            table = key.table if key is not None else None
             value = value[name] if isinstance(value, Mapping) and name in value else value
         elif place:
             prefix += f"[{place}]"
             value = value[int(place)] if isinstance(value, list | tuple) else value
     if match_name := re.search(r"(unknown|missing required) field `([^`]+)`", reason):
         subject = f"{prefix}: " if prefix else ""
-        return subject + _explain_field(tables or model, match_name[1] == "unknown", match_name[2])
+        return subject + _explain_field(table or model, match_name[1] == "unknown", match_name[2])
     expected = key.expected if key is not None else reason
     return f"{prefix} = {_abbreviate(repr(value))}; expected {expected}"
 
@@ -135,9 +128,8 @@ def _abbreviate(text: str) -> str:
 def _explain_field(model: type[TomlTable], is_unknown: bool, name: str) -> str:
     keys = keys_of(model)
     if is_unknown:
-        near = get_close_matches(name, [key.name for key in keys], 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        return f"unknown key {name}{hint}; the keys are {', '.join(sorted(key.name for key in keys))}"
+        names = sorted(key.name for key in keys)
+        return f"unknown key {name}{format_suggestion(name, names)}; the keys are {', '.join(names)}"
     key = next(key for key in keys if key.name == name)
     return f"the key {name} is missing; expected {key.expected}" + (f": {key.description}" if key.description else "")
 

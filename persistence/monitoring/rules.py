@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ from springline.persistence.errors import AlertRulesError
 from springline.persistence.model.toml_table import Name, TomlTable, read_table
 from springline.persistence.monitoring.layers import LAYERS
 from springline.persistence.monitoring.metric import Metric, MetricKind, MetricSample
+from springline.persistence.text.formatting import format_suggestion
 
 _TagValues = dict[str, str | int | float]
 
@@ -158,7 +158,10 @@ def _parse_rule(name: str, table: Any, metrics: Mapping[str, Metric], layers: se
     keys = read_table(AlertRuleKeys, table, f"rule {name!r}")
     layer = keys.metric.partition(".")[0]
     if layer not in LAYERS:
-        hint = _suggestion(keys.metric, metrics) or f"; names begin with {' or '.join(f'{each}.' for each in LAYERS)}"
+        hint = (
+            format_suggestion(keys.metric, metrics)
+            or f"; names begin with {' or '.join(f'{each}.' for each in LAYERS)}"
+        )
         raise ValueError(f"rule {name!r}: there is no metric {keys.metric!r}{hint}")
     threshold = keys.below if keys.above is None else keys.above
     if threshold is None or None not in (keys.above, keys.below):
@@ -167,7 +170,7 @@ def _parse_rule(name: str, table: Any, metrics: Mapping[str, Metric], layers: se
         return None
     metric = metrics.get(keys.metric)
     if metric is None:
-        raise ValueError(f"rule {name!r}: there is no metric {keys.metric!r}{_suggestion(keys.metric, metrics)}")
+        raise ValueError(f"rule {name!r}: there is no metric {keys.metric!r}{format_suggestion(keys.metric, metrics)}")
     if metric.kind is not MetricKind.GAUGE:
         raise ValueError(f"rule {name!r}: {keys.metric} is a {metric.kind}; a rule needs a gauge")
     if unknown := sorted(set(keys.where) - set(metric.tags)):
@@ -177,9 +180,3 @@ def _parse_rule(name: str, table: Any, metrics: Mapping[str, Metric], layers: se
     return AlertRule(
         name, metric, keys.above is not None, threshold, keys.seconds, keys.severity, keys.summary, tag_values
     )
-
-
-def _suggestion(name: str, candidates: Iterable[str]) -> str:
-    """Return the probably intended name, as the end of a sentence; empty if no candidate is similar."""
-    near = get_close_matches(name, list(candidates), 1)
-    return f"; did you mean {near[0]}?" if near else ""

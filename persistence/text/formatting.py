@@ -95,6 +95,12 @@ def format_alternatives(name: str, candidates: Collection[str], limit: int = 5) 
     return format_list(candidates)
 
 
+def format_suggestion(name: str, candidates: Collection[str]) -> str:
+    """Return the probably intended name as the end of a sentence; empty if no candidate is similar."""
+    near = get_close_matches(name, candidates, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def suggest(name: str, candidates: Collection[str]) -> str:
     """Return the candidate that `name` was probably meant to be; empty if none is similar."""
     return next(iter(get_close_matches(name, sorted(candidates), n=1, cutoff=0.75)), "")

@@ -58,7 +58,20 @@ class JobKeys(TomlTable, frozen=True, kw_only=True):
         return BackpressureConfig(mode, self.signal_channel or ChannelKind.KAFKA)
 
 
-class SourceKeys(JobKeys, frozen=True, kw_only=True):
+class StartKeys(JobKeys, frozen=True, kw_only=True):
+    """Keys of a job whose first run starts from a chosen end of its topics."""
+
+    start_from: Annotated[
+        Literal["earliest", "latest"], Meta(description="offset from which a job starts that never ran")
+    ] = "earliest"
+
+    @property
+    def latest(self) -> bool:
+        """Whether a job that never ran starts from the latest messages."""
+        return self.start_from == "latest"
+
+
+class SourceKeys(StartKeys, frozen=True, kw_only=True):
     """Keys of a job that reads one topic, beside `kind`, `backpressure` and `signal_channel`.
 
     Args:
@@ -71,14 +84,6 @@ class SourceKeys(JobKeys, frozen=True, kw_only=True):
     """
 
     topic: Annotated[Name, Meta(description="topic that the job reads")]
-    start_from: Annotated[
-        Literal["earliest", "latest"], Meta(description="offset from which a job starts that never ran")
-    ] = "earliest"
-
-    @property
-    def latest(self) -> bool:
-        """Whether a job that never ran starts from the latest messages."""
-        return self.start_from == "latest"
 
 
 Keys = TypeVar("Keys", bound=JobKeys)

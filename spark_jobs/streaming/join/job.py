@@ -17,18 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
 from springline.persistence.errors import ExtensionError
 from springline.persistence.model.codec import Codec
-from springline.persistence.model.toml_table import Count, Name, Seconds, TomlTable
+from springline.persistence.model.toml_table import Count, Name, Seconds
 from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, BackpressureConfig
 from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job import BaseJob, ServiceContext
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
-from springline.spark_jobs.streaming.job_keys import JobKeys
+from springline.spark_jobs.streaming.job_keys import StartKeys
 from springline.spark_jobs.streaming.join.condition.condition import Condition, ConditionSpec
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
@@ -42,7 +42,8 @@ from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec
-from springline.spark_jobs.streaming.sources.layout import FieldType, Form, fault_of_delimiter
+from springline.spark_jobs.streaming.sources.layout import fault_of_delimiter
+from springline.spark_jobs.streaming.sources.schema import RowKeys
 from springline.spark_jobs.streaming.tracking.config import FIRST_PROCESSOR
 
 _STEPS = "springline.spark_jobs.streaming.join"
@@ -165,22 +166,14 @@ class JoinJob(BaseJob):
         reset_routing(folder, self.rebalance_config, self.max_units, self.condition.key_band)
 
 
-class SideKeys(TomlTable, frozen=True, kw_only=True):
+class SideKeys(RowKeys, frozen=True, kw_only=True):
     """Keys of `left` and `right` in a join."""
 
     topic: Annotated[Name, Meta(description="topic of the side; the same topic on both sides is a self-join")]
-    fields: Annotated[
-        tuple[tuple[str, FieldType], ...],
-        Meta(
-            description='name and type of each field, such as `["price", "float"]`; of CSV in the order of the columns'
-        ),
-    ]
     alias: Annotated[Name | None, Meta(description="name of the side in SQL; `l` on the left, `r` on the right")] = None
-    format: Annotated[Form, Meta(description="format of the messages")] = "csv"
-    delimiter: Annotated[str, Meta(description="one ASCII character between the fields of CSV")] = ","
 
 
-class JoinJobKeys(JobKeys, frozen=True, kw_only=True):
+class JoinJobKeys(StartKeys, frozen=True, kw_only=True):
     """Keys of a join."""
 
     left: Annotated[SideKeys, Meta(description="one side")]
@@ -213,9 +206,6 @@ class JoinJobKeys(JobKeys, frozen=True, kw_only=True):
         Count | None,
         Meta(description="number of newest tuples of both sides, approximately, that find partners; without it, all"),
     ] = None
-    start_from: Annotated[
-        Literal["earliest", "latest"], Meta(description="offset from which a job starts that never ran")
-    ] = "earliest"
 
 
 def declare_join(name: str, keys: JoinJobKeys) -> JoinJob:
@@ -241,7 +231,7 @@ def declare_join(name: str, keys: JoinJobKeys) -> JoinJob:
     )  # fmt: skip
     return JoinJob(
         name, left, right, condition, config, max_units, keys.rebalance_interval, keys.max_messages_per_round,
-        keys.start_from == "latest", ttl=keys.ttl, backpressure=keys.backpressure_config(),
+        keys.latest, ttl=keys.ttl, backpressure=keys.backpressure_config(),
     )  # fmt: skip
 
 

@@ -14,7 +14,6 @@ from springline.persistence.model.invisible_characters import find_invisible
 FieldType = Literal["int", "float", "text"]
 TimeUnit = Literal["s", "ms", "us", "ns", "iso"]
 Form = Literal["csv", "arrow", "json"]
-FORMS: tuple[Form, ...] = get_args(Form)
 ARROW_TYPES: Mapping[str, pa.DataType] = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 

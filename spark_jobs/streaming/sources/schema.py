@@ -110,21 +110,26 @@ class Stream:
         return Stream(name, **{**values, "fields": tuple(Field(*field) for field in keys.fields)})
 
 
-class StreamKeys(TomlTable, frozen=True, kw_only=True):
-    """Keys of `stream` in a job of windows: the rows of its topic."""
+class RowKeys(TomlTable, frozen=True, kw_only=True):
+    """Keys that describe the rows of a topic."""
 
     fields: Annotated[
         tuple[tuple[str, FieldType], ...],
         Meta(
-            description='name and type of each field, such as `["delay", "float"]`; of CSV in the order of the columns'
+            description='name and type of each field, such as `["price", "float"]`; of CSV in the order of the columns'
         ),
     ]
+    format: Annotated[Form, Meta(description="format of the messages")] = "csv"
+    delimiter: Annotated[str, Meta(description="one ASCII character between the fields of CSV")] = ","
+
+
+class StreamKeys(RowKeys, frozen=True, kw_only=True):
+    """Keys of `stream` in a job of windows: the rows of its topic, and their event time."""
+
     time: Annotated[Name, Meta(description="field that holds the event time")]
     time_format: Annotated[
         TimeUnit, Meta(description='unit of the event time since 1970, or "iso" for texts such as 2013-01-31 23:59:59')
     ] = "s"
-    format: Annotated[Form, Meta(description="format of the messages")] = "csv"
-    delimiter: Annotated[str, Meta(description="one ASCII character between the fields of CSV")] = ","
     min_event_time: Annotated[
         float, Meta(description="rows before it go to the dead-letter queue; in seconds since 1970")
     ] = MIN_EVENT_TIME
