@@ -116,7 +116,10 @@ class RegisteredOperation:
 
     def catalog_operation(self, reads: tuple[str, ...] = ()) -> Operation:
         """Return the operation as the catalog records it; `reads` are the operations that produce its sources."""
-        return Operation(self.name, self.version, idempotent=self.idempotent, checkpoint=self.checkpoint, reads=reads)
+        return Operation(
+            self.name, self.version, idempotent=self.idempotent, checkpoint=self.checkpoint, reads=reads,
+            output=self.output,
+        )  # fmt: skip
 
     def params(self, values: Mapping[str, str]) -> dict[str, str]:
         """Select this operation's parameters from `values`, with defaults for options.

@@ -15,6 +15,7 @@ from springline.persistence.catalog import schema
 from springline.persistence.catalog.dag_runs import DagRuns
 from springline.persistence.catalog.generations import Generations
 from springline.persistence.catalog.lineage_query import children_of, operations_of
+from springline.persistence.catalog.live_generations import LiveGenerations
 from springline.persistence.catalog.records import chunks_of, insert_of, key_of, load_datasets
 from springline.persistence.catalog.risk_samples import RiskSamples
 from springline.persistence.catalog.schema import commit_counter, db_now, generation, operation, source
@@ -40,7 +41,7 @@ logger = logging.getLogger("springline.catalog")
 _NO_CONDITIONS: Mapping[str, Any] = MappingProxyType({})
 
 
-class Catalog(Generations, DagRuns, RiskSamples):
+class Catalog(Generations, LiveGenerations, DagRuns, RiskSamples):
     """Records generations, operations, DAG runs, readers and measurements in one database."""
 
     def __init__(self, url: str, *, actor: str = "", timeout: float = 0.0) -> None:
@@ -235,7 +236,7 @@ class Catalog(Generations, DagRuns, RiskSamples):
                 recorded = connection.execute(select(operation).where(of_name)).all()
                 columns = {
                     "idempotent": new.idempotent, "checkpoint": new.checkpoint, "runnable": True,
-                    "reads": list(new.reads),
+                    "reads": list(new.reads), "output": new.output,
                 }  # fmt: skip
                 same = [row for row in recorded if row.version == new.version]
                 if not same:

@@ -76,7 +76,7 @@ def operations_of(connection: Connection, names: Iterable[str]) -> dict[tuple[st
         for row in connection.execute(select(operation).where(operation.c.name.in_(part))):
             operations[row.name, row.version] = Operation(
                 row.name, row.version, row.idempotent, row.checkpoint, row.runnable, row.nondeterministic, row.repeats,
-                tuple(row.reads),
+                tuple(row.reads), row.output,
             )  # fmt: skip
     return operations
 

@@ -163,6 +163,7 @@ operation = Table(
     Column("nondeterministic", Boolean, nullable=False, default=False),
     Column("repeats", Integer, nullable=False, default=0),
     Column("reads", JSON, nullable=False),
+    Column("output", String, nullable=False, default=""),  # its path template; empty if it has none
 )
 
 proof = Table(

@@ -181,6 +181,7 @@ class Operation:
         nondeterministic: whether it was declared idempotent, and a second run gave another digest; set by the catalog.
         repeats: how often a second run gave the same digest; set by the catalog.
         reads: the names of the operations whose outputs it declares as sources.
+        output: the path template of its output, such as `etl/{ds}/clean`; empty if it has none.
 
     Example:
         >>> Operation("split", "1", idempotent=True, reads=("load",)).repeatable
@@ -195,6 +196,7 @@ class Operation:
     nondeterministic: bool = False
     repeats: int = 0
     reads: tuple[str, ...] = ()
+    output: str = ""
 
     @property
     def repeatable(self) -> bool:

@@ -72,7 +72,7 @@ def test_a_dag_run_is_started_and_who_asked_is_noted(ulla: TestClient, platform:
     body = ulla.post(PLACE, json={"generation": 1}).json()
     run = runs()[-1]
     assert (body["executed"], body["dag_id"], body["run_id"]) == (True, "recover", run.run_id)
-    assert run.conf == {"path": "etl/clean", "generation": 1, "requested_by": "ulla"}
+    assert run.conf == {"datasets": ["etl/clean@1"], "requested_by": "ulla"}
     assert (run.state, run.run_type, run.triggering_user_name) == ("queued", "manual", "ulla")
     last = platform.catalog.history(Ref("etl/clean", 1))[-1]
     assert (last.event, last.actor) == ("recovery_requested", "ulla") and run.run_id in last.reason
@@ -141,7 +141,7 @@ def test_what_one_may_not_read_has_no_name_in_what_it_takes(
 # ---- done by the task
 
 
-def recover(platform: Platform, path: str, generation: int | None = None) -> dict[str, Any]:
+def recover(platform: Platform, *datasets: str) -> list[dict[str, Any]]:
     """Run the task of a DAG run that Ulla triggered."""
     actors: list[str] = []
 
@@ -151,7 +151,7 @@ def recover(platform: Platform, path: str, generation: int | None = None) -> dic
         return nullcontext(platform)
 
     context = {
-        "params": {"path": path, "generation": generation},
+        "params": {"datasets": datasets},
         "dag_run": SimpleNamespace(triggering_user_name="ulla"),
     }
     return RecoverOperator(task_id="restore", open_platform=open_as).execute(context)
@@ -161,7 +161,7 @@ def test_a_lost_dataset_comes_back_in_the_name_of_who_asked(platform: Platform) 
     """The others that were lost stay so; nobody had noticed the loss."""
     expected = lines_of(platform, "etl/clean")
     lose(platform, "etl/clean")
-    result = recover(platform, "etl/clean")
+    (result,) = recover(platform, "etl/clean")
     assert result["dataset"] == "etl/clean@1" and [step.split(" on ")[0] for step in result["steps"]] == ["run shout"]
     assert lines_of(platform, "etl/clean") == expected
     events = [(moment.event, moment.actor) for moment in platform.catalog.history(Ref("etl/clean", 1))]
@@ -181,26 +181,28 @@ def test_damaged_bytes_are_found_and_made_again(platform: Platform) -> None:
 def test_what_is_whole_is_left_alone(platform: Platform) -> None:
     """And that is told."""
     before = platform.catalog.resolve("etl/clean")
-    assert recover(platform, "etl/clean", 1)["summary"] == "it was intact"
+    assert recover(platform, "etl/clean@1")[0]["summary"] == "it was intact"
     assert platform.catalog.resolve("etl/clean").cache_location == before.cache_location
 
 
 @pytest.mark.parametrize(
-    ("path", "generation", "expected_message"),
+    ("name", "expected_message"),
     [
-        ("etl/salted", None, r"etl/salted@1 \(salt"),
-        ("etl/clean", 7, "etl/clean@7 is not in the catalog"),
-        ("../x", None, "not allowed"),
-        ("etl/gone", None, "etl/gone@1 is abandoned"),
+        ("etl/salted", r"etl/salted@1 \(salt"),
+        ("etl/clean@7", "etl/clean@7 is not in the catalog"),
+        ("../x", "not allowed"),
+        ("etl/x@y", "not of the form path@generation"),
+        ("etl/gone", "etl/gone@1 is abandoned"),
     ],
 )
-def test_what_no_retry_can_mend_fails_at_once(
-    platform: Platform, path: str, generation: int | None, expected_message: str
+def test_what_no_retry_can_mend_fails_after_the_others_came_back(
+    platform: Platform, name: str, expected_message: str
 ) -> None:
     """With the reason."""
+    lose(platform, "etl/clean")
     lose(platform, "etl/salted")
     with pytest.raises(ZeroDivisionError), platform.store.write("etl/gone", strategy=Strategy.ASYNC_STORE):
         raise ZeroDivisionError
     with pytest.raises(AirflowFailException, match=expected_message):
-        recover(platform, path, generation)
+        recover(platform, name, "etl/clean")
     assert platform.catalog.resolve("etl/clean").cache is CacheState.PRESENT

@@ -8,11 +8,12 @@ from airflow.api_fastapi.core_api.security import get_user
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, status
 from starlette.types import ASGIApp
 
-from springline.airflow.api import datasets, recovery
+from springline.airflow.api import datasets, lineage, recovery
 from springline.airflow.api.auth_middleware import AuthMiddleware
 from springline.airflow.api.problems import PROBLEMS, add_problem_handlers
 from springline.airflow.api.request_fields import refuse_unknown_fields
 from springline.airflow.api.response_headers import ResponseHeaders
+from springline.airflow.lineage.live_index import IndexCache
 from springline.airflow.pages import static_files
 from springline.airflow.platform_context import CachedPlatform
 from springline.extras import MissingExtraError, import_lazily
@@ -46,8 +47,10 @@ def make_app() -> FastAPI:
     app.add_middleware(AuthMiddleware)
     add_problem_handlers(app)
     app.state.platforms = CachedPlatform()
+    app.state.indexes = IndexCache()
     app.include_router(recovery.router, prefix=VERSION_PREFIX)  # before datasets, which matches any action
     app.include_router(datasets.router, prefix=VERSION_PREFIX)
+    app.include_router(lineage.router, prefix=VERSION_PREFIX)
     _add_streams(app)
     app.include_router(static_files.router)
 

@@ -1,4 +1,4 @@
-"""Datasets over HTTP: the lineage graph, the queue, the data at risk, and the details of one dataset."""
+"""Datasets over HTTP: the queue, the data at risk, and the details of one dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from springline.airflow.api.access import ReadAccess, ReadAccessDep
 from springline.airflow.api.persister import no_claim_reason
 from springline.airflow.api.request_fields import RequestBody
 from springline.airflow.lineage.access_filter import (
-    drop_hidden_nodes,
     mentioned_refs,
     redact_hidden,
     remove_names,
@@ -23,25 +22,19 @@ from springline.airflow.lineage.access_filter import (
     texts_of,
 )
 from springline.airflow.lineage.dataset_detail import DatasetDetail, build_detail
-from springline.airflow.lineage.graph import Edge, Node, draw, with_operations
-from springline.airflow.lineage.grouping import Fold, fold_nodes, suitable_fold
-from springline.airflow.lineage.layers import lay_out
 from springline.airflow.lineage.queue import QueueEntry, queue_entries
 from springline.airflow.lineage.risks import Risks, risks_of, sum_risk
 from springline.airflow.operators.recover import DAG_ID as RECOVER
-from springline.airflow.runs import names_of
 from springline.persistence.actions import DatasetAction, apply_decision, decide_action
 from springline.persistence.catalog.risk_samples import RiskSample
 from springline.persistence.catalog.wait_report import explain_waits, load_wait_report
 from springline.persistence.decisions import queue_plan
 from springline.persistence.explain import build_explanation, find_dataset
 from springline.persistence.extensions import POLICIES
-from springline.persistence.model.dataset import Dataset, Origin
+from springline.persistence.model.dataset import Dataset
 from springline.persistence.platform import Platform
 from springline.persistence.policies import load_policy
 
-_MOST_DRAWN = 2000
-_DRAWN = 500  # unless more are requested
 _MOST_NAMED = 500
 
 _MOST_GENERATIONS = 999_999_999  # of a path; the catalog's integer column can store more
@@ -57,16 +50,6 @@ def current_platform(request: Request) -> Platform:
 
 
 PlatformDep = Annotated[Platform, Depends(current_platform)]
-
-
-@dataclass(frozen=True, slots=True)
-class LineageGraph:
-    """A graph of the lineage; `is_complete`: no dataset that matches the filters was left out because of the limit."""
-
-    fold: Fold
-    is_complete: bool
-    nodes: Sequence[Node]
-    edges: Sequence[Edge]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,37 +95,6 @@ def _name_redactor(platform: Platform, read_access: ReadAccess, texts: Iterable[
         each.ref for each in platform.catalog.find_existing(mentioned_refs(texts)) if not read_access.may_read(each)
     ]
     return partial(remove_names, hidden=hidden)
-
-
-@router.get("/lineage")
-def lineage(
-    read_access: ReadAccessDep,
-    platform: PlatformDep,
-    prefix: Annotated[Name, Query(description="Only paths with this prefix")] = "",
-    dag_id: Name = "",
-    run_id: Name = "",
-    task_id: Name = "",
-    fold: Annotated[
-        Fold | None, Query(description="Grouping of datasets into nodes; default: by the number of datasets")
-    ] = None,
-    limit: Annotated[int, Query(ge=1, le=_MOST_DRAWN, description="Maximum number of datasets, newest first")] = _DRAWN,
-) -> LineageGraph:
-    """Return the datasets that you may read, how each was made from others, and how it would be restored if lost."""
-    catalog = platform.catalog
-    raw_lineage, dataset_count = catalog.lineage_of(
-        prefix=prefix,
-        origin=Origin(dag_id, task_id=task_id),
-        live=True,
-        superseded=False,
-        dag_ids=read_access.readable_dags(catalog.dag_ids()),
-        run_ids=names_of(run_id) if run_id else None,
-        limit=limit,
-    )
-    graph = drop_hidden_nodes(draw(redact_hidden(raw_lineage, read_access.may_read)))
-    effective_fold = fold or suitable_fold(graph)
-    drawn_graph = with_operations(graph) if effective_fold is Fold.NONE else fold_nodes(graph, effective_fold)
-    layout = lay_out(drawn_graph)
-    return LineageGraph(effective_fold, dataset_count < limit, layout.nodes, layout.edges)
 
 
 @router.get("/queue")
@@ -259,11 +211,11 @@ def dataset(
         sources=catalog.get_all(target_dataset.sources),
         dependents=catalog.find_children(target_dataset.ref),
         may_read=read_access.may_read,
-        refused=_refusals(read_access, target_dataset),
+        refused=refused_actions(read_access, target_dataset),
     )
 
 
-def _refusals(read_access: ReadAccess, dataset: Dataset) -> dict[str, str]:
+def refused_actions(read_access: ReadAccess, dataset: Dataset) -> dict[str, str]:
     """Return the actions that the user may not perform, each with the reason."""
     change_refusal = read_access.change_refusal(dataset)
     reasons = {

@@ -61,7 +61,7 @@ def recover(
     if refusal:
         raise TransitionError(refusal)
     user_name = read_access.user.get_name()
-    conf = {"path": path, "generation": number, "requested_by": user_name}
+    conf = {"datasets": [str(target_dataset.ref)], "requested_by": user_name}
     run_id = dag_runs.start(DAG_ID, conf, user_name, session, by_page="referer" in request.headers)
     catalog.acting_as(user_name).amend(target_dataset.ref, event="recovery_requested", reason=f"DAG run {run_id}")
     return RecoveryResult(path, number, "recover", True, True, decision.message, DAG_ID, run_id)

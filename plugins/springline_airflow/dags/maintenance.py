@@ -79,9 +79,9 @@ def maintenance_dag() -> DAG:
 
 
 def recover_dag() -> DAG:
-    """Return the DAG `recover`, which restores one dataset to the cache on a user's request.
+    """Return the DAG `recover`, which restores datasets to the cache on a user's request.
 
-    The dataset's page triggers it; it can also be triggered manually, with `path` and optionally `generation`.
+    The pages of the lineage and of a dataset trigger it; it can also be triggered manually, with `datasets`.
 
     Example:
         >>> from springline.airflow import recover_dag
@@ -95,18 +95,16 @@ def recover_dag() -> DAG:
         max_active_runs=4,
         default_args={**RETRY_ARGS, "pool": MAINTENANCE.name, **TOP_PRIORITY},
         params={
-            "path": Param(
-                type="string", minLength=1, maxLength=1000, description="Dataset path, such as etl/2013-01-05/clean"
-            ),
-            "generation": Param(
-                None,
-                type=["null", "integer"],
-                minimum=1,
-                maximum=999_999_999,
-                description="Generation number; empty: the newest",
+            "datasets": Param(
+                type="array",
+                items={"type": "string", "minLength": 1, "maxLength": 1010},
+                minItems=1,
+                maxItems=500,
+                description="Dataset paths, one per line, such as etl/2013-01-05/clean; a generation other than the "
+                "newest as etl/2013-01-05/clean@3",
             ),
         },
-        doc_md="Restores one dataset to the cache: copied from the under-store, or recomputed by its operations. "
+        doc_md="Restores datasets to the cache: copied from the under-store, or recomputed by their operations. "
         "A dataset that is in the cache is checked, and restored if its files are damaged.",
         tags=["springline"],
     ) as dag:

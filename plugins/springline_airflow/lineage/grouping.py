@@ -1,85 +1,96 @@
-"""Folds a large lineage graph: related datasets are collapsed into one node."""
+"""Collapses a large template graph: the templates of one DAG, or of one stage, become one node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from enum import StrEnum
 
-from springline.airflow.lineage.graph import Edge, Graph, Node, NodeKind, sum_counts
+from springline.airflow.lineage.template_graph import (
+    TemplateEdge,
+    TemplateGraph,
+    TemplateNode,
+    merge_strips,
+    sum_states,
+)
 
-MOST_UNFOLDED = 60  # datasets that are still readable individually
+MAX_UNGROUPED = 80  # nodes that a reader still tells apart at one glance
 
 
-class Fold(StrEnum):
-    """Which datasets are collapsed into one node."""
+class Grouping(StrEnum):
+    """Which templates are collapsed into one node."""
 
     NONE = "none"
-    OPERATION = "operation"  # all outputs of one operation: the stages of a workflow, over all its runs
-    RUN = "run"  # all outputs of one DAG run
+    STAGE = "stage"  # all outputs of one operation of a DAG
+    DAG = "dag"
 
 
-def suitable_fold(graph: Graph) -> Fold:
-    """Return the best fold of a graph: none while it is small, otherwise the one with fewer nodes."""
-    if len(graph.nodes) <= MOST_UNFOLDED:
-        return Fold.NONE
-    return min((Fold.OPERATION, Fold.RUN), key=lambda fold: len({_group(node, fold) for node in graph.nodes}))
+def suitable_grouping(nodes: Collection[TemplateNode]) -> Grouping:
+    """Return the finest grouping with at most 80 nodes; if there is none, by DAG, unless that leaves one node."""
+    for grouping in Grouping:
+        if len({_group_of(node, grouping) for node in nodes}) <= MAX_UNGROUPED:
+            return grouping
+    return Grouping.DAG
 
 
-def fold_nodes(graph: Graph, fold: Fold) -> Graph:
-    """Return the graph with one node for each operation or DAG run; edges inside a fold are dropped.
+def collapse(graph: TemplateGraph, grouping: Grouping, expanded: Collection[str] = ()) -> TemplateGraph:
+    """Return the graph with one node a group, except for groups of one and those whose keys are in `expanded`.
 
-    Dataset paths contain no colon, so the key of a fold is never that of a dataset.
+    A key of a group contains a colon, which no path has; edges inside a group are dropped.
     """
-    if fold is Fold.NONE:
+    if grouping is Grouping.NONE:
         return graph
-    group = {node.key: _group(node, fold) for node in graph.nodes}
-    members: dict[str, list[Node]] = {}
+    members: dict[str, list[TemplateNode]] = {}
     for node in graph.nodes:
-        members.setdefault(group[node.key], []).append(node)
-    stale: dict[tuple[str, str], bool] = {}
-    for edge in graph.edges:
-        between = group[edge.source], group[edge.target]
-        if between[0] != between[1]:
-            stale[between] = stale.get(between, False) or edge.stale
-    nodes = tuple(_merge(key, nodes, group, fold) for key, nodes in sorted(members.items()))
-    return Graph(nodes, tuple(Edge(*between, outdated) for between, outdated in stale.items()))
-
-
-def _group(node: Node, fold: Fold) -> str:
-    if fold is Fold.OPERATION:
-        return f"operation:{node.operation}"
-    return f"run:{node.dag_id}:{node.run_id}"
-
-
-def _merge(key: str, nodes: list[Node], group: dict[str, str], fold: Fold) -> Node:
-    first = nodes[0]
-    needs = dict.fromkeys(group[need] for node in nodes for need in node.needs if need in group)
-    label = first.operation if fold is Fold.OPERATION else first.run_id
-    return Node(
-        key=key,
-        kind=NodeKind.FOLD,
-        label=label,
-        states=sum_counts(node.states for node in nodes),
-        methods=sum_counts(node.methods for node in nodes),
-        recovery_kinds=sum_counts(node.recovery_kinds for node in nodes),
-        irrecoverable_reasons=tuple(dict.fromkeys(reason for node in nodes for reason in node.irrecoverable_reasons))[
-            :3
-        ],
-        needs=tuple(need for need in needs if need != key),
-        datasets=sum(node.datasets for node in nodes),
-        bytes=sum(node.bytes for node in nodes),
-        older=(),
-        stale=sum(node.stale for node in nodes),
-        checkpoints=sum(node.checkpoints for node in nodes),
-        pinned=sum(node.pinned for node in nodes),
-        operation=_common_value(node.operation for node in nodes),
-        dag_id=_common_value(node.dag_id for node in nodes),
-        run_id=_common_value(node.run_id for node in nodes),
-        task_id=_common_value(node.task_id for node in nodes),
+        members.setdefault(_group_of(node, grouping), []).append(node)
+    nodes: list[TemplateNode] = []
+    shown: dict[str, str] = {}
+    for key, group in sorted(members.items()):
+        if len(group) == 1 or key in expanded or "*" in expanded:
+            nodes += [replace(node, group=key if len(group) > 1 else "") for node in group]
+            shown |= {node.key: node.key for node in group}
+        else:
+            nodes.append(_merge(key, group, len(graph.partitions)))
+            shown |= dict.fromkeys((node.key for node in group), key)
+    edges = dict.fromkeys(
+        TemplateEdge(shown[edge.source], shown[edge.target])
+        for edge in graph.edges
+        if shown[edge.source] != shown[edge.target]
     )
+    return replace(graph, nodes=nodes, edges=list(edges))
 
 
-def _common_value(values: Iterable[str]) -> str:
+def _group_of(node: TemplateNode, grouping: Grouping) -> str:
+    if grouping is Grouping.NONE:
+        return node.key
+    if grouping is Grouping.DAG:
+        return f"dag:{node.dag_id}"
+    return f"stage:{node.dag_id}:{node.operation}"
+
+
+def _merge(key: str, group: list[TemplateNode], columns: int) -> TemplateNode:
+    dag_id, operation = (_common(getattr(node, name) for node in group) for name in ("dag_id", "operation"))
+    newest = max((node.newest for node in group if node.newest), key=lambda cell: cell.timestamp, default=None)
+    undated = [node.undated for node in group if node.undated]
+    label = operation if key.startswith("stage:") else dag_id
+    return TemplateNode(
+        key=key, label=label or ("no operation" if key.startswith("stage:") else "outside of DAGs"), is_group=True,
+        group=key, templates=len(group), operation=operation, dag_id=dag_id,
+        task_id=_common(node.task_id for node in group),
+        strip=merge_strips([node.strip for node in group], columns),
+        undated=merge_strips(undated, 1) if undated else "",
+        states=sum_states(node.states for node in group),
+        newest=newest,
+        exposed_bytes=sum(node.exposed_bytes for node in group),
+        unproven_bytes=sum(node.unproven_bytes for node in group),
+        irrecoverable_bytes=sum(node.irrecoverable_bytes for node in group),
+        stale=sum(node.stale for node in group),
+        pinned=sum(node.pinned for node in group),
+        checkpoints=sum(node.checkpoints for node in group),
+    )  # fmt: skip
+
+
+def _common(values: Iterable[str]) -> str:
     """Return the common value; empty if the values differ."""
-    distinct_values = set(values)
-    return distinct_values.pop() if len(distinct_values) == 1 else ""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else ""

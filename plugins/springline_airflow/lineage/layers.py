@@ -20,10 +20,15 @@ def lay_out(graph: Graph) -> Graph:
     """
     number = {node.key: i for i, node in enumerate(graph.nodes)}
     pairs = [(number[e.source], number[e.target]) for e in graph.edges if e.source in number and e.target in number]
-    layer = _layers(len(number), pairs)
-    place = _places(layer, pairs)
+    layer, place = arrange(len(number), pairs)
     nodes = (replace(node, layer=layer[i], place=place[i]) for i, node in enumerate(graph.nodes))
     return replace(graph, nodes=tuple(nodes))
+
+
+def arrange(count: int, pairs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Return the layer and the place of each of `count` nodes, given the edges between them."""
+    layer = _layers(count, pairs)
+    return layer, _places(layer, pairs)
 
 
 def _layers(count: int, pairs: Sequence[tuple[int, int]]) -> list[int]:

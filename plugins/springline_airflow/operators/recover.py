@@ -1,4 +1,4 @@
-"""Recovery of one dataset as an Airflow task, at a user's request."""
+"""Recovery of datasets as an Airflow task, at a user's request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from springline.airflow.platform_context import platform_session
 from springline.persistence.errors import InvalidPathError, IrrecoverableError, UnknownDatasetError
 from springline.persistence.explain import find_dataset
-from springline.persistence.model.dataset import Phase
+from springline.persistence.model.dataset import Phase, Ref
 from springline.persistence.platform import Platform
 
 DAG_ID = "recover"
@@ -21,26 +21,39 @@ OpenPlatform = Callable[[str], AbstractContextManager[Platform]]
 
 
 class RecoverOperator(BaseOperator):
-    """Recovers the generation that the DAG run's parameters `path` and `generation` name.
+    """Recovers the generations that the DAG run's parameter `datasets` names: each as `path`, or as `path@generation`.
 
-    Each change is recorded with the user who triggered the DAG run. Errors that no retry can fix fail the task at once.
+    Each change is recorded with the user who triggered the DAG run. What cannot be recovered does not keep the others
+    from being recovered; then the task fails at once, since no retry can help.
     """
 
     def __init__(self, *, open_platform: OpenPlatform = platform_session, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._open_platform = open_platform
 
-    def execute(self, context: Any) -> dict[str, Any]:
-        """Recover the generation, and return a report."""
-        params = context["params"]
+    def execute(self, context: Any) -> list[dict[str, Any]]:
+        """Recover the generations, and return a report for each."""
         user_name = context["dag_run"].triggering_user_name or "unknown user"
+        reports, failures = [], []
         with self._open_platform(f"recover task, requested by {user_name}") as platform:
-            try:
-                report = restore(platform, params["path"], params["generation"])
-            except (UnknownDatasetError, InvalidPathError, IrrecoverableError) as hopeless:
-                raise AirflowFailException(str(hopeless)) from hopeless
-        self.log.info("%(dataset)s is in the cache: %(summary)s.", report)
-        return report
+            for name in context["params"]["datasets"]:
+                try:
+                    report = restore(platform, *_parse(name))
+                except (UnknownDatasetError, InvalidPathError, IrrecoverableError) as hopeless:
+                    failures.append(str(hopeless))
+                    continue
+                self.log.info("%(dataset)s is in the cache: %(summary)s.", report)
+                reports.append(report)
+        if failures:
+            raise AirflowFailException("; ".join(failures))
+        return reports
+
+
+def _parse(name: str) -> tuple[str, int | None]:
+    """Return the path and the generation of `path@generation`, or of `path`: None, the newest."""
+    if "@" not in name:
+        return name, None
+    return Ref.parse(name)
 
 
 def restore(platform: Platform, path: str, generation: int | None) -> dict[str, Any]:

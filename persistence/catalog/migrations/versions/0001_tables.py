@@ -149,6 +149,7 @@ def upgrade() -> None:
         sa.Column("nondeterministic", sa.Boolean(), nullable=False),
         sa.Column("repeats", sa.Integer(), nullable=False),
         sa.Column("reads", sa.JSON(), nullable=False),
+        sa.Column("output", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("name", "version"),
     )
     op.create_table(

@@ -1,0 +1,333 @@
+"""The lineage by path template: one node a template, the states of its generations by partition, edges between them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from springline.airflow.lineage.live_index import LiveIndex, Recovery, Template
+from springline.persistence.catalog.live_generations import LiveRow
+from springline.persistence.model.dataset import DatasetStatus
+
+SHOWN_PARTITIONS = 60  # columns of a strip, unless a range is requested
+MAX_PARTITIONS = 400
+MAX_BROKEN = 100
+MISSING, NOTHING = "m", "."
+LETTERS: Mapping[DatasetStatus, str] = {
+    DatasetStatus.WRITING: "w",
+    DatasetStatus.CACHED: "c",
+    DatasetStatus.PERSISTING: "g",
+    DatasetStatus.PERSISTED: "p",
+    DatasetStatus.EVICTED: "e",
+    DatasetStatus.LOST: "l",
+    DatasetStatus.IRRECOVERABLE: "x",
+}
+WORST_FIRST = "xlmwgcep."  # the order in which several states are summed up as one
+_DIGITS = re.compile(r"\d")
+_BROKEN = (DatasetStatus.LOST, DatasetStatus.IRRECOVERABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class LineageFilter:
+    """Which generations are drawn; empty fields do not restrict.
+
+    `first` and `last` limit the partitions of the strips, both inclusive. `status`: only templates with a generation
+    of this status among these partitions.
+    """
+
+    dag_id: str = ""
+    run_ids: frozenset[str] = frozenset()
+    task_id: str = ""
+    prefix: str = ""
+    status: DatasetStatus | None = None
+    first: str = ""
+    last: str = ""
+
+    def accepts(self, row: LiveRow) -> bool:
+        """Whether a generation is drawn."""
+        return (
+            (not self.dag_id or row.dag_id == self.dag_id)
+            and (not self.run_ids or row.run_id in self.run_ids)
+            and (not self.task_id or row.task_id == self.task_id)
+            and row.path.startswith(self.prefix)
+        )
+
+    @property
+    def is_by_dag_only(self) -> bool:
+        """Whether all generations of a DAG are accepted, or none of them."""
+        return not (self.run_ids or self.task_id or self.prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class NewestCell:
+    """The youngest generation of a template."""
+
+    path: str
+    generation: int
+    partition: str
+    status: DatasetStatus
+    bytes: int
+    timestamp: float  # when it was committed, or opened
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateNode:
+    """A path template, or a group of them (`templates` > 1, `is_group`).
+
+    `strip` has one letter for each of the overview's partitions: w writing, c cached, g persisting, p persisted, e
+    evicted, l lost, x irrecoverable, m missing (other templates of the DAG have it), `.` none; a group's is the worst.
+    `undated` is the letter of a generation without a partition. `states` counts all generations, in the strip or not.
+    `exposed_bytes` are only in the cache; `unproven_bytes` and `irrecoverable_bytes` are parts of them.
+    """
+
+    key: str
+    label: str
+    is_group: bool
+    group: str
+    templates: int
+    operation: str
+    dag_id: str
+    task_id: str
+    strip: str
+    undated: str
+    states: Mapping[str, int]
+    newest: NewestCell | None
+    exposed_bytes: int = 0
+    unproven_bytes: int = 0
+    irrecoverable_bytes: int = 0
+    stale: int = 0
+    pinned: int = 0
+    checkpoints: int = 0
+    layer: int = 0
+    place: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateEdge:
+    """From the template of a source to the template of what was made from it."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenPartition:
+    """A partition of which generations are gone: how many are lost and how many irrecoverable, and the worst of them.
+
+    `dag_ids`: the DAGs that made them.
+    """
+
+    partition: str
+    lost: int
+    irrecoverable: int
+    template: str
+    dag_ids: Sequence[str]
+
+
+@dataclass(slots=True)
+class TemplateGraph:
+    """Templates and edges, and the partitions that their strips show, the oldest first.
+
+    `earlier`, `later`: how many partitions are left out before and after. `overall`: the worst state of each partition.
+    `broken`: partitions with lost generations, the newest first, at most 100 of `broken_count`.
+    """
+
+    partitions: Sequence[str]
+    earlier: int
+    later: int
+    overall: str
+    broken: Sequence[BrokenPartition]
+    broken_count: int
+    nodes: list[TemplateNode]
+    edges: list[TemplateEdge]
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """A template with the generations of it that are drawn."""
+
+    template: Template
+    cells: Mapping[str, int]
+    exposure: list[int] = field(default_factory=lambda: [0, 0, 0, 0])  # bytes by `Recovery`, then all
+
+
+def build_template_graph(index: LiveIndex, wanted: LineageFilter, may_read_dag: Callable[[str], bool]) -> TemplateGraph:
+    """Return the templates of the generations that `wanted` and `may_read_dag` accept; the layout is not set."""
+    with index.lock:
+        drawn = {
+            name: _Drawn(template, cells)
+            for name, template in index.templates.items()
+            if (cells := _accepted_cells(index, template, wanted, may_read_dag))
+        }
+        shown, earlier, later = _axis(drawn.values(), wanted)
+        broken = _broken(index, drawn)
+        _measure_exposure(index, drawn)
+        nodes = _nodes(index, drawn, shown)
+        if wanted.status:
+            letter = LETTERS[wanted.status]
+            nodes = [node for node in nodes if letter in node.strip or letter == node.undated]
+        names = {node.key for node in nodes}
+        edges = dict.fromkeys(
+            TemplateEdge(source, target)
+            for (source, target, dag_id), count in index.edges.items()
+            if count > 0 and source != target and source in names and target in names and may_read_dag(dag_id)
+        )
+    return TemplateGraph(
+        shown, earlier, later, merge_strips([node.strip for node in nodes], len(shown)), broken[:MAX_BROKEN],
+        len(broken), nodes, list(edges),
+    )  # fmt: skip
+
+
+def merge_strips(strips: Sequence[str], columns: int) -> str:
+    """Return the worst letter of each column."""
+    return "".join(
+        next(letter for letter in WORST_FIRST if letter in letters)
+        for letters in (zip(*strips, strict=True) if strips else [NOTHING] * columns)
+    )
+
+
+def sum_states(states: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums of counts, by status."""
+    summed: Counter[str] = Counter()
+    for each in states:
+        summed.update(each)
+    return dict(sorted(summed.items()))
+
+
+def _accepted_cells(
+    index: LiveIndex, template: Template, wanted: LineageFilter, may_read_dag: Callable[[str], bool]
+) -> Mapping[str, int]:
+    """Return the generations of a template that are drawn, by partition."""
+    dag_ids = [dag_id for dag_id, count in template.dag_ids.items() if count > 0]
+    accepted = [d for d in dag_ids if may_read_dag(d) and (not wanted.dag_id or d == wanted.dag_id)]
+    if not accepted:
+        return {}
+    if len(accepted) == len(dag_ids) and wanted.is_by_dag_only:
+        return template.cells
+    rows = index.rows
+    return {
+        partition: key
+        for partition, key in template.cells.items()
+        if rows[key].dag_id in accepted and wanted.accepts(rows[key])
+    }
+
+
+def _axis(drawn: Iterable[_Drawn], wanted: LineageFilter) -> tuple[list[str], int, int]:
+    """Return the partitions that the strips show, and how many are left out before and after them."""
+    every = sorted(set().union(*(each.cells for each in drawn)) - {""})
+    inside = [
+        p
+        for p in every
+        if (not wanted.first or p >= wanted.first)
+        and (not wanted.last or p <= wanted.last or p.startswith(wanted.last))
+    ]
+    most = MAX_PARTITIONS if wanted.first else SHOWN_PARTITIONS
+    shown = inside[-most:]
+    if not shown:
+        return [], len(every), 0
+    start = every.index(shown[0])
+    return shown, start, len(every) - start - len(shown)
+
+
+def _broken(index: LiveIndex, drawn: Mapping[str, _Drawn]) -> list[BrokenPartition]:
+    """Return the partitions of which drawn generations are gone, the newest first."""
+    found: dict[str, list[tuple[DatasetStatus, LiveRow]]] = {}
+    for row in index.unavailable():
+        template, partition = index.places[row.id]
+        if template in drawn and drawn[template].cells.get(partition) == row.id:
+            status = index.statuses[row.id]
+            if status in _BROKEN:
+                found.setdefault(partition, []).append((status, row))
+    broken = []
+    for partition in sorted(found, reverse=True):
+        counts = Counter(status for status, _ in found[partition])
+        _, worst = max(found[partition], key=lambda pair: (pair[0] is DatasetStatus.IRRECOVERABLE, -pair[1].id))
+        broken.append(
+            BrokenPartition(
+                partition, counts[DatasetStatus.LOST], counts[DatasetStatus.IRRECOVERABLE],
+                index.places[worst.id].template, sorted({row.dag_id for _, row in found[partition]}),
+            )
+        )  # fmt: skip
+    return broken
+
+
+def _measure_exposure(index: LiveIndex, drawn: Mapping[str, _Drawn]) -> None:
+    for row in index.exposed():
+        template, partition = index.places[row.id]
+        if template in drawn and drawn[template].cells.get(partition) == row.id:
+            exposure = drawn[template].exposure
+            exposure[index.recoveries[row.id]] += row.bytes
+            exposure[3] += row.bytes
+
+
+def _nodes(index: LiveIndex, drawn: Mapping[str, _Drawn], shown: Sequence[str]) -> list[TemplateNode]:
+    rows, status_by_key, stale = index.rows, index.statuses, index.stale()
+    expected = _expected_partitions(index, drawn.values(), shown)
+    nodes = []
+    for name, each in sorted(drawn.items()):
+        keys = each.cells.values()
+        newest = rows[max(keys)]
+        strip = "".join(
+            LETTERS[status_by_key[each.cells[partition]]] if partition in each.cells else NOTHING for partition in shown
+        )
+        if gaps := expected.get((newest.dag_id, _shape(index.places[newest.id].partition))):
+            strip = _mark_missing(strip, shown, gaps)
+        nodes.append(
+            TemplateNode(
+                key=name, label=name, is_group=False, group="", templates=1, operation=newest.operation or "",
+                dag_id=newest.dag_id, task_id=newest.task_id, strip=strip,
+                undated=LETTERS[status_by_key[each.cells[""]]] if "" in each.cells else "",
+                states={status.value: count for status, count in Counter(map(status_by_key.__getitem__, keys)).items()},
+                newest=NewestCell(
+                    newest.path, newest.generation, index.places[newest.id].partition, status_by_key[newest.id],
+                    newest.bytes, newest.committed_at or newest.created_at,
+                ),
+                exposed_bytes=each.exposure[3],
+                unproven_bytes=each.exposure[Recovery.UNPROVEN],
+                irrecoverable_bytes=each.exposure[Recovery.IRRECOVERABLE],
+                stale=len(stale.intersection(keys)) if stale else 0,
+                pinned=len(index.pinned.intersection(keys)) if index.pinned else 0,
+                checkpoints=len(index.checkpoints.intersection(keys)) if index.checkpoints else 0,
+            )
+        )  # fmt: skip
+    return nodes
+
+
+def _expected_partitions(
+    index: LiveIndex, drawn: Iterable[_Drawn], shown: Sequence[str]
+) -> dict[tuple[str, str], set[str]]:
+    """Return the partitions that any template of a DAG has, by DAG and by the shape of a partition."""
+    expected: dict[tuple[str, str], set[str]] = {}
+    for each in drawn:
+        for partition in shown:
+            if key := each.cells.get(partition):
+                expected.setdefault((index.rows[key].dag_id, _shape(partition)), set()).add(partition)
+    return expected
+
+
+@lru_cache(maxsize=65_536)
+def _shape(partition: str) -> str:
+    """Return a partition with 9 for each digit: days have one shape, hours another."""
+    return _DIGITS.sub("9", partition)
+
+
+def _mark_missing(strip: str, shown: Sequence[str], expected: Collection[str]) -> str:
+    """Return the strip with a mark at each gap between its first and its last partition that others of its DAG have."""
+    begin, end = len(strip) - len(strip.lstrip(NOTHING)), len(strip.rstrip(NOTHING))
+    if NOTHING not in strip[begin:end]:
+        return strip
+    return "".join(
+        MISSING if letter == NOTHING and begin <= i < end and shown[i] in expected else letter
+        for i, letter in enumerate(strip)
+    )
+
+
+def with_layout(graph: TemplateGraph, layers: Sequence[int], places: Sequence[int]) -> TemplateGraph:
+    """Return the graph with the layer and the place of each node."""
+    graph.nodes = [
+        replace(node, layer=layer, place=place) for node, layer, place in zip(graph.nodes, layers, places, strict=True)
+    ]
+    return graph
