@@ -1,257 +1,200 @@
-// The lineage: datasets and operations in layers, and the steps that would recover each dataset.
+// The lineage: templates in layers with the states of their partitions, and what would bring a generation back.
 
-import { query } from "./api.js";
-import { h, s, table, write } from "./elements.js";
-import { queryValue, frame, poll, showStatus } from "./shell.js";
-import { neighbourOf, chainOf, fits, describeChain, shortened } from "./graph_labels.js";
-import { HEIGHT, WIDTH, lineOf, routed } from "./routing.js";
-import { formatCount, formatBytes } from "./format.js";
+import { get, query } from "./api.js";
+import { openBackfill } from "./backfill.js";
+import { h, table, write } from "./elements.js";
+import { formatBytes, formatCount } from "./format.js";
+import { makeBoard, newestState, risk } from "./lineage_board.js";
+import { makeDays } from "./lineage_days.js";
+import { makeFilters } from "./lineage_filters.js";
+import { cellPanel, emptyPanel, recoverAll } from "./lineage_panel.js";
+import { STATE_OF, describeStates } from "./lineage_strip.js";
 import { morph } from "./morph.js";
-import { STATES, badge, shapeOf, worst } from "./states.js";
+import { frame, poll, queryValue, showStatus } from "./shell.js";
+import { badge } from "./states.js";
 
-const LEAST_READABLE = 0.85; // of the size of letters
-const MOST = 2000; // datasets, the newest
-const view = { text: "", states: new Set(), scale: 0, list: false }; // scale 0: as wide as the page, if readable
-let picture = { nodes: [], edges: [], fold: "none", is_complete: true };
-let byKey = new Map();
-let drawn = new Map(); // key -> element
-let lines = []; // [edge, element]
-let lit = ""; // the key of the node whose chain is shown
+let picture = { nodes: [], edges: [], partitions: [], broken: [], overall: "" };
+let selected = { key: queryValue("template"), partition: queryValue("partition") };
+let expanded = new URLSearchParams(location.search).getAll("expand");
+let asList = false;
+let cell = null; // what is shown in the panel
 
-const field = (name, title) => {
-  const input = h("input", { name, value: queryValue(name), type: "search", autocomplete: "off", spellcheck: "false" });
-  input.addEventListener("change", reload);
-  return [h("label", {}, title, input), input];
-};
-const [dagLabel, dagInput] = field("dag_id", "DAG");
-const [runLabel, runInput] = field("run_id", "DAG run");
-const [taskLabel, taskInput] = field("task_id", "Task");
-const [prefixLabel, prefixInput] = field("prefix", "Path prefix");
-const foldInput = h("select", { name: "fold", onchange: reload },
-  [["", "Auto"], ["none", "None"], ["operation", "Operation"], ["run", "DAG run"]].map(([value, title]) =>
-    h("option", { value, selected: value === queryValue("fold") }, title)));
-const search = h("input", { type: "search", autocomplete: "off", spellcheck: "false", oninput: (event) => {
-  view.text = event.target.value;
-  dim();
-}, onkeydown: (event) => event.key === "Enter" && firstFit()?.focus() });
-const states = STATES.map((state) => h("label", { class: "check" }, h("input", { type: "checkbox", onchange: (event) => {
-  view.states[event.target.checked ? "add" : "delete"](state);
-  dim();
-} }), badge(state)));
-const canvas = h("div", { class: "canvas scroll" });
-const chainLine = h("p", { id: "recovery", class: "recovery", "aria-live": "polite" });
-const count = h("p", { class: "count" });
+const filters = makeFilters(reload);
+const board = makeBoard({ select: (key, column) => select(key, picture.partitions[column] ?? ""), expand });
+const days = makeDays((column) => select(selected.key, picture.partitions[column] ?? ""), board.colours);
+const count = h("p", { class: "count", role: "status" });
+const alarm = h("div", { class: "alarm" });
+const panel = h("aside", { class: "panel", "aria-label": "Selected dataset", hidden: true, tabindex: -1 });
+const list = h("div", { hidden: true });
+const search = h("input", { type: "search", autocomplete: "off", spellcheck: "false", oninput: find, onkeydown: (event) => event.key === "Enter" && goTo() });
 
-function values() {
-  return { dag_id: dagInput.value, run_id: runInput.value, task_id: taskInput.value, prefix: prefixInput.value,
-    fold: foldInput.value };
+function address() {
+  const expand = expanded.map((key) => `expand=${encodeURIComponent(key)}`).join("&");
+  const text = query({ ...filters.values() });
+  return text && expand ? `${text}&${expand}` : text || (expand && `?${expand}`);
+}
+
+function remember() {
+  const more = query({ template: selected.key, partition: selected.partition }).slice(1);
+  const text = address();
+  history.replaceState(null, "", `lineage${more ? `${text || "?"}${text ? "&" : ""}${more}` : text}`);
 }
 
 function reload() {
-  history.replaceState(null, "", `lineage${query(values())}`);
+  remember();
   refresh();
 }
 
-function linkOf(node) {
-  if (node.kind === "dataset") return `dataset${query({ path: node.key })}`;
-  return `lineage${query({ dag_id: node.dag_id, run_id: node.run_id, task_id: node.task_id, fold: "none" })}`;
+function expand(key) {
+  expanded = [...expanded, key];
+  reload();
 }
 
-function titleOf(node) {
-  if (node.kind === "fold") return node.label || (picture.fold === "run" ? "no DAG run" : "no operation");
-  return node.label;
+/** Select a template, a partition, or both; the same once more: neither. */
+function select(key, partition) {
+  selected = { key, partition };
+  remember();
+  mark();
+  showCell();
 }
 
-function wordsOf(node) {
-  const inside = Object.entries(node.states).map(([state, number]) => node.datasets > 1 ? `${number} ${state}` : state);
-  const ways = Object.entries(node.methods).map(([way, number]) =>
-    node.datasets > 1 ? `${number} persisted as ${way}` : `persisted as ${way}`);
+function mark() {
+  const column = picture.partitions.indexOf(selected.partition);
+  board.mark(column);
+  days.mark(column);
+  for (const card of board.element.querySelectorAll(".card.selected")) card.classList.remove("selected");
+  board.element.querySelector(`.card[data-key="${CSS.escape(selected.key)}"]`)?.classList.add("selected");
+}
+
+const brokenOf = (partition) => picture.broken.find((each) => each.partition === partition);
+
+/** Request the selected generation, and show it with the chain that would bring it back. */
+async function showCell() {
+  const node = picture.nodes.find((each) => each.key === selected.key);
+  const { key, partition } = selected;
+  if (!key || node?.is_group) {
+    close();
+    return;
+  }
+  const shownPartition = partition || node?.newest?.partition || "";
+  let content;
+  try {
+    cell = JSON.parse(await get(`lineage/cell${query({ template: key, partition: shownPartition })}`));
+    content = cellPanel(cell, brokenOf(cell.partition), refresh);
+  } catch (error) {
+    cell = null;
+    content = node && error.status === 404 ? emptyPanel(node, shownPartition, refresh) : h("p", { class: "wrong" }, error.message);
+  }
+  if (key !== selected.key || partition !== selected.partition) return; // another one was chosen meanwhile
+  panel.hidden = false;
+  document.body.classList.add("beside");
+  morph(panel, h("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => { select("", ""); board.focus(key); } }, "✕"),
+    ...[content].flat(Infinity).filter(Boolean));
+  const chain = (cell?.chain ?? []).map((step) => step.template).filter(Boolean);
+  board.light(chain.length ? new Set([key, ...chain]) : null);
+}
+
+function close() {
+  cell = null;
+  panel.hidden = true;
+  document.body.classList.remove("beside");
+  board.light(null);
+}
+
+/** What is broken, with the way to bring it back. */
+function alarms() {
+  const lost = picture.broken.reduce((sum, each) => sum + each.lost, 0);
+  const gone = picture.broken.reduce((sum, each) => sum + each.irrecoverable, 0);
+  if (!lost && !gone) return "";
+  const what = [lost && formatCount(lost, "lost dataset"), gone && formatCount(gone, "irrecoverable dataset")].filter(Boolean).join(", ");
+  const dags = [...new Set(picture.broken.flatMap((each) => each.dag_ids))];
+  const partitions = picture.broken.map((each) => each.partition);
+  const more = picture.broken_count - picture.broken.length;
   return [
-    titleOf(node), node.kind === "operation" ? "operation" : "", ...inside, ...ways,
-    node.datasets ? formatBytes(node.bytes) : "",
-    node.datasets > 1 ? formatCount(node.datasets, "dataset") : "",
-    node.checkpoints ? (node.datasets > 1 ? formatCount(node.checkpoints, "checkpoint") : "checkpoint") : "",
-    node.pinned ? "pinned" : "", node.stale ? "stale: made from a superseded generation" : "",
-    node.older.length ? formatCount(node.older.length, "older generation") : "",
-  ].filter(Boolean).join(", ");
-}
-
-function marksOf(node) {
-  const ways = Object.keys(node.methods).map((way) => way === "operation" ? "ƒ" : "≡").join("");
-  const marks = [ways, node.checkpoints && "◆", node.pinned && "pin", node.stale && "stale",
-    node.older.length && `+${node.older.length} older`];
-  return marks.filter(Boolean).join("  ");
-}
-
-function drawNode(node, corner) {
-  const inside = [s("title", {}, wordsOf(node))];
-  if (node.kind === "operation") {
-    inside.push(s("rect", { width: WIDTH, height: HEIGHT - 16, y: 8, rx: 15, class: "box" }),
-      s("text", { x: WIDTH / 2, y: HEIGHT / 2 + 4, class: "middle" }, shortened(node.label)));
-    return s("g", { transform: `translate(${corner.x} ${corner.y})`, class: "node operation" }, inside);
-  }
-  const state = worst(node.states);
-  if (node.kind === "fold" || node.older.length) {
-    inside.push(s("rect", { x: 5, y: -4, width: WIDTH, height: HEIGHT, rx: 4, class: "box behind" }));
-  }
-  const detail = node.datasets > 1 ? `${formatCount(node.datasets, "dataset")}, ${formatBytes(node.bytes)}`
-    : `${state}, ${formatBytes(node.bytes)}`;
-  inside.push(
-    s("rect", { width: WIDTH, height: HEIGHT, rx: 4, class: `box ${state} ${node.stale ? "stale" : ""}` }),
-    s("g", { transform: "translate(8 6)" }, shapeOf(state)),
-    s("text", { x: 32, y: 19 }, shortened(titleOf(node))),
-    s("text", { x: 32, y: 37, class: "small" }, detail),
-    s("text", { x: WIDTH - 8, y: 37, class: "small end" }, marksOf(node)),
-  );
-  if (node.datasets > 1) inside.push(...shares(node));
-  return s("a", {
-    href: linkOf(node), transform: `translate(${corner.x} ${corner.y})`, class: "node", "aria-label": wordsOf(node),
-    onfocus: () => light(node), onblur: unlight, onmouseenter: () => light(node), onmouseleave: unlight,
-    onkeydown: (event) => {
-      const focusable = picture.nodes.filter((other) => other.kind !== "operation");
-      const next = neighbourOf(node, focusable, event.key);
-      if (!next) return;
-      event.preventDefault();
-      drawn.get(next.key).focus();
-    },
-  }, inside);
-}
-
-/** How many of a fold are in which state, as a bar. */
-function shares(node) {
-  let x = 8;
-  return STATES.filter((state) => node.states[state]).map((state) => {
-    const width = ((WIDTH - 16) * node.states[state]) / node.datasets;
-    x += width;
-    return s("rect", { x: x - width, y: HEIGHT - 6, width, height: 3, class: `part ${state}` });
-  });
-}
-
-function draw() {
-  const focused = [...drawn].find(([, element]) => element === document.activeElement)?.[0];
-  const { corners, lines: routes, width, height } = routed(picture.nodes, picture.edges);
-  lines = picture.edges.map((edge, i) => [edge, s("path", {
-    d: lineOf(routes[i]), class: `edge ${edge.stale ? "stale" : ""}`, "marker-end": "url(#head)",
-  })]);
-  drawn = new Map(picture.nodes.map((node) => [node.key, drawNode(node, corners.get(node.key))]));
-  const head = s("defs", {}, s("marker", { id: "head", viewBox: "0 0 8 8", refX: 8, refY: 4, markerWidth: 7,
-    markerHeight: 7, orient: "auto" }, s("path", { d: "M0 0 L8 4 L0 8 Z", class: "head" })));
-  canvas.replaceChildren(s("svg", { viewBox: `0 0 ${width} ${height}`, role: "group",
-    "aria-label": "Lineage, sources on the left" }, head, lines.map(([, element]) => element), [...drawn.values()]));
-  size();
-  drawn.get(focused)?.focus();
-  if (byKey.has(lit)) light(byKey.get(lit));
-  else unlight();
-}
-
-function scale(box) {
-  return view.scale || Math.max(LEAST_READABLE, Math.min(1, canvas.clientWidth / box.width));
-}
-
-function size() {
-  const image = canvas.querySelector("svg");
-  if (!image) return;
-  const box = image.viewBox.baseVal;
-  image.setAttribute("width", box.width * scale(box));
-  image.setAttribute("height", box.height * scale(box));
-}
-
-function list() {
-  const rows = picture.nodes.filter((node) => node.kind !== "operation" && fits(node, view.text, view.states));
-  morph(canvas, table("Lineage", [
-    { title: "dataset", wide: true, cell: (node) => h("a", { href: linkOf(node) }, titleOf(node)) },
-    { title: "state", cell: (node) => Object.entries(node.states).map(([state, number]) =>
-      [badge(state), node.datasets > 1 ? ` ${number} ` : ""]) },
-    { title: "size", number: true, cell: (node) => formatBytes(node.bytes) },
-    { title: "operation", cell: (node) => node.operation },
-    { title: "DAG run", cell: (node) => node.run_id },
-    { title: "if the cache were lost", cell: (node) => describeChain(node, byKey) },
-  ], rows, (node) => node.key));
-}
-
-function light(node) {
-  unlight();
-  lit = node.key;
-  const isRecomputable = node.recovery_kinds.recomputable || node.recovery_kinds.unproven;
-  const chain = new Set(isRecomputable ? chainOf(node.key, byKey) : [node.key]);
-  for (const key of [...chain]) if (drawn.has(`operation:${key}`)) chain.add(`operation:${key}`);
-  canvas.classList.add("lit");
-  for (const key of chain) drawn.get(key)?.classList.add("chain");
-  for (const [edge, element] of lines) {
-    element.classList.toggle("chain", chain.has(edge.source) && chain.has(edge.target));
-  }
-  write(chainLine, `${titleOf(node)}: ${describeChain(node, byKey)}`);
-}
-
-function unlight() {
-  lit = "";
-  canvas.classList.remove("lit");
-  for (const element of canvas.querySelectorAll(".chain")) element.classList.remove("chain");
-}
-
-function dim() {
-  if (view.list) list();
-  let fitting = 0;
-  for (const node of picture.nodes) {
-    const here = fits(node, view.text, view.states);
-    fitting += here && node.kind !== "operation";
-    drawn.get(node.key)?.classList.toggle("dimmed", !here);
-  }
-  const what = picture.fold === "none" ? "dataset" : "fold";
-  const rest = picture.is_complete ? "" : "; only the newest are drawn: filter by DAG, DAG run or path to see others";
-  write(count, `${formatCount(fitting, what)}${rest}`);
-}
-
-function firstFit() {
-  const node = picture.nodes.find((each) => each.kind !== "operation" && fits(each, view.text, view.states));
-  return node && drawn.get(node.key);
-}
-
-function zoom(by) {
-  const box = canvas.querySelector("svg")?.viewBox.baseVal;
-  if (!box) return;
-  const fitScale = Math.min(1, canvas.clientWidth / box.width, canvas.clientHeight / box.height);
-  view.scale = by ? Math.min(3, Math.max(0.05, scale(box) * by)) : fitScale;
-  size();
-}
-
-function nothing() {
-  return Object.values(values()).some(Boolean) ? "No dataset that you may read matches the filter."
-    : "There are no datasets that you may read. They appear here while a DAG run creates them.";
+    h("p", {}, h("strong", {}, what), ` in ${formatCount(picture.broken_count, "partition")}: `,
+      picture.broken.slice(0, 8).map((each, i) => [i ? " " : "", h("button", {
+        type: "button", class: "chip", onclick: () => { select(each.template, each.partition); board.focus(each.template); },
+      }, badge(each.irrecoverable ? "irrecoverable" : "lost"), ` ${each.partition || each.template}`)]),
+      picture.broken.length > 8 || more > 0 ? ` and ${picture.broken_count - Math.min(8, picture.broken.length)} more` : ""),
+    h("p", { class: "buttons" },
+      lost > 0 && h("button", { type: "button", class: "primary", onclick: (event) => recoverAll(partitions, event.currentTarget, refresh) }, `Recover all ${lost} lost`),
+      dags.length === 1 && dags[0] && partitions.every((each) => /^\d{4}-\d\d-\d\d/.test(each))
+        && h("button", { type: "button", onclick: (event) => openBackfill(dags[0], partitions, event.currentTarget, refresh) }, "Backfill these days")),
+  ];
 }
 
 function show(answer) {
   picture = answer;
-  byKey = new Map(picture.nodes.map((node) => [node.key, node]));
-  if (view.list) {
-    drawn = new Map();
-    lines = [];
-  } else draw();
-  dim();
-  if (!picture.nodes.length) canvas.replaceChildren(h("p", { class: "empty" }, nothing()));
+  const fold = { none: "", stage: ", grouped by operation", dag: ", grouped by DAG" }[picture.grouping];
+  write(count, picture.templates ? `${formatCount(picture.templates, "template")}, ${formatCount(picture.datasets, "dataset")}${fold}` : "");
+  morph(alarm, ...[alarms()].flat(Infinity).filter(Boolean));
+  alarm.hidden = !picture.broken_count;
+  board.show(picture);
+  days.show(picture);
+  mark();
+  find();
+  if (asList) showList();
+  nothing.hidden = picture.nodes.length > 0;
+  write(nothing, filters.isEmpty() ? "There are no datasets that you may read. They appear here while a DAG run creates them."
+    : "No dataset that you may read matches the filter.");
+  board.element.hidden = asList || !picture.nodes.length;
+  morph(collapsers, ...expanded.map((key) => h("button", { type: "button", class: "chip", onclick: () => {
+    expanded = expanded.filter((each) => each !== key);
+    reload();
+  } }, `Collapse ${key === "*" ? "all" : key.replace(/^\w+:/, "")}`)));
+  if (selected.key) showCell();
+}
+
+function showList() {
+  const state = (node) => (selected.partition ? STATE_OF[node.strip[picture.partitions.indexOf(selected.partition)]] : newestState(node));
+  morph(list, table("Templates", [
+    { title: "template", wide: true, cell: (node) => h("button", { type: "button", class: "link", onclick: () => (node.is_group ? expand(node.key) : select(node.key, selected.partition)) }, node.label) },
+    { title: selected.partition || "newest", cell: (node) => (state(node) ? badge(state(node)) : "none") },
+    { title: "states", cell: (node) => describeStates(node.states) }, { title: "at risk", cell: risk },
+    { title: "newest size", number: true, cell: (node) => (node.newest ? formatBytes(node.newest.bytes) : "") },
+    { title: "operation", cell: (node) => node.operation }, { title: "DAG", cell: (node) => node.dag_id },
+  ], picture.nodes.filter(fits), (node) => node.key));
+}
+
+function fits(node) {
+  return [node.label, node.operation, node.dag_id, node.task_id].join("\n").toLowerCase().includes(search.value.trim().toLowerCase());
+}
+
+/** Dim what does not contain the searched text. */
+function find() {
+  for (const node of picture.nodes) {
+    board.element.querySelector(`.card[data-key="${CSS.escape(node.key)}"]`)?.classList.toggle("dimmed", !fits(node));
+  }
+  if (asList) showList();
+}
+
+function goTo() {
+  const node = picture.nodes.find(fits);
+  if (node) board.focus(node.key);
 }
 
 const button = (title, label, onclick) => h("button", { type: "button", "aria-label": label, title: label, onclick }, title);
+const nothing = h("p", { class: "empty", hidden: true });
+const collapsers = h("span", { class: "buttons" });
 frame("lineage");
 document.getElementById("main").append(
-  h("form", { class: "asked", onsubmit: (event) => event.preventDefault() },
-    h("label", {}, "Search", search), dagLabel, runLabel, taskLabel, prefixLabel, h("label", {}, "Group by", foldInput),
-    h("fieldset", {}, h("legend", {}, "States"), states),
-    h("span", { class: "buttons" },
-      button("+", "Zoom in", () => zoom(1.25)), button("−", "Zoom out", () => zoom(0.8)), button("⤢", "Fit", () => zoom(0)),
-      h("button", { type: "button", "aria-pressed": "false", onclick: (event) => {
-        view.list = !view.list;
-        event.currentTarget.setAttribute("aria-pressed", String(view.list));
-        show(picture);
-      } }, "As a table"))),
-  count, canvas, chainLine,
-  h("p", { class: "legend" }, "≡ persisted as data, ƒ persisted as its operation, ◆ checkpoint, pin: pinned. ",
-    "Use the arrow keys to move between datasets."));
-addEventListener("resize", size);
-canvas.addEventListener("wheel", (event) => {
-  if (!event.ctrlKey) return;
-  event.preventDefault();
-  zoom(event.deltaY < 0 ? 1.1 : 0.9);
-}, { passive: false });
+  filters.form,
+  h("div", { class: "toolbar" }, h("label", {}, "Search", search), count, collapsers, h("span", { class: "buttons" },
+    button("+", "Zoom in", () => board.zoom(1.25)), button("−", "Zoom out", () => board.zoom(0.8)), button("⤢", "Fit", () => board.zoom(0)),
+    h("button", { type: "button", "aria-pressed": "false", onclick: (event) => {
+      asList = !asList;
+      event.currentTarget.setAttribute("aria-pressed", String(asList));
+      list.hidden = !asList;
+      show(picture);
+    } }, "As a table"))),
+  alarm, days.element, h("div", { class: "stage" }, h("div", { class: "picture" }, board.element, list, nothing), panel),
+  h("p", { class: "legend" }, Object.values(STATE_OF).filter((state) => state && state !== "missing").map((state) => [badge(state), "  "]),
+    " Arrow keys move between templates, and between partitions in the strip above."));
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || panel.hidden || document.querySelector("dialog[open]")) return;
+  const { key } = selected;
+  select("", "");
+  board.focus(key);
+});
 showStatus("loading …");
-const refresh = poll(() => `lineage${query({ ...values(), limit: MOST })}`, show);
+const refresh = poll(() => `lineage${address()}`, show);

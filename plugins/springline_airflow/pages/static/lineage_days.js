@@ -1,0 +1,53 @@
+// The partitions of the picture as one strip: the worst state of each, and which one is selected.
+
+import { h, write } from "./elements.js";
+import { STATE_OF, columnAt, drawStrip } from "./lineage_strip.js";
+
+const MARGIN = 2;
+
+/** The strip; `select(column)` is called when a person chooses one. `show(answer)` and `mark(column)` renew it. */
+export function makeDays(select, colours) {
+  const canvas = h("canvas", { class: "strip" });
+  const slider = h("div", { class: "days", role: "slider", tabindex: 0, "aria-label": "Partition", "aria-valuemin": 0 }, canvas);
+  const [first, last, chosen] = [h("bdi"), h("bdi"), h("bdi", { class: "chosen" })];
+  const element = h("div", { class: "days-line" }, slider, h("p", { class: "ends" }, first, chosen, last));
+  let picture = { partitions: [], overall: "" };
+  let marked = -1;
+
+  const width = () => Math.max(slider.clientWidth - MARGIN, 1);
+
+  function draw() {
+    element.hidden = !picture.partitions.length;
+    drawStrip(canvas, picture.overall, width(), colours(), marked, 22);
+    write(first, picture.partitions[0] ?? "");
+    write(last, picture.partitions.at(-1) ?? "");
+    const words = marked < 0 ? "" : `${picture.partitions[marked]}: ${STATE_OF[picture.overall[marked]] || "none"}`;
+    write(chosen, words);
+    slider.setAttribute("aria-valuemax", Math.max(picture.partitions.length - 1, 0));
+    slider.setAttribute("aria-valuenow", Math.max(marked, 0));
+    slider.setAttribute("aria-valuetext", words || `no partition selected, ${picture.partitions.length} shown`);
+  }
+
+  canvas.addEventListener("mousemove", (event) => {
+    const i = columnAt(picture.overall, width(), event.offsetX);
+    canvas.title = i < 0 ? "" : `${picture.partitions[i]}: ${STATE_OF[picture.overall[i]] || "none"}`;
+  });
+  slider.onclick = (event) => {
+    const i = event.target === canvas ? columnAt(picture.overall, width(), event.offsetX) : -1;
+    select(i === marked ? -1 : i);
+  };
+  slider.onkeydown = (event) => {
+    const count = picture.partitions.length;
+    const here = marked < 0 ? count : marked;
+    const next = { ArrowLeft: here - 1, ArrowRight: here + 1, Home: 0, End: count - 1, Escape: -1 }[event.key];
+    if (next === undefined || !count) return;
+    event.preventDefault();
+    select(Math.min(next, count - 1));
+  };
+  new ResizeObserver(draw).observe(slider);
+  return {
+    element,
+    show: (answer) => { picture = answer; draw(); },
+    mark: (column) => { marked = column; draw(); },
+  };
+}
