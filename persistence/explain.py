@@ -229,7 +229,7 @@ def build_explanation(
     operation = lineage.operation_of(dataset.ref)
     return Explanation(
         dataset=dataset,
-        status=dataset.status(recomputable=reachable_lineage.is_recomputable(dataset.ref)),
+        status=dataset.status(recomputable=reachable_lineage.is_restorable(dataset.ref)),
         recompute_obstacles=reachable_lineage.recompute_obstacles(dataset.ref),
         idempotence=operation.idempotence if operation else None,
         proof=_describe_proof(platform, operation) if operation else "",

@@ -48,7 +48,7 @@ def list_datasets(
             prefix=prefix, live=not all_, superseded=None if all_ else False, limit=_MAX_ROWS
         )
         lineage = platform.catalog.lineage_around([d.ref for d in datasets], down=False)
-        states = {d.ref: d.status(recomputable=lineage.is_recomputable(d.ref)) for d in datasets}
+        states = {d.ref: d.status(recomputable=lineage.is_restorable(d.ref)) for d in datasets}
         unavailable_reason = platform.watch.unavailable_reason()
         if as_json:
             print_json([dataset_row(d, states[d.ref], unavailable_reason) for d in datasets])
@@ -78,7 +78,7 @@ def show(
     with platform_session() as platform:
         dataset = platform.catalog.get(Ref.parse(path)) if "@" in path else platform.catalog.resolve(path)
         lineage = platform.catalog.lineage_around([dataset.ref], down=False)
-        state = dataset.status(recomputable=lineage.is_recomputable(dataset.ref))
+        state = dataset.status(recomputable=lineage.is_restorable(dataset.ref))
         fields = {
             **dataset_row(dataset, state, platform.watch.unavailable_reason()),
             "operation": dataset.call.name if dataset.call else None,

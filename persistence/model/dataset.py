@@ -348,7 +348,7 @@ class Dataset:
         return self.last_read_at or self.committed_at or self.created_at
 
     def status(self, *, recomputable: bool = True) -> DatasetStatus:
-        """Return the status displayed to people; `recomputable` is the lineage's answer for this generation."""
+        """Return the status displayed to people; `recomputable`: whether what is left restores it, by its lineage."""
         if self.phase is Phase.OPEN:
             return DatasetStatus.WRITING
         if self.phase is not Phase.COMMITTED:

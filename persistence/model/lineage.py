@@ -95,6 +95,13 @@ class Lineage:
         """
         return not self.recompute_obstacles(ref)
 
+    def is_restorable(self, ref: Ref) -> bool:
+        """Whether `ref` is available, or could be recomputed from what is available now, the cache included."""
+        dataset = self.datasets.get(ref)
+        if dataset is not None and _is_available(dataset):
+            return True
+        return not self._find_causes([ref], _is_available, self._restorable_memo, self.repeat_obstacle)[ref]
+
     def recompute_obstacles(self, ref: Ref) -> tuple[str, ...]:
         """Return the first causes upstream, as sentences, why `ref` is not recomputable; empty if it is."""
         return self.recompute_obstacles_by_ref([ref])[ref]
@@ -187,6 +194,10 @@ class Lineage:
 
     @cached_property
     def _obstacles_memo(self) -> dict[Ref, tuple[str, ...]]:
+        return {}
+
+    @cached_property
+    def _restorable_memo(self) -> dict[Ref, tuple[str, ...]]:
         return {}
 
     @cached_property

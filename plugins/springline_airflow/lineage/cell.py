@@ -77,7 +77,7 @@ def describe_cell(
     obstacles = list(plan.irrecoverable.get(ref, ())) if plan else []
     return CellDetail(
         template="", partition="", path=ref.path, generation=ref.generation,
-        status=dataset.status(recomputable=not obstacles).value, cache=dataset.cache.value,
+        status=dataset.status(recomputable=lineage.is_restorable(ref)).value, cache=dataset.cache.value,
         under_store=dataset.under.value, bytes=dataset.bytes, rows=dataset.rows,
         operation=dataset.call.name if dataset.call else "", version=dataset.call.version if dataset.call else "",
         dag_id=dataset.origin.dag_id, run_id=dataset.origin.run_id, task_id=dataset.origin.task_id,

@@ -145,7 +145,7 @@ class LiveIndex:
         if row.under != "present":
             self._unpersisted.add(key)
         else:
-            self.statuses[key] = self._status_of(row)
+            self.statuses[key] = _status_of(row)
         if row.pinned:
             self.pinned.add(key)
         if row.checkpoint:
@@ -191,37 +191,51 @@ class LiveIndex:
     def _assess(self) -> None:
         """Find how each unpersisted generation would be restored; a source has a smaller key than what it made."""
         recoveries: dict[int, Recovery] = {}
+        unrestorable: set[int] = set()
         for key in sorted(self._unpersisted):
-            row = self.rows[key]
+            row, sources = self.rows[key], self._sources[key]
             operation = self.operations.get((row.operation or "", row.version or ""), _UNKNOWN)
-            worst = Recovery.IRRECOVERABLE
-            if operation.repeatable:
-                worst = Recovery.RECOMPUTABLE if operation.proven else Recovery.UNPROVEN
-                for source in self._sources[key]:
-                    if source in recoveries:
-                        if not self._is_being_written(source):
-                            worst = max(worst, recoveries[source])
-                    elif source not in self.rows:
-                        worst = Recovery.IRRECOVERABLE
-            recoveries[key] = worst
+            recoveries[key] = self._recovery(operation, sources, recoveries)
+            is_available = row.cache in ("present", "writing")
+            if not is_available and not (
+                operation.repeatable and all(each in self.rows and each not in unrestorable for each in sources)
+            ):
+                unrestorable.add(key)
         self.recoveries = recoveries
         for key in recoveries:
-            self.statuses[key] = self._status_of(self.rows[key])
+            self.statuses[key] = _status_of(self.rows[key], is_restorable=key not in unrestorable)
 
-    def _status_of(self, row: LiveRow) -> DatasetStatus:
-        if row.phase == "open":
-            return DatasetStatus.WRITING
-        if row.under == "present":
-            return DatasetStatus.EVICTED if row.cache == "evicted" else DatasetStatus.PERSISTED
-        if row.cache == "present":
-            return DatasetStatus.PERSISTING if row.under == "copying" else DatasetStatus.CACHED
-        if self.recoveries[row.id] is Recovery.IRRECOVERABLE:
-            return DatasetStatus.IRRECOVERABLE
-        return DatasetStatus.LOST if row.cache == "lost" else DatasetStatus.EVICTED
+    def _recovery(
+        self, operation: OperationRow, sources: Iterable[int], recoveries: Mapping[int, Recovery]
+    ) -> Recovery:
+        """Return how a generation would be restored after a loss of the cache, given that of its sources."""
+        if not operation.repeatable:
+            return Recovery.IRRECOVERABLE
+        worst = Recovery.RECOMPUTABLE if operation.proven else Recovery.UNPROVEN
+        for source in sources:
+            if source in recoveries:
+                if not self._is_being_written(source):
+                    worst = max(worst, recoveries[source])
+            elif source not in self.rows:
+                return Recovery.IRRECOVERABLE
+        return worst
 
     def _is_being_written(self, key: int) -> bool:
         """Whether a generation is open and its bytes are there: its writer handles their loss."""
         return self.rows[key].phase == "open" and self.rows[key].cache == "present"
+
+
+def _status_of(row: LiveRow, *, is_restorable: bool = True) -> DatasetStatus:
+    """Return the status of a generation, as `Dataset.status` does."""
+    if row.phase == "open":
+        return DatasetStatus.WRITING
+    if row.under == "present":
+        return DatasetStatus.EVICTED if row.cache == "evicted" else DatasetStatus.PERSISTED
+    if row.cache == "present":
+        return DatasetStatus.PERSISTING if row.under == "copying" else DatasetStatus.CACHED
+    if not is_restorable:
+        return DatasetStatus.IRRECOVERABLE
+    return DatasetStatus.LOST if row.cache == "lost" else DatasetStatus.EVICTED
 
 
 def _outputs(

@@ -62,8 +62,8 @@ function mark() {
   const column = picture.partitions.indexOf(selected.partition);
   board.mark(column);
   days.mark(column);
-  for (const card of board.element.querySelectorAll(".card.selected")) card.classList.remove("selected");
-  board.element.querySelector(`.card[data-key="${CSS.escape(selected.key)}"]`)?.classList.add("selected");
+  for (const card of board.element.querySelectorAll(".template.selected")) card.classList.remove("selected");
+  board.element.querySelector(`.template[data-key="${CSS.escape(selected.key)}"]`)?.classList.add("selected");
 }
 
 const brokenOf = (partition) => picture.broken.find((each) => each.partition === partition);
@@ -92,6 +92,15 @@ async function showCell() {
     ...[content].flat(Infinity).filter(Boolean));
   const chain = (cell?.chain ?? []).map((step) => step.template).filter(Boolean);
   board.light(chain.length ? new Set([key, ...chain]) : null);
+  board.reveal(key);
+  if (cell) uncover(cell.dag_id, cell.operation);
+}
+
+/** Expand the group in which the selected template is collapsed. */
+function uncover(dagId, operation) {
+  if (!selected.key || picture.nodes.some((node) => node.key === selected.key)) return;
+  const key = picture.grouping === "dag" ? `dag:${dagId}` : `stage:${dagId}:${operation}`;
+  if (picture.nodes.some((node) => node.key === key)) expand(key);
 }
 
 function close() {
@@ -163,7 +172,7 @@ function fits(node) {
 /** Dim what does not contain the searched text. */
 function find() {
   for (const node of picture.nodes) {
-    board.element.querySelector(`.card[data-key="${CSS.escape(node.key)}"]`)?.classList.toggle("dimmed", !fits(node));
+    board.element.querySelector(`.template[data-key="${CSS.escape(node.key)}"]`)?.classList.toggle("dimmed", !fits(node));
   }
   if (asList) showList();
 }
@@ -196,5 +205,16 @@ document.addEventListener("keydown", (event) => {
   select("", "");
   board.focus(key);
 });
+/** Select the dataset whose path is in the address. */
+async function openPath() {
+  try {
+    const { template, partition } = JSON.parse(await get(`lineage/cell${query({ path: queryValue("path") })}`));
+    select(template, partition);
+  } catch (error) {
+    showStatus(error.message, true, error.status);
+  }
+}
+
 showStatus("loading …");
 const refresh = poll(() => `lineage${address()}`, show);
+if (queryValue("path")) openPath();

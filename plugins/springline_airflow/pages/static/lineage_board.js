@@ -4,35 +4,37 @@ import { h, s, visible } from "./elements.js";
 import { formatAge, formatBytes, formatCount } from "./format.js";
 import { neighbourOf, shortened } from "./graph_labels.js";
 import { STATE_OF, columnAt, describeStates, drawStrip, stripColours } from "./lineage_strip.js";
+import { makeViewport } from "./lineage_viewport.js";
 import { lineOf, routed } from "./routing.js";
 import { badge } from "./states.js";
 
-const WIDTH = 216; // of a card
+const WIDTH = 204; // of a card
 const HEIGHT = 92;
 const STRIP = WIDTH - 22;
-const SIZES = { width: WIDTH, across: WIDTH + 56, half: { node: HEIGHT / 2, lane: 4 } };
-const LEAST = 0.1;
-const MOST = 2;
-const READABLE = 0.72; // the least scale of the first picture
+const HEAD = 8; // length of an arrow's head
+const SIZES = { width: WIDTH, across: WIDTH + 44, half: { node: HEIGHT / 2, lane: 4 } };
 
 /**
  * A board; `select(key, column)` is called when a person chooses a card or a column of its strip, `expand(key)` for a
  * group. The returned object has `element`, `show`, `mark`, `light`, `zoom` and `focus`.
  */
 export function makeBoard({ select, expand }) {
-  const edgeLayer = s("svg", { "aria-hidden": "true" });
-  const cardLayer = h("div", { class: "cards" });
+  const edgePath = s("path", { class: "edge" }); // all edges: one element is moved more quickly than hundreds
+  const headPath = s("path", { class: "head" });
+  const chainPath = s("path", { class: "edge chain" });
+  const edgeLayer = s("svg", { "aria-hidden": "true" }, edgePath, headPath, chainPath);
+  const cardLayer = h("div", { class: "templates" });
   const world = h("div", { class: "world" }, edgeLayer, cardLayer);
   const element = h("div", { class: "board", tabindex: -1, role: "group", "aria-label": "Lineage, sources on the left" }, world);
   const cards = new Map(); // key -> {node, text, element, strip, state}
   let picture = { nodes: [], edges: [], partitions: [] };
-  let size = { width: 0, height: 0 };
-  let scale = 0; // 0: not chosen yet
+  let corner = new Map(); // of each card
   let marked = -1; // the selected column
   let chain = null; // the lit keys
   let lines = [];
   let outline = ""; // of the layout that is drawn
   let colours = stripColours();
+  const viewport = makeViewport(element, world);
 
   function show(answer) {
     picture = answer;
@@ -62,10 +64,10 @@ export function makeBoard({ select, expand }) {
     const strip = h("canvas", { class: "strip", "aria-hidden": "true" });
     const state = h("p", { class: "state-line" });
     const card = h("div", {
-      class: `card${node.is_group ? " group" : ""}`, "data-key": node.key, role: "button", tabindex: -1, title: node.label,
+      class: `template${node.is_group ? " group" : ""}`, "data-key": node.key, role: "button", tabindex: -1, title: node.label,
       "aria-label": describe(node), onclick: (event) => choose(node, event), onkeydown: (event) => move(node, event),
-    }, h("p", { class: "card-name" }, h("bdi", {}, shortened(node.label, 30))),
-    h("p", { class: "card-about" }, about(node)), strip, state);
+    }, h("p", { class: "label" }, h("bdi", {}, shortened(node.label, 28))),
+    h("p", { class: "about" }, about(node)), strip, state);
     strip.addEventListener("mousemove", (event) => {
       const i = columnAt(node.strip, STRIP, event.offsetX);
       strip.title = i < 0 ? "" : `${picture.partitions[i]}: ${STATE_OF[node.strip[i]] || "none"}`;
@@ -102,39 +104,17 @@ export function makeBoard({ select, expand }) {
   /** Place all cards, and draw the edges between them. */
   function place() {
     const { corners, lines: routes, width, height } = routed(picture.nodes, picture.edges, SIZES);
-    size = { width, height };
     for (const node of picture.nodes) {
       const { x, y } = corners.get(node.key);
       cards.get(node.key).element.style.transform = `translate(${x}px, ${y}px)`;
     }
-    lines = picture.edges.map((edge, i) => [edge, s("path", { d: lineOf(routes[i]), class: "edge", "marker-end": "url(#head)" })]);
-    const head = s("defs", {}, s("marker", { id: "head", viewBox: "0 0 8 8", refX: 8, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
-      s("path", { d: "M0 0 L8 4 L0 8 Z", class: "head" })));
+    lines = picture.edges.map((edge, i) => [edge, lineOf(routes[i])]);
+    edgePath.setAttribute("d", lines.map(([, line]) => line).join(" "));
+    headPath.setAttribute("d", routes.map((points) => headAt(points.at(-1))).join(" "));
     edgeLayer.setAttribute("width", width);
     edgeLayer.setAttribute("height", height);
-    edgeLayer.replaceChildren(head, ...lines.map(([, line]) => line));
-    rescale(scale || fitWidth());
-  }
-
-  function fitWidth() {
-    return Math.max(READABLE, Math.min(1, element.clientWidth / Math.max(size.width, 1)));
-  }
-
-  /** Show the world at a scale; the point at `x`, `y` of the board stays where it is. */
-  function rescale(next, x = 0, y = 0) {
-    const before = scale || next;
-    const [left, top] = [(element.scrollLeft + x) / before, (element.scrollTop + y) / before];
-    scale = Math.min(MOST, Math.max(LEAST, next));
-    cardLayer.style.transform = edgeLayer.style.transform = `scale(${scale})`;
-    world.style.width = `${Math.ceil(size.width * scale)}px`;
-    world.style.height = `${Math.ceil(size.height * scale)}px`;
-    element.scrollLeft = left * scale - x;
-    element.scrollTop = top * scale - y;
-  }
-
-  function zoom(by) {
-    if (by) rescale(scale * by, element.clientWidth / 2, element.clientHeight / 2);
-    else rescale(Math.min(1, element.clientWidth / size.width, element.clientHeight / size.height));
+    corner = corners;
+    viewport.resize(width, height);
   }
 
   function paint(card) {
@@ -152,7 +132,7 @@ export function makeBoard({ select, expand }) {
 
   function stateLine(node, state) {
     if (marked >= 0) return state && state !== "missing" ? [badge(state)] : [state ? "missing" : "none"];
-    return [state ? badge(state) : "", h("span", { class: "risk" }, risk(node))];
+    return [state ? badge(state) : "", h("span", { class: node.irrecoverable_bytes || node.states.irrecoverable ? "risk gone" : "risk" }, risk(node))];
   }
 
   /** Light these keys and the edges between them; null: none. */
@@ -160,7 +140,8 @@ export function makeBoard({ select, expand }) {
     chain = keys;
     element.classList.toggle("lit", Boolean(keys));
     for (const [key, card] of cards) card.element.classList.toggle("chain", Boolean(keys?.has(key)));
-    for (const [edge, line] of lines) line.classList.toggle("chain", Boolean(keys?.has(edge.source) && keys.has(edge.target)));
+    const lit = lines.filter(([edge]) => keys?.has(edge.source) && keys.has(edge.target));
+    chainPath.setAttribute("d", lit.map(([, line]) => line).join(" "));
   }
 
   /** Focus a card and bring it into view. */
@@ -173,7 +154,7 @@ export function makeBoard({ select, expand }) {
   }
 
   function reveal(key) {
-    cards.get(key)?.element.scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (corner.has(key)) viewport.reveal({ ...corner.get(key), width: WIDTH, height: HEIGHT });
   }
 
   /** Exactly one card can be reached by Tab; the arrow keys lead to the others. */
@@ -181,34 +162,16 @@ export function makeBoard({ select, expand }) {
     for (const [each, card] of cards) card.element.tabIndex = each === key ? 0 : -1;
   }
 
-  drag(element);
-  element.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey) return;
-    event.preventDefault();
-    const box = element.getBoundingClientRect();
-    rescale(scale * (event.deltaY < 0 ? 1.1 : 1 / 1.1), event.clientX - box.left, event.clientY - box.top);
-  }, { passive: false });
   new MutationObserver(() => {
     colours = stripColours();
     for (const card of cards.values()) paint(card);
   }).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
-  return { element, show, mark, light, zoom, focus, reveal, colours: () => colours };
+  return { element, show, mark, light, zoom: viewport.zoom, focus, reveal, colours: () => colours };
 }
 
-/** A drag with the pointer on the ground moves the picture. */
-function drag(element) {
-  let from = null;
-  element.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || event.target.closest(".card")) return;
-    from = { x: event.clientX + element.scrollLeft, y: event.clientY + element.scrollTop };
-    element.setPointerCapture(event.pointerId);
-  });
-  element.addEventListener("pointermove", (event) => {
-    if (!from) return;
-    element.scrollLeft = from.x - event.clientX;
-    element.scrollTop = from.y - event.clientY;
-  });
-  for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, () => { from = null; });
+/** The head of an arrow whose point is here. */
+function headAt({ x, y }) {
+  return `M${x - HEAD} ${y - HEAD / 2} L${x} ${y} L${x - HEAD} ${y + HEAD / 2} Z`;
 }
 
 /** The state of the youngest generation. */
@@ -226,14 +189,13 @@ export function risk(node) {
   const { lost = 0, irrecoverable = 0 } = node.states;
   if (irrecoverable) return `${irrecoverable} irrecoverable`;
   if (lost) return `${lost} lost`;
-  if (node.irrecoverable_bytes) return `${formatBytes(node.irrecoverable_bytes)} would be gone`;
   return node.exposed_bytes ? `${formatBytes(node.exposed_bytes)} at risk` : "";
 }
 
 function describe(node) {
   return [
     node.label, node.is_group ? `group of ${formatCount(node.templates, "template")}` : "", node.operation && `operation ${node.operation}`,
-    describeStates(node.states), risk(node), node.stale ? `${node.stale} made from a superseded generation` : "",
+    describeStates(node.states), risk(node), node.irrecoverable_bytes && `${formatBytes(node.irrecoverable_bytes)} of it irrecoverable`, node.stale ? `${node.stale} made from a superseded generation` : "",
     node.pinned ? `${node.pinned} pinned` : "", node.checkpoints ? formatCount(node.checkpoints, "checkpoint") : "",
   ].filter(Boolean).map(visible).join(", ");
 }

@@ -4,6 +4,7 @@ import { h, write } from "./elements.js";
 import { STATE_OF, columnAt, drawStrip } from "./lineage_strip.js";
 
 const MARGIN = 2;
+const SHAPE = { height: 22, widest: Infinity };
 
 /** The strip; `select(column)` is called when a person chooses one. `show(answer)` and `mark(column)` renew it. */
 export function makeDays(select, colours) {
@@ -18,7 +19,7 @@ export function makeDays(select, colours) {
 
   function draw() {
     element.hidden = !picture.partitions.length;
-    drawStrip(canvas, picture.overall, width(), colours(), marked, 22);
+    drawStrip(canvas, picture.overall, width(), colours(), marked, SHAPE);
     write(first, picture.partitions[0] ?? "");
     write(last, picture.partitions.at(-1) ?? "");
     const words = marked < 0 ? "" : `${picture.partitions[marked]}: ${STATE_OF[picture.overall[marked]] || "none"}`;
@@ -29,11 +30,11 @@ export function makeDays(select, colours) {
   }
 
   canvas.addEventListener("mousemove", (event) => {
-    const i = columnAt(picture.overall, width(), event.offsetX);
+    const i = columnAt(picture.overall, width(), event.offsetX, SHAPE.widest);
     canvas.title = i < 0 ? "" : `${picture.partitions[i]}: ${STATE_OF[picture.overall[i]] || "none"}`;
   });
   slider.onclick = (event) => {
-    const i = event.target === canvas ? columnAt(picture.overall, width(), event.offsetX) : -1;
+    const i = event.target === canvas ? columnAt(picture.overall, width(), event.offsetX, SHAPE.widest) : -1;
     select(i === marked ? -1 : i);
   };
   slider.onkeydown = (event) => {

@@ -4,10 +4,9 @@
 export const STATE_OF = { w: "writing", c: "cached", g: "persisting", p: "persisted", e: "evicted", l: "lost", x: "irrecoverable", m: "missing", ".": "" };
 
 const HEIGHT = 14;
-const WIDEST = 14; // of a column
 // The filled parts of a column, as [from, to] of its height, from the top.
 const PARTS = {
-  p: [[0, 1]], g: [[0, 0.3], [0.4, 1]], c: [[0.3, 1]], w: [[0.7, 1]], e: [[0.55, 1]],
+  p: [[0, 1]], g: [[0, 0.3], [0.4, 1]], c: [[0.3, 1]], w: [[0.7, 1]], e: [[0.15, 1]],
   l: [[0, 0.36], [0.64, 1]], x: [[0, 0.24], [0.38, 0.62], [0.76, 1]], m: [[0.9, 1]], ".": [],
 };
 
@@ -19,13 +18,13 @@ export function stripColours() {
   return { ...Object.fromEntries(pairs.map(([letter, state]) => [letter, colour(state)])), m: colour("faint"), mark: colour("text") };
 }
 
-/** The width of a column of a strip that is `width` wide. */
-export function columnWidth(letters, width) {
-  return Math.min(WIDEST, width / Math.max(letters.length, 1));
+/** The width of a column of a strip that is `width` wide; a short strip does not fill it. */
+export function columnWidth(letters, width, widest = 14) {
+  return Math.min(widest, width / Math.max(letters.length, 1));
 }
 
 /** Draw a strip of `letters` on a canvas; `marked` is the index of the selected column, or -1. */
-export function drawStrip(canvas, letters, width, colours, marked = -1, height = HEIGHT) {
+export function drawStrip(canvas, letters, width, colours, marked = -1, { height = HEIGHT, widest = undefined } = {}) {
   const ratio = Math.max(1, window.devicePixelRatio || 1);
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
@@ -33,7 +32,7 @@ export function drawStrip(canvas, letters, width, colours, marked = -1, height =
   canvas.style.height = `${height}px`;
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
-  const column = columnWidth(letters, width);
+  const column = columnWidth(letters, width, widest);
   const gap = column > 4 ? 1 : 0.5;
   [...letters].forEach((letter, i) => {
     context.fillStyle = colours[letter] ?? "transparent";
@@ -49,8 +48,8 @@ export function drawStrip(canvas, letters, width, colours, marked = -1, height =
 }
 
 /** The index of the column at `x` pixels, or -1. */
-export function columnAt(letters, width, x) {
-  const i = Math.floor(x / columnWidth(letters, width));
+export function columnAt(letters, width, x, widest = undefined) {
+  const i = Math.floor(x / columnWidth(letters, width, widest));
   return i >= 0 && i < letters.length ? i : -1;
 }
 
