@@ -81,7 +81,7 @@ class LiveGenerations(Database):
         """Return all live generations."""
         with self.read_transaction() as connection:
             mark = _mark_of(connection, ChangeMark())
-            rows = [LiveRow(*row) for row in connection.execute(select(*_SELECTED).where(_is_live))]
+            rows = [LiveRow(*row) for row in connection.execute(select(*_SELECTED).where(_is_live)).all()]
             sources = _sources(connection, None)
             return LiveChanges(rows, sources, _operations(connection), mark)
 
@@ -132,7 +132,7 @@ def _sources(connection: Connection, keys: Sequence[int] | None) -> dict[int, li
     found: dict[int, list[int]] = {}
     if keys is None:
         live = query.join(generation, generation.c.id == source.c.generation_id).where(_is_live)
-        for key, origin in connection.execute(live):
+        for key, origin in connection.execute(live).all():
             found.setdefault(key, []).append(origin)
         return found
     for part in chunks_of(list(keys)):

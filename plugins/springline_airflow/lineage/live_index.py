@@ -133,7 +133,9 @@ class LiveIndex:
         self.rows[key] = row
         self.places[key] = place
         self.keys_by_path.setdefault(row.path, []).append(key)
-        template = self.templates.setdefault(place.template, Template(place.template))
+        template = self.templates.get(place.template)
+        if template is None:
+            template = self.templates[place.template] = Template(place.template)
         template.members.setdefault(place.partition, []).append(key)
         template.dag_ids[row.dag_id] += 1
         self._sources[key] = tuple(sources)
