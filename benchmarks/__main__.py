@@ -21,6 +21,7 @@ BENCHMARKS = {  # by folder, what each measures
         "alluxio": "beside Alluxio's own write types on real servers: run time, what is at risk, recovery",
         "catalog": "what single calls take with a million datasets recorded",
         "dataset_calls": "what the API's calls about datasets take with 100,000 of them recorded",
+        "lineage_page": "the lineage of 500 templates with 100,000 generations: answers and first picture",
         "links": "the same over a slow and a fast link",
         "persistence": "the paper's workload under each strategy: run time, bytes, memory",
         "policies": "the orders of persisting compared on the same lineages, by simulation with many faults",

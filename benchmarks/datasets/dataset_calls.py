@@ -30,9 +30,10 @@ _REMARK = (
     "SQLite; a tenth of the datasets is only in the cache. Before each call one is written, and another persisted."
 )
 _REQUESTS = {
-    "lineage, the newest": "lineage",
-    "lineage, 2,000 folded": "lineage?limit=2000",
+    "lineage": "lineage",
     "lineage of a DAG run": "lineage?dag_id=bench&run_id=run {0}",
+    "a generation in the lineage": "lineage/cell?path=bench/{0}/d5",
+    "completion of a DAG run": "lineage/values?field=run_id&text=run {0}",
     "queue": "queue",
     "queue, another policy": "queue?policy=paper",
     "at risk": "at-risk",

@@ -5,7 +5,7 @@ const MOST = 2;
 const READABLE = 0.72; // the least scale of the first picture
 const LARGEST = 1.25; // and the greatest
 const STEP = 1.1; // of the wheel
-const STILL = 200; // milliseconds after the last movement
+const STILL = 600; // milliseconds after the last movement
 const AROUND = 12; // pixels around what is revealed
 
 /**
@@ -16,29 +16,35 @@ const AROUND = 12; // pixels around what is revealed
 export function makeViewport(element, world) {
   let size = { width: 1, height: 1 };
   let view = null; // {x, y, scale}
+  let room = { width: 1, height: 1 }; // of the element
   let timer = 0;
 
   function draw() {
-    const { clientWidth, clientHeight } = element;
-    const bound = (at, room, length) => Math.min(0, Math.max(at, room - length));
-    view.x = bound(view.x, clientWidth, size.width * view.scale);
-    view.y = bound(view.y, clientHeight, size.height * view.scale);
+    const bound = (at, free, length) => Math.min(0, Math.max(at, free - length));
+    view.x = bound(view.x, room.width, size.width * view.scale);
+    view.y = bound(view.y, room.height, size.height * view.scale);
     world.style.transform = `translate(${view.x}px, ${view.y}px) scale(${view.scale})`;
     element.classList.add("moving"); // composed from what is painted, until it stands still
     clearTimeout(timer);
     timer = setTimeout(() => element.classList.remove("moving"), STILL);
   }
 
+  function measure() {
+    room = { width: element.clientWidth, height: element.clientHeight };
+  }
+
   function fitWidth() {
-    return Math.max(READABLE, Math.min(LARGEST, element.clientWidth / size.width));
+    return Math.max(READABLE, Math.min(LARGEST, room.width / size.width));
   }
 
   function resize(width, height) {
     size = { width, height };
     world.style.width = `${width}px`;
     world.style.height = `${height}px`;
+    measure();
     view ??= { x: 0, y: 0, scale: fitWidth() };
     element.style.height = `${Math.ceil(height * Math.max(view.scale, fitWidth())) + 2}px`;
+    measure();
     draw();
   }
 
@@ -52,23 +58,22 @@ export function makeViewport(element, world) {
   }
 
   function zoom(by) {
-    const { clientWidth, clientHeight } = element;
-    rescale(by ? view.scale * by : Math.min(1, clientWidth / size.width, clientHeight / size.height), clientWidth / 2, clientHeight / 2);
+    rescale(by ? view.scale * by : Math.min(1, room.width / size.width, room.height / size.height), room.width / 2, room.height / 2);
   }
 
   function reveal({ x, y, width, height }) {
-    const into = (at, length, shift, room) => {
+    const into = (at, length, shift, free) => {
       const [first, last] = [at * view.scale + shift - AROUND, (at + length) * view.scale + shift + AROUND];
-      return first < 0 ? shift - first : last > room ? shift - (last - room) : shift;
+      return first < 0 ? shift - first : last > free ? shift - (last - free) : shift;
     };
-    view.x = into(x, width, view.x, element.clientWidth);
-    view.y = into(y, height, view.y, element.clientHeight);
+    view.x = into(x, width, view.x, room.width);
+    view.y = into(y, height, view.y, room.height);
     draw();
   }
 
   /** Whether a wheel would move the world: otherwise it moves the page. */
   function canMove(down) {
-    const end = element.clientHeight - size.height * view.scale;
+    const end = room.height - size.height * view.scale;
     return down < 0 ? view.y < 0 : view.y > end + 1;
   }
 
@@ -99,6 +104,9 @@ export function makeViewport(element, world) {
   });
   for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, () => { from = null; });
   element.addEventListener("scroll", () => element.scrollTo(0, 0)); // a focused card would scroll it
-  new ResizeObserver(() => view && draw()).observe(element);
+  new ResizeObserver(() => {
+    measure();
+    if (view) draw();
+  }).observe(element);
   return { resize, zoom, reveal };
 }
