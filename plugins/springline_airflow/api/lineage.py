@@ -16,17 +16,10 @@ from springline.airflow.api.datasets import Name, PlatformDep, refused_actions
 from springline.airflow.api.request_fields import RequestBody
 from springline.airflow.lineage.access_filter import redact_hidden
 from springline.airflow.lineage.cell import CellDetail, describe_cell
-from springline.airflow.lineage.grouping import Grouping, collapse, suitable_grouping
-from springline.airflow.lineage.layers import arrange
+from springline.airflow.lineage.grouping import Grouping
 from springline.airflow.lineage.live_index import LiveIndex
-from springline.airflow.lineage.template_graph import (
-    BrokenPartition,
-    LineageFilter,
-    TemplateEdge,
-    TemplateNode,
-    build_template_graph,
-    with_layout,
-)
+from springline.airflow.lineage.overview import LineageOverview, build_overview
+from springline.airflow.lineage.template_graph import LineageFilter
 from springline.airflow.operators.recover import DAG_ID as RECOVER
 from springline.airflow.runs import names_of
 from springline.persistence.decisions.recovery import plan_recovery
@@ -40,28 +33,6 @@ _MAX_VALUES = 20
 
 router = APIRouter(tags=["lineage"], prefix="/lineage")
 Partition = Annotated[str, Query(pattern=r"^[^\x00]{0,1000}$")]
-
-
-@dataclass(frozen=True, slots=True)
-class LineageOverview:
-    """The templates that you may read; `partitions` names the columns of all strips, the oldest first.
-
-    `earlier`, `later`: how many partitions are left out before and after. `overall`: the worst state of each partition
-    over all templates. `broken`: partitions with lost generations, the newest first, at most 100 of `broken_count`.
-    `templates` and `datasets` count what the filters match, collapsed into groups or not.
-    """
-
-    grouping: Grouping
-    partitions: Sequence[str]
-    earlier: int
-    later: int
-    overall: str
-    broken: Sequence[BrokenPartition]
-    broken_count: int
-    templates: int
-    datasets: int
-    nodes: Sequence[TemplateNode]
-    edges: Sequence[TemplateEdge]
 
 
 class RecoverRequest(RequestBody):
@@ -127,17 +98,7 @@ def lineage(
     wanted = LineageFilter(
         dag_id, frozenset(names_of(run_id)) if run_id else frozenset(), task_id, prefix, state, first, last
     )
-    graph = build_template_graph(index, wanted, read_access.may_read_dag)
-    templates, datasets = len(graph.nodes), sum(sum(node.states.values()) for node in graph.nodes)
-    effective = grouping or suitable_grouping(graph.nodes)
-    graph = collapse(graph, effective, expand)
-    number = {node.key: i for i, node in enumerate(graph.nodes)}
-    pairs = [(number[edge.source], number[edge.target]) for edge in graph.edges]
-    graph = with_layout(graph, *arrange(len(graph.nodes), pairs))
-    return LineageOverview(
-        effective, graph.partitions, graph.earlier, graph.later, graph.overall, graph.broken, graph.broken_count,
-        templates, datasets, graph.nodes, graph.edges,
-    )  # fmt: skip
+    return build_overview(index, wanted, read_access.may_read_dag, grouping, expand)
 
 
 @router.get("/cell")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from springline.airflow.lineage.live_index import LiveIndex, Recovery, Template
@@ -127,7 +127,7 @@ class BrokenPartition:
     dag_ids: Sequence[str]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TemplateGraph:
     """Templates and edges, and the partitions that their strips show, the oldest first.
 
@@ -141,8 +141,8 @@ class TemplateGraph:
     overall: str
     broken: Sequence[BrokenPartition]
     broken_count: int
-    nodes: list[TemplateNode]
-    edges: list[TemplateEdge]
+    nodes: Sequence[TemplateNode]
+    edges: Sequence[TemplateEdge]
 
 
 @dataclass(slots=True)
@@ -323,11 +323,3 @@ def _mark_missing(strip: str, shown: Sequence[str], expected: Collection[str]) -
         MISSING if letter == NOTHING and begin <= i < end and shown[i] in expected else letter
         for i, letter in enumerate(strip)
     )
-
-
-def with_layout(graph: TemplateGraph, layers: Sequence[int], places: Sequence[int]) -> TemplateGraph:
-    """Return the graph with the layer and the place of each node."""
-    graph.nodes = [
-        replace(node, layer=layer, place=place) for node, layer, place in zip(graph.nodes, layers, places, strict=True)
-    ]
-    return graph

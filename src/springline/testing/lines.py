@@ -69,6 +69,7 @@ class LinesRunner:
         idempotent: bool = True,
         version: str = "1",
         checkpoint: bool = False,
+        output: str = "",
     ) -> None:
         """Register a function as an operation, or a new version of it.
 
@@ -78,8 +79,9 @@ class LinesRunner:
             idempotent: whether it is declared to return the same lines when it is run again.
             version: version of the code; changed code has a new one.
             checkpoint: whether its output is more important to keep than others.
+            output: path template of its output, such as `etl/{ds}/clean`; empty: its paths follow no template.
         """
-        self._operations[name] = (Operation(name, version, idempotent, checkpoint), function)
+        self._operations[name] = (Operation(name, version, idempotent, checkpoint, output=output), function)
 
     def operations(self) -> Mapping[str, Operation]:
         return {name: operation for name, (operation, _) in self._operations.items()}

@@ -65,3 +65,15 @@ def faults(place: Page | Frame) -> list[str]:
         for fault in report["violations"]
         if fault["impact"] in ("serious", "critical")
     ]
+
+
+class Clicks:
+    """Counts what a person clicks on a page, in all of its frames, from now on."""
+
+    def __init__(self, page: Page) -> None:
+        self.number = 0
+        page.expose_binding("noteClick", self._note)
+        page.add_init_script("addEventListener('click', (event) => event.isTrusted && window.noteClick(), true)")
+
+    def _note(self, source: Any) -> None:
+        self.number += 1

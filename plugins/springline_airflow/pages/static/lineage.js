@@ -21,7 +21,7 @@ let cell = null; // what is shown in the panel
 
 const filters = makeFilters(reload);
 const board = makeBoard({ select: (key, column) => select(key, picture.partitions[column] ?? ""), expand });
-const days = makeDays((column) => select(selected.key, picture.partitions[column] ?? ""), board.colours);
+const days = makeDays((column) => select(selected.key, picture.partitions[column] ?? ""));
 const count = h("p", { class: "count", role: "status" });
 const alarm = h("div", { class: "alarm" });
 const panel = h("aside", { class: "panel", "aria-label": "Selected dataset", hidden: true, tabindex: -1 });

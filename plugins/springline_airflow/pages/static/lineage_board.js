@@ -3,7 +3,7 @@
 import { h, s, visible } from "./elements.js";
 import { formatAge, formatBytes, formatCount } from "./format.js";
 import { neighbourOf, shortened } from "./graph_labels.js";
-import { STATE_OF, columnAt, describeStates, drawStrip, stripColours } from "./lineage_strip.js";
+import { STATE_OF, columnAt, describeStates, strip } from "./lineage_strip.js";
 import { makeViewport } from "./lineage_viewport.js";
 import { lineOf, routed } from "./routing.js";
 import { badge } from "./states.js";
@@ -33,7 +33,6 @@ export function makeBoard({ select, expand }) {
   let chain = null; // the lit keys
   let lines = [];
   let outline = ""; // of the layout that is drawn
-  let colours = stripColours();
   const viewport = makeViewport(element, world);
 
   function show(answer) {
@@ -61,16 +60,16 @@ export function makeBoard({ select, expand }) {
       before.node = node;
       return false;
     }
-    const strip = h("canvas", { class: "strip", "aria-hidden": "true" });
+    const days = h("div", { class: "days-of" });
     const state = h("p", { class: "state-line" });
     const card = h("div", {
       class: `template${node.is_group ? " group" : ""}`, "data-key": node.key, role: "button", tabindex: -1, title: node.label,
       "aria-label": describe(node), onclick: (event) => choose(node, event), onkeydown: (event) => move(node, event),
     }, h("p", { class: "label" }, h("bdi", {}, shortened(node.label, 28))),
-    h("p", { class: "about" }, about(node)), strip, state);
-    strip.addEventListener("mousemove", (event) => {
-      const i = columnAt(node.strip, STRIP, event.offsetX);
-      strip.title = i < 0 ? "" : `${picture.partitions[i]}: ${STATE_OF[node.strip[i]] || "none"}`;
+    h("p", { class: "about" }, about(node)), days, state);
+    days.addEventListener("mousemove", (event) => {
+      const i = columnOf(node, event);
+      days.title = i < 0 ? "" : `${picture.partitions[i]}: ${STATE_OF[node.strip[i]] || "none"}`;
     });
     if (before) {
       const focused = document.activeElement === before.element;
@@ -78,12 +77,12 @@ export function makeBoard({ select, expand }) {
       before.element.replaceWith(card);
       if (focused) card.focus({ preventScroll: true });
     } else cardLayer.append(card);
-    cards.set(node.key, { node, text, element: card, strip, state });
+    cards.set(node.key, { node, text, element: card, days, state });
     return true;
   }
 
   function choose(node, event) {
-    const i = event.target.classList.contains("strip") ? columnAt(node.strip, STRIP, event.offsetX) : -1;
+    const i = event.target.closest(".days-of") ? columnOf(node, event) : -1;
     if (node.is_group && i < 0) expand(node.key);
     else select(node.key, i < 0 ? marked : i);
   }
@@ -118,7 +117,7 @@ export function makeBoard({ select, expand }) {
   }
 
   function paint(card) {
-    drawStrip(card.strip, card.node.strip, STRIP, colours, marked);
+    card.days.replaceChildren(strip(card.node.strip, STRIP, marked));
     const state = marked >= 0 ? STATE_OF[card.node.strip[marked]] : newestState(card.node);
     card.state.replaceChildren(...stateLine(card.node, state).map(visible));
     card.element.dataset.state = state;
@@ -162,11 +161,13 @@ export function makeBoard({ select, expand }) {
     for (const [each, card] of cards) card.element.tabIndex = each === key ? 0 : -1;
   }
 
-  new MutationObserver(() => {
-    colours = stripColours();
-    for (const card of cards.values()) paint(card);
-  }).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
-  return { element, show, mark, light, zoom: viewport.zoom, focus, reveal, colours: () => colours };
+  return { element, show, mark, light, zoom: viewport.zoom, focus, reveal };
+}
+
+/** The index of the column of a card's strip below the pointer, whatever the scale is. */
+function columnOf(node, event) {
+  const box = event.currentTarget.querySelector(".strip").getBoundingClientRect();
+  return columnAt(node.strip, STRIP, ((event.clientX - box.left) * STRIP) / box.width);
 }
 
 /** The head of an arrow whose point is here. */

@@ -1,15 +1,14 @@
 // The partitions of the picture as one strip: the worst state of each, and which one is selected.
 
 import { h, write } from "./elements.js";
-import { STATE_OF, columnAt, drawStrip } from "./lineage_strip.js";
+import { STATE_OF, columnAt, strip } from "./lineage_strip.js";
 
 const MARGIN = 2;
 const SHAPE = { height: 22, widest: Infinity };
 
 /** The strip; `select(column)` is called when a person chooses one. `show(answer)` and `mark(column)` renew it. */
-export function makeDays(select, colours) {
-  const canvas = h("canvas", { class: "strip" });
-  const slider = h("div", { class: "days", role: "slider", tabindex: 0, "aria-label": "Partition", "aria-valuemin": 0 }, canvas);
+export function makeDays(select) {
+  const slider = h("div", { class: "days", role: "slider", tabindex: 0, "aria-label": "Partition", "aria-valuemin": 0 });
   const [first, last, chosen] = [h("bdi"), h("bdi"), h("bdi", { class: "chosen" })];
   const element = h("div", { class: "days-line" }, slider, h("p", { class: "ends" }, first, chosen, last));
   let picture = { partitions: [], overall: "" };
@@ -19,7 +18,7 @@ export function makeDays(select, colours) {
 
   function draw() {
     element.hidden = !picture.partitions.length;
-    drawStrip(canvas, picture.overall, width(), colours(), marked, SHAPE);
+    slider.replaceChildren(strip(picture.overall, width(), marked, SHAPE));
     write(first, picture.partitions[0] ?? "");
     write(last, picture.partitions.at(-1) ?? "");
     const words = marked < 0 ? "" : `${picture.partitions[marked]}: ${STATE_OF[picture.overall[marked]] || "none"}`;
@@ -29,12 +28,14 @@ export function makeDays(select, colours) {
     slider.setAttribute("aria-valuetext", words || `no partition selected, ${picture.partitions.length} shown`);
   }
 
-  canvas.addEventListener("mousemove", (event) => {
-    const i = columnAt(picture.overall, width(), event.offsetX, SHAPE.widest);
-    canvas.title = i < 0 ? "" : `${picture.partitions[i]}: ${STATE_OF[picture.overall[i]] || "none"}`;
+  const columnOf = (event) => columnAt(picture.overall, width(), event.clientX - slider.getBoundingClientRect().left - MARGIN / 2, SHAPE.widest);
+
+  slider.addEventListener("mousemove", (event) => {
+    const i = columnOf(event);
+    slider.title = i < 0 ? "" : `${picture.partitions[i]}: ${STATE_OF[picture.overall[i]] || "none"}`;
   });
   slider.onclick = (event) => {
-    const i = event.target === canvas ? columnAt(picture.overall, width(), event.offsetX, SHAPE.widest) : -1;
+    const i = columnOf(event);
     select(i === marked ? -1 : i);
   };
   slider.onkeydown = (event) => {
