@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Frame, Page, expect
 
 from springline.persistence.model.dataset import CacheState, DatasetStatus
-from tests.e2e.conftest import FIRST, OUTPUTS, SECOND
+from tests.e2e.conftest import FIRST, OUTPUTS
 from tests.support.airflow.airflow_pages import DAG, PAGES, framed, opened
 
 
@@ -60,58 +60,22 @@ def test_the_tab_of_a_dag_run_and_of_a_task_show_what_they_made(page, live, day)
     run_id = live.platform.catalog.resolve(f"etl/{FIRST}/clean").origin.run_id
     at = f"{live.address}/dags/{DAG}/runs/{run_id}"
     page.goto(f"{at}/plugin/springline-lineage-dag-run")
-    expect(framed(page, "Lineage").locator("a.node")).to_have_count(OUTPUTS)
+    expect(framed(page, "Lineage").locator(".template")).to_have_count(OUTPUTS)
     page.goto(f"{at}/tasks/clean/plugin/springline-lineage-task")
-    nodes = framed(page, "Lineage").locator("a.node")
-    expect(nodes.filter(has_text=f"etl/{FIRST}/clean")).to_have_count(1)
-    assert nodes.count() < OUTPUTS
+    cards = framed(page, "Lineage").locator(".template")
+    expect(cards).to_have_count(1)
+    expect(cards).to_contain_text("etl/{ds}/clean")
 
 
-def test_no_edge_passes_behind_a_node(page, live, day):
-    """Edges over several layers go beside what stands between."""
-    frame = opened(page, live.address, "lineage", "?fold=none")
-    expect(frame.locator("a.node")).to_have_count(OUTPUTS)
-    crossed, long = frame.evaluate(
-        """() => {
-        const boxes = [...document.querySelectorAll('.node')].map((node) => {
-            const {e: x, f: y} = node.transform.baseVal.consolidate().matrix;
-            const box = node.querySelector('.box:not(.behind)').getBBox();
-            return {x: x + box.x, y: y + box.y, right: x + box.x + box.width, bottom: y + box.y + box.height,
-                    text: node.textContent};
-        });
-        const crossed = [];
-        let long = 0;
-        for (const edge of document.querySelectorAll('.edge')) {
-            const length = edge.getTotalLength();
-            long += edge.getBBox().width > 400;
-            for (let at = 2; at < length - 2; at += 2) {
-                const {x, y} = edge.getPointAtLength(at);
-                const hit = boxes.find((box) => x > box.x && x < box.right && y > box.y && y < box.bottom);
-                if (hit) { crossed.push(hit.text); break; }
-            }
-        }
-        return [crossed, long];
-    }"""
-    )
-    assert crossed == [] and long
-
-
-def test_hover_and_focus_show_what_would_bring_a_dataset_back(page, live, day):
-    """In the picture and in words, whether or not its operations were seen to repeat; arrow keys lead on."""
-    frame = opened(page, live.address, "lineage", "?fold=none")
-    node = frame.locator("a.node").filter(has_text="hours")
-    node.hover()
-    expect(frame.locator("#recovery")).to_contain_text(
-        re.compile(
-            r"hours: Would be recomputed in this order(, by operations that are not all proven idempotent)?: "
-            r".* → .*hours$"
-        )
-    )
-    assert frame.locator(".node.chain").count() > 3
-    node.focus()
-    page.keyboard.press("ArrowLeft")
-    assert frame.evaluate("() => document.activeElement.getAttribute('class')").startswith("node")
-    expect(frame.locator("#recovery")).not_to_contain_text("hours:")
+def test_a_card_shows_what_would_bring_its_newest_dataset_back(page, live, day):
+    """In the picture and in words, whether or not its operations were seen to repeat."""
+    frame = opened(page, live.address, "lineage")
+    card = frame.locator('.template[data-key="etl/{ds}/hours"]')
+    card.locator(".label").click()
+    expect(frame.locator("#recovery")).to_contain_text("If the cache were lost,")
+    expect(frame.locator(".panel .steps li").last).to_contain_text(f"etl/{FIRST}/hours")
+    expect(frame.locator(".template.chain").nth(3)).to_be_visible()
+    expect(frame.locator(".panel").get_by_role("link", name=f"etl/{FIRST}/hours@1")).to_be_visible()
 
 
 # ---- the queue
@@ -212,11 +176,12 @@ def test_the_lineage_of_a_dag_fills_during_a_backfill(backfilled):
 
 def test_what_is_lost_and_was_never_persisted_stands_out(page, live, lost_dataset):
     """In the picture, in the words of the chain, and on its own page."""
-    picture = opened(page, live.address, "lineage", f"?prefix=etl/{SECOND}/&fold=none")
-    node = picture.locator("a.node").filter(has_text=lost_dataset.ref.path.rpartition("/")[2])
-    expect(node).to_contain_text("lost")
-    picture.get_by_label("lost", exact=True).check()
-    expect(picture.locator(".count")).to_have_text("1 dataset")
+    picture = opened(page, live.address, "lineage")
+    expect(picture.locator(".alarm")).to_contain_text("1 lost dataset in 1 partition")
+    picture.locator(".alarm .chip").click()
+    expect(picture.locator(".panel .path")).to_have_text(f"{lost_dataset.ref}")
+    picture.get_by_label("State").select_option("lost")
+    expect(picture.locator(".toolbar .count")).to_contain_text("1 template,")
     frame = about(page, live, lost_dataset.ref.path)
     expect(frame.locator("h2.name .state")).to_have_text("lost")
     expect(frame.get_by_role("button", name="Recover")).to_be_visible()

@@ -11,7 +11,7 @@ from tests.support.airflow.browser import SIZE, THEMES, faults
 
 QUERIES = {"dataset": f"?path=etl/{FIRST}/accepted"}
 SHOWN = {
-    "lineage": "svg a.node",
+    "lineage": ".template",
     "queue": "tbody tr[data-key]",
     "risk": "tbody tr[data-key]",
     "dataset": "dl.facts",
@@ -60,8 +60,9 @@ def test_what_opens_on_a_page_is_for_everybody_too(page, live, screenshots, requ
     frame.locator("summary").nth(1).click()
     page.screenshot(path=screenshots / f"queue-why-{theme}.png")
     assert faults(frame) == []
-    frame = opened(page, live.address, "lineage", "?fold=none")
-    frame.locator("a.node").filter(has_text="lost").first.hover()
+    frame = opened(page, live.address, "lineage")
+    frame.locator(".alarm .chip").first.click()
+    frame.locator(".template.chain").first.wait_for()
     page.screenshot(path=screenshots / f"lineage-chain-{theme}.png")
     assert faults(frame) == []
     frame.get_by_role("button", name="As a table").click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import date
@@ -18,7 +19,7 @@ PAGES = {"lineage": "Lineage", "queue": "Queue", "risk": "At risk", "dataset": "
 class Watched:
     """A lineage page that stood open while a DAG run made datasets."""
 
-    counts: tuple[int, ...]  # of datasets drawn, whenever it was another one
+    counts: tuple[int, ...]  # of datasets in the picture, whenever it was another one
     reloaded: bool
 
 
@@ -68,13 +69,20 @@ def backfill(page: Page, address: str, first: date, last: date) -> None:
     expect(form).to_be_hidden()
 
 
+def datasets_in(frame: Frame) -> int:
+    """How many datasets are in the picture of the lineage, as its page says."""
+    said = frame.locator(".toolbar .count").inner_text()
+    number = re.search(r"([\d,]+) datasets?\b", said)
+    return int(number[1].replace(",", "")) if number else 0
+
+
 def watch(frame: Frame, states: Callable[[], Collection[str]], most: int) -> Watched:
-    """Look at the picture until every DAG run has ended and `most` datasets are drawn, or a while after."""
+    """Look at the picture until every DAG run has ended and `most` datasets are in it, or a while after."""
     frame.evaluate("() => { window.first = true; }")
     counts: list[int] = []
     rest = 20  # looks after the last run has ended
     for _ in range(1200):
-        drawn = frame.locator("a.node").count()
+        drawn = datasets_in(frame)
         if drawn not in counts[-1:]:
             counts.append(drawn)
         ended = states()

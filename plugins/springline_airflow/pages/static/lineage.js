@@ -26,7 +26,9 @@ const count = h("p", { class: "count", role: "status" });
 const alarm = h("div", { class: "alarm" });
 const panel = h("aside", { class: "panel", "aria-label": "Selected dataset", hidden: true, tabindex: -1 });
 const list = h("div", { hidden: true });
-const search = h("input", { type: "search", autocomplete: "off", spellcheck: "false", oninput: find, onkeydown: (event) => event.key === "Enter" && goTo() });
+const search = h("input", { type: "search", autocomplete: "off", spellcheck: "false", oninput: find, onkeydown: (event) => {
+  if (event.key === "Enter") goTo(); // a handler that returned false would keep Tab from leaving the field
+} });
 
 function address() {
   const expand = expanded.map((key) => `expand=${encodeURIComponent(key)}`).join("&");
@@ -88,7 +90,7 @@ async function showCell() {
   if (key !== selected.key || partition !== selected.partition) return; // another one was chosen meanwhile
   panel.hidden = false;
   document.body.classList.add("beside");
-  morph(panel, h("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => { select("", ""); board.focus(key); } }, "✕"),
+  morph(panel, h("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => { select("", selected.partition); board.focus(key); } }, "✕"),
     ...[content].flat(Infinity).filter(Boolean));
   const chain = (cell?.chain ?? []).map((step) => step.template).filter(Boolean);
   board.light(chain.length ? new Set([key, ...chain]) : null);
@@ -201,8 +203,8 @@ document.getElementById("main").append(
     " Arrow keys move between templates, and between partitions in the strip above."));
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || panel.hidden || document.querySelector("dialog[open]")) return;
-  const { key } = selected;
-  select("", "");
+  const { key, partition } = selected;
+  select("", partition); // the day stays selected
   board.focus(key);
 });
 /** Select the dataset whose path is in the address. */
