@@ -119,7 +119,7 @@ def test_a_gap_is_a_band(page):
 def test_a_chart_has_the_width_of_its_place_and_never_scales_its_text(page):
     """At any width."""
     draw(page)
-    for width in (1024, 2560):
+    for width in (1024, 2560, 1440):
         page.set_viewport_size({"width": width, "height": 900})
         chart = page.locator(".plot > svg")
         expect(chart).to_have_attribute("width", str(page.locator("main").evaluate("(main) => main.clientWidth - 24")))

@@ -32,11 +32,9 @@ HOSTILE = (
 )
 
 
-def visit(page: Page, name: str, theme: str = "light") -> None:
-    """Open a page in a theme."""
-    page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+def visit(page: Page, name: str) -> None:
+    """Open a page."""
     page.goto(f"{SITE}/pages/{PAGES[name]}")
-    assert page.evaluate("document.documentElement.dataset.theme") == theme
 
 
 def answer_all(page: Page, status: int, detail: str) -> None:
@@ -46,36 +44,36 @@ def answer_all(page: Page, status: int, detail: str) -> None:
 
 
 def assert_fits(page: Page) -> None:
-    """Nothing scrolls sideways, and axe finds nothing serious."""
+    """Nothing scrolls sideways, and axe finds nothing serious in either theme."""
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{width} px"
-    assert faults(page) == []
+    for theme in THEMES:
+        page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+        assert faults(page) == [], theme
 
 
 # ---- the states of a request
 
 
-@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_that_waits_says_so_and_does_not_look_empty(alone, name, theme):
+def test_a_page_that_waits_says_so_and_does_not_look_empty(alone, name):
     """Until the first answer."""
     page, _ = alone
     page.route(API, lambda route: None)
-    visit(page, name, theme)
+    visit(page, name)
     expect(page.locator("#status")).to_have_text("loading …")
     expect(page.locator("main")).to_have_attribute("aria-busy", "true")
     expect(page.locator(".empty, .failed")).to_have_count(0)
     assert_fits(page)
 
 
-@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_that_fails_says_what_failed_and_since_when(alone, name, theme):
+def test_a_page_that_fails_says_what_failed_and_since_when(alone, name):
     """The first request too; a person can retry at once."""
     page, _ = alone
     answer_all(page, 503, AWAY)
-    visit(page, name, theme)
+    visit(page, name)
     banner = page.locator("header .banner.failed")
     expect(banner.locator("#status.wrong")).to_have_text(AWAY)
     expect(banner).to_contain_text("No answer since ")
@@ -85,18 +83,32 @@ def test_a_page_that_fails_says_what_failed_and_since_when(alone, name, theme):
         banner.get_by_role("button", name="Retry now").click()
 
 
-@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_that_one_may_not_read_names_the_permission(alone, name, theme):
+def test_a_page_that_one_may_not_read_names_the_permission(alone, name):
     """And who can give it."""
     page, _ = alone
     answer_all(page, 403, REFUSAL)
-    visit(page, name, theme)
+    visit(page, name)
     banner = page.locator("header .banner.failed")
     expect(banner.locator("#status.wrong")).to_have_text(REFUSAL)
     expect(banner).to_contain_text("An administrator of Airflow can give you this permission.")
     expect(banner).not_to_contain_text("No answer since")
     assert_fits(page)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_page_follows_the_theme_of_airflow(alone, theme):
+    """When it is chosen, too."""
+    page, _ = alone
+    page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+    page.route(API, lambda route: None)
+    visit(page, "queue")
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
+    other = next(each for each in THEMES if each != theme)
+    page.evaluate(
+        "(theme) => { localStorage.setItem('theme', theme); dispatchEvent(new StorageEvent('storage')); }", other
+    )
+    assert page.evaluate("document.documentElement.dataset.theme") == other
 
 
 def test_what_was_shown_stays_and_is_marked_while_a_request_fails(alone):
@@ -116,12 +128,14 @@ def test_what_was_shown_stays_and_is_marked_while_a_request_fails(alone):
     assert page.locator("nav").bounding_box() == top
 
 
-def test_a_server_that_does_not_answer_at_all_is_named(alone):
-    """The browser's own words would be of no help."""
+def test_a_server_that_does_not_answer_at_all_is_named_once(alone):
+    """The browser's own words would be of no help, and sections need not repeat it."""
     page, _ = alone
     page.route(API, lambda route: route.abort())
-    visit(page, "queue")
+    visit(page, "risk")
     expect(page.locator("#status.wrong")).to_have_text("Airflow's API server does not answer")
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    expect(page.locator(".failed")).to_have_count(1)
 
 
 # ---- without a login
@@ -224,11 +238,9 @@ def show_table(page: Page, names: tuple[str, ...]) -> None:
     )
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_hostile_names_break_no_table(alone, theme):
+def test_hostile_names_break_no_table(alone):
     """They are text, they wrap, and only the table itself scrolls."""
     page, _ = alone
-    page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
     show_table(page, HOSTILE)
     assert page.locator("main img, main script").count() == 0
     for name in HOSTILE:

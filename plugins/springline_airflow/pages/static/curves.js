@@ -2,6 +2,8 @@
 
 import { s } from "./elements.js";
 
+const LABELLED = 60; // pixels of a gap that says what it is
+
 /**
  * The unbroken parts of a list of points `[at, value]`: a value that is null, or a distance in time above `gap`, is a gap.
  */
@@ -38,7 +40,8 @@ export function areaPath(segments, x, y, base = 0, { step = false } = {}) {
 export function gapBands(segments, x, { top, floor }) {
   return segments.slice(1).map((points, i) => {
     const [left, right] = [x(segments[i].at(-1)[0]), x(points[0][0])];
-    return s("rect", { class: "gap", x: left, y: top, width: right - left, height: floor - top }, s("title", {}, "no data"));
+    return [s("rect", { class: "gap", x: left, y: top, width: right - left, height: floor - top }, s("title", {}, "no data")),
+      right - left > LABELLED && s("text", { class: "middle", x: (left + right) / 2, y: (top + floor) / 2 }, "no data")];
   });
 }
 

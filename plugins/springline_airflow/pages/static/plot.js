@@ -6,6 +6,7 @@ import { niceTicks, tickText, timeTicks } from "./ticks.js";
 const HEIGHT = 200;
 const WIDTH = 760; // until the chart has a place
 const EDGE = { left: 44, right: 14, top: 14, bottom: 26 };
+const ABOVE = 12; // pixels more for the label of the marked point
 const LETTER = 7; // pixels, at most on average
 const FAR_APART = 90; // pixels between two times
 const CLOCK_SECONDS = 1e8; // a place above is a moment in seconds since 1970
@@ -57,11 +58,11 @@ function render(element, readout) {
   element.placeAt = (pixels) => nearest(places, scales.x, pixels);
 }
 
-function scalesOf({ first, last, least = 0, most, formatValue }, width) {
+function scalesOf({ first, last, least = 0, most, formatValue, mark = null }, width) {
   const values = niceTicks(least, most);
   const longest = Math.max(...values.map((value) => formatValue(value).length));
   const left = Math.max(EDGE.left, longest * LETTER + 16);
-  const ground = { left, right: width - EDGE.right, top: EDGE.top, floor: HEIGHT - EDGE.bottom };
+  const ground = { left, right: width - EDGE.right, top: EDGE.top + (mark ? ABOVE : 0), floor: HEIGHT - EDGE.bottom };
   const [low, high] = [values[0], values.at(-1)];
   const round = (pixels) => Math.round(pixels * 10) / 10;
   const x = (at) => round(ground.left + ((ground.right - ground.left) * (Math.min(at, last) - first)) / (last - first || 1));
@@ -83,16 +84,15 @@ function placeAxis({ first, last, formatPlace }, { x, ground }) {
   const text = (at) => (step ? tickText(at / perSecond, step) : formatPlace(at));
   const shown = ticks.length > 1 ? ticks : [first];
   return shown.map((at) => [s("line", { x1: x(at), x2: x(at), y1: ground.floor, y2: ground.floor + 4, class: "axis" }),
-    s("text", { x: x(at), y: HEIGHT - 8, class: x(at) > ground.right - FAR_APART / 3 ? "end" : x(at) < ground.left + FAR_APART / 3 ? null : "middle" }, text(at))]);
+    s("text", { x: x(at), y: HEIGHT - 8, class: x(at) > ground.right - FAR_APART / 4 ? "end" : "middle" }, text(at))]);
 }
 
 function marked({ mark = null }, { x, y, ground }) {
   if (!mark) return null;
   const [left, above] = [x(mark.at), y(mark.value)];
   const isRight = left > (ground.left + ground.right) / 2;
-  const line = above < ground.top + 12 ? above + 16 : above - 8; // below the point where there is no room above
   return [s("circle", { class: "mark", cx: left, cy: above, r: 4 }),
-    s("text", { class: isRight ? "mark end" : "mark", x: left + (isRight ? -8 : 8), y: line }, mark.label)];
+    s("text", { class: isRight ? "mark end" : "mark", x: left + (isRight ? -8 : 8), y: above - 8 }, mark.label)];
 }
 
 /** The index of the place that is drawn nearest to these pixels; `places` are in order. */
