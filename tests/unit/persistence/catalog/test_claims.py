@@ -241,7 +241,7 @@ def test_a_lease_is_renewed_while_it_is_kept(platform: Platform) -> None:
     renewed = threading.Event()
     answers = iter([OperationalError("", {}, Exception("away")), True, False])
 
-    def renew(which: Lease) -> bool:
+    def renew(which: Lease, sent_bytes: int) -> bool:
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
