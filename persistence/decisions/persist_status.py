@@ -92,7 +92,9 @@ def persist_status(
     if claim.retry_in > 0:
         failed = f"{format_count(dataset.attempts, 'attempt')} failed, the last one with: {dataset.error}"
         return PersistStatus(
-            PersistState.RETRYING, f"{failed}; the next one starts in {format_seconds(claim.retry_in)}", can_expedite=True
+            PersistState.RETRYING,
+            f"{failed}; the next one starts in {format_seconds(claim.retry_in)}",
+            can_expedite=True,
         )
     can_expedite = place.position != 1 and not dataset.expedited
     return PersistStatus(PersistState.QUEUED, _describe_place(dataset, place, away), can_expedite)

@@ -40,6 +40,8 @@ def remedy_sentence(status: PersistStatus, away: str) -> str:
 
 def irrecoverable_alternative(ref: Ref, causes: Sequence[Ref], lineage: Lineage) -> str:
     """Return what would make `ref` recomputable; `causes` are the generations whose operations cannot be re-run."""
+    if not causes:
+        return ""
     if ref not in causes:
         named = [cause for cause in causes if not is_hidden(cause.path)]
         return f"Or persist {format_list(named)}, from which it can be recomputed." if named == list(causes) else ""
