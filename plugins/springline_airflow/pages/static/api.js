@@ -1,18 +1,37 @@
-// Calls the REST API with the session of the browser's user.
+// Calls the REST API with the session of the browser's user; without a session, Airflow's login follows.
+
+import { noteLogin, openLoginOnce } from "./airflow_window.js";
 
 const ROOT = "../api/v1/";
+const BAD_TOKEN = "Invalid JWT token"; // Airflow answers 403 with it, and means 401
+
+/** The response of a request; the error of one that nobody answers has the `status` 0. */
+async function request(place, options) {
+  let response;
+  try {
+    response = await fetch(ROOT + place, options);
+  } catch {
+    throw Object.assign(new Error("Airflow's API server does not answer"), { status: 0 });
+  }
+  return requireOk(response);
+}
 
 /** Throw the error of a failed response, with its `status`, and the `line` and `column` of wrong SQL if they are known. */
 async function requireOk(response) {
-  if (response.ok) return response;
+  if (response.ok) {
+    noteLogin();
+    return response;
+  }
   let problem = {};
   try {
     problem = await response.json();
   } catch {
     // not JSON: a proxy answered; only its status is known
   }
-  const error = new Error(problem.detail ?? (response.statusText || `status ${response.status}`));
-  throw Object.assign(error, { status: response.status, line: problem.line ?? null, column: problem.column ?? null });
+  const detail = problem.detail ?? (response.statusText || `status ${response.status}`);
+  const status = detail === BAD_TOKEN ? 401 : response.status;
+  if (status === 401) openLoginOnce();
+  throw Object.assign(new Error(detail), { status, line: problem.line ?? null, column: problem.column ?? null });
 }
 
 /** The route of a dataset; a path keeps its slashes. */
@@ -34,15 +53,15 @@ export function query(values) {
 
 /** The text of a response. */
 export async function get(place) {
-  const response = await fetch(ROOT + place, { headers: { Accept: "application/json" } });
-  return (await requireOk(response)).text();
+  const response = await request(place, { headers: { Accept: "application/json" } });
+  return response.text();
 }
 
 /** POST JSON and return the response. JSON, so that a form of another site cannot send it. */
 export async function post(place, body, method = "POST") {
   const headers = { Accept: "application/json", "Content-Type": "application/json" };
-  const response = await fetch(ROOT + place, { method, headers, body: JSON.stringify(body) });
-  return (await requireOk(response)).json();
+  const response = await request(place, { method, headers, body: JSON.stringify(body) });
+  return response.json();
 }
 
 /** PUT JSON and return the response. */

@@ -10,7 +10,7 @@ export async function openConfirmation(title, opener, ask, perform) {
   const message = h("p", { "aria-live": "polite" }, "loading …");
   const yes = h("button", { type: "submit", disabled: true }, title);
   const no = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
-  const form = h("form", { method: "dialog", onsubmit: submit }, h("h2", {}, title), message, h("p", { class: "buttons" }, yes, no));
+  const form = h("form", { method: "dialog", onsubmit: submit }, h("h2", {}, title), message, h("p", { class: "buttons" }, no, yes));
   const dialog = h("dialog", { "aria-label": title, onclose: () => {
     dialog.remove();
     opener.focus();

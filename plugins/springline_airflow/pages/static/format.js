@@ -1,5 +1,7 @@
 // Texts of sizes, durations and times, as in the commands' output.
 
+const DAY = 86_400; // seconds
+
 function threeDigits(value) {
   return value >= 99.5 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
 }
@@ -27,9 +29,61 @@ export function formatSeconds(seconds) {
   return `${threeDigits(seconds / 86400)} days`;
 }
 
-/** A moment (seconds since 1970) in the reader's own zone; null is empty. */
+/** `2026-11-25 10:31:05` as on Airflow's pages, in the zone that the reader has chosen there; null is empty. */
 export function formatTime(timestamp) {
-  return timestamp === null || timestamp === undefined ? "" : new Date(timestamp * 1000).toLocaleString();
+  return timestamp === null || timestamp === undefined ? "" : `${isoDay(timestamp)} ${formatClock(timestamp)}`;
+}
+
+function isoDay(timestamp) {
+  return moment(timestamp, { year: "numeric", month: "2-digit", day: "2-digit" }, "sv");
+}
+
+/** `10:31:05`: the time of day alone. */
+export function formatClock(timestamp) {
+  return moment(timestamp, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+}
+
+/** `10:31:05` today, `Nov 25, 10:31` this year, `Nov 25, 2025` before; `now` in seconds. */
+export function shortTime(timestamp, now = Date.now() / 1000) {
+  const [day, today] = [isoDay(timestamp), isoDay(now)];
+  if (day === today) return formatClock(timestamp);
+  const date = { month: "short", day: "numeric" };
+  if (day.slice(0, 4) !== today.slice(0, 4)) return moment(timestamp, { ...date, year: "numeric" });
+  return moment(timestamp, { ...date, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+}
+
+/** `just now`, `40 s ago`, `3 min ago`, `5 h ago`, `12 days ago`; null is empty. */
+export function formatAge(timestamp, now = Date.now() / 1000) {
+  if (timestamp === null || timestamp === undefined) return "";
+  const age = now - timestamp;
+  if (age < 1) return "just now";
+  if (age < 99.5) return `${Math.round(age)} s ago`;
+  if (age < 5400) return `${Math.round(age / 60)} min ago`;
+  return age < 2 * DAY ? `${Math.round(age / 3600)} h ago` : `${Math.round(age / DAY)} days ago`;
+}
+
+/** A moment (seconds since 1970) as these options of `Intl.DateTimeFormat` say, in the reader's zone. */
+export function moment(timestamp, options, language = "en") {
+  return formatterOf(language, options).format(new Date(timestamp * 1000));
+}
+
+const formatters = new Map(); // a new one takes longer than all that it formats
+
+function formatterOf(language, options) {
+  const key = JSON.stringify([language, options]);
+  if (!formatters.has(key)) formatters.set(key, new Intl.DateTimeFormat(language, { ...options, timeZone: chosenZone() }));
+  return formatters.get(key);
+}
+
+/** The zone in which Airflow's own pages show times; nothing where none is chosen. */
+function chosenZone() {
+  try {
+    const zone = JSON.parse(localStorage.getItem("timezone")) ?? undefined;
+    new Intl.DateTimeFormat([], { timeZone: zone });
+    return zone;
+  } catch {
+    return undefined; // storage is closed to us, or names no zone: as the system has it
+  }
 }
 
 /** `1 dataset`, `3 datasets`. */
@@ -43,9 +97,11 @@ export function formatNumber(value) {
   return Number.isInteger(value) ? value.toLocaleString("en") : Number(value.toPrecision(5)).toLocaleString("en", { maximumFractionDigits: 20 });
 }
 
-/** `1.2 MB/s`; null is empty. */
-export function formatRate(value) {
-  return value === null || value === undefined ? "" : `${formatBytes(value)}/s`;
+/** `1.2 MB/s`, or `4,810 rows/s` with a `unit`; null is empty. */
+export function formatRate(value, unit = null) {
+  if (value === null || value === undefined) return "";
+  if (unit === null) return `${formatBytes(value)}/s`;
+  return `${value < 99.5 ? threeDigits(value) : formatNumber(Math.round(value))} ${unit}/s`;
 }
 
 /** `12.5 %` of a share. */

@@ -1,6 +1,7 @@
 // A section of a page that updates itself, and shows its own errors.
 
-import { h, write } from "./elements.js";
+import { banner } from "./banner.js";
+import { h } from "./elements.js";
 import { poll } from "./shell.js";
 import { morph } from "./morph.js";
 
@@ -12,12 +13,14 @@ const NOT_YET = new Set([404, 409]); // nothing is there before the job has run
  * `refresh` of the returned object updates at once.
  */
 export function liveSection(title, place, show, { head = null, every = undefined } = {}) {
-  const errorLine = h("p", { class: "trouble", role: "status" });
-  const body = h("div");
-  const part = h("section", { "aria-label": title }, h("h2", {}, title), head, errorLine, body);
-  const refresh = poll(place, (answer) => morph(body, ...[show(answer)].flat(Infinity).filter(Boolean)), (text, wrong = false, status = 0) => {
-    write(errorLine, text);
-    errorLine.classList.toggle("wrong", wrong && !NOT_YET.has(status));
+  const said = h("p", { class: "trouble said", role: "status" });
+  const box = h("div", { class: "banner" }, said);
+  const showBanner = banner(box, said);
+  const body = h("div", { "aria-busy": "true" });
+  const part = h("section", { "aria-label": title }, h("h2", {}, title), head, box, body);
+  const refresh = poll(place, (answer) => morph(body, ...[show(answer)].flat(Infinity).filter(Boolean)), (text, wrong = false, status = 0, outage = {}) => {
+    body.removeAttribute("aria-busy");
+    showBanner(text, wrong && !NOT_YET.has(status) ? { status, ...outage } : null);
   }, every);
   return { part, refresh };
 }

@@ -1,4 +1,7 @@
 // Updates elements in place: what the user opened, focused, selected or scrolled to stays.
+//
+// An element that draws itself has a property `drawing`, what is drawn, and a method `redraw`. It is given the new drawing
+// instead of new children, and keeps its size and the moment that the user points at.
 
 import { visible } from "./elements.js";
 
@@ -47,7 +50,8 @@ function keyOf(node) {
 }
 
 function alike(old, fresh) {
-  return old.nodeType === fresh.nodeType && old.nodeName === fresh.nodeName && keyOf(old) === keyOf(fresh);
+  return old.nodeType === fresh.nodeType && old.nodeName === fresh.nodeName && keyOf(old) === keyOf(fresh)
+    && Boolean(old.drawing) === Boolean(fresh.drawing);
 }
 
 function renew(old, fresh) {
@@ -62,5 +66,10 @@ function renew(old, fresh) {
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
   for (const name of LISTENERS) old[name] = fresh[name];
+  if (fresh.drawing) {
+    old.drawing = fresh.drawing;
+    old.redraw();
+    return;
+  }
   match(old, fresh);
 }

@@ -1,11 +1,16 @@
 // What all pages share: the navigation, Airflow's light or dark theme, and periodic updates.
 
 import { get } from "./api.js";
-import { h, write } from "./elements.js";
+import { leadAirflow } from "./airflow_window.js";
+import { banner } from "./banner.js";
+import { h } from "./elements.js";
 
 const PAGES = [["lineage", "Lineage"], ["queue", "Queue"], ["risk", "At risk"], ["dataset", "Dataset"],
   ["streams", "Streams"]];
 const EVERY = 3000; // milliseconds between two requests
+const UNAUTHORISED = 401;
+
+let showBanner = null; // of the page
 
 /** The value of the address's query called `name`, or nothing. */
 export function queryValue(name) {
@@ -28,41 +33,47 @@ export function frame(here) {
   followTheme();
   addEventListener("storage", followTheme);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", followTheme);
+  document.documentElement.classList.toggle("nested", isBelowTabs());
   const links = PAGES.map(([page, title]) => h("a", { href: page, "aria-current": page === here && "page" }, title));
   document.getElementById("nav").replaceChildren(...links);
 }
 
-/** A link to one of Airflow's own pages; our frame may not lead its parent away, so the parent follows it itself. */
+/** Whether Airflow shows the page below its own tabs, of a DAG, a run or a task. */
+function isBelowTabs() {
+  return window.parent !== window && window.parent.location.pathname.includes("/dags/");
+}
+
+/** A link to one of Airflow's own pages. */
 export function airflowLink(address, text) {
   const follow = (event) => {
-    if (window.parent === window) return;
+    if (window.parent === window || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    const link = window.parent.document.createElement("a");
-    link.href = event.currentTarget.href;
-    window.parent.document.body.append(link);
-    link.click();
-    link.remove();
+    leadAirflow(event.currentTarget.href);
   };
   return h("a", { href: `../../${address}`, onclick: follow }, text);
 }
 
-/** Show the status line below the title. */
-export function showStatus(text, wrong = false) {
-  const status = document.getElementById("status");
-  write(status, text);
-  status.classList.toggle("wrong", wrong);
+/** Show the status of the page, beside the navigation; a failure below it. */
+export function showStatus(text, wrong = false, status = 0, outage = {}) {
+  const said = document.getElementById("status");
+  showBanner ??= banner(said.parentElement, said);
+  showBanner(text, wrong ? { status, ...outage } : null);
 }
 
 /**
  * Request `place` periodically while the page is visible, and call `show` when the response changes.
- * `place` returns the route; `onError` is called with an error and its status, and with none when it is over;
- * `every` is in milliseconds.
+ * `place` returns the route; `every` is in milliseconds. `onError` is called with an error, its status and the outage
+ * (`failedAt`, `shownAt`, `retry`, see banner.js), and with an empty text when it is over.
  * Returns a function that requests at once.
  */
 export function poll(place, show, onError = showStatus, every = EVERY) {
+  const main = onError === showStatus ? document.getElementById("main") : null;
   let last = null;
   let timer = 0;
   let turn = 0;
+  let failedAt = null;
+  let shownAt = null;
+  main?.setAttribute("aria-busy", "true");
   async function refresh() {
     clearTimeout(timer);
     const mine = ++turn;
@@ -71,10 +82,16 @@ export function poll(place, show, onError = showStatus, every = EVERY) {
       if (mine !== turn) return; // another request was made meanwhile
       if (text !== last) show(JSON.parse(text));
       last = text;
+      failedAt = null;
+      shownAt = Date.now();
       onError("");
     } catch (error) {
       if (mine !== turn) return;
-      onError(error.message, true, error.status);
+      failedAt ??= Date.now();
+      onError(error.message, true, error.status, { failedAt, shownAt, retry: refresh });
+      if (error.status === UNAUTHORISED) return; // until the user has logged in
+    } finally {
+      if (mine === turn) main?.removeAttribute("aria-busy");
     }
     if (!document.hidden) timer = setTimeout(refresh, every);
   }
