@@ -131,7 +131,7 @@ def _describe_place(dataset: Dataset, place: QueuePlace, away: str) -> str:
         head = ", moved to the head" if dataset.expedited else ""
         sentence = f"it is the {format_ordinal(place.position)} in the queue{head}"
         if place.completes_in is not None and not away:
-            sentence += f", and is persisted in about {format_seconds(place.completes_in)}"
+            sentence += f", about {format_seconds(place.completes_in)} of transfers until it is persisted"
     else:
         sentence = "it is in the queue, far from the head"
     if away:

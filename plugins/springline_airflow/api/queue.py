@@ -105,7 +105,7 @@ def queue(
     rows = queue_entries(planned.transfers[:limit], planned.lineage, planned.costs, planned.now, places)
     waits = load_wait_report(platform.catalog)
     wait_reason = explain_waits(waits, partial(no_claim_reason, session))
-    retries = retry_entries(waits.pauses, read_access.may_read_dag)
+    retries = retry_entries(waits.pauses, read_access.may_read_dag, read_access.dag_change_refusal)
     errors = [each.last_error for each in rows] + [each.error for each in retries]
     redact_names = name_redactor(platform, read_access, [wait_reason, *errors])
     depth, size = platform.claims.queue_size()

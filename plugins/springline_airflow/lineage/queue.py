@@ -76,7 +76,10 @@ class SendingEntry:
 
 @dataclass(frozen=True, slots=True)
 class RetryEntry:
-    """A generation whose last attempt failed; the next one may begin in `retry_in` seconds."""
+    """A generation whose last attempt failed; the next one may begin in `retry_in` seconds.
+
+    `refusal`: why you may not move it to the head of the queue, which retries it at once.
+    """
 
     path: str
     generation: int
@@ -84,6 +87,7 @@ class RetryEntry:
     attempts: int
     retry_in: float
     error: str
+    refusal: str
 
 
 def queue_entries(
@@ -159,10 +163,23 @@ def sending_entries(transfers: Sequence[ActiveTransfer], may_read_dag: Callable[
     ]
 
 
-def retry_entries(pauses: Sequence[PausedTransfer], may_read_dag: Callable[[str], bool]) -> list[RetryEntry]:
-    """Return the failed generations of the DAGs that `may_read_dag` accepts, the next attempt first."""
+def retry_entries(
+    pauses: Sequence[PausedTransfer], may_read_dag: Callable[[str], bool], change_refusal: Callable[[str], str]
+) -> list[RetryEntry]:
+    """Return the failed generations of the DAGs that `may_read_dag` accepts, the next attempt first.
+
+    `change_refusal` returns why what a DAG wrote may not be changed; empty if it may be.
+    """
     return [
-        RetryEntry(each.ref.path, each.ref.generation, each.bytes, each.attempts, each.seconds, each.error)
+        RetryEntry(
+            path=each.ref.path,
+            generation=each.ref.generation,
+            bytes=each.bytes,
+            attempts=each.attempts,
+            retry_in=each.seconds,
+            error=each.error,
+            refusal=change_refusal(each.dag_id),
+        )
         for each in pauses
         if may_read_dag(each.dag_id)
     ]

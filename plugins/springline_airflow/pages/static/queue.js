@@ -3,15 +3,17 @@
 import { query } from "./api.js";
 import { h, tiles } from "./elements.js";
 import { queryValue, frame, poll, showStatus } from "./shell.js";
-import { formatCount, formatBytes, formatSeconds, sentence } from "./format.js";
+import { formatCount, formatBytes, formatSeconds } from "./format.js";
 import { morph } from "./morph.js";
+import { notice } from "./notice.js";
 import { queueTable } from "./queue_rows.js";
 import { retryTable, sendingTable } from "./sending.js";
 import { explainer } from "./why.js";
 
 const option = (name) => h("option", { value: name, selected: name === queryValue("what_if") }, name || "nothing");
 const whatIf = h("select", { onchange: compare }, [...new Set(["", queryValue("what_if")])].map(option));
-const content = h("div");
+const top = h("div");
+const lists = h("div");
 const why = explainer(() => refresh());
 
 function compare() {
@@ -26,11 +28,10 @@ function offer(names, used) {
 }
 
 /** Why nothing is sent although something is queued: what the reader has to know first; nothing else if all is well. */
-function notice(answer) {
-  if (answer.under_store_away) return `Nothing can be persisted now: ${sentence(answer.under_store_away)}`;
+function obstacle(answer) {
+  if (answer.under_store_away) return `Nothing can be persisted now: ${answer.under_store_away}`;
   if (!answer.depth || answer.sending.length || !answer.wait_reason) return "";
-  if (answer.oldest_seconds === null) return sentence(answer.wait_reason); // after a failure
-  return `Nothing is being sent: ${sentence(answer.wait_reason)}`;
+  return `Nothing is being sent: ${answer.wait_reason}`;
 }
 
 function numbers(answer) {
@@ -51,11 +52,9 @@ function show(answer) {
   offer(answer.policies, answer.policy);
   why.suggest([...answer.sending, ...answer.retries, ...answer.entries].map((row) => row.path));
   why.refresh();
-  const said = notice(answer);
   const more = answer.depth - answer.sending.length - answer.retries.length - answer.entries.length;
-  morph(content,
-    said && h("p", { class: "notice", role: "status" }, said),
-    answer.depth ? numbers(answer) : "",
+  morph(top, notice(obstacle(answer)), answer.depth ? numbers(answer) : "");
+  morph(lists,
     answer.sending.length ? section("Sent now", sendingTable(answer.sending)) : "",
     answer.retries.length ? section("Failed, and tried again later", retryTable(answer.retries, () => refresh())) : "",
     section("Next",
@@ -69,7 +68,9 @@ function emptyText({ depth, policy }) {
 }
 
 frame("queue");
-document.getElementById("main").append(...why.parts,
-  h("form", { class: "asked", onsubmit: (event) => event.preventDefault() }, h("label", {}, "What if: compare with the policy", whatIf)), content);
+const [search, ...answers] = why.parts;
+document.getElementById("main").append(top, h("div", { class: "controls" }, search,
+  h("form", { class: "asked", onsubmit: (event) => event.preventDefault() }, h("label", {}, "What if: compare with the policy", whatIf))),
+...answers, lists);
 showStatus("loading …");
 const refresh = poll(() => `queue${query({ what_if: whatIf.value, limit: 50 })}`, show);

@@ -42,7 +42,7 @@ function reasonOf(row, before, policy) {
   const cell = (of, term) => h("td", { class: "number" }, term in of ? short(of[term]) : "");
   return h("details", {}, h("summary", {}, `Why ${row.position === 1 ? "first" : `number ${row.position}`}`), h("div", { class: "opened" },
     h("p", {}, `${capital(row.reason)}. ${orderReason(row, before)}`),
-    h("p", {}, `Method ${row.method_reason}.`),
+    h("p", {}, `Sent as ${row.method_reason}.`),
     row.what_if && h("p", {}, `By the policy ${policy} it would be number ${row.what_if.position}: ${row.what_if.reason}.`),
     terms.length ? h("table", { class: "terms" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "score term"), h("th", { scope: "col" }, "this"),
@@ -74,12 +74,12 @@ export function queueTable(rows, whatIf) {
   const lengthOf = new Map(rows.map((row, i) => [row.position, lengths[i]]));
   return table("Queue, next first", [
     { title: "#", number: true, cell: (row) => String(row.position) },
-    whatIf && { title: `# by ${whatIf}`, number: true, cell: (row) => row.what_if && [`${row.what_if.position} `, moveBadge(row)] },
+    whatIf && { title: whatIf, number: true, cell: (row) => row.what_if && [`${row.what_if.position} `, moveBadge(row)] },
     { title: "dataset", wide: true, cell: (row) => datasetCell(row, earlier.get(row.position), whatIf) },
     { title: "size", number: true, cell: (row) => formatBytes(row.bytes) },
-    { title: "cost to recompute", number: true, cell: (row) => (row.irrecoverable ? "never" : formatSeconds(row.recompute_seconds)) },
-    { title: "time to persist", number: true, cell: (row) => formatSeconds(row.predicted_seconds) },
-    { title: "persisted in", number: true, cell: (row) => formatSeconds(row.completes_in) },
+    { title: "to recompute", number: true, cell: (row) => (row.irrecoverable ? "never" : formatSeconds(row.recompute_seconds)) },
+    { title: "to persist", number: true, cell: (row) => formatSeconds(row.predicted_seconds) },
+    { title: "done in", number: true, cell: (row) => formatSeconds(row.completes_in) },
     { title: "waiting", number: true, cell: (row) => formatSeconds(Math.round(row.waited_seconds)) },
     { title: "score", number: true, cell: (row) => scoreCell(row, lengthOf.get(row.position)) },
     { title: "method", narrow: true, cell: (row) => h("span", { class: "short" }, methodText(row.method)) },

@@ -51,6 +51,6 @@ export function retryTable(rows, onDone) {
     { title: "next attempt in", number: true, cell: (row) => formatSeconds(Math.ceil(row.retry_in)) },
     { title: "failed", number: true, cell: (row) => formatCount(row.attempts, "time") },
     { title: "last error", cell: (row) => row.error },
-    { title: "action", cell: (row) => persistButton({ ...row, refusal: "" }, onDone) },
+    { title: "action", cell: (row) => persistButton(row, onDone) },
   ], rows, nameOf);
 }

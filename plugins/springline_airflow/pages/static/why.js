@@ -4,6 +4,7 @@ import { get, query } from "./api.js";
 import { h, write } from "./elements.js";
 import { sentence } from "./format.js";
 import { morph } from "./morph.js";
+import { ended } from "./notice.js";
 import { datasetLink, persistButton } from "./persist_button.js";
 import { queryValue } from "./shell.js";
 
@@ -62,9 +63,9 @@ export function explainer(onDone) {
     return h("div", { class: "answer" },
       h("p", {}, h("strong", {}, VERDICTS[answer.state] ?? answer.state), ": ", datasetLink(answer)),
       h("p", {}, sentence(answer.sentence)),
-      answer.wait_reason && h("p", {}, `At the moment: ${sentence(answer.wait_reason)}`),
+      answer.wait_reason && h("p", {}, `Nothing is taken from the queue now: ${ended(answer.wait_reason)}`),
       answer.can_expedite && h("p", { class: "buttons" }, persistButton(answer, onDone)),
-      answer.refusal && h("p", { class: "refused" }, `Not permitted: ${sentence(answer.refusal)}`));
+      answer.refusal && h("p", { class: "refused" }, `Not permitted: ${ended(answer.refusal)}`));
   }
 
   function suggest(paths) {
