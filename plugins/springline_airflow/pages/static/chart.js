@@ -52,8 +52,10 @@ export function riskChart({ samples, worst: recorded, worst_dags: recordedDags }
   const isNow = now && now.bytes > 0 && (!recorded || isWorse(now, recorded));
   const [worst, dags] = isNow ? [now, now.dags] : [recorded, recordedDags];
   const description = describe(worst, dags, isNow);
-  return [h("figure", {}, bytesPlot(moments, worst, description), secondsPlot(moments, worst),
-    h("figcaption", {}, legend(moments), h("p", { class: "worst" }, description), now && h("p", { class: "now" }, nowText(now)))),
+  return [h("figure", {}, h("div", { class: "plots" },
+    h("div", {}, h("p", { class: "faint" }, "Bytes only in the cache"), bytesPlot(moments, worst, description, now)),
+    h("div", {}, h("p", { class: "faint" }, "Time to recompute them"), secondsPlot(moments, worst, now))),
+  h("figcaption", {}, legend(moments), h("p", { class: "worst" }, description), now && h("p", { class: "now" }, nowText(now)))),
   h("details", {}, h("summary", {}, "As a table"), momentsTable(moments))];
 }
 
@@ -107,11 +109,19 @@ function gapBands(moments, x, { top, floor }) {
   });
 }
 
-function bytesPlot(moments, worst, description) {
+/** The end of a curve, with its value, unless that is the marked one. */
+function endMark(now, worst, value, format, x, y, { top }) {
+  if (!now || worst === now) return null;
+  const [left, above] = [x(now.timestamp), y(value(now))];
+  return [s("circle", { class: "end-mark", cx: left, cy: above, r: 4 }),
+    s("text", { class: "mark end", x: left - 8, y: above < top + 12 ? above + 16 : above - 8 }, `now: ${format(value(now))}`)];
+}
+
+function bytesPlot(moments, worst, description, now) {
   const [total, gone] = [(each) => each.bytes, (each) => each.irrecoverable_bytes];
   const doubtful = (each) => each.irrecoverable_bytes + each.unproven_bytes;
   const drawn = options(moments, worst, total, { formatValue: formatBytes, description });
-  if (drawn.mark) drawn.mark.label = `worst: ${formatBytes(worst.bytes)}`;
+  if (drawn.mark) drawn.mark.label = `worst${worst === now ? ", now" : ""}: ${formatBytes(worst.bytes)}`;
   return plot(drawn, (x, y, ground) => [
     s("defs", {}, s("pattern", { id: "gone", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
       s("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "hatch" }))),
@@ -122,22 +132,24 @@ function bytesPlot(moments, worst, description) {
       run.some(gone) && s("path", { d: area(run, gone, x, y), class: "gone", fill: HATCHED }),
       s("path", { d: steps(run, total, x, y), class: "someline" }),
     ]),
+    endMark(now, worst, total, formatBytes, x, y, ground),
   ]);
 }
 
-function secondsPlot(moments, worst) {
+function secondsPlot(moments, worst, now) {
   const value = (each) => each.recompute_seconds;
   const drawn = options(moments, worst, value, { formatValue: formatSeconds, description: "Time to recompute what would be lost" });
   if (drawn.mark) drawn.mark.label = formatSeconds(value(worst));
   return plot(drawn, (x, y, ground) => [gapBands(moments, x, ground),
-    runsOf(moments).map((run) => s("path", { d: steps(run, value, x, y), class: "secondsline" }))]);
+    runsOf(moments).map((run) => s("path", { d: steps(run, value, x, y), class: "secondsline" })),
+    endMark(now, worst, value, formatSeconds, x, y, ground)]);
 }
 
 function legend(moments) {
   const entries = [
     moments.some((each) => each.irrecoverable_bytes) && [patch("gone", HATCHED), " gone for good"],
     moments.some((each) => each.unproven_bytes) && [patch("unproven"), " recomputed only if idempotent as declared"],
-    [patch("some"), " to be recomputed"], [patch("secondsline"), " time to recompute"],
+    [patch("some"), " to be recomputed"],
     gapsOf(moments).length > 0 && [patch("gap"), " no samples"],
   ];
   return h("p", { class: "legend keys" }, entries.filter(Boolean).map((entry) => h("span", {}, entry)));

@@ -1,7 +1,7 @@
 // The rows of the queue: costs, score, place under another policy, and on demand the reason of the place.
 
 import { h, s, table } from "./elements.js";
-import { formatBytes, formatSeconds } from "./format.js";
+import { formatBytes, formatNumber, formatSeconds } from "./format.js";
 import { datasetLink, nameOf } from "./persist_button.js";
 import { methodText } from "./sending.js";
 
@@ -9,7 +9,7 @@ const BAR = { width: 64, height: 8 };
 const LEAST = 0.03; // of a bar, so that it is seen
 const WIDE_RANGE = 100; // from which on bars are logarithmic
 
-const short = (value) => String(Number(value.toPrecision(4)));
+const short = (value) => formatNumber(Number(value.toPrecision(4)));
 
 /** The lengths of the bars of scores, from 0 to 1: of their share of the greatest; logarithmic over a wide range. */
 export function barLengths(scores) {
@@ -74,7 +74,7 @@ export function queueTable(rows, whatIf) {
   const lengthOf = new Map(rows.map((row, i) => [row.position, lengths[i]]));
   return table("Queue, next first", [
     { title: "#", number: true, cell: (row) => String(row.position) },
-    whatIf && { title: whatIf, number: true, cell: (row) => row.what_if && [`${row.what_if.position} `, moveBadge(row)] },
+    whatIf && { title: `by ${whatIf}`, number: true, cell: (row) => row.what_if && [`${row.what_if.position} `, moveBadge(row)] },
     { title: "dataset", wide: true, cell: (row) => datasetCell(row, earlier.get(row.position), whatIf) },
     { title: "size", number: true, cell: (row) => formatBytes(row.bytes) },
     { title: "to recompute", number: true, cell: (row) => (row.irrecoverable ? "never" : formatSeconds(row.recompute_seconds)) },
