@@ -17,7 +17,7 @@ const KEYS = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
  * scales `x` and `y` and the `{left, right, top, floor}` of the ground in pixels, and returns what is drawn on it.
  * `description` says what the chart shows. Optional: `mark` is a point `{at, value, label}`; `places` are those that one can
  * point at, and `readout` returns the text at one of them.
- * The element fills the width of its place, and draws itself anew when that changes.
+ * The element fills the width of its place, and is drawn again when that changes.
  */
 export function plot(options, draw) {
   const readout = h("p", { class: "readout", "aria-live": "polite" });

@@ -73,7 +73,10 @@ export function poll(place, show, onError = showStatus, every = EVERY) {
   let turn = 0;
   let failedAt = null;
   let shownAt = null;
-  main?.setAttribute("aria-busy", "true");
+  if (main) {
+    main.setAttribute("aria-busy", "true");
+    showStatus("loading …");
+  }
   async function refresh() {
     clearTimeout(timer);
     const mine = ++turn;

@@ -1,0 +1,254 @@
+"""Every page in every state of its requests, in both themes, at both ends of the widths; tables with hostile names."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.e2e.conftest import SITE
+from tests.support.airflow.browser import THEMES, faults
+
+API = f"{SITE}/api/v1/**"
+LOGIN = f"{SITE}/api/v2/auth/login"
+PAGES = {
+    "lineage": "lineage",
+    "queue": "queue",
+    "risk": "risk",
+    "dataset": "dataset?path=etl/a",
+    "streams": "streams",
+    "a stream": "streams?job=words",
+}
+AWAY = "the catalog does not answer"
+REFUSAL = "you may not read the DAG etl"
+WIDTHS = (1024, 2560)
+HOSTILE = (
+    "etl/" + "a" * 200,
+    "etl/" + "/".join(["long_part_of_a_path"] * 20),
+    "مجموعة/بيانات/" + "طويل" * 20,
+    "<img src=x onerror=alert(1)><script>alert(1)</script>",
+)
+
+
+def visit(page: Page, name: str, theme: str = "light") -> None:
+    """Open a page in a theme."""
+    page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+    page.goto(f"{SITE}/pages/{PAGES[name]}")
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
+
+
+def answer_all(page: Page, status: int, detail: str) -> None:
+    """Answer all requests to the API alike."""
+    body = json.dumps({"detail": detail})
+    page.route(API, lambda route: route.fulfill(status=status, content_type="application/json", body=body))
+
+
+def assert_fits(page: Page) -> None:
+    """Nothing scrolls sideways, and axe finds nothing serious."""
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{width} px"
+    assert faults(page) == []
+
+
+# ---- the states of a request
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_that_waits_says_so_and_does_not_look_empty(alone, name, theme):
+    """Until the first answer."""
+    page, _ = alone
+    page.route(API, lambda route: None)
+    visit(page, name, theme)
+    expect(page.locator("#status")).to_have_text("loading …")
+    expect(page.locator("main")).to_have_attribute("aria-busy", "true")
+    expect(page.locator(".empty, .failed")).to_have_count(0)
+    assert_fits(page)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_that_fails_says_what_failed_and_since_when(alone, name, theme):
+    """The first request too; a person can retry at once."""
+    page, _ = alone
+    answer_all(page, 503, AWAY)
+    visit(page, name, theme)
+    banner = page.locator("header .banner.failed")
+    expect(banner.locator("#status.wrong")).to_have_text(AWAY)
+    expect(banner).to_contain_text("No answer since ")
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    assert_fits(page)
+    with page.expect_request(API):
+        banner.get_by_role("button", name="Retry now").click()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_that_one_may_not_read_names_the_permission(alone, name, theme):
+    """And who can give it."""
+    page, _ = alone
+    answer_all(page, 403, REFUSAL)
+    visit(page, name, theme)
+    banner = page.locator("header .banner.failed")
+    expect(banner.locator("#status.wrong")).to_have_text(REFUSAL)
+    expect(banner).to_contain_text("An administrator of Airflow can give you this permission.")
+    expect(banner).not_to_contain_text("No answer since")
+    assert_fits(page)
+
+
+def test_what_was_shown_stays_and_is_marked_while_a_request_fails(alone):
+    """Until it succeeds again."""
+    page, answers = alone
+    answers["streams"] = (200, {"streams": []})
+    visit(page, "streams")
+    expect(page.locator(".empty")).to_be_visible()
+    answers["streams"] = (503, {"detail": AWAY})
+    banner = page.locator("header .banner.failed")
+    expect(banner).to_contain_text("What is shown was true at ")
+    expect(page.locator(".empty")).to_be_visible()
+    top = page.locator("nav").bounding_box()
+    answers["streams"] = (200, {"streams": []})
+    banner.get_by_role("button", name="Retry now").click()
+    expect(page.locator(".failed")).to_have_count(0)
+    assert page.locator("nav").bounding_box() == top
+
+
+def test_a_server_that_does_not_answer_at_all_is_named(alone):
+    """The browser's own words would be of no help."""
+    page, _ = alone
+    page.route(API, lambda route: route.abort())
+    visit(page, "queue")
+    expect(page.locator("#status.wrong")).to_have_text("Airflow's API server does not answer")
+
+
+# ---- without a login
+
+
+def blank(route: Route) -> None:
+    """A page of Airflow's."""
+    route.fulfill(content_type="text/html", body="<!doctype html><title>Airflow</title><p>Sign in</p>")
+
+
+def next_of(page: Page) -> str:
+    """Where the login leads back to."""
+    return parse_qs(urlsplit(page.url).query)["next"][0]
+
+
+@pytest.mark.parametrize(
+    ("status", "detail"), [(401, "Not authenticated"), (401, "Token Expired"), (403, "Invalid JWT token")]
+)
+@pytest.mark.parametrize("name", PAGES)
+def test_without_a_login_a_page_leads_to_it_and_back(alone, name, status, detail):
+    """With its query."""
+    page, _ = alone
+    page.route(f"{LOGIN}**", blank)
+    answer_all(page, status, detail)
+    page.goto(f"{SITE}/pages/{PAGES[name]}")
+    page.wait_for_url(f"{LOGIN}**")
+    assert next_of(page) == f"/pages/{PAGES[name]}"
+
+
+def in_frame(page: Page, name: str) -> str:
+    """Open a page in a frame of Airflow's, and return the address of the window."""
+    body = f"<!doctype html><title>Airflow</title><iframe title=ours src=/pages/{PAGES[name]}></iframe>"
+    page.route(f"{SITE}/dags/**", lambda route: route.fulfill(content_type="text/html", body=body))
+    place = "/dags/etl/plugin/springline-lineage-dag?tab=1#here"
+    page.goto(f"{SITE}{place}")
+    return place
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_in_a_frame_the_window_of_airflow_is_led_to_the_login_and_back(alone, name):
+    """Not the frame: the login belongs to the window."""
+    page, _ = alone
+    page.route(f"{LOGIN}**", blank)
+    answer_all(page, 401, "Token Expired")
+    place = in_frame(page, name)
+    page.wait_for_url(f"{LOGIN}**")
+    assert next_of(page) == place
+
+
+def test_a_login_that_does_not_help_leads_nowhere_in_circles(alone):
+    """Once; then the page says so, and a person may try again."""
+    page, _ = alone
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if LOGIN in request.url else None)
+    page.route(f"{LOGIN}**", lambda route: route.fulfill(status=303, headers={"Location": f"{SITE}/pages/queue"}))
+    answer_all(page, 401, "Token Expired")
+    page.goto(f"{SITE}/pages/queue")
+    banner = page.locator("header .banner.failed")
+    expect(banner).to_contain_text("You are not logged in to Airflow any more.")
+    assert len(asked) == 1
+    page.route(f"{LOGIN}**", blank)
+    banner.get_by_role("button", name="Log in").click()
+    page.wait_for_url(f"{LOGIN}**")
+
+
+# ---- tables
+
+
+def show_table(page: Page, names: tuple[str, ...]) -> None:
+    """A table of these names, with a column of each kind."""
+    page.route(API, lambda route: None)
+    page.goto(f"{SITE}/pages/queue")
+    page.evaluate(
+        """async (names) => {
+        const {h, table, facts, tiles, emptyState} = await import("/pages/static/elements.js");
+        const main = document.getElementById("main");
+        main.removeAttribute("aria-busy");
+        main.replaceChildren(table("Names", [
+            {title: "dataset", wide: true, cell: (name) => h("a", {href: "dataset"}, name)},
+            {title: "name", cell: (name) => name},
+            {title: "reason", cell: (name) => `it comes after ${name}, whose score is higher than its own`},
+            {title: "state", cell: () => "cached"},
+            {title: "size", number: true, cell: () => "1.2 GB"},
+            {title: "obstacles", cell: () => "the operation is not proven idempotent"},
+        ], names, (name) => name), facts(names.map((name) => ["path", name])), tiles(names.map((name) => ["path", name])),
+        emptyState(names[0], names[3]));
+        }""",
+        list(names),
+    )
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_hostile_names_break_no_table(alone, theme):
+    """They are text, they wrap, and only the table itself scrolls."""
+    page, _ = alone
+    page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+    show_table(page, HOSTILE)
+    assert page.locator("main img, main script").count() == 0
+    for name in HOSTILE:
+        expect(page.get_by_role("link", name=name, exact=True)).to_have_count(1)
+    assert_fits(page)
+
+
+def test_no_column_of_a_table_is_a_ribbon(alone):
+    """Texts have room, and what is short stays in one line."""
+    page, _ = alone
+    show_table(page, HOSTILE)
+    page.set_viewport_size({"width": 1024, "height": 900})
+    widths = page.locator("thead th").evaluate_all("(cells) => cells.map((cell) => cell.getBoundingClientRect().width)")
+    dataset, name, reason, state, size, obstacles = widths
+    assert min(dataset, name, reason) >= 20 * 14 and obstacles >= 12 * 14
+    assert max(state, size) <= 100
+
+
+def test_a_path_wraps_after_its_slashes(alone):
+    """Its text stays as it is."""
+    page, _ = alone
+    show_table(page, HOSTILE[1:2])
+    link = page.get_by_role("link", name="etl/long_part")
+    assert link.evaluate("(link) => link.querySelectorAll('wbr').length") == 20
+    assert link.evaluate("(link) => link.textContent") == HOSTILE[1]
+
+
+def test_a_caption_is_for_those_who_do_not_see_the_table(alone):
+    """A heading stands above it anyway."""
+    page, _ = alone
+    show_table(page, HOSTILE)
+    expect(page.get_by_role("table", name="Names")).to_be_visible()
+    box = page.locator("caption").bounding_box()
+    assert box["width"] <= 1 and box["height"] <= 1
