@@ -206,8 +206,9 @@ def show_table(page: Page, names: tuple[str, ...]) -> None:
             {title: "state", cell: () => "cached"},
             {title: "size", number: true, cell: () => "1.2 GB"},
             {title: "obstacles", cell: () => "the operation is not proven idempotent"},
-        ], names, (name) => name), facts(names.map((name) => ["path", name])), tiles(names.map((name) => ["path", name])),
-        emptyState(names[0], names[3]));
+        ], names, (name) => name));
+        const pairs = names.map((name) => ["path", name]);
+        main.append(facts(pairs), tiles(pairs), emptyState(names[0], names[3]));
         }""",
         list(names),
     )

@@ -1,0 +1,186 @@
+"""Charts over time: round ticks, gaps, the marked point, the values that one points at, and the texts beside them."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import SITE
+from tests.support.airflow.browser import THEMES, faults
+
+NOON = 1_795_694_400  # 2026-11-26 12:00:00 UTC
+MODULES = """const load = (name) => import(`/pages/static/${name}.js`);
+    const {plot} = await load("plot"), {morph} = await load("morph"), format = await load("format");
+    const {linePath, areaPath, segmentsOf, sparkline} = await load("curves");
+    const {niceTicks, timeTicks, tickText} = await load("ticks");
+    const {h, s, timeElement} = await load("elements");
+    const main = document.getElementById("main");"""
+
+
+@pytest.fixture
+def page(alone) -> Page:
+    """An empty page."""
+    page, _ = alone
+    page.route(f"{SITE}/api/v1/**", lambda route: None)
+    page.add_init_script("localStorage.timezone ??= '\"UTC\"'")
+    page.goto(f"{SITE}/pages/risk")
+    page.evaluate("() => { const main = document.getElementById('main'); main.replaceChildren(); }")
+    return page
+
+
+def run(page: Page, code: str, **arguments: object):
+    """What a piece of code with our modules returns."""
+    return page.evaluate(f"async (given) => {{ {MODULES} {code} }}", arguments)
+
+
+CHART = """
+    globalThis.shownChart = (most) => {
+        const points = [[given.noon, 10], [given.noon + 60, most], [given.noon + 120, null], [given.noon + 180, 20]];
+        const segments = segmentsOf(points);
+        return plot({first: given.noon, last: given.noon + 600, most, formatValue: format.formatBytes,
+            formatPlace: format.formatTime, description: "bytes over time",
+            mark: {at: given.noon + 60, value: most, label: "worst"},
+            places: points.filter(([, value]) => value !== null).map(([at]) => at),
+            readout: (at) => `${format.formatClock(at)}: ${points.find((each) => each[0] === at)[1]} B`},
+            (x, y) => s("path", {class: "line series-0", d: linePath(segments, x, y)}));
+    };
+    morph(main, h("figure", {}, globalThis.shownChart(given.most)));"""
+
+
+def draw(page: Page, most: int = 90) -> None:
+    """A chart with a gap and a marked point; drawn again, it is the same element."""
+    run(page, CHART, noon=NOON, most=most)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "ticks"),
+    [
+        (0, 90, [0, 50, 100]),
+        (0, 100, [0, 50, 100]),
+        (0, 231_000, [0, 100_000, 200_000, 300_000]),
+        (-3, 4, [-4, -2, 0, 2, 4]),
+        (0, 0.0013, [0, 0.0005, 0.001, 0.0015]),
+        (7, 7, [7]),
+    ],
+)
+def test_values_have_round_ticks(page, least, most, ticks):
+    """From at most the least to at least the greatest."""
+    assert run(page, "return niceTicks(given.least, given.most)", least=least, most=most) == ticks
+
+
+@pytest.mark.parametrize(
+    ("seconds", "texts"),
+    [
+        (25, ["12:00:00", "12:00:05", "12:00:10", "12:00:15", "12:00:20", "12:00:25"]),
+        (3600, ["12:00", "12:10", "12:20", "12:30", "12:40", "12:50", "13:00"]),
+        (86_400, ["12:00", "18:00", "Nov 27", "06:00", "12:00"]),
+        (5 * 86_400, ["Nov 27", "Nov 28", "Nov 29", "Nov 30", "Dec 1"]),
+    ],
+)
+def test_times_have_round_ticks(page, seconds, texts):
+    """Round minutes, hours and days; a day is named where it begins."""
+    code = """const ticks = timeTicks(given.first, given.last);
+        return ticks.map((at) => tickText(at, ticks[1] - ticks[0]));"""
+    assert run(page, code, first=NOON, last=NOON + seconds) == texts
+
+
+def test_days_begin_in_the_zone_that_the_reader_chose_in_airflow(page):
+    """As on Airflow's own pages."""
+    page.evaluate("localStorage.setItem('timezone', '\"Asia/Kolkata\"')")
+    page.reload()
+    code = (
+        "return [format.formatTime(given.noon), timeTicks(given.noon, given.noon + 86400).map((at) => tickText(at, 1))]"
+    )
+    text, ticks = run(page, code, noon=NOON)
+    assert text == "2026-11-26 17:30:00"
+    assert ticks == ["18:00:00", "Nov 27", "06:00:00", "12:00:00"]
+
+
+def test_what_is_not_known_is_a_gap(page):
+    """A value that is missing, and a time without samples."""
+    code = "return segmentsOf([[0, 1], [1, 2], [2, null], [3, 4], [9, 5]], 2)"
+    assert run(page, code) == [[[0, 1], [1, 2]], [[3, 4]], [[9, 5]]]
+    code = """const same = (value) => value;
+        const steps = linePath([[[0, 1], [1, 2]], [[3, 4]]], same, same, {step: true});
+        return [steps, areaPath([[[0, 1], [1, 2]]], same, same)];"""
+    assert run(page, code) == ["M0 1 H1 V2 M3 4 h0.1", "M0 1 L1 2 V0 H0 Z"]
+
+
+def test_a_chart_has_the_width_of_its_place_and_never_scales_its_text(page):
+    """At any width."""
+    draw(page)
+    for width in (1024, 2560):
+        page.set_viewport_size({"width": width, "height": 900})
+        chart = page.locator(".plot > svg")
+        expect(chart).to_have_attribute("width", str(page.locator("main").evaluate("(main) => main.clientWidth - 24")))
+        assert chart.evaluate("(svg) => svg.getBoundingClientRect().width === Number(svg.getAttribute('width'))")
+        assert page.locator("text.mark").evaluate("(text) => getComputedStyle(text).fontSize") == "12px"
+
+
+def test_the_values_at_a_time_are_read_by_pointer_and_by_keyboard(page):
+    """What does not see the chart is told politely."""
+    draw(page)
+    readout = page.locator(".readout[aria-live=polite]")
+    expect(readout).to_be_empty()
+    page.locator(".plot").focus()
+    for key, text in {"ArrowRight": "12:00:00: 10 B", "End": "12:03:00: 20 B", "ArrowLeft": "12:01:00: 90 B"}.items():
+        page.keyboard.press(key)
+        expect(readout).to_have_text(text)
+    expect(page.locator(".crosshair")).to_have_count(1)
+    page.locator(".plot > svg").hover(position={"x": 75, "y": 50})
+    expect(readout).to_have_text("12:00:00: 10 B")
+    page.mouse.move(0, 0)
+    expect(readout).to_be_empty()
+
+
+def test_a_chart_that_is_updated_stays_the_element_that_it_is(page):
+    """With the moment that one points at, and with the new values."""
+    draw(page, 90)
+    page.locator(".plot").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    draw(page, 250)
+    expect(page.locator(".readout")).to_have_text("12:01:00: 250 B")
+    expect(page.locator(".plot")).to_be_focused()
+    expect(page.locator(".plot")).to_have_count(1)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_charts_are_for_everybody(page, theme):
+    """A small one too."""
+    page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+    draw(page)
+    run(page, "main.append(sparkline([[0, 1], [1, null], [2, 5]], {description: 'lag: 5 messages now'}))")
+    expect(page.get_by_role("img", name="lag: 5 messages now")).to_be_visible()
+    assert faults(page) == []
+
+
+def test_a_time_is_short_and_says_all_when_asked(page):
+    """The time of day for today, the day for others."""
+    code = "return given.times.map((at) => format.shortTime(at, given.now))"
+    times = [NOON, NOON - 86_400, NOON - 400 * 86_400]
+    assert run(page, code, times=times, now=NOON + 60) == ["12:00:00", "Nov 25, 12:00", "Oct 22, 2025"]
+    run(page, "main.append(timeElement(given.noon))", noon=NOON)
+    time = page.locator("time")
+    expect(time).to_have_attribute("datetime", "2026-11-26T12:00:00.000Z")
+    expect(time).to_have_attribute("title", "2026-11-26 12:00:00")
+
+
+@pytest.mark.parametrize(
+    ("age", "text"),
+    [(0, "just now"), (40, "40 s ago"), (200, "3 min ago"), (18_000, "5 h ago"), (1_036_800, "12 days ago")],
+)
+def test_an_age_is_rounded(page, age, text):
+    """To what one remembers of it."""
+    assert run(page, "return format.formatAge(given.at, given.at + given.age)", at=NOON, age=age) == text
+
+
+def test_rates_have_units(page):
+    """Bytes, or what is named."""
+    code = "return given.rates.map((rate) => format.formatRate(...rate))"
+    assert run(page, code, rates=[[1.2e6], [4810.4, "rows"], [0.25, "rows"], [None]]) == [
+        "1.2 MB/s",
+        "4,810 rows/s",
+        "0.25 rows/s",
+        "",
+    ]
