@@ -18,9 +18,11 @@ function datasetCell(row) {
     reasons.length > 0 && h("details", {}, h("summary", {}, "Why"), h("p", {}, `${reasons.join("; ")}.`))];
 }
 
-function safetyCell({ remedy }) {
+function safetyCell({ path, generation, remedy }, onDone) {
+  const { can_expedite: canExpedite, refusal } = remedy;
   return [h("p", {}, remedy.sentence), remedy.alternative && h("p", { class: "faint" }, remedy.alternative),
-    remedy.refusal && h("p", { class: "refused" }, `Not permitted: ${remedy.refusal}.`)];
+    refusal && h("p", { class: "refused" }, `Not permitted: ${refusal}.`),
+    canExpedite && persistButton({ path, generation, refusal }, onDone)];
 }
 
 /** The table of the datasets, in the order given; `onDone` is called after one was moved to the head of the queue. */
@@ -31,7 +33,6 @@ export function exposedTable(caption, rows, onDone) {
     { title: "size", number: true, cell: (row) => formatBytes(row.bytes) },
     { title: "to recompute", number: true, cell: (row) => (row.irrecoverable_reasons.length ? "never" : formatSeconds(row.seconds)) },
     { title: "others need it", number: true, cell: ({ dependents: count }) => (count < MOST_COUNTED ? String(count) : `${MOST_COUNTED} or more`) },
-    { title: "what makes it safe", wide: true, cell: safetyCell },
-    { title: "action", cell: ({ path, generation, remedy }) => remedy.can_expedite && persistButton({ path, generation, refusal: remedy.refusal }, onDone) },
+    { title: "what makes it safe", wide: true, cell: (row) => safetyCell(row, onDone) },
   ], rows, nameOf);
 }
