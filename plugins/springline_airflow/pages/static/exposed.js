@@ -28,7 +28,7 @@ function safetyCell({ path, generation, remedy }, onDone) {
 /** The table of the datasets, in the order given; `onDone` is called after one was moved to the head of the queue. */
 export function exposedTable(caption, rows, onDone) {
   return table(caption, [
-    { title: "dataset", wide: true, cell: datasetCell },
+    { title: "dataset", cell: datasetCell },
     { title: "after a loss", cell: outcome },
     { title: "size", number: true, cell: (row) => formatBytes(row.bytes) },
     { title: "to recompute", number: true, cell: (row) => (row.irrecoverable_reasons.length ? "never" : formatSeconds(row.seconds)) },

@@ -35,7 +35,7 @@ export function numbersOf({ irrecoverable_bytes: gone, unproven_bytes: unproven,
   return [
     ["gone for good", formatBytes(gone), unproven ? `and ${formatBytes(unproven)} more if an operation is not idempotent as declared` : ""],
     ["to be recomputed", formatBytes(bytes - gone), gone ? `of ${formatBytes(bytes)} that are only in the cache` : ""],
-    ["in about", seconds ? formatSeconds(seconds) : "0 s", unmeasured ? `not counting ${formatCount(unmeasured, "operation run")} that were never measured` : "one operation after another"],
+    ["in about", formatSeconds(seconds), unmeasured ? `not counting ${formatCount(unmeasured, "operation run")} that were never measured` : "one operation after another"],
   ];
 }
 

@@ -64,8 +64,13 @@ export function explainer(onDone) {
       h("p", {}, h("strong", {}, VERDICTS[answer.state] ?? answer.state), ": ", datasetLink(answer)),
       h("p", {}, sentence(answer.sentence)),
       answer.wait_reason && h("p", {}, `Nothing is taken from the queue now: ${ended(answer.wait_reason)}`),
-      answer.can_expedite && h("p", { class: "buttons" }, persistButton(answer, onDone)),
+      answer.can_expedite && h("p", { class: "buttons" }, persistButton(answer, moved)),
       answer.refusal && h("p", { class: "refused" }, `Not permitted: ${ended(answer.refusal)}`));
+  }
+
+  function moved() {
+    refresh();
+    onDone();
   }
 
   function suggest(paths) {
