@@ -19,7 +19,7 @@ from benchmarks.datasets.catalog import fill, write_one
 from benchmarks.report import Goal, Report
 from springline.persistence.catalog import schema
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.model.dataset import CacheState, Dataset, Ref, TransferMethod
+from springline.persistence.model.dataset import CacheState, Ref, TransferMethod
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 
@@ -34,7 +34,8 @@ _REQUESTS = {
     "lineage, 2,000 folded": "lineage?limit=2000",
     "lineage of a DAG run": "lineage?dag_id=bench&run_id=run {0}",
     "queue": "queue",
-    "queue, another policy": "queue?policy=paper",
+    "queue, another policy": "queue?what_if=paper",
+    "why one is not persisted": "queue/explain?path=bench/{0}/d5",
     "at risk": "at-risk",
     "the risk over time": "at-risk/history",
     "a dataset": "datasets/bench/{0}/d5",
@@ -118,7 +119,7 @@ def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
         def may_read_dag(self, dag_id: str) -> bool:
             return True
 
-        def change_refusal(self, dataset: Dataset) -> str:
+        def dag_change_refusal(self, dag_id: str) -> str:
             return ""
 
         def trigger_refusal(self, dag_id: str) -> str:

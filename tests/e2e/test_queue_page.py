@@ -14,6 +14,10 @@ from tests.support.airflow.browser import THEMES, faults
 from tests.support.airflow.risk_answers import HOSTILE, compared, entry, explanation, queue, retry, sending
 
 PAUSED = "the DAG persister is paused"
+FOCUSED = """() => {
+    const {tagName, textContent, ariaLabel} = document.activeElement;
+    return ariaLabel ?? tagName + textContent;
+}"""
 
 
 def shown(page: Page, answers: dict[str, Any], body: dict[str, Any], asked: str = "") -> Page:
@@ -290,9 +294,8 @@ def test_the_page_is_for_everybody(alone, theme):
     rows = [
         compared(entry(i, path, last_error=path, waits_for=[f"{path}@1"]), 4 - i) for i, path in enumerate(HOSTILE, 1)
     ]
-    answers["queue/explain"] = (
-        200, explanation(HOSTILE[0], PersistState.QUEUED, f"it waits for {HOSTILE[2]}@1", can_expedite=True, wait_reason=PAUSED),
-    )  # fmt: skip
+    told = explanation(HOSTILE[0], PersistState.QUEUED, f"it waits for {HOSTILE[2]}@1", wait_reason=PAUSED)
+    answers["queue/explain"] = (200, told)
     body = queue(
         *rows, what_if="paper", sending=[sending(path) for path in HOSTILE], retries=[retry(path) for path in HOSTILE]
     )
@@ -316,10 +319,6 @@ def test_the_keyboard_reaches_everything(alone):
     reached = []
     for _ in range(12):
         page.keyboard.press("Tab")
-        reached.append(
-            page.evaluate(
-                "document.activeElement.getAttribute('aria-label') ?? document.activeElement.tagName + document.activeElement.textContent"
-            )
-        )
+        reached.append(page.evaluate(FOCUSED))
     assert {"Persist now: etl/days@1", "Aetl/a@1", "SUMMARYWhy first", "BUTTONExplain"} <= set(reached)
     assert any(each.startswith("INPUT") for each in reached) and any(each.startswith("SELECT") for each in reached)

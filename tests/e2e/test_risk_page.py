@@ -255,7 +255,7 @@ def test_the_datasets_are_grouped_by_dag_if_one_likes(alone, salted):
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("rows", [(), tuple(exposed(path, irrecoverable_reasons=GONE) for path in HOSTILE)])
 def test_the_page_is_for_everybody(alone, theme, rows):
-    """With nothing at risk, and with names of 200 letters, from right to left, and of HTML; at both ends of the widths."""
+    """With nothing at risk, and with names of 200 letters, from right to left, and of HTML; narrow and wide."""
     page, answers = alone
     page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
     now = time.time()
@@ -284,7 +284,5 @@ def test_the_keyboard_reaches_everything(alone):
     reached = set()
     for _ in range(12):
         page.keyboard.press("Tab")
-        reached.add(
-            page.evaluate("document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent")
-        )
+        reached.add(page.evaluate("document.activeElement.ariaLabel ?? document.activeElement.textContent"))
     assert {"Persist now: etl/clean@1", "etl/clean@1", "As a table"} <= reached

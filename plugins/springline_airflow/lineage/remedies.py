@@ -17,8 +17,8 @@ from springline.persistence.text.formatting import format_list
 class Remedy:
     """What makes a dataset safe: `sentence`, and `alternative`, which is empty if there is none.
 
-    `state`: what keeps it from being persisted. `can_expedite`: it can be moved to the head of the queue; `refusal`: why
-    you may not do that.
+    `state`: what keeps it from being persisted. `can_expedite`: it can be moved to the head of the queue; `refusal`:
+    why you may not do that.
     """
 
     state: PersistState

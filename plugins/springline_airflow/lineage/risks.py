@@ -31,7 +31,7 @@ class ExposedDataset:
 
     `seconds`: to run its operation again; None: irrecoverable, or never measured. `dependents`: how many others that
     are not persisted would have to be recomputed from it, of those that you may read; at most 1,000 are counted.
-    `irrecoverable_reasons` is empty if it could be recomputed, `unproven_reasons` if the operations for that are proven.
+    `irrecoverable_reasons` is empty if it could be recomputed, `unproven_reasons` if proven operations do that.
     """
 
     path: str
