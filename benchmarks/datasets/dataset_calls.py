@@ -105,7 +105,10 @@ def _sample(platform: Platform) -> None:
 @contextmanager
 def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
     """Asks the app of the plugin, which lets everybody in here, at its gate and behind it."""
+    from airflow import settings as airflow_settings
     from airflow.api_fastapi.core_api.security import get_user
+    from airflow.models import import_all_models
+    from airflow.models.base import Base
     from fastapi.testclient import TestClient
 
     from springline.airflow.api.access import ReadAccess
@@ -127,6 +130,8 @@ def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
 
     async def everybody(*_: Any) -> None: ...
 
+    import_all_models()
+    Base.metadata.create_all(airflow_settings.engine)  # the queue asks for the state of the DAG `persister`
     app = SpringlinePlugin.fastapi_apps[0]["app"]
     let_in = patch("springline.airflow.api.auth_middleware.get_user", everybody)
     overrides = {get_user: lambda: None, ReadAccess: Everything, current_platform: lambda: platform}
