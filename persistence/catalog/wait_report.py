@@ -68,6 +68,26 @@ def load_wait_report(catalog: Catalog) -> WaitReport:
     table = generation.c
     claimable = schema.is_waiting & (table.not_before <= db_now())
     oldest = select(db_now() - func.min(table.committed_at)).where(claimable)
+    left = table.not_before - db_now()
+    paused = (
+        select(table.path, table.generation, left, table.error, table.dag_id, table.bytes, table.attempts)
+        .where(schema.is_waiting, left > 0)
+        .order_by(table.not_before, table.id)
+        .limit(_MAX_LISTED)
+    )
+    transfers = load_active_transfers(catalog)
+    with catalog.read_transaction() as connection:
+        waited = connection.scalar(oldest)
+        pauses = tuple(
+            PausedTransfer(Ref(path, number), max(float(seconds), 0.0), error, dag_id, size, attempts)
+            for path, number, seconds, error, dag_id, size, attempts in connection.execute(paused)
+        )
+    return WaitReport(None if waited is None else max(float(waited), 0.0), transfers, pauses)
+
+
+def load_active_transfers(catalog: Catalog) -> tuple[ActiveTransfer, ...]:
+    """Load the transfers under way, the oldest first, at most 50."""
+    table = generation.c
     active = (
         select(
             table.path, table.generation, table.lease_owner, table.dag_id, table.method, table.bytes, table.sent_bytes,
@@ -77,16 +97,8 @@ def load_wait_report(catalog: Catalog) -> WaitReport:
         .order_by(table.claimed_at, table.id)
         .limit(_MAX_LISTED)
     )  # fmt: skip
-    left = table.not_before - db_now()
-    paused = (
-        select(table.path, table.generation, left, table.error, table.dag_id, table.bytes, table.attempts)
-        .where(schema.is_waiting, left > 0)
-        .order_by(table.not_before, table.id)
-        .limit(_MAX_LISTED)
-    )
     with catalog.read_transaction() as connection:
-        waited = connection.scalar(oldest)
-        transfers = tuple(
+        return tuple(
             ActiveTransfer(
                 Ref(path, number), owner, dag_id, TransferMethod(method), size, min(sent, size),
                 max(float(seconds), 0.0), predicted, attempts, bool(is_blocking),
@@ -94,11 +106,6 @@ def load_wait_report(catalog: Catalog) -> WaitReport:
             for path, number, owner, dag_id, method, size, sent, seconds, predicted, attempts, is_blocking
             in connection.execute(active)
         )  # fmt: skip
-        pauses = tuple(
-            PausedTransfer(Ref(path, number), max(float(seconds), 0.0), error, dag_id, size, attempts)
-            for path, number, seconds, error, dag_id, size, attempts in connection.execute(paused)
-        )
-    return WaitReport(None if waited is None else max(float(waited), 0.0), transfers, pauses)
 
 
 def load_claim_states(catalog: Catalog, refs: Sequence[Ref]) -> Mapping[Ref, ClaimState]:
@@ -106,16 +113,16 @@ def load_claim_states(catalog: Catalog, refs: Sequence[Ref]) -> Mapping[Ref, Cla
     table = generation.c
     columns = (
         table.path, table.generation, table.lease_owner, table.lease_until < db_now(), table.not_before - db_now(),
-        table.sent_bytes, db_now() - table.claimed_at, table.score,
+        table.sent_bytes, db_now() - table.claimed_at,
     )  # fmt: skip
     states = {}
     with catalog.read_transaction() as connection:
         for part in chunks_of(keys_of(connection, refs)):
-            for path, number, owner, is_expired, pause, sent, seconds, score in connection.execute(
+            for path, number, owner, is_expired, pause, sent, seconds in connection.execute(
                 select(*columns).where(table.id.in_(part))
             ):
                 states[Ref(path, number)] = ClaimState(
-                    owner, bool(is_expired), max(float(pause), 0.0), sent, max(float(seconds or 0.0), 0.0), score
+                    owner, bool(is_expired), max(float(pause), 0.0), sent, max(float(seconds or 0.0), 0.0)
                 )
     return states
 

@@ -35,7 +35,7 @@ class ClaimState:
     """What the queue knows of one generation: its worker, the progress of its transfer, its pause after a failure.
 
     `is_expired`: the worker's lease ran out. `retry_in`: seconds until it may be claimed; 0: now. `seconds`: since the
-    claim. `score`: as stored, which may be old.
+    claim.
     """
 
     owner: str = ""
@@ -43,14 +43,13 @@ class ClaimState:
     retry_in: float = 0.0
     sent_bytes: int = 0
     seconds: float = 0.0
-    score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
     """The planned place of a generation in the queue: position, seconds until it is persisted, what it waits for.
 
-    `position` counts from 1; 0: behind those that were planned.
+    `position` counts from 1; 0: behind those that were counted.
     """
 
     position: int = 0

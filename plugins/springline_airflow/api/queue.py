@@ -26,16 +26,13 @@ from springline.airflow.lineage.queue import (
     what_if_places,
 )
 from springline.persistence.catalog.wait_report import explain_waits, load_claim_states, load_wait_report
-from springline.persistence.decisions.persist_status import ClaimState, PersistState, QueuePlace, persist_status
+from springline.persistence.decisions.persist_status import PersistState, QueuePlace, persist_status
 from springline.persistence.decisions.priority import order_by_priority
 from springline.persistence.explain import find_dataset
 from springline.persistence.extensions import POLICIES
-from springline.persistence.model.dataset import Dataset
-from springline.persistence.platform import Platform
 from springline.persistence.policies import load_policy
 
 _MOST_ENTRIES = 500
-_MOST_COUNTED = 1000  # generations before one whose position is counted
 _CANDIDATES = 10  # generations whose scores are recomputed, for each one that is listed
 
 router = APIRouter(tags=["datasets"])
@@ -139,9 +136,7 @@ def explain(
     catalog, away = platform.catalog, platform.watch.unavailable_reason()
     lineage = redact_hidden(catalog.lineage_around([dataset.ref], down=False), read_access.may_read)
     claim = load_claim_states(catalog, [dataset.ref])[dataset.ref]
-    place = load_readable_queue(platform, read_access).places().get(dataset.ref) or _place_behind_head(
-        platform, dataset, claim
-    )
+    place = load_readable_queue(platform, read_access).places().get(dataset.ref, QueuePlace())
     obstacles = lineage.recompute_obstacles(dataset.ref)
     status = persist_status(dataset, claim, place, obstacles=obstacles, away=away)
     is_queued = status.state is PersistState.QUEUED
@@ -158,9 +153,3 @@ def explain(
         refusal=read_access.change_refusal(dataset) if status.can_expedite else "",
         wait_reason=redact_names(wait_reason),
     )
-
-
-def _place_behind_head(platform: Platform, dataset: Dataset, claim: ClaimState) -> QueuePlace:
-    """Return the place of a generation behind the planned head of the queue, by the stored scores."""
-    ahead = platform.claims.count_ahead(dataset, claim.score, _MOST_COUNTED)
-    return QueuePlace(ahead + 1 if ahead < _MOST_COUNTED else 0)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
 from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, Query
-from sqlalchemy.orm import Session
 
 from springline.airflow.api.access import ReadAccess, ReadAccessDep
 from springline.airflow.api.datasets import PlatformDep, name_redactor
@@ -25,7 +24,7 @@ from springline.airflow.lineage.remedies import (
 from springline.airflow.lineage.risks import DagShare, Risks, RiskTotals, dag_shares, exposed_datasets, sum_risk
 from springline.persistence.catalog.cache_loss import CacheLoss
 from springline.persistence.catalog.risk_samples import RiskSample
-from springline.persistence.catalog.wait_report import load_claim_states, load_wait_report
+from springline.persistence.catalog.wait_report import load_active_transfers, load_claim_states
 from springline.persistence.decisions.persist_status import PersistState, QueuePlace, persist_status
 from springline.persistence.model.dataset import Ref
 from springline.persistence.model.lineage import Lineage
@@ -64,12 +63,14 @@ def at_risk(
     costs = catalog.load_cost_model_of(loss.unmeasured_operations)
     totals = sum_risk(loss, costs, read_access.may_read_dag, limit=limit)
     lineage = redact_hidden(catalog.lineage_without_sources(totals.named_keys(loss)), read_access.may_read)
-    remedies = _remedies(platform, read_access, totals, loss, lineage, away)
+    queue = load_readable_queue(platform, read_access) if totals.datasets else None
+    is_idle = queue is not None and bool(queue.transfers) and not away and not load_active_transfers(catalog)
+    remedies = _remedies(platform, read_access, totals, loss, lineage, queue.places() if queue else {}, away)
     total = totals.total
     return Risks(
         timestamp=catalog.now(),
         under_store_away=away,
-        wait_reason=_unclaimed_reason(platform, session) if totals.datasets and not away else "",
+        wait_reason=no_claim_reason(session) if is_idle else "",
         bytes=total.bytes,
         recomputable_bytes=total.bytes - total.irrecoverable_bytes - total.unproven_bytes,
         unproven_bytes=total.unproven_bytes,
@@ -103,13 +104,18 @@ def at_risk_history(
 
 
 def _remedies(
-    platform: Platform, read_access: ReadAccess, totals: RiskTotals, loss: CacheLoss, lineage: Lineage, away: str
+    platform: Platform,
+    read_access: ReadAccess,
+    totals: RiskTotals,
+    loss: CacheLoss,
+    lineage: Lineage,
+    places: Mapping[Ref, QueuePlace],
+    away: str,
 ) -> dict[Ref, Remedy]:
-    """Return what would make each of the worst datasets safe."""
+    """Return what would make each of the worst datasets safe; `places` are those in the queue."""
     refs = dict(zip(totals.named_keys(loss), lineage.datasets, strict=True))
     worst_refs = [refs[key] for key in totals.worst_keys]
     claims = load_claim_states(platform.catalog, worst_refs)
-    places = load_readable_queue(platform, read_access).places() if worst_refs else {}
     has_doubts = any(loss.unproven_causes[key] for key in totals.worst_keys)
     prove = partial(
         unproven_alternative,
@@ -133,9 +139,3 @@ def _remedies(
     texts = [each.sentence for each in remedies.values() if each.state in failing]
     redact_names = name_redactor(platform, read_access, texts)
     return {ref: replace(each, sentence=redact_names(each.sentence)) for ref, each in remedies.items()}
-
-
-def _unclaimed_reason(platform: Platform, session: Session) -> str:
-    """Return why nothing is being persisted although something could be; empty otherwise; it names no dataset."""
-    waits = load_wait_report(platform.catalog)
-    return "" if waits.transfers or waits.oldest_wait_seconds is None else no_claim_reason(session)
