@@ -137,18 +137,28 @@ def next_of(page: Page) -> str:
     return parse_qs(urlsplit(page.url).query)["next"][0]
 
 
-@pytest.mark.parametrize(
-    ("status", "detail"), [(401, "Not authenticated"), (401, "Token Expired"), (403, "Invalid JWT token")]
-)
 @pytest.mark.parametrize("name", PAGES)
-def test_without_a_login_a_page_leads_to_it_and_back(alone, name, status, detail):
-    """With its query."""
+def test_without_a_login_a_page_leads_to_it_and_back(alone, name):
+    """With the query of the page."""
     page, _ = alone
     page.route(f"{LOGIN}**", blank)
-    answer_all(page, status, detail)
+    answer_all(page, 401, "Not authenticated")
     page.goto(f"{SITE}/pages/{PAGES[name]}")
     page.wait_for_url(f"{LOGIN}**")
     assert next_of(page) == f"/pages/{PAGES[name]}"
+
+
+@pytest.mark.parametrize(("status", "detail"), [(401, "Token Expired"), (403, "Invalid JWT token")])
+def test_a_login_that_is_over_is_none(alone, status, detail):
+    """However Airflow says so."""
+    page, answers = alone
+    page.route(f"{LOGIN}**", blank)
+    answers["streams"] = (200, {"streams": []})
+    page.goto(f"{SITE}/pages/streams")
+    expect(page.locator(".empty")).to_be_visible()
+    answers["streams"] = (status, {"detail": detail})
+    page.wait_for_url(f"{LOGIN}**")
+    assert next_of(page) == "/pages/streams"
 
 
 def in_frame(page: Page, name: str) -> str:

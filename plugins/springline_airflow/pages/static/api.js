@@ -3,6 +3,7 @@
 import { noteLogin, openLoginOnce } from "./airflow_window.js";
 
 const ROOT = "../api/v1/";
+const PATIENCE = 60_000; // milliseconds that a request for data may take
 const BAD_TOKEN = "Invalid JWT token"; // Airflow answers 403 with it, and means 401
 
 /** The response of a request; the error of one that nobody answers has the `status` 0. */
@@ -53,7 +54,7 @@ export function query(values) {
 
 /** The text of a response. */
 export async function get(place) {
-  const response = await request(place, { headers: { Accept: "application/json" } });
+  const response = await request(place, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(PATIENCE) });
   return response.text();
 }
 

@@ -58,15 +58,16 @@ export function s(tag, attributes = {}, ...children) {
 }
 
 /**
- * A table of columns `{title, cell, number, narrow, wide}`; the rows of the body are in the order given. `caption` names it
- * for those who do not see it. A column is `narrow` (one line) or `wide` by the texts that it holds, unless it says so itself.
- * `key` identifies each row across updates of the table.
+ * A table of columns `{title, cell, number, narrow, wide, verbatim}`; the rows of the body are in the order given. `caption` names it
+ * for those who do not see it. A column is `narrow` (one line) or `wide` by the texts that it holds, unless it says so itself;
+ * a `verbatim` title is a name from outside, and keeps its small letter. `key` identifies each row across
+ * updates of the table.
  */
 export function table(caption, columns, rows, key = () => null) {
   const cells = rows.map((row) => columns.map((column) => h("td", {}, column.cell(row))));
   const classes = columns.map((column, i) => widthOf(column, cells.map((line) => line[i])));
   cells.forEach((line) => line.forEach((cell, i) => classes[i] && cell.setAttribute("class", classes[i])));
-  const head = columns.map((column, i) => h("th", { scope: "col", class: classes[i] }, column.title));
+  const head = columns.map((column, i) => h("th", { scope: "col", class: [classes[i], column.verbatim && "verbatim"].filter(Boolean).join(" ") || null }, column.title));
   return h(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
@@ -80,9 +81,9 @@ function widthOf({ number, narrow, wide }, cells) {
   if (number) return "number";
   if (narrow) return "narrow";
   if (wide) return "wide";
-  if (cells.some((cell) => cell.querySelector("p, div, details, ul, svg.sparkline"))) return null;
-  const longest = Math.max(0, ...cells.map((cell) => cell.textContent.length));
-  return longest <= NARROW ? "narrow" : longest > WIDE ? "wide" : null;
+  const longest = Math.max(0, ...cells.map((cell) => (cell.querySelector("summary") ?? cell).textContent.length));
+  if (longest > WIDE) return "wide";
+  return longest <= NARROW && !cells.some((cell) => cell.querySelector("p, details, ul")) ? "narrow" : null;
 }
 
 /** What stands where nothing is: a title, and what to do. */

@@ -11,7 +11,7 @@ export function rowsTable(caption, rows, times = BOUNDS) {
   return table(caption, names.map((name) => {
     const number = rows.every((row) => typeof (row[name] ?? 0) === "number");
     const format = times.includes(name) ? formatMoment : formatNumber;
-    return { title: name, number, cell: (row) => format(row[name]) };
+    return { title: name, verbatim: true, number, cell: (row) => format(row[name]) };
   }), rows);
 }
 
