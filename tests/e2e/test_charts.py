@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -11,7 +13,7 @@ from tests.support.airflow.browser import THEMES, faults
 NOON = 1_795_694_400  # 2026-11-26 12:00:00 UTC
 MODULES = """const load = (name) => import(`/pages/static/${name}.js`);
     const {plot} = await load("plot"), {morph} = await load("morph"), format = await load("format");
-    const {linePath, areaPath, segmentsOf, sparkline} = await load("curves");
+    const {linePath, areaPath, gapBands, segmentsOf, sparkline} = await load("curves");
     const {niceTicks, timeTicks, tickText} = await load("ticks");
     const {h, s, timeElement} = await load("elements");
     const main = document.getElementById("main");"""
@@ -42,7 +44,8 @@ CHART = """
             mark: {at: given.noon + 60, value: most, label: "worst"},
             places: points.filter(([, value]) => value !== null).map(([at]) => at),
             readout: (at) => `${format.formatClock(at)}: ${points.find((each) => each[0] === at)[1]} B`},
-            (x, y) => s("path", {class: "line series-0", d: linePath(segments, x, y)}));
+            (x, y, ground) => [gapBands(segments, x, ground),
+                s("path", {class: "line series-0", d: linePath(segments, x, y)})]);
     };
     morph(main, h("figure", {}, globalThis.shownChart(given.most)));"""
 
@@ -104,6 +107,13 @@ def test_what_is_not_known_is_a_gap(page):
         const steps = linePath([[[0, 1], [1, 2]], [[3, 4]]], same, same, {step: true});
         return [steps, areaPath([[[0, 1], [1, 2]]], same, same)];"""
     assert run(page, code) == ["M0 1 H1 V2 M3 4 h0.1", "M0 1 L1 2 V0 H0 Z"]
+
+
+def test_a_gap_is_a_band(page):
+    """Not a line, and not nothing."""
+    draw(page)
+    expect(page.locator("rect.gap")).to_have_count(1)
+    expect(page.locator("path.series-0")).to_have_attribute("d", re.compile(r"^M\S+ \S+ L\S+ \S+ M\S+ \S+ h0.1$"))
 
 
 def test_a_chart_has_the_width_of_its_place_and_never_scales_its_text(page):

@@ -34,6 +34,14 @@ export function areaPath(segments, x, y, base = 0, { step = false } = {}) {
   return segments.map((points) => `${linePath([points], x, y, { step })} V${y(base)} H${x(points[0][0])} Z`).join(" ");
 }
 
+/** The times between segments, of which nothing is known, as bands behind the curves; `ground` as `plot` gives it. */
+export function gapBands(segments, x, { top, floor }) {
+  return segments.slice(1).map((points, i) => {
+    const [left, right] = [x(segments[i].at(-1)[0]), x(points[0][0])];
+    return s("rect", { class: "gap", x: left, y: top, width: right - left, height: floor - top }, s("title", {}, "no data"));
+  });
+}
+
 /** A small curve of points `[at, value]` without axes, gaps shown; `tone` is a class that gives its colour. */
 export function sparkline(points, { width = 120, height = 28, description, tone = "", gap = Infinity } = {}) {
   const segments = segmentsOf(points, gap);

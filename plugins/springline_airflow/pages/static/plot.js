@@ -5,7 +5,8 @@ import { niceTicks, tickText, timeTicks } from "./ticks.js";
 
 const HEIGHT = 200;
 const WIDTH = 760; // until the chart has a place
-const EDGE = { left: 70, right: 14, top: 14, bottom: 26 };
+const EDGE = { left: 44, right: 14, top: 14, bottom: 26 };
+const LETTER = 7; // pixels, at most on average
 const FAR_APART = 90; // pixels between two times
 const CLOCK_SECONDS = 1e8; // a place above is a moment in seconds since 1970
 const CLOCK_MILLISECONDS = 1e11;
@@ -56,9 +57,11 @@ function render(element, readout) {
   element.placeAt = (pixels) => nearest(places, scales.x, pixels);
 }
 
-function scalesOf({ first, last, least = 0, most }, width) {
-  const ground = { left: EDGE.left, right: width - EDGE.right, top: EDGE.top, floor: HEIGHT - EDGE.bottom };
+function scalesOf({ first, last, least = 0, most, formatValue }, width) {
   const values = niceTicks(least, most);
+  const longest = Math.max(...values.map((value) => formatValue(value).length));
+  const left = Math.max(EDGE.left, longest * LETTER + 16);
+  const ground = { left, right: width - EDGE.right, top: EDGE.top, floor: HEIGHT - EDGE.bottom };
   const [low, high] = [values[0], values.at(-1)];
   const round = (pixels) => Math.round(pixels * 10) / 10;
   const x = (at) => round(ground.left + ((ground.right - ground.left) * (Math.min(at, last) - first)) / (last - first || 1));
