@@ -8,12 +8,12 @@ export function shape(state, shapes) {
   return s("path", { d: path, class: `shape ${named(state)}${path.endsWith("Z") ? "" : " open"}`, "aria-hidden": "true" });
 }
 
-/** A state in running text. */
+/** A state in running text, as a badge of its colour. */
 export function badgeOf(state, shapes) {
   return h(
     "span",
-    { class: "state" },
-    s("svg", { viewBox: "0 0 17 18", width: 14, height: 15, "aria-hidden": "true" }, shape(state, shapes)),
+    { class: `state ${named(state)}` },
+    s("svg", { viewBox: "0 0 17 18", width: 13, height: 14, "aria-hidden": "true" }, shape(state, shapes)),
     state,
   );
 }
