@@ -30,8 +30,13 @@ export async function openConfirmation(title, opener, ask, perform) {
       write(no, "Close");
       no.focus();
     } catch (error) {
-      write(message, error.message);
+      fail(error);
     }
+  }
+
+  function fail(error) {
+    write(message, error.message);
+    message.classList.add("wrong");
   }
 
   document.body.append(dialog);
@@ -42,6 +47,6 @@ export async function openConfirmation(title, opener, ask, perform) {
     yes.disabled = !preview.allowed;
     (preview.allowed ? yes : no).focus();
   } catch (error) {
-    write(message, error.message);
+    fail(error);
   }
 }
