@@ -83,7 +83,7 @@ function placeAxis({ first, last, formatPlace }, { x, ground }) {
   const text = (at) => (step ? tickText(at / perSecond, step) : formatPlace(at));
   const shown = ticks.length > 1 ? ticks : [first];
   return shown.map((at) => [s("line", { x1: x(at), x2: x(at), y1: ground.floor, y2: ground.floor + 4, class: "axis" }),
-    s("text", { x: x(at), y: HEIGHT - 8, class: x(at) > ground.right - FAR_APART / 3 ? "end" : x(at) < ground.left + FAR_APART / 3 ? null : "middle" }, text(at))]);
+    s("text", { x: x(at), y: HEIGHT - 8, class: x(at) > ground.right - FAR_APART / 4 ? "end" : "middle" }, text(at))]);
 }
 
 function marked({ mark = null }, { x, y, ground }) {
