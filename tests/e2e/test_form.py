@@ -116,12 +116,14 @@ def test_what_was_shown_stays_and_is_marked_while_a_request_fails(alone):
     assert page.locator("nav").bounding_box() == top
 
 
-def test_a_server_that_does_not_answer_at_all_is_named(alone):
-    """The browser's own words would be of no help."""
+def test_a_server_that_does_not_answer_at_all_is_named_once(alone):
+    """The browser's own words would be of no help, and sections need not repeat it."""
     page, _ = alone
     page.route(API, lambda route: route.abort())
-    visit(page, "queue")
+    visit(page, "risk")
     expect(page.locator("#status.wrong")).to_have_text("Airflow's API server does not answer")
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    expect(page.locator(".failed")).to_have_count(1)
 
 
 # ---- without a login

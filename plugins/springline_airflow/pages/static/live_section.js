@@ -2,7 +2,7 @@
 
 import { banner } from "./banner.js";
 import { h } from "./elements.js";
-import { poll } from "./shell.js";
+import { isSaidByPage, poll } from "./shell.js";
 import { morph } from "./morph.js";
 
 export const RARELY = 5000; // milliseconds between two requests that Kafka answers
@@ -20,7 +20,8 @@ export function liveSection(title, place, show, { head = null, every = undefined
   const part = h("section", { "aria-label": title }, h("h2", {}, title), head, box, body);
   const refresh = poll(place, (answer) => morph(body, ...[show(answer)].flat(Infinity).filter(Boolean)), (text, wrong = false, status = 0, outage = {}) => {
     body.removeAttribute("aria-busy");
-    showBanner(text, wrong && !NOT_YET.has(status) ? { status, ...outage } : null);
+    if (isSaidByPage(status) && wrong) showBanner("");
+    else showBanner(text, wrong && !NOT_YET.has(status) ? { status, ...outage } : null);
   }, every);
   return { part, refresh };
 }

@@ -8,9 +8,11 @@ import { h } from "./elements.js";
 const PAGES = [["lineage", "Lineage"], ["queue", "Queue"], ["risk", "At risk"], ["dataset", "Dataset"],
   ["streams", "Streams"]];
 const EVERY = 3000; // milliseconds between two requests
+const NO_ANSWER = 0;
 const UNAUTHORISED = 401;
 
 let showBanner = null; // of the page
+let isPolled = false; // whether the page itself has a request that is repeated
 
 /** The value of the address's query called `name`, or nothing. */
 export function queryValue(name) {
@@ -60,6 +62,11 @@ export function showStatus(text, wrong = false, status = 0, outage = {}) {
   showBanner(text, wrong ? { status, ...outage } : null);
 }
 
+/** Whether the page's own banner says that requests end with this status: all do, so its sections need not say it too. */
+export function isSaidByPage(status) {
+  return isPolled && (status === NO_ANSWER || status === UNAUTHORISED);
+}
+
 /**
  * Request `place` periodically while the page is visible, and call `show` when the response changes.
  * `place` returns the route; `every` is in milliseconds. `onError` is called with an error, its status and the outage
@@ -74,6 +81,7 @@ export function poll(place, show, onError = showStatus, every = EVERY) {
   let failedAt = null;
   let shownAt = null;
   if (main) {
+    isPolled = true;
     main.setAttribute("aria-busy", "true");
     showStatus("loading …");
   }
@@ -91,7 +99,7 @@ export function poll(place, show, onError = showStatus, every = EVERY) {
     } catch (error) {
       if (mine !== turn) return;
       failedAt ??= Date.now();
-      onError(error.message, true, error.status, { failedAt, shownAt, retry: refresh });
+      onError(error.message, true, error.status ?? null, { failedAt, shownAt, retry: refresh });
       if (error.status === UNAUTHORISED) return; // until the user has logged in
     } finally {
       if (mine === turn) main?.removeAttribute("aria-busy");
