@@ -160,7 +160,7 @@ def test_the_page_says_how_much_there_is_and_until_when(alone):
     page, answers = alone
     shown(page, answers, queue(entry(1, "a"), entry(2, "b"), sending=[sending("c")]))
     numbers = dict(
-        zip(page.locator(".tiles dt").all_inner_texts(), page.locator(".tiles dd").all_inner_texts(), strict=True)
+        zip(page.locator(".tiles dt").all_text_contents(), page.locator(".tiles dd").all_text_contents(), strict=True)
     )
     assert numbers == {
         "in the queue": "3 datasets", "to persist": "3.75 MB", "empty in about": "800 ms", "oldest waiting for": "35 s",

@@ -1,5 +1,6 @@
 // Data at risk over time, as two charts that end with the numbers of now, a sentence about the worst moment, and a table.
 
+import { areaPath, gapBands, linePath } from "./curves.js";
 import { h, s } from "./elements.js";
 import { formatBytes, formatSeconds, formatTime, shortTime } from "./format.js";
 import { patch, plot } from "./plot.js";
@@ -7,6 +8,7 @@ import { patch, plot } from "./plot.js";
 const MOST_ROWS = 20;
 const MOST_DAGS = 3; // in a sentence
 const HATCHED = "url(#gone)";
+const STEP = { step: true };
 const STALE = 300; // seconds without a sample before now from which on nothing is known of them
 
 /**
@@ -19,11 +21,6 @@ export function momentsOf(samples, now) {
   const last = before.at(-1);
   const continued = last && now.timestamp - last.known_until <= STALE ? [{ ...last, known_until: now.timestamp }] : last ? [last] : [];
   return [...before.slice(0, -1), ...continued, { ...now, known_until: now.timestamp }];
-}
-
-/** The times without a sample: `[from, to]`. */
-export function gapsOf(moments) {
-  return moments.slice(1).map((each, i) => [moments[i].known_until, each.timestamp]).filter(([from, to]) => to > from);
 }
 
 /** The moments between gaps. */
@@ -91,22 +88,9 @@ function options(moments, worst, value, more) {
   };
 }
 
-/** A value holds until the next sample, and changes at once; a run ends where nothing is known any more. */
-function steps(run, value, x, y) {
-  return `${run.map((each, i) => (i ? `H${x(each.timestamp)} V${y(value(each))}` : `M${x(each.timestamp)} ${y(value(each))}`)).join(" ")} H${x(run.at(-1).known_until)}`;
-}
-
-function area(run, value, x, y) {
-  return `${steps(run, value, x, y)} V${y(0)} H${x(run[0].timestamp)} Z`;
-}
-
-/** Nothing is known of these times. */
-function gapBands(moments, x, { top, floor }) {
-  return gapsOf(moments).map(([from, to]) => {
-    const [left, right] = [x(from), x(to)];
-    return s("g", { class: "gap" }, s("rect", { x: left, y: top, width: Math.max(right - left, 1), height: floor - top }),
-      right - left > 80 && s("text", { x: (left + right) / 2, y: (top + floor) / 2, class: "middle" }, "no samples"));
-  });
+/** The points `[at, value]` of each run: a value holds until the next sample, and changes at once; the last one ends with the run. */
+function segments(moments, value) {
+  return runsOf(moments).map((run) => [...run.map((each) => [each.timestamp, value(each)]), [run.at(-1).known_until, value(run.at(-1))]]);
 }
 
 /** The end of a curve, with its value, unless that is the marked one. */
@@ -125,13 +109,11 @@ function bytesPlot(moments, worst, description, now) {
   return plot(drawn, (x, y, ground) => [
     s("defs", {}, s("pattern", { id: "gone", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
       s("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "hatch" }))),
-    gapBands(moments, x, ground),
-    runsOf(moments).map((run) => [
-      s("path", { d: area(run, total, x, y), class: "some" }),
-      run.some((each) => each.unproven_bytes) && s("path", { d: area(run, doubtful, x, y), class: "unproven" }),
-      run.some(gone) && s("path", { d: area(run, gone, x, y), class: "gone", fill: HATCHED }),
-      s("path", { d: steps(run, total, x, y), class: "someline" }),
-    ]),
+    gapBands(segments(moments, total), x, ground),
+    s("path", { d: areaPath(segments(moments, total), x, y, 0, STEP), class: "some" }),
+    moments.some((each) => each.unproven_bytes) && s("path", { d: areaPath(segments(moments, doubtful), x, y, 0, STEP), class: "unproven" }),
+    moments.some(gone) && s("path", { d: areaPath(segments(moments, gone), x, y, 0, STEP), class: "gone", fill: HATCHED }),
+    s("path", { d: linePath(segments(moments, total), x, y, STEP), class: "someline" }),
     endMark(now, worst, total, formatBytes, x, y, ground),
   ]);
 }
@@ -140,8 +122,8 @@ function secondsPlot(moments, worst, now) {
   const value = (each) => each.recompute_seconds;
   const drawn = options(moments, worst, value, { formatValue: formatSeconds, description: "Time to recompute what would be lost" });
   if (drawn.mark) drawn.mark.label = formatSeconds(value(worst));
-  return plot(drawn, (x, y, ground) => [gapBands(moments, x, ground),
-    runsOf(moments).map((run) => s("path", { d: steps(run, value, x, y), class: "secondsline" })),
+  return plot(drawn, (x, y, ground) => [gapBands(segments(moments, value), x, ground),
+    s("path", { d: linePath(segments(moments, value), x, y, STEP), class: "secondsline" }),
     endMark(now, worst, value, formatSeconds, x, y, ground)]);
 }
 
@@ -150,7 +132,7 @@ function legend(moments) {
     moments.some((each) => each.irrecoverable_bytes) && [patch("gone", HATCHED), " gone for good"],
     moments.some((each) => each.unproven_bytes) && [patch("unproven"), " recomputed only if idempotent as declared"],
     [patch("some"), " to be recomputed"],
-    gapsOf(moments).length > 0 && [patch("gap"), " no samples"],
+    runsOf(moments).length > 1 && [patch("gap"), " no samples"],
   ];
   return h("p", { class: "legend keys" }, entries.filter(Boolean).map((entry) => h("span", {}, entry)));
 }
