@@ -19,7 +19,7 @@ from benchmarks.datasets.catalog import fill, write_one
 from benchmarks.report import Goal, Report
 from springline.persistence.catalog import schema
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.model.dataset import CacheState, Dataset, Ref, TransferMethod
+from springline.persistence.model.dataset import CacheState, Ref, TransferMethod
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 
@@ -35,7 +35,8 @@ _REQUESTS = {
     "a generation in the lineage": "lineage/cell?path=bench/{0}/d5",
     "completion of a DAG run": "lineage/values?field=run_id&text=run {0}",
     "queue": "queue",
-    "queue, another policy": "queue?policy=paper",
+    "queue, another policy": "queue?what_if=paper",
+    "why one is not persisted": "queue/explain?path=bench/{0}/d5",
     "at risk": "at-risk",
     "the risk over time": "at-risk/history",
     "a dataset": "datasets/bench/{0}/d5",
@@ -105,7 +106,10 @@ def _sample(platform: Platform) -> None:
 @contextmanager
 def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
     """Asks the app of the plugin, which lets everybody in here, at its gate and behind it."""
+    from airflow import settings as airflow_settings
     from airflow.api_fastapi.core_api.security import get_user
+    from airflow.models import import_all_models
+    from airflow.models.base import Base
     from fastapi.testclient import TestClient
 
     from springline.airflow.api.access import ReadAccess
@@ -119,7 +123,7 @@ def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
         def may_read_dag(self, dag_id: str) -> bool:
             return True
 
-        def change_refusal(self, dataset: Dataset) -> str:
+        def dag_change_refusal(self, dag_id: str) -> str:
             return ""
 
         def trigger_refusal(self, dag_id: str) -> str:
@@ -127,6 +131,8 @@ def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
 
     async def everybody(*_: Any) -> None: ...
 
+    import_all_models()
+    Base.metadata.create_all(airflow_settings.engine)  # the queue asks for the state of the DAG `persister`
     app = SpringlinePlugin.fastapi_apps[0]["app"]
     let_in = patch("springline.airflow.api.auth_middleware.get_user", everybody)
     overrides = {get_user: lambda: None, ReadAccess: Everything, current_platform: lambda: platform}

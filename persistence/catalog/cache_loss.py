@@ -20,6 +20,7 @@ from springline.persistence.model.dataset import ExecutionSide
 from springline.persistence.model.lineage import postorder
 
 _MAX_CAUSES = 10  # causes reported per generation
+_MAX_DEPENDENTS = 1000  # visited to count those of one generation
 _upstream = generation.alias("upstream")
 _IS_OPEN = and_(_upstream.c.phase == "open", _upstream.c.cache == "present")  # its writer handles its loss
 _IS_AVAILABLE = or_(and_(_upstream.c.phase.in_(("open", "committed")), _upstream.c.under == "present"), _IS_OPEN)
@@ -74,6 +75,15 @@ class CacheLoss:
         """Return the generations to re-run to recompute `keys`, in order; irrecoverable ones are left out."""
         return list(postorder((key for key in keys if not self.causes[key]), self._needs))
 
+    def exposed_dependents(self, key: int) -> list[int]:
+        """Return the exposed generations that recomputing requires `key` for, directly or not, at most 1,000."""
+        visited, frontier = {key: None}, [key]
+        while frontier and len(visited) <= _MAX_DEPENDENTS:
+            new = [reader for reader in self._readers.get(frontier.pop(), ()) if reader not in visited]
+            visited |= dict.fromkeys(new)
+            frontier += new
+        return [reader for reader in visited if reader != key and self.rows[reader].exposed][:_MAX_DEPENDENTS]
+
     def predict_seconds(self, key: int, costs: CostModel) -> float | None:
         """Predict the seconds to recompute one: as when it was made, else from history; None if never measured."""
         row = self.rows[key]
@@ -96,6 +106,14 @@ class CacheLoss:
             else:
                 causes_by_key[key] = inherited[0] if inherited else ()
         return causes_by_key
+
+    @cached_property
+    def _readers(self) -> Mapping[int, Sequence[int]]:
+        readers: dict[int, list[int]] = {}
+        for key, needs in self.needs.items():
+            for need in needs:
+                readers.setdefault(need, []).append(key)
+        return readers
 
     def _needs(self, key: int) -> Sequence[int]:
         return self.needs.get(key, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from springline.persistence.model.transitions import Event
 from springline.persistence.text.redaction import redact_secrets
 
 _MAX_PAUSE_SECONDS = 60.0
+_REPORT_SECONDS = 2.0  # between two reports of a transfer's progress, if its lease does not require more
 _MAX_DOUBLINGS = 100  # beyond it every pause is the longest one, and a double would overflow
 
 
@@ -128,6 +129,8 @@ class Claims:
                     lease_owner=owner,
                     lease_number=generation.c.lease_number + 1,
                     lease_until=db_now() + self._seconds,
+                    claimed_at=db_now(),
+                    sent_bytes=0,
                     method=method.value,
                     predicted_seconds=predicted_seconds,
                     attempts=generation.c.attempts + 1,
@@ -138,11 +141,13 @@ class Claims:
             row = connection.execute(claimed).one()
             return Lease(ref, row.lease_number, owner, row.attempts)
 
-    def renew(self, lease: Lease) -> bool:
-        """Extend a lease; returns False if it was lost."""
+    def renew(self, lease: Lease, sent_bytes: int = 0) -> bool:
+        """Extend a lease, and record the bytes sent so far; returns False if it was lost."""
         with self._catalog.write_transaction() as connection:
             renewed = connection.execute(
-                update(generation).where(self._matches_lease(lease)).values(lease_until=db_now() + self._seconds)
+                update(generation)
+                .where(self._matches_lease(lease))
+                .values(lease_until=db_now() + self._seconds, sent_bytes=sent_bytes)
             ).rowcount
             return renewed == 1
 
@@ -155,9 +160,15 @@ class Claims:
                 .values(method=method.value, predicted_seconds=predicted_seconds)
             )
 
-    def renewing(self, lease: Lease) -> AbstractContextManager[threading.Event]:
-        """Renew `lease` in the background inside the block; the event is set once the lease is lost."""
-        return renewal(lambda: self.renew(lease), self._seconds / 3, f"lease {lease.ref}")
+    def renewing(
+        self, lease: Lease, sent_bytes: Callable[[], int] = lambda: 0
+    ) -> AbstractContextManager[threading.Event]:
+        """Renew `lease` in the background inside the block; the event is set once the lease is lost.
+
+        `sent_bytes` returns the progress of the transfer, which is recorded with every renewal.
+        """
+        interval = min(self._seconds / 3, _REPORT_SECONDS)
+        return renewal(lambda: self.renew(lease, sent_bytes()), interval, f"lease {lease.ref}")
 
     @staticmethod
     def _matches_lease(lease: Lease) -> ColumnElement[bool]:

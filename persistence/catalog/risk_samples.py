@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from math import ceil
 
 from sqlalchemy import case, delete, func, insert, select
@@ -16,6 +17,8 @@ from springline.persistence.model.cost_model import CostModel
 
 _DAY = 24 * 60  # minutes
 _MONTH = 30 * _DAY
+_IDLE_INTERVAL = 5  # minutes between two samples while nothing is persisted; the DAG `maintenance` takes them then
+_GAP_INTERVALS = 3  # intervals without a sample from which on nothing is known of the time between
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,22 @@ class DagRisk:
 
 @dataclass(frozen=True, slots=True)
 class RiskSample:
-    """Cost of a loss of the cache at one time (seconds since 1970)."""
+    """Cost of a loss of the cache at one time (seconds since 1970).
+
+    `known_until`: until when the values hold, which is the time of the next sample, unless there is a gap before it.
+    """
 
     timestamp: float
+    known_until: float
     bytes: int
     unproven_bytes: int
     irrecoverable_bytes: int
     recompute_seconds: float
+
+    @property
+    def severity(self) -> tuple[int, int, float, int]:
+        """How bad a loss would have been, for comparison: first what would be gone for good."""
+        return (self.irrecoverable_bytes, self.unproven_bytes, self.recompute_seconds, self.bytes)
 
 
 def risk_by_dag(loss: CacheLoss, costs: CostModel) -> dict[str, DagRisk]:
@@ -71,13 +83,30 @@ def redundant_minutes(minutes: Iterable[int], now: int) -> list[int]:
     filled_slots: set[tuple[int, int]] = set()
     redundant = []
     for minute in sorted(minutes):
-        age = now - minute
-        width = 1 if age < _DAY else 60 if age < _MONTH else _DAY
+        width = _slot_width(now - minute)
         slot = (width, minute // width)
         if slot in filled_slots:
             redundant.append(minute)
         filled_slots.add(slot)
     return redundant
+
+
+def known_until(minutes: Sequence[int], now: float) -> list[float]:
+    """Return until when each of `minutes`, in order, is known, all in minutes since 1970, and at most until `now`.
+
+    A sample holds until the next one. After a gap, which is longer than three intervals of the samples of that age, it
+    holds for one interval only.
+    """
+    ends = []
+    for minute, following in zip_longest(minutes, minutes[1:], fillvalue=now):
+        interval = max(_slot_width(now - minute), _IDLE_INTERVAL)
+        is_gap = following - minute > _GAP_INTERVALS * interval
+        ends.append(max(minute + interval if is_gap else following, minute))
+    return ends
+
+
+def _slot_width(age: float) -> int:
+    return 1 if age < _DAY else 60 if age < _MONTH else _DAY
 
 
 class RiskSamples(Measurements):
@@ -115,12 +144,24 @@ class RiskSamples(Measurements):
             .order_by(risk_sample.c.minute)
         )
         with self.read_transaction() as connection:
-            return [
-                RiskSample(
-                    minute * 60.0, int(total_bytes), int(unproven_bytes), int(irrecoverable_bytes), float(seconds)
-                )
-                for minute, total_bytes, unproven_bytes, irrecoverable_bytes, seconds in connection.execute(query)
-            ]
+            rows = connection.execute(query).all()
+        ends = known_until([row[0] for row in rows], self.now() / 60)
+        return [
+            RiskSample(
+                minute * 60.0, end * 60, int(total_bytes), int(unproven_bytes), int(irrecoverable_bytes), float(seconds)
+            )
+            for (minute, total_bytes, unproven_bytes, irrecoverable_bytes, seconds), end in zip(rows, ends, strict=True)
+        ]
+
+    def risk_shares(self, timestamp: float, dag_ids: Collection[str]) -> dict[str, DagRisk]:
+        """Return the shares of `dag_ids` in the sample of that time, those that had any."""
+        table = risk_sample.c
+        columns = (table.bytes, table.unproven_bytes, table.irrecoverable_bytes, table.recompute_seconds)
+        is_sample = (table.minute == int(timestamp // 60)) & table.dag_id.in_(dag_ids)
+        query = select(table.dag_id, *columns).where(is_sample).order_by(table.dag_id)
+        with self.read_transaction() as connection:
+            shares = {dag_id: DagRisk(*values) for dag_id, *values in connection.execute(query)}
+        return {dag_id: share for dag_id, share in shares.items() if share != DagRisk()}
 
     def risk_dag_ids(self) -> list[str]:
         """Return the DAG ids in the samples, including ""."""

@@ -85,6 +85,8 @@ generation = Table(
     Column("lease_owner", String, nullable=False, default=""),
     Column("lease_number", BigInteger, nullable=False, default=0),
     Column("lease_until", Float),
+    Column("claimed_at", Float),
+    Column("sent_bytes", BigInteger, nullable=False, default=0),  # since the claim, as its worker last reported
     Column("method", String),
     Column("predicted_seconds", Float),
     Column("actual_seconds", Float),

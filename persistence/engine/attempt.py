@@ -64,7 +64,7 @@ class Sender:
             return
         attempt = Attempt(self, lease, pause)
         try:
-            with self.claims.renewing(lease) as attempt.lease_lost:
+            with self.claims.renewing(lease, lambda: attempt.sent_bytes) as attempt.lease_lost:
                 yield attempt
         except BaseException as error:
             self._release(attempt, error)
@@ -91,13 +91,14 @@ class Attempt:
     """A claimed transfer: it is sent as data or as its operation, and is persisted when that method returns.
 
     `pause` is the number of seconds until a retry after a failure; `lease_lost` is set once another worker has taken
-    the transfer over.
+    the transfer over. `sent_bytes` are those sent so far as data.
     """
 
     sender: Sender
     lease: Lease
     pause: float = 0.0
     lease_lost: threading.Event = field(default_factory=threading.Event)
+    sent_bytes: int = 0
 
     def send_data(self, dataset: Dataset) -> Dataset:
         """Copy the cached bytes.
@@ -110,8 +111,9 @@ class Attempt:
         started_at, yielded_before = time.monotonic(), limiter.yielded_seconds
         with self._staged_copy(dataset) as staging:
             manifest = copy_files(
-                sender.cache, dataset.cache_location, sender.under, staging, limiter=limiter, lease_lost=self.lease_lost
-            )
+                sender.cache, dataset.cache_location, sender.under, staging, limiter=self._admit,
+                lease_lost=self.lease_lost,
+            )  # fmt: skip
             if manifest.checksum != dataset.checksum:
                 raise CorruptCacheError(f"{dataset.ref}: the cached files do not match the checksum of its write")
             if not self._has_arrived(staging, manifest):
@@ -154,6 +156,11 @@ class Attempt:
     def change_method(self, method: TransferMethod, predicted_seconds: float | None) -> None:
         """Record that the transfer continues with another method than the one claimed."""
         self.sender.claims.change_method(self.lease, method, predicted_seconds)
+
+    def _admit(self, count: int) -> None:
+        """Block until the link admits `count` more bytes, and count them as sent."""
+        self.sender.limiter(count)
+        self.sent_bytes += count
 
     @contextmanager
     def _staged_copy(self, dataset: Dataset) -> Iterator[str]:

@@ -109,3 +109,9 @@ def suggest(name: str, candidates: Collection[str]) -> str:
 def format_count(count: int, noun: str) -> str:
     """Return a number of things: `1 step`, `3 steps`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def format_ordinal(number: int) -> str:
+    """Return a position in a list: `1st`, `2nd`, `11th`, `1,003rd`."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"

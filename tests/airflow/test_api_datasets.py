@@ -98,15 +98,24 @@ def test_a_dag_run_that_was_cleared_is_asked_for_as_airflow_knows_it(vera: TestC
 def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestClient, proven: None) -> None:
     """Nothing is changed by asking."""
     body = vera.get(f"{ROOT}/queue").json()
-    assert (body["policy"], body["applied"], body["depth"]) == ("value-density", True, 3)
+    assert (body["policy"], body["what_if"], body["depth"]) == ("value-density", "", 3)
+    assert body["bytes"] == sum(row["bytes"] for row in body["entries"]) and body["empty_in"] > 0
     first = body["entries"][0]
     assert (first["position"], first["path"], first["dag_id"], first["method"]) == (1, "etl/salted", "etl", "data")
     assert "permanent loss" in first["reason"] and first["terms"] and first["waited_seconds"] >= 0
-    other = vera.get(f"{ROOT}/queue", params={"policy": "fifo"}).json()
-    assert (other["policy"], other["applied"]) == ("fifo", False) and {"fifo", "paper"} <= set(other["policies"])
-    assert [row["path"] for row in other["entries"]] == ["etl/clean", "other/count", "etl/salted"]
+    assert (first["irrecoverable"], first["recompute_seconds"], first["what_if"]) == (True, None, None)
+    assert [row["recompute_seconds"] for row in body["entries"][1:]] == [0.01, 0.01]
+    other = vera.get(f"{ROOT}/queue", params={"what_if": "fifo"}).json()
+    assert (other["policy"], other["what_if"]) == ("value-density", "fifo") and {"fifo", "paper"} <= set(
+        other["policies"]
+    )
+    assert [row["path"] for row in other["entries"]] == [row["path"] for row in body["entries"]], (
+        "the order is the real one"
+    )
+    places = {row["path"]: row["what_if"]["position"] for row in other["entries"]}
+    assert places == {"etl/clean": 1, "other/count": 2, "etl/salted": 3}
     assert [row["position"] for row in vera.get(f"{ROOT}/queue", params={"limit": 1}).json()["entries"]] == [1]
-    assert vera.get(f"{ROOT}/queue", params={"policy": "other"}).status_code == 422
+    assert vera.get(f"{ROOT}/queue", params={"what_if": "other"}).status_code == 422
 
 
 def test_a_dataset_is_where_the_queue_has_it(vera: TestClient, proven: None, platform: Platform) -> None:
@@ -148,7 +157,8 @@ def test_an_under_store_that_is_away_is_told_wherever_its_copies_count(
     body = vera.get(f"{ROOT}/at-risk").json()
     assert body["under_store_away"] == away and body["datasets"] == 4
     (raw,) = (row for row in body["exposed_datasets"] if row["path"] == "etl/raw")
-    assert raw["is_unreachable_copy"] and "load" in raw["irrecoverable_reasons"][0]
+    assert raw["remedy"]["state"] == "persisted" and raw["remedy"]["sentence"].startswith("Bring the under-store back")
+    assert "load" in raw["irrecoverable_reasons"][0]
     assert vera.get(f"{ROOT}/queue").json()["under_store_away"] == away
     body = vera.get(f"{ROOT}/datasets/etl/raw").json()
     assert body["under_store_away"] == away and away in body["paragraphs"]["Location"]
@@ -171,11 +181,16 @@ def test_the_risk_over_time_is_a_series_the_newest_last(
         monkeypatch.setattr(platform.catalog, "now", lambda later=later: at + later + 7.0)
         assert platform.catalog.sample_risk()
         body = vera.get(f"{ROOT}/at-risk").json()
-        samples.append({"timestamp": at + later, **{name: body[name] for name in SAMPLED}})
+        samples.append(
+            {"timestamp": at + later, "known_until": at + later + 60, **{name: body[name] for name in SAMPLED}}
+        )
         make(platform, "etl/more", "salt", ["etl/clean"], origin=ETL)
     assert samples[0]["irrecoverable_bytes"] < samples[1]["irrecoverable_bytes"]
-    assert vera.get(f"{ROOT}/at-risk/history").json() == samples
-    assert vera.get(f"{ROOT}/at-risk/history", params={"since": at + 0.5}).json() == samples[1:]
+    samples[1]["known_until"] = at + 60 + 86_400  # of that age, one sample a day is left
+    told = vera.get(f"{ROOT}/at-risk/history").json()
+    assert told["samples"] == samples and told["worst"] == samples[1]
+    assert [share["dag_id"] for share in told["worst_dags"]] == ["etl", "other"]
+    assert vera.get(f"{ROOT}/at-risk/history", params={"since": at + 0.5}).json()["samples"] == samples[1:]
     assert vera.get(f"{ROOT}/at-risk/history", params={"since": -1}).status_code == 422
 
 
@@ -246,7 +261,11 @@ def test_the_risk_over_time_is_that_of_what_one_may_read(
     """Added up, without a name; nothing of the others is in it."""
     platform.catalog.sample_risk()
     mine = platform.catalog.resolve("other/count")
-    (body,) = vera.get(f"{ROOT}/at-risk/history").json()
+    told = vera.get(f"{ROOT}/at-risk/history").json()
+    (body,) = told["samples"]
+    now = vera.get(f"{ROOT}/at-risk").json()
+    assert {name: now[name] for name in SAMPLED} == {name: body[name] for name in SAMPLED}, "now is as the curve ends"
+    assert [share["dag_id"] for share in told["worst_dags"]] == [share["dag_id"] for share in now["dags"]] == ["other"]
     assert {name: body[name] for name in SAMPLED} == {
         "bytes": mine.bytes, "unproven_bytes": mine.bytes, "irrecoverable_bytes": 0,
         "recompute_seconds": mine.compute_seconds,

@@ -74,11 +74,15 @@ class ReadAccess:
     def require_read(self, dataset: Dataset) -> None:
         """Raise `HTTPException` (403) if the user may not read a generation."""
         if not self.may_read(dataset):
-            _forbid_if(_refusal("read", dataset))
+            _forbid_if(_refusal("read", dataset.origin.dag_id))
 
     def change_refusal(self, dataset: Dataset) -> str:
         """Return why the user may not change a generation; empty if it may be changed."""
-        return "" if may_access_dag(self.user, "PUT", dataset.origin.dag_id) else _refusal("change", dataset)
+        return self.dag_change_refusal(dataset.origin.dag_id)
+
+    def dag_change_refusal(self, dag_id: str) -> str:
+        """Return why the user may not change what a DAG wrote; empty if it may be changed."""
+        return "" if may_access_dag(self.user, "PUT", dag_id) else _refusal("change", dag_id)
 
     def trigger_refusal(self, dag_id: str) -> str:
         """Return why the user may not start DAG runs of a DAG; empty if they may be started."""
@@ -93,8 +97,7 @@ class ReadAccess:
         _forbid_if(self.trigger_refusal(dag_id))
 
 
-def _refusal(what: str, dataset: Dataset) -> str:
-    dag_id = dataset.origin.dag_id
+def _refusal(what: str, dag_id: str) -> str:
     of = f"the DAG {dag_id}" if dag_id else "all DAGs, since no DAG made this dataset"
     return f"you may not {what} {of}"
 

@@ -1,18 +1,16 @@
-"""Datasets over HTTP: the queue, the data at risk, and the details of one dataset."""
+"""Datasets over HTTP: the details of one dataset, and actions on it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field, StringConstraints
 
 from springline.airflow.api.access import ReadAccess, ReadAccessDep
-from springline.airflow.api.persister import no_claim_reason
 from springline.airflow.api.request_fields import RequestBody
 from springline.airflow.lineage.access_filter import (
     mentioned_refs,
@@ -22,22 +20,13 @@ from springline.airflow.lineage.access_filter import (
     texts_of,
 )
 from springline.airflow.lineage.dataset_detail import DatasetDetail, build_detail
-from springline.airflow.lineage.queue import QueueEntry, queue_entries
-from springline.airflow.lineage.risks import Risks, risks_of, sum_risk
 from springline.airflow.operators.recover import DAG_ID as RECOVER
 from springline.persistence.actions import DatasetAction, apply_decision, decide_action
-from springline.persistence.catalog.risk_samples import RiskSample
-from springline.persistence.catalog.wait_report import explain_waits, load_wait_report
-from springline.persistence.decisions import queue_plan
 from springline.persistence.explain import build_explanation, find_dataset
-from springline.persistence.extensions import POLICIES
 from springline.persistence.model.dataset import Dataset
 from springline.persistence.platform import Platform
-from springline.persistence.policies import load_policy
 
-_MOST_NAMED = 500
-
-_MOST_GENERATIONS = 999_999_999  # of a path; the catalog's integer column can store more
+MOST_GENERATIONS = 999_999_999  # of a path; the catalog's integer column can store more
 
 router = APIRouter(tags=["datasets"])
 Name = Annotated[str, StringConstraints(pattern=r"^[^\x00]{0,1000}$")]  # no database accepts a NUL character
@@ -52,28 +41,10 @@ def current_platform(request: Request) -> Platform:
 PlatformDep = Annotated[Platform, Depends(current_platform)]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueListing:
-    """The queue under a policy; `depth` counts all queued datasets, including those that you may not read.
-
-    `under_store_away`: why nothing can be transferred now; empty if the under-store responds. `oldest_seconds`: how
-    long the oldest dataset that could be persisted now has waited. `wait_reason`: why datasets are waiting.
-    """
-
-    policy: str
-    applied: bool  # the policy is the one in use, not a what-if
-    policies: Sequence[str]  # names of all installed policies
-    depth: int
-    under_store_away: str
-    oldest_seconds: float | None
-    wait_reason: str
-    entries: Sequence[QueueEntry]
-
-
 class ActionRequest(RequestBody):
     """The generation to act on, the newest if none is given; `dry_run`: only report what would be done."""
 
-    generation: int | None = Field(None, ge=1, le=_MOST_GENERATIONS)
+    generation: int | None = Field(None, ge=1, le=MOST_GENERATIONS)
     dry_run: bool = False
 
 
@@ -89,7 +60,7 @@ class ActionResult:
     message: str
 
 
-def _name_redactor(platform: Platform, read_access: ReadAccess, texts: Iterable[str]) -> Callable[[str], str]:
+def name_redactor(platform: Platform, read_access: ReadAccess, texts: Iterable[str]) -> Callable[[str], str]:
     """Return a function that removes the names of datasets that the user may not read from any of `texts`."""
     hidden = [
         each.ref for each in platform.catalog.find_existing(mentioned_refs(texts)) if not read_access.may_read(each)
@@ -97,93 +68,12 @@ def _name_redactor(platform: Platform, read_access: ReadAccess, texts: Iterable[
     return partial(remove_names, hidden=hidden)
 
 
-@router.get("/queue")
-def queue(
-    read_access: ReadAccessDep,
-    platform: PlatformDep,
-    session: SessionDep,
-    policy: Annotated[str | None, Query(description="Policy to simulate; default: the policy in use")] = None,
-    limit: Annotated[
-        int, Query(ge=1, le=_MOST_NAMED, description="Maximum number of entries from the head of the queue")
-    ] = 20,
-) -> QueueListing:
-    """Return what is persisted next and why, of the datasets that you may read; positions count the whole queue."""
-    catalog = platform.catalog
-    refs = frozenset(platform.claims.list_claimable(10 * limit))
-    full_lineage = catalog.lineage_around(refs)
-    readable_lineage = redact_hidden(full_lineage, read_access.may_read)
-    waiting = [
-        redacted_ref
-        for ref, redacted_ref in zip(full_lineage.datasets, readable_lineage.datasets, strict=True)
-        if ref in refs
-    ]
-    queue_policy, now = load_policy(platform.settings, policy or ""), catalog.now()
-    planned_transfers = queue_plan.plan_queue(
-        waiting,
-        readable_lineage,
-        catalog.load_cost_model(full_lineage),
-        queue_policy,
-        small_bytes=platform.settings.min_operation_bytes,
-        now=now,
-    )[:limit]
-    applied = queue_policy.name == platform.settings.policy
-    rows = queue_entries(planned_transfers, readable_lineage, now)
-    waits = load_wait_report(catalog)
-    wait_reason = explain_waits(waits, partial(no_claim_reason, session))
-    redact_names = _name_redactor(platform, read_access, [wait_reason, *(row.last_error for row in rows)])
-    rows = [replace(row, last_error=redact_names(row.last_error)) for row in rows]
-    away = platform.watch.unavailable_reason()
-    installed = POLICIES.names
-    depth = platform.claims.depth()
-    return QueueListing(
-        queue_policy.name, applied, installed, depth, away, waits.oldest_wait_seconds, redact_names(wait_reason), rows
-    )
-
-
-@router.get("/at-risk")
-def at_risk(
-    read_access: ReadAccessDep,
-    platform: PlatformDep,
-    limit: Annotated[
-        int, Query(ge=1, le=_MOST_NAMED, description="Maximum number of datasets to list, worst first")
-    ] = 100,
-) -> Risks:
-    """Return what you may read and would be lost, or have to be recomputed, if the cache were lost now."""
-    catalog = platform.catalog
-    away = platform.watch.unavailable_reason()
-    loss = catalog.cache_loss(ignore_under_store=bool(away))
-    costs = catalog.load_cost_model_of(loss.unmeasured_operations)
-    risk_totals = sum_risk(loss, costs, read_access.may_read_dag, limit=limit)
-    return risks_of(
-        risk_totals,
-        loss,
-        costs,
-        redact_hidden(catalog.lineage_without_sources(risk_totals.named_keys(loss)), read_access.may_read),
-        away,
-    )
-
-
-@router.get("/at-risk/history")
-def at_risk_history(
-    read_access: ReadAccessDep,
-    platform: PlatformDep,
-    since: Annotated[float, Query(ge=0, le=1e11, description="Start of the history, in seconds since 1970")] = 0.0,
-) -> list[RiskSample]:
-    """Return what a loss of the cache would have cost, over time: at most one sample per minute, the newest last.
-
-    Users get the shares of the DAGs that they may read, summed up, so that no dataset is named. Only users who may
-    read every DAG get the whole, including data that no DAG wrote.
-    """
-    catalog = platform.catalog
-    return catalog.risk_since(since, dag_ids=read_access.readable_dags(catalog.risk_dag_ids()))
-
-
 @router.get("/datasets/{path:path}")
 def dataset(
     path: str,
     read_access: ReadAccessDep,
     platform: PlatformDep,
-    generation: Annotated[int | None, Query(ge=1, le=_MOST_GENERATIONS, description="Default: the newest")] = None,
+    generation: Annotated[int | None, Query(ge=1, le=MOST_GENERATIONS, description="Default: the newest")] = None,
 ) -> DatasetDetail:
     """Return all details of one generation of a dataset."""
     catalog = platform.catalog
@@ -206,7 +96,7 @@ def dataset(
         unavailable_reason=away,
     )
     return build_detail(
-        replace_texts(explanation, _name_redactor(platform, read_access, texts_of(explanation))),
+        replace_texts(explanation, name_redactor(platform, read_access, texts_of(explanation))),
         generations=catalog.find(path=path),
         sources=catalog.get_all(target_dataset.sources),
         dependents=catalog.find_children(target_dataset.ref),

@@ -1,32 +1,47 @@
-"""Cost of a loss of the cache, dataset by dataset, irrecoverable ones first."""
+"""Cost of a loss of the cache now: three totals, the share of each DAG, and the datasets that are the worst to lose."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
+from springline.airflow.lineage.remedies import Remedy
 from springline.persistence.catalog.cache_loss import CacheLoss
+from springline.persistence.catalog.risk_samples import DagRisk, risk_by_dag
 from springline.persistence.model.cost_model import CostModel
+from springline.persistence.model.dataset import Ref
 from springline.persistence.model.lineage import Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class DagShare:
+    """The share of one DAG in the risk; the empty id stands for data that no DAG wrote."""
+
+    dag_id: str
+    bytes: int
+    unproven_bytes: int
+    irrecoverable_bytes: int
+    recompute_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class ExposedDataset:
     """A generation whose only bytes are in the cache.
 
-    `irrecoverable_reasons` is empty if it could be recomputed, `unproven_reasons` if the operations for that are
-    proven. `is_unreachable_copy`: according to the catalog it has a copy in the under-store, which does not respond.
+    `seconds`: to run its operation again; None: irrecoverable, or never measured. `dependents`: how many others that
+    are not persisted would have to be recomputed from it, of those that you may read; at most 1,000 are counted.
+    `irrecoverable_reasons` is empty if it could be recomputed, `unproven_reasons` if proven operations do that.
     """
 
     path: str
     generation: int
     bytes: int
-    seconds: float | None  # to run its operation again; None: irrecoverable, or never measured
+    seconds: float | None
+    dependents: int
     irrecoverable_reasons: Sequence[str]
     unproven_reasons: Sequence[str]
-    is_queued: bool  # in the queue
-    is_unreachable_copy: bool
+    remedy: Remedy
     dag_id: str
     run_id: str
     task_id: str
@@ -34,34 +49,38 @@ class ExposedDataset:
 
 @dataclass(frozen=True, slots=True)
 class Risks:
-    """Cost of a loss of the whole cache now; the seconds are the sum of all recomputations, run one after another.
+    """Cost of a loss of the whole cache at `timestamp`, for what you may read; the samples of the history are the same.
 
     Recomputable bytes are restored by proven operations; unproven ones only if an operation is idempotent as declared.
-
-    `under_store_away`: why the copies in the under-store do not count; empty if it responds.
+    The seconds are the sum of all recomputations, run one after another; `unmeasured` of them were never measured and
+    count as 0. `under_store_away`: why the copies in the under-store do not count; empty if it responds.
+    `wait_reason`: why nothing is persisted now although something could be; empty otherwise.
     """
 
+    timestamp: float
     under_store_away: str
+    wait_reason: str
     bytes: int
     recomputable_bytes: int
     unproven_bytes: int
-    recompute_seconds: float
     irrecoverable_bytes: int
+    recompute_seconds: float
+    unmeasured: int
     datasets: int
+    dags: Sequence[DagShare]
     exposed_datasets: Sequence[ExposedDataset]
 
 
 @dataclass(frozen=True, slots=True)
 class RiskTotals:
-    """Total risk of the datasets that a user may read.
+    """Total risk of the datasets that a user may read, and the share of each DAG, the worst first.
 
     `worst_keys`: catalog keys, first the irrecoverable, then the unproven, then the largest.
     """
 
-    bytes: int
-    unproven_bytes: int
-    irrecoverable_bytes: int
-    recompute_seconds: float
+    total: DagRisk
+    shares: Sequence[DagShare]
+    unmeasured: int
     datasets: int
     worst_keys: Sequence[int]
 
@@ -77,16 +96,33 @@ class RiskTotals:
         )
 
 
+def dag_shares(shares: Mapping[str, DagRisk]) -> list[DagShare]:
+    """Return the shares of the DAGs that have any, the worst first."""
+    rows = [
+        DagShare(dag_id, each.bytes, each.unproven_bytes, each.irrecoverable_bytes, each.recompute_seconds)
+        for dag_id, each in shares.items()
+        if each != DagRisk()
+    ]
+    return sorted(rows, key=lambda row: (-row.irrecoverable_bytes, -row.unproven_bytes, -row.bytes, row.dag_id))
+
+
 def sum_risk(loss: CacheLoss, costs: CostModel, may_read_dag: Callable[[str], bool], *, limit: int) -> RiskTotals:
-    """Sum up the outputs of the DAGs that `may_read_dag` accepts, and select the worst, at most `limit`."""
+    """Sum up the shares of the DAGs that `may_read_dag` accepts, and select the worst datasets, at most `limit`."""
     rows, causes, doubts = loss.rows, loss.causes, loss.unproven_causes
+    shares = {dag_id: share for dag_id, share in risk_by_dag(loss, costs).items() if may_read_dag(dag_id)}
     readable_keys = [key for key in loss.exposed if may_read_dag(rows[key].dag_id)]
-    recompute_seconds = (loss.predict_seconds(key, costs) for key in loss.rerun_order(readable_keys))
     return RiskTotals(
-        bytes=sum(rows[key].bytes for key in readable_keys),
-        unproven_bytes=sum(rows[key].bytes for key in readable_keys if doubts[key]),
-        irrecoverable_bytes=sum(rows[key].bytes for key in readable_keys if causes[key]),
-        recompute_seconds=sum(seconds for seconds in recompute_seconds if seconds),
+        total=DagRisk(
+            sum(share.bytes for share in shares.values()),
+            sum(share.unproven_bytes for share in shares.values()),
+            sum(share.irrecoverable_bytes for share in shares.values()),
+            sum(share.recompute_seconds for share in shares.values()),
+        ),
+        shares=dag_shares(shares),
+        unmeasured=sum(
+            may_read_dag(rows[key].dag_id) and loss.predict_seconds(key, costs) is None
+            for key in loss.rerun_order(loss.exposed)
+        ),
         datasets=len(readable_keys),
         worst_keys=nsmallest(
             limit, readable_keys, key=lambda key: (not causes[key], not doubts[key], -rows[key].bytes, key)
@@ -94,38 +130,36 @@ def sum_risk(loss: CacheLoss, costs: CostModel, may_read_dag: Callable[[str], bo
     )
 
 
-def risks_of(totals: RiskTotals, loss: CacheLoss, costs: CostModel, lineage: Lineage, away: str) -> Risks:
-    """Return the risk with names and reasons; `lineage` contains the keys that `totals` names, in that order."""
+def exposed_datasets(
+    totals: RiskTotals,
+    loss: CacheLoss,
+    costs: CostModel,
+    lineage: Lineage,
+    may_read_dag: Callable[[str], bool],
+    remedies: Mapping[Ref, Remedy],
+) -> list[ExposedDataset]:
+    """Return the worst datasets with names and reasons; `lineage` contains the keys that `totals` names, in order."""
     refs = dict(zip(totals.named_keys(loss), lineage.datasets, strict=True))
-    exposed_datasets = []
+    rows = []
     for key in totals.worst_keys:
         dataset = lineage.datasets[refs[key]]
         irrecoverable_reasons = [lineage.repeat_obstacle(refs[cause]) for cause in loss.causes[key]]
         unproven_reasons = [lineage.unproven_reason(refs[doubt]) for doubt in loss.unproven_causes[key]]
-        exposed_datasets.append(
+        dependents = loss.exposed_dependents(key)
+        rows.append(
             ExposedDataset(
                 path=dataset.ref.path,
                 generation=dataset.ref.generation,
                 bytes=dataset.bytes,
                 seconds=None if irrecoverable_reasons else loss.predict_seconds(key, costs),
-                irrecoverable_reasons=[
-                    reason for reason in irrecoverable_reasons if reason
-                ],  # empty: it was made repeatable meanwhile
+                dependents=sum(may_read_dag(loss.rows[each].dag_id) for each in dependents),
+                # A reason is empty if its cause was made repeatable meanwhile.
+                irrecoverable_reasons=[reason for reason in irrecoverable_reasons if reason],
                 unproven_reasons=[reason for reason in unproven_reasons if reason],
-                is_queued=dataset.persist_requested,
-                is_unreachable_copy=dataset.persisted,
+                remedy=remedies[dataset.ref],
                 dag_id=dataset.origin.dag_id,
                 run_id=dataset.origin.run_id,
                 task_id=dataset.origin.task_id,
             )
         )
-    return Risks(
-        under_store_away=away,
-        bytes=totals.bytes,
-        recomputable_bytes=totals.bytes - totals.irrecoverable_bytes - totals.unproven_bytes,
-        unproven_bytes=totals.unproven_bytes,
-        recompute_seconds=totals.recompute_seconds,
-        irrecoverable_bytes=totals.irrecoverable_bytes,
-        datasets=totals.datasets,
-        exposed_datasets=exposed_datasets,
-    )
+    return rows

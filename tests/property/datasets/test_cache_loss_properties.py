@@ -13,7 +13,7 @@ from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.risk_samples import risk_by_dag
 from springline.persistence.decisions.recovery import assess_risk, exposed_datasets
 from springline.persistence.model.dataset import CacheState, ExecutionSide, Origin, Phase, Ref
-from springline.persistence.model.lineage import Lineage
+from springline.persistence.model.lineage import Lineage, postorder
 from tests.support.datasets.lineages import lineages
 from tests.support.datasets.recording import record
 
@@ -94,3 +94,17 @@ def test_the_causes_are_those_of_the_lineage(catalog: Catalog, lineage: Lineage)
     loss = catalog.cache_loss()
     actual_reasons = reasons(catalog, loss.exposed, loss.causes, Lineage.repeat_obstacle)
     assert actual_reasons == {ref: set(expected.get(ref, ())) for ref in exposed}
+
+
+@given(recorded())
+def test_the_dependents_are_what_recomputing_needs_it_for(catalog: Catalog, lineage: Lineage) -> None:
+    """Those that are at risk too, over any number of steps."""
+    record(catalog, lineage)
+    loss = catalog.cache_loss()
+    for key in loss.exposed:
+        needed = {
+            other
+            for other in loss.exposed
+            if other != key and key in postorder([other], lambda k: loss.needs.get(k, ()))
+        }
+        assert set(loss.exposed_dependents(key)) == needed

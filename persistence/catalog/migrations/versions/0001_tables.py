@@ -63,6 +63,8 @@ def upgrade() -> None:
         sa.Column("lease_owner", sa.String(), nullable=False),
         sa.Column("lease_number", sa.BigInteger(), nullable=False),
         sa.Column("lease_until", sa.Float(), nullable=True),
+        sa.Column("claimed_at", sa.Float(), nullable=True),
+        sa.Column("sent_bytes", sa.BigInteger(), nullable=False),
         sa.Column("method", sa.String(), nullable=True),
         sa.Column("predicted_seconds", sa.Float(), nullable=True),
         sa.Column("actual_seconds", sa.Float(), nullable=True),

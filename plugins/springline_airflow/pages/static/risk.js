@@ -1,60 +1,96 @@
-// At risk: what would be lost or recomputed if the cache were lost now, and its history.
+// At risk: what would be lost or recomputed if the cache were lost now, its history, and what would make it safe.
 
 import { query } from "./api.js";
-import { chart } from "./chart.js";
-import { h, table } from "./elements.js";
-import { frame, poll, showStatus } from "./shell.js";
+import { riskChart } from "./chart.js";
+import { h } from "./elements.js";
+import { exposedTable } from "./exposed.js";
+import { formatBytes, formatCount, formatSeconds, sentence } from "./format.js";
 import { liveSection } from "./live_section.js";
-import { formatCount, formatBytes, formatSeconds, sentence } from "./format.js";
 import { morph } from "./morph.js";
-import { badge } from "./states.js";
+import { notice } from "./notice.js";
+import { frame, poll, showStatus } from "./shell.js";
 
-const SPANS = [["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last week"]];
-const summary = h("p", { class: "summary", role: "status" });
-const rows = h("div");
+const SPANS = [["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last week"], ["2592000", "the last month"]];
+const HISTORY_EVERY = 30_000; // milliseconds; samples are a minute apart
+const verdict = h("div");
+const curve = h("div");
+const list = h("div");
 const span = h("select", { onchange: () => past.refresh() }, SPANS.map(([seconds, title]) => h("option", { value: seconds }, title)));
+const groups = h("input", { type: "checkbox", onchange: () => showList() });
+let risk = null; // the newest answer; the curve ends with it
+let history = null;
 
-/** The risk in one sentence, two while the under-store is away. */
-function summarize(risk) {
-  const away = risk.under_store_away && `${sentence(risk.under_store_away)} Its copies count as at risk. `;
-  return away + loss(risk);
+/** The verdict in one sentence: whether anything can be lost, and how certain that is. */
+export function verdictOf({ datasets, irrecoverable_bytes: gone, unproven_bytes: unproven }) {
+  if (!datasets) return "Nothing can be lost: every dataset that you may read is in the under-store.";
+  if (gone) return `A loss of the cache now would destroy ${formatBytes(gone)} for good.`;
+  if (unproven) {
+    return `Nothing can be lost if operations are idempotent as declared: ${formatBytes(unproven)} rest on declarations that no second run has proven.`;
+  }
+  return "Nothing can be lost for good: proven operations would recompute everything.";
 }
 
-function loss(risk) {
-  if (!risk.datasets) return "If the cache were lost now, nothing that you may read would be lost.";
-  const irrecoverable = risk.irrecoverable_bytes && `${formatBytes(risk.irrecoverable_bytes)} would be irrecoverable`;
-  const unproven = risk.unproven_bytes
-    && `${formatBytes(risk.unproven_bytes)} might be irrecoverable, made by operations that are not proven idempotent`;
-  const takes = `in about ${formatSeconds(risk.recompute_seconds)}`;
-  const recompute = risk.recomputable_bytes && `${formatBytes(risk.recomputable_bytes)} would have to be recomputed, ${takes}`;
-  const fallback = unproven ? `Springline would try to recompute them, ${takes}` : "nothing would have to be recomputed";
-  const parts = [irrecoverable, unproven, !irrecoverable && !unproven && "nothing would be irrecoverable", recompute || fallback];
-  return `If the cache were lost now: ${parts.filter(Boolean).join("; ")}.`;
+/** The three numbers, in the same words above the curve and at its end. */
+export function numbersOf({ irrecoverable_bytes: gone, unproven_bytes: unproven, bytes, recompute_seconds: seconds, unmeasured = 0 }) {
+  return [
+    ["gone for good", formatBytes(gone), unproven ? `and ${formatBytes(unproven)} more if an operation is not idempotent as declared` : ""],
+    ["to be recomputed", formatBytes(bytes - gone), gone ? `of ${formatBytes(bytes)} that are only in the cache` : ""],
+    ["in about", formatSeconds(seconds), unmeasured ? `not counting ${formatCount(unmeasured, "operation run")} that were never measured` : "one operation after another"],
+  ];
 }
 
-function show(risk) {
-  morph(summary, summarize(risk));
-  const wrong = risk.irrecoverable_bytes + risk.unproven_bytes > 0 || Boolean(risk.under_store_away);
-  summary.classList.toggle("wrong", wrong);
-  const more = risk.datasets - risk.exposed_datasets.length;
-  morph(rows, risk.datasets ? table("Only in the cache, worst first", [
-    { title: "dataset", wide: true, cell: (row) =>
-      h("a", { href: `dataset${query({ path: row.path, generation: row.generation })}` }, `${row.path}@${row.generation}`) },
-    { title: "after a loss", cell: (row) => badge(row.irrecoverable_reasons.length ? "irrecoverable" : "lost") },
-    { title: "size", number: true, cell: (row) => formatBytes(row.bytes) },
-    { title: "time to recompute", number: true, cell: (row) => row.irrecoverable_reasons.length ? "never" : formatSeconds(row.seconds) },
-    { title: "idempotence of its operation", cell: (row) =>
-      row.irrecoverable_reasons.length ? "" : row.unproven_reasons.length ? "only declared" : "proven" },
-    { title: "obstacles", cell: (row) => [...row.irrecoverable_reasons, ...row.unproven_reasons].join("; ") },
-    { title: "queued", cell: (row) => row.is_unreachable_copy ? "persisted; the under-store is unavailable" : row.is_queued ? "yes" : "no" },
-    { title: "DAG run", cell: (row) => row.run_id },
-  ], risk.exposed_datasets, (row) => `${row.path}@${row.generation}`) : "", more > 0 ? h("p", {}, `And ${formatCount(more, "dataset")} more.`) : "");
+function showVerdict() {
+  const { irrecoverable_bytes: gone, unproven_bytes: unproven, under_store_away: away, wait_reason: reason, datasets } = risk;
+  morph(verdict,
+    notice(away && `${sentence(away)} Its copies count as at risk.`), notice(reason && `Nothing is being persisted now: ${reason}`),
+    h("p", { class: `summary ${gone || away ? "wrong" : unproven ? "doubtful" : "safe"}`, role: "status" }, verdictOf(risk)),
+    h("dl", { class: "tiles" }, numbersOf(risk).map(([name, value, note]) =>
+      h("div", {}, h("dt", {}, name), h("dd", { class: "large" }, value), datasets && note ? h("dd", { class: "faint" }, note) : ""))));
+}
+
+function showCurve() {
+  if (history) morph(curve, ...riskChart(history, risk));
+  return curve;
+}
+
+function showList() {
+  const { datasets, exposed_datasets: rows, dags } = risk;
+  if (!datasets) {
+    morph(list);
+    return;
+  }
+  const onDone = () => refresh();
+  const parts = groups.checked ? dags.map((dag) => dagPart(dag, rows.filter((row) => row.dag_id === dag.dag_id), onDone))
+    : exposedTable("Only in the cache, worst first", rows, onDone);
+  const more = datasets - rows.length;
+  morph(list, h("section", { "aria-label": "What would make it safe" }, h("h2", {}, `${formatCount(datasets, "dataset")} only in the cache`),
+    h("p", { class: "asked" }, h("label", { class: "check" }, groups, "by DAG")), parts,
+    more > 0 ? h("p", { class: "count" }, `And ${formatCount(more, "dataset")} more.`) : ""));
+}
+
+function dagPart(dag, rows, onDone) {
+  const name = dag.dag_id || "without a DAG";
+  const gone = dag.irrecoverable_bytes ? `, ${formatBytes(dag.irrecoverable_bytes)} gone for good` : "";
+  return h("div", { "data-key": name }, h("h3", { class: "name" }, name),
+    h("p", { class: "faint" }, `${formatBytes(dag.bytes)} at risk${gone}, ${formatSeconds(dag.recompute_seconds)} to recompute`),
+    rows.length ? exposedTable(`Only in the cache, by ${name}`, rows, onDone) : "");
+}
+
+function show(answer) {
+  risk = answer;
+  showVerdict();
+  showCurve();
+  showList();
 }
 
 frame("risk");
 showStatus("loading …");
-poll(() => "at-risk", show);
-const past = liveSection("Over time", () => `at-risk/history${query({ since: Math.floor(Date.now() / 1000) - Number(span.value) })}`, chart, {
+const refresh = poll(() => "at-risk", show);
+const past = liveSection("Over time", () => `at-risk/history${query({ since: Math.floor(Date.now() / 1000) - Number(span.value) })}`, (answer) => {
+  history = answer;
+  return showCurve();
+}, {
+  every: HISTORY_EVERY,
   head: h("form", { class: "asked", onsubmit: (event) => event.preventDefault() }, h("label", {}, "Show", span)),
 });
-document.getElementById("main").append(summary, past.part, rows);
+document.getElementById("main").append(verdict, past.part, list);

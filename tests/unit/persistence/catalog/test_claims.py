@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 from sqlalchemy import update
@@ -11,6 +12,7 @@ from sqlalchemy.exc import OperationalError
 
 from springline.persistence.catalog.claims import Claims, Lease, LeaseLostError
 from springline.persistence.catalog.schema import db_now, generation
+from springline.persistence.catalog.wait_report import load_wait_report
 from springline.persistence.engine.attempt import Attempt
 from springline.persistence.errors import TransitionError
 from springline.persistence.model.dataset import Call, Dataset, Strategy, TransferMethod, UnderStoreState
@@ -241,7 +243,7 @@ def test_a_lease_is_renewed_while_it_is_kept(platform: Platform) -> None:
     renewed = threading.Event()
     answers = iter([OperationalError("", {}, Exception("away")), True, False])
 
-    def renew(which: Lease) -> bool:
+    def renew(which: Lease, sent_bytes: int) -> bool:
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
@@ -262,3 +264,35 @@ def test_a_writer_whose_lease_is_lost_is_told(platform: Platform, monkeypatch: p
     monkeypatch.setattr(Attempt, "send_data", lose)
     with pytest.raises(TransitionError, match="too late"):
         make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+
+
+def test_a_transfer_counts_the_bytes_that_it_has_sent(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunk by chunk, for the one who renews its lease."""
+    counters: list[Callable[[], int]] = []
+    renewing = platform.claims.renewing
+
+    def listen(lease: Lease, sent_bytes: Callable[[], int]) -> AbstractContextManager[threading.Event]:
+        counters.append(sent_bytes)
+        return renewing(lease, sent_bytes)
+
+    monkeypatch.setattr(platform.claims, "renewing", listen)
+    counts: list[int] = []
+    stage(platform, lambda point, _: counts.append(counters[0]()) if point in ("chunks", "chunk done") else None)
+    dataset = make(platform, "a", "load", strategy=Strategy.ASYNC_STORE)
+    platform.persister.drain()
+    assert counts[:2] == [0, dataset.bytes]
+
+
+def test_a_renewal_records_what_was_sent(platform: Platform) -> None:
+    """Never more than there is; the next claim begins at zero."""
+    dataset = make(platform, "a", "load")
+    lease = claimed(platform, dataset)
+    for reported in (70, 10**9):
+        assert platform.claims.renew(lease, reported)
+        (transfer,) = load_wait_report(platform.catalog).transfers
+        assert (transfer.ref, transfer.owner) == (dataset.ref, "one")
+        assert transfer.sent_bytes == min(reported, dataset.bytes)
+    assert platform.claims.release(lease, "stopped")
+    claimed(platform, dataset)
+    (transfer,) = load_wait_report(platform.catalog).transfers
+    assert (transfer.sent_bytes, transfer.attempts) == (0, 2)

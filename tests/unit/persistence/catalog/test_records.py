@@ -27,7 +27,17 @@ STATES: dict[str, Any] = {
 }  # fmt: skip
 YES, NO = {"checkpoint": True, "superseded": True}, {"persist_requested": False, "pinned": False, "expedited": False}
 APART = {"path", "generation", "operation", "version", "params", "dag_id", "run_id", "task_id"}
-QUEUE = {"id", "commit_number", "score", "not_before", "lease_owner", "lease_number", "lease_until"}
+QUEUE = {
+    "id",
+    "commit_number",
+    "score",
+    "not_before",
+    "lease_owner",
+    "lease_number",
+    "lease_until",
+    "claimed_at",
+    "sent_bytes",
+}
 
 
 def test_every_column_becomes_the_field_of_its_name(platform: Platform) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from springline.airflow.lineage.access_filter import redact_hidden
-from springline.airflow.lineage.risks import Risks, risks_of, sum_risk
+from springline.airflow.lineage.remedies import Remedy
+from springline.airflow.lineage.risks import ExposedDataset, RiskTotals, exposed_datasets, sum_risk
 from springline.persistence.catalog.catalog import Catalog
-from springline.persistence.catalog.risk_samples import DagRisk, RiskSample, redundant_minutes
+from springline.persistence.catalog.risk_samples import DagRisk, RiskSample, known_until, redundant_minutes
+from springline.persistence.decisions.persist_status import PersistState
 from springline.persistence.decisions.recovery import assess_risk
 from springline.persistence.model.cost_model import CostModel
 from springline.persistence.model.dataset import CacheState, Dataset, Operation, Origin
@@ -31,14 +33,17 @@ def at(catalog: Catalog, seconds: float, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(catalog, "now", lambda: seconds)
 
 
-def risks(catalog: Catalog, reads: Callable[[str], bool] = lambda dag_id: True, limit: int = 9) -> Risks:
-    """What is told to somebody who may read what those DAGs made."""
+def risks(
+    catalog: Catalog, reads: Callable[[str], bool] = lambda dag_id: True, limit: int = 9
+) -> tuple[RiskTotals, list[ExposedDataset]]:
+    """What is told to somebody who may read what those DAGs made: the sums, and the worst datasets."""
     loss, costs = catalog.cache_loss(), CostModel()
-    weighed = sum_risk(loss, costs, reads, limit=limit)
+    totals = sum_risk(loss, costs, reads, limit=limit)
     named = redact_hidden(
-        catalog.lineage_without_sources(weighed.named_keys(loss)), lambda dataset: reads(dataset.origin.dag_id)
+        catalog.lineage_without_sources(totals.named_keys(loss)), lambda dataset: reads(dataset.origin.dag_id)
     )
-    return risks_of(weighed, loss, costs, named, "")
+    remedies = dict.fromkeys(named.datasets, Remedy(PersistState.QUEUED, "", "", False, ""))
+    return totals, exposed_datasets(totals, loss, costs, named, reads, remedies)
 
 
 # ---- by name
@@ -51,16 +56,12 @@ def test_the_risks_add_up_to_what_the_command_line_says(catalog: Catalog) -> Non
         cached("x", by="dice", bytes=5), cached("y", "x", bytes=7), cached("e", "d"),
     )  # fmt: skip
     record(catalog, lineage)
-    risk, exposure = assess_risk(lineage, CostModel()), risks(catalog, limit=4)
-    assert (exposure.bytes, exposure.recomputable_bytes, exposure.irrecoverable_bytes) == (
-        risk.bytes, risk.recomputable_bytes, risk.irrecoverable_bytes,
-    )  # fmt: skip
-    assert (exposure.recompute_seconds, exposure.datasets) == (risk.recompute_seconds, 5)
-    assert [each.path for each in exposure.exposed_datasets] == ["y", "x", "e", "c"]
-    assert exposure.exposed_datasets[0].irrecoverable_reasons == [
-        "dice (version v1), which made x@1, is not idempotent"
-    ]
-    assert [each.seconds for each in exposure.exposed_datasets] == [None, None, 1.0, 1.0]
+    risk, (totals, worst) = assess_risk(lineage, CostModel()), risks(catalog, limit=4)
+    assert totals.total == DagRisk(risk.bytes, risk.unproven_bytes, risk.irrecoverable_bytes, risk.recompute_seconds)
+    assert totals.datasets == 5 and [each.path for each in worst] == ["y", "x", "e", "c"]
+    assert worst[0].irrecoverable_reasons == ["dice (version v1), which made x@1, is not idempotent"]
+    assert [each.seconds for each in worst] == [None, None, 1.0, 1.0]
+    assert [each.dependents for each in worst] == [0, 1, 0, 1]
 
 
 def test_what_is_only_declared_is_told_apart_and_comes_before_what_is_proven(catalog: Catalog) -> None:
@@ -70,30 +71,27 @@ def test_what_is_only_declared_is_told_apart_and_comes_before_what_is_proven(cat
         cached("x", by="dice", bytes=5), fresh=Operation("fresh", "v1", idempotent=True),
     )  # fmt: skip
     record(catalog, lineage)
-    risk, exposure = assess_risk(lineage, CostModel()), risks(catalog)
-    assert (exposure.unproven_bytes, exposure.irrecoverable_bytes, exposure.recomputable_bytes) == (13, 5, 1000)
+    risk, (totals, worst) = assess_risk(lineage, CostModel()), risks(catalog)
+    assert (totals.total.unproven_bytes, totals.total.irrecoverable_bytes, totals.total.bytes) == (13, 5, 1018)
     assert risk.unproven_bytes == 13 and risk.unproven == (ref("b"), ref("c"))
-    assert [each.path for each in exposure.exposed_datasets] == ["x", "b", "c", "d"]
+    assert [each.path for each in worst] == ["x", "b", "c", "d"]
     reasons = ["fresh (version v1), which made b@1, is declared idempotent, but not proven"]
-    assert [each.unproven_reasons for each in exposure.exposed_datasets] == [[], reasons, reasons, []]
-    assert [bool(each.irrecoverable_reasons) for each in exposure.exposed_datasets] == [True, False, False, False]
+    assert [each.unproven_reasons for each in worst] == [[], reasons, reasons, []]
+    assert [bool(each.irrecoverable_reasons) for each in worst] == [True, False, False, False]
 
 
-def test_the_risk_of_what_one_may_read_includes_making_again_what_one_may_not(catalog: Catalog) -> None:
-    """Its bytes do not count, and it is not named; the seconds that it takes do count."""
+def test_the_risk_of_what_one_may_read_is_the_share_of_those_dags(catalog: Catalog) -> None:
+    """As the samples of the history have it: neither bytes nor seconds of what another DAG made, nor its names."""
     mine = Origin("mine")
     record(catalog, lineage_of(
         persisted("a", by=None), cached("b", "a"), cached("c", "b", origin=mine), cached("x", by="dice"),
-        cached("y", "x", origin=mine, bytes=1),
+        cached("y", "x", origin=mine, bytes=1), cached("z", "c"),
     ))  # fmt: skip
-    exposure = risks(catalog, lambda dag_id: dag_id == "mine")
-    assert (exposure.bytes, exposure.datasets, [each.path for each in exposure.exposed_datasets]) == (
-        1001,
-        2,
-        ["y", "c"],
-    )
-    assert exposure.recompute_seconds == 2.0
-    (reason,) = exposure.exposed_datasets[0].irrecoverable_reasons
+    totals, worst = risks(catalog, lambda dag_id: dag_id == "mine")
+    assert (totals.total.bytes, totals.datasets, [each.path for each in worst]) == (1001, 2, ["y", "c"])
+    assert totals.total.recompute_seconds == 1.0 and [each.dependents for each in worst] == [0, 0]
+    assert [share.dag_id for share in totals.shares] == ["mine"]
+    (reason,) = worst[0].irrecoverable_reasons
     assert reason.startswith("dice (version v1), which made hidden:")
 
 
@@ -112,7 +110,10 @@ def test_the_risk_is_recorded_as_it_goes(catalog: Catalog, monkeypatch: pytest.M
     risky = (persisted("a", by=None), cached("b", "a", bytes=10), cached("x", by="dice", bytes=5))
     for minute, datasets in enumerate((risky, risky[:2], risky[:1]), start=100):
         assert sampled(*datasets, catalog=catalog, minute=minute, monkeypatch=monkeypatch)
-    series = [RiskSample(6000.0, 15, 0, 5, 1.0), RiskSample(6060.0, 10, 0, 0, 1.0), RiskSample(6120.0, 0, 0, 0, 0.0)]
+    series = [
+        RiskSample(6000.0, 6060.0, 15, 0, 5, 1.0), RiskSample(6060.0, 6120.0, 10, 0, 0, 1.0),
+        RiskSample(6120.0, 6150.0, 0, 0, 0, 0.0),
+    ]  # fmt: skip
     assert catalog.risk_since() == series
     assert catalog.risk_since(6060) == series[1:] and catalog.risk_since(6061) == series[2:]
 
@@ -141,7 +142,7 @@ def test_each_dag_has_its_share(catalog: Catalog, monkeypatch: pytest.MonkeyPatc
         ([], (0, 0, 0, 0.0)),
         (None, (1003, 0, 3, 2.0)),
     ):
-        assert catalog.risk_since(dag_ids=dag_ids) == [RiskSample(6000.0, *share)], dag_ids
+        assert catalog.risk_since(dag_ids=dag_ids) == [RiskSample(6000.0, 6030.0, *share)], dag_ids
 
 
 def test_old_samples_are_thinned_out() -> None:
@@ -169,3 +170,26 @@ def test_a_new_sample_removes_what_it_makes_superfluous(catalog: Catalog, monkey
             monkeypatch=monkeypatch,
         )
     assert [sample.timestamp / 60 for sample in catalog.risk_since(dag_ids=["etl"])] == [6000, 6060, 6000 + 2 * DAY]
+
+
+def test_a_sample_holds_until_the_next_one_unless_there_is_a_gap() -> None:
+    """The maintenance takes one every five minutes; an hour old, one an hour is left."""
+    now = 1000 * DAY
+    assert known_until([], now) == []
+    assert known_until([now - 30, now - 15, now - 2], now) == [now - 15, now - 2, now]
+    assert known_until([now - 40, now - 20], now) == [now - 35, now - 15]
+    assert known_until([now - DAY - 240, now - DAY - 60, now - 1], now) == [now - DAY - 60, now - DAY, now]
+    assert known_until([now - 40 * DAY, now - 36 * DAY], now) == [now - 39 * DAY, now - 35 * DAY]
+    assert known_until([now], now - 0.5) == [now], "the clock of the database may be behind"
+
+
+def test_the_worst_moment_has_the_shares_of_its_dags(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only of those that had any, and that one may read."""
+    for minute, size in ((100, 7), (101, 9)):
+        sampled(
+            cached("a", by="dice", bytes=size, origin=Origin("mine")), cached("b", by="dice", origin=Origin("theirs")),
+            catalog=catalog, minute=minute, monkeypatch=monkeypatch,
+        )  # fmt: skip
+    worst = max(catalog.risk_since(), key=lambda sample: sample.severity)
+    assert worst.timestamp == 6060.0
+    assert catalog.risk_shares(worst.timestamp, ["", "mine"]) == {"mine": DagRisk(9, 0, 9, 0.0)}

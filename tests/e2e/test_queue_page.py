@@ -1,0 +1,324 @@
+"""The page of the queue, with answers in the API's own shapes: what is sent, what is next, and why something is not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from springline.persistence.decisions.persist_status import PersistState
+from tests.e2e.conftest import SITE
+from tests.support.airflow.browser import THEMES, faults
+from tests.support.airflow.risk_answers import HOSTILE, compared, entry, explanation, queue, retry, sending
+
+PAUSED = "the DAG persister is paused"
+FOCUSED = """() => {
+    const {tagName, textContent, ariaLabel} = document.activeElement;
+    return ariaLabel ?? tagName + textContent;
+}"""
+
+
+def shown(page: Page, answers: dict[str, Any], body: dict[str, Any], asked: str = "") -> Page:
+    """Open the page with this answer."""
+    answers["queue"] = (200, body)
+    page.goto(f"{SITE}/pages/queue{asked}")
+    expect(page.get_by_role("region", name="Next", exact=True)).to_be_visible()
+    return page
+
+
+# ---- the second question
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence", "verdict"),
+    [
+        (PersistState.NOT_REQUESTED, "its strategy is cache_only, so nothing persists it", "Not to be persisted"),
+        (
+            PersistState.RETRYING,
+            "3 attempts failed, the last one with: full; the next one starts in 20 s",
+            "Failed, and",
+        ),
+        (PersistState.COPYING, "persister here:1 is sending it since 3 s: 1 MB of 4 MB", "Being sent now"),
+        (PersistState.STALLED, "persister here:1, which claimed it, does not renew its lease", "Its worker does not"),
+        (PersistState.PERSISTED, "a verified copy is in the under-store", "Persisted"),
+        (PersistState.UNCOMMITTED, "it is not committed yet; it is queued when it is committed", "Still being written"),
+        (PersistState.IRRECOVERABLE, "its bytes are lost, and nothing recomputes them", "Irrecoverable"),
+        (PersistState.REMOVED, "it is retired: a newer generation replaced it", "Removed"),
+    ],
+)
+def test_why_is_this_not_persisted_is_answered_by_one_click(alone, state, sentence, verdict):
+    """Also of what is not in the queue: one types its path, and asks."""
+    clicks = 0
+    page, answers = alone
+    answers["queue/explain"] = (200, explanation("etl/temp", state, sentence))
+    shown(page, answers, queue())
+    page.get_by_label("Why is this dataset not persisted?").fill("etl/temp")
+    with page.expect_request("**/queue/explain?path=etl%2Ftemp"):
+        page.get_by_role("button", name="Explain").click()
+    clicks += 1
+    answer = page.locator(".answer")
+    expect(answer).to_contain_text(verdict)
+    expect(answer).to_contain_text(f"{sentence[:1].upper()}{sentence[1:]}.")
+    expect(answer.get_by_role("link", name="etl/temp@1")).to_be_visible()
+    assert clicks <= 2
+
+
+def test_why_one_in_the_queue_is_not_persisted_is_answered_by_one_click(alone):
+    """In one sentence, with the row before it, and how it is sent."""
+    clicks = 0
+    page, answers = alone
+    shown(page, answers, queue(entry(1, "etl/a"), entry(2, "etl/b")))
+    row = page.locator("tbody > tr[data-key]").nth(1)
+    row.locator("summary").click()
+    clicks += 1
+    opened = row.locator(".opened")
+    expect(opened).to_contain_text("It comes after etl/a@1, whose score 100 is higher than its own, 50.")
+    expect(opened).to_contain_text(
+        "A loss of the cache would cost 12.5 s of re-running etl/b@1; persisting it takes 400 ms."
+    )
+    expect(opened).to_contain_text("Sent as data: no run of clean has been measured yet")
+    expect(opened.get_by_role("row", name="seconds saved")).to_contain_text("12.5")
+    assert clicks <= 2
+
+
+def test_what_is_explained_can_be_moved_to_the_head(alone):
+    """By who may; the answer follows, and so does the address of the page."""
+    page, answers = alone
+    told = explanation(
+        "etl/b", PersistState.QUEUED, "it is the 9th in the queue", can_expedite=True, wait_reason=PAUSED
+    )
+    answers["queue/explain"] = (200, told)
+    answers["datasets/etl/b/persist"] = (200, {"allowed": True, "message": "etl/b@1 moves to the head of the queue"})
+    shown(page, answers, queue(entry(1, "etl/a")), "?explain=etl/b")
+    answer = page.locator(".answer")
+    expect(answer).to_contain_text(f"Nothing is taken from the queue now: {PAUSED}.")
+    answer.get_by_role("button", name="Persist now: etl/b@1").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("etl/b@1 moves to the head of the queue.")
+    answers["queue/explain"] = (200, {**told, "sentence": "it is the 1st in the queue", "can_expedite": False})
+    with page.expect_request("**/persist") as done:
+        dialog.get_by_role("button", name="Persist now").click()
+    assert json.loads(done.value.post_data) == {"generation": 1}
+    expect(answer).to_contain_text("It is the 1st in the queue.")
+    expect(answer.get_by_role("button")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "generation"),
+    [
+        ("etl/a", "etl/a", None),
+        (" etl/a@3 ", "etl/a", "3"),
+        ("a@b@12", "a@b", "12"),
+        ("a@", "a@", None),
+        ("", "", None),
+    ],
+)
+def test_a_name_may_have_the_number_of_its_generation(alone, text, path, generation):
+    """As it is written everywhere else."""
+    page, answers = alone
+    shown(page, answers, queue())
+    code = "async (text) => (await import('/pages/static/why.js')).parseName(text)"
+    assert page.evaluate(code, text) == {"path": path, "generation": generation}
+
+
+def test_what_is_not_there_is_said_of_a_name(alone):
+    """And one can ask for another one."""
+    page, answers = alone
+    answers["queue/explain"] = (404, {"detail": "etl/none was never written"})
+    shown(page, answers, queue(), "?explain=etl/none")
+    expect(page.locator(".trouble.wrong")).to_have_text("etl/none was never written")
+    answers["queue/explain"] = (
+        200,
+        explanation("etl/a", PersistState.PERSISTED, "a verified copy is in the under-store"),
+    )
+    page.get_by_label("Why is this dataset not persisted?").fill("etl/a")
+    page.keyboard.press("Enter")
+    expect(page.locator(".answer")).to_contain_text("A verified copy is in the under-store.")
+    expect(page.locator(".trouble")).to_be_empty()
+    assert page.url.endswith("/pages/queue?explain=etl%2Fa")
+
+
+def test_who_may_not_move_it_is_told_why(alone):
+    """The button is closed."""
+    page, answers = alone
+    refused = explanation(
+        "a", PersistState.QUEUED, "it is the 2nd", can_expedite=True, refusal="you may not change the DAG etl"
+    )
+    answers["queue/explain"] = (200, refused)
+    shown(page, answers, queue(), "?explain=a")
+    expect(page.get_by_role("button", name="Persist now: a@1")).to_be_disabled()
+    expect(page.locator(".refused")).to_have_text("Not permitted: you may not change the DAG etl.")
+
+
+# ---- what is sent, what failed, what is next
+
+
+def test_the_page_says_how_much_there_is_and_until_when(alone):
+    """In datasets, bytes and seconds."""
+    page, answers = alone
+    shown(page, answers, queue(entry(1, "a"), entry(2, "b"), sending=[sending("c")]))
+    numbers = dict(
+        zip(page.locator(".tiles dt").all_text_contents(), page.locator(".tiles dd").all_text_contents(), strict=True)
+    )
+    assert numbers == {
+        "in the queue": "3 datasets", "to persist": "3.75 MB", "empty in about": "800 ms", "oldest waiting for": "35 s",
+        "policy": "value-density",
+    }  # fmt: skip
+    expect(page.locator(".notice")).to_have_count(0)
+
+
+def test_why_nothing_is_sent_is_said_first(alone):
+    """A persister that is paused, or an under-store that is away, which counts more."""
+    page, answers = alone
+    shown(page, answers, queue(entry(1, "a"), wait_reason=PAUSED))
+    expect(page.locator(".notice")).to_have_text(f"Nothing is being sent: {PAUSED}.")
+    answers["queue"] = (
+        200,
+        queue(entry(1, "a"), wait_reason=PAUSED, under_store_away="the under-store does not answer"),
+    )
+    expect(page.locator(".notice")).to_have_text("Nothing can be persisted now: the under-store does not answer.")
+    expect(page.locator(".tiles")).to_contain_text("unknown")
+
+
+@pytest.mark.parametrize(
+    ("changes", "share", "text"),
+    [
+        ({}, 0.25, "20 MB of 80 MB (25 %) in 4 s, predicted 15 s; about 12 s left"),
+        ({"sent_bytes": 0}, 0.0, "0 B of 80 MB (0 %) in 4 s, predicted 15 s"),
+        ({"sent_bytes": 80_000_000, "predicted_seconds": None}, 1.0, "80 MB of 80 MB (100 %) in 4 s"),
+        ({"method": "operation", "predicted_seconds": 5.0}, 0.8, "running for 4 s, predicted 5 s"),
+        ({"method": "operation", "predicted_seconds": 2.0}, 0.99, "running for 4 s, predicted 2 s"),
+        ({"method": "operation", "predicted_seconds": None}, None, "running for 4 s"),
+        ({"bytes": 0, "sent_bytes": 0, "predicted_seconds": 0.0}, None, "running for 4 s, predicted 0 ms"),
+    ],
+)
+def test_what_is_sent_shows_its_progress(alone, changes, share, text):
+    """Data by its bytes, an operation by its time; one that takes longer than predicted is not shown as complete."""
+    page, answers = alone
+    shown(page, answers, queue(sending=[sending("etl/hours", **changes)]))
+    row = page.get_by_role("region", name="Sent now").first.locator("tbody > tr[data-key]")
+    expect(row).to_contain_text(text)
+    bar = row.get_by_role("progressbar", name="Progress of etl/hours@1")
+    assert bar.get_attribute("value") == (None if share is None else f"{share:g}")
+    if changes == {}:
+        answers["queue"] = (200, queue(sending=[sending("etl/hours", sent_bytes=60_000_000)]))
+        expect(row).to_contain_text("60 MB of 80 MB (75 %)")
+        assert bar.evaluate("(bar) => bar.value") == 0.75
+
+
+def test_what_failed_is_tried_again_at_once_if_one_likes(alone):
+    """It says how often it failed, why, and when it is tried again."""
+    page, answers = alone
+    shown(page, answers, queue(retries=[retry("etl/days"), retry("etl/old", refusal="you may not change the DAG etl")]))
+    rows = page.get_by_role("region", name="Failed, and tried again later").first.locator("tbody > tr[data-key]")
+    for text in ("2 times", "19 s", "the under-store is full: 3 MB are needed, 1.2 MB are free"):
+        expect(rows.nth(0)).to_contain_text(text)
+    expect(rows.nth(0).get_by_role("button", name="Persist now: etl/days@1")).to_be_enabled()
+    expect(rows.nth(1).get_by_role("button", name="Persist now: etl/old@1")).to_be_disabled()
+
+
+def test_another_policy_stands_beside_the_real_order(alone):
+    """Which stays as it is: only the moves are shown."""
+    page, answers = alone
+    rows = [compared(entry(1, "a"), 3), compared(entry(2, "b"), 2), compared(entry(3, "c"), 1)]
+    shown(page, answers, queue(*[entry(i, path) for i, path in enumerate("abc", 1)]))
+    answers["queue"] = (200, queue(*rows, what_if="paper"))
+    with page.expect_request("**/queue?what_if=paper&limit=50"):
+        page.get_by_label("What if: compare with the policy").select_option("paper")
+    cells = page.locator("tbody > tr[data-key]").locator("> td:nth-child(-n+2)")
+    expect(page.locator("thead th").nth(1)).to_have_text("by paper")
+    assert cells.all_inner_texts() == ["1", "3 ↓2", "2", "2 =", "3", "1 ↑2"]
+    page.locator("summary").first.click()
+    expect(page.locator(".opened").first).to_contain_text("By the policy paper it would be number 3: its operation is")
+    assert page.url.endswith("?what_if=paper")
+
+
+def test_a_row_has_its_costs_and_its_score_as_a_bar_with_its_number(alone):
+    """With units; what nothing recomputes costs no seconds."""
+    page, answers = alone
+    shown(
+        page,
+        answers,
+        queue(entry(1, "a", irrecoverable=True, recompute_seconds=None), entry(2, "b", method="operation")),
+    )
+    rows = page.locator("tbody > tr[data-key]")
+    assert [text.strip() for text in rows.nth(0).locator("> td").all_inner_texts()[2:]] == [
+        "1.25 MB", "never", "400 ms", "400 ms", "35 s", "100", "≡ data",
+    ]  # fmt: skip
+    expect(rows.nth(1)).to_contain_text("ƒ operation")
+    widths = [float(rows.nth(i).locator("rect.filled").get_attribute("width")) for i in (0, 1)]
+    assert widths == [64, 32]
+
+
+@pytest.mark.parametrize(
+    ("scores", "lengths"),
+    [
+        ([], []),
+        ([5], [1]),
+        ([100, 50, 1], [1, 0.5, 0.03]),
+        ([1e6, 1e3, 1], [1, 0.5, 0.03]),
+        ([-3, -6, -6], [0.5, 0.03, 0.03]),
+        ([0, 0], [1, 1]),
+        ([2, 0, -2], [1, 0.5, 0.03]),
+    ],
+)
+def test_a_bar_is_as_long_as_its_share_of_the_best_score(alone, scores, lengths):
+    """Logarithmic where scores differ by orders of magnitude; never so short that it is not seen."""
+    page, answers = alone
+    shown(page, answers, queue())
+    code = "async (scores) => (await import('/pages/static/queue_rows.js')).barLengths(scores)"
+    assert page.evaluate(code, scores) == pytest.approx(lengths)
+
+
+def test_an_empty_queue_is_said_to_be_good_news(alone):
+    """And one of which one may read nothing is told apart."""
+    page, answers = alone
+    shown(page, answers, queue())
+    expect(page.locator(".empty")).to_have_text(
+        "The queue is empty: everything that is to be persisted is in the under-store."
+    )
+    answers["queue"] = (200, queue(depth=4))
+    expect(page.locator(".empty")).to_contain_text("No dataset that you may read waits for its turn.")
+
+
+# ---- for everybody
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_page_is_for_everybody(alone, theme):
+    """With names of 200 letters, from right to left, and of HTML, everywhere; at both ends of the widths."""
+    page, answers = alone
+    page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+    rows = [
+        compared(entry(i, path, last_error=path, waits_for=[f"{path}@1"]), 4 - i) for i, path in enumerate(HOSTILE, 1)
+    ]
+    told = explanation(HOSTILE[0], PersistState.QUEUED, f"it waits for {HOSTILE[2]}@1", wait_reason=PAUSED)
+    answers["queue/explain"] = (200, told)
+    body = queue(
+        *rows, what_if="paper", sending=[sending(path) for path in HOSTILE], retries=[retry(path) for path in HOSTILE]
+    )
+    shown(page, answers, body, "?explain=a&what_if=paper")
+    page.locator("tbody summary").nth(1).click()
+    expect(page.locator(".answer")).to_be_visible()
+    for width in (1024, 2560):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{width} px"
+        fits = page.locator(".scroll").evaluate_all("(all) => all.map((each) => each.scrollWidth <= each.clientWidth)")
+        assert all(fits), (width, fits)
+        assert faults(page) == []
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_the_keyboard_reaches_everything(alone):
+    """The box for a name, its button, the other policies, the rows and their reasons."""
+    page, answers = alone
+    shown(page, answers, queue(entry(1, "etl/a"), retries=[retry("etl/days")]))
+    page.locator("main").focus()
+    reached = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate(FOCUSED))
+    assert {"Persist now: etl/days@1", "Aetl/a@1", "SUMMARYWhy first", "BUTTONExplain"} <= set(reached)
+    assert any(each.startswith("INPUT") for each in reached) and any(each.startswith("SELECT") for each in reached)
