@@ -26,7 +26,7 @@ def test_a_page_and_all_that_it_loads_is_served(page: str, vera: TestClient) -> 
     answer = vera.get(f"{PREFIX}/pages/{page}")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     waiting = re.findall(r'(?:src|href)="static/([^"]+)"', answer.text)
-    assert {f"{page}.js", "page.css"} == set(waiting)
+    assert {f"{page}.js", "page.css", f"{page}.css"} == set(waiting)
     visited: set[str] = set()
     while waiting:
         visited.add(name := waiting.pop())
