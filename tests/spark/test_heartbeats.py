@@ -32,5 +32,5 @@ def test_a_stage_is_told_by_the_reports_of_its_units(tmp_path: Path) -> None:
     assert stages["reduce"] == {
         "units": 2, "round": 0, "round_ended_at": 0, "counts": {}, "state_bytes": 0, "seconds": 0,
         "newest_timestamp": 0, "lag": 0,
-        "paused": False,
+        "paused": False, "watermark": None,
     }  # fmt: skip

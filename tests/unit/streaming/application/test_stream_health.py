@@ -103,8 +103,8 @@ def test_health_is_told_since_its_first_moment_and_survives_an_oscillation() -> 
     assert running_health(almost, NOW).health is Health.OK
     still = running_health(almost, NOW + 20, previous=first)
     assert (still.health, still.since) == (Health.LAGGING, NOW)
-    over = running_health(beat({"map": stage(9)}, {"map": pressed(1.0)}), NOW + 30, previous=still)
-    assert (over.health, over.since) == (Health.OK, NOW + 30)
+    over = running_health(beat({"map": stage(9)}, {"map": pressed(1.0)}), NOW + 25, previous=still)
+    assert (over.health, over.since) == (Health.OK, NOW + 25)
 
 
 @pytest.mark.parametrize(
