@@ -62,13 +62,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words_job: JobFolder
     """The folder of the job `ticks`; beside it, `words` and `pairs` is `tocks`, which nobody started."""
     with (tmp_path / "streams.toml").open("a") as streams_file:
         streams_file.write("".join(STREAM.format(n, FIELDS, SQL.replace("ticks", n)) for n in JOBS))
+    read_jobs(tmp_path / "streams.toml")["pairs"].prepare(pairs)
     monkeypatch.setenv("SPRINGLINE_STREAM_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     return JobFolder(tmp_path / "streams" / "ticks")
 
 
 JOBS = ("ticks", "tocks")
-BELOW = {"/tracking": "words", "/join": "pairs"}  # jobs that have what not every job has
+BELOW = {"/tracking": "words", "/dead-letters": "words", "/join": "pairs"}  # jobs that have what not every job has
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def walk(api: FastAPI) -> list[tuple[str, str]]:
                 job=next((job for below, job in BELOW.items() if below in route.path_format), "ticks"),
                 name="all",
                 acker=2,
-                record="0:0",
+                key="7",
                 path="etl/a",
                 action="pin",
                 page="lineage",
@@ -129,6 +130,8 @@ def body(method: str, path: str) -> dict[str, object] | None:
         return {"sql": AD_HOC}
     if method == "PUT" and "/queries/" in path:
         return {"sql": SQL.replace("60 s", "120 s")}
+    if path.endswith("/dead-letters/retry"):
+        return {"records": ["0:0"], "dry_run": True}
     takes = (method == "POST" and not path.endswith("/stop")) or path.endswith("/backpressure")
     return {} if takes and method != "GET" else None
 
@@ -324,7 +327,7 @@ def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
         "words": "{job}",
         "pairs": "{job}",
         "ackers/2": "ackers/{acker}",
-        "failed/0:0": "failed/{record}",
+        "keys/7": "keys/{key}",
         "all": "{name}",
         "etl/a": "{path}",
         "}/pin": "}/{action}",
