@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from springline.airflow.api import PREFIX, access, streams
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.model.dataset import Origin, Strategy
 from springline.persistence.platform import open_platform
+from springline.spark_jobs.streaming.application.lag_history import FILE, LagSample, write_sample
 from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
@@ -267,6 +269,30 @@ def test_a_job_tells_what_can_be_asked_of_it_and_whether_you_may_change_it(
             assert (job_summary["dag_id"], job_summary["may_change"]) == (f"stream_{job}", may_change)
             assert client.get(f"{ROOT}/streams/{job}").json() == job_summary
     assert ulla.post(f"{TICKS}/stop").json() == ulla.get(TICKS).json()
+
+
+def test_the_worst_job_comes_first_with_health_reason_and_history(
+    vera: TestClient, folder: JobFolder, words_job: JobFolder
+) -> None:
+    """As much of the history as is asked for; a job that never ran has none."""
+    now = time.time()
+    folder.make()
+    for age in (25, 15, 5):
+        write_sample(folder.path / FILE, LagSample(now - age, 40 + age, 23.0, 1_000 - 10 * age, 2e6, 3))
+    with folder.application_lock():
+        recorded = {"health": "lagging", "reason": "4,810 messages behind", "since": now - 42}
+        folder.write_heartbeat({"state": "running", "error": "", "heartbeat_at": now, "started_at": now - 90, "pid": 1,
+                                "stages": {}, "health": recorded})  # fmt: skip
+        listed = vera.get(f"{ROOT}/streams", params={"history": 2}).json()["streams"]
+        history = vera.get(f"{TICKS}/history").json()
+    assert [(job["job"], job["health"]) for job in listed] == [
+        ("words", "failed"), ("ticks", "lagging"), ("pairs", "never started"), ("tocks", "never started"),
+    ]  # fmt: skip
+    ticks = listed[1]
+    assert (ticks["health_reason"], ticks["health_since"]) == ("4,810 messages behind", now - 42)
+    assert [(point["lag"], point["rows_per_second"]) for point in ticks["history"]] == [(55, 10.0), (45, 10.0)]
+    assert history["interval"] == 10 and len(history["points"]) == 3
+    assert vera.get(f"{ROOT}/streams/tocks/history").json()["points"] == []
 
 
 def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: pytest.LogCaptureFixture) -> None:

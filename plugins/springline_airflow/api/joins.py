@@ -200,13 +200,13 @@ def key(
 ) -> JoinKey:
     """Return what the join does with a key: where it is stored, what it probes, whether it is heavy and why."""
     explanation, condition = job.explanation, as_rebalanced(job.job).condition
-    state = read_controller_state(job.folder)
-    if state is None:
-        raise NeverBalancedError(f"{job.job.name}: it has no routing table yet; start the job")
     join_side = JoinSide[side.upper()]
     columns = _key_columns(condition, join_side)
     values = [key] if encoded or len(columns) == 1 else [value.strip() for value in key.split(",")]
     number = _encoded_key(key) if encoded else key_of_texts(condition, join_side, values)
+    state = read_controller_state(job.folder)
+    if state is None:
+        raise NeverBalancedError(f"{job.job.name}: it has no routing table yet; start the job")
     explained = explain_key(state.table, condition.key_band, number, explanation)
     return JoinKey(**{**asdict(explained), "values": values, "columns": columns})
 
