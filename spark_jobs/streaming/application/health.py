@@ -83,7 +83,7 @@ def health_of(state: str, heartbeat: Mapping[str, Any], now: float) -> JobHealth
     error = heartbeat.get("error", "")
     match state:
         case "never started":
-            return JobHealth(Health.NEVER_STARTED, "it was never started")
+            return JobHealth(Health.NEVER_STARTED, "no application of it has run yet")
         case "stopped":
             return JobHealth(Health.STOPPED, error or "it was asked to stop", at)
         case "starting":
@@ -134,7 +134,7 @@ def _decide(
     stuck = min(moved, key=lambda name: moved[name], default="")
     if stuck and now - moved[stuck] > thresholds.round_age_seconds:
         age = format_seconds(now - moved[stuck])
-        return Health.STALLED, f"{stuck} has completed no round for {age}", moved[stuck]
+        return Health.STALLED, f"stage {stuck} has completed no round for {age}", moved[stuck]
     pressed: Mapping[str, Mapping[str, Any]] = heartbeat.get("backpressure", {}).get("stages", {})
     messages = max((each.get("lag", 0) for each in stages.values()), default=0)
     age = max((lag_seconds(each, now) for each in stages.values()), default=0.0)

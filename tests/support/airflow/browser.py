@@ -59,7 +59,7 @@ class Complaints:
 def faults(place: Page | Frame) -> list[str]:
     """What axe finds serious or critical on a page, each with the elements that it means."""
     place.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
-    report = place.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+    report = place.evaluate("() => axe.run(document, {resultTypes: ['violations'], preload: false})")
     return [
         f"{fault['id']} ({fault['impact']}): {fault['help']}: {[node['html'][:200] for node in fault['nodes'][:5]]}"
         for fault in report["violations"]

@@ -212,10 +212,11 @@ def put_history(folder: JobFolder, rows_per_second: float, lag: float) -> None:
         if 200 <= number < 218:
             continue
         swing = 1 + 0.3 * math.sin(number / 11) * math.cos(number / 37)
-        grown = lag * max(0.0, (number - 150) / 210) * swing
+        end = max(0.0, number - 300) / 59  # of the hour, towards which the curves come to rest
+        grown = lag * max(0.0, (number - 150) / 209) * (swing * (1 - end) + end)
         rows = rows_per_second * INTERVAL_SECONDS * (number + 3 * math.sin(number / 9))
         at = now - (SLOTS - number) * INTERVAL_SECONDS
-        sample = LagSample(at, round(grown), grown / 210, round(rows), 2e6 * swing, 3)
+        sample = LagSample(at, round(grown), 23.0 * grown / lag if lag else 0.0, round(rows), 2e6 * swing, 3)
         write_sample(folder.path / FILE, sample)
 
 

@@ -1,4 +1,4 @@
-"""What the API answers about the jobs of `kept_streams`, without Airflow and Kafka: for pages that are given answers."""
+"""What the API answers about the jobs of `kept_streams`, without Airflow and Kafka: pages are given these answers."""
 
 from __future__ import annotations
 
@@ -146,6 +146,7 @@ def stream_answers(home: Path, scratch: Path, *, may_change: bool = True) -> Ans
         }
     answers |= {
         "streams/ticks/dead-letters": (200, {"dead_letters": LETTERS, "matching": 4}),
+        "streams/words/dead-letters": (200, {"dead_letters": LETTERS[:2], "matching": 2}),
         "streams/ticks/queries": (200, {"version": 1, "queries": [{"name": "kinds", "sql": SQL, "since": 1}]}),
         "streams/ticks/results": (200, results()),
         "streams/ticks/ask": (200, {"slices": []}),

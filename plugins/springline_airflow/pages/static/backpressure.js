@@ -27,7 +27,12 @@ export function backpressureSection(job, mayChange) {
   const { part, refresh } = liveSection("Stages", () => place, (status) => {
     if (!mode.options.length) mode.append(...status.modes.map((name) => modeOption(name, status.baselines)));
     if (document.activeElement !== mode) mode.value = status.mode;
-    return [stageGraph(status), slowest(status), throttles(status), Object.keys(status.stages).length ? figures(status) : ""];
+    const isMeasured = Object.keys(status.stages).length > 0;
+    return [
+      h("div", { class: "graph-and-words" }, stageGraph(status), h("div", {}, isMeasured && status.state !== "running"
+        && h("p", { class: "faint" }, "The job is not running: this is what it reported last."), slowest(status), throttles(status))),
+      isMeasured && figures(status),
+    ];
   });
   part.append(form);
   return part;

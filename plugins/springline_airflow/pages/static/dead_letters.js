@@ -12,6 +12,7 @@ const QUIET = 300; // milliseconds after the last letter, until what is typed is
 /** The section of a job's page; a user who may change the job can retry what is shown. */
 export function deadLettersSection(job, mayChange) {
   let timer = 0;
+  let isSought = location.hash === "#dead-letters"; // by a link from elsewhere
   let retriable = []; // the records that are shown and can be retried
   const filter = h("input", { type: "search", placeholder: "stage, position, reason or content", oninput: () => {
     clearTimeout(timer);
@@ -25,6 +26,8 @@ export function deadLettersSection(job, mayChange) {
 
   const section = liveSection("Dead letters", () => `${jobUrl(job, "dead-letters")}${query({ limit: SHOWN, contains: filter.value.trim() })}`, (answer) => {
     const letters = [...answer.dead_letters].reverse();
+    if (isSought) requestAnimationFrame(() => section.part.scrollIntoView());
+    isSought = false;
     retriable = letters.filter((each) => !each.refusal).map((each) => each.record);
     form.hidden = !letters.length && !filter.value;
     all.hidden = retriable.length < 2;

@@ -25,9 +25,14 @@ export function healthBadge(state) {
   return badgeOf(state, SHAPES);
 }
 
-/** Why a job has its health, and since when. */
-export function healthReason({ health_reason: reason, health_since: since }) {
-  return [sentence(reason), since !== null && h("span", { class: "faint" }, " Since ", timeElement(since), ".")];
+/** Why a job has its health, and since when; an error begins with a name, which stays as it is written. */
+export function healthReason({ health, health_reason: reason, health_since: since }) {
+  return [health === "failed" ? `${reason}${/[.!?]$/.test(reason) ? "" : "."}` : sentence(reason), since !== null && h("span", { class: "faint" }, " Since ", timeElement(since), ".")];
+}
+
+/** Whether a job has a process, so that its lag is one of now. */
+export function isAlive({ state }) {
+  return ["starting", "running", "silent"].includes(state);
 }
 
 /**

@@ -4,7 +4,7 @@ import { jobUrl, post } from "./api.js";
 import { openConfirmation } from "./dialogs.js";
 import { h, tiles, timeElement } from "./elements.js";
 import { poll, airflowLink, showStatus } from "./shell.js";
-import { deadLettersOf, healthBadge, healthReason, lagOf, watermarkOf } from "./health.js";
+import { deadLettersOf, healthBadge, healthReason, isAlive, lagOf, watermarkOf } from "./health.js";
 import { joinPart } from "./join.js";
 import { backpressureSection } from "./backpressure.js";
 import { deadLettersSection } from "./dead_letters.js";
@@ -34,31 +34,30 @@ export function showJob(place, job) {
     const { may_change: mayChange, capabilities } = status;
     place.append(backpressureSection(job, mayChange), lagSection(job), deadLettersSection(job, mayChange),
       ...capabilities.flatMap((name) => PARTS[name](job, mayChange)), details);
-    if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
   });
 }
 
 function about(status, refresh) {
   const lag = lagOf(status);
-  const isAlive = ["starting", "running", "silent"].includes(status.state);
+  const alive = isAlive(status);
   return [
     h("div", { class: "headline" },
       h("h2", { class: "name" }, status.job),
-      isAlive && status.may_change && h("button", { type: "button", class: "danger", onclick: (event) => stop(status.job, refresh, event.currentTarget) }, "Stop")),
+      alive && status.may_change && h("button", { type: "button", class: "danger", onclick: (event) => stop(status.job, refresh, event.currentTarget) }, "Stop")),
     h("p", { class: `summary verdict ${status.health.replaceAll(" ", "-")}`, role: status.health === "failed" ? "alert" : null },
       healthBadge(status.health), " ", healthReason(status)),
     status.error && status.error !== status.health_reason && h("p", { class: "wrong", role: "alert" }, status.error),
     !status.may_change && h("p", { class: "refused" }, `Read-only: you may not edit the DAG ${status.dag_id}.`),
     tiles([
-      ["lag", lag.messages === null ? "" : formatCount(lag.messages, "message")],
-      ["queued", lag.bytes === null ? "" : formatBytes(lag.bytes)],
-      ["time to drain", lag.seconds === null ? "" : formatSeconds(lag.seconds)],
+      ["lag", lag.messages === null || !alive ? "" : formatCount(lag.messages, "message")],
+      ["queued", lag.bytes === null || !alive ? "" : formatBytes(lag.bytes)],
+      ["time to drain", lag.seconds === null || !alive ? "" : formatSeconds(lag.seconds)],
       ["watermark (event time)", delay(watermarkOf(status), status.heartbeat_at)],
       ["dead letters", h("a", { href: "#dead-letters" }, formatNumber(deadLettersOf(status)))],
       ["running since", timeElement(status.started_at)], ["process", status.pid ?? ""],
       ["supervised by", airflowLink(`dags/${encodeURIComponent(status.dag_id)}`, status.dag_id)],
     ]),
-    !isAlive && h("p", {}, "Trigger its DAG to start it."),
+    !alive && h("p", {}, "Trigger its DAG to start it."),
   ];
 }
 

@@ -4,7 +4,7 @@ import { query } from "./api.js";
 import { sparkline } from "./curves.js";
 import { emptyState, h, table, timeElement } from "./elements.js";
 import { poll, showStatus } from "./shell.js";
-import { HEALTHS, deadLettersOf, healthBadge, healthReason, lagOf, watermarkOf } from "./health.js";
+import { HEALTHS, deadLettersOf, healthBadge, healthReason, isAlive, lagOf, watermarkOf } from "./health.js";
 import { formatCount, formatNumber, formatRate, formatSeconds } from "./format.js";
 import { morph } from "./morph.js";
 
@@ -44,7 +44,7 @@ function jobsTable(streams) {
 
 function lagCell(job) {
   const { messages, seconds } = lagOf(job);
-  if (messages === null) return "";
+  if (messages === null || !isAlive(job)) return "";
   const text = formatCount(messages, "message");
   return [h("div", {}, text), seconds !== null && messages > 0 && h("div", { class: "faint" }, `${formatSeconds(seconds)} to drain`),
     curve(job, (point) => point.lag, `Lag in the last ten minutes, now ${text}`, job.health)];
@@ -52,7 +52,7 @@ function lagCell(job) {
 
 function throughputCell(job) {
   const last = job.history.at(-1);
-  if (!last || job.started_at === null) return "";
+  if (!last || !isAlive(job)) return "";
   const [of, unit] = last.rows_per_second === null ? [(point) => point.bytes_per_second, null] : [(point) => point.rows_per_second, "rows"];
   const text = formatRate(of(last), unit);
   return text && [h("div", {}, text), curve(job, of, `Throughput in the last ten minutes, now ${text}`)];

@@ -4,10 +4,12 @@ import { jobUrl } from "./api.js";
 import { h, s, table, tiles, timeElement } from "./elements.js";
 import { keySearch } from "./join_key.js";
 import { liveSection } from "./live_section.js";
+import { morph } from "./morph.js";
 import { patch } from "./plot.js";
 import { formatCount, formatNumber, formatShare } from "./format.js";
 
 const SHOWN = 10; // rows of a table
+const FIRST = 2; // reasons of a decision that are shown at once
 const DONE = { // with a heavy key, on the units that hold its tuples
   hash: () => "nothing yet: stored by its hash",
   pinned: (units) => `pinned to unit ${units.join(", ")}`,
@@ -17,11 +19,13 @@ const DONE = { // with a heavy key, on the units that hold its tuples
 /** The sections of a job's page. */
 export function joinPart(job) {
   const search = keySearch(job);
+  const decisions = h("section", { "aria-label": "Decisions" });
   const { part } = liveSection("Join", () => jobUrl(job, "join"), (status) => {
     search.describe(status.key_columns);
-    return [summary(status), loads(status), heavy(status, search), moves(status), now(status), placed(status), past(status)];
+    morph(decisions, h("h2", {}, "Decisions"), ...[now(status), placed(status), past(status)].flat(Infinity).filter(Boolean));
+    return [summary(status), loads(status), heavy(status, search), moves(status)];
   });
-  return [part, search.part];
+  return [part, search.part, decisions];
 }
 
 function summary(status) {
@@ -93,11 +97,11 @@ function placed({ routing }) {
 }
 
 function reasons(title, lines) {
-  return [h("h3", {}, title), h("ul", {}, lines.map((each) => h("li", {}, each)))];
+  return h("div", {}, h("h3", {}, title), h("ul", {}, lines.map((each) => h("li", {}, each))));
 }
 
 function now(status) {
-  return h("div", { class: "words" }, reasons("Last decision", status.reasons), reasons("Next steps", status.next_reasons));
+  return h("div", { class: "pair" }, reasons("Last decision", status.reasons), reasons("Next steps", status.next_reasons));
 }
 
 /** The migrations in progress, and how much of them is done; then what is planned. */
@@ -119,10 +123,16 @@ function moves(status) {
   ];
 }
 
+/** The first reasons; the others on demand. */
+function reasonsInShort(all) {
+  if (all.length <= FIRST) return all.join("; ");
+  return h("details", { class: "short-list" }, h("summary", {}, `${all.slice(0, FIRST).join("; ")}; and ${formatNumber(all.length - FIRST)} more`), h("ul", {}, all.slice(FIRST).map((each) => h("li", {}, each))));
+}
+
 function past({ history }) {
   if (!history.length) return "";
   return [h("h3", {}, "History"), table("Routing tables, newest first", [
     { title: "time", cell: (each) => timeElement(each.created_at) }, { title: "epoch", number: true, cell: (each) => String(each.epoch) },
-    { title: "reasons", wide: true, cell: (each) => each.reasons.join("; ") },
+    { title: "reasons", wide: true, cell: (each) => reasonsInShort(each.reasons) },
   ], history.slice(-SHOWN).reverse(), (each) => `epoch ${each.epoch}`)];
 }

@@ -46,7 +46,7 @@ export function limitOf({ rate, throttle_level: level }) {
 
 function inWords({ upstreams, stages, bottleneck }) {
   const parts = Object.keys(upstreams).map((name) => (stages[name]
-    ? `${name} is ${stages[name].state}${name === bottleneck ? " and the bottleneck" : ""}, ${queue(stages[name])}` : `${name}: no data yet`));
+    ? `${name} is ${stages[name].state}${name === bottleneck ? " and the bottleneck" : ""}, ${queue(stages[name])}` : `${name}: not measured yet`));
   return parts.join("; ");
 }
 
@@ -82,7 +82,7 @@ function stageBox(name, status) {
       s("rect", { x: INSIDE, y: 32, width: BAR * (stage.busy ?? 0), height: 6, rx: 3, class: `part ${stage.state}` }),
       line(56, busy(stage)), line(74, `in ${formatRate(stage.arriving)}${stage.rate === null ? "" : `, may take ${formatRate(stage.rate)}`}`),
       line(92, queue(stage)),
-    ] : line(56, "No data yet"),
+    ] : line(56, "not measured yet"),
     line(2 * HALF - 12, topics.join(", "), "small topic"),
   ];
 }

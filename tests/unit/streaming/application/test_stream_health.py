@@ -87,7 +87,7 @@ def test_a_stage_that_completes_no_round_stalls_its_job() -> None:
     """Since its last round; a paused stage does not."""
     ended = NOW - ROUND_AGE_SECONDS - 15
     decided = running_health(beat({"map": stage(), "reduce": stage(ended=ended)}), NOW)
-    assert decided == JobHealth(Health.STALLED, "reduce has completed no round for 75 s", ended)
+    assert decided == JobHealth(Health.STALLED, "stage reduce has completed no round for 75 s", ended)
     assert running_health(beat({"map": stage(ended=ended, paused=True)}), NOW).health is Health.OK
 
 
@@ -110,7 +110,7 @@ def test_health_is_told_since_its_first_moment_and_survives_an_oscillation() -> 
 @pytest.mark.parametrize(
     ("state", "more", "expected"),
     [
-        ("never started", {}, JobHealth(Health.NEVER_STARTED, "it was never started")),
+        ("never started", {}, JobHealth(Health.NEVER_STARTED, "no application of it has run yet")),
         ("stopped", {"heartbeat_at": 5.0}, JobHealth(Health.STOPPED, "it was asked to stop", 5.0)),
         ("stopped", {"heartbeat_at": 5.0, "error": "its lease ended"}, JobHealth(Health.STOPPED, "its lease ended", 5)),
         ("starting", {"started_at": 4.0, "phase": "starting Spark"}, JobHealth(Health.STARTING, "starting Spark", 4.0)),
