@@ -84,9 +84,9 @@ def read_history(file: Path, now: float, most: int = SLOTS) -> list[LagPoint]:
         content = file.read_bytes()
     except FileNotFoundError:
         return []
-    whole = content[: len(content) // _SAMPLE.size * _SAMPLE.size]
-    raw = sorted(values for values in _SAMPLE.iter_unpack(whole) if 0 <= now - values[0] <= SLOTS * INTERVAL_SECONDS)
-    return points_of(LagSample(*map(_known, values)) for values in raw)[-most:]  # type: ignore[arg-type]
+    slots = content[: len(content) // _SAMPLE.size * _SAMPLE.size]
+    raw = sorted(values for values in _SAMPLE.iter_unpack(slots) if 0 <= now - values[0] <= SLOTS * INTERVAL_SECONDS)
+    return points_of(LagSample(*map(_value_or_none, values)) for values in raw)[-most:]  # type: ignore[arg-type]
 
 
 def points_of(samples: Iterable[LagSample]) -> list[LagPoint]:
@@ -110,7 +110,7 @@ def _slot(at: float) -> int:
     return int(at // INTERVAL_SECONDS) % SLOTS
 
 
-def _known(value: float) -> float | None:
+def _value_or_none(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
