@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from springline.spark_jobs.streaming.join.condition.checked_arithmetic import without_nan
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.errors import InvalidKeyError
 from springline.spark_jobs.streaming.join.wire import JoinSide
@@ -36,6 +37,6 @@ def key_of_texts(condition: Condition, side: JoinSide, texts: Sequence[str]) -> 
 
 def _typed(name: str, text: str, kind: str) -> pa.Array:
     try:
-        return pa.array([text]).cast(ARROW[kind])
+        return without_nan(pa.array([text]).cast(ARROW[kind]))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InvalidKeyError(f"{text!r} is no value of the column {name}, which has the type {kind}") from None
