@@ -133,8 +133,8 @@ def _decide(
     moved = {name: max(began, each["round_ended_at"]) for name, each in stages.items() if not each.get("paused")}
     stuck = min(moved, key=lambda name: moved[name], default="")
     if stuck and now - moved[stuck] > thresholds.round_age_seconds:
-        age = format_seconds(now - moved[stuck])
-        return Health.STALLED, f"stage {stuck} has completed no round for {age}", moved[stuck]
+        idle = format_seconds(now - moved[stuck])
+        return Health.STALLED, f"stage {stuck} has completed no round for {idle}", moved[stuck]
     pressed: Mapping[str, Mapping[str, Any]] = heartbeat.get("backpressure", {}).get("stages", {})
     messages = max((each.get("lag", 0) for each in stages.values()), default=0)
     age = max((lag_seconds(each, now) for each in stages.values()), default=0.0)

@@ -104,7 +104,7 @@ def _on_side(
     keys, seqs = np.array([key], np.int64), np.zeros(1, np.int64)
     probed = tuple(sorted(set(Routes.of(table, side, key_band).look_up(keys, seqs).probed.tolist())))
     place = table.place(side, key)
-    counted = next(
+    counted: Mapping[str, Any] = next(
         (each for each in explanation["heavy_keys"] if each["key"] == key and each["side"] == name),
         {"tuples": None, "parts": {}, "probes": None},
     )
