@@ -1,6 +1,7 @@
 """A job's folder: the files through which its application, its supervisors and its users communicate.
 
 heartbeat.json     status of the job, written by the application with every round
+history.ring       lag and throughput of the last hour, written by the application every ten seconds
 stop               present: the application ends at the end of a round
 hold               present: the first stage plans no rounds, so that the others catch up
 savepoint.json     the requested savepoint, and its outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from springline.airflow.api import PREFIX, access, streams
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.model.dataset import Origin, Strategy
 from springline.persistence.platform import open_platform
+from springline.spark_jobs.streaming.application.lag_history import FILE, LagSample, write_sample
 from springline.spark_jobs.streaming.errors import LogUnavailableError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
@@ -62,13 +64,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words_job: JobFolder
     """The folder of the job `ticks`; beside it, `words` and `pairs` is `tocks`, which nobody started."""
     with (tmp_path / "streams.toml").open("a") as streams_file:
         streams_file.write("".join(STREAM.format(n, FIELDS, SQL.replace("ticks", n)) for n in JOBS))
+    read_jobs(tmp_path / "streams.toml")["pairs"].prepare(pairs)
     monkeypatch.setenv("SPRINGLINE_STREAM_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     return JobFolder(tmp_path / "streams" / "ticks")
 
 
 JOBS = ("ticks", "tocks")
-BELOW = {"/tracking": "words", "/join": "pairs"}  # jobs that have what not every job has
+BELOW = {"/tracking": "words", "/dead-letters": "words", "/join": "pairs"}  # jobs that have what not every job has
 
 
 @pytest.fixture
@@ -104,7 +107,7 @@ def walk(api: FastAPI) -> list[tuple[str, str]]:
                 job=next((job for below, job in BELOW.items() if below in route.path_format), "ticks"),
                 name="all",
                 acker=2,
-                record="0:0",
+                key="7",
                 path="etl/a",
                 action="pin",
                 page="lineage",
@@ -129,6 +132,8 @@ def body(method: str, path: str) -> dict[str, object] | None:
         return {"sql": AD_HOC}
     if method == "PUT" and "/queries/" in path:
         return {"sql": SQL.replace("60 s", "120 s")}
+    if path.endswith("/dead-letters/retry"):
+        return {"records": ["0:0"], "dry_run": True}
     takes = (method == "POST" and not path.endswith("/stop")) or path.endswith("/backpressure")
     return {} if takes and method != "GET" else None
 
@@ -266,6 +271,30 @@ def test_a_job_tells_what_can_be_asked_of_it_and_whether_you_may_change_it(
     assert ulla.post(f"{TICKS}/stop").json() == ulla.get(TICKS).json()
 
 
+def test_the_worst_job_comes_first_with_health_reason_and_history(
+    vera: TestClient, folder: JobFolder, words_job: JobFolder
+) -> None:
+    """As much of the history as is asked for; a job that never ran has none."""
+    now = time.time()
+    folder.make()
+    for age in (25, 15, 5):
+        write_sample(folder.path / FILE, LagSample(now - age, 40 + age, 23.0, 1_000 - 10 * age, 2e6, 3))
+    with folder.application_lock():
+        recorded = {"health": "lagging", "reason": "4,810 messages behind", "since": now - 42}
+        folder.write_heartbeat({"state": "running", "error": "", "heartbeat_at": now, "started_at": now - 90, "pid": 1,
+                                "stages": {}, "health": recorded})  # fmt: skip
+        listed = vera.get(f"{ROOT}/streams", params={"history": 2}).json()["streams"]
+        history = vera.get(f"{TICKS}/history").json()
+    assert [(job["job"], job["health"]) for job in listed] == [
+        ("words", "failed"), ("ticks", "lagging"), ("pairs", "never started"), ("tocks", "never started"),
+    ]  # fmt: skip
+    ticks = listed[1]
+    assert (ticks["health_reason"], ticks["health_since"]) == ("4,810 messages behind", now - 42)
+    assert [(point["lag"], point["rows_per_second"]) for point in ticks["history"]] == [(55, 10.0), (45, 10.0)]
+    assert history["interval"] == 10 and len(history["points"]) == 3
+    assert vera.get(f"{ROOT}/streams/tocks/history").json()["points"] == []
+
+
 def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     """Each is a version of its own, and the log tells who it was; the same text again is no change."""
     more, place = SQL.replace("60 s", "30 s"), f"{TICKS}/queries/more"
@@ -324,7 +353,7 @@ def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
         "words": "{job}",
         "pairs": "{job}",
         "ackers/2": "ackers/{acker}",
-        "failed/0:0": "failed/{record}",
+        "keys/7": "keys/{key}",
         "all": "{name}",
         "etl/a": "{path}",
         "}/pin": "}/{action}",

@@ -43,13 +43,17 @@ def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words_job: Job
     with words_job.application_lock():
         body = vera.get(BACKPRESSURE_URL).json()
         assert vera.get(BACKPRESSURE_URL.removesuffix("/backpressure")).json()["backpressure"] == pressed
-    assert body == {**pressed, **FLOW, **INSTALLED, "state": "running"}
+    stages = {"count": {**COUNT, "busy": 1.0}}
+    assert body == {**pressed, **FLOW, **INSTALLED, "stages": stages, "state": "running", "bottleneck": "count"}
 
 
 def test_a_job_that_has_told_nothing_has_its_mode_and_no_stages(vera: TestClient, words_job: JobFolder) -> None:
     """As one that ran before there was back-pressure."""
     body = vera.get(BACKPRESSURE_URL).json()
-    assert body == {**FLOW, **INSTALLED, "state": "dead", "mode": "predictive", "signal_channel": None, "stages": {}}
+    assert body == {
+        **FLOW, **INSTALLED, "state": "dead", "mode": "predictive", "signal_channel": None, "stages": {},
+        "bottleneck": "",
+    }  # fmt: skip
 
 
 def test_a_mode_is_set_and_the_log_tells_by_whom(

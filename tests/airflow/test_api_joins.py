@@ -35,7 +35,15 @@ def test_a_key_is_told_to_the_last_bit(vera: TestClient, pairs: JobFolder) -> No
     """As text: a number of JavaScript has 53 bits."""
     body = vera.get(PAIRS).json()
     assert body["heavy_keys"] == [
-        {"side": "left", "key": str(KEY), "tuples": 30, "probes": 7, "parts": {"0": 20, "1": 10}}
+        {
+            "side": "left",
+            "key": str(KEY),
+            "tuples": 30,
+            "probes": 7,
+            "parts": {"0": 20, "1": 10},
+            "share": 0.4,
+            "placement": "split",
+        }
     ]
     assert [entry["key"] for entry in body["routing"]["entries"]] == [str(KEY), "-2"]
 
@@ -85,3 +93,48 @@ def test_a_join_that_nobody_started_says_so(vera: TestClient, pairs: JobFolder) 
         "pairs: no loads have been observed yet; start the job, and try "
         "again when its first rounds are completed" in answer.json()["detail"]
     )
+
+
+def test_a_key_tells_what_the_join_does_with_it(vera: TestClient, pairs: JobFolder, tmp_path: Path) -> None:
+    """A heavy one is split over units; another one has its unit by its hash."""
+    explain_pairs(pairs, tmp_path / "scratch")
+    heavy = vera.get(f"{PAIRS}/keys/1").json()
+    assert (heavy["key"], heavy["values"], heavy["columns"]) == ("1", ["1"], [{"name": "k", "type": "int"}])
+    assert heavy["is_heavy"] and "split over several units" in heavy["reason"]
+    left, right = heavy["sides"]
+    assert (left["tuples"], left["probes"], sum(left["parts"].values())) == (150, 150, 150)
+    assert "split" in (left["placement"], right["placement"])
+    assert left["sentence"].startswith("A new left tuple ") and set(left["probed_units"]) >= set(
+        map(int, right["parts"])
+    )
+    light = vera.get(f"{PAIRS}/keys/4").json()
+    assert not light["is_heavy"] and light["sides"][0]["tuples"] == 1
+    assert "not more than max_imbalance" in light["reason"] and "by its hash" in light["sides"][0]["sentence"]
+    none = vera.get(f"{PAIRS}/keys/77777", params={"side": "right"}).json()
+    assert none["reason"] == "it is too rare to be counted" and none["sides"][1]["tuples"] is None
+
+
+def test_only_keys_that_are_heavy_are_listed_as_such(vera: TestClient, pairs: JobFolder, tmp_path: Path) -> None:
+    """The others are counted, and found by their value."""
+    explain_pairs(pairs, tmp_path / "scratch")
+    body = vera.get(PAIRS).json()
+    assert {key["key"] for key in body["heavy_keys"]} == {"1"}
+    assert all(key["share"] > body["max_imbalance"] for key in body["heavy_keys"])
+    assert body["key_columns"] == [{"name": "k", "type": "int"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("keys/x", "'x' is no value of the column k, which has the type int"),
+        ("keys/1.5", "is no value of the column k"),
+        (f"keys/{2**64}?encoded=true", "is no 64-bit integer"),
+        ("keys/1?side=middle", "query.side"),
+    ],
+)
+def test_what_is_no_key_of_the_join_is_refused_with_the_type(
+    vera: TestClient, pairs: JobFolder, path: str, message: str
+) -> None:
+    """As the columns of the condition are typed."""
+    answer = vera.get(f"{PAIRS}/{path}")
+    assert answer.status_code == 422 and message in answer.json()["detail"]

@@ -15,7 +15,6 @@ from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.tracking.config import RING
 from springline.testing.memory_log import MemoryLog
-from tests.support.streams.kept_streams import HOSTILE
 
 ROOT = f"{PREFIX}/api/v1/streams"
 TRACKING_URL = f"{ROOT}/words/tracking"
@@ -53,67 +52,6 @@ def test_what_is_in_flight_completed_and_given_up_is_told(vera: TestClient, word
         "pause_reason": "",
     }  # fmt: skip
     assert vera.get(TRACKING_URL).json()["state"] == "dead"
-
-
-def test_the_newest_records_that_were_given_up_come_last(vera: TestClient, log: MemoryLog) -> None:
-    """So many as are asked for; bytes that are no text are shown as such."""
-    first, second = vera.get(f"{TRACKING_URL}/failed").json()["failed"]
-    assert (first["offset"], second["offset"]) == (3, 650)
-    assert second == {
-        "partition": 1, "offset": 650, "reason": "row 0: sent 5 times", "failed_at": "2023-11-14T22:13:21Z",
-        "content": "tw\\xff", "record": "0:2", "retried_at": None, "may_retry": True,
-    }  # fmt: skip
-    assert vera.get(f"{TRACKING_URL}/failed", params={"limit": 1}).json() == {"failed": [second]}
-
-
-def test_a_record_that_failed_is_sent_again_once_and_the_log_tells_by_whom(
-    ulla: TestClient, vera: TestClient, log: MemoryLog, caplog: pytest.LogCaptureFixture
-) -> None:
-    """By those who may change the job; to the partition that it came from, byte by byte."""
-    letter = ulla.get(f"{TRACKING_URL}/failed").json()["failed"][-1]["record"]
-    place = f"{TRACKING_URL}/failed/{letter}/retry"
-    assert vera.post(place, json={}).status_code == 403 and log.topics["lines"] == [[], []]
-    with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
-        body = ulla.post(place, json={}).json()
-    assert [bytes(message.value) for message in log.topics["lines"][1]] == [b"tw\xff"]
-    assert body["retried_at"] is not None and not body["may_retry"]
-    assert ulla.get(f"{TRACKING_URL}/failed").json()["failed"][-1] == body
-    assert [record.getMessage() for record in caplog.records if record.name == tracking.__name__] == [
-        f"words: ulla has retried the dead letter {letter}"
-    ]
-    response = ulla.post(place, json={})
-    assert (response.status_code, response.json()["error"]) == (409, "RetryRefusedError")
-    assert len(log.topics["lines"][1]) == 1
-
-
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
-def test_what_a_form_of_another_site_could_send_sends_nothing(ulla: TestClient, log: MemoryLog, kind: str) -> None:
-    """The browser would send the login along; JSON it sends to its own site alone."""
-    headers = {"Content-Type": kind} if kind else {}
-    answer = ulla.post(f"{TRACKING_URL}/failed/0:2/retry", content=b"{}" if kind else b"", headers=headers)
-    assert answer.status_code == 422 and log.topics["lines"] == [[], []]
-
-
-def test_a_letter_that_is_not_there_is_not_sent(ulla: TestClient, log: MemoryLog) -> None:
-    """Nor is what is no place."""
-    for letter, status, error in (
-        ("0:77", 404, "UnknownFailureError"),
-        ("5:0", 404, "UnknownFailureError"),
-        ("x", 422, "BadRequestError"),
-    ):
-        answer = ulla.post(f"{TRACKING_URL}/failed/{letter}/retry", json={})
-        assert (answer.status_code, answer.json()["error"]) == (status, error)
-    assert log.topics["lines"] == [[], []]
-
-
-def test_what_a_record_holds_is_no_page_whatever_it_says(vera: TestClient, log: MemoryLog) -> None:
-    """It is told as JSON, to the letter."""
-    place = {"topic": b"lines", "partition": b"0", "offset": b"9", "reason": HOSTILE.encode()}
-    log._append(OutgoingRecord("words.dead-letters", 0, HOSTILE.encode(), place), timestamp=1_800_000_000.0)
-    answer = vera.get(f"{TRACKING_URL}/failed", params={"limit": 1})
-    (letter,) = answer.json()["failed"]
-    assert (letter["content"], letter["reason"]) == (HOSTILE, HOSTILE)
-    assert answer.headers["content-type"] == "application/json"
 
 
 def test_whether_a_range_is_through_is_told_with_what_is_missing(vera: TestClient) -> None:
@@ -186,7 +124,6 @@ def test_who_may_only_read_does_not_change_the_ring(vera: TestClient, words_job:
         ("DELETE", "words/tracking/ackers/3", 409, "InvalidRingError", "acker 3 is not in the ring"),
         ("PUT", "words/tracking/ackers/-1", 422, "BadRequestError", "path.acker"),
         ("GET", "words/tracking/completion?to=0", 422, "BadRequestError", "query.to.0"),
-        ("GET", "words/tracking/failed?limit=0", 422, "BadRequestError", "query.limit"),
     ],
 )
 def test_an_error_says_what_is_wrong(
@@ -209,6 +146,6 @@ def test_a_topic_that_is_not_there_and_a_kafka_that_is_away_are_told_apart(
         raise error(f"{topic}: no")
 
     monkeypatch.setattr(log, "offset_bounds", offset_bounds)
-    for path, topic in (("failed", "words.dead-letters"), ("completion", "lines")):
-        answer = vera.get(f"{TRACKING_URL}/{path}")
+    for path, topic in (("dead-letters", "words.dead-letters"), ("tracking/completion", "lines")):
+        answer = vera.get(f"{ROOT}/words/{path}")
         assert (answer.status_code, answer.json()["detail"]) == (status, f"{topic}: no")

@@ -17,7 +17,7 @@ SHOWN = {
     "dataset": "dl.facts",
     "streams": "tbody tr[data-key]",
 }
-JOBS = {"ticks": "path.line", "words": "td code", "pairs": "svg.loads"}  # what comes last of their pages
+JOBS = {"ticks": "path.line", "words": "td code", "pairs": "svg.load-bar"}  # what comes last of their pages
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -19,6 +19,7 @@ PAGES = ROOT / "plugins" / "springline_airflow" / "pages" / "static"
 # Words of everyday language, of computers in general, and of the products that are used.
 PLAIN = frozenset([
     "actions", "add", "alter", "archive", "auto", "backup", "bootstrap", "bundle", "ca", "cancel", "chromium",
+    "columns", "counters", "filter", "look", "shown",
     "completion", "conf", "config", "controller", "cores", "datanode", "datanodes", "decision", "demo",
     "dependents", "dir", "doctor", "endpoint", "enter", "exec", "explicitly", "facts", "fit", "generate", "get",
     "heap", "http", "init", "jars", "java", "kill", "left", "mark", "master", "maven", "metrics", "min",

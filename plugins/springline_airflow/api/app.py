@@ -63,7 +63,7 @@ def make_app() -> FastAPI:
     return app
 
 
-_STREAM_MODULES = ("streams", "tracking", "backpressure", "joins")
+_STREAM_MODULES = ("streams", "dead_letters", "tracking", "backpressure", "joins")
 _PLANNERS = "springline.spark_jobs.streaming.windows.adhoc_query"
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends
 
 from springline.airflow.api import access, schemas
 from springline.airflow.api.streams import JobDep, JobHandle
+from springline.spark_jobs.streaming.application.health import bottleneck_of
 from springline.spark_jobs.streaming.backpressure.accounting import upstreams_of
 from springline.spark_jobs.streaming.backpressure.admission import MODES
 from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig, read_config, update_config
@@ -42,6 +43,7 @@ def _has_stages_apart(job: JobHandle) -> bool:
 
 def _backpressure_of(job: JobHandle, config: BackpressureConfig) -> schemas.BackPressure:
     job_status = job.read_status()
+    pressed = job_status.backpressure.get("stages", {})
     stages = make_stages(job.job, 1, job.settings)  # stage names do not depend on the number of units
     return schemas.BackPressure(
         state=job_status.state,
@@ -52,7 +54,8 @@ def _backpressure_of(job: JobHandle, config: BackpressureConfig) -> schemas.Back
         upstreams=upstreams_of(stages),
         reads={stage.name: stage.topic for stage in stages if not stage.reads_own_job},
         results={stage.name: stage.results for stage in stages if stage.results},
-        stages=job_status.backpressure.get("stages", {}),
+        stages={name: schemas.StagePressure.of(stage) for name, stage in pressed.items()},
+        bottleneck=bottleneck_of(pressed),
     )
 
 

@@ -29,7 +29,7 @@ from springline.spark_jobs.streaming.errors import (
     UnknownJobError,
     UnknownTopicError,
 )
-from springline.spark_jobs.streaming.join.errors import NeverBalancedError
+from springline.spark_jobs.streaming.join.errors import InvalidKeyError, NeverBalancedError
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.tracking.completeness import NotTrackedError
 from springline.spark_jobs.streaming.tracking.errors import InvalidRingError, RetryRefusedError, UnknownFailureError
@@ -47,6 +47,7 @@ _STATUS: dict[type[_KnownError], HTTPStatus] = {
     UnknownFailureError: HTTPStatus.NOT_FOUND,
     RetryRefusedError: HTTPStatus.CONFLICT,
     InvalidQueryError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    InvalidKeyError: HTTPStatus.UNPROCESSABLE_ENTITY,
     ExtensionError: HTTPStatus.UNPROCESSABLE_ENTITY,
     InvalidChannelError: HTTPStatus.UNPROCESSABLE_ENTITY,
     LogUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,

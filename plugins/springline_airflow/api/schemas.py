@@ -12,11 +12,11 @@ import polars as pl
 from pydantic import BaseModel, Field
 
 from springline.airflow.api.request_fields import RequestBody
+from springline.spark_jobs.streaming.application.lag_history import LagPoint
 from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.backpressure.config import ChannelKind
 from springline.spark_jobs.streaming.sql.expressions import ARROW
 from springline.spark_jobs.streaming.tracking.completeness import Completeness
-from springline.spark_jobs.streaming.tracking.replay.failures import Failure
 from springline.spark_jobs.streaming.tracking.ring import RingHistory
 from springline.spark_jobs.streaming.windows.adhoc import Answer
 from springline.spark_jobs.streaming.windows.registry import RegisteredQuery
@@ -33,15 +33,26 @@ class Sql(RequestBody):
 
 @dataclass(frozen=True)
 class StreamDetail(JobStatus):
-    """The status of a job, its DAG, the routes below its own (`capabilities`), and whether you may change the job."""
+    """The status of a job, its DAG, the routes below its own (`capabilities`), and whether you may change the job.
+
+    `history` is the recent part of its lag history that was requested, the newest point last.
+    """
 
     dag_id: str = ""
     capabilities: Sequence[Capability] = ()
     may_change: bool = False
+    history: Sequence[LagPoint] = ()
+
+
+class StreamHistory(BaseModel):
+    """The lag and throughput of a job in the last hour, a point every `interval` seconds; the newest is the last."""
+
+    interval: float
+    points: Sequence[LagPoint]
 
 
 class StreamList(BaseModel):
-    """The current status of jobs."""
+    """The current status of jobs, the worst health first."""
 
     streams: Sequence[StreamDetail]
 
@@ -139,8 +150,8 @@ class StagePressure(BaseModel):
     """A stage: bytes sent to it and not applied (`queue`) or not admitted (`not_admitted`), and seconds to drain them.
 
     In bytes per second: `rate` is what it may admit (null: no limit), `capacity` what it processes while busy (null:
-    not known), `arriving` and `applied` the measured rates. `state` is normal, throttled (by a downstream stage), or
-    overloaded (it throttles others).
+    not known), `arriving` and `applied` the measured rates. `busy` is the share of its capacity that it uses (null: not
+    known). `state` is normal, throttled (by a downstream stage), or overloaded (it throttles others).
     """
 
     state: str
@@ -151,8 +162,15 @@ class StagePressure(BaseModel):
     capacity: float | None
     arriving: float
     applied: float
+    busy: float | None
     throttled_by: Sequence[StageThrottle]
     throttles: Sequence[StageThrottle]
+
+    @staticmethod
+    def of(stage: Mapping[str, Any]) -> StagePressure:
+        """Return the response for a stage of a heartbeat."""
+        capacity = stage["capacity"]
+        return StagePressure(**stage, busy=min(stage["applied"] / capacity, 1.0) if capacity else None)
 
 
 class BackPressureChoice(RequestBody):
@@ -172,7 +190,7 @@ class BackPressure(BaseModel):
     `modes` are all that are installed; those in `baselines` exist only for comparison.
 
     By stage, whether the job ran or not: the direct `upstreams` that it may throttle, the topic that it `reads` if that
-    is not the job's own, and the topic of its `results`.
+    is not the job's own, and the topic of its `results`. `bottleneck` is the stage that slows the job down, or empty.
     """
 
     state: str
@@ -184,41 +202,7 @@ class BackPressure(BaseModel):
     reads: Mapping[str, str]
     results: Mapping[str, str]
     stages: Mapping[str, StagePressure]
-
-
-class FailedRecord(BaseModel):
-    """A record that failed for good or could not be used: its position in the source, why and when, and its content.
-
-    `record` is its position in the dead-letter queue, `retried_at` when a user sent it again.
-    """
-
-    record: str = Field(examples=["0:17"])
-    partition: int
-    offset: int
-    reason: str
-    failed_at: datetime
-    content: str
-    retried_at: datetime | None = None
-    may_retry: bool = Field(description="Whether it can be retried by users with permission to change the job")
-
-    @staticmethod
-    def of(failure: Failure, retried_at: float | None, may_retry: bool) -> FailedRecord:
-        """Return the response for a dead letter."""
-        return FailedRecord(
-            **{**failure.as_json(), "failed_at": datetime.fromtimestamp(failure.failed_at, UTC)},
-            retried_at=None if retried_at is None else datetime.fromtimestamp(retried_at, UTC),
-            may_retry=may_retry,
-        )
-
-
-class EmptyBody(RequestBody):
-    """An empty body; it must be JSON, since a form of another site cannot send that."""
-
-
-class FailedRecordList(BaseModel):
-    """Records that were not used; the newest is the last one."""
-
-    failed: Sequence[FailedRecord]
+    bottleneck: str
 
 
 class Completion(BaseModel):

@@ -16,6 +16,9 @@ from fastapi.responses import JSONResponse
 
 from springline.airflow.api import access, schemas
 from springline.airflow.dags.ids import dag_of
+from springline.spark_jobs.streaming.application.health import Health
+from springline.spark_jobs.streaming.application.lag_history import FILE as HISTORY_FILE
+from springline.spark_jobs.streaming.application.lag_history import INTERVAL_SECONDS, SLOTS, LagPoint, read_history
 from springline.spark_jobs.streaming.application.status import JobStatus, read_status
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -90,12 +93,20 @@ class JobHandle:
         """Return the status of the job."""
         return read_status(self.job.name, self.folder, time.time())
 
-    def detail_for(self, user: BaseUser) -> schemas.StreamDetail:
-        """Return the status of the job with what a user may do."""
+    def history(self, most: int) -> list[LagPoint]:
+        """Return the newest `most` points of the job's lag and throughput."""
+        return read_history(self.folder.path / HISTORY_FILE, time.time(), most) if most else []
+
+    def detail_for(self, user: BaseUser, points: int = 0) -> schemas.StreamDetail:
+        """Return the status of the job with what a user may do, and so many points of its history."""
         name = self.job.name
         may_change = access.may_access_job(user, "PUT", name)
         return schemas.StreamDetail(
-            **vars(self.read_status()), dag_id=dag_of(name), capabilities=self.capabilities, may_change=may_change
+            **vars(self.read_status()),
+            dag_id=dag_of(name),
+            capabilities=self.capabilities,
+            may_change=may_change,
+            history=self.history(points),
         )
 
     def log(self) -> AbstractContextManager[Kafka]:
@@ -116,16 +127,27 @@ JobDep = Annotated[JobHandle, Depends(find_job)]
 
 
 @_list_router.get("")
-def streams(user: GetUserDep) -> schemas.StreamList:
-    """Return the status of the jobs that you may read."""
+def streams(
+    user: GetUserDep,
+    history: Annotated[int, Query(ge=0, le=SLOTS, description="Points of each job's lag history to include")] = 0,
+) -> schemas.StreamList:
+    """Return the status of the jobs that you may read, the worst health first."""
     names = access.readable_jobs(user, read_jobs(StreamSettings().declarations))
-    return schemas.StreamList(streams=[find_job(name, user).detail_for(user) for name in names])
+    details = [find_job(name, user).detail_for(user, history) for name in names]
+    order = list(Health)
+    return schemas.StreamList(streams=sorted(details, key=lambda each: (order.index(each.health), each.job)))
 
 
 @_read_router.get("")
 def stream(job: JobDep, user: GetUserDep) -> schemas.StreamDetail:
     """Return the status of a job."""
     return job.detail_for(user)
+
+
+@_read_router.get("/history")
+def lag_history(job: JobDep) -> schemas.StreamHistory:
+    """Return the lag and throughput of a job in the last hour; no points before its first run."""
+    return schemas.StreamHistory(interval=INTERVAL_SECONDS, points=job.history(SLOTS))
 
 
 @_read_router.get("/queries")

@@ -1,10 +1,9 @@
-"""Tracked jobs over HTTP: records in flight, failed records and their retry, completeness of a range, and the ring."""
+"""Tracked jobs over HTTP: records in flight, completeness of a range, and the ring of ackers."""
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import GetUserDep
@@ -13,14 +12,7 @@ from pydantic import StringConstraints
 
 from springline.airflow.api import access, schemas
 from springline.airflow.api.streams import JobDep, JobHandle
-from springline.spark_jobs.streaming.jobs import TrackedJob
 from springline.spark_jobs.streaming.tracking.completeness import NotTrackedError, completeness_of
-from springline.spark_jobs.streaming.tracking.replay.failures import Failure, newest_failures
-from springline.spark_jobs.streaming.tracking.replay.manual_replay import (
-    refusal_reason,
-    replay_times,
-    retry_dead_letter,
-)
 from springline.spark_jobs.streaming.tracking.ring import RingHistory
 from springline.spark_jobs.streaming.tracking.ring_file import change_ring, read_ring_history
 
@@ -40,36 +32,6 @@ def tracking(job: JobDep) -> schemas.TrackingStatus:
     if not job_status.tracking:
         raise NotTrackedError(f"{name}: it has not tracked any record yet; start it first")
     return schemas.TrackingStatus(**{**job_status.tracking, "state": job_status.state})
-
-
-@_read_router.get("/failed")
-def list_failed_records(
-    job: JobDep,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Maximum number of records, over all partitions")] = 10,
-) -> schemas.FailedRecordList:
-    """Return the newest records that failed for good or could not be used, the newest last."""
-    tracked, retry_times = job.tracked, replay_times(job.folder)
-    with job.log() as log:
-        return schemas.FailedRecordList(
-            failed=[
-                _failed_record(tracked, each, retry_times) for each in newest_failures(log, tracked.dead_letters, limit)
-            ]
-        )
-
-
-@_change_router.post("/failed/{record}/retry")
-def retry_failed_record(
-    job: JobDep,
-    record: Annotated[RecordPosition, Path(description="Position in the dead-letter queue, as UNIT:OFFSET")],
-    body: schemas.EmptyBody,
-    user: GetUserDep,
-) -> schemas.FailedRecord:
-    """Send a failed record again, as a new one at the end of the job's topic; each can be sent only once."""
-    tracked = job.tracked
-    with job.log() as log:
-        failure = retry_dead_letter(log, tracked, job.folder, record, time.time())
-    _log.info("%s: %s has retried the dead letter %s", tracked.name, user.get_name(), record)
-    return _failed_record(tracked, failure, replay_times(job.folder))
 
 
 @_read_router.get("/completion")
@@ -111,12 +73,6 @@ def remove_acker(job: JobDep, acker: AckerNumber, user: GetUserDep) -> schemas.R
         "%s: %s has removed acker %d from the ring; epoch %d", job.job.name, user.get_name(), acker, new_ring.epoch
     )
     return _ring_status(job, new_ring)
-
-
-def _failed_record(job: TrackedJob, failure: Failure, retry_times: Mapping[str, float]) -> schemas.FailedRecord:
-    return schemas.FailedRecord.of(
-        failure, retry_times.get(failure.record), not refusal_reason(job, failure, retry_times)
-    )
 
 
 def _ring_status(job: JobHandle, epochs: RingHistory) -> schemas.RingStatus:

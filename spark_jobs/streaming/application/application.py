@@ -18,6 +18,8 @@ from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
 from springline.persistence.text.redaction import redact_secrets
 from springline.spark_jobs.streaming.application.deadline import Deadline
+from springline.spark_jobs.streaming.application.health_record import HealthRecord
+from springline.spark_jobs.streaming.application.lag_history import HistoryWriter
 from springline.spark_jobs.streaming.application.monitor import Monitor
 from springline.spark_jobs.streaming.application.partition_watch import PartitionWatch
 from springline.spark_jobs.streaming.application.second_application import SecondApplication
@@ -69,6 +71,10 @@ class HeartbeatWriter:
     services: Sequence[BackgroundService] = ()
     phase: str = ""
 
+    def __post_init__(self) -> None:
+        self._health = HealthRecord(self.job, MonitoringSettings().rules)
+        self._history = HistoryWriter(self.folder.path)
+
     def begin_phase(self, phase: str) -> None:
         """Report the next phase of the start."""
         self.phase = phase
@@ -77,20 +83,22 @@ class HeartbeatWriter:
     def write(self, state: str, error: str = "") -> None:
         """Write the heartbeat with this state of the job."""
         stages = {stage.name: _stage_heartbeat(stage, self.folder) for stage in self.stages}
-        self.folder.write_heartbeat(
-            {
-                "job": self.job,
-                "state": state,
-                "error": redact_secrets(error),
-                "pid": os.getpid(),
-                "started_at": self.started_at,
-                "heartbeat_at": time.time(),
-                "phase": self.phase if state == "starting" else "",
-                "stages": stages,
-                "recovered": self.recovered,
-                **{service.section: service.status() for service in self.services if service.section},
-            }
-        )
+        heartbeat = {
+            "job": self.job,
+            "state": state,
+            "error": redact_secrets(error),
+            "pid": os.getpid(),
+            "started_at": self.started_at,
+            "heartbeat_at": time.time(),
+            "phase": self.phase if state == "starting" else "",
+            "stages": stages,
+            "recovered": self.recovered,
+            **{service.section: service.status() for service in self.services if service.section},
+        }
+        if state == "running":
+            heartbeat["health"] = self._health.update(heartbeat).as_json()
+            self._history.offer(heartbeat)
+        self.folder.write_heartbeat(heartbeat)
 
 
 def _stage_heartbeat(stage: Stage, folder: JobFolder) -> dict[str, Any]:
@@ -106,6 +114,7 @@ def _stage_heartbeat(stage: Stage, folder: JobFolder) -> dict[str, Any]:
         "seconds": max((sum(report.seconds.values()) for report in reports), default=0),
         "newest_timestamp": max((report.newest_timestamp for report in reports), default=0),
         "lag": max((report.lag for report in reports), default=0),
+        "watermark": min((mark for report in reports if (mark := report.gauges.get("watermark"))), default=None),
     }
 
 

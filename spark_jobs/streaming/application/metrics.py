@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from springline.persistence.monitoring.metric import Metric, MetricKind, MetricSample
+from springline.spark_jobs.streaming.application.health import lag_seconds
 from springline.spark_jobs.streaming.application.status import JobStatus
 
 _STAGE = ("job", "stage")
@@ -145,9 +146,8 @@ def stage_samples(tags: Mapping[str, str], fields: Mapping[str, Any], now: float
     if not fields["round"]:
         return  # no round yet
     counts = fields["counts"]
-    has_lag = fields["lag"] and fields["newest_timestamp"]
     yield MetricSample(LAG_MESSAGES, fields["lag"], tags)
-    yield MetricSample(LAG_SECONDS, max(now - fields["newest_timestamp"], 0.0) if has_lag else 0.0, tags)
+    yield MetricSample(LAG_SECONDS, lag_seconds(fields, now), tags)
     yield MetricSample(ROUNDS, fields["round"], tags)
     yield MetricSample(ROUND_AGE, max(now - fields["round_ended_at"], 0.0), tags)
     yield MetricSample(ROUND_SECONDS, fields["seconds"], tags)

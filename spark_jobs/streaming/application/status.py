@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from springline.spark_jobs.streaming.application.health import SILENT_SECONDS, Health, health_of
 from springline.spark_jobs.streaming.job_folder import JobFolder
-
-SILENT_SECONDS = 15.0  # without a heartbeat
 
 
 @dataclass(frozen=True)
@@ -19,6 +18,7 @@ class JobStatus:
     (it has ended without reporting why) or never started; for a stopped job, `error` is the reason if nobody asked it
     to stop. `started_at` is when it was started, and `heartbeat_at` the time of its last heartbeat, in seconds since
     1970. `phase` is what it does or waits for while it is starting. A stage is paused while no rounds are planned.
+    `health` is the health by rule (`health.py`) with its reason in one sentence, and since when it is so.
     `tracking` is the status of record tracking, if enabled (`tracking/monitor.py`), `backpressure` the queue sizes and
     throttles (`backpressure/regulator.py`), `routing` the load balance of a join's units (`join/rebalance.py`).
     """
@@ -34,6 +34,9 @@ class JobStatus:
     backpressure: Mapping[str, Any] = field(default_factory=dict)
     phase: str = ""
     routing: Mapping[str, Any] = field(default_factory=dict)
+    health: Health = Health.OK
+    health_reason: str = ""
+    health_since: float | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -55,17 +58,17 @@ def read_status(job: str, folder: JobFolder, now: float) -> JobStatus:
     heartbeat = folder.heartbeat()
     is_alive = folder.is_running()
     if not is_alive and (starting := folder.starting_process()) is not None:
-        stages = heartbeat["stages"] if heartbeat else {}
-        return JobStatus(
+        status = JobStatus(
             job,
             "starting",
             started_at=starting.started_at,
-            stages=stages,
+            stages=heartbeat["stages"] if heartbeat else {},
             pid=starting.pid,
             phase="loading its code",
         )
+        return _with_health(status, {"started_at": starting.started_at}, now)
     if heartbeat is None:
-        return JobStatus(job, "starting" if is_alive else "never started")
+        return _with_health(JobStatus(job, "starting" if is_alive else "never started"), {}, now)
     state = heartbeat["state"]
     if state in ("starting", "running"):
         if not is_alive:
@@ -77,7 +80,7 @@ def read_status(job: str, folder: JobFolder, now: float) -> JobStatus:
     )
     tracking, backpressure, routing = (heartbeat.get(name, {}) for name in ("tracking", "backpressure", "routing"))
     phase = heartbeat.get("phase", "") if is_alive else ""
-    return JobStatus(
+    status = JobStatus(
         job,
         state,
         heartbeat["error"],
@@ -90,3 +93,9 @@ def read_status(job: str, folder: JobFolder, now: float) -> JobStatus:
         phase,
         routing,
     )
+    return _with_health(status, heartbeat, now)
+
+
+def _with_health(status: JobStatus, heartbeat: Mapping[str, Any], now: float) -> JobStatus:
+    decided = health_of(status.state, heartbeat, now)
+    return replace(status, health=decided.health, health_reason=decided.reason, health_since=decided.since)

@@ -99,12 +99,16 @@ def _print_loads(out: Console, loads: Mapping[str, Sequence[int]]) -> None:
 
 
 def _print_heavy_keys(out: Console, heavy: Sequence[Mapping[str, Any]]) -> None:
-    if not heavy:
+    rows = [each for each in heavy if each["is_heavy"]][:_SHOWN]
+    if not rows:
         return
-    table = plain_table("heavy key", "side", "tuples", "probes", "on units")
-    for each in heavy[:_SHOWN]:
+    table = plain_table("heavy key", "side", "tuples", "of mean load", "probes", "routing", "on units")
+    for each in rows:
         parts = ", ".join(f"{unit}: {tuples:,}" for unit, tuples in each["parts"].items())
-        table.add_row(str(each["key"]), each["side"], f"{each['tuples']:,}", f"{each['probes']:,}", parts)
+        table.add_row(
+            str(each["key"]), each["side"], f"{each['tuples']:,}", f"{each['share']:.1%}", f"{each['probes']:,}",
+            each["placement"], parts,
+        )  # fmt: skip
     out.print(table)
 
 

@@ -14,10 +14,11 @@ from springline.persistence.text.formatting import format_bytes
 from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import print, print_json, print_result, progress
 from springline.spark_jobs.streaming.application.status import JobStatus, read_status
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, Watch, opened_log
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json, Watch, job_named, opened_log
 from springline.spark_jobs.streaming.commands.live import show_live
 from springline.spark_jobs.streaming.commands.tables import literal_text, print_rows
 from springline.spark_jobs.streaming.errors import StreamError
+from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import TrackedJob, read_tracked_job, read_tracked_jobs
 from springline.spark_jobs.streaming.settings import StreamSettings
@@ -48,7 +49,7 @@ def dead_letters(
     as_json: Json = False,
 ) -> None:
     """Show the newest failed records: their offsets in the source, why they failed, and their content."""
-    declared, folder = _tracked_job_named(job)
+    declared, folder = job_named(job)
     with opened_log() as log:
         failures = newest_failures(log, declared.dead_letters, last)
     sent = replay_times(folder)
@@ -68,9 +69,9 @@ def dead_letters(
                 for one in failures
             ),
         )  # fmt: skip
-    elif not declared.tracking.foreign:
+    elif not _is_foreign(declared):
         print(f"{job}: no failed records")
-    if declared.tracking.foreign:
+    if _is_foreign(declared):
         print(
             f"{job}: failed roots are reported in {declared.results}; the dead-letter "
             f"queue has messages that could not be read"
@@ -83,14 +84,14 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Send failed records again, as new records at the end of the topic, each at most once."""
-    declared, folder = _tracked_job_named(job)
+    declared, folder = job_named(job)
     rows = []
     with opened_log() as log:
         for record in records:
             sent = retry_dead_letter(log, declared, folder, record, time.time())
-            rows.append({"record": record, "partition": sent.partition, "offset": sent.offset, "topic": declared.topic})
+            rows.append({"record": record, "partition": sent.partition, "offset": sent.offset, "topic": sent.topic})
             if not as_json:
-                print(f"{job}: partition {sent.partition}, offset {sent.offset} retried: sent to {declared.topic}")
+                print(f"{job}: partition {sent.partition}, offset {sent.offset} retried: sent to {sent.topic}")
     if as_json:
         print_json(rows)
 
@@ -164,6 +165,10 @@ def _change(job: str, change: Callable[[RingHistory], RingHistory], as_json: boo
     ackers = list(changed.ring.ackers)
     sentence = f"{job}: epoch {changed.epoch} of the ring: ackers {', '.join(map(str, ackers))}"
     print_result(as_json, {"job": job, "epoch": changed.epoch, "ackers": ackers}, sentence)
+
+
+def _is_foreign(job: Job) -> bool:
+    return job.tracking is not None and job.tracking.foreign
 
 
 def _tracked_job_named(job: str) -> tuple[TrackedJob, JobFolder]:

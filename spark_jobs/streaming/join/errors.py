@@ -46,3 +46,7 @@ class ValueTooLongError(JoinError):
 
 class InvalidRoutingError(JoinError):
     """A routing table, a strategy or a number of units is invalid."""
+
+
+class InvalidKeyError(JoinError):
+    """A text is not a key of the join: it does not fit the types or the number of its key columns."""

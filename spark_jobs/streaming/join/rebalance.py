@@ -181,6 +181,7 @@ class Rebalancer:
         self._route, self._join = stages
         self._copies = CopyTopicIndex(log, self._join.feedback)
         self._history: list[Any] = (read_explanation(folder) or {}).get("history", [])
+        self._moving_tuples = 0  # of all migrations since none was in progress
         self._written_epoch = 0  # the last epoch written to routing.json
 
     def rebalance(self) -> bool:
@@ -215,10 +216,15 @@ class Rebalancer:
             del self._history[:-_MAX_HISTORY]
         explanation = explain(next_state, observation, config, sum_counts(routers.values())).as_json()
         reasons = list(decision.reasons)
+        remaining = sum(one.tuples for one in (*next_state.copying, *next_state.pending))
+        self._moving_tuples = max(self._moving_tuples, remaining) if remaining else 0
         write_json(
             self._folder.path / _EXPLANATION_FILE,
-            {**explanation, "observed_at": time.time(), "reasons": reasons, "history": self._history},
-        )
+            {
+                **explanation, "observed_at": time.time(), "reasons": reasons, "history": self._history,
+                "moving_tuples": self._moving_tuples, "moved_tuples": self._moving_tuples - remaining,
+            },
+        )  # fmt: skip
         return bool(next_state.copying or next_state.pending or decision.table)
 
 

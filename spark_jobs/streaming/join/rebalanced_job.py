@@ -6,6 +6,7 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 from springline.spark_jobs.streaming.errors import UnknownJobError
 from springline.spark_jobs.streaming.job import Job
+from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 
 
@@ -18,6 +19,9 @@ class RebalancedJob(Job, Protocol):
 
     @property
     def max_units(self) -> int: ...
+
+    @property
+    def condition(self) -> Condition: ...
 
 
 def is_rebalanced(job: Job) -> TypeGuard[RebalancedJob]:

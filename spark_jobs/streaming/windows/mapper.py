@@ -99,13 +99,15 @@ class Mapper:
             + mapper_round.late_by_query
         )
         counts["dead_letters"] = len(decoder.dead)
+        watermark = None if next_scalars["high"] is None else mapper_round.high / MICROS
         return Output(
             state=State(next_scalars),
             buffers=buffers,
-            watermark=None if next_scalars["high"] is None else mapper_round.high / MICROS,
+            watermark=watermark,
             idle=idle,
             dead_letters=(*decoder.dead, *mapper_round.dead),
             counts=dict(sorted(counts.items())),
+            gauges={"watermark": None if idle else watermark},
         )
 
     def _cubes(self, content: Any) -> tuple[Stream, tuple[Cube, ...]]:

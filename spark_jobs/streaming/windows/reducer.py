@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State
-from springline.spark_jobs.streaming.sources.schema import Stream
+from springline.spark_jobs.streaming.sources.schema import MICROS, Stream
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Sink
 from springline.spark_jobs.streaming.windows.coverage import CoverageChange, Spans, apply_change, covered_span
 from springline.spark_jobs.streaming.windows.errors import InvalidPartialError
@@ -88,6 +88,7 @@ class Reducer:
             results=non_empty_results,
             dead_letters=unit_state.dead,
             counts=dict(sorted(counts.items())),
+            gauges={"watermark": None if now.closed is None else now.closed / MICROS},
         )
 
     def _read_registry(self, content: Any) -> _RegistryContent:

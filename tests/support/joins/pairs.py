@@ -27,7 +27,9 @@ KEY = 2**63 - 1
 EXPLAINED: dict[str, Any] = {
     "epoch": 5, "strategy": "heavy-split", "units": 2, "requested_units": 3, "used": [0, 1],
     "loads": {"0": [60, 40], "1": [20, 30], "2": [0, 0]}, "imbalance": 1 / 3, "max_imbalance": 0.05,
-    "heavy_keys": [{"side": "left", "key": KEY, "tuples": 30, "probes": 7, "parts": {"0": 20, "1": 10}}],
+    "heavy_keys": [{"side": "left", "key": KEY, "tuples": 30, "probes": 7, "parts": {"0": 20, "1": 10},
+                    "share": 0.4, "is_heavy": True, "placement": "split"}],
+    "uncounted_at_most": [0, 0], "moving_tuples": 12, "moved_tuples": 3,
     "entries": [
         {"side": "left", "key": KEY, "stores": {"0": 0.5, "1": 0.5}, "probed_units": [0, 1]},
         {"side": "right", "key": -2, "stores": {"1": 1.0}, "probed_units": [1]},

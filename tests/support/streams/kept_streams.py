@@ -1,7 +1,8 @@
 """Stream jobs as whoever looks sees them, without applications: declared, with folders, states and topics, and beating.
 
-`ticks` has windows and a slow reducer, `words` is tracked and gave records up, `pairs` is a join that was stopped, and
-nobody has ever started `never`.
+Each health occurs: `ticks` has windows and a slow reducer, so it lags; `words` is tracked, gave records up, and is ok;
+`pairs` is a join that was stopped; `crashed` has failed, `stuck` completes no round, `fresh` is starting, and nobody
+has ever started `never`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,18 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from springline.spark_jobs.streaming.application.health import running_health
+from springline.spark_jobs.streaming.application.lag_history import (
+    FILE,
+    INTERVAL_SECONDS,
+    SLOTS,
+    LagSample,
+    write_sample,
+)
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
@@ -46,8 +56,21 @@ max_ackers = 2
 [never]
 kind = "wordcount"
 topic = "lines"
+
+[crashed]
+kind = "wordcount"
+topic = "lines"
+
+[stuck]
+kind = "wordcount"
+topic = "lines"
+
+[fresh]
+kind = "wordcount"
+topic = "lines"
 """
-TOPICS = {"ticks.results": 1, "words.dead-letters": 1, "lines": 2}
+JOBS = ("crashed", "stuck", "ticks", "fresh", "words", "pairs", "never")  # the worst health first
+TOPICS = {"ticks.results": 1, "words.dead-letters": 1, "ticks.dead-letters": 1, "ticks": 1, "lines": 2}
 HOSTILE = "<img src=x onerror=alert(1)><script>document.title=1</script>"
 BEGAN = 1_700_000_040  # 2023-11-14 22:14:00, a whole minute: the first window of results
 KINDS = ("tcp", "udp", "icmp")
@@ -80,6 +103,12 @@ def put_results(log: MessageLog) -> None:
             "reason": b"row 0: sent 5 times, never through",
         }  # fmt: skip
         letters.append(OutgoingRecord("words.dead-letters", 0, content.encode(), place))
+    for offset, content in ((17, b"2013-01-05 10:00,x,tcp,many,0.5"), (18, b"\xff\xfe\x00")):
+        place = {
+            "topic": b"ticks", "partition": b"0", "offset": str(offset).encode(),
+            "reason": b"row 0: the column bytes: 'many' is no integer", **Stamp(1, 0, 3, offset).header(),
+        }  # fmt: skip
+        letters.append(OutgoingRecord("ticks.dead-letters", 0, content, place))
     with log.record_sender() as sending:
         for letter in letters:
             sending.send(letter)
@@ -104,7 +133,8 @@ def explain_pairs(folder: JobFolder, scratch: Path) -> None:
 
 def _stage(number: int, units: int, **counts: int) -> dict[str, Any]:
     return {"units": units, "round": number, "round_ended_at": time.time() - 0.3, "counts": counts,
-            "state_bytes": 4_200_000, "seconds": 0.082, "newest_timestamp": 0.0, "lag": 0}  # fmt: skip
+            "state_bytes": 4_200_000, "seconds": 0.082, "newest_timestamp": 0.0, "lag": 0,
+            "watermark": None}  # fmt: skip
 
 
 def heartbeat(state: str, stages: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -133,10 +163,17 @@ def ticks_heartbeat(number: int) -> dict[str, Any]:
         "state": "overloaded", "queue": 2_900_000, "not_admitted": 1_100_000, "seconds": 1.4, "rate": None,
         "capacity": 2.1e6, "arriving": 2.1e6, "applied": 2.0e6, "throttled_by": [], "throttles": [throttle],
     }  # fmt: skip
-    stages = {"map": {**_stage(number, 1, rows=1_234_567 + 9_000 * number, late=12, dead_letters=3), "lag": 4_810},
-              "reduce": _stage(number - 1, 4, results=180)}  # fmt: skip
+    stages = {"map": {**_stage(number, 1, rows=1_234_567 + 9_000 * number, late=12, dead_letters=2), "lag": 4_810,
+                      "watermark": time.time() - 31},
+              "reduce": {**_stage(number - 1, 4, results=180), "watermark": time.time() - 33}}  # fmt: skip
     pressed = {"mode": "predictive", "signal_channel": None, "stages": {"map": mapping, "reduce": reducing}}
-    return heartbeat("running", stages, backpressure=pressed)
+    return with_health(heartbeat("running", stages, backpressure=pressed), since=time.time() - 1_260)
+
+
+def with_health(beat: dict[str, Any], since: float) -> dict[str, Any]:
+    """A heartbeat with the health that its job decides, since then."""
+    decided = running_health(beat, beat["heartbeat_at"])
+    return {**beat, "health": replace(decided, since=since).as_json()}
 
 
 def words_heartbeat(number: int) -> dict[str, Any]:
@@ -151,16 +188,53 @@ def words_heartbeat(number: int) -> dict[str, Any]:
     pressed = {name: {**free, "queue": round(8e6 * seconds), "seconds": seconds} for name, seconds in names.items()}
     stages = {name: _stage(number, 2, **({"retried": 12, "failed": 2} if name == "retry" else {})) for name in names}
     stages["split"]["counts"] = {"rows": 56_100}
-    return heartbeat("running", stages, tracking=tracking, backpressure={"mode": "off", "stages": pressed})
+    beat = heartbeat("running", stages, tracking=tracking, backpressure={"mode": "off", "stages": pressed})
+    return with_health(beat, since=time.time() - 3_900)
+
+
+def stuck_heartbeat(number: int) -> dict[str, Any]:
+    """A heartbeat of `stuck`, whose counters are still at a round of a while ago."""
+    counting = {**_stage(87, 2, results=9_000), "round_ended_at": time.time() - 190, "lag": 120}
+    beat = heartbeat("running", {"split": _stage(number, 2, rows=9_000), "count": counting})
+    return {**beat, "health": running_health(beat, beat["heartbeat_at"]).as_json()}
+
+
+def fresh_heartbeat(number: int) -> dict[str, Any]:
+    """A heartbeat of `fresh`, which waits for Spark."""
+    return {**heartbeat("starting", {}), "started_at": time.time() - 6, "phase": "starting Spark on local[8]"}
+
+
+def put_history(folder: JobFolder, rows_per_second: float, lag: float) -> None:
+    """An hour of a job's lag and throughput, which swing around these, with three minutes in which it did not run."""
+    now = time.time()
+    folder.make()
+    for number in range(SLOTS):
+        if 200 <= number < 218:
+            continue
+        swing = 1 + 0.3 * math.sin(number / 11) * math.cos(number / 37)
+        end = max(0.0, number - 300) / 59  # of the hour, towards which the curves come to rest
+        grown = lag * max(0.0, (number - 150) / 209) * (swing * (1 - end) + end)
+        rows = rows_per_second * INTERVAL_SECONDS * (number + 3 * math.sin(number / 9))
+        at = now - (SLOTS - number) * INTERVAL_SECONDS
+        sample = LagSample(at, round(grown), 23.0 * grown / lag if lag else 0.0, round(rows), 2e6 * swing, 3)
+        write_sample(folder.path / FILE, sample)
+
+
+def crash(folder: JobFolder) -> None:
+    """Leave what an application leaves that fails."""
+    error = "lines: Kafka at 127.0.0.1:9092 does not answer: Connection refused"
+    folder.make()
+    folder.write_heartbeat({**heartbeat("failed", {"split": _stage(12, 2, rows=480)}), "error": error})
 
 
 @contextmanager
 def beating(home: Path) -> Iterator[None]:
-    """Let `ticks` and `words` run as far as anybody sees, and beat, until the context ends."""
-    heartbeats = {
-        JobFolder(home / "streams" / "ticks"): ticks_heartbeat,
-        JobFolder(home / "streams" / "words"): words_heartbeat,
-    }
+    """Let the jobs that run do so as far as anybody sees, and beat, until the context ends."""
+    beats = {"ticks": ticks_heartbeat, "words": words_heartbeat, "stuck": stuck_heartbeat, "fresh": fresh_heartbeat}
+    heartbeats = {JobFolder(home / "streams" / job): beat for job, beat in beats.items()}
+    crash(JobFolder(home / "streams" / "crashed"))
+    put_history(JobFolder(home / "streams" / "ticks"), 900.0, 4_810)
+    put_history(JobFolder(home / "streams" / "words"), 80.0, 0)
     over = threading.Event()
 
     def go_on() -> None:

@@ -1,23 +1,38 @@
-// The health of a job and the load of its stages: a word and a shape for each.
+// The health of a job and the load of its stages: a word and a shape for each, and how far behind a job is.
 
 import { badgeOf } from "./badges.js";
+import { h, timeElement } from "./elements.js";
+import { sentence } from "./format.js";
 
 const SHAPES = {
-  starting: "M9 2.5 A6.5 6.5 0 1 1 2.8 7", // an incomplete circle
-  running: "M4.5 3 L14.5 9.5 L4.5 16 Z",
-  silent: "M3 9.5 h0.5 M8.3 9.5 h0.5 M13.5 9.5 h0.5", // three points
-  stopped: "M3.5 4.5 H13.5 V14.5 H3.5 Z",
+  ok: "M3 9.5 L7 13.5 L14 4.5", // a tick
+  lagging: "M8.5 3 A6.5 6.5 0 1 0 8.6 3 M8.5 6 V9.5 L11.5 11.5", // a clock
+  stalled: "M5.5 4 V15 M11.5 4 V15", // paused
   failed: "M8 2 L15 15 H1 Z M8 6.5 V10.5 M8 12.8 V13", // a warning
-  dead: "M3 3.5 L14 14.5 M14 3.5 L3 14.5", // a cross
+  starting: "M9 2.5 A6.5 6.5 0 1 1 2.8 7", // an incomplete circle
+  stopped: "M3.5 4.5 H13.5 V14.5 H3.5 Z",
   "never started": "M8.5 3 A6.5 6.5 0 1 0 8.6 3", // an empty circle
-  level: "M2 7 H15 M2 12 H15",
+  normal: "M2 7 H15 M2 12 H15",
   throttled: "M3 4 L8.5 9 L14 4 M3 10 L8.5 15 L14 10", // downwards
   overloaded: "M3 15 V12 M8.5 15 V8 M14 15 V3", // what grows
 };
 
-/** The health of a job or of a stage, in running text. */
+/** All healths of a job, the worst first. */
+export const HEALTHS = ["failed", "stalled", "lagging", "starting", "ok", "stopped", "never started"];
+
+/** The health of a job or the load of a stage, in running text. */
 export function healthBadge(state) {
   return badgeOf(state, SHAPES);
+}
+
+/** Why a job has its health, and since when; an error begins with a name, which stays as it is written. */
+export function healthReason({ health, health_reason: reason, health_since: since }) {
+  return [health === "failed" ? `${reason}${/[.!?]$/.test(reason) ? "" : "."}` : sentence(reason), since !== null && h("span", { class: "faint" }, " Since ", timeElement(since), ".")];
+}
+
+/** Whether a job has a process, so that its lag is one of now. */
+export function isAlive({ state }) {
+  return ["starting", "running", "silent"].includes(state);
 }
 
 /**
@@ -28,8 +43,20 @@ export function lagOf({ stages, backpressure }) {
   const pressed = Object.values(backpressure.stages ?? {});
   const most = (values) => values.reduce((greatest, value) => (value === null ? greatest : Math.max(greatest ?? 0, value)), null);
   return {
-    messages: most(Object.values(stages).map((stage) => stage.lag)),
+    messages: most(Object.values(stages).map((stage) => stage.lag ?? 0)),
     bytes: pressed.length ? pressed.reduce((sum, stage) => sum + stage.queue, 0) : null,
     seconds: most(pressed.map((stage) => stage.seconds)),
   };
+}
+
+/** The event time that all stages of a job have reached (seconds since 1970); null if they have none. */
+export function watermarkOf({ stages }) {
+  const marks = Object.values(stages).map((stage) => stage.watermark ?? null).filter((mark) => mark !== null);
+  return marks.length ? Math.min(...marks) : null;
+}
+
+/** The dead letters of a job since its first start. */
+export function deadLettersOf({ stages, tracking }) {
+  const counted = Object.values(stages).reduce((sum, { counts }) => sum + (counts.dead_letters ?? 0), 0);
+  return Math.max(counted, tracking.failed ?? 0);
 }

@@ -1,51 +1,63 @@
-// The page of one job: its health, its stages, and the sections of its kind.
+// The page of one job: its health and why, the graph of its stages, its curves, dead letters, and the parts of its kind.
 
 import { jobUrl, post } from "./api.js";
 import { openConfirmation } from "./dialogs.js";
-import { h, table, tiles } from "./elements.js";
+import { h, tiles, timeElement } from "./elements.js";
 import { poll, airflowLink, showStatus } from "./shell.js";
-import { healthBadge, lagOf } from "./health.js";
+import { deadLettersOf, healthBadge, healthReason, isAlive, lagOf, watermarkOf } from "./health.js";
 import { joinPart } from "./join.js";
 import { backpressureSection } from "./backpressure.js";
-import { formatBytes, formatNumber, formatSeconds, formatTime } from "./format.js";
+import { deadLettersSection } from "./dead_letters.js";
+import { delay } from "./jobs.js";
+import { formatBytes, formatCount, formatNumber, formatSeconds } from "./format.js";
+import { lagSection } from "./lag_curves.js";
 import { morph } from "./morph.js";
-import { trackingParts } from "./tracking.js";
+import { stagesTable } from "./stages.js";
+import { trackingPart } from "./tracking.js";
 import { windowsParts } from "./windows.js";
 
-const PARTS = { queries: windowsParts, tracking: trackingParts, join: joinPart };
-const OWN = new Set(["rows", "results", "late", "dead_letters"]); // counts that have columns of their own
+const PARTS = { queries: windowsParts, tracking: trackingPart, join: joinPart };
 
 /** Show it in `place`, from now on. */
 export function showJob(place, job) {
   const head = h("div");
-  let more = null;
+  const details = h("section", { "aria-label": "Stage counters" });
+  let isComplete = false;
   document.title = `${job} · Springline`;
   place.append(h("p", { class: "back" }, h("a", { href: "streams" }, "All streams")), head);
   showStatus("loading …");
-  const refresh = poll(() => jobUrl(job), (jobStatus) => {
-    morph(head, ...[about(jobStatus, () => refresh()), stages(jobStatus)].flat(Infinity).filter(Boolean));
-    if (more) return;
-    more = [backpressureSection(job, jobStatus.may_change), ...jobStatus.capabilities.map((name) => PARTS[name](job, jobStatus.may_change))].flat();
-    place.append(...more);
+  const refresh = poll(() => jobUrl(job), (status) => {
+    morph(head, ...about(status, () => refresh()).flat(Infinity).filter(Boolean));
+    morph(details, h("h2", {}, "Stage counters"), stagesTable(status));
+    if (isComplete) return;
+    isComplete = true;
+    const { may_change: mayChange, capabilities } = status;
+    place.append(backpressureSection(job, mayChange), lagSection(job), deadLettersSection(job, mayChange),
+      ...capabilities.flatMap((name) => PARTS[name](job, mayChange)), details);
   });
 }
 
-function about(jobStatus, refresh) {
-  const lag = lagOf(jobStatus);
-  const isAlive = ["starting", "running", "silent"].includes(jobStatus.state);
+function about(status, refresh) {
+  const lag = lagOf(status);
+  const alive = isAlive(status);
   return [
-    h("h2", { class: "name" }, `${jobStatus.job} `, healthBadge(jobStatus.state)),
-    jobStatus.error && h("p", { class: "wrong", role: "alert" }, jobStatus.error),
-    isAlive && jobStatus.may_change && h("p", { class: "buttons" }, h("button", { type: "button", onclick: (event) => stop(jobStatus.job, refresh, event.currentTarget) }, "Stop")),
-    !jobStatus.may_change && h("p", { class: "refused" }, `Read-only: you may not edit the DAG ${jobStatus.dag_id}.`),
+    h("div", { class: "headline" },
+      h("h2", { class: "name" }, status.job),
+      alive && status.may_change && h("button", { type: "button", class: "danger", onclick: (event) => stop(status.job, refresh, event.currentTarget) }, "Stop")),
+    h("p", { class: `summary verdict ${status.health.replaceAll(" ", "-")}`, role: status.health === "failed" ? "alert" : null },
+      healthBadge(status.health), " ", healthReason(status)),
+    status.error && status.error !== status.health_reason && h("p", { class: "wrong", role: "alert" }, status.error),
+    !status.may_change && h("p", { class: "refused" }, `Read-only: you may not edit the DAG ${status.dag_id}.`),
     tiles([
-      ["lag (messages)", lag.messages === null ? "" : formatNumber(lag.messages)],
-      ["queued (bytes)", lag.bytes === null ? "" : formatBytes(lag.bytes)],
-      ["time to drain", lag.seconds === null ? "" : formatSeconds(lag.seconds)],
-      ["running since", formatTime(jobStatus.started_at)], ["process", jobStatus.pid ?? ""],
-      ["supervised by", airflowLink(`dags/${encodeURIComponent(jobStatus.dag_id)}`, jobStatus.dag_id)],
+      ["lag", lag.messages === null || !alive ? "" : formatCount(lag.messages, "message")],
+      ["queued", lag.bytes === null || !alive ? "" : formatBytes(lag.bytes)],
+      ["time to drain", lag.seconds === null || !alive ? "" : formatSeconds(lag.seconds)],
+      ["watermark (event time)", delay(watermarkOf(status), status.heartbeat_at)],
+      ["dead letters", h("a", { href: "#dead-letters" }, formatNumber(deadLettersOf(status)))],
+      ["running since", timeElement(status.started_at)], ["process", status.pid ?? ""],
+      ["supervised by", airflowLink(`dags/${encodeURIComponent(status.dag_id)}`, status.dag_id)],
     ]),
-    !isAlive && h("p", {}, "Trigger its DAG to start it."),
+    !alive && h("p", {}, "Trigger its DAG to start it."),
   ];
 }
 
@@ -55,31 +67,4 @@ function stop(job, refresh, opener) {
     await post(jobUrl(job, "stop"), {});
     refresh();
   });
-}
-
-function stages(jobStatus) {
-  const rows = Object.entries(jobStatus.stages);
-  if (!rows.length) return h("p", { class: "empty" }, "It has not completed a round yet.");
-  const counts = (names) => ([, stage]) => {
-    const name = names.find((each) => each in stage.counts);
-    return name ? formatNumber(stage.counts[name]) : "";
-  };
-  const others = ([, stage]) => Object.entries(stage.counts).filter(([name, count]) => count && !OWN.has(name))
-    .map(([name, count]) => `${name.replaceAll("_", " ")} ${formatNumber(count)}`).join(", ");
-  const number = (title, cell) => ({ title, number: true, cell });
-  const columns = [
-    { title: "stage", cell: ([name]) => name },
-    number("units", ([, stage]) => String(stage.units ?? "")),
-    number("round", ([, stage]) => formatNumber(stage.round)),
-    number("rows", counts(["rows", "results"])),
-    number("lag (messages)", ([, stage]) => formatNumber(stage.lag ?? 0)),
-    number("batch duration", ([, stage]) => formatSeconds(stage.seconds ?? null)),
-    number("state", ([, stage]) => formatBytes(stage.state_bytes ?? 0)),
-    number("late", counts(["late"])),
-    number("dead letters", counts(["dead_letters"])),
-    { title: "other counters", wide: true, cell: others },
-    { title: "last round", cell: ([, stage]) => formatTime(stage.round_ended_at || null) },
-  ];
-  const shownColumns = columns.filter(({ cell }) => rows.some((row) => cell(row) !== ""));
-  return [h("h2", {}, "Stages"), table("Stages, in processing order", shownColumns, rows, ([name]) => name)];
 }

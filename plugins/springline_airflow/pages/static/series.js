@@ -44,7 +44,10 @@ export function seriesChart(rows, value, by) {
   const timed = rows.some((row) => typeof row.window_end === "string");
   const formatPlace = (end) => (timed ? moment(end, last - first) : `row ${formatNumber(end)}`);
   const description = `${value} up to ${formatPlace(last)}: ${lines.map(({ name, points }) => `${name} ${formatNumber(points.at(-1)[1])}`).join("; ")}`;
-  return h("figure", {}, plot({ first, last, least, most, formatValue: formatNumber, formatPlace, description }, (x, y) => lines.map(({ points }, i) => [
+  const places = [...new Set(all.map(([end]) => end))].sort((a, b) => a - b);
+  const readout = (at) => `${formatPlace(at)}: ${lines.map(({ name, points }) => [name, points.find(([end]) => end === at)]).filter(([, point]) => point)
+    .map(([name, [, of]]) => `${name} ${formatNumber(of)}`).join(", ")}`;
+  return h("figure", {}, plot({ first, last, least, most, formatValue: formatNumber, formatPlace, description, places, readout }, (x, y) => lines.map(({ points }, i) => [
     s("path", { class: `line series-${i}`, d: points.map(([end, of], at) => `${at ? "L" : "M"}${x(end)} ${y(of)}`).join(" ") }),
     points.length < 40 && points.map(([end, of]) => s("circle", { cx: x(end), cy: y(of), r: 2.5, class: `point series-${i}` })),
   ])), h("figcaption", {}, h("p", { class: "legend keys" }, lines.map(({ name, points }, i) =>

@@ -13,6 +13,8 @@ from springline.spark_jobs.streaming.join.routing.controller import (
     loads_of,
     next_plan,
 )
+from springline.spark_jobs.streaming.join.routing.key_explanation import heavy_key_rows
+from springline.spark_jobs.streaming.join.routing.sketch import TOP, Sketch
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Placement
 
 
@@ -20,7 +22,9 @@ from springline.spark_jobs.streaming.join.routing.table import SIDES, Placement
 class RoutingExplanation:
     """The routing of a join: `loads` by unit (left, right); shares of tuples by key; described moves with costs.
 
-    There is a load for each of the possible units; those in use are `used`.
+    There is a load for each of the possible units; those in use are `used`. `heavy_keys` are all keys that the routers
+    have counted, the one with most tuples first; those that are heavy are marked (`key_explanation.py`). A key that is
+    not listed has at most `uncounted_at_most` tuples (left, right).
     """
 
     epoch: int
@@ -37,6 +41,7 @@ class RoutingExplanation:
     messages_per_tuple: float | None
     next_reasons: tuple[str, ...]
     planned_moves: tuple[Mapping[str, Any], ...]
+    uncounted_at_most: tuple[int, int] = (0, 0)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values for files and responses."""
@@ -48,9 +53,8 @@ def explain(
     observation: JoinObservation,
     config: RebalanceConfig,
     counts: Mapping[str, int] | None = None,
-    most: int = 20,
 ) -> RoutingExplanation:
-    """Explain the `most` heaviest keys, all entries, migrations in progress, and the plan; `counts`: of the routers."""
+    """Explain the counted keys, all entries, migrations in progress, and the plan; `counts`: of the routers."""
     table = state.table
     state = ControllerState(
         table,
@@ -60,7 +64,6 @@ def explain(
         planned_tuples=state.planned_tuples,
     )
     loads = loads_of(state, observation, config)
-    heavy = sorted(loads.heavy, key=lambda one: (-one.count, one.side, one.key))[:most]
     in_progress = len(state.copying) + len(state.pending)
     plan = None if in_progress else next_plan(state, loads, config)
     next_reasons = (
@@ -78,10 +81,7 @@ def explain(
         loads={unit: loads.stored.get(unit, (0, 0)) for unit in range(table.max_units)},
         imbalance=loads.imbalance(table.units),
         max_imbalance=config.max_imbalance,
-        heavy_keys=tuple(
-            {"side": one.side.name.lower(), "key": one.key, "tuples": one.count, "probes": one.probes,
-             "parts": dict(one.parts)} for one in heavy
-        ),
+        heavy_keys=heavy_key_rows(table, loads, config.max_imbalance),
         entries=tuple(
             {"side": side.name.lower(), "key": key, **_placement_shares(place)}
             for side in SIDES
@@ -97,7 +97,13 @@ def explain(
             {"kind": one.kind, "tuples": one.tuples, "cost": one.cost, "description": one.describe()}
             for one in (plan.moves if plan else ())
         ),
+        uncounted_at_most=(_uncounted(observation.sketches[0]), _uncounted(observation.sketches[1])),
     )  # fmt: skip
+
+
+def _uncounted(sketch: Sketch) -> int:
+    """Return how many tuples a key that a sketch does not list has at most: none, as long as it lists all keys."""
+    return sketch.missed + (int(sketch.counts.min()) if sketch.keys.size >= TOP else 0)
 
 
 def _placement_shares(place: Placement) -> dict[str, Any]:

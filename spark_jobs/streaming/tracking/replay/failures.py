@@ -20,8 +20,8 @@ _REACH = 4_096  # offsets from the end of a partition
 class Failure:
     """A record that was not used: its topic and position, why and when it failed, and its bytes.
 
-    `record` is its position in the dead-letter queue, `UNIT:OFFSET`. A `derived` failure is no source record, but what
-    a stage has made of some.
+    `record` is its position in the dead-letter queue, `UNIT:OFFSET`. `sender` is the sender index of the stage that
+    wrote it; None if it has no valid stamp. A `derived` failure is no source record, but what a stage has made of some.
     """
 
     record: str
@@ -31,11 +31,16 @@ class Failure:
     reason: str
     failed_at: float
     content: bytes
-    derived: bool = False
+    sender: int | None = None
+
+    @property
+    def derived(self) -> bool:
+        """Whether a stage downstream of the source wrote it; one without a valid stamp is taken for a record."""
+        return self.sender is not None and self.sender >= FIRST_PROCESSOR
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values; bytes that are not UTF-8 are escaped."""
-        return {**asdict(self), "content": self.content.decode(errors="backslashreplace")}
+        return {**asdict(self), "derived": self.derived, "content": self.content.decode(errors="backslashreplace")}
 
 
 def newest_failures(log: MessageLog, topic: str, last: int) -> list[Failure]:
@@ -89,15 +94,15 @@ def _parse_failure(unit: int, message: Message) -> Failure | None:
             headers["reason"].decode(),
             message.timestamp,
             bytes(message.value),
-            _is_derived(headers),
+            _sender_index(headers),
         )
     except (KeyError, ValueError):
         return None
 
 
-def _is_derived(headers: Mapping[str, bytes]) -> bool:
-    """Whether a stage downstream of the source wrote a dead letter; one without a valid stamp is taken for a record."""
+def _sender_index(headers: Mapping[str, bytes]) -> int | None:
+    """Return the sender index of the stage that wrote a dead letter; None without a valid stamp."""
     try:
-        return Stamp.decode(headers.get(HEADER, b"")).unit // MAX_STAGE_UNITS >= FIRST_PROCESSOR
+        return Stamp.decode(headers.get(HEADER, b"")).unit // MAX_STAGE_UNITS
     except MissingStampError:
-        return False
+        return None

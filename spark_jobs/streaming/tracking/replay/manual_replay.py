@@ -6,12 +6,14 @@ before may have sent a record without recording it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.kafka.topic_union import topics_of
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
@@ -29,7 +31,7 @@ _NOTES: Codec[dict[str, float]] = Codec(
 
 
 class Replayable(Protocol):
-    """The attributes used of a job whose records are tracked."""
+    """The attributes used of a job, whether its records are tracked or not."""
 
     @property
     def name(self) -> str: ...
@@ -41,7 +43,15 @@ class Replayable(Protocol):
     def dead_letters(self) -> str: ...
 
     @property
-    def tracking(self) -> TrackingConfig: ...
+    def tracking(self) -> TrackingConfig | None: ...
+
+
+@dataclass(frozen=True)
+class PlannedRetry:
+    """A dead letter that is to be sent again, or why it is not (`refusal`)."""
+
+    failure: Failure
+    refusal: str = ""
 
 
 def replay_times(folder: JobFolder) -> Mapping[str, float]:
@@ -51,11 +61,11 @@ def replay_times(folder: JobFolder) -> Mapping[str, float]:
 
 def refusal_reason(job: Replayable, failure: Failure, sent: Mapping[str, float]) -> str:
     """Return why a record cannot be sent again; empty if it can."""
-    if job.tracking.foreign:
+    if job.tracking is not None and job.tracking.foreign:
         return "clients of a tracker retry their roots themselves"
     if failure.derived:
         return "it is derived from source records, which are still in the topic"
-    if failure.topic != job.topic:
+    if failure.topic not in topics_of(job.topic):
         return f"it came from {failure.topic}, which the job does not read"
     if failure.record in sent:
         return "it was already retried"
@@ -64,21 +74,46 @@ def refusal_reason(job: Replayable, failure: Failure, sent: Mapping[str, float])
     return ""
 
 
-def retry_dead_letter(log: MessageLog, job: Replayable, folder: JobFolder, record: str, now: float) -> Failure:
-    """Send the record of a dead letter to its original partition, and record that.
+def plan_retries(
+    log: MessageLog, job: Replayable, folder: JobFolder, records: Iterable[str]
+) -> tuple[PlannedRetry, ...]:
+    """Return what a retry of these dead letters would do, each once; raises `UnknownFailureError`."""
+    sent = replay_times(folder)
+    bounds = {topic: log.offset_bounds(topic) for topic in topics_of(job.topic)}
 
-    Raises `UnknownFailureError`, `RetryRefusedError`, and what the log raises.
-    """
-    failure = failure_at(log, job.dead_letters, record)
-    with folder.lock(_LOCK):
-        sent = replay_times(folder)
+    def plan(record: str) -> PlannedRetry:
+        failure = failure_at(log, job.dead_letters, record)
         reason = refusal_reason(job, failure, sent)
-        if not reason and failure.partition not in log.offset_bounds(job.topic):
-            reason = f"{job.topic} has no partition {failure.partition}"
-        if reason:
-            raise RetryRefusedError(f"{job.name}, dead letter {record}: not retried: {reason}")
-        with log.record_sender() as sending:
-            sending.send(OutgoingRecord(job.topic, failure.partition, failure.content))
-        newest = islice(sent.items(), max(0, len(sent) + 1 - _NOTED), None)
-        write_value(folder.path / _FILE, _NOTES, {**dict(newest), record: now})
-    return failure
+        if not reason and failure.partition not in bounds[failure.topic]:
+            reason = f"{failure.topic} has no partition {failure.partition}"
+        return PlannedRetry(failure, reason)
+
+    return tuple(plan(record) for record in dict.fromkeys(records))
+
+
+def retry_dead_letters(
+    log: MessageLog, job: Replayable, folder: JobFolder, records: Iterable[str], now: float
+) -> tuple[PlannedRetry, ...]:
+    """Send the records of dead letters to their original partitions, and record that; returns what was done.
+
+    Raises `UnknownFailureError`, and what the log raises.
+    """
+    with folder.lock(_LOCK):
+        planned = plan_retries(log, job, folder, records)
+        allowed = [each.failure for each in planned if not each.refusal]
+        if allowed:
+            with log.record_sender() as sending:
+                for failure in allowed:
+                    sending.send(OutgoingRecord(failure.topic, failure.partition, failure.content))
+            sent = replay_times(folder)
+            newest = islice(sent.items(), max(0, len(sent) + len(allowed) - _NOTED), None)
+            write_value(folder.path / _FILE, _NOTES, {**dict(newest), **{each.record: now for each in allowed}})
+    return planned
+
+
+def retry_dead_letter(log: MessageLog, job: Replayable, folder: JobFolder, record: str, now: float) -> Failure:
+    """Send one record, as `retry_dead_letters`; raises `RetryRefusedError` too."""
+    (planned,) = retry_dead_letters(log, job, folder, (record,), now)
+    if planned.refusal:
+        raise RetryRefusedError(f"{job.name}, dead letter {record}: not retried: {planned.refusal}")
+    return planned.failure
