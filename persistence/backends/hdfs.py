@@ -88,6 +88,11 @@ class HdfsBackend(ListedBackend):
         with self._require_mark_if_missing():
             yield from limit_bandwidth(self._link, self._content.read(self._path(location, name)))
 
+    def read_range(self, location: str, name: str, start: int, size: int) -> bytes:
+        with self._require_mark_if_missing():
+            content = self._content.read_range(self._path(location, name), start, size)
+            return b"".join(limit_bandwidth(self._link, [content]))
+
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._path(location, name)
         if self._capacity and self._web.used_bytes(self._root) + size > self._capacity:

@@ -126,6 +126,21 @@ class Backend(ABC):
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         """Yield the bytes of one file, over the link."""
 
+    def read_range(self, location: str, name: str, start: int, size: int) -> bytes:
+        """Return up to `size` bytes of one file from byte `start` on, over the link; fewer only at its end.
+
+        A store that cannot seek reads the file from its beginning.
+        """
+        skipped, parts, remaining = 0, [], size
+        for chunk in self.chunks(location, name):
+            part = chunk[max(start - skipped, 0) :][:remaining]
+            skipped += len(chunk)
+            parts.append(part)
+            remaining -= len(part)
+            if not remaining:
+                break
+        return b"".join(parts)
+
     @abstractmethod
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         """Open a new file of `size` bytes for writing over the link; closing it makes it durable."""

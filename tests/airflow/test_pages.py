@@ -22,18 +22,18 @@ PAGES = sorted(views.PAGES)
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_and_all_that_it_loads_is_served(page: str, vera: TestClient) -> None:
-    """Modules that import modules too."""
+    """Modules that import modules too, and style sheets that import style sheets."""
     answer = vera.get(f"{PREFIX}/pages/{page}")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     waiting = re.findall(r'(?:src|href)="static/([^"]+)"', answer.text)
-    assert {f"{page}.js", "page.css"} == set(waiting)
+    assert {f"{page}.js", "page.css", f"{page}.css"} == set(waiting)
     visited: set[str] = set()
     while waiting:
         visited.add(name := waiting.pop())
         loaded = vera.get(f"{PREFIX}/pages/static/{name}")
         kind = "text/css" if name.endswith(".css") else "text/javascript"
         assert (loaded.status_code, loaded.headers["content-type"]) == (200, f"{kind}; charset=utf-8"), name
-        waiting += set(re.findall(r'from "\./([^"]+)"', loaded.text)) - visited
+        waiting += set(re.findall(r'(?:from "\./|@import url\(")([^"]+)"', loaded.text)) - visited
     assert "elements.js" in visited
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, Route
 
+from springline.airflow.pages import static_files
 from springline.persistence.model.dataset import Dataset
 from springline.services.registry import make_servers
 from springline.services.scratch_home import scratch_settings
@@ -27,6 +30,7 @@ from tests.support.streams.kept_streams import TOPICS, beating, declare, explain
 ROOT = Path(__file__).resolve().parents[2]
 FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
 OUTPUTS = 13  # datasets that the workflow makes of a day
+SITE = "http://pages.test"
 
 
 @pytest.fixture(scope="session")
@@ -132,6 +136,29 @@ def page(context: BrowserContext, complaints: Complaints) -> Page:
     page = context.new_page()
     complaints.listen(page)
     return page
+
+
+@pytest.fixture
+def alone(browser):
+    """A tab whose pages are ours, and the answers that it gets: a status and what is told, by address."""
+    context = themed(browser, "light")
+    page = context.new_page()
+    answers: dict[str, tuple[int, Any]] = {}
+
+    def answer(route: Route) -> None:
+        place = route.request.url.removeprefix(f"{SITE}/").partition("?")[0]
+        if place.startswith("api/v1/"):
+            status, body = answers[place.removeprefix("api/v1/")]
+            route.fulfill(status=status, content_type="application/json", body=json.dumps(body))
+        else:
+            file = (
+                static_files.static(place.rpartition("/")[2]) if "/static/" in place else static_files.page(place[6:])
+            )
+            route.fulfill(content_type=file.headers["content-type"], body=file.body)
+
+    page.route(f"{SITE}/**", answer)
+    yield page, answers
+    context.close()
 
 
 def states_of(live: Live, day: date) -> list[str]:

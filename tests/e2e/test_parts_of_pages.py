@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import fields
-from typing import Any
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from springline.airflow.lineage.dataset_detail import DatasetDetail
-from springline.airflow.pages import static_files
-from tests.support.airflow.browser import themed
+from tests.e2e.conftest import SITE
 
-SITE = "http://pages.test"
 SAFE = {
     "under_store_away": "", "datasets": 0, "irrecoverable_bytes": 0, "unproven_bytes": 0, "recomputable_bytes": 0,
     "recompute_seconds": 0,
     "exposed_datasets": [],
 }  # fmt: skip
 AWAY = {"detail": "the catalog does not answer"}
-
-
-@pytest.fixture
-def alone(browser):
-    """A tab whose pages are ours, and the answers that it gets: a status and what is told, by address."""
-    context = themed(browser, "light")
-    page = context.new_page()
-    answers: dict[str, tuple[int, Any]] = {}
-
-    def answer(route: Route) -> None:
-        place = route.request.url.removeprefix(f"{SITE}/").partition("?")[0]
-        if place.startswith("api/v1/"):
-            status, body = answers[place.removeprefix("api/v1/")]
-            route.fulfill(status=status, content_type="application/json", body=json.dumps(body))
-        else:
-            file = (
-                static_files.static(place.rpartition("/")[2]) if "/static/" in place else static_files.page(place[6:])
-            )
-            route.fulfill(content_type=file.headers["content-type"], body=file.body)
-
-    page.route(f"{SITE}/**", answer)
-    yield page, answers
-    context.close()
 
 
 def test_the_page_at_risk_says_that_the_under_store_is_away(alone):
