@@ -1,4 +1,4 @@
-"""Datasets over HTTP: the lineage graph, the queue, the data at risk, and the details of one dataset."""
+"""Datasets over HTTP: the queue, the data at risk, and the details of one dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from springline.airflow.api.access import ReadAccess, ReadAccessDep
 from springline.airflow.api.persister import no_claim_reason
 from springline.airflow.api.request_fields import RequestBody
 from springline.airflow.lineage.access_filter import (
-    drop_hidden_nodes,
     mentioned_refs,
     redact_hidden,
     remove_names,
@@ -23,28 +22,26 @@ from springline.airflow.lineage.access_filter import (
     texts_of,
 )
 from springline.airflow.lineage.dataset_detail import DatasetDetail, build_detail
-from springline.airflow.lineage.graph import Edge, Node, draw, with_operations
-from springline.airflow.lineage.grouping import Fold, fold_nodes, suitable_fold
-from springline.airflow.lineage.layers import lay_out
+from springline.airflow.lineage.headline import headline_of
 from springline.airflow.lineage.queue import QueueEntry, queue_entries
 from springline.airflow.lineage.risks import Risks, risks_of, sum_risk
 from springline.airflow.operators.recover import DAG_ID as RECOVER
-from springline.airflow.runs import names_of
-from springline.persistence.actions import DatasetAction, apply_decision, decide_action
+from springline.persistence.actions import DatasetAction, apply_decision, decide_action, decide_recovery
 from springline.persistence.catalog.risk_samples import RiskSample
 from springline.persistence.catalog.wait_report import explain_waits, load_wait_report
 from springline.persistence.decisions import queue_plan
-from springline.persistence.explain import build_explanation, find_dataset
+from springline.persistence.decisions.recovery import plan_recovery
+from springline.persistence.explain import Explanation, build_explanation, find_dataset
 from springline.persistence.extensions import POLICIES
-from springline.persistence.model.dataset import Dataset, Origin
+from springline.persistence.model.cost_model import CostModel
+from springline.persistence.model.dataset import Dataset
+from springline.persistence.model.lineage import Lineage
 from springline.persistence.platform import Platform
 from springline.persistence.policies import load_policy
 
-_MOST_DRAWN = 2000
-_DRAWN = 500  # unless more are requested
 _MOST_NAMED = 500
 
-_MOST_GENERATIONS = 999_999_999  # of a path; the catalog's integer column can store more
+MOST_GENERATIONS = 999_999_999  # of a path; the catalog's integer column can store more
 
 router = APIRouter(tags=["datasets"])
 Name = Annotated[str, StringConstraints(pattern=r"^[^\x00]{0,1000}$")]  # no database accepts a NUL character
@@ -57,16 +54,6 @@ def current_platform(request: Request) -> Platform:
 
 
 PlatformDep = Annotated[Platform, Depends(current_platform)]
-
-
-@dataclass(frozen=True, slots=True)
-class LineageGraph:
-    """A graph of the lineage; `is_complete`: no dataset that matches the filters was left out because of the limit."""
-
-    fold: Fold
-    is_complete: bool
-    nodes: Sequence[Node]
-    edges: Sequence[Edge]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +77,7 @@ class QueueListing:
 class ActionRequest(RequestBody):
     """The generation to act on, the newest if none is given; `dry_run`: only report what would be done."""
 
-    generation: int | None = Field(None, ge=1, le=_MOST_GENERATIONS)
+    generation: int | None = Field(None, ge=1, le=MOST_GENERATIONS)
     dry_run: bool = False
 
 
@@ -112,37 +99,6 @@ def _name_redactor(platform: Platform, read_access: ReadAccess, texts: Iterable[
         each.ref for each in platform.catalog.find_existing(mentioned_refs(texts)) if not read_access.may_read(each)
     ]
     return partial(remove_names, hidden=hidden)
-
-
-@router.get("/lineage")
-def lineage(
-    read_access: ReadAccessDep,
-    platform: PlatformDep,
-    prefix: Annotated[Name, Query(description="Only paths with this prefix")] = "",
-    dag_id: Name = "",
-    run_id: Name = "",
-    task_id: Name = "",
-    fold: Annotated[
-        Fold | None, Query(description="Grouping of datasets into nodes; default: by the number of datasets")
-    ] = None,
-    limit: Annotated[int, Query(ge=1, le=_MOST_DRAWN, description="Maximum number of datasets, newest first")] = _DRAWN,
-) -> LineageGraph:
-    """Return the datasets that you may read, how each was made from others, and how it would be restored if lost."""
-    catalog = platform.catalog
-    raw_lineage, dataset_count = catalog.lineage_of(
-        prefix=prefix,
-        origin=Origin(dag_id, task_id=task_id),
-        live=True,
-        superseded=False,
-        dag_ids=read_access.readable_dags(catalog.dag_ids()),
-        run_ids=names_of(run_id) if run_id else None,
-        limit=limit,
-    )
-    graph = drop_hidden_nodes(draw(redact_hidden(raw_lineage, read_access.may_read)))
-    effective_fold = fold or suitable_fold(graph)
-    drawn_graph = with_operations(graph) if effective_fold is Fold.NONE else fold_nodes(graph, effective_fold)
-    layout = lay_out(drawn_graph)
-    return LineageGraph(effective_fold, dataset_count < limit, layout.nodes, layout.edges)
 
 
 @router.get("/queue")
@@ -231,7 +187,7 @@ def dataset(
     path: str,
     read_access: ReadAccessDep,
     platform: PlatformDep,
-    generation: Annotated[int | None, Query(ge=1, le=_MOST_GENERATIONS, description="Default: the newest")] = None,
+    generation: Annotated[int | None, Query(ge=1, le=MOST_GENERATIONS, description="Default: the newest")] = None,
 ) -> DatasetDetail:
     """Return all details of one generation of a dataset."""
     catalog = platform.catalog
@@ -239,7 +195,7 @@ def dataset(
     read_access.require_read(target_dataset)
     away = platform.watch.unavailable_reason()
     readable_lineage = redact_hidden(catalog.lineage_around([target_dataset.ref]), read_access.may_read)
-    bare = (
+    reachable_lineage = (
         redact_hidden(
             catalog.lineage_around([target_dataset.ref], down=False, ignore_under_store=True), read_access.may_read
         )
@@ -250,17 +206,32 @@ def dataset(
         platform,
         readable_lineage.datasets[target_dataset.ref],
         readable_lineage,
-        reachable_lineage=bare,
+        reachable_lineage=reachable_lineage,
         unavailable_reason=away,
     )
+    explanation = replace_texts(explanation, _name_redactor(platform, read_access, texts_of(explanation)))
+    costs = catalog.load_cost_model(readable_lineage)
     return build_detail(
-        replace_texts(explanation, _name_redactor(platform, read_access, texts_of(explanation))),
+        explanation,
+        headline=headline_of(explanation, plan_recovery(reachable_lineage, [target_dataset.ref], costs)),
         generations=catalog.find(path=path),
         sources=catalog.get_all(target_dataset.sources),
         dependents=catalog.find_children(target_dataset.ref),
         may_read=read_access.may_read,
+        actions=_possible_actions(explanation, reachable_lineage, costs),
         refused=_refusals(read_access, target_dataset),
     )
+
+
+def _possible_actions(explanation: Explanation, lineage: Lineage, costs: CostModel) -> list[str]:
+    """Return the actions that the state of a generation allows, as far as that is known without asking its readers."""
+    dataset, obstacles = explanation.dataset, explanation.recompute_obstacles
+    decisions = [
+        decide_action(dataset, action, recompute_obstacles=obstacles, eviction_blocker=explanation.unavailable_reason)
+        for action in DatasetAction
+    ]
+    recovery = ["recover"] if decide_recovery(dataset.ref, lineage, costs).allowed else []
+    return [*recovery, *(decision.action.value for decision in decisions if decision.allowed)]
 
 
 def _refusals(read_access: ReadAccess, dataset: Dataset) -> dict[str, str]:
