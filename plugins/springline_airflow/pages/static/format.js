@@ -57,3 +57,8 @@ export function formatShare(value) {
 export function sentence(text) {
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }
+
+/** `a`, `a and b`, `a, b and c`. */
+export function listed(words) {
+  return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
+}
