@@ -30,14 +30,15 @@ _REMARK = (
     "SQLite; a tenth of the datasets is only in the cache. Before each call one is written, and another persisted."
 )
 _REQUESTS = {
-    "lineage, the newest": "lineage",
-    "lineage, 2,000 folded": "lineage?limit=2000",
-    "lineage of a DAG run": "lineage?dag_id=bench&run_id=run {0}",
     "queue": "queue",
     "queue, another policy": "queue?policy=paper",
     "at risk": "at-risk",
     "the risk over time": "at-risk/history",
     "a dataset": "datasets/bench/{0}/d5",
+    "its neighbours": "datasets/bench/{0}/d5@1/lineage",
+    "the newest datasets": "datasets",
+    "datasets by a part of the path": "datasets?search=nch/{0}/",
+    "lost datasets": "datasets?status=lost",
 }
 
 

@@ -58,7 +58,7 @@ def detail(path: str = PATH, **changes: Any) -> DatasetDetail:
             "Transfer to the under-store": "Its data is sent, about 2.8 s.",
             "If the cache were lost now": "It could be restored in about 12 s.",
         },
-        "chain": Chain(["run load to recompute a@1", "run join to recompute b@1", f"run clean to recompute {path}@2"], 12.0, []),
+        "chain": Chain(["run load to recompute a@1", "run join to recompute b@1", "run clean on b@1"], 12.0, []),
         "generations": [summary(path, 2, "cached"), summary(path, 1)],
         "sources": [summary("etl/2013-01-05/raw", 2), summary("etl/planes")],
         "dependents": [summary("etl/2013-01-05/hours", 1, "cached"), summary("etl/2013-01-05/causes", 1, "lost")],
@@ -87,7 +87,8 @@ def rows(path: str = PATH, **changes: Any) -> GenerationRows:
     """Three rows with values of every kind."""
     cells = [
         ["2013", "UA", "2.5", "2013-01-05 05:00:00Z", '["on time", "<b>"]', "0x00ff (2 bytes)"],
-        ["2013", None, "NaN", None, "[]", None], ["2013", "שלום", "-Infinity", "2013-01-05 06:00:00Z", None, "(0 bytes)"],
+        ["2013", None, "NaN", None, "[]", None],
+        ["2013", "שלום", "-Infinity", "2013-01-05 06:00:00Z", None, "(0 bytes)"],
     ]  # fmt: skip
     fields: dict[str, Any] = {"is_complete": False, **changes}
     return GenerationRows(path, 2, "cache", "parquet", COLUMNS, cells, 8, 0, **fields)
@@ -100,7 +101,8 @@ def comparison(path: str = PATH, **changes: Any) -> Comparison:
     columns = (
         ComparedValue("year", Change.SAME, "int32, never null", "int32, never null"),
         ComparedValue("tags", Change.ADDED, "", "list<element: string>"),
-        ComparedValue("dep_delay", Change.CHANGED, "int64", "double"), ComparedValue("tailnum", Change.REMOVED, "string", ""),
+        ComparedValue("dep_delay", Change.CHANGED, "int64", "double"),
+        ComparedValue("tailnum", Change.REMOVED, "string", ""),
     )  # fmt: skip
     params = (ComparedValue("ds", Change.SAME, "2013-01-05", "2013-01-05"),)
     return Comparison(path, before, after, changes.get("same_digest", False), columns, params)

@@ -38,7 +38,8 @@ function datasetPage() {
   const why = h("div");
   const right = h("div");
   const [schema, rows, comparison] = [schemaSection(), rowsSection(), comparisonSection()];
-  const parts = h("div", { class: "dataset" }, h("div", {}, left, schema.part, rows.part, comparison.part), h("div", {}, right, why));
+  const parts = h("div", { class: "dataset" }, left,
+    h("div", { class: "side" }, right, why), h("div", {}, schema.part, rows.part, comparison.part));
   let current = null;
   let lineage = null;
 

@@ -59,14 +59,14 @@ function differences(answer) {
   const unknown = [before, after].map((side) => side.columns_unknown).filter(Boolean);
   const same = columns.filter((column) => column.change === "same").length;
   return [
-    h("p", { class: "count", role: "status" }, summary(answer)),
+    h("p", { class: "note", role: "status" }, summary(answer)),
     table("Generations compared", [
       { title: "what", wide: true, cell: (row) => row.what }, { title: `@${before.generation}`, cell: (row) => row.before },
       { title: `@${after.generation}`, cell: (row) => row.after },
       { title: "difference", cell: (row) => h("span", { class: `change ${row.change}` }, SIGNS[row.change], row.by && ` (${row.by})`) },
     ], rows),
     unknown.length ? h("p", { class: "refused" }, `Columns are not compared: ${unknown.map(sentence).join(" ")}`) : "",
-    same ? h("p", { class: "count" }, `${formatCount(same, "column")} without a difference.`) : "",
+    same ? h("p", { class: "note" }, `${formatCount(same, "column")} without a difference.`) : "",
   ].filter(Boolean);
 }
 

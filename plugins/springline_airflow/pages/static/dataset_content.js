@@ -37,7 +37,7 @@ async function loaded(place, content) {
 function schemaContent({ columns, format, file, files, is_inferred: isInferred }) {
   const origin = isInferred ? `types as in the first rows (${format})` : `from the metadata of ${file}`;
   return [
-    h("p", { class: "count" }, `${formatCount(columns.length, "column")}, ${origin}; ${formatCount(files, "file")}.`),
+    h("p", { class: "note" }, `${formatCount(columns.length, "column")}, ${origin}; ${formatCount(files, "file")}.`),
     columns.length ? table("Columns", [
       { title: "name", wide: true, cell: (column) => h("bdi", {}, column.name) }, { title: "type", cell: (column) => h("code", {}, column.type) },
       { title: "null", cell: (column) => (column.nullable ? "allowed" : "never") },
@@ -87,5 +87,5 @@ function rowsContent(answer) {
     answer.other_files && `${formatCount(answer.other_files, "file")} left out: other columns.`,
   ];
   if (!answer.rows.length) return [h("p", { class: "empty" }, "It has no rows.")];
-  return [h("p", { class: "count", role: "status" }, notes.filter(Boolean).join(" ")), table("Rows", columns, answer.rows)];
+  return [h("p", { class: "note", role: "status" }, notes.filter(Boolean).join(" ")), table("Rows", columns, answer.rows)];
 }

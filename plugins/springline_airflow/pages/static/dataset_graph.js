@@ -18,7 +18,7 @@ export function relations({ operation, sources, dependents, hidden }) {
   return [
     h("p", { class: "made" }, made, sources.length ? [" from ", datasetList(sources)] : "", "."),
     h("p", { class: "dependents" }, dependents.length ? [`${dependents.length === 1 ? "1 dataset depends" : `${dependents.length.toLocaleString("en")} datasets depend`} on it: `, datasetList(dependents)] : "No dataset depends on it", "."),
-    hidden ? h("p", { class: "count" }, `${formatCount(hidden, "more source or dependent")} of DAGs that you may not read.`) : "",
+    hidden ? h("p", { class: "note" }, `${formatCount(hidden, "more source or dependent")} of DAGs that you may not read.`) : "",
   ];
 }
 
@@ -36,7 +36,7 @@ export function picture(answer) {
     [...drawn.values()]);
   svg.style.minWidth = `${width * LEAST_READABLE}px`;
   return [h("div", { class: "scroll neighbours", tabindex: 0, role: "region", "aria-label": "Lineage up to two steps away" }, svg),
-    h("p", { class: "count" }, leftOut(answer).join(" "))];
+    h("p", { class: "note" }, leftOut(answer).join(" "))];
 }
 
 function leftOut(answer) {
@@ -63,6 +63,6 @@ function drawNode(node, corner, isHere, nodes, drawn) {
   },
   s("title", {}, wordsOf(node, isHere)), s("rect", { width: WIDTH, height: HEIGHT, rx: 4, class: `box ${node.status}` }),
   s("g", { transform: "translate(8 6)" }, shapeOf(node.status)),
-  s("text", { x: 31, y: 19 }, shortened(node.key, isHere ? 19 : 21)),
+  s("text", { x: 31, y: 19 }, shortened(node.key, isHere ? 18 : 20)),
   s("text", { x: 31, y: 37, class: "small" }, shortened([node.operation, formatBytes(node.bytes)].filter(Boolean).join(" · "), 25)));
 }

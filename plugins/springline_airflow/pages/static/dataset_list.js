@@ -25,6 +25,6 @@ export function datasetTable(caption, { datasets, is_complete: isComplete }) {
       { title: "DAG run", cell: (each) => (each.run_id ? airflowLink(runUrl(each), each.run_id) : "") },
       { title: "created", cell: (each) => ago(each.created_at) },
     ], datasets, (each) => each.path),
-    isComplete ? "" : h("p", { class: "count" }, "There are older ones: search by path to see them."),
+    isComplete ? "" : h("p", { class: "note" }, "There are older ones: search by path to see them."),
   ];
 }
