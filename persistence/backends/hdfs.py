@@ -44,6 +44,8 @@ class HdfsBackend(ListedBackend):
     The root's mark is checked when something is missing, and before a copy gets its final name, not with every call.
     """
 
+    can_seek = True
+
     def __init__(
         self,
         uri: str,

@@ -50,6 +50,8 @@ class LocalBackend(Backend):
     whose root is missing is empty.
     """
 
+    can_seek = True
+
     def __init__(
         self,
         root: Path,

@@ -165,7 +165,9 @@ def test_what_is_asked_for_is_tried_dry_first(page, live, day):
     assert live.platform.catalog.resolve(path).pinned
     assert "moves to the head of the queue" in wish(frame, "Persist now", yes=True)
     happened = frame.get_by_role("region", name="History")
-    expect(happened).to_contain_text(re.compile(r"Moved to the head of the queue.*admin.*Pinned.*admin.*Requested manually", re.DOTALL))
+    expect(happened).to_contain_text(
+        re.compile(r"Moved to the head of the queue.*admin.*Pinned.*admin.*Requested manually", re.DOTALL)
+    )
     frame = opened(page, live.address, "queue")
     expect(frame.locator("tbody > tr[data-key]").first).to_contain_text(f"{path}@1")
     expect(frame.locator("tbody > tr[data-key]").first).to_contain_text("at the head of the queue")

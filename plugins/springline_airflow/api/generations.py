@@ -26,7 +26,7 @@ from springline.persistence.platform import Platform
 
 _MOST_LISTED = 500
 _LISTED = 50  # unless more are requested
-_CANDIDATES = 2000  # that are looked at for a status that depends on the lineage
+_CANDIDATES = 2000  # that are examined for a status that depends on the lineage
 _MOST_ROWS = 100
 _MOST_STEPS = 4
 
@@ -69,7 +69,7 @@ def list_datasets(
     """Return the newest generation of each path that you may read, the newest first."""
     catalog = platform.catalog
     most = limit + 1 if status is None else _CANDIDATES
-    found = catalog.find(
+    candidates = catalog.find(
         search=search,
         prefix=prefix,
         origin=Origin(dag_id),
@@ -79,9 +79,9 @@ def list_datasets(
         dag_ids=read_access.readable_dags(catalog.dag_ids()),
         limit=most,
     )
-    statuses = statuses_of(catalog, found)
-    matching = [each for each in found if status in (None, statuses[each.ref])]
-    is_complete = len(matching) <= limit and (status is None or len(found) < most)
+    statuses = statuses_of(catalog, candidates)
+    matching = [each for each in candidates if status in (None, statuses[each.ref])]
+    is_complete = len(matching) <= limit and (status is None or len(candidates) < most)
     return DatasetListing([_listed(each, statuses[each.ref]) for each in matching[:limit]], is_complete)
 
 

@@ -42,7 +42,10 @@ class Budget:
 
 
 class BoundedFile(io.RawIOBase):
-    """The file `name` at `location`, of `size` bytes, as a seekable file object; each read counts in `budget`."""
+    """The file `name` at `location`, of `size` bytes, as a seekable file object; each read counts in `budget`.
+
+    From a store that cannot seek, the file is kept from its beginning to the last byte that was needed.
+    """
 
     def __init__(self, backend: Backend, location: str, name: str, size: int, budget: Budget, place: str) -> None:
         super().__init__()
@@ -81,7 +84,8 @@ class BoundedFile(io.RawIOBase):
 
     def _range(self, start: int, count: int) -> bytes:
         if not self._start <= start <= start + count <= self._start + len(self._content):
-            wanted = min(max(count, _AHEAD), self._size - start) if count else 0
-            self._budget.spend(wanted, self._place)
-            self._start, self._content = start, self._backend.read_range(self._location, self._name, start, wanted)
+            end = min(start + max(count, _AHEAD), self._size) if count else start
+            self._start = start if self._backend.can_seek else 0
+            self._budget.spend(end - self._start, self._place)
+            self._content = self._backend.read_range(self._location, self._name, self._start, end - self._start)
         return self._content[start - self._start :][:count]

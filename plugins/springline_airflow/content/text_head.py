@@ -12,7 +12,7 @@ from springline.airflow.content.cell_text import cell_text, shortened
 from springline.airflow.content.errors import UnreadableContentError
 from springline.airflow.content.table_head import MOST_COLUMNS, ContentColumn, TableHead
 
-_BEGINNING = 1 << 20  # bytes of a file that are looked at
+_BEGINNING = 1 << 20  # bytes of a file that are examined
 _GZIP = b"\x1f\x8b"
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _JSON_TYPES: tuple[tuple[type, str], ...] = (
@@ -66,7 +66,7 @@ def _inflate(content: bytes, place: str) -> tuple[bytes, bool]:
 
 def _json_records(lines: Sequence[str]) -> list[dict[str, object]] | None:
     """Return the objects of JSON lines, one a line; None if the first line is none."""
-    records = []
+    records: list[dict[str, object]] = []
     for line in lines:
         if not line.strip():
             continue

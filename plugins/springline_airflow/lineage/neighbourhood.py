@@ -66,13 +66,13 @@ def _walk(
 ) -> _Side:
     side = _Side({})
     frontier = [start]
-    seen = {start.ref}
+    visited = {start.ref}
     for step in range(1, steps + 1):
-        found = {each.ref: each for dataset in frontier for each in neighbours(dataset) if each.ref not in seen}
-        seen |= set(found)
-        readable = [each for _, each in sorted(found.items()) if may_read(each)]
+        nearest = {each.ref: each for dataset in frontier for each in neighbours(dataset) if each.ref not in visited}
+        visited |= set(nearest)
+        readable = [each for _, each in sorted(nearest.items()) if may_read(each)]
         frontier = readable[:_MOST_AT_ONE_STEP]
-        side.hidden += len(found) - len(readable)
+        side.hidden += len(nearest) - len(readable)
         side.more += len(readable) - len(frontier)
         side.drawn |= {each.ref: (step * direction, each) for each in frontier}
     return side

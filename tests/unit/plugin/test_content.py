@@ -20,6 +20,7 @@ from springline.airflow.content.cell_text import MOST_LETTERS, cell_text
 from springline.airflow.content.errors import NoCopyError, UnreadableContentError
 from springline.airflow.content.generation_content import GenerationRows, read_rows, read_schema
 from springline.airflow.content.table_head import MOST_COLUMNS, ContentColumn
+from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageUnavailableError
 from springline.persistence.model.dataset import Dataset, OperationResult, Strategy
 from springline.persistence.platform import Platform
@@ -247,6 +248,19 @@ def _open(folders: pytest.TempPathFactory) -> Platform:
     return _OPENED[0]
 
 
+def test_a_store_that_cannot_seek_gives_what_is_small(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a large file is too far away for a look; its beginning is not."""
+    monkeypatch.setattr(type(platform.cache), "can_seek", False)
+    monkeypatch.setattr(type(platform.cache), "read_range", Backend.read_range)
+    table = pa.table({"a": random.Random(1).sample(range(10**9), 100_000)})
+    dataset = commit(platform, {"a.parquet": parquet(table, use_dictionary=False), "b.txt": b"x\n" * 500_000})
+    assert len(read_rows(platform, dataset, 5, Budget(bytes=2_000_000)).rows) == 5
+    with pytest.raises(UnreadableContentError, match=r"the file a\.parquet of a@1: its first rows take more than 500 kB"):
+        read_rows(platform, dataset, 5, Budget(bytes=500_000))
+    text = commit(platform, {"b.txt": b"x\n" * 2_000_000})
+    assert len(read_rows(platform, text, 5, Budget(bytes=1_500_000)).rows) == 5
+
+
 # ---- which copy
 
 
@@ -285,8 +299,12 @@ def test_what_is_being_written_or_was_deleted_has_no_rows(platform: Platform) ->
 # ---- a file of a store
 
 
-def test_a_file_of_a_store_is_read_as_one_on_the_disk(platform: Platform) -> None:
+@pytest.mark.parametrize("can_seek", [True, False])
+def test_a_file_of_a_store_is_read_as_one_on_the_disk(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, can_seek: bool
+) -> None:
     """At any position, in pieces of any size."""
+    monkeypatch.setattr(type(platform.cache), "can_seek", can_seek)
     content = random.Random(2).randbytes(300_000)
     dataset = commit(platform, {"a": content})
     draw = random.Random(3)

@@ -26,10 +26,10 @@ const EVENTS = {
   marked: ["Marked as checkpoint", ""],
   unmarked: ["No longer marked as checkpoint", ""],
   recovery_requested: ["Recovery requested", ""],
-  persist_abandoned: ["Persisting given up", "lost"],
+  persist_abandoned: ["Persisting abandoned", "lost"],
   proven: ["Its operation was proven idempotent", ""],
   nondeterministic: ["Its operation gave other rows when it was run again", "lost"],
-  rebuilt: ["Recorded anew from its copy", ""],
+  rebuilt: ["Recorded again from its copy", ""],
 };
 
 /** The section; `history` is in the order in which it happened. */
