@@ -253,6 +253,26 @@ def test_an_under_store_that_is_away_is_told_on_the_page(alone):
     expect(page.locator(".headline .wrong")).to_have_text(away[0].upper() + away[1:])
 
 
+@pytest.mark.parametrize(
+    ("status", "cache", "text"),
+    [
+        ("lost", "lost", "No store has its files now; recover it first."),
+        ("writing", "writing", "It is still being written."),
+        ("retired", "evicted", "Its files are deleted."),
+    ],
+)
+def test_nothing_is_asked_for_that_no_store_has(alone, status, cache, text):
+    """Neither columns nor rows; a browser would note the refusal as an error."""
+    page, told = alone
+    told |= answers(status=status, cache=cache, actions=[])
+    for part in ("schema", "rows"):
+        del told[f"datasets/{PATH}@2/{part}"]
+    page.goto(address())
+    expect(page.locator("section.columns .empty")).to_have_text(text)
+    expect(page.locator("section.rows .empty")).to_have_text(text)
+    expect(page.locator("section.rows button")).to_have_count(0)
+
+
 def test_a_part_that_fails_says_so_in_its_place(alone):
     """The others are not touched."""
     page, told = alone

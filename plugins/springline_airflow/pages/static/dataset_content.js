@@ -17,12 +17,23 @@ export function schemaSection() {
     const which = JSON.stringify([dataset.path, dataset.generation, dataset.cache, dataset.under_store]);
     if (which === shown) return;
     shown = which;
+    if (absence(dataset)) {
+      body.replaceChildren(h("p", { class: "empty" }, absence(dataset)));
+      return;
+    }
     if (!body.hasChildNodes()) body.replaceChildren(h("p", { class: "empty" }, "loading …"));
     const content = await loaded(generationUrl(dataset, "schema"), schemaContent);
     if (which === shown) body.replaceChildren(...content.flat(Infinity).filter(Boolean));
   }
 
   return { part: h("section", { "aria-label": "Columns", class: "columns" }, title, body), renew };
+}
+
+/** Why no store has the files of a generation; empty if one has. */
+function absence({ cache, under_store: under, status }) {
+  if (cache === "present" || under === "present") return "";
+  if (status === "writing") return "It is still being written.";
+  return status === "retired" || status === "abandoned" ? "Its files are deleted." : "No store has its files now; recover it first.";
 }
 
 /** What is shown of an answer, or the reason why there is none. */
@@ -50,12 +61,16 @@ export function rowsSection() {
   const body = h("div");
   const buttons = h("p", { class: "buttons" });
   let current = null;
+  let shown = "";
 
   function renew(dataset) {
-    if (current?.path === dataset.path && current.generation === dataset.generation) return;
+    const which = JSON.stringify([dataset.path, dataset.generation, absence(dataset)]);
+    if (which === shown) return;
+    shown = which;
     current = dataset;
-    body.replaceChildren();
-    offer(FEW);
+    body.replaceChildren(absence(dataset) ? h("p", { class: "empty" }, absence(dataset)) : "");
+    if (absence(dataset)) buttons.replaceChildren();
+    else offer(FEW);
   }
 
   function offer(limit) {
