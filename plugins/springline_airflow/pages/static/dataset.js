@@ -13,7 +13,7 @@ import { comparisonSection } from "./dataset_comparison.js";
 import { rowsSection, schemaSection } from "./dataset_content.js";
 import { explanationSection, factsSection, reportSection } from "./dataset_facts.js";
 import { picture, relations } from "./dataset_graph.js";
-import { pageOf } from "./dataset_links.js";
+import { nameOf, pageOf } from "./dataset_links.js";
 import { datasetTable, listUrl } from "./dataset_list.js";
 import { timeline } from "./dataset_timeline.js";
 import { keepTimes } from "./relative_time.js";
@@ -39,7 +39,7 @@ function datasetPage() {
   const right = h("div");
   const [schema, rows, comparison] = [schemaSection(), rowsSection(), comparisonSection()];
   const parts = h("div", { class: "dataset" }, left,
-    h("div", { class: "side" }, right, why), h("div", {}, schema.part, rows.part, comparison.part));
+    h("div", { class: "side" }, right, why), h("div", { class: "contents" }, schema.part, comparison.part, rows.part));
   let current = null;
   let lineage = null;
 
@@ -51,7 +51,7 @@ function datasetPage() {
       lineage = liveSection("Lineage", () => generationUrl(current, "lineage"), picture, { head: words, every: RARELY });
       parts.before(lineage.part);
     }
-    fill(head, h("h2", { class: "name" }, `${dataset.path}@${dataset.generation} `, badge(dataset.status)),
+    fill(head, h("h2", { class: "name" }, nameOf(dataset), " ", badge(dataset.status)),
       h("p", { class: "summary" }, dataset.headline), actionButtons(dataset, () => refresh()),
       dataset.under_store_away ? h("p", { class: "wrong", role: "status" }, sentence(dataset.under_store_away)) : "");
     fill(words, relations(dataset));

@@ -13,7 +13,12 @@ export function pageOf({ path, generation }) {
 
 /** A link to a generation, by its name. */
 export function datasetLink(each) {
-  return h("a", { href: pageOf(each), class: "name" }, `${each.path}@${each.generation}`);
+  return h("a", { href: pageOf(each), class: "name" }, nameOf(each));
+}
+
+/** The name of a generation; letters that are written from right to left do not move its number. */
+export function nameOf({ path, generation }) {
+  return [h("span", { class: "name" }, path), `@${generation}`];
 }
 
 /** Generations in a sentence, each with its state; of many the first, and how many more there are. */
