@@ -93,7 +93,7 @@ export function rowsSection() {
 function rowsContent(answer) {
   const width = answer.rows[0]?.length ?? 0;
   const columns = answer.columns.slice(0, width).map((column, i) => ({
-    title: [h("bdi", {}, column.name), h("span", { class: "type" }, column.type)],
+    title: [h("bdi", {}, column.name), h("span", { class: "type" }, column.type)], verbatim: true,
     cell: (row) => (row[i] === null ? h("span", { class: "null" }, "null") : h("span", { class: "value" }, row[i])),
   }));
   const notes = [
