@@ -40,6 +40,10 @@ _REQUESTS = {
     "at risk": "at-risk",
     "the risk over time": "at-risk/history",
     "a dataset": "datasets/bench/{0}/d5",
+    "its neighbours": "datasets/bench/{0}/d5@1/lineage",
+    "the newest datasets": "datasets",
+    "datasets by a part of the path": "datasets?search=nch/{0}/",
+    "lost datasets": "datasets?status=lost",
 }
 
 

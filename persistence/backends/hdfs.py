@@ -44,6 +44,8 @@ class HdfsBackend(ListedBackend):
     The root's mark is checked when something is missing, and before a copy gets its final name, not with every call.
     """
 
+    can_seek = True
+
     def __init__(
         self,
         uri: str,
@@ -87,6 +89,11 @@ class HdfsBackend(ListedBackend):
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         with self._require_mark_if_missing():
             yield from limit_bandwidth(self._link, self._content.read(self._path(location, name)))
+
+    def read_range(self, location: str, name: str, start: int, size: int) -> bytes:
+        with self._require_mark_if_missing():
+            content = self._content.read_range(self._path(location, name), start, size)
+            return b"".join(limit_bandwidth(self._link, [content]))
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._path(location, name)

@@ -52,6 +52,12 @@ class HdfsBytes:
             remaining -= len(chunk)
             yield chunk
 
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        """Return up to `size` bytes of the file at `path` from byte `start` on; fewer only at its end."""
+        reader = self.run_step(path, lambda: self._client().read(path))
+        count = max(0, min(size, len(reader) - start))
+        return self.run_step(path, lambda: bytes(reader.read_range(start, count))) if count else b""
+
     def create(self, path: str) -> HdfsUpload:
         """Create the file `path` and open it for writing; parent folders are created."""
         return HdfsUpload(self, path, self.run_step(path, lambda: self._client().create(path)))

@@ -50,6 +50,8 @@ class LocalBackend(Backend):
     whose root is missing is empty.
     """
 
+    can_seek = True
+
     def __init__(
         self,
         root: Path,
@@ -96,6 +98,12 @@ class LocalBackend(Backend):
         path = self._reachable_path(location, name)
         with _translate_errors(path):
             yield from limit_bandwidth(self._link, _read_chunks(path))
+
+    def read_range(self, location: str, name: str, start: int, size: int) -> bytes:
+        path = self._reachable_path(location, name)
+        with _translate_errors(path), path.open("rb", buffering=0) as file:
+            file.seek(start)
+            return b"".join(limit_bandwidth(self._link, [_read_exactly(file, size)]))
 
     def create(self, location: str, name: str, size: int) -> BinaryIO:
         path = self._reachable_path(location, name)
@@ -259,6 +267,15 @@ def _read_chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(_CHUNK):
             yield chunk
+
+
+def _read_exactly(file: BinaryIO, size: int) -> bytes:
+    """Read `size` bytes, fewer only at the end; an unbuffered file may return fewer at each call."""
+    parts: list[bytes] = []
+    while size and (part := file.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def _files_below(top: Path) -> Iterator[File]:

@@ -82,6 +82,8 @@ class Backend(ABC):
         (True, False)
     """
 
+    can_seek = False  # whether `read_range` reads no more than its range
+
     @abstractmethod
     def uri(self, location: str) -> str:
         """Return the URI under which Spark reads and writes `location`."""
@@ -125,6 +127,21 @@ class Backend(ABC):
     @abstractmethod
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
         """Yield the bytes of one file, over the link."""
+
+    def read_range(self, location: str, name: str, start: int, size: int) -> bytes:
+        """Return up to `size` bytes of one file from byte `start` on, over the link; fewer only at its end.
+
+        A store that cannot seek (`can_seek`) reads the file from its beginning.
+        """
+        skipped, parts, remaining = 0, [], size
+        for chunk in self.chunks(location, name):
+            part = chunk[max(start - skipped, 0) :][:remaining]
+            skipped += len(chunk)
+            parts.append(part)
+            remaining -= len(part)
+            if not remaining:
+                break
+        return b"".join(parts)
 
     @abstractmethod
     def create(self, location: str, name: str, size: int) -> BinaryIO:

@@ -20,6 +20,7 @@ from springline.persistence.errors import NeverWrittenError, UnknownDatasetError
 from springline.persistence.model.dataset import (
     CacheState,
     Dataset,
+    DatasetStatus,
     Origin,
     Phase,
     Ref,
@@ -34,12 +35,16 @@ class DatasetFilter(TypedDict, total=False):
     """Filters for generations; `limit`: 1,000 unless given.
 
     `dag_ids`, `run_ids`: made by one of these DAGs, in one of these DAG runs. `live`: neither retired nor abandoned.
+    `search`: the path contains this text, whatever its case. `status`: what the catalog's columns say of it; whether a
+    generation without any copy is irrecoverable, lost or only evicted depends on its lineage, so all three match.
     """
 
     path: str
     prefix: str
+    search: str
     origin: Origin
     phase: Phase
+    status: DatasetStatus | None
     live: bool
     superseded: bool | None
     dag_ids: Collection[str]
@@ -222,8 +227,10 @@ def _select_keys(
     *,
     path: str = "",
     prefix: str = "",
+    search: str = "",
     origin: Origin | None = None,
     phase: Phase | None = None,
+    status: DatasetStatus | None = None,
     live: bool = False,
     superseded: bool | None = None,
     dag_ids: Collection[str] | None = None,
@@ -237,6 +244,8 @@ def _select_keys(
     if prefix:
         # Not LIKE, which is case-insensitive in SQLite.
         query = query.where(func.substr(generation.c.path, 1, len(prefix)) == prefix)
+    if search:
+        query = query.where(generation.c.path.icontains(search, autoescape=True))
     if origin:
         for column, value in (
             (generation.c.dag_id, origin.dag_id),
@@ -247,6 +256,8 @@ def _select_keys(
                 query = query.where(column == value)
     if phase:
         query = query.where(generation.c.phase == phase.value)
+    if status:
+        query = query.where(schema.may_have_status(status))
     if live:
         query = query.where(generation.c.phase.in_([Phase.OPEN.value, Phase.COMMITTED.value]))
     if superseded is not None:

@@ -25,6 +25,8 @@ from sqlalchemy import (
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from springline.persistence.model.dataset import DatasetStatus
+
 metadata = MetaData()
 _Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite auto-increments only an INTEGER key
 
@@ -113,6 +115,25 @@ is_waiting = and_(generation.c.persist_requested, _equals(generation.c.under, "n
 is_persisted = _equals(generation.c.under, "present")
 is_unpersisted = and_(not_(is_persisted), is_committed)
 is_superseded = and_(generation.c.superseded, is_committed)
+
+
+def may_have_status(status: DatasetStatus) -> ColumnElement[bool]:
+    """Return the condition that a generation has this status, as far as its own columns say; see `Dataset.status`."""
+    is_evicted = _equals(generation.c.cache, "evicted")
+    is_lost = _equals(generation.c.cache, "lost")
+    conditions = {
+        DatasetStatus.WRITING: is_open,
+        DatasetStatus.CACHED: and_(is_unpersisted, is_cached, not_(is_copying)),
+        DatasetStatus.PERSISTING: and_(is_committed, is_cached, is_copying),
+        DatasetStatus.PERSISTED: and_(is_committed, is_persisted, not_(is_evicted)),
+        DatasetStatus.EVICTED: and_(is_committed, is_evicted),
+        DatasetStatus.LOST: and_(is_unpersisted, is_lost),
+        DatasetStatus.IRRECOVERABLE: and_(is_unpersisted, not_(is_cached)),
+        DatasetStatus.RETIRED: _equals(generation.c.phase, "retired"),
+        DatasetStatus.ABANDONED: _equals(generation.c.phase, "abandoned"),
+    }
+    return conditions[status]
+
 
 Index(
     "ix_generation_queue",

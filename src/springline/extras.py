@@ -15,6 +15,7 @@ _EXTRAS = {
     "springline.airflow.operators.reprocess": "streams",
     "springline.airflow.operators.stream": "streams",
     "springline.airflow.sensors": "streams",
+    "springline.airflow.content": "spark",
     "springline.airflow": "airflow",
     "springline.testing.job_run": "streams",
     "springline.testing.memory_log": "streams",

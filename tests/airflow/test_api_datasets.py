@@ -54,47 +54,6 @@ def only(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- what is told
 
 
-def test_the_lineage_is_drawn_in_layers_with_its_operations(vera: TestClient, workflow: None) -> None:
-    """Sources first; what would bring a dataset back is said of each."""
-    body = vera.get(f"{ROOT}/lineage").json()
-    nodes = {node["key"]: node for node in body["nodes"]}
-    assert (body["fold"], body["is_complete"]) == ("none", True)
-    assert {key: node["layer"] for key, node in nodes.items() if node["kind"] == "dataset"} == {
-        "etl/raw": 1, "etl/clean": 3, "other/count": 5, "etl/salted": 5,
-    }  # fmt: skip
-    assert {"source": "etl/raw", "target": "operation:etl/clean", "stale": False} in body["edges"]
-    assert nodes["other/count"]["needs"] == ["etl/clean"] and nodes["etl/clean"]["needs"] == []
-    assert nodes["etl/salted"]["recovery_kinds"] == {"irrecoverable": 1} and nodes["other/count"]["recovery_kinds"] == {
-        "unproven": 1
-    }
-
-
-def test_the_lineage_is_of_a_dag_a_run_or_a_prefix_if_asked_for(vera: TestClient, workflow: None) -> None:
-    """With what is needed to bring it back, and folded as one likes."""
-    for asked, expected in (
-        ({"dag_id": "other"}, {"other/count", "etl/clean", "etl/raw"}),
-        ({"prefix": "etl/r"}, {"etl/raw"}),
-        ({"run_id": "day 2"}, set()),
-        ({"limit": 1}, {"etl/salted", "etl/clean", "etl/raw"}),
-    ):
-        body = vera.get(f"{ROOT}/lineage", params=asked).json()
-        assert {node["key"] for node in body["nodes"] if node["kind"] == "dataset"} == expected, asked
-        assert body["is_complete"] == ("limit" not in asked)
-    folds = vera.get(f"{ROOT}/lineage", params={"fold": "run"}).json()
-    assert [(n["key"], n["datasets"]) for n in folds["nodes"]] == [("run:etl:day 1", 3), ("run:other:day 1", 1)]
-
-
-def test_a_dag_run_that_was_cleared_is_asked_for_as_airflow_knows_it(vera: TestClient, platform: Platform) -> None:
-    """What it made before it was cleared is superseded, or still the newest of its path; a run beside it is another."""
-    for run_id, path in (("day 1", "kept"), ("day 1", "again"), ("day 1#1", "again"), ("day 10", "other")):
-        make(platform, f"etl/{path}", lines=[run_id], origin=Origin("etl", run_id, path))
-    for asked, expected in (("day 1", {"etl/kept", "etl/again"}), ("day 1#1", {"etl/again"}), ("day 1#2", set())):
-        body = vera.get(f"{ROOT}/lineage", params={"dag_id": "etl", "run_id": asked}).json()
-        assert {node["key"] for node in body["nodes"]} == expected, asked
-    newest = {node["key"]: node["run_id"] for node in vera.get(f"{ROOT}/lineage").json()["nodes"]}
-    assert newest["etl/again"] == "day 1#1"
-
-
 def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestClient, proven: None) -> None:
     """Nothing is changed by asking."""
     body = vera.get(f"{ROOT}/queue").json()
@@ -225,7 +184,6 @@ def test_a_hostile_name_is_told_as_it_is(name: str, vera: TestClient, platform: 
     make(platform, path, lines=["x"], origin=ETL)
     answer = vera.get(f"{ROOT}/datasets/{path}")
     assert (answer.json()["path"], answer.headers["content-type"]) == (path, "application/json")
-    assert [node["label"] for node in vera.get(f"{ROOT}/lineage").json()["nodes"]] == [path]
 
 
 def test_what_is_not_there_is_not_found(vera: TestClient) -> None:
@@ -233,7 +191,6 @@ def test_what_is_not_there_is_not_found(vera: TestClient) -> None:
     for path, status, error in (("etl/none", 404, "NeverWrittenError"), ("a/../../b@", 422, "InvalidPathError")):
         answer = vera.get(f"{ROOT}/datasets/{path.replace('..', '%2E%2E')}")
         assert (answer.status_code, answer.json()["error"]) == (status, error), path
-    assert vera.get(f"{ROOT}/lineage").json()["nodes"] == []
 
 
 # ---- who may read what
@@ -242,11 +199,10 @@ def test_what_is_not_there_is_not_found(vera: TestClient) -> None:
 def test_what_another_dag_made_is_left_out_and_has_no_name_anywhere(
     vera: TestClient, workflow: None, only: None
 ) -> None:
-    """Not in the picture, the queue, the risks, nor in any reason or chain of what one may read."""
-    answers = [vera.get(f"{ROOT}/{page}") for page in ("lineage", "queue", "at-risk", "datasets/other/count")]
-    assert [answer.status_code for answer in answers] == [200] * 4
-    lineage, queue, risk, about = (answer.json() for answer in answers)
-    assert [node["key"] for node in lineage["nodes"] if node["kind"] == "dataset"] == ["other/count"]
+    """Not in the queue, the risks, nor in any reason or chain of what one may read."""
+    answers = [vera.get(f"{ROOT}/{page}") for page in ("queue", "at-risk", "datasets/other/count")]
+    assert [answer.status_code for answer in answers] == [200] * 3
+    queue, risk, about = (answer.json() for answer in answers)
     assert [row["path"] for row in queue["entries"]] == ["other/count"]
     assert [row["path"] for row in risk["exposed_datasets"]] == ["other/count"] and risk["irrecoverable_bytes"] == 0
     assert (about["sources"], about["hidden"]) == ([], 1)
@@ -278,13 +234,6 @@ def test_what_another_dag_made_is_closed(vera: TestClient, workflow: None, only:
     """What is not there is told as such."""
     refused = vera.get(f"{ROOT}/datasets/etl/clean", params={"generation": 1})
     assert (refused.status_code, refused.json()["detail"]) == (403, "you may not read the DAG etl")
-    assert vera.get(f"{ROOT}/lineage", params={"dag_id": "etl"}).json()["nodes"] == []
-
-
-def test_what_one_may_not_read_takes_no_room_in_the_picture(vera: TestClient, workflow: None, only: None) -> None:
-    """The newest one that may be read is drawn, though a newer one is there."""
-    body = vera.get(f"{ROOT}/lineage", params={"limit": 1}).json()
-    assert [node["key"] for node in body["nodes"] if node["kind"] == "dataset"] == ["other/count"]
 
 
 def test_what_no_dag_made_is_for_those_who_may_read_every_dag(
@@ -295,7 +244,7 @@ def test_what_no_dag_made_is_for_those_who_may_read_every_dag(
     assert vera.get(f"{ROOT}/datasets/by-hand").status_code == 200
     monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", lambda self, **asked: asked["details"] is not None)
     assert vera.get(f"{ROOT}/datasets/by-hand").status_code == 403
-    assert vera.get(f"{ROOT}/lineage").json()["nodes"] == []
+    assert vera.get(f"{ROOT}/datasets").json()["datasets"] == []
 
 
 def test_each_generation_belongs_to_the_dag_that_made_it(vera: TestClient, platform: Platform, only: None) -> None:
@@ -337,15 +286,41 @@ def test_a_wish_is_tried_dry_then_granted_and_noted(ulla: TestClient, workflow: 
 def test_a_dataset_tells_which_wishes_one_may_not_have_and_why(
     vera: TestClient, ulla: TestClient, workflow: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same reason that a wish would be refused with; who may change its DAG may not start that of `recover` yet."""
+    """Only of those that its state allows, with the reason that a wish would be refused with."""
     place = f"{ROOT}/datasets/etl/clean"
-    body = vera.get(place).json()["refused"]
-    assert set(body) == {"persist", "pin", "unpin", "evict", "mark", "unmark", "recover"}
-    for wish, reason in body.items():
+    body = vera.get(place).json()
+    assert body["actions"] == [] and set(body["refused"]) == {"persist", "pin", "mark", "recover"}
+    for wish, reason in body["refused"].items():
         assert vera.post(f"{place}/{wish}", json={"dry_run": True}).json()["detail"] == reason
-    assert ulla.get(place).json()["refused"] == {}
+    body = ulla.get(place).json()
+    assert (body["actions"], body["refused"]) == (["recover", "persist", "pin", "mark"], {})
+    assert ulla.get(f"{ROOT}/datasets/etl/raw").json()["actions"] == ["recover", "pin", "evict", "mark"]
     monkeypatch.setattr(access, "may_trigger", lambda user, dag_id: False)
-    assert ulla.get(place).json()["refused"] == {"recover": "you may not trigger the DAG recover"}
+    body = ulla.get(place).json()
+    assert (body["actions"], body["refused"]) == (
+        ["persist", "pin", "mark"],
+        {"recover": "you may not trigger the DAG recover"},
+    )
+
+
+def test_one_sentence_says_what_matters(vera: TestClient, workflow: None, platform: Platform) -> None:
+    """Where the bytes are, and what a loss would cost or what brings them back."""
+    headlines = {
+        path: vera.get(f"{ROOT}/datasets/{path}").json()["headline"] for path in ("etl/raw", "etl/clean", "etl/salted")
+    }
+    assert headlines["etl/raw"] == "Persisted; nothing would have to be recomputed."
+    assert headlines["etl/clean"].startswith("Only in the cache: after a loss, recovery re-runs 1 operation, about ")
+    assert headlines["etl/salted"].startswith("Only in the cache: a loss would be for good, because salt (version 1)")
+    for path in ("etl/clean", "etl/salted"):
+        platform.cache.delete(platform.catalog.resolve(path).cache_location)
+    platform.maintenance.scan()
+    lost = (
+        vera.get(f"{ROOT}/datasets/other/count").json()["headline"],
+        vera.get(f"{ROOT}/datasets/etl/clean").json()["headline"],
+    )
+    assert lost[0].startswith("Only in the cache: after a loss, recovery re-runs 2 operations, about ")
+    assert lost[1].startswith("Lost: Recover re-runs 1 operation, about ")
+    assert vera.get(f"{ROOT}/datasets/etl/salted").json()["headline"].startswith("Lost for good: salt (version 1)")
 
 
 def test_who_may_only_read_may_not_even_try(vera: TestClient, workflow: None, platform: Platform) -> None:

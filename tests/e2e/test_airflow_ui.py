@@ -129,7 +129,9 @@ def test_what_is_asked_for_is_tried_dry_first(page, live, day):
     assert live.platform.catalog.resolve(path).pinned
     assert "moves to the head of the queue" in wish(frame, "Persist now", yes=True)
     happened = frame.get_by_role("region", name="History")
-    expect(happened).to_contain_text(re.compile(r"pinned.*admin.*requested manually.*expedited.*admin", re.DOTALL))
+    expect(happened).to_contain_text(
+        re.compile(r"Moved to the head of the queue.*admin.*Pinned.*admin.*Requested manually", re.DOTALL)
+    )
     frame = opened(page, live.address, "queue")
     expect(frame.locator("tbody > tr[data-key]").first).to_contain_text(f"{path}@1")
     expect(frame.locator("tbody > tr[data-key]").first).to_contain_text("at the head of the queue")
@@ -199,8 +201,8 @@ def test_what_was_lost_comes_back_when_it_is_asked_for(page, live, request, whic
     dialog.get_by_role("button", name="Close").click()
     run_id = urlsplit(target).path.rpartition("/")[2]
     live.finish("recover", lambda: [live.api.run_state("recover", run_id)])
-    back = frame.get_by_role("region", name="History").locator("tbody tr").last
-    expect(back).to_contain_text("restored", timeout=20_000)
+    back = frame.get_by_role("region", name="History").locator("li").first
+    expect(back).to_contain_text("Restored to the cache", timeout=20_000)
     expect(frame.locator("h2.name .state")).to_have_text(state)
     assert live.platform.catalog.resolve(dataset.ref.path).cache is CacheState.PRESENT
     assert re.search(r"dags/recover/runs/.", target)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 
 import pytest
 from playwright.sync_api import expect
@@ -49,21 +48,3 @@ def test_what_nobody_sees_in_a_text_from_outside_is_spelled_out(alone):
     page.goto(f"{SITE}/pages/risk")
     expect(page.get_by_role("region", name="Over time").locator(".trouble")).to_have_text(spelled)
     assert spelled in page.locator("main").evaluate("(main) => main.querySelector('tbody').textContent")
-
-
-def test_a_button_that_one_may_not_press_is_closed_and_says_why(alone):
-    """By the reasons that the API tells; the others can be pressed."""
-    page, answers = alone
-    body = {field.name: "" for field in fields(DatasetDetail)}
-    lists = dict.fromkeys(("generations", "sources", "dependents", "history"), ())
-    body |= {**lists, "path": "etl/a", "generation": 1, "status": "cached", "cache": "present", "under_store": "none",
-             "params": {}, "paragraphs": {}, "chain": {"steps": [], "seconds": 0, "irrecoverable_reasons": []},
-             "rows": None,
-             "compute_seconds": None, "predicted_seconds": None, "actual_seconds": None,
-             "refused": {"recover": "you may not trigger the DAG recover"}}  # fmt: skip
-    answers["datasets/etl/a"] = (200, body)
-    page.goto(f"{SITE}/pages/dataset?path=etl/a")
-    wishes = page.get_by_role("group", name="Actions")
-    expect(wishes.get_by_role("button", name="Pin")).to_be_enabled()
-    expect(wishes.get_by_role("button", name="Recover")).to_be_disabled()
-    expect(page.locator("p.refused")).to_have_text("Not permitted: you may not trigger the DAG recover.")

@@ -70,7 +70,7 @@ def test_what_opens_on_a_page_is_for_everybody_too(page, live, screenshots, requ
     page.screenshot(path=screenshots / f"lineage-table-{theme}.png")
     assert faults(frame) == []
     frame = opened(page, live.address, "dataset", QUERIES["dataset"])
-    frame.get_by_role("button", name="Pin").click()
+    frame.get_by_role("button", name="Pin", exact=True).click()
     frame.get_by_role("dialog").wait_for()
     page.screenshot(path=screenshots / f"dataset-pin-{theme}.png")
     assert faults(frame) == []

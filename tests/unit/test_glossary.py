@@ -18,6 +18,7 @@ GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").lower()
 PAGES = ROOT / "plugins" / "springline_airflow" / "pages" / "static"
 # Words of everyday language, of computers in general, and of the products that are used.
 PLAIN = frozenset([
+    "began", "columns", "compared", "escape", "requested", "restored", "unpinned",
     "actions", "add", "alter", "archive", "auto", "backup", "bootstrap", "bundle", "ca", "cancel", "chromium",
     "columns", "counters", "filter", "look", "shown",
     "completion", "conf", "config", "controller", "cores", "datanode", "datanodes", "decision", "demo",

@@ -8,7 +8,7 @@ from airflow.api_fastapi.core_api.security import get_user
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, status
 from starlette.types import ASGIApp
 
-from springline.airflow.api import datasets, lineage, queue, recovery, risk
+from springline.airflow.api import datasets, generations, lineage, queue, recovery, risk
 from springline.airflow.api.auth_middleware import AuthMiddleware
 from springline.airflow.api.problems import PROBLEMS, add_problem_handlers
 from springline.airflow.api.request_fields import refuse_unknown_fields
@@ -49,6 +49,7 @@ def make_app() -> FastAPI:
     app.state.platforms = CachedPlatform()
     app.state.indexes = IndexCache()
     app.include_router(recovery.router, prefix=VERSION_PREFIX)  # before datasets, which matches any action
+    app.include_router(generations.router, prefix=VERSION_PREFIX)  # before the details of any path
     app.include_router(datasets.router, prefix=VERSION_PREFIX)
     for module in (lineage, queue, risk):
         app.include_router(module.router, prefix=VERSION_PREFIX)

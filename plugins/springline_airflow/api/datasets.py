@@ -20,10 +20,14 @@ from springline.airflow.lineage.access_filter import (
     texts_of,
 )
 from springline.airflow.lineage.dataset_detail import DatasetDetail, build_detail
+from springline.airflow.lineage.headline import headline_of
 from springline.airflow.operators.recover import DAG_ID as RECOVER
-from springline.persistence.actions import DatasetAction, apply_decision, decide_action
-from springline.persistence.explain import build_explanation, find_dataset
+from springline.persistence.actions import DatasetAction, apply_decision, decide_action, decide_recovery
+from springline.persistence.decisions.recovery import plan_recovery
+from springline.persistence.explain import Explanation, build_explanation, find_dataset
+from springline.persistence.model.cost_model import CostModel
 from springline.persistence.model.dataset import Dataset
+from springline.persistence.model.lineage import Lineage
 from springline.persistence.platform import Platform
 
 MOST_GENERATIONS = 999_999_999  # of a path; the catalog's integer column can store more
@@ -81,7 +85,7 @@ def dataset(
     read_access.require_read(target_dataset)
     away = platform.watch.unavailable_reason()
     readable_lineage = redact_hidden(catalog.lineage_around([target_dataset.ref]), read_access.may_read)
-    bare = (
+    reachable_lineage = (
         redact_hidden(
             catalog.lineage_around([target_dataset.ref], down=False, ignore_under_store=True), read_access.may_read
         )
@@ -92,17 +96,32 @@ def dataset(
         platform,
         readable_lineage.datasets[target_dataset.ref],
         readable_lineage,
-        reachable_lineage=bare,
+        reachable_lineage=reachable_lineage,
         unavailable_reason=away,
     )
+    explanation = replace_texts(explanation, name_redactor(platform, read_access, texts_of(explanation)))
+    costs = catalog.load_cost_model(readable_lineage)
     return build_detail(
-        replace_texts(explanation, name_redactor(platform, read_access, texts_of(explanation))),
+        explanation,
+        headline=headline_of(explanation, plan_recovery(reachable_lineage, [target_dataset.ref], costs)),
         generations=catalog.find(path=path),
         sources=catalog.get_all(target_dataset.sources),
         dependents=catalog.find_children(target_dataset.ref),
         may_read=read_access.may_read,
+        actions=_possible_actions(explanation, reachable_lineage, costs),
         refused=refused_actions(read_access, target_dataset),
     )
+
+
+def _possible_actions(explanation: Explanation, lineage: Lineage, costs: CostModel) -> list[str]:
+    """Return the actions that the state of a generation allows, as far as that is known without asking its readers."""
+    dataset, obstacles = explanation.dataset, explanation.recompute_obstacles
+    decisions = [
+        decide_action(dataset, action, recompute_obstacles=obstacles, eviction_blocker=explanation.unavailable_reason)
+        for action in DatasetAction
+    ]
+    recovery = ["recover"] if decide_recovery(dataset.ref, lineage, costs).allowed else []
+    return [*recovery, *(decision.action.value for decision in decisions if decision.allowed)]
 
 
 def refused_actions(read_access: ReadAccess, dataset: Dataset) -> dict[str, str]:

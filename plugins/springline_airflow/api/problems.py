@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from springline.airflow.content.errors import NoCopyError, UnreadableContentError
 from springline.persistence.errors import (
     CatalogUnavailableError,
     ExtensionError,
@@ -53,6 +54,8 @@ _STATUS: dict[type[_KnownError], HTTPStatus] = {
     LogUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     UnknownDatasetError: HTTPStatus.NOT_FOUND,
     TransitionError: HTTPStatus.CONFLICT,
+    NoCopyError: HTTPStatus.CONFLICT,
+    UnreadableContentError: HTTPStatus.UNPROCESSABLE_ENTITY,
     InvalidPathError: HTTPStatus.UNPROCESSABLE_ENTITY,
     CatalogUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     StorageUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,

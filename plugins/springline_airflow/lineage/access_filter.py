@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from springline.airflow.lineage.graph import Graph
 from springline.persistence.explain import Explanation
 from springline.persistence.model.dataset import Dataset, Ref
 from springline.persistence.model.lineage import Lineage
@@ -76,16 +75,3 @@ def replace_texts(explanation: Explanation, change_text: Callable[[str], str]) -
     return replace(
         explanation, dataset=replace(explanation.dataset, error=change_text(explanation.dataset.error)), moments=moments
     )
-
-
-def drop_hidden_nodes(graph: Graph) -> Graph:
-    """Return the graph without the nodes of hidden datasets."""
-    if not any(is_hidden(node.key) for node in graph.nodes):
-        return graph
-    nodes = tuple(
-        replace(node, needs=tuple(need for need in node.needs if not is_hidden(need)))
-        for node in graph.nodes
-        if not is_hidden(node.key)
-    )
-    edges = tuple(e for e in graph.edges if not is_hidden(e.source) and not is_hidden(e.target))
-    return Graph(nodes, edges)

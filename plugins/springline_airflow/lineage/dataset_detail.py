@@ -45,11 +45,16 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class DatasetDetail:
-    """A generation: its content, location and history, and its related generations, of which some may be hidden."""
+    """A generation: its content, location and history, and its related generations, of which some may be hidden.
+
+    `headline`: the sentence that matters most. `actions`: those that are possible now and that you may perform;
+    `refused`: those that you may not perform, and why.
+    """
 
     path: str
     generation: int
     status: str
+    headline: str
     cache: str
     under_store: str
     under_store_away: str  # why it does not respond; empty if it does
@@ -86,7 +91,8 @@ class DatasetDetail:
     generations: Sequence[DatasetSummary]
     sources: Sequence[DatasetSummary]
     dependents: Sequence[DatasetSummary]
-    refused: Mapping[str, str]  # actions that you may not perform, and why
+    actions: Sequence[str]
+    refused: Mapping[str, str]
     hidden: int  # sources and dependents that you may not read
     history: Sequence[DatasetEvent]
 
@@ -94,15 +100,17 @@ class DatasetDetail:
 def build_detail(
     explanation: Explanation,
     *,
+    headline: str,
     generations: Iterable[Dataset],
     sources: Iterable[Dataset],
     dependents: Iterable[Dataset],
     may_read: Callable[[Dataset], bool],
+    actions: Sequence[str],
     refused: Mapping[str, str],
 ) -> DatasetDetail:
     """Collect the details of one generation; of related generations only those that `may_read` accepts.
 
-    `refused`: the actions that the user may not perform, each with the reason.
+    `actions`: those that are possible in its state; `refused`: why the user may not perform an action.
     """
     dataset = explanation.dataset
     sources, dependents = list(sources), list(dependents)
@@ -110,6 +118,7 @@ def build_detail(
         path=dataset.ref.path,
         generation=dataset.ref.generation,
         status=explanation.status.value,
+        headline=headline,
         cache=dataset.cache.value,
         under_store=dataset.under.value,
         under_store_away=explanation.unavailable_reason,
@@ -150,7 +159,8 @@ def build_detail(
         generations=[_summary_of(each) for each in generations if may_read(each)],
         sources=[_summary_of(each) for each in sources if may_read(each)],
         dependents=[_summary_of(each) for each in dependents if may_read(each)],
-        refused=refused,
+        actions=[action for action in actions if action not in refused],
+        refused={action: refused[action] for action in actions if action in refused},
         hidden=sum(not may_read(each) for each in (*sources, *dependents)),
         history=[
             DatasetEvent(m.timestamp, m.event, m.actor, m.reason, m.phase.value, m.cache.value, m.under.value)

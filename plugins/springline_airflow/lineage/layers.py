@@ -15,8 +15,8 @@ _SWEEPS = 4  # passes that order the layers by their neighbours; more hardly cha
 def lay_out(graph: Graph) -> Graph:
     """Return the graph with `layer` and `place` set, both from 0; the layout is deterministic.
 
-    Nodes of a cycle, which folds may form, share a layer. Within a layer each node is placed at the mean place of its
-    neighbours, sweep by sweep: the barycentre method of Sugiyama, Tagawa and Toda (1981).
+    Nodes of a cycle, which groups of datasets may form, share a layer. Within a layer each node is placed at the mean
+    place of its neighbours, sweep by sweep: the barycentre method of Sugiyama, Tagawa and Toda (1981).
     """
     number = {node.key: i for i, node in enumerate(graph.nodes)}
     pairs = [(number[e.source], number[e.target]) for e in graph.edges if e.source in number and e.target in number]

@@ -3,6 +3,7 @@
 import { datasetUrl, post } from "./api.js";
 import { openConfirmation } from "./dialogs.js";
 import { h } from "./elements.js";
+import { listed } from "./format.js";
 import { airflowLink } from "./shell.js";
 
 const TITLES = {
@@ -10,13 +11,9 @@ const TITLES = {
   unmark: "Unmark checkpoint", recover: "Recover",
 };
 
-/** The actions that are possible in the state of a dataset. */
-export function actionsFor({ under_store: below, cache, pinned, checkpoint }) {
-  const away = cache === "lost" || cache === "evicted";
-  return [
-    away && "recover", below === "none" && "persist", pinned ? "unpin" : "pin", below === "present" && cache === "present" && "evict",
-    checkpoint ? "unmark" : "mark", cache === "present" && "recover",
-  ].filter(Boolean);
+/** What an action is called; of a dataset that is in the cache, recovery first checks whether it has to do anything. */
+function titleOf(action, dataset) {
+  return action === "recover" && dataset.cache === "present" ? "Check and recover" : TITLES[action];
 }
 
 /** The address of Airflow's page of the DAG run `{dag_id, run_id}`, below its root. */
@@ -25,16 +22,31 @@ export function runUrl({ dag_id: dag, run_id: run }) {
   return `dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(airflowId)}`;
 }
 
-/** Buttons for the actions, with the reasons why some are disabled; calls `onDone` after a change. */
+/** Buttons for the actions that are possible now, and why others are not permitted; calls `onDone` after a change. */
 export function actionButtons(dataset, onDone) {
-  const actions = actionsFor(dataset);
-  const reasons = [...new Set(actions.map((action) => dataset.refused[action]).filter(Boolean))];
   const button = (action) => h("button", {
-    type: "button", disabled: action in dataset.refused, title: dataset.refused[action],
-    onclick: (event) => ask(dataset, action, onDone, event.currentTarget),
-  }, TITLES[action]);
-  return [h("p", { class: "buttons", role: "group", "aria-label": "Actions" }, actions.map(button)),
-    reasons.length > 0 && h("p", { class: "refused" }, `Not permitted: ${reasons.join("; ")}.`)];
+    type: "button", onclick: (event) => ask(dataset, action, onDone, event.currentTarget),
+  }, titleOf(action, dataset));
+  return [
+    dataset.actions.length ? h("p", { class: "buttons", role: "group", "aria-label": "Actions" }, ordered(dataset).map(button)) : "",
+    refusals(dataset).map((line) => h("p", { class: "refused" }, line)),
+  ];
+}
+
+/** The actions, the most likely one first: recovery, unless there is nothing to bring back. */
+function ordered({ actions, cache }) {
+  const rest = actions.filter((action) => action !== "recover");
+  const recovery = actions.filter((action) => action === "recover");
+  return cache === "present" ? [...rest, ...recovery] : [...recovery, ...rest];
+}
+
+/** One line for each reason: `Not permitted: Pin and Evict, because you may not change the DAG etl.` */
+function refusals(dataset) {
+  const titles = new Map();
+  for (const [action, reason] of Object.entries(dataset.refused)) {
+    titles.set(reason, [...(titles.get(reason) ?? []), titleOf(action, dataset)]);
+  }
+  return [...titles].map(([reason, refused]) => `Not permitted: ${listed(refused)}, because ${reason}.`);
 }
 
 function ask(dataset, action, onDone, opener) {
@@ -52,5 +64,5 @@ function ask(dataset, action, onDone, opener) {
     return granted.run_id && [`${granted.message}: `, airflowLink(runUrl(granted), "open the DAG run"), "."];
   }
 
-  openConfirmation(TITLES[action], opener, tried, grant);
+  openConfirmation(titleOf(action, dataset), opener, tried, grant);
 }

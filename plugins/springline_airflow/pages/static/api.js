@@ -40,6 +40,11 @@ export function datasetUrl(path) {
   return `datasets/${path.split("/").map(encodeURIComponent).join("/")}`;
 }
 
+/** The route of a part of one generation: `schema`, `rows`, `lineage` or `comparison`. */
+export function generationUrl({ path, generation }, part) {
+  return `${datasetUrl(path)}@${generation}/${part}`;
+}
+
 /** The route of a stream job, or of a part of it. */
 export function jobUrl(job, ...below) {
   return ["streams", encodeURIComponent(job), ...below].join("/");

@@ -1,98 +1,104 @@
-// The page of one dataset.
+// The page of one dataset: one sentence, its neighbours, facts and history; without a path, the newest datasets.
 
-import { datasetUrl, query } from "./api.js";
-import { facts, h, table } from "./elements.js";
-import { queryValue, frame, poll, airflowLink, showStatus } from "./shell.js";
-import { formatBytes, formatSeconds, formatTime, sentence } from "./format.js";
+import { datasetUrl, generationUrl, get, query } from "./api.js";
+import { h } from "./elements.js";
+import { queryValue, frame, poll, showStatus } from "./shell.js";
+import { sentence } from "./format.js";
 import { morph } from "./morph.js";
-import { badge } from "./states.js";
-import { runUrl, actionButtons } from "./actions.js";
+import { liveSection } from "./live_section.js";
+import { STATES, badge } from "./states.js";
+import { actionButtons } from "./actions.js";
+import { completion } from "./completion.js";
+import { comparisonSection } from "./dataset_comparison.js";
+import { rowsSection, schemaSection } from "./dataset_content.js";
+import { explanationSection, factsSection, reportSection } from "./dataset_facts.js";
+import { picture, relations } from "./dataset_graph.js";
+import { nameOf, pageOf } from "./dataset_links.js";
+import { datasetTable, listUrl } from "./dataset_list.js";
+import { timeline } from "./dataset_timeline.js";
+import { keepTimes } from "./relative_time.js";
 
-const LOSS = "If the cache were lost now"; // title of a paragraph
+const RARELY = 9000; // milliseconds between two requests for the neighbours
+const SUGGESTIONS = 12;
+const NOT_FOUND = 404;
 const path = queryValue("path");
 const generation = queryValue("generation");
 const body = h("div");
 
-const link = (each) =>
-  h("a", { href: `dataset${query({ path: each.path, generation: each.generation })}` }, `${each.path}@${each.generation}`);
-
-function airflow(dataset) {
-  if (!dataset.dag_id) return "";
-  const dag = `dags/${encodeURIComponent(dataset.dag_id)}`;
-  const run = dataset.run_id && runUrl(dataset);
-  return [airflowLink(dag, dataset.dag_id), run && [" · ", airflowLink(run, dataset.run_id)],
-    run && dataset.task_id && [" · ", airflowLink(`${run}/tasks/${encodeURIComponent(dataset.task_id)}`, dataset.task_id)]];
+async function suggest(text) {
+  const { datasets } = JSON.parse(await get(listUrl({ search: text, limit: SUGGESTIONS })));
+  return datasets.map((each) => each.path);
 }
 
-function persistedAs(dataset) {
-  const predicted = dataset.predicted_seconds === null ? "" : `${formatSeconds(dataset.predicted_seconds)} predicted`;
-  const actual = dataset.actual_seconds === null ? "" : `${formatSeconds(dataset.actual_seconds)} actual`;
-  return [dataset.method, predicted, actual].filter(Boolean).join(", ");
+/** The page of one generation: the parts that are loaded apart stay while the others are renewed. */
+function datasetPage() {
+  const head = h("div", { class: "headline" });
+  const words = h("div");
+  const left = h("div");
+  const why = h("div");
+  const right = h("div");
+  const [schema, rows, comparison] = [schemaSection(), rowsSection(), comparisonSection()];
+  const parts = h("div", { class: "dataset" }, left,
+    h("div", { class: "side" }, right, why), h("div", { class: "contents" }, schema.part, comparison.part, rows.part));
+  let current = null;
+  let lineage = null;
+
+  function show(dataset) {
+    current = dataset;
+    document.title = `${dataset.path} · Springline`;
+    if (!head.isConnected) body.replaceChildren(head, parts);
+    if (!lineage) {
+      lineage = liveSection("Lineage", () => generationUrl(current, "lineage"), picture, { head: words, every: RARELY });
+      parts.before(lineage.part);
+    }
+    fill(head, h("h2", { class: "name" }, nameOf(dataset), " ", badge(dataset.status)),
+      h("p", { class: "summary" }, dataset.headline), actionButtons(dataset, () => refresh()),
+      dataset.under_store_away ? h("p", { class: "wrong", role: "status" }, sentence(dataset.under_store_away)) : "");
+    fill(words, relations(dataset));
+    fill(left, factsSection(dataset));
+    fill(why, explanationSection(dataset), reportSection(dataset));
+    fill(right, timeline(dataset));
+    schema.renew(dataset);
+    rows.renew(dataset);
+    comparison.renew(dataset);
+  }
+
+  const refresh = poll(() => `${datasetUrl(path)}${query({ generation })}`, show, onError);
 }
 
-function others(title, datasets) {
-  return datasets.length ? [h("h2", {}, title), table(title, [
-    { title: "dataset", wide: true, cell: link }, { title: "state", cell: (each) => badge(each.status) },
-    { title: "size", number: true, cell: (each) => formatBytes(each.bytes) },
-    { title: "created", cell: (each) => formatTime(each.created_at) },
-  ], datasets, (each) => `${each.path}@${each.generation}`)] : "";
+/** The newest datasets, or those in one state. */
+function newestPage() {
+  const list = h("div");
+  const status = h("select", { onchange: () => refresh() }, h("option", { value: "" }, "any"), STATES.map((state) => h("option", {}, state)));
+  body.replaceChildren(h("form", { class: "asked", onsubmit: (event) => event.preventDefault() }, h("label", {}, "State", status)), list);
+  const refresh = poll(() => listUrl({ status: status.value }), (answer) => {
+    fill(list, h("h2", {}, "Newest datasets"), answer.datasets.length ? datasetTable("Newest datasets", answer) : h("p", { class: "empty" },
+      status.value ? "No dataset that you may read is in this state." : "There are no datasets that you may read. They appear here when a DAG run writes them."));
+  }, onError);
 }
 
-/** The paragraphs of the explanation; several steps are a list. */
-function explanation({ paragraphs, chain }) {
-  const steps = chain.steps.length > 1 && [h("ol", {}, chain.steps.map((step) => h("li", {}, step))),
-    h("p", {}, `About ${formatSeconds(chain.seconds)} in total.`)];
-  return h("div", { class: "words" }, Object.entries(paragraphs).map(([title, text]) =>
-    [h("h3", {}, title), title === LOSS && steps || h("p", {}, text)]));
+function fill(place, ...content) {
+  morph(place, ...content.flat(Infinity).filter(Boolean));
 }
 
-function show(dataset) {
-  document.title = `${dataset.path} · Springline`;
-  morph(body, ...[
-    h("h2", { class: "name" }, `${dataset.path}@${dataset.generation} `, badge(dataset.status)),
-    actionButtons(dataset, () => refresh()),
-    dataset.under_store_away ? h("p", { class: "summary wrong", role: "status" }, sentence(dataset.under_store_away)) : "",
-    explanation(dataset),
-    h("h2", {}, "Facts"), facts([
-      ["size", formatBytes(dataset.bytes)], ["rows", dataset.rows === null ? "" : dataset.rows.toLocaleString("en")],
-      ["operation", dataset.operation ? `${dataset.operation} (version ${dataset.version})` : "none recorded"],
-      ["parameters", Object.entries(dataset.params).map(([name, value]) => `${name}=${value}`).join(", ")],
-      ["DAG run", airflow(dataset)], ["duration", dataset.compute_seconds === null ? "" : formatSeconds(dataset.compute_seconds)],
-      ["strategy", dataset.strategy], ["persisted as", persistedAs(dataset)], ["attempts", dataset.attempts || ""], ["last error", dataset.error],
-      ["reads", `${dataset.reads}${dataset.last_read_at ? `, last ${formatTime(dataset.last_read_at)}` : ""}`],
-      ["checkpoint", dataset.checkpoint ? "yes" : ""], ["pinned", dataset.pinned ? "yes" : ""],
-      ["superseded", dataset.superseded ? "by a newer generation" : ""],
-      ["digest of the rows", dataset.digest], ["checksum of the files", dataset.checksum],
-      ["checksum in the under-store", dataset.under_checksum],
-    ]),
-    others("Generations", dataset.generations), others("Sources", dataset.sources),
-    others("Dependents", dataset.dependents),
-    dataset.hidden ? h("p", {}, `${dataset.hidden} more belong to DAGs that you may not read.`) : "",
-    h("h2", {}, "History"), table("History", [
-      { title: "time", cell: (each) => formatTime(each.timestamp) }, { title: "event", cell: (each) => each.event.replace("under_store", "under-store").replaceAll("_", " ") },
-      { title: "cache", cell: (each) => each.cache }, { title: "under-store", cell: (each) => each.under_store },
-      { title: "actor", cell: (each) => each.actor }, { title: "reason", cell: (each) => each.reason },
-    ], dataset.history),
-    dataset.report ? [h("h2", {}, "Quality report"), h("pre", { class: "scroll", tabindex: 0 }, JSON.stringify(dataset.report, null, 2))] : "",
-  ].flat(Infinity).filter(Boolean));
+/** Say what failed; of a path that is not there, which ones contain it. */
+function onError(text, wrong = false, status = 0, outage = {}) {
+  showStatus(text, wrong, status, outage);
+  if (status === NOT_FOUND && !body.hasChildNodes()) showSimilar();
 }
 
-/** The newest datasets, if the address names none. */
-function showNewest({ nodes }) {
-  const datasets = nodes.filter((node) => node.kind === "dataset");
-  morph(body, datasets.length ? table("Newest datasets", [
-    { title: "dataset", wide: true, cell: (node) => link({ path: node.key, generation: node.generation }) },
-    { title: "state", cell: (node) => Object.keys(node.states).map(badge) },
-    { title: "size", number: true, cell: (node) => formatBytes(node.bytes) },
-    { title: "operation", cell: (node) => node.operation }, { title: "DAG run", cell: (node) => node.run_id },
-  ], datasets, (node) => node.key) : h("p", { class: "empty" }, "There are no datasets that you may read."));
+async function showSimilar() {
+  const title = "Datasets whose path contains it";
+  const answer = JSON.parse(await get(listUrl({ search: path })));
+  fill(body, answer.datasets.length ? [h("h2", {}, title), datasetTable(title, answer)] : h("p", { class: "empty" }, "No path that you may read contains it."));
 }
 
 frame("dataset");
-const pathInput = h("input", { type: "search", name: "path", value: path, autocomplete: "off", spellcheck: "false" });
 document.getElementById("main").append(
-  h("form", { class: "asked", role: "search" }, h("label", {}, "Path", pathInput), h("button", { type: "submit" }, "Show")), body);
-let refresh = () => {};
-showStatus("asking …");
-refresh = path ? poll(() => `${datasetUrl(path)}${query({ generation })}`, show)
-  : poll(() => `lineage${query({ fold: "none", limit: 50 })}`, showNewest);
+  h("form", { class: "asked", role: "search", "aria-label": "Datasets" },
+    completion("Path", { name: "path", value: path }, suggest, (chosen) => location.assign(pageOf({ path: chosen })), (text) => showStatus(text, true)),
+    h("button", { type: "submit" }, "Show")), body);
+keepTimes(body);
+showStatus("loading …");
+if (path) datasetPage();
+else newestPage();

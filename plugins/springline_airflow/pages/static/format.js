@@ -109,7 +109,13 @@ export function formatShare(value) {
   return `${threeDigits(value * 100)} %`;
 }
 
-/** Words as a sentence: `the store is away` becomes `The store is away.` */
+/** Words as a sentence: `the store is away` becomes `The store is away.`; the name of a dataset stays as it is. */
 export function sentence(text) {
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+  const first = text.split(" ", 1)[0];
+  return `${/[/@]/.test(first) ? text.slice(0, 1) : text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+}
+
+/** `a`, `a and b`, `a, b and c`. */
+export function listed(words) {
+  return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 }
