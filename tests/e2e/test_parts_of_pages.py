@@ -7,7 +7,6 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from springline.airflow.lineage.dataset_detail import DatasetDetail
 from tests.e2e.conftest import SITE
 from tests.support.airflow.risk_answers import exposed, history, risks
 
