@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
@@ -13,6 +15,7 @@ from fastapi.testclient import TestClient
 from springline.airflow.api import PREFIX
 from springline.persistence.model.dataset import CacheState, Origin, Strategy
 from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.testing.lines import make_dataset as make
 
 ROOT = f"{PREFIX}/api/v1"
@@ -145,6 +148,22 @@ def test_what_one_may_not_read_is_not_in_the_picture(vera: TestClient, only_othe
     assert by_path.status_code == by_unknown.status_code == 404
     answer = vera.get(f"{ROOT}/lineage/cell", params={"template": "other/{date}/count", "partition": DAYS[0]})
     assert answer.status_code == 200 and "etl/" not in answer.text
+
+
+def test_stream_jobs_are_in_the_picture(vera: TestClient, words_job: JobFolder) -> None:
+    """Of the DAG that is asked for; a filter of datasets leaves them out."""
+    (words,) = vera.get(f"{ROOT}/lineage").json()["streams"]
+    assert (words["key"], words["dag_id"], words["reads"]) == ("stream:words", "stream_words", ["lines"])
+    assert words["health"] and words["health_reason"] and words["results"]
+    for params, count in (({"dag_id": "stream_words"}, 1), ({"dag_id": "etl"}, 0), ({"state": "lost"}, 0)):
+        assert len(vera.get(f"{ROOT}/lineage", params=params).json()["streams"]) == count
+
+
+def test_declarations_that_cannot_be_read_leave_the_datasets(vera: TestClient, words_job: JobFolder) -> None:
+    """The page of streams says what is wrong with them."""
+    Path(os.environ["SPRINGLINE_STREAMS_FILE"]).write_text("[words")
+    answer = vera.get(f"{ROOT}/lineage")
+    assert answer.status_code == 200 and answer.json()["streams"] == []
 
 
 # ---- one cell

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from springline.airflow.lineage.overview import StreamNode
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.model.dataset import Origin, Strategy
 from springline.persistence.platform import Platform, open_platform
@@ -241,6 +242,27 @@ def test_search_dims_and_leads_to_the_first(shown: Page) -> None:
     expect(shown.locator(".template:not(.dimmed)")).to_have_count(1)
     shown.get_by_label("Search").press("Enter")
     expect(card(shown, "routes")).to_be_focused()
+
+
+def test_stream_jobs_are_in_the_same_picture(page: Page, site: LineageSite) -> None:
+    """With health, state and topics; one that reads the results of another stands behind it."""
+    site.streams = [
+        StreamNode("stream:ticks", "ticks", "stream_ticks", "lagging", "4,810 messages behind", 4810, 51_000_000,
+                   ["market.ticks"], ["ticks.results"]),
+        StreamNode("stream:sums", "sums", "stream_sums", "ok", "it keeps up", 0, 1000, ["ticks.results"], ["sums.results"]),
+    ]  # fmt: skip
+    site.serve(page)
+    site.open(page)
+    ticks, sums = page.locator('[data-key="stream:ticks"]'), page.locator('[data-key="stream:sums"]')
+    expect(ticks).to_contain_text("51 MB of state")
+    expect(ticks).to_contain_text("lagging4,810 messages behind")
+    expect(ticks).to_contain_text("market.ticks → ticks.results")
+    assert ticks.bounding_box()["x"] < sums.bounding_box()["x"]
+    ticks.focus()
+    page.keyboard.press("ArrowRight")
+    assert faults(page) == []
+    ticks.click()
+    page.wait_for_url("**/streams?job=ticks")
 
 
 # ---- by keyboard alone

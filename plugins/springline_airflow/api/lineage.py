@@ -18,7 +18,7 @@ from springline.airflow.lineage.access_filter import redact_hidden
 from springline.airflow.lineage.cell import CellDetail, describe_cell
 from springline.airflow.lineage.grouping import Grouping
 from springline.airflow.lineage.live_index import LiveIndex
-from springline.airflow.lineage.overview import LineageOverview, build_overview
+from springline.airflow.lineage.overview import LineageOverview, StreamNode, build_overview
 from springline.airflow.lineage.template_graph import LineageFilter
 from springline.airflow.operators.recover import DAG_ID as RECOVER
 from springline.airflow.runs import names_of
@@ -98,7 +98,18 @@ def lineage(
     wanted = LineageFilter(
         dag_id, frozenset(names_of(run_id)) if run_id else frozenset(), task_id, prefix, state, first, last
     )
-    return build_overview(index, wanted, read_access.may_read_dag, grouping, expand)
+    streams = _streams(request, read_access, wanted)
+    return build_overview(index, wanted, read_access.may_read_dag, grouping, expand, streams)
+
+
+def _streams(request: Request, read_access: ReadAccess, wanted: LineageFilter) -> Sequence[StreamNode]:
+    """Return the stream jobs, unless the filter is about datasets, or streams are not installed."""
+    is_about_datasets = not wanted.is_by_dag_only or wanted.status or wanted.first or wanted.last
+    if is_about_datasets or not hasattr(request.app.state, "planners"):
+        return ()
+    from springline.airflow.api.stream_nodes import stream_nodes  # its packages are an extra
+
+    return stream_nodes(read_access.user, wanted.dag_id)
 
 
 @router.get("/cell")

@@ -18,12 +18,33 @@ from springline.airflow.lineage.template_graph import (
 
 
 @dataclass(frozen=True, slots=True)
+class StreamNode:
+    """A stream job: its health by rule, the greatest lag of a unit in messages, and the bytes of its state.
+
+    `reads` are the topics from outside, `results` those that it writes for others.
+    """
+
+    key: str
+    label: str
+    dag_id: str
+    health: str
+    health_reason: str
+    lag: int | None
+    state_bytes: int
+    reads: Sequence[str]
+    results: Sequence[str]
+    layer: int = 0
+    place: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class LineageOverview:
     """The templates that you may read; `partitions` names the columns of all strips, the oldest first.
 
     `earlier`, `later`: how many partitions are left out before and after. `overall`: the worst state of each partition
     over all templates. `broken`: partitions with lost generations, the newest first, at most 100 of `broken_count`.
-    `templates` and `datasets` count what the filters match, collapsed into groups or not.
+    `templates` and `datasets` count what the filters match, collapsed into groups or not. `streams` are stream jobs; an
+    edge leads from one to another that reads its results.
     """
 
     grouping: Grouping
@@ -36,6 +57,7 @@ class LineageOverview:
     templates: int
     datasets: int
     nodes: Sequence[TemplateNode]
+    streams: Sequence[StreamNode]
     edges: Sequence[TemplateEdge]
 
 
@@ -45,6 +67,7 @@ def build_overview(
     may_read_dag: Callable[[str], bool],
     grouping: Grouping | None = None,
     expanded: Collection[str] = (),
+    streams: Sequence[StreamNode] = (),
 ) -> LineageOverview:
     """Return the picture of what `wanted` and `may_read_dag` accept.
 
@@ -54,12 +77,23 @@ def build_overview(
     templates, datasets = len(graph.nodes), sum(sum(node.states.values()) for node in graph.nodes)
     effective = grouping or suitable_grouping(graph.nodes)
     graph = collapse(graph, effective, expanded)
-    number = {node.key: i for i, node in enumerate(graph.nodes)}
-    layers, places = arrange(len(graph.nodes), [(number[edge.source], number[edge.target]) for edge in graph.edges])
-    nodes = [
-        replace(node, layer=layer, place=place) for node, layer, place in zip(graph.nodes, layers, places, strict=True)
-    ]
+    edges = [*graph.edges, *_topic_edges(streams)]
+    keys = [each.key for each in (*graph.nodes, *streams)]
+    number = {key: i for i, key in enumerate(keys)}
+    layers, places = arrange(len(keys), [(number[edge.source], number[edge.target]) for edge in edges])
+    at = {key: {"layer": layers[i], "place": places[i]} for key, i in number.items()}
     return LineageOverview(
         effective, graph.partitions, graph.earlier, graph.later, graph.overall, graph.broken, graph.broken_count,
-        templates, datasets, nodes, graph.edges,
+        templates, datasets, [replace(node, **at[node.key]) for node in graph.nodes],
+        [replace(stream, **at[stream.key]) for stream in streams], edges,
     )  # fmt: skip
+
+
+def _topic_edges(streams: Sequence[StreamNode]) -> list[TemplateEdge]:
+    """Return an edge from each job to those that read its results."""
+    return [
+        TemplateEdge(source.key, target.key)
+        for source in streams
+        for target in streams
+        if source is not target and set(source.results) & set(target.reads)
+    ]

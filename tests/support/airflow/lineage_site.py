@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from springline.airflow.lineage.cell import CellDetail, describe_cell
 from springline.airflow.lineage.grouping import Grouping
 from springline.airflow.lineage.live_index import LiveIndex
-from springline.airflow.lineage.overview import LineageOverview, build_overview
+from springline.airflow.lineage.overview import LineageOverview, StreamNode, build_overview
 from springline.airflow.lineage.template_graph import LineageFilter
 from springline.airflow.pages import static_files
 from springline.persistence.model.dataset import DatasetStatus, Ref
@@ -33,6 +33,7 @@ class LineageSite:
     posted: list[tuple[str, Any]] = field(default_factory=list)
     failing: int = 0
     answers: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
+    streams: Sequence[StreamNode] = ()
 
     def __post_init__(self) -> None:
         self._index = LiveIndex(self.platform.catalog)
@@ -83,7 +84,7 @@ class LineageSite:
             first=value.get("first", ""), last=value.get("last", ""),
         )  # fmt: skip
         grouping = Grouping(value["grouping"]) if "grouping" in value else None
-        overview = build_overview(self._index, wanted, lambda dag_id: True, grouping, expand)
+        overview = build_overview(self._index, wanted, lambda dag_id: True, grouping, expand, self.streams)
         return TypeAdapter(LineageOverview).dump_json(overview).decode()
 
     def _cell(self, value: Mapping[str, str]) -> tuple[int, str]:

@@ -13,7 +13,7 @@ import { morph } from "./morph.js";
 import { frame, poll, queryValue, showStatus } from "./shell.js";
 import { badge } from "./states.js";
 
-let picture = { nodes: [], edges: [], partitions: [], broken: [], overall: "" };
+let picture = { nodes: [], streams: [], edges: [], partitions: [], broken: [], overall: "" };
 let selected = { key: queryValue("template"), partition: queryValue("partition") };
 let expanded = new URLSearchParams(location.search).getAll("expand");
 let asList = false;
@@ -145,10 +145,11 @@ function show(answer) {
   mark();
   find();
   if (asList) showList();
-  nothing.hidden = picture.nodes.length > 0;
+  const isEmpty = picture.nodes.length + picture.streams.length === 0;
+  nothing.hidden = !isEmpty;
   write(nothing, filters.isEmpty() ? "There are no datasets that you may read. They appear here while a DAG run creates them."
     : "No dataset that you may read matches the filter.");
-  board.element.hidden = asList || !picture.nodes.length;
+  board.element.hidden = asList || isEmpty;
   morph(collapsers, ...expanded.map((key) => h("button", { type: "button", class: "chip", onclick: () => {
     expanded = expanded.filter((each) => each !== key);
     reload();
@@ -173,14 +174,14 @@ function fits(node) {
 
 /** Dim what does not contain the searched text. */
 function find() {
-  for (const node of picture.nodes) {
+  for (const node of [...picture.nodes, ...picture.streams]) {
     board.element.querySelector(`.template[data-key="${CSS.escape(node.key)}"]`)?.classList.toggle("dimmed", !fits(node));
   }
   if (asList) showList();
 }
 
 function goTo() {
-  const node = picture.nodes.find(fits);
+  const node = [...picture.nodes, ...picture.streams].find(fits);
   if (node) board.focus(node.key);
 }
 

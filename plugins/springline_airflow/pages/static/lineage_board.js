@@ -1,8 +1,10 @@
 // The board: cards of templates in layers, edges between them, panning and zooming.
 
+import { query } from "./api.js";
 import { h, s, visible } from "./elements.js";
 import { formatAge, formatBytes, formatCount } from "./format.js";
 import { neighbourOf, shortened } from "./graph_labels.js";
+import { healthBadge } from "./health.js";
 import { STATE_OF, columnAt, describeStates, strip } from "./lineage_strip.js";
 import { makeViewport } from "./lineage_viewport.js";
 import { lineOf, routed } from "./routing.js";
@@ -36,7 +38,7 @@ export function makeBoard({ select, expand }) {
   const viewport = makeViewport(element, world);
 
   function show(answer) {
-    picture = answer;
+    picture = { ...answer, nodes: [...answer.nodes, ...answer.streams] };
     const keys = new Set(picture.nodes.map((node) => node.key));
     for (const [key, card] of cards) {
       if (keys.has(key)) continue;
@@ -60,6 +62,7 @@ export function makeBoard({ select, expand }) {
       before.node = node;
       return false;
     }
+    if (node.health) return renew(node, text, before, streamCard(node, (event) => move(node, event)));
     const days = h("div", { class: "days-of" });
     const state = h("p", { class: "state-line" });
     const card = h("div", {
@@ -71,13 +74,19 @@ export function makeBoard({ select, expand }) {
       const i = columnOf(node, event);
       days.title = i < 0 ? "" : `${picture.partitions[i]}: ${STATE_OF[node.strip[i]] || "none"}`;
     });
+    return renew(node, text, before, { element: card, days, state });
+  }
+
+  /** Put the new card of a node into the place of the one before. */
+  function renew(node, text, before, parts) {
+    const card = parts.element;
     if (before) {
       const focused = document.activeElement === before.element;
       card.style.transform = before.element.style.transform;
       before.element.replaceWith(card);
       if (focused) card.focus({ preventScroll: true });
     } else cardLayer.append(card);
-    cards.set(node.key, { node, text, element: card, days, state });
+    cards.set(node.key, { node, text, ...parts });
     return true;
   }
 
@@ -89,6 +98,7 @@ export function makeBoard({ select, expand }) {
 
   function move(node, event) {
     if (event.key === "Enter" || event.key === " ") {
+      if (node.health) return; // a link
       event.preventDefault();
       if (node.is_group) expand(node.key);
       else select(node.key, marked);
@@ -117,6 +127,7 @@ export function makeBoard({ select, expand }) {
   }
 
   function paint(card) {
+    if (!card.days) return; // of a stream
     card.days.replaceChildren(strip(card.node.strip, STRIP, marked));
     const state = marked >= 0 ? STATE_OF[card.node.strip[marked]] : newestState(card.node);
     card.state.replaceChildren(...stateLine(card.node, state).map(visible));
@@ -162,6 +173,19 @@ export function makeBoard({ select, expand }) {
   }
 
   return { element, show, mark, light, zoom: viewport.zoom, focus, reveal };
+}
+
+/** The card of a stream job, which leads to the job's page. */
+function streamCard(node, onkeydown) {
+  const topics = `${node.reads.join(", ")} → ${node.results.join(", ")}`;
+  const lag = node.lag ? `${formatCount(node.lag, "message")} behind` : "";
+  const element = h("a", {
+    class: "template stream", href: `streams${query({ job: node.label })}`, "data-key": node.key, tabindex: -1, title: topics, onkeydown,
+    "aria-label": visible(`stream job ${node.label}, ${node.health}: ${node.health_reason}; ${topics}`),
+  }, h("p", { class: "label" }, h("bdi", {}, shortened(node.label, 28))),
+  h("p", { class: "about" }, `stream · ${formatBytes(node.state_bytes)} of state`), h("p", { class: "about" }, h("bdi", {}, topics)),
+  h("p", { class: "state-line" }, healthBadge(node.health), h("span", { class: "risk" }, lag)));
+  return { element };
 }
 
 /** The index of the column of a card's strip below the pointer, whatever the scale is. */
