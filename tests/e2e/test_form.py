@@ -24,6 +24,7 @@ PAGES = {
 AWAY = "the catalog does not answer"
 REFUSAL = "you may not read the DAG etl"
 WIDTHS = (1024, 2560)
+SANDBOX = "allow-scripts allow-same-origin allow-forms allow-downloads"  # as Airflow's frames
 HOSTILE = (
     "etl/" + "a" * 200,
     "etl/" + "/".join(["long_part_of_a_path"] * 20),
@@ -177,7 +178,8 @@ def test_a_login_that_is_over_is_none(alone, status, detail):
 
 def in_frame(page: Page, name: str) -> str:
     """Open a page in a frame of Airflow's, and return the address of the window."""
-    body = f"<!doctype html><title>Airflow</title><iframe title=ours src=/pages/{PAGES[name]}></iframe>"
+    frame = f"<iframe title=ours sandbox='{SANDBOX}' src=/pages/{PAGES[name]}></iframe>"
+    body = f"<!doctype html><title>Airflow</title>{frame}"
     page.route(f"{SITE}/dags/**", lambda route: route.fulfill(content_type="text/html", body=body))
     place = "/dags/etl/plugin/springline-lineage-dag?tab=1#here"
     page.goto(f"{SITE}{place}")
