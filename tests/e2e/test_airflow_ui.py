@@ -164,7 +164,7 @@ def test_a_dataset_says_why_it_is_not_persisted_and_what_would_be_lost(page, liv
     )
     frame = opened(page, live.address, "risk")
     gone, again, _ = frame.locator(".tiles dd.large").all_text_contents()
-    expect(frame.locator(".now")).to_contain_text(f"Now: {gone} gone for good, {again} to be recomputed, in about ")
+    expect(frame.locator(".now")).to_contain_text(f"Now: {gone} irrecoverable, {again} to be recomputed, in about ")
 
 
 # ---- acting
