@@ -135,7 +135,7 @@ def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
 
     async def everybody(*_: Any) -> None: ...
 
-    import_all_models()
+    import_all_models()  # type: ignore[no-untyped-call]
     Base.metadata.create_all(airflow_settings.engine)  # the queue asks for the state of the DAG `persister`
     app = SpringlinePlugin.fastapi_apps[0]["app"]
     let_in = patch("springline.airflow.api.auth_middleware.get_user", everybody)

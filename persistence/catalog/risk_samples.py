@@ -47,7 +47,7 @@ class RiskSample:
 
     @property
     def severity(self) -> tuple[int, int, float, int]:
-        """How bad a loss would have been, for comparison: first what would be gone for good."""
+        """How bad a loss would have been, for comparison: first what would be irrecoverable."""
         return (self.irrecoverable_bytes, self.unproven_bytes, self.recompute_seconds, self.bytes)
 
 

@@ -117,7 +117,7 @@ def _after_commit(dataset: Dataset) -> str:
 
 def _why_not_requested(dataset: Dataset) -> str:
     if dataset.error:
-        return f"persisting it was given up: {dataset.error}"
+        return f"persisting it was abandoned: {dataset.error}"
     if dataset.strategy is Strategy.CACHE_ONLY:
         return "its strategy is cache_only, so nothing persists it"
     return "its writer declared it temporary, so nothing persists it"

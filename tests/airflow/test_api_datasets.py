@@ -34,7 +34,7 @@ def workflow(platform: Platform) -> None:
 
 @pytest.fixture
 def proven(workflow: None, platform: Platform) -> None:
-    """The idempotent operations were seen to repeat: only `salted` would be gone for good, or might be."""
+    """The idempotent operations were seen to repeat: only `salted` would be irrecoverable, or might be."""
     for path in ("etl/clean", "other/count"):
         call = platform.catalog.resolve(path).call
         assert call is not None

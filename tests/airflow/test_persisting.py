@@ -131,7 +131,7 @@ def test_recover_brings_back_what_a_fault_took(platform):
 
 
 def test_recover_fails_naming_what_stays_lost(platform):
-    """A load that was not persisted is gone for good."""
+    """A load that was not persisted is irrecoverable."""
     make(platform, "a", "load")
     wipe(platform)
     with pytest.raises(IrrecoverableError, match="a@1"):

@@ -88,7 +88,7 @@ def test_the_queue_says_why_one_comes_after_another(page, live, day):
     rows.nth(1).wait_for()
     first, second = (rows.nth(i).get_attribute("data-key") for i in (0, 1))
     rows.nth(1).locator("summary").click()
-    expect(rows.nth(1).locator(".opened p")).to_contain_text(f"It comes after {first}, whose score")
+    expect(rows.nth(1).locator(".opened p").first).to_contain_text(f"It comes after {first}, whose score")
     text = about(page, live, second.partition("@")[0]).locator(".words").inner_text()
     assert re.search(r"\d+ (is|are) before it: ", text)
 
@@ -99,7 +99,7 @@ def test_what_a_person_opened_on_a_page_stays_while_it_is_told_anew(page, live, 
     frame = opened(page, live.address, "queue")
     row = frame.locator("tbody > tr[data-key]").nth(3)
     row.locator("summary").click()
-    waited = row.locator("> td").nth(8)
+    waited = row.locator("> td").nth(6)
     before = waited.inner_text()
     state = "() => [scrollY > 0, document.activeElement.tagName, document.querySelectorAll('details[open]').length]"
     page_state = frame.evaluate(state)
@@ -109,10 +109,26 @@ def test_what_a_person_opened_on_a_page_stays_while_it_is_told_anew(page, live, 
 
 
 def test_another_policy_is_looked_at_before_it_is_in_use(page, live, day):
-    """The page says that nothing is changed."""
+    """Its positions stand beside the real ones, which stay."""
     frame = opened(page, live.address, "queue")
-    frame.get_by_label("Policy (what-if)").select_option("fifo")
-    expect(frame.locator(".count")).to_contain_text("simulated: fifo")
+    frame.locator("tbody > tr[data-key]").first.wait_for()
+    names = frame.locator("tbody > tr[data-key]").evaluate_all("(rows) => rows.map((row) => row.dataset.key)")
+    frame.get_by_label("What if: compare with the policy").select_option("fifo")
+    expect(frame.locator("thead th", has_text="by fifo")).to_be_visible()
+    expect(frame.locator(".move").first).to_have_text(re.compile(r"[↑↓]\d+|="))
+    assert names == frame.locator("tbody > tr[data-key]").evaluate_all("(rows) => rows.map((row) => row.dataset.key)")
+
+
+def test_a_dataset_says_why_it_is_not_persisted_and_what_would_be_lost(page, live, day):
+    """On the page of the queue, and on that of the risks, whose curve ends with the numbers above it."""
+    path = f"etl/{FIRST}/hours"
+    frame = opened(page, live.address, "queue", f"?explain={path}")
+    expect(frame.locator(".answer")).to_contain_text(
+        re.compile(r"Waiting for its turn: .*It is the \d+(st|nd|rd|th) in the queue")
+    )
+    frame = opened(page, live.address, "risk")
+    gone, again, _ = frame.locator(".tiles dd.large").all_text_contents()
+    expect(frame.locator(".now")).to_contain_text(f"Now: {gone} irrecoverable, {again} to be recomputed, in about ")
 
 
 # ---- acting
@@ -134,7 +150,7 @@ def test_what_is_asked_for_is_tried_dry_first(page, live, day):
     )
     frame = opened(page, live.address, "queue")
     expect(frame.locator("tbody > tr[data-key]").first).to_contain_text(f"{path}@1")
-    expect(frame.locator("tbody > tr[data-key]").first).to_contain_text("at the head of the queue")
+    expect(frame.locator("tbody > tr[data-key]").first).to_contain_text("moved to the head of the queue")
 
 
 def test_a_page_follows_while_a_dataset_is_persisted(page, live, day, request):

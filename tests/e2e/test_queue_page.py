@@ -119,7 +119,7 @@ def test_a_name_may_have_the_number_of_its_generation(alone, text, path, generat
     """As it is written everywhere else."""
     page, answers = alone
     shown(page, answers, queue())
-    code = "async (text) => (await import('/pages/static/why.js')).parseName(text)"
+    code = "async (text) => (await import('/pages/static/explainer.js')).parseName(text)"
     assert page.evaluate(code, text) == {"path": path, "generation": generation}
 
 

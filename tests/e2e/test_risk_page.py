@@ -63,7 +63,7 @@ def test_what_would_i_lose_now_is_answered_without_a_click(alone, salted):
     shown(page, answers, risks(salted, exposed("etl/clean"), timestamp=now), past)
     expect(page.locator(".summary")).to_have_text("A loss of the cache now would destroy 231 kB for good.")
     assert tiles(page) == ["231 kB", "125 kB", "1.25 s"]
-    expect(page.locator(".now")).to_have_text("Now: 231 kB gone for good, 125 kB to be recomputed, in about 1.25 s.")
+    expect(page.locator(".now")).to_have_text("Now: 231 kB irrecoverable, 125 kB to be recomputed, in about 1.25 s.")
     expect(page.locator("text.mark").first).to_have_text("worst, now: 356 kB")
     assert clicks == 0
 
@@ -135,9 +135,9 @@ def test_the_worst_moment_is_marked_and_explained(alone):
     shown(page, answers, risks(timestamp=now), past)
     expect(page.locator("text.mark", has_text="worst")).to_have_text("worst: 456 kB")
     told = page.locator(".worst")
-    expect(told).to_contain_text("300 kB would have been gone for good, 156 kB to be recomputed (60 kB of it only if")
+    expect(told).to_contain_text("300 kB would have been irrecoverable, 156 kB to be recomputed (60 kB of it only if")
     expect(told).to_contain_text("By DAG: dag 1 400 kB, dag 2 300 kB, dag 3 200 kB and 1 more.")
-    expect(page.locator(".now")).to_have_text("Now: 0 B gone for good, 0 B to be recomputed, in about 0 ms.")
+    expect(page.locator(".now")).to_have_text("Now: 0 B irrecoverable, 0 B to be recomputed, in about 0 ms.")
 
 
 def test_what_is_not_known_is_a_gap_and_not_a_level_line(alone):
@@ -245,7 +245,7 @@ def test_the_datasets_are_grouped_by_dag_if_one_likes(alone, salted):
     shown(page, answers, risks(salted, exposed("other/count", dag_id="other"), exposed("by-hand", dag_id="")))
     page.get_by_label("by DAG").check()
     expect(page.get_by_role("heading", level=3)).to_have_text(["etl", "other", "without a DAG"])
-    expect(page.locator("main")).to_contain_text("231 kB at risk, 231 kB gone for good, 0 ms to recompute")
+    expect(page.locator("main")).to_contain_text("231 kB at risk, 231 kB irrecoverable, 0 ms to recompute")
     with page.expect_response("**/at-risk"):
         pass
     expect(page.get_by_role("table")).to_have_count(3)

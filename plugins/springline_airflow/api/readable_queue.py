@@ -24,19 +24,19 @@ _COUNTED = 500  # those behind them have the position that their stored scores g
 class ReadableQueue:
     """Planned transfers in the order of the policy in use, and what they were planned with, at the time `now`.
 
-    `behind`: the generations behind them, by their stored scores; they may be ones that the user may not read.
+    `counted`: the generations after them, by their stored scores; they may be ones that the user may not read.
     """
 
     transfers: Sequence[PlannedTransfer]
-    behind: Sequence[Ref]
+    counted: Sequence[Ref]
     lineage: Lineage
     costs: CostModel
     now: float
 
     def places(self) -> Mapping[Ref, QueuePlace]:
         """Return the place of each generation that was planned, or counted."""
-        counted = {ref: QueuePlace(position) for position, ref in enumerate(self.behind, len(self.transfers) + 1)}
-        return counted | {each.ref: queue_place(each) for each in self.transfers}
+        places = {ref: QueuePlace(position) for position, ref in enumerate(self.counted, len(self.transfers) + 1)}
+        return places | {each.ref: queue_place(each) for each in self.transfers}
 
 
 def load_readable_queue(platform: Platform, read_access: ReadAccess, head: int = _HEAD) -> ReadableQueue:

@@ -33,7 +33,7 @@ export function runsOf(moments) {
   return runs;
 }
 
-/** How bad a loss would have been, for comparison: first what would be gone for good. */
+/** How bad a loss would have been, for comparison: first what would be irrecoverable. */
 const severity = (each) => [each.irrecoverable_bytes, each.unproven_bytes, each.recompute_seconds, each.bytes];
 
 function isWorse(one, other) {
@@ -58,7 +58,7 @@ export function riskChart({ samples, worst: recorded, worst_dags: recordedDags }
 
 /** The numbers at the end of the curve, which are those above it. */
 function nowText({ irrecoverable_bytes: gone, bytes, recompute_seconds: seconds }) {
-  return `Now: ${formatBytes(gone)} gone for good, ${formatBytes(bytes - gone)} to be recomputed, in about ${formatSeconds(seconds)}.`;
+  return `Now: ${formatBytes(gone)} irrecoverable, ${formatBytes(bytes - gone)} to be recomputed, in about ${formatSeconds(seconds)}.`;
 }
 
 function describe(worst, dags, isNow) {
@@ -68,7 +68,7 @@ function describe(worst, dags, isNow) {
   const doubtful = unproven ? ` (${formatBytes(unproven)} of it only if operations are idempotent as declared)` : "";
   const named = dags.slice(0, MOST_DAGS).map((dag) => `${dag.dag_id || "without a DAG"} ${formatBytes(dag.bytes)}`);
   const more = dags.length > MOST_DAGS ? ` and ${dags.length - MOST_DAGS} more` : "";
-  return `Worst moment: ${when}. ${formatBytes(gone)} would have been gone for good, ${formatBytes(bytes - gone)} to be recomputed${doubtful}, `
+  return `Worst moment: ${when}. ${formatBytes(gone)} would have been irrecoverable, ${formatBytes(bytes - gone)} to be recomputed${doubtful}, `
     + `in about ${formatSeconds(seconds)}. By DAG: ${named.join(", ")}${more}.`;
 }
 
@@ -76,7 +76,7 @@ const readoutOf = (moments) => {
   const known = new Map(moments.map((each) => [each.timestamp, each]));
   return (at) => {
     const each = known.get(at);
-    return each ? `${formatTime(at)}: ${formatBytes(each.irrecoverable_bytes)} gone for good, ${formatBytes(each.bytes - each.irrecoverable_bytes)} to be recomputed, in about ${formatSeconds(each.recompute_seconds)}` : "";
+    return each ? `${formatTime(at)}: ${formatBytes(each.irrecoverable_bytes)} irrecoverable, ${formatBytes(each.bytes - each.irrecoverable_bytes)} to be recomputed, in about ${formatSeconds(each.recompute_seconds)}` : "";
   };
 };
 
@@ -129,7 +129,7 @@ function secondsPlot(moments, worst, now) {
 
 function legend(moments) {
   const entries = [
-    moments.some((each) => each.irrecoverable_bytes) && [patch("gone", HATCHED), " gone for good"],
+    moments.some((each) => each.irrecoverable_bytes) && [patch("gone", HATCHED), " irrecoverable"],
     moments.some((each) => each.unproven_bytes) && [patch("unproven"), " recomputed only if idempotent as declared"],
     [patch("some"), " to be recomputed"],
     runsOf(moments).length > 1 && [patch("gap"), " no samples"],
@@ -141,7 +141,7 @@ function legend(moments) {
 function momentsTable(moments) {
   const step = Math.ceil(moments.length / MOST_ROWS);
   const shown = moments.filter((_, i) => i % step === 0 || i === moments.length - 1);
-  const head = ["time", "only in the cache", "gone for good", "unproven", "time to recompute"];
+  const head = ["time", "only in the cache", "irrecoverable", "unproven", "time to recompute"];
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "At risk over time" }, h("table", {},
     h("thead", {}, h("tr", {}, head.map((title, i) => h("th", { scope: "col", class: i && "number" }, title)))),
     h("tbody", {}, shown.map((each) => h("tr", {}, h("td", { class: "narrow" }, formatTime(each.timestamp)),

@@ -7,8 +7,8 @@ import { formatCount, formatBytes, formatSeconds } from "./format.js";
 import { morph } from "./morph.js";
 import { notice } from "./notice.js";
 import { queueTable } from "./queue_rows.js";
-import { retryTable, sendingTable } from "./sending.js";
-import { explainer } from "./why.js";
+import { retryTable, sendingTable } from "./transfers.js";
+import { explainer } from "./explainer.js";
 
 const option = (name) => h("option", { value: name, selected: name === queryValue("what_if") }, name || "nothing");
 const whatIf = h("select", { onchange: compare }, [...new Set(["", queryValue("what_if")])].map(option));

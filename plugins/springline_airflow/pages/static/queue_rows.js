@@ -3,7 +3,7 @@
 import { h, s, table } from "./elements.js";
 import { formatBytes, formatNumber, formatSeconds } from "./format.js";
 import { datasetLink, nameOf } from "./persist_button.js";
-import { methodText } from "./sending.js";
+import { methodText } from "./transfers.js";
 
 const BAR = { width: 64, height: 8 };
 const LEAST = 0.03; // of a bar, so that it is seen

@@ -33,7 +33,7 @@ export function verdictOf({ datasets, irrecoverable_bytes: gone, unproven_bytes:
 /** The three numbers, in the same words above the curve and at its end. */
 export function numbersOf({ irrecoverable_bytes: gone, unproven_bytes: unproven, bytes, recompute_seconds: seconds, unmeasured = 0 }) {
   return [
-    ["gone for good", formatBytes(gone), unproven ? `and ${formatBytes(unproven)} more if an operation is not idempotent as declared` : ""],
+    ["irrecoverable", formatBytes(gone), unproven ? `and ${formatBytes(unproven)} more if an operation is not idempotent as declared` : ""],
     ["to be recomputed", formatBytes(bytes - gone), gone ? `of ${formatBytes(bytes)} that are only in the cache` : ""],
     ["in about", formatSeconds(seconds), unmeasured ? `not counting ${formatCount(unmeasured, "operation run")} that were never measured` : "one operation after another"],
   ];
@@ -70,7 +70,7 @@ function showList() {
 
 function dagPart(dag, rows, onDone) {
   const name = dag.dag_id || "without a DAG";
-  const gone = dag.irrecoverable_bytes ? `, ${formatBytes(dag.irrecoverable_bytes)} gone for good` : "";
+  const gone = dag.irrecoverable_bytes ? `, ${formatBytes(dag.irrecoverable_bytes)} irrecoverable` : "";
   return h("div", { "data-key": name }, h("h3", { class: "name" }, name),
     h("p", { class: "faint" }, `${formatBytes(dag.bytes)} at risk${gone}, ${formatSeconds(dag.recompute_seconds)} to recompute`),
     rows.length ? exposedTable(`Only in the cache, by ${name}`, rows, onDone) : "");

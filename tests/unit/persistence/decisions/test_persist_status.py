@@ -44,7 +44,7 @@ CLAIM = ClaimState("one", sent_bytes=1_000_000, seconds=3.0)
         (replace(WAITING, persist_requested=False), ClaimState(), QueuePlace(), "not requested",
          "its writer declared it temporary, so nothing persists it"),
         (replace(WAITING, persist_requested=False, error="b@1 is lost"), ClaimState(), QueuePlace(), "not requested",
-         "persisting it was given up: b@1 is lost"),
+         "persisting it was abandoned: b@1 is lost"),
         (replace(WAITING, phase=Phase.OPEN), ClaimState(), QueuePlace(), "uncommitted",
          "it is not committed yet; it is queued when it is committed"),
         (replace(WAITING, phase=Phase.OPEN, persist_requested=False, strategy=Strategy.CACHE_ONLY), ClaimState(),

@@ -50,7 +50,7 @@ def risks(
 
 
 def test_the_risks_add_up_to_what_the_command_line_says(catalog: Catalog) -> None:
-    """Dataset by dataset, what is gone for good first, then by size."""
+    """Dataset by dataset, what is irrecoverable first, then by size."""
     lineage = lineage_of(
         persisted("a", by=None), cached("b", "a", bytes=10), cached("c", "b", bytes=30), evicted("d", "c"),
         cached("x", by="dice", bytes=5), cached("y", "x", bytes=7), cached("e", "d"),
@@ -65,7 +65,7 @@ def test_the_risks_add_up_to_what_the_command_line_says(catalog: Catalog) -> Non
 
 
 def test_what_is_only_declared_is_told_apart_and_comes_before_what_is_proven(catalog: Catalog) -> None:
-    """After what is gone for good; with the operation that was never seen to repeat, also upstream."""
+    """After what is irrecoverable; with the operation that was never seen to repeat, also upstream."""
     lineage = lineage_of(
         persisted("a", by=None), cached("b", "a", by="fresh", bytes=10), cached("c", "b", bytes=3), cached("d", "a"),
         cached("x", by="dice", bytes=5), fresh=Operation("fresh", "v1", idempotent=True),

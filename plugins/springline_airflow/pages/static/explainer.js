@@ -55,8 +55,8 @@ export function explainer(onDone) {
       if (mine !== asked) return;
       morph(place);
       write(failure, error.message);
+      failure.classList.add("wrong");
     }
-    failure.classList.toggle("wrong", failure.textContent !== "");
   }
 
   function answerOf(answer) {
