@@ -88,9 +88,10 @@ def reducer_state() -> None:
 
 @pytest.fixture
 def dataset(folder: JobFolder, recover_dag: str) -> None:
-    """A dataset, `etl/a`, that a DAG run made and that is persisted."""
+    """A dataset, `etl/a`, that a DAG run made and that is persisted, in two generations."""
     with closing(open_platform(runner=NoRunner())) as platform:
-        make(platform, "etl/a", lines=["x"], origin=Origin("etl", "run 1", "a"), strategy=Strategy.CACHE_THROUGH)
+        for _ in range(2):
+            make(platform, "etl/a", lines=["x"], origin=Origin("etl", "run 1", "a"), strategy=Strategy.CACHE_THROUGH)
 
 
 # ---- who gets in
@@ -109,6 +110,7 @@ def walk(api: FastAPI) -> list[tuple[str, str]]:
                 acker=2,
                 key="7",
                 path="etl/a",
+                generation=2,
                 action="pin",
                 page="lineage",
                 file="page.css",
@@ -147,7 +149,8 @@ def test_the_walk_finds_every_route(api: FastAPI) -> None:
     """Those of streams and of datasets among them, and the schema."""
     assert len(walk(api)) >= 15
     assert {("GET", f"{ROOT}/streams"), ("PUT", f"{TICKS}/queries/all"), ("POST", f"{TICKS}/stop"),
-            ("GET", f"{ROOT}/lineage"), ("GET", f"{ROOT}/queue"), ("GET", f"{ROOT}/at-risk"),
+            ("GET", f"{ROOT}/datasets"), ("GET", f"{ROOT}/datasets/etl/a@2/rows"),
+            ("GET", f"{ROOT}/queue"), ("GET", f"{ROOT}/at-risk"),
             ("GET", f"{ROOT}/datasets/etl/a"), ("POST", f"{ROOT}/datasets/etl/a/pin"),
             ("POST", f"{ROOT}/datasets/etl/a/recover"), ("GET", f"{ROOT}/at-risk/history"),
             ("PUT", f"{TRACKING_URL}/ackers/2"), ("GET", f"{ROOT}/streams/pairs/join"),
@@ -356,6 +359,7 @@ def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
         "keys/7": "keys/{key}",
         "all": "{name}",
         "etl/a": "{path}",
+        "}@2/": "}@{generation}/",
         "}/pin": "}/{action}",
     }
     named = set()

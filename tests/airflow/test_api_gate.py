@@ -169,9 +169,9 @@ def test_a_path_that_leads_out_is_no_dataset(vera: TestClient, ulla: TestClient,
 def test_a_name_is_no_sql_and_no_pattern(vera: TestClient, text: str) -> None:
     """Nothing else is found by it, and the dataset is there afterwards."""
     assert vera.get(f"{ROOT}/datasets/{text}").status_code in (404, 422)
-    for key in ("prefix", "dag_id", "run_id", "task_id"):
-        response = vera.get(f"{ROOT}/lineage?{key}={text}")
-        assert (response.status_code, response.json()["nodes"]) == (200, []), key
+    for key in ("search", "prefix", "dag_id"):
+        response = vera.get(f"{ROOT}/datasets?{key}={text}")
+        assert (response.status_code, response.json()["datasets"]) == (200, []), key
     assert vera.get(f"{ROOT}/datasets/etl/a").status_code == 200
 
 
@@ -182,11 +182,11 @@ def test_a_generation_is_a_number_that_fits(vera: TestClient, ulla: TestClient, 
     assert ulla.post(f"{ROOT}/datasets/etl/a/pin", json={"generation": number}).status_code == 422
 
 
-@pytest.mark.parametrize("key", ["prefix", "dag_id", "run_id", "task_id"])
+@pytest.mark.parametrize("key", ["search", "prefix", "dag_id"])
 @pytest.mark.parametrize("value", ["%00", "a" * 1001])
 def test_what_no_database_takes_is_refused_before_it_is_asked(vera: TestClient, key: str, value: str) -> None:
     """PostgreSQL would answer a zero with an error."""
-    response = vera.get(f"{ROOT}/lineage?{key}={value}")
+    response = vera.get(f"{ROOT}/datasets?{key}={value}")
     assert (response.status_code, response.json()["error"]) == (422, "BadRequestError")
 
 

@@ -21,10 +21,11 @@ from springline.airflow.lineage.access_filter import (
 )
 from springline.airflow.lineage.dataset_detail import DatasetDetail, build_detail
 from springline.airflow.lineage.headline import headline_of
+from springline.airflow.lineage.possible_actions import possible_actions
 from springline.airflow.operators.recover import DAG_ID as RECOVER
-from springline.persistence.actions import DatasetAction, apply_decision, decide_action, decide_recovery
+from springline.persistence.actions import DatasetAction, apply_decision, decide_action
 from springline.persistence.decisions.recovery import plan_recovery
-from springline.persistence.explain import Explanation, build_explanation, find_dataset
+from springline.persistence.explain import build_explanation, find_dataset
 from springline.persistence.model.cost_model import CostModel
 from springline.persistence.model.dataset import Dataset
 from springline.persistence.model.lineage import Lineage
@@ -108,20 +109,15 @@ def dataset(
         sources=catalog.get_all(target_dataset.sources),
         dependents=catalog.find_children(target_dataset.ref),
         may_read=read_access.may_read,
-        actions=_possible_actions(explanation, reachable_lineage, costs),
+        actions=possible_actions(
+            explanation.dataset,
+            reachable_lineage,
+            costs,
+            obstacles=explanation.recompute_obstacles,
+            unavailable_reason=explanation.unavailable_reason,
+        ),
         refused=refused_actions(read_access, target_dataset),
     )
-
-
-def _possible_actions(explanation: Explanation, lineage: Lineage, costs: CostModel) -> list[str]:
-    """Return the actions that the state of a generation allows, as far as that is known without asking its readers."""
-    dataset, obstacles = explanation.dataset, explanation.recompute_obstacles
-    decisions = [
-        decide_action(dataset, action, recompute_obstacles=obstacles, eviction_blocker=explanation.unavailable_reason)
-        for action in DatasetAction
-    ]
-    recovery = ["recover"] if decide_recovery(dataset.ref, lineage, costs).allowed else []
-    return [*recovery, *(decision.action.value for decision in decisions if decision.allowed)]
 
 
 def refused_actions(read_access: ReadAccess, dataset: Dataset) -> dict[str, str]:

@@ -159,8 +159,8 @@ def build_detail(
         generations=[_summary_of(each) for each in generations if may_read(each)],
         sources=[_summary_of(each) for each in sources if may_read(each)],
         dependents=[_summary_of(each) for each in dependents if may_read(each)],
-        actions=[action for action in actions if action not in refused],
-        refused={action: refused[action] for action in actions if action in refused},
+        actions=permitted,
+        refused=not_permitted,
         hidden=sum(not may_read(each) for each in (*sources, *dependents)),
         history=[
             DatasetEvent(m.timestamp, m.event, m.actor, m.reason, m.phase.value, m.cache.value, m.under.value)

@@ -225,7 +225,11 @@ def test_no_file_does_more_than_be_refused(tmp_path_factory: pytest.TempPathFact
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     name = data.draw(st.sampled_from(["a.parquet", "a.json", "a.csv", "a.tsv.gz", "a"]))
     platform = _open(tmp_path_factory)
-    dataset = commit(platform, {name: bytes(content)}, path="fuzz")
+    dataset = platform.catalog.resolve("fuzz")
+    folder = platform.cache.root / dataset.cache_location  # type: ignore[attr-defined]
+    for file in folder.iterdir():
+        file.unlink()
+    (folder / name).write_bytes(content)
     try:
         for row in read_rows(platform, dataset, 5).rows:
             for text in row:
@@ -238,13 +242,14 @@ _OPENED: list[Platform] = []
 
 
 def _open(folders: pytest.TempPathFactory) -> Platform:
-    """One platform for all examples."""
+    """One platform for all examples, with a dataset `fuzz`."""
     from springline.persistence.platform import open_platform
     from springline.persistence.settings import Settings
 
     if not _OPENED:
         home = folders.mktemp("fuzz")
         _OPENED.append(open_platform(Settings(home=home, cache_uri=f"file://{home}/cache")))
+        commit(_OPENED[0], {"a": b"x"}, path="fuzz")
     return _OPENED[0]
 
 
