@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from springline.airflow.api import PREFIX, dead_letters, streams
+from springline.spark_jobs.streaming.errors import LogUnavailableError, UnknownTopicError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stamps import MAX_STAGE_UNITS, Stamp
@@ -147,3 +148,23 @@ def test_what_a_record_holds_is_no_page_whatever_it_says(vera: TestClient, log: 
     (letter,) = answer.json()["dead_letters"]
     assert (letter["content"], letter["reason"]) == (HOSTILE, HOSTILE)
     assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "body"),
+    [
+        (UnknownTopicError, 200, {"dead_letters": [], "matching": 0}),
+        (LogUnavailableError, 503, {"error": "LogUnavailableError", "detail": "no", "line": None, "column": None}),
+    ],
+)
+def test_a_job_that_never_ran_has_none_and_a_kafka_that_is_away_is_an_error(
+    vera: TestClient, log: MemoryLog, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int, body: object
+) -> None:
+    """The first start creates the topic."""
+
+    def offset_bounds(topic: str) -> None:
+        raise error("no")
+
+    monkeypatch.setattr(log, "offset_bounds", offset_bounds)
+    answer = vera.get(LETTERS)
+    assert (answer.status_code, answer.json()) == (status, body)

@@ -140,12 +140,11 @@ def test_an_error_says_what_is_wrong(
 def test_a_topic_that_is_not_there_and_a_kafka_that_is_away_are_told_apart(
     vera: TestClient, log: MemoryLog, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int
 ) -> None:
-    """Where the failures are, and where the topic ends."""
+    """Where the topic ends."""
 
     def offset_bounds(topic: str) -> None:
         raise error(f"{topic}: no")
 
     monkeypatch.setattr(log, "offset_bounds", offset_bounds)
-    for path, topic in (("dead-letters", "words.dead-letters"), ("tracking/completion", "lines")):
-        answer = vera.get(f"{ROOT}/words/{path}")
-        assert (answer.status_code, answer.json()["detail"]) == (status, f"{topic}: no")
+    answer = vera.get(f"{TRACKING_URL}/completion")
+    assert (answer.status_code, answer.json()["detail"]) == (status, "lines: no")

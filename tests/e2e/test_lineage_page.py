@@ -247,9 +247,13 @@ def test_search_dims_and_leads_to_the_first(shown: Page) -> None:
 def test_stream_jobs_are_in_the_same_picture(page: Page, site: LineageSite) -> None:
     """With health, state and topics; one that reads the results of another stands behind it."""
     site.streams = [
-        StreamNode("stream:ticks", "ticks", "stream_ticks", "lagging", "4,810 messages behind", 4810, 51_000_000,
-                   ["market.ticks"], ["ticks.results"]),
-        StreamNode("stream:sums", "sums", "stream_sums", "ok", "it keeps up", 0, 1000, ["ticks.results"], ["sums.results"]),
+        StreamNode(
+            "stream:ticks", "ticks", "stream_ticks", "lagging", "4,810 messages behind", 4810, 51_000_000,
+            ["market.ticks"], ["ticks.results"],
+        ),
+        StreamNode(
+            "stream:sums", "sums", "stream_sums", "ok", "it keeps up", 0, 1000, ["ticks.results"], ["sums.results"]
+        ),
     ]  # fmt: skip
     site.serve(page)
     site.open(page)

@@ -26,9 +26,7 @@ from springline.airflow.operators.recover import DAG_ID as RECOVER
 from springline.persistence.actions import DatasetAction, apply_decision, decide_action
 from springline.persistence.decisions.recovery import plan_recovery
 from springline.persistence.explain import build_explanation, find_dataset
-from springline.persistence.model.cost_model import CostModel
 from springline.persistence.model.dataset import Dataset
-from springline.persistence.model.lineage import Lineage
 from springline.persistence.platform import Platform
 
 MOST_GENERATIONS = 999_999_999  # of a path; the catalog's integer column can store more

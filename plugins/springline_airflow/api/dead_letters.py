@@ -19,6 +19,7 @@ from springline.airflow.api import access
 from springline.airflow.api.request_fields import RequestBody
 from springline.airflow.api.streams import JobDep, JobHandle
 from springline.persistence.text.formatting import format_count
+from springline.spark_jobs.streaming.errors import UnknownTopicError
 from springline.spark_jobs.streaming.tracking.replay.failures import Failure, newest_failures
 from springline.spark_jobs.streaming.tracking.replay.manual_replay import (
     PlannedRetry,
@@ -93,10 +94,13 @@ def list_dead_letters(
         str, Query(max_length=200, description="Only records with this text in stage, position, reason or content")
     ] = "",
 ) -> DeadLetterList:
-    """Return the newest records that a job could not process, the newest last."""
+    """Return the newest records that a job could not process, the newest last; none before its first start."""
     retry_times, stages = replay_times(job.folder), _stage_names(job)
     with job.log() as log:
-        newest = newest_failures(log, job.job.dead_letters, _SEARCHED)
+        try:
+            newest = newest_failures(log, job.job.dead_letters, _SEARCHED)
+        except UnknownTopicError:  # its first start creates it
+            newest = []
     sought = contains.casefold()
     matching = [each for each in newest if not sought or sought in _searchable(each, stages)]
     return DeadLetterList(

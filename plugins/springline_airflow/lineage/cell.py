@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from springline.airflow.lineage.live_index import LiveIndex
+from springline.airflow.lineage.possible_actions import permitted_actions, possible_actions
 from springline.persistence.decisions.recovery import RecoveryStep, plan_recovery
 from springline.persistence.model.cost_model import CostModel
 from springline.persistence.model.dataset import CacheState, Ref
@@ -30,7 +31,8 @@ class CellDetail:
 
     `is_lost`: its bytes are gone now; otherwise the chain is what a loss of the cache would require.
     `irrecoverable_reasons`: why it cannot be restored. `unproven_reasons`: which operations of the chain are only
-    declared idempotent. `refused`: the actions that you may not perform, and why.
+    declared idempotent. `actions`: those that are possible now and that you may perform; `refused`: those that you may
+    not perform, and why.
     """
 
     template: str
@@ -58,6 +60,7 @@ class CellDetail:
     irrecoverable_reasons: Sequence[str]
     unproven_reasons: Sequence[str]
     error: str
+    actions: Sequence[str]
     refused: Mapping[str, str]
 
 
@@ -75,6 +78,8 @@ def describe_cell(
     needs_plan = is_lost or not dataset.persisted
     plan = plan_recovery(lineage_after_loss, [ref], costs) if needs_plan else None
     obstacles = list(plan.irrecoverable.get(ref, ())) if plan else []
+    possible = possible_actions(dataset, lineage, costs, obstacles=lineage.recompute_obstacles(ref))
+    permitted, not_permitted = permitted_actions(possible, refused)
     return CellDetail(
         template="", partition="", path=ref.path, generation=ref.generation,
         status=dataset.status(recomputable=lineage.is_restorable(ref)).value, cache=dataset.cache.value,
@@ -85,7 +90,8 @@ def describe_cell(
         pinned=dataset.pinned, checkpoint=dataset.checkpoint, is_lost=is_lost,
         chain=_steps(plan.steps, index) if plan else [], seconds=plan.seconds if plan else 0.0,
         irrecoverable_reasons=obstacles, unproven_reasons=list(plan.unproven.get(ref, ())) if plan else [],
-        error=dataset.error, refused=refused,
+        error=dataset.error, actions=permitted,
+        refused=not_permitted,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from springline.airflow.lineage.possible_actions import permitted_actions
 from springline.persistence.explain import Explanation
 from springline.persistence.model.dataset import Dataset
 
@@ -114,6 +115,7 @@ def build_detail(
     """
     dataset = explanation.dataset
     sources, dependents = list(sources), list(dependents)
+    permitted, not_permitted = permitted_actions(actions, refused)
     return DatasetDetail(
         path=dataset.ref.path,
         generation=dataset.ref.generation,
