@@ -92,7 +92,7 @@ export function makeViewport(element, world) {
 
   let from = null; // where a drag began
   element.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || event.target.closest("[role=button]")) return;
+    if (event.button !== 0 || event.target.closest("a, [role=button]")) return;
     from = { x: event.clientX - view.x, y: event.clientY - view.y };
     element.setPointerCapture(event.pointerId);
   });
