@@ -142,7 +142,14 @@ def body(method: str, path: str) -> dict[str, object] | None:
 
 def statuses(client: TestClient, api: FastAPI) -> dict[tuple[str, str], int]:
     """What every route answers."""
-    return {(m, path): client.request(m, path, json=body(m, path)).status_code for m, path in walk(api)}
+    return {
+        (m, path): client.request(m, path, params=query(path), json=body(m, path)).status_code for m, path in walk(api)
+    }
+
+
+def query(path: str) -> dict[str, str] | None:
+    """The parameters without which a route answers nothing."""
+    return {"path": "etl/a"} if path.endswith("/queue/explain") else None
 
 
 def test_the_walk_finds_every_route(api: FastAPI) -> None:

@@ -123,9 +123,7 @@ def test_a_dataset_says_why_it_is_not_persisted_and_what_would_be_lost(page, liv
     """On the page of the queue, and on that of the risks, whose curve ends with the numbers above it."""
     path = f"etl/{FIRST}/hours"
     frame = opened(page, live.address, "queue", f"?explain={path}")
-    expect(frame.locator(".answer")).to_contain_text(
-        re.compile(r"Waiting for its turn: .*It is the \d+(st|nd|rd|th) in the queue")
-    )
+    expect(frame.locator(".answer")).to_contain_text(re.compile(r"Queued: .*It is the \d+(st|nd|rd|th) in the queue"))
     frame = opened(page, live.address, "risk")
     gone, again, _ = frame.locator(".tiles dd.large").all_text_contents()
     expect(frame.locator(".now")).to_contain_text(f"Now: {gone} irrecoverable, {again} to be recomputed, in about ")

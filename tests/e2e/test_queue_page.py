@@ -40,12 +40,12 @@ def shown(page: Page, answers: dict[str, Any], body: dict[str, Any], asked: str 
             "3 attempts failed, the last one with: full; the next one starts in 20 s",
             "Failed, and",
         ),
-        (PersistState.COPYING, "persister here:1 is sending it since 3 s: 1 MB of 4 MB", "Being sent now"),
+        (PersistState.COPYING, "persister here:1 is sending it since 3 s: 1 MB of 4 MB", "Persisting"),
         (PersistState.STALLED, "persister here:1, which claimed it, does not renew its lease", "Its worker does not"),
         (PersistState.PERSISTED, "a verified copy is in the under-store", "Persisted"),
-        (PersistState.UNCOMMITTED, "it is not committed yet; it is queued when it is committed", "Still being written"),
+        (PersistState.UNCOMMITTED, "it is not committed yet; it is queued when it is committed", "Not committed"),
         (PersistState.IRRECOVERABLE, "its bytes are lost, and nothing recomputes them", "Irrecoverable"),
-        (PersistState.REMOVED, "it is retired: a newer generation replaced it", "Removed"),
+        (PersistState.REMOVED, "it is retired: a newer generation replaced it", "Retired or abandoned"),
     ],
 )
 def test_why_is_this_not_persisted_is_answered_by_one_click(alone, state, sentence, verdict):

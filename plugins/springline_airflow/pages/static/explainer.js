@@ -10,9 +10,9 @@ import { queryValue } from "./shell.js";
 
 const SUGGESTED = "paths";
 const VERDICTS = {
-  persisted: "Persisted", copying: "Being sent now", stalled: "Its worker does not respond", queued: "Waiting for its turn",
-  retrying: "Failed, and tried again", "not requested": "Not to be persisted", uncommitted: "Still being written",
-  irrecoverable: "Irrecoverable", removed: "Removed",
+  persisted: "Persisted", copying: "Persisting", stalled: "Its worker does not respond", queued: "Queued",
+  retrying: "Failed, and tried again", "not requested": "Not to be persisted", uncommitted: "Not committed",
+  irrecoverable: "Irrecoverable", removed: "Retired or abandoned",
 };
 
 /** A path with or without the number of a generation: `etl/clean`, `etl/clean@3`. */
