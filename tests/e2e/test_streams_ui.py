@@ -104,7 +104,7 @@ def test_the_newest_results_are_lines_over_time(page, live):
     expect(part.locator("figure .plot path.line[d*=L]")).to_have_count(len(KINDS))
     before = part.locator("figure .plot > svg").get_attribute("aria-label")
     assert before.startswith("n up to")
-    part.get_by_label("Value").select_option("load")
+    part.locator("label", has_text="Value").locator("select").select_option("load")
     expect(part.locator("figure .plot > svg")).to_have_attribute("aria-label", re.compile("^load up to .*tcp 0.5"))
     part.get_by_label("Group by").select_option("None")
     expect(part.locator("figure .plot > svg path.line")).to_have_count(1)
