@@ -122,7 +122,8 @@ def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
     from springline.airflow.plugin import SpringlinePlugin
 
     class Everything(ReadAccess):
-        def __init__(self) -> None: ...
+        def __init__(self) -> None:
+            self.user = None  # type: ignore[assignment]
 
         def may_read_dag(self, dag_id: str) -> bool:
             return True
@@ -140,5 +141,13 @@ def client(platform: Platform) -> Iterator[Callable[[str], Any]]:
     app = SpringlinePlugin.fastapi_apps[0]["app"]
     let_in = patch("springline.airflow.api.auth_middleware.get_user", everybody)
     overrides = {get_user: lambda: None, ReadAccess: Everything, current_platform: lambda: platform}
-    with let_in, patch.dict(app.dependency_overrides, overrides), TestClient(app) as test_client:
+    no_streams = patch.dict(os.environ, SPRINGLINE_STREAMS_FILE=str(_empty_file(platform.settings.home)))
+    with let_in, no_streams, patch.dict(app.dependency_overrides, overrides), TestClient(app) as test_client:
         yield lambda place: test_client.get(f"{VERSION_PREFIX}/{place}")
+
+
+def _empty_file(home: Path) -> Path:
+    """Return an empty file of declarations."""
+    file = home / "streams.toml"
+    file.touch()
+    return file

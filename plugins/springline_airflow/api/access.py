@@ -63,10 +63,6 @@ class ReadAccess:
             self._allowed_by_dag[dag_id] = may_access_dag(self.user, "GET", dag_id)
         return self._allowed_by_dag[dag_id]
 
-    def may_change_dag(self, dag_id: str) -> bool:
-        """Whether the user may change what a DAG wrote."""
-        return may_access_dag(self.user, "PUT", dag_id)
-
     def readable_dags(self, dag_ids: Iterable[str]) -> list[str]:
         """Return those DAGs whose output the user may read; the empty id means data that no DAG wrote."""
         return [dag_id for dag_id in dag_ids if self.may_read_dag(dag_id)]

@@ -226,10 +226,10 @@ def _lost_refs(body: RecoverRequest, index: LiveIndex, read_access: ReadAccess) 
                 or not read_access.may_read_dag(row.dag_id)
             ):
                 continue
-            if read_access.may_change_dag(row.dag_id):
-                refs.append(Ref(row.path, row.generation))
-            else:
+            if read_access.dag_change_refusal(row.dag_id):
                 forbidden += 1
+            else:
+                refs.append(Ref(row.path, row.generation))
     return sorted(refs)[:_MAX_RECOVERED], forbidden
 
 
