@@ -81,7 +81,7 @@ class LiveGenerations(Database):
         """Return all live generations."""
         with self.read_transaction() as connection:
             mark = _mark_of(connection, ChangeMark())
-            rows = [LiveRow(*row) for row in connection.execute(select(*_SELECTED).where(_is_live)).all()]
+            rows = [LiveRow._make(row) for row in connection.execute(select(*_SELECTED).where(_is_live)).all()]
             sources = _sources(connection, None)
             return LiveChanges(rows, sources, _operations(connection), mark)
 
@@ -91,7 +91,7 @@ class LiveGenerations(Database):
             changed = _changes_since(connection, known)
             fresh = {identity: key for identity, (key, _) in changed.items() if identity not in known.seen}
             rows = [
-                LiveRow(*row)
+                LiveRow._make(row)
                 for keys in chunks_of(sorted(set(fresh.values())))
                 for row in connection.execute(_rows_beside(keys))
             ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from springline.airflow.lineage.grouping import Grouping, collapse, suitable_grouping
 from springline.airflow.lineage.layers import arrange
@@ -35,6 +36,9 @@ class StreamNode:
     results: Sequence[str]
     layer: int = 0
     place: int = 0
+
+
+Node = TypeVar("Node", TemplateNode, StreamNode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +82,19 @@ def build_overview(
     effective = grouping or suitable_grouping(graph.nodes)
     graph = collapse(graph, effective, expanded)
     edges = [*graph.edges, *_topic_edges(streams)]
-    keys = [each.key for each in (*graph.nodes, *streams)]
+    keys = [*(node.key for node in graph.nodes), *(stream.key for stream in streams)]
     number = {key: i for i, key in enumerate(keys)}
     layers, places = arrange(len(keys), [(number[edge.source], number[edge.target]) for edge in edges])
-    at = {key: {"layer": layers[i], "place": places[i]} for key, i in number.items()}
+    position = {key: (layers[i], places[i]) for key, i in number.items()}
     return LineageOverview(
         effective, graph.partitions, graph.earlier, graph.later, graph.overall, graph.broken, graph.broken_count,
-        templates, datasets, [replace(node, **at[node.key]) for node in graph.nodes],
-        [replace(stream, **at[stream.key]) for stream in streams], edges,
+        templates, datasets, [_placed(node, *position[node.key]) for node in graph.nodes],
+        [_placed(stream, *position[stream.key]) for stream in streams], edges,
     )  # fmt: skip
+
+
+def _placed(node: Node, layer: int, place: int) -> Node:
+    return replace(node, layer=layer, place=place)
 
 
 def _topic_edges(streams: Sequence[StreamNode]) -> list[TemplateEdge]:
