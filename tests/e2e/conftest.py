@@ -22,7 +22,7 @@ from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.testing.lines import LinesRunner
 from tests.support.airflow.airflow_pages import DAG, Watched, backfill, framed, trigger, watch
-from tests.support.airflow.browser import Complaints, chromium, themed
+from tests.support.airflow.browser import Clicks, Complaints, chromium, themed
 from tests.support.airflow.live_airflow import Live, live_airflow
 from tests.support.servers.memory_folders import temporary_home
 from tests.support.streams.kept_streams import TOPICS, beating, declare, explain_pairs, hold_slices, put_results
@@ -159,6 +159,13 @@ def alone(browser):
     page.route(f"{SITE}/**", answer)
     yield page, answers
     context.close()
+
+
+@pytest.fixture
+def clicks(alone) -> Clicks:
+    """How often a person clicks in that tab."""
+    page, _ = alone
+    return Clicks(page)
 
 
 def states_of(live: Live, day: date) -> list[str]:

@@ -45,18 +45,6 @@ def fits(page: Page) -> bool:
     return bool(page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"))
 
 
-class Clicks:
-    """Counts the clicks of a person on a page."""
-
-    def __init__(self, page: Page) -> None:
-        page.expose_function("clicked", self._count)
-        page.add_init_script("addEventListener('click', (event) => event.isTrusted && window.clicked(), true)")
-        self.number = 0
-
-    def _count(self) -> None:
-        self.number += 1
-
-
 @pytest.fixture
 def shown(alone):
     """The page of a usual dataset, and the answers that it gets."""
@@ -70,11 +58,10 @@ def shown(alone):
 # ---- questions
 
 
-def test_what_made_this_and_what_depends_on_it_is_seen_at_once(alone):
+def test_what_made_this_and_what_depends_on_it_is_seen_at_once(alone, clicks):
     """From the address of the dataset: no click, nothing to open, nothing to scroll to."""
     page, told = alone
     told |= answers()
-    clicks = Clicks(page)
     page.goto(address())
     lineage = page.get_by_role("region", name="Lineage", exact=True)
     made, dependents = lineage.locator(".made"), lineage.locator(".dependents")
@@ -91,16 +78,14 @@ def test_what_made_this_and_what_depends_on_it_is_seen_at_once(alone):
     assert clicks.number == 0
 
 
-def test_from_a_dataset_to_what_depends_on_what_depends_on_it_is_one_click(shown):
+def test_from_a_dataset_to_what_depends_on_what_depends_on_it_is_one_click(clicks, shown):
     """The picture goes two steps in each direction; each box leads on."""
     page, told = shown
-    clicks = 0
     report = page.locator("a.node").filter(has_text="etl/report@9")
     told |= answers("etl/report", generation=9, generations=[summary("etl/report", 9)])
     report.click()
-    clicks += 1
     expect(page.locator("h2.name")).to_contain_text("etl/report@9")
-    assert clicks == 1
+    assert clicks.number == 1
 
 
 def test_bringing_back_what_is_lost_takes_two_clicks(shown):

@@ -52,9 +52,8 @@ def salted() -> ExposedDataset:
 # ---- the first question
 
 
-def test_what_would_i_lose_now_is_answered_without_a_click(alone, salted):
+def test_what_would_i_lose_now_is_answered_without_a_click(alone, salted, clicks):
     """In one sentence and three numbers; the numbers stand at the end of the curve too."""
-    clicks = 0
     page, answers = alone
     now = time.time()
     past = history(
@@ -65,7 +64,7 @@ def test_what_would_i_lose_now_is_answered_without_a_click(alone, salted):
     assert tiles(page) == ["231 kB", "125 kB", "1.25 s"]
     expect(page.locator(".now")).to_have_text("Now: 231 kB irrecoverable, 125 kB to be recomputed, in about 1.25 s.")
     expect(page.locator("text.mark").first).to_have_text("worst, now: 356 kB")
-    assert clicks == 0
+    assert clicks.number == 0
 
 
 # ---- the verdict
@@ -214,9 +213,8 @@ def test_each_dataset_says_what_it_is_worth_and_what_makes_it_safe(alone, salted
     expect(rows.nth(2)).to_contain_text("Not permitted: you may not change the DAG etl.")
 
 
-def test_a_dataset_is_made_safe_with_two_clicks(alone):
+def test_a_dataset_is_made_safe_with_two_clicks(alone, clicks):
     """The first shows the dry run, the second acts, and the page follows."""
-    clicks = 0
     page, answers = alone
     dry = {"path": "etl/clean", "generation": 1, "action": "persist", "allowed": True, "executed": False,
            "message": "etl/clean@1 moves to the head of the queue"}  # fmt: skip
@@ -224,7 +222,6 @@ def test_a_dataset_is_made_safe_with_two_clicks(alone):
     shown(page, answers, risks(exposed("etl/clean")))
     with page.expect_request("**/persist") as tried:
         page.get_by_role("button", name="Persist now: etl/clean@1").click()
-        clicks += 1
     assert json.loads(tried.value.post_data) == {"generation": 1, "dry_run": True}
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("etl/clean@1 moves to the head of the queue.")
@@ -232,11 +229,10 @@ def test_a_dataset_is_made_safe_with_two_clicks(alone):
     answers["at-risk"] = (200, risks())
     with page.expect_request("**/persist") as done:
         dialog.get_by_role("button", name="Persist now").click()
-        clicks += 1
     assert json.loads(done.value.post_data) == {"generation": 1}
     expect(page.locator(".summary.safe")).to_contain_text("Nothing can be lost: ")
     expect(page.locator("tbody > tr[data-key]")).to_have_count(0)
-    assert clicks == 2
+    assert clicks.number == 2
 
 
 def test_the_datasets_are_grouped_by_dag_if_one_likes(alone, salted):

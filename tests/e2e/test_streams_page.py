@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import SITE
-from tests.support.airflow.browser import THEMES, faults
+from tests.support.airflow.browser import THEMES, Clicks, faults
 from tests.support.streams.kept_streams import HOSTILE, JOBS, beating
 from tests.support.streams.stream_answers import Answers, stream_answers
 
@@ -34,32 +34,13 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
         yield stream_answers(home, tmp_path_factory.mktemp("scratch"))
 
 
-class Visitor:
-    """A person on the pages, who counts the clicks."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.clicks = 0
-
-    def click(self, target: Locator) -> None:
-        """Click once."""
-        target.click()
-        self.clicks += 1
-
-    def enter(self, place: Locator, text: str) -> None:
-        """Type a text and press Enter, which counts as a click."""
-        place.fill(text)
-        place.press("Enter")
-        self.clicks += 1
-
-
 @pytest.fixture
-def visitor(alone, told: Answers) -> Visitor:
-    """At the list of the streams."""
+def listed(clicks: Clicks, alone, told: Answers) -> Page:
+    """The list of the streams."""
     page, answers = alone
     answers.update(json.loads(json.dumps(told)))
     page.goto(f"{SITE}/pages/streams")
-    return Visitor(page)
+    return page
 
 
 def open_job(page: Page, job: str) -> None:
@@ -70,52 +51,53 @@ def open_job(page: Page, job: str) -> None:
 # ---- questions
 
 
-def test_is_my_stream_behind_and_since_when(visitor: Visitor) -> None:
+def test_is_my_stream_behind_and_since_when(listed: Page, clicks: Clicks) -> None:
     """Answered by the list, without a click."""
-    row = visitor.page.locator("tr[data-key=ticks]")
+    row = listed.locator("tr[data-key=ticks]")
     expect(row).to_contain_text("4,810 messages behind, 23 s to drain: reduce is overloaded and throttles map.")
     expect(row).to_contain_text(re.compile(r"Since \d\d:\d\d:\d\d|Since \w+ \d+"))
     expect(row.locator(".state")).to_have_text("lagging")
-    assert visitor.clicks == 0
+    assert clicks.number == 0
 
 
-def test_which_stage_is_slow(visitor: Visitor) -> None:
+def test_which_stage_is_slow(listed: Page, clicks: Clicks) -> None:
     """The graph at the top of the job's page marks it, in words too."""
-    visitor.click(visitor.page.get_by_role("link", name="ticks"))
-    part = visitor.page.get_by_role("region", name="Stages", exact=True)
+    listed.get_by_role("link", name="ticks").click()
+    part = listed.get_by_role("region", name="Stages", exact=True)
     expect(part.locator("[data-stage=reduce] .bottleneck")).to_have_text("bottleneck")
     expect(part.locator("[data-stage=map] .bottleneck")).to_have_count(0)
     expect(part).to_contain_text("Bottleneck: reduce, 95.2 % busy, 1.4 s of work queued.")
-    assert visitor.clicks == 1
+    assert clicks.number == 1
 
 
-def test_which_records_failed(visitor: Visitor) -> None:
+def test_which_records_failed(listed: Page, clicks: Clicks) -> None:
     """The number in the list leads to their content."""
-    visitor.click(visitor.page.locator("tr[data-key=ticks]").get_by_role("link", name="2", exact=True))
-    part = visitor.page.get_by_role("region", name="Dead letters", exact=True)
+    listed.locator("tr[data-key=ticks]").get_by_role("link", name="2", exact=True).click()
+    part = listed.get_by_role("region", name="Dead letters", exact=True)
     row = part.locator("tr").filter(has_text="2013-01-05 10:00,x,tcp,many,0.5")
     expect(row).to_contain_text(re.compile(r"map.*0:4,811.*'many' is no integer"))
     expect(part.locator("h2")).to_be_in_viewport()
-    assert visitor.clicks == 1
+    assert clicks.number == 1
 
 
-def test_what_does_this_key_do_to_my_join(visitor: Visitor) -> None:
+def test_what_does_this_key_do_to_my_join(listed: Page, clicks: Clicks) -> None:
     """Its units, tuples, probes, whether it is heavy and why, and what routing does with it."""
-    visitor.click(visitor.page.get_by_role("link", name="pairs"))
-    part = visitor.page.get_by_role("region", name="Key", exact=True)
-    visitor.enter(part.get_by_label("k (int)"), "1")
+    listed.get_by_role("link", name="pairs").click()
+    part = listed.get_by_role("region", name="Key", exact=True)
+    part.get_by_label("k (int)").fill("1")
+    part.get_by_label("k (int)").press("Enter")
     expect(part.locator(".summary")).to_contain_text("1 is heavy: Its tuples are split over several units, 150.0%")
     left = part.locator("tr[data-key=left]")
     expect(left).to_contain_text(re.compile(r"left.*150.*150.*A new left tuple is split over units"))
-    assert visitor.clicks == 2
+    assert clicks.number == 2
 
 
 # ---- the list
 
 
-def test_the_worst_job_comes_first_and_each_health_is_counted(visitor: Visitor) -> None:
+def test_the_worst_job_comes_first_and_each_health_is_counted(listed: Page) -> None:
     """With its reason, and curves of those that run."""
-    page = visitor.page
+    page = listed
     expect(page.locator("tbody tr")).to_have_count(len(JOBS))
     assert page.locator("tbody tr").evaluate_all("rows => rows.map((row) => row.dataset.key)") == list(JOBS)
     expect(page.locator(".healths")).to_have_text(
@@ -127,10 +109,10 @@ def test_the_worst_job_comes_first_and_each_health_is_counted(visitor: Visitor) 
     expect(page.locator("tr[data-key=ticks]")).to_contain_text(re.compile(r"rows/s.*33 s behind"))
 
 
-def test_a_job_that_does_not_run_claims_no_lag(visitor: Visitor) -> None:
+def test_a_job_that_does_not_run_claims_no_lag(listed: Page) -> None:
     """What it had when it ended is not what it has now."""
     for job in ("crashed", "pairs", "never"):
-        expect(visitor.page.locator(f"tr[data-key={job}] td").nth(2)).to_be_empty()
+        expect(listed.locator(f"tr[data-key={job}] td").nth(2)).to_be_empty()
 
 
 # ---- states of a page
