@@ -40,11 +40,16 @@ class ProofClaims:
         self.lease_seconds = lease_seconds
         self._catalog = catalog
 
-    def load_candidates(self) -> Lineage:
-        """Load the largest and most expensive outputs of operations that are only declared, with their sources."""
+    def load_candidates(self, only: tuple[str, str] | None = None) -> Lineage:
+        """Load the largest and most expensive outputs of operations that are only declared, with their sources.
+
+        `only`: of the operation with this name and version.
+        """
         declared = and_(
             operation.c.idempotent, operation.c.runnable, ~operation.c.nondeterministic, operation.c.repeats == 0
         )  # fmt: skip
+        if only:
+            declared = and_(declared, operation.c.name == only[0], operation.c.version == only[1])
         keys: dict[int, None] = {}
         with self._catalog.read_transaction() as connection:
             for name, version in connection.execute(select(operation.c.name, operation.c.version).where(declared)):

@@ -81,9 +81,14 @@ class Prover:
     clock: Callable[[], float] = time.monotonic
     _next_poll_at: float = float("-inf")
 
-    def plan(self, thresholds: ProofThresholds | None = None) -> tuple[ProofPlan, ...]:
-        """Return the planned proofs in order; `thresholds` overrides those of the settings."""
-        lineage = self.proofs.load_candidates()
+    def plan(
+        self, thresholds: ProofThresholds | None = None, *, only: tuple[str, str] | None = None
+    ) -> tuple[ProofPlan, ...]:
+        """Return the planned proofs in order.
+
+        `thresholds` overrides those of the settings; `only`: of the operation with this name and version.
+        """
+        lineage = self.proofs.load_candidates(only)
         free_bytes = self.replacement.capacity - self.catalog.cache_used()
         return plan_proofs(lineage, self.catalog.load_cost_model(lineage), thresholds or self.thresholds, free_bytes)
 

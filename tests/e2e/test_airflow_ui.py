@@ -125,6 +125,7 @@ def test_a_dataset_says_why_it_is_not_persisted_and_what_would_be_lost(page, liv
     frame = opened(page, live.address, "queue", f"?explain={path}")
     expect(frame.locator(".answer")).to_contain_text(re.compile(r"Queued: .*It is the \d+(st|nd|rd|th) in the queue"))
     frame = opened(page, live.address, "risk")
+    frame.locator(".tiles dd.large").nth(2).wait_for()
     gone, again, _ = frame.locator(".tiles dd.large").all_text_contents()
     expect(frame.locator(".now")).to_contain_text(f"Now: {gone} irrecoverable, {again} to be recomputed, in about ")
 

@@ -63,7 +63,7 @@ function datasetPage() {
     comparison.renew(dataset);
   }
 
-  const refresh = poll(() => `${datasetUrl(path)}${query({ generation })}`, show, onError);
+  const refresh = poll(() => `${datasetUrl(path)}${query({ generation })}`, show, onError, undefined, true);
 }
 
 /** The newest datasets, or those in one state. */
@@ -74,7 +74,7 @@ function newestPage() {
   const refresh = poll(() => listUrl({ status: status.value }), (answer) => {
     fill(list, h("h2", {}, "Newest datasets"), answer.datasets.length ? datasetTable("Newest datasets", answer) : h("p", { class: "empty" },
       status.value ? "No dataset that you may read is in this state." : "There are no datasets that you may read. They appear here when a DAG run writes them."));
-  }, onError);
+  }, onError, undefined, true);
 }
 
 function fill(place, ...content) {
@@ -99,6 +99,5 @@ document.getElementById("main").append(
     completion("Path", { name: "path", value: path }, suggest, (chosen) => location.assign(pageOf({ path: chosen })), (text) => showStatus(text, true)),
     h("button", { type: "submit" }, "Show")), body);
 keepTimes(body);
-showStatus("loading …");
 if (path) datasetPage();
 else newestPage();

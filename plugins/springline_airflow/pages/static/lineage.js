@@ -2,7 +2,7 @@
 
 import { get, query } from "./api.js";
 import { openBackfill } from "./backfill.js";
-import { h, table, write } from "./elements.js";
+import { emptyState, h, table, write } from "./elements.js";
 import { formatBytes, formatCount } from "./format.js";
 import { makeBoard, newestState, risk } from "./lineage_board.js";
 import { makeDays } from "./lineage_days.js";
@@ -146,15 +146,21 @@ function show(answer) {
   find();
   if (asList) showList();
   const isEmpty = picture.nodes.length + picture.streams.length === 0;
-  nothing.hidden = !isEmpty;
-  write(nothing, filters.isEmpty() ? "There are no datasets that you may read. They appear here while a DAG run creates them."
-    : "No dataset that you may read matches the filter.");
+  morph(nothing, ...(isEmpty ? [emptiness()] : []));
   board.element.hidden = asList || isEmpty;
   morph(collapsers, ...expanded.map((key) => h("button", { type: "button", class: "chip", onclick: () => {
     expanded = expanded.filter((each) => each !== key);
     reload();
   } }, `Collapse ${key === "*" ? "all" : key.replace(/^\w+:/, "")}`)));
   if (selected.key) showCell();
+}
+
+function emptiness() {
+  return filters.isEmpty() ? emptyState("There are no datasets that you may read.", "They appear here while a DAG run creates them.")
+    : emptyState("No dataset that you may read matches the filter.", h("button", { type: "button", onclick: () => {
+      filters.clear();
+      reload();
+    } }, "Clear the filter"));
 }
 
 function showList() {
@@ -186,7 +192,7 @@ function goTo() {
 }
 
 const button = (title, label, onclick) => h("button", { type: "button", "aria-label": label, title: label, onclick }, title);
-const nothing = h("p", { class: "empty", hidden: true });
+const nothing = h("div");
 const collapsers = h("span", { class: "buttons" });
 frame("lineage");
 document.getElementById("main").append(
@@ -218,6 +224,5 @@ async function openPath() {
   }
 }
 
-showStatus("loading …");
 const refresh = poll(() => `lineage${address()}`, show);
 if (queryValue("path")) openPath();

@@ -70,11 +70,12 @@ export function isSaidByPage(status) {
 /**
  * Request `place` periodically while the page is visible, and call `show` when the response changes.
  * `place` returns the route; `every` is in milliseconds. `onError` is called with an error, its status and the outage
- * (`failedAt`, `shownAt`, `retry`, see banner.js), and with an empty text when it is over.
+ * (`failedAt`, `shownAt`, `retry`, see banner.js), and with an empty text when it is over. `isPage`: the page itself waits
+ * for the first response.
  * Returns a function that requests at once.
  */
-export function poll(place, show, onError = showStatus, every = EVERY) {
-  const main = onError === showStatus ? document.getElementById("main") : null;
+export function poll(place, show, onError = showStatus, every = EVERY, isPage = onError === showStatus) {
+  const main = isPage ? document.getElementById("main") : null;
   let last = null;
   let timer = 0;
   let turn = 0;
