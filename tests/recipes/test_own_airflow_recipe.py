@@ -53,8 +53,8 @@ class OwnAirflow:
 
     def states(self) -> dict[str, list[str]]:
         """By path, the states of the datasets of the DAG `shop`."""
-        nodes = self.http.get("/springline/api/v1/lineage", params={"dag_id": "shop"}).json()["nodes"]
-        return {node["key"]: list(node["states"]) for node in nodes if node["kind"] == "dataset"}
+        datasets = self.http.get("/springline/api/v1/datasets", params={"dag_id": "shop"}).json()["datasets"]
+        return {each["path"]: [each["status"]] for each in datasets}
 
     def failure_reason(self) -> str:
         """The end of the log."""
@@ -147,7 +147,7 @@ def test_what_the_page_shows_is_run_persisted_wiped_and_brought_back(airflow: Ow
 def test_the_pages_are_there_for_those_who_have_logged_in(airflow: OwnAirflow) -> None:
     """And for nobody else; what streams need is named where it is not installed."""
     page_of_lineage = airflow.http.get("/springline/pages/lineage")
-    assert page_of_lineage.status_code == 200 and "<h1>Lineage</h1>" in page_of_lineage.text
+    assert page_of_lineage.status_code == 200 and "<title>Lineage · Springline</title>" in page_of_lineage.text
     here = STATUS_COMMAND.replace("http://127.0.0.1:8080", str(airflow.http.base_url).rstrip("/"))
     assert airflow.shell(here) == "401\n"
     streams = airflow.http.get("/springline/api/v1/streams")
