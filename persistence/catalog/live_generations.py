@@ -55,15 +55,15 @@ class OperationRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangeMark:
-    """Up to where changes are known: the time of the newest one, and the ids of those of the minute before it."""
+    """Up to where changes were read: the time of the newest one, and the transitions of the minute before it."""
 
     changed_at: float = 0.0
-    seen: frozenset[int] = frozenset()
+    transition_ids: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class LiveChanges:
-    """Generations that are new or changed, in any phase; all are live if nothing was known before.
+    """Generations that are new or changed, in any phase; all are live if nothing was read before.
 
     `sources`: the keys of the generations that each was made from. `operations`: all, by name and version.
     """
@@ -85,11 +85,11 @@ class LiveGenerations(Database):
             sources = _sources(connection, None)
             return LiveChanges(rows, sources, _operations(connection), mark)
 
-    def changed_generations(self, known: ChangeMark) -> LiveChanges:
-        """Return the generations that changed after `known`, with all others of the same paths."""
+    def changed_generations(self, mark: ChangeMark) -> LiveChanges:
+        """Return the generations that changed after `mark`, with all others of the same paths."""
         with self.read_transaction() as connection:
-            changed = _changes_since(connection, known)
-            fresh = {identity: key for identity, (key, _) in changed.items() if identity not in known.seen}
+            changed = _changes_since(connection, mark)
+            fresh = {identity: key for identity, (key, _) in changed.items() if identity not in mark.transition_ids}
             rows = [
                 LiveRow._make(row)
                 for keys in chunks_of(sorted(set(fresh.values())))
@@ -97,7 +97,7 @@ class LiveGenerations(Database):
             ]
             unique = list({row.id: row for row in rows}.values())
             sources = _sources(connection, [row.id for row in unique])
-            return LiveChanges(unique, sources, _operations(connection), _mark_of(connection, known, changed))
+            return LiveChanges(unique, sources, _operations(connection), _mark_of(connection, mark, changed))
 
 
 def _rows_beside(keys: Collection[int]) -> Select[Any]:
@@ -106,22 +106,22 @@ def _rows_beside(keys: Collection[int]) -> Select[Any]:
     return select(*_SELECTED).where(generation.c.path.in_(paths))
 
 
-def _changes_since(connection: Connection, known: ChangeMark) -> dict[int, tuple[int, float]]:
+def _changes_since(connection: Connection, mark: ChangeMark) -> dict[int, tuple[int, float]]:
     """Return the generation and the time of each transition since shortly before the mark, by the transition's id."""
     query = select(transition.c.id, transition.c.generation_id, transition.c.changed_at)
-    rows = connection.execute(query.where(transition.c.changed_at >= known.changed_at - _LATE_SECONDS))
+    rows = connection.execute(query.where(transition.c.changed_at >= mark.changed_at - _LATE_SECONDS))
     return {identity: (key, changed_at) for identity, key, changed_at in rows}
 
 
 def _mark_of(
-    connection: Connection, known: ChangeMark, changed: Mapping[int, tuple[int, float]] | None = None
+    connection: Connection, mark: ChangeMark, changed: Mapping[int, tuple[int, float]] | None = None
 ) -> ChangeMark:
     """Return the mark after these changes; if none are given, after all that there are."""
     if changed is None:
         newest = connection.scalar(select(func.max(transition.c.changed_at)))
-        known = ChangeMark(newest or 0.0)
-        changed = _changes_since(connection, known)
-    newest_time = max((changed_at for _, changed_at in changed.values()), default=known.changed_at)
+        mark = ChangeMark(newest or 0.0)
+        changed = _changes_since(connection, mark)
+    newest_time = max((changed_at for _, changed_at in changed.values()), default=mark.changed_at)
     oldest_time = newest_time - _LATE_SECONDS
     return ChangeMark(newest_time, frozenset(i for i, (_, changed_at) in changed.items() if changed_at >= oldest_time))
 
@@ -129,16 +129,16 @@ def _mark_of(
 def _sources(connection: Connection, keys: Sequence[int] | None) -> dict[int, list[int]]:
     """Return the sources of the generations with these keys, or of all live ones."""
     query = select(source.c.generation_id, source.c.source_id).order_by(source.c.generation_id, source.c.position)
-    found: dict[int, list[int]] = {}
+    sources: dict[int, list[int]] = {}
     if keys is None:
         live = query.join(generation, generation.c.id == source.c.generation_id).where(_is_live)
         for key, origin in connection.execute(live).all():
-            found.setdefault(key, []).append(origin)
-        return found
+            sources.setdefault(key, []).append(origin)
+        return sources
     for part in chunks_of(list(keys)):
         for key, origin in connection.execute(query.where(source.c.generation_id.in_(part))):
-            found.setdefault(key, []).append(origin)
-    return found
+            sources.setdefault(key, []).append(origin)
+    return sources
 
 
 def _operations(connection: Connection) -> dict[tuple[str, str], OperationRow]:

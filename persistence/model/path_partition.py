@@ -66,12 +66,12 @@ def partition_of_run(run_id: str) -> str:
 @lru_cache(maxsize=4096)
 def _pattern(template: str) -> re.Pattern[str]:
     """Return the pattern of a template's paths, with a group for each field."""
-    pattern, end, seen = "", 0, set()
+    pattern, end, names = "", 0, set()
     for field in _FIELD.finditer(template):
         name = field[1]
         pattern += re.escape(template[end : field.start()])
-        pattern += f"(?P={name})" if name in seen else f"(?P<{name}>[^/]+)"
-        seen.add(name)
+        pattern += f"(?P={name})" if name in names else f"(?P<{name}>[^/]+)"
+        names.add(name)
         end = field.end()
     return re.compile(pattern + re.escape(template[end:]))
 

@@ -27,7 +27,7 @@ PLAIN = frozenset([
     "namenode", "none", "options", "otlp", "password", "port", "postgres", "prefix", "proxy", "ramdisk",
     "remote", "replication", "repository", "routed", "search", "select", "server", "servers", "show", "sync",
     "their", "trigger", "unmark", "unpause", "unpin", "uri", "url", "wait", "web", "weights", "worker",
-    "workers", "zoom",
+    "workers", "zoom", "any", "clear", "selected", "these",
 ])  # fmt: skip
 _LABEL = re.compile(r'"([A-Z][a-z]+(?: [a-z-]+){0,3})"')  # of a column, a field or a button
 

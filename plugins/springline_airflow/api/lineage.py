@@ -95,21 +95,21 @@ def lineage(
 ) -> LineageOverview:
     """Return the path templates, the states of their partitions, and which template was made from which."""
     index = current_index(request, platform)
-    wanted = LineageFilter(
+    filters = LineageFilter(
         dag_id, frozenset(names_of(run_id)) if run_id else frozenset(), task_id, prefix, state, first, last
     )
-    streams = _streams(request, read_access, wanted)
-    return build_overview(index, wanted, read_access.may_read_dag, grouping, expand, streams)
+    streams = _streams(request, read_access, filters)
+    return build_overview(index, filters, read_access.may_read_dag, grouping, expand, streams)
 
 
-def _streams(request: Request, read_access: ReadAccess, wanted: LineageFilter) -> Sequence[StreamNode]:
+def _streams(request: Request, read_access: ReadAccess, filters: LineageFilter) -> Sequence[StreamNode]:
     """Return the stream jobs, unless the filter is about datasets, or streams are not installed."""
-    is_about_datasets = not wanted.is_by_dag_only or wanted.status or wanted.first or wanted.last
+    is_about_datasets = not filters.is_by_dag_only or filters.status or filters.first or filters.last
     if is_about_datasets or not hasattr(request.app.state, "planners"):
         return ()
     from springline.airflow.api.stream_nodes import stream_nodes  # its packages are an extra
 
-    return stream_nodes(read_access.user, wanted.dag_id)
+    return stream_nodes(read_access.user, filters.dag_id)
 
 
 @router.get("/cell")
@@ -159,8 +159,8 @@ def values(
     dag_id: Name = "",
 ) -> FilterValues:
     """Return values of a field of the filter that contain a text."""
-    index, wanted = current_index(request, platform), text.casefold()
-    found: dict[str, None] = {}
+    index, needle = current_index(request, platform), text.casefold()
+    matches: dict[str, None] = {}
     with index.lock:
         for key in reversed(index.rows):
             row = index.rows[key]
@@ -172,11 +172,11 @@ def values(
                 else place.template.partition("{")[0] if name == "prefix"
                 else str(getattr(row, name)).partition("#")[0]
             )  # fmt: skip
-            if value and wanted in value.casefold():
-                found[value] = None
-                if len(found) == _MAX_VALUES:
+            if value and needle in value.casefold():
+                matches[value] = None
+                if len(matches) == _MAX_VALUES:
                     break
-    return FilterValues(list(found))
+    return FilterValues(list(matches))
 
 
 @router.post("/recover")

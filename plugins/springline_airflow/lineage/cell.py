@@ -97,11 +97,11 @@ def describe_cell(
 
 def _steps(steps: Sequence[RecoveryStep], index: LiveIndex) -> list[ChainStep]:
     """Return the steps with their places in the picture."""
-    found = []
+    chain = []
     with index.lock:
         for step in steps:
             place = index.place_of(step.ref.path, step.ref.generation)
             template, partition = place or ("", "")
             seconds = step.predicted.seconds if step.predicted else None
-            found.append(ChainStep(step.ref.path, step.ref.generation, template, partition, step.action, seconds))
-    return found
+            chain.append(ChainStep(step.ref.path, step.ref.generation, template, partition, step.action, seconds))
+    return chain

@@ -14,7 +14,7 @@ from springline.airflow.lineage.template_graph import (
     sum_states,
 )
 
-MAX_UNGROUPED = 80  # nodes that a reader still tells apart at one glance
+MAX_UNGROUPED = 80  # nodes that a reader can distinguish at a glance
 
 
 class Grouping(StrEnum):

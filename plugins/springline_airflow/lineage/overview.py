@@ -67,17 +67,17 @@ class LineageOverview:
 
 def build_overview(
     index: LiveIndex,
-    wanted: LineageFilter,
+    filters: LineageFilter,
     may_read_dag: Callable[[str], bool],
     grouping: Grouping | None = None,
     expanded: Collection[str] = (),
     streams: Sequence[StreamNode] = (),
 ) -> LineageOverview:
-    """Return the picture of what `wanted` and `may_read_dag` accept.
+    """Return the picture of what `filters` and `may_read_dag` accept.
 
     `grouping`: by the number of templates if none is given; `expanded`: the keys of groups that are not collapsed.
     """
-    graph = build_template_graph(index, wanted, may_read_dag)
+    graph = build_template_graph(index, filters, may_read_dag)
     templates, datasets = len(graph.nodes), sum(sum(node.states.values()) for node in graph.nodes)
     effective = grouping or suitable_grouping(graph.nodes)
     graph = collapse(graph, effective, expanded)

@@ -115,7 +115,7 @@ class TemplateEdge:
 
 @dataclass(frozen=True, slots=True)
 class BrokenPartition:
-    """A partition of which generations are gone: how many are lost and how many irrecoverable, and the worst of them.
+    """A partition with unavailable generations: how many are lost, how many irrecoverable, and the template of one.
 
     `dag_ids`: the DAGs that made them.
     """
@@ -154,20 +154,22 @@ class _Drawn:
     exposure: list[int] = field(default_factory=lambda: [0, 0, 0, 0])  # bytes by `Recovery`, then all
 
 
-def build_template_graph(index: LiveIndex, wanted: LineageFilter, may_read_dag: Callable[[str], bool]) -> TemplateGraph:
-    """Return the templates of the generations that `wanted` and `may_read_dag` accept; the layout is not set."""
+def build_template_graph(
+    index: LiveIndex, filters: LineageFilter, may_read_dag: Callable[[str], bool]
+) -> TemplateGraph:
+    """Return the templates of the generations that `filters` and `may_read_dag` accept; the layout is not set."""
     with index.lock:
         drawn = {
             name: _Drawn(template, cells)
             for name, template in index.templates.items()
-            if (cells := _accepted_cells(index, template, wanted, may_read_dag))
+            if (cells := _accepted_cells(index, template, filters, may_read_dag))
         }
-        shown, earlier, later = _axis(drawn.values(), wanted)
+        shown, earlier, later = _axis(drawn.values(), filters)
         broken = _broken(index, drawn)
         _measure_exposure(index, drawn)
         nodes = _nodes(index, drawn, shown)
-        if wanted.status:
-            letter = LETTERS[wanted.status]
+        if filters.status:
+            letter = LETTERS[filters.status]
             nodes = [node for node in nodes if letter in node.strip or letter == node.undated]
         names = {node.key for node in nodes}
         edges = dict.fromkeys(
@@ -198,33 +200,33 @@ def sum_states(states: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _accepted_cells(
-    index: LiveIndex, template: Template, wanted: LineageFilter, may_read_dag: Callable[[str], bool]
+    index: LiveIndex, template: Template, filters: LineageFilter, may_read_dag: Callable[[str], bool]
 ) -> Mapping[str, int]:
     """Return the generations of a template that are drawn, by partition."""
     dag_ids = [dag_id for dag_id, count in template.dag_ids.items() if count > 0]
-    accepted = [d for d in dag_ids if may_read_dag(d) and (not wanted.dag_id or d == wanted.dag_id)]
+    accepted = [d for d in dag_ids if may_read_dag(d) and (not filters.dag_id or d == filters.dag_id)]
     if not accepted:
         return {}
-    if len(accepted) == len(dag_ids) and wanted.is_by_dag_only:
+    if len(accepted) == len(dag_ids) and filters.is_by_dag_only:
         return template.cells
     rows = index.rows
     return {
         partition: key
         for partition, key in template.cells.items()
-        if rows[key].dag_id in accepted and wanted.accepts(rows[key])
+        if rows[key].dag_id in accepted and filters.accepts(rows[key])
     }
 
 
-def _axis(drawn: Iterable[_Drawn], wanted: LineageFilter) -> tuple[list[str], int, int]:
+def _axis(drawn: Iterable[_Drawn], filters: LineageFilter) -> tuple[list[str], int, int]:
     """Return the partitions that the strips show, and how many are left out before and after them."""
     every = sorted(set().union(*(each.cells for each in drawn)) - {""})
     inside = [
         p
         for p in every
-        if (not wanted.first or p >= wanted.first)
-        and (not wanted.last or p <= wanted.last or p.startswith(wanted.last))
+        if (not filters.first or p >= filters.first)
+        and (not filters.last or p <= filters.last or p.startswith(filters.last))
     ]
-    most = MAX_PARTITIONS if wanted.first else SHOWN_PARTITIONS
+    most = MAX_PARTITIONS if filters.first else SHOWN_PARTITIONS
     shown = inside[-most:]
     if not shown:
         return [], len(every), 0
@@ -233,22 +235,22 @@ def _axis(drawn: Iterable[_Drawn], wanted: LineageFilter) -> tuple[list[str], in
 
 
 def _broken(index: LiveIndex, drawn: Mapping[str, _Drawn]) -> list[BrokenPartition]:
-    """Return the partitions of which drawn generations are gone, the newest first."""
-    found: dict[str, list[tuple[DatasetStatus, LiveRow]]] = {}
+    """Return the partitions of which drawn generations are unavailable, the newest first."""
+    unavailable: dict[str, list[tuple[DatasetStatus, LiveRow]]] = {}
     for row in index.unavailable():
         template, partition = index.places[row.id]
         if template in drawn and drawn[template].cells.get(partition) == row.id:
             status = index.statuses[row.id]
             if status in _BROKEN:
-                found.setdefault(partition, []).append((status, row))
+                unavailable.setdefault(partition, []).append((status, row))
     broken = []
-    for partition in sorted(found, reverse=True):
-        counts = Counter(status for status, _ in found[partition])
-        _, worst = max(found[partition], key=lambda pair: (pair[0] is DatasetStatus.IRRECOVERABLE, -pair[1].id))
+    for partition in sorted(unavailable, reverse=True):
+        counts = Counter(status for status, _ in unavailable[partition])
+        _, worst = max(unavailable[partition], key=lambda pair: (pair[0] is DatasetStatus.IRRECOVERABLE, -pair[1].id))
         broken.append(
             BrokenPartition(
                 partition, counts[DatasetStatus.LOST], counts[DatasetStatus.IRRECOVERABLE],
-                index.places[worst.id].template, sorted({row.dag_id for _, row in found[partition]}),
+                index.places[worst.id].template, sorted({row.dag_id for _, row in unavailable[partition]}),
             )
         )  # fmt: skip
     return broken

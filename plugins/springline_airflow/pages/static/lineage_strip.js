@@ -1,4 +1,4 @@
-// The states of a template's partitions as a strip: a column each, told apart by gaps as well as by colour.
+// The states of a template's partitions as a strip: a column each, which gaps and heights distinguish as well as colour.
 
 import { s } from "./elements.js";
 
