@@ -144,12 +144,12 @@ class StoreSuite(ABC):
         chunks = list(backend.chunks("a/@1", "large.bin"))
         assert len(chunks) > 1 and b"".join(chunks) == content
 
-    @pytest.mark.parametrize("start", [0, 1_048_570, 3_071_990, 3_072_000, 4_000_000])
-    def test_a_range_of_a_file_is_read_alone(self, backend: Backend, start: int) -> None:
+    @pytest.mark.parametrize("offset", [0, 1_048_570, 3_071_990, 3_072_000, 4_000_000])
+    def test_a_range_of_a_file_is_read_alone(self, backend: Backend, offset: int) -> None:
         """Wherever it begins; it is shorter only at the end of the file."""
         content = bytes(range(256)) * 12_000
         send_files(backend, "a/@1", {"large.bin": content})
-        assert backend.read_range("a/@1", "large.bin", start, 20) == content[start : start + 20]
+        assert backend.read_range("a/@1", "large.bin", offset, 20) == content[offset : offset + 20]
 
     def test_files_are_listed_by_name_with_their_sizes(self, backend: Backend) -> None:
         """The order is that of the names, folders included."""

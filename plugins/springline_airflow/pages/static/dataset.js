@@ -89,7 +89,12 @@ function onError(text, wrong = false, status = 0, outage = {}) {
 
 async function showSimilar() {
   const title = "Datasets whose path contains it";
-  const answer = JSON.parse(await get(listUrl({ search: path })));
+  let answer;
+  try {
+    answer = JSON.parse(await get(listUrl({ search: path })));
+  } catch {
+    return; // the page says already what failed
+  }
   fill(body, answer.datasets.length ? [h("h2", {}, title), datasetTable(title, answer)] : h("p", { class: "empty" }, "No path that you may read contains it."));
 }
 

@@ -128,9 +128,9 @@ function alarms() {
       }, badge(each.irrecoverable ? "irrecoverable" : "lost"), ` ${each.partition || each.template}`)]),
       picture.broken.length > 8 || more > 0 ? ` and ${picture.broken_count - Math.min(8, picture.broken.length)} more` : ""),
     h("p", { class: "buttons" },
-      lost > 0 && h("button", { type: "button", class: "primary", onclick: (event) => recoverAll(partitions, event.currentTarget, refresh) }, `Recover all ${lost} lost`),
+      lost > 0 && h("button", { type: "button", class: "primary", onclick: (event) => recoverAll(partitions, event.currentTarget, refresh) }, lost > 1 ? `Recover all ${lost} lost` : "Recover it"),
       dags.length === 1 && dags[0] && partitions.every((each) => /^\d{4}-\d\d-\d\d/.test(each))
-        && h("button", { type: "button", onclick: (event) => openBackfill(dags[0], partitions, event.currentTarget, refresh) }, "Backfill these days")),
+        && h("button", { type: "button", onclick: (event) => openBackfill(dags[0], partitions, event.currentTarget, refresh) }, partitions.length > 1 ? "Backfill these days" : "Backfill this day")),
   ];
 }
 

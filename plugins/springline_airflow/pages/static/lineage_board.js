@@ -2,19 +2,20 @@
 
 import { query } from "./api.js";
 import { h, s, visible } from "./elements.js";
-import { formatAge, formatBytes, formatCount } from "./format.js";
+import { formatAge, formatBytes, formatCount, formatNumber } from "./format.js";
 import { neighbourOf, shortened } from "./graph_labels.js";
 import { healthBadge } from "./health.js";
 import { STATE_OF, columnAt, describeStates, strip } from "./lineage_strip.js";
 import { makeViewport } from "./lineage_viewport.js";
-import { lineOf, routed } from "./routing.js";
+import { arranged } from "./lineage_layout.js";
+import { lineOf } from "./routing.js";
 import { badge } from "./states.js";
 
-const WIDTH = 204; // of a card
+const WIDTH = 188; // of a card
 const HEIGHT = 92;
 const STRIP = WIDTH - 22;
 const HEAD = 8; // length of an arrow's head
-const SIZES = { width: WIDTH, across: WIDTH + 44, half: { node: HEIGHT / 2, lane: 4 } };
+const SIZES = { width: WIDTH, across: WIDTH + 36, half: { node: HEIGHT / 2, lane: 4 } };
 
 /**
  * A board; `select(key, column)` is called when a person chooses a card or a column of its strip, `expand(key)` for a
@@ -34,6 +35,7 @@ export function makeBoard({ select, expand }) {
   let marked = -1; // the selected column
   let chain = null; // the lit keys
   let lines = [];
+  let positions = []; // of the nodes, as the arrow keys follow them
   let outline = ""; // of the layout that is drawn
   const viewport = makeViewport(element, world);
 
@@ -68,7 +70,7 @@ export function makeBoard({ select, expand }) {
     const card = h("div", {
       class: `template${node.is_group ? " group" : ""}`, "data-key": node.key, role: "button", tabindex: -1, title: node.label,
       "aria-label": describe(node), onclick: (event) => choose(node, event), onkeydown: (event) => move(node, event),
-    }, h("p", { class: "label" }, h("bdi", {}, shortened(node.label, 28))),
+    }, h("p", { class: "label" }, h("bdi", {}, shortened(node.label, 25))),
     h("p", { class: "about" }, about(node)), days, state);
     days.addEventListener("mousemove", (event) => {
       const i = columnOf(node, event);
@@ -104,7 +106,7 @@ export function makeBoard({ select, expand }) {
       else select(node.key, marked);
       return;
     }
-    const next = neighbourOf(node, picture.nodes, event.key);
+    const next = neighbourOf(positions.find((each) => each.key === node.key), positions, event.key);
     if (!next) return;
     event.preventDefault();
     focus(next.key);
@@ -112,7 +114,8 @@ export function makeBoard({ select, expand }) {
 
   /** Place all cards, and draw the edges between them. */
   function place() {
-    const { corners, lines: routes, width, height } = routed(picture.nodes, picture.edges, SIZES);
+    const { nodes, corners, lines: routes, width, height } = arranged(picture.nodes, picture.edges, SIZES);
+    positions = nodes;
     for (const node of picture.nodes) {
       const { x, y } = corners.get(node.key);
       cards.get(node.key).element.style.transform = `translate(${x}px, ${y}px)`;
@@ -178,11 +181,11 @@ export function makeBoard({ select, expand }) {
 /** The card of a stream job, which leads to the job's page. */
 function streamCard(node, onkeydown) {
   const topics = `${node.reads.join(", ")} → ${node.results.join(", ")}`;
-  const lag = node.lag ? `${formatCount(node.lag, "message")} behind` : "";
+  const lag = node.lag ? `${formatNumber(node.lag)} behind` : "";
   const element = h("a", {
     class: "template stream", href: `streams${query({ job: node.label })}`, "data-key": node.key, tabindex: -1, title: topics, onkeydown,
     "aria-label": visible(`stream job ${node.label}, ${node.health}: ${node.health_reason}; ${topics}`),
-  }, h("p", { class: "label" }, h("bdi", {}, shortened(node.label, 28))),
+  }, h("p", { class: "label" }, h("bdi", {}, shortened(node.label, 25))),
   h("p", { class: "about" }, `stream · ${formatBytes(node.state_bytes)} of state`), h("p", { class: "about" }, h("bdi", {}, topics)),
   h("p", { class: "state-line" }, healthBadge(node.health), h("span", { class: "risk" }, lag)));
   return { element };

@@ -4,13 +4,15 @@ import { h, write } from "./elements.js";
 import { STATE_OF, columnAt, strip } from "./lineage_strip.js";
 
 const MARGIN = 2;
-const SHAPE = { height: 22, widest: Infinity };
+const LEAST = 320; // pixels of the texts below the strip
+const SHAPE = { height: 22, widest: 160 };
 
 /** The strip; `select(column)` is called when a person chooses one. `show(answer)` and `mark(column)` renew it. */
 export function makeDays(select) {
   const slider = h("div", { class: "days", role: "slider", tabindex: 0, "aria-label": "Partition", "aria-valuemin": 0 });
   const [first, last, chosen] = [h("bdi"), h("bdi"), h("bdi", { class: "chosen" })];
-  const element = h("div", { class: "days-line" }, slider, h("p", { class: "ends" }, first, chosen, last));
+  const ends = h("p", { class: "ends" }, first, chosen, last);
+  const element = h("div", { class: "days-line" }, slider, ends);
   let picture = { partitions: [], overall: "" };
   let marked = -1;
 
@@ -19,6 +21,7 @@ export function makeDays(select) {
   function draw() {
     element.hidden = !picture.partitions.length;
     slider.replaceChildren(strip(picture.overall, width(), marked, SHAPE));
+    ends.style.width = `${Math.max(Math.min(width(), SHAPE.widest * picture.partitions.length), LEAST)}px`;
     write(first, picture.partitions[0] ?? "");
     write(last, picture.partitions.at(-1) ?? "");
     const words = marked < 0 ? "" : `${picture.partitions[marked]}: ${STATE_OF[picture.overall[marked]] || "none"}`;
