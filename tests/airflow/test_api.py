@@ -136,6 +136,8 @@ def body(method: str, path: str) -> dict[str, object] | None:
         return {"sql": SQL.replace("60 s", "120 s")}
     if path.endswith("/dead-letters/retry"):
         return {"records": ["0:0"], "dry_run": True}
+    if path.endswith("/lineage/recover"):
+        return {"partitions": [""], "dry_run": True}
     takes = (method == "POST" and not path.endswith("/stop")) or path.endswith("/backpressure")
     return {} if takes and method != "GET" else None
 
@@ -149,7 +151,9 @@ def statuses(client: TestClient, api: FastAPI) -> dict[tuple[str, str], int]:
 
 def query(path: str) -> dict[str, str] | None:
     """The parameters without which a route answers nothing."""
-    return {"path": "etl/a"} if path.endswith("/queue/explain") else None
+    if path.endswith(("/queue/explain", "/lineage/cell")):
+        return {"path": "etl/a"}
+    return {"field": "dag_id"} if path.endswith("/lineage/values") else None
 
 
 def test_the_walk_finds_every_route(api: FastAPI) -> None:
@@ -157,7 +161,7 @@ def test_the_walk_finds_every_route(api: FastAPI) -> None:
     assert len(walk(api)) >= 15
     assert {("GET", f"{ROOT}/streams"), ("PUT", f"{TICKS}/queries/all"), ("POST", f"{TICKS}/stop"),
             ("GET", f"{ROOT}/datasets"), ("GET", f"{ROOT}/datasets/etl/a@2/rows"),
-            ("GET", f"{ROOT}/queue"), ("GET", f"{ROOT}/at-risk"),
+            ("GET", f"{ROOT}/lineage"), ("GET", f"{ROOT}/queue"), ("GET", f"{ROOT}/at-risk"),
             ("GET", f"{ROOT}/datasets/etl/a"), ("POST", f"{ROOT}/datasets/etl/a/pin"),
             ("POST", f"{ROOT}/datasets/etl/a/recover"), ("GET", f"{ROOT}/at-risk/history"),
             ("PUT", f"{TRACKING_URL}/ackers/2"), ("GET", f"{ROOT}/streams/pairs/join"),

@@ -133,15 +133,14 @@ def test_a_recovery_that_fails_fails_its_run(dags):
 
 
 def test_a_dataset_is_brought_back_only_when_somebody_asks(dags):
-    """Airflow's form asks for the path, and refuses a generation that can be none."""
+    """Airflow's form asks for paths, and refuses an empty list."""
     dag = dags["recover"]
     assert (dag.schedule, dag.is_paused_upon_creation) == (None, False)
-    path, generation = dag.params.get_param("path"), dag.params.get_param("generation")
-    with pytest.raises(ParamValidationError):
-        path.resolve()
-    assert path.resolve("etl/a") == "etl/a" and generation.resolve() is None and generation.resolve(3) == 3
-    with pytest.raises(ParamValidationError):
-        generation.resolve(0)
+    datasets = dag.params.get_param("datasets")
+    assert datasets.resolve(["etl/a", "etl/b@3"]) == ["etl/a", "etl/b@3"]
+    for wrong in ([], [""], "etl/a", [3]):
+        with pytest.raises(ParamValidationError):
+            datasets.resolve(wrong)
 
 
 def test_airflow_finds_the_plugin_by_its_entry_point():
