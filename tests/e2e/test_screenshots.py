@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from playwright.sync_api import Frame, Page
 
 from springline.persistence.model.dataset import Dataset
 from tests.e2e.conftest import FIRST, SECOND, lose
 from tests.support.airflow.airflow_pages import PAGES, opened
 from tests.support.airflow.browser import SIZE, THEMES, faults
 
+WIDTHS = (1024, 2560)
 QUERIES = {"dataset": f"?path=etl/{FIRST}/accepted"}
 SHOWN = {
     "lineage": ".template",
@@ -26,6 +30,15 @@ def missing(live, lost_dataset, streams) -> Dataset:
     return lose(live, f"etl/{SECOND}/causes")
 
 
+def look_at_widths(page: Page, frame: Frame, stem: Path) -> None:
+    """Take a picture at a small and at a large width; neither scrolls sideways."""
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 1000})
+        frame.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")
+        frame.wait_for_timeout(200)  # charts are drawn anew for their width
+        page.screenshot(path=stem.with_name(f"{stem.name}-{width}.png"))
+
+
 @pytest.mark.parametrize("context", THEMES, indirect=True)
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_for_everybody(page, live, screenshots, request, name):
@@ -38,6 +51,7 @@ def test_a_page_is_for_everybody(page, live, screenshots, request, name):
     assert (sum(int(part) for part in dark.strip("rgb()").split(",")) < 128 * 3) == (theme == "dark")
     page.screenshot(path=screenshots / f"{name}-{theme}.png")
     assert faults(frame) == []
+    look_at_widths(page, frame, screenshots / f"{name}-{theme}")
 
 
 @pytest.mark.parametrize("context", THEMES, indirect=True)
@@ -50,6 +64,7 @@ def test_the_page_of_a_stream_is_for_everybody(page, live, streams, screenshots,
     frame.locator(JOBS[job]).first.wait_for()
     page.screenshot(path=screenshots / f"stream-{job}-{theme}.png")
     assert faults(frame) == []
+    look_at_widths(page, frame, screenshots / f"stream-{job}-{theme}")
 
 
 @pytest.mark.parametrize("context", THEMES, indirect=True)
