@@ -252,7 +252,7 @@ def _describe_proof(platform: Platform, operation: Operation) -> str:
     if not platform.prover.enabled:
         return f"Operations are not proven automatically (SPRINGLINE_PROVE is off); {manual_hint}"
     key = operation.name, operation.version
-    if any((plan.operation, plan.version) == key for plan in platform.prover.plan(only=key)):
+    if any((plan.operation, plan.version) == key for plan in platform.prover.plan(only=[key])):
         return f"An idle persister will run {operation.name} a second time to prove it; {manual_hint}"
     return f"{operation.name} is not proven automatically, since its output is small and cheap; {manual_hint}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import tomllib
@@ -40,7 +41,9 @@ MODULES = (
     "springline.spark_jobs.streaming.settings",
 )
 # Variables of ours that no settings class reads.
-_UNDECLARED = frozenset({"PROFILE", "PROJECT", "SERVICE_TOKEN", "WORKER_PYTHON"})
+_UNDECLARED = frozenset({
+    "PROFILE", "PROJECT", "SERVICE_TOKEN", "WORKER_PYTHON", "STEP_MODULES", "SECRET_DEFAULTS",
+})  # fmt: skip
 
 logger = logging.getLogger("springline.settings")
 
@@ -139,6 +142,34 @@ def project_settings() -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file}: not valid TOML: {error}") from None
+
+
+def setting_variables() -> dict[str, str]:
+    """Return the settings that the environment, the profile and the project's file set, as variables.
+
+    Another process with these variables has the same settings, wherever it runs. Raises `SettingsError`.
+    """
+    project_values = project_settings()
+    variables = {
+        f"{PREFIX}{name.upper()}": _as_text(_resolve_project_value(name, project_values[name], each))
+        for each in settings_classes()
+        for name in project_values.keys() & each.model_fields.keys()
+    }
+    if file := active_profile_file():
+        variables |= {name: value for name, value in dotenv_values(file).items() if value is not None}
+    variables |= os.environ
+    return {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in _UNDECLARED
+    }
+
+
+def _as_text(value: object) -> str:
+    """Return a value of the project's file as the environment would have it."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return json.dumps(value) if isinstance(value, dict | bool) else str(value)
 
 
 def _resolve_project_value(name: str, value: object, settings: type[BaseSettings]) -> object:

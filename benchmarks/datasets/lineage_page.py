@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,14 +14,12 @@ from playwright.sync_api import Page, Route, sync_playwright
 from sqlalchemy import insert
 
 from benchmarks.datasets.catalog import write_one
-from benchmarks.datasets.dataset_calls import client
+from benchmarks.datasets.dataset_calls import client, temporary_platform
 from benchmarks.report import Goal, Report
 from springline.airflow.pages import static_files
 from springline.persistence.catalog import schema
-from springline.persistence.engine.runner import NoRunner
 from springline.persistence.model.dataset import Operation
-from springline.persistence.platform import Platform, open_platform
-from springline.persistence.settings import Settings
+from springline.persistence.platform import Platform
 from springline.services.packages.chromium import ensure_chromium
 
 _TEMPLATES, _DAYS = 500, 200
@@ -66,20 +61,12 @@ _GESTURES = {
 
 def run(size: str) -> Report:
     """Measure as a user who may read everything; between two answers a dataset is written."""
-    home = Path(tempfile.mkdtemp(prefix="springline-bench-"))
-    os.environ["AIRFLOW_HOME"] = str(home / "airflow")  # before anything imports Airflow
-    platform = open_platform(
-        Settings(home=home, cache_uri=f"file://{home}/cache", cache_capacity=1 << 60), runner=NoRunner()
-    )
-    try:
+    with temporary_platform() as platform:
         fill_templates(platform, _TEMPLATES, _DAYS)
         with client(platform) as get:
             rows = [_timed_first(get), *measure_calls(get, platform, _ROUNDS[size])]
             with opened(get) as page:
                 rows += measure_page(page, _PAINTS[size])
-    finally:
-        platform.close()
-        shutil.rmtree(home)
     return Report("lineage_page", size, rows, _goals(rows), ["SQLite; Chromium without a graphics card."])
 
 

@@ -5,7 +5,7 @@ The result is the same as that of `recovery.assess_risk` for the same catalog; t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -71,9 +71,10 @@ class CacheLoss:
         """The operations whose history predicts the time of generations without a measured time."""
         return frozenset(self.rows[key].operation for key in self.source_bytes)
 
-    def rerun_order(self, keys: Iterable[int]) -> list[int]:
-        """Return the generations to re-run to recompute `keys`, in order; irrecoverable ones are left out."""
-        return list(postorder((key for key in keys if not self.causes[key]), self._needs))
+    @cached_property
+    def reruns(self) -> Sequence[int]:
+        """The generations to re-run to recompute all exposed ones, in order; irrecoverable ones are left out."""
+        return list(postorder((key for key in self.exposed if not self.causes[key]), self._needs))
 
     def exposed_dependents(self, key: int) -> list[int]:
         """Return the exposed generations that recomputing requires `key` for, directly or not, at most 1,000."""

@@ -184,15 +184,6 @@ class Generations(Database):
             seeds = keys_of(connection, list(refs))
             return load_lineage(connection, seeds, down=down, ignore_under_store=ignore_under_store)
 
-    def lineage_of(self, **filters: Unpack[DatasetFilter]) -> tuple[Lineage, int]:
-        """Return the lineage around what `find` returns, and how many it found, in one transaction.
-
-        The lineage also contains the ancestors needed to recompute them.
-        """
-        with self.read_transaction() as connection:
-            keys = connection.scalars(_select_keys(**filters)).all()
-            return load_lineage(connection, keys, down=False), len(keys)
-
     def lineage_without_sources(self, keys: Sequence[int]) -> Lineage:
         """Return a lineage of only these generations, in this order, without their ancestors."""
         with self.read_transaction() as connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, and_, func, or_, select, update
@@ -40,19 +41,19 @@ class ProofClaims:
         self.lease_seconds = lease_seconds
         self._catalog = catalog
 
-    def load_candidates(self, only: tuple[str, str] | None = None) -> Lineage:
+    def load_candidates(self, only: Collection[tuple[str, str]] | None = None) -> Lineage:
         """Load the largest and most expensive outputs of operations that are only declared, with their sources.
 
-        `only`: of the operation with this name and version.
+        `only`: of the operations with these names and versions.
         """
         declared = and_(
             operation.c.idempotent, operation.c.runnable, ~operation.c.nondeterministic, operation.c.repeats == 0
         )  # fmt: skip
-        if only:
-            declared = and_(declared, operation.c.name == only[0], operation.c.version == only[1])
         keys: dict[int, None] = {}
         with self._catalog.read_transaction() as connection:
             for name, version in connection.execute(select(operation.c.name, operation.c.version).where(declared)):
+                if only is not None and (name, version) not in only:
+                    continue
                 is_output = and_(
                     generation.c.operation == name, generation.c.version == version, generation.c.digest != ""
                 )

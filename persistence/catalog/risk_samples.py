@@ -61,7 +61,7 @@ def risk_by_dag(loss: CacheLoss, costs: CostModel) -> dict[str, DagRisk]:
             irrecoverable_bytes[row.dag_id] = irrecoverable_bytes.get(row.dag_id, 0) + row.bytes
         elif loss.unproven_causes[key]:
             unproven_bytes[row.dag_id] = unproven_bytes.get(row.dag_id, 0) + row.bytes
-    for key in loss.rerun_order(loss.exposed):
+    for key in loss.reruns:
         dag_id = loss.rows[key].dag_id
         recompute_seconds[dag_id] = recompute_seconds.get(dag_id, 0.0) + (loss.predict_seconds(key, costs) or 0.0)
     return {

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -82,11 +82,11 @@ class Prover:
     _next_poll_at: float = float("-inf")
 
     def plan(
-        self, thresholds: ProofThresholds | None = None, *, only: tuple[str, str] | None = None
+        self, thresholds: ProofThresholds | None = None, *, only: Collection[tuple[str, str]] | None = None
     ) -> tuple[ProofPlan, ...]:
         """Return the planned proofs in order.
 
-        `thresholds` overrides those of the settings; `only`: of the operation with this name and version.
+        `thresholds` overrides those of the settings; `only`: of the operations with these names and versions.
         """
         lineage = self.proofs.load_candidates(only)
         free_bytes = self.replacement.capacity - self.catalog.cache_used()

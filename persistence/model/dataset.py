@@ -349,17 +349,22 @@ class Dataset:
 
     def status(self, *, recomputable: bool = True) -> DatasetStatus:
         """Return the status displayed to people; `recomputable`: whether what is left restores it, by its lineage."""
-        if self.phase is Phase.OPEN:
-            return DatasetStatus.WRITING
-        if self.phase is not Phase.COMMITTED:
-            return DatasetStatus(self.phase.value)
-        if self.persisted:
-            return DatasetStatus.EVICTED if self.cache is CacheState.EVICTED else DatasetStatus.PERSISTED
-        if self.in_cache:
-            return DatasetStatus.PERSISTING if self.under is UnderStoreState.COPYING else DatasetStatus.CACHED
-        if not recomputable:
-            return DatasetStatus.IRRECOVERABLE
-        return DatasetStatus.LOST if self.cache is CacheState.LOST else DatasetStatus.EVICTED
+        return status_of(self.phase, self.cache, self.under, recomputable=recomputable)
+
+
+def status_of(phase: str, cache: str, under: str, *, recomputable: bool = True) -> DatasetStatus:
+    """Return the status of a generation by the values of its states; see `Dataset.status`."""
+    if phase == Phase.OPEN:
+        return DatasetStatus.WRITING
+    if phase != Phase.COMMITTED:
+        return DatasetStatus(phase)
+    if under == UnderStoreState.PRESENT:
+        return DatasetStatus.EVICTED if cache == CacheState.EVICTED else DatasetStatus.PERSISTED
+    if cache == CacheState.PRESENT:
+        return DatasetStatus.PERSISTING if under == UnderStoreState.COPYING else DatasetStatus.CACHED
+    if not recomputable:
+        return DatasetStatus.IRRECOVERABLE
+    return DatasetStatus.LOST if cache == CacheState.LOST else DatasetStatus.EVICTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,13 @@ from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot, StateStore
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.tracking.config import RING
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 from springline.testing.lines import make_dataset as make
 from springline.testing.memory_log import MemoryLog
 from tests.support.decoding.windows_job import Job, csv, registry, stream
+from tests.support.streams.kept_streams import save_states
 
 SQL = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind WINDOWING 60 s"
 AD_HOC = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind"
@@ -75,15 +75,14 @@ BELOW = {"/tracking": "words", "/dead-letters": "words", "/join": "pairs"}  # jo
 
 
 @pytest.fixture
-def reducer_state() -> None:
+def reducer_state(tmp_path: Path) -> None:
     """What the reducers of `ticks` hold after a round: three rows of two kinds."""
     settings = StreamSettings()
     job = Job(registry({"all": SQL}, stream(name="ticks", adhoc_retention=3600.0)), reducers=2, stream_name="ticks")
     job.round([csv((T, "x", "a", 1, 0.5), (T + 1, "y", "a", 2, 1.5), (T + 2, "x", "b", 3, None))])
     ticks = read_jobs(settings.declarations)["ticks"]
-    _, reducing = place_stages("ticks", ticks.stages(1), settings.state_folder)
-    for unit in range(2):
-        StateStore(Path(reducing.folder(unit))).save(StateSnapshot(1, 0), job.states["reduce", unit], (1, 1))
+    _, reducing = place_stages("ticks", ticks.stages(1))
+    save_states(reducing, [job.states["reduce", unit] for unit in range(2)], (1, 1), tmp_path / "scratch")
 
 
 @pytest.fixture

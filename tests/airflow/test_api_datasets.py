@@ -7,13 +7,12 @@ from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleA
 from fastapi.testclient import TestClient
 
 from springline.airflow.api import PREFIX, access
-from springline.persistence.model.dataset import CacheState, Origin, Strategy
+from springline.persistence.model.dataset import CacheState
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
+from tests.support.airflow.two_dags import ETL, OTHER, allow_only, make_chain
 
 ROOT = f"{PREFIX}/api/v1"
-ETL = Origin("etl", "day 1", "clean")
-OTHER = Origin("other", "day 1", "count")
 SAMPLED = ("bytes", "unproven_bytes", "irrecoverable_bytes", "recompute_seconds")
 
 
@@ -26,9 +25,7 @@ def platform(api_platform: Platform) -> Platform:
 @pytest.fixture
 def workflow(platform: Platform) -> None:
     """`raw` is persisted; `clean` was made of it, and by another DAG `count` of that; `salted` nothing brings back."""
-    make(platform, "etl/raw", "load", origin=ETL, strategy=Strategy.CACHE_THROUGH)
-    make(platform, "etl/clean", "shout", ["etl/raw"], origin=ETL)
-    make(platform, "other/count", "count", ["etl/clean"], origin=OTHER)
+    make_chain(platform)
     make(platform, "etl/salted", "salt", ["etl/clean"], origin=ETL)
 
 
@@ -44,11 +41,7 @@ def proven(workflow: None, platform: Platform) -> None:
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody may read any DAG but `other`."""
-
-    def allowed(self: object, **asked: object) -> bool:
-        return getattr(asked["details"], "id", "") == "other"
-
-    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", allowed)
+    allow_only(monkeypatch, "other")
 
 
 # ---- what is told
@@ -146,9 +139,9 @@ def test_the_risk_over_time_is_a_series_the_newest_last(
         make(platform, "etl/more", "salt", ["etl/clean"], origin=ETL)
     assert samples[0]["irrecoverable_bytes"] < samples[1]["irrecoverable_bytes"]
     samples[1]["known_until"] = at + 60 + 86_400  # of that age, one sample a day is left
-    told = vera.get(f"{ROOT}/at-risk/history").json()
-    assert told["samples"] == samples and told["worst"] == samples[1]
-    assert [share["dag_id"] for share in told["worst_dags"]] == ["etl", "other"]
+    reply = vera.get(f"{ROOT}/at-risk/history").json()
+    assert reply["samples"] == samples and reply["worst"] == samples[1]
+    assert [share["dag_id"] for share in reply["worst_dags"]] == ["etl", "other"]
     assert vera.get(f"{ROOT}/at-risk/history", params={"since": at + 0.5}).json()["samples"] == samples[1:]
     assert vera.get(f"{ROOT}/at-risk/history", params={"since": -1}).status_code == 422
 
@@ -217,11 +210,11 @@ def test_the_risk_over_time_is_that_of_what_one_may_read(
     """Added up, without a name; nothing of the others is in it."""
     platform.catalog.sample_risk()
     mine = platform.catalog.resolve("other/count")
-    told = vera.get(f"{ROOT}/at-risk/history").json()
-    (body,) = told["samples"]
+    reply = vera.get(f"{ROOT}/at-risk/history").json()
+    (body,) = reply["samples"]
     now = vera.get(f"{ROOT}/at-risk").json()
     assert {name: now[name] for name in SAMPLED} == {name: body[name] for name in SAMPLED}, "now is as the curve ends"
-    assert [share["dag_id"] for share in told["worst_dags"]] == [share["dag_id"] for share in now["dags"]] == ["other"]
+    assert [share["dag_id"] for share in reply["worst_dags"]] == [share["dag_id"] for share in now["dags"]] == ["other"]
     assert {name: body[name] for name in SAMPLED} == {
         "bytes": mine.bytes, "unproven_bytes": mine.bytes, "irrecoverable_bytes": 0,
         "recompute_seconds": mine.compute_seconds,

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 from fastapi.testclient import TestClient
 
 from springline.airflow.api import PREFIX
-from springline.persistence.model.dataset import Origin, Strategy
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner
 from springline.testing.lines import make_dataset as make
+from tests.support.airflow.two_dags import ETL, OTHER, allow_only, make_chain
 
 ROOT = f"{PREFIX}/api/v1"
-ETL = Origin("etl", "day 1", "clean")
-OTHER = Origin("other", "day 1", "count")
 PARTS = ("schema", "rows", "lineage", "comparison")
 
 
@@ -27,20 +24,14 @@ def platform(api_platform: Platform) -> Platform:
 @pytest.fixture
 def workflow(platform: Platform) -> None:
     """`raw` is persisted; `clean` was made of it, and by another DAG `count` of that, and `tally` of that."""
-    make(platform, "etl/raw", "load", origin=ETL, strategy=Strategy.CACHE_THROUGH)
-    make(platform, "etl/clean", "shout", ["etl/raw"], origin=ETL)
-    make(platform, "other/count", "count", ["etl/clean"], origin=OTHER)
+    make_chain(platform)
     make(platform, "etl/tally", "count", ["other/count"], origin=ETL)
 
 
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody may read any DAG but `etl`."""
-    monkeypatch.setattr(
-        SimpleAuthManager,
-        "is_authorized_dag",
-        lambda self, **asked: getattr(asked["details"], "id", "") == "etl",
-    )
+    allow_only(monkeypatch, "etl")
 
 
 def listed(client: TestClient, **params: object) -> list[str]:

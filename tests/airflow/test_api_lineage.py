@@ -17,6 +17,7 @@ from springline.persistence.model.dataset import CacheState, Origin, Strategy
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.testing.lines import make_dataset as make
+from tests.support.airflow.two_dags import allow_only
 
 ROOT = f"{PREFIX}/api/v1"
 DAYS = ("2013-01-05", "2013-01-06", "2013-01-07")
@@ -53,9 +54,7 @@ def platform(api_platform: Platform) -> Platform:
 @pytest.fixture
 def only_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody may read any DAG but `other`."""
-    monkeypatch.setattr(
-        SimpleAuthManager, "is_authorized_dag", lambda self, **asked: getattr(asked["details"], "id", "") == "other"
-    )
+    allow_only(monkeypatch, "other")
 
 
 def nodes_of(client: TestClient, **params: object) -> dict[str, dict]:
@@ -146,6 +145,8 @@ def test_what_one_may_not_read_is_not_in_the_picture(vera: TestClient, only_othe
         vera.get(f"{ROOT}/lineage/cell", params={"path": path}) for path in (f"etl/{DAYS[0]}/clean", "etl/x")
     )
     assert by_path.status_code == by_unknown.status_code == 404
+    for answer, subject in ((by_path, f"etl/{DAYS[0]}/clean"), (by_unknown, "etl/x")):
+        assert answer.json()["detail"] == f"{subject}: no live dataset that you may read"
     answer = vera.get(f"{ROOT}/lineage/cell", params={"template": "other/{date}/count", "partition": DAYS[0]})
     assert answer.status_code == 200 and "etl/" not in answer.text
 

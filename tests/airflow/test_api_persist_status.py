@@ -60,9 +60,9 @@ def test_what_is_sent_says_how_far_it_is(ulla: TestClient, platform: Platform) -
     }  # fmt: skip
     assert sending["seconds"] >= 0 and not sending["is_blocking"]
     assert [row["path"] for row in body["entries"]] == ["b"] and body["depth"] == 2
-    told = why(ulla, "a")
-    assert told["state"] == "copying" and told["sentence"].startswith("persister here:1 is sending it since ")
-    assert told["sentence"].endswith(f"{size // 2} B of {size} B")
+    reply = why(ulla, "a")
+    assert reply["state"] == "copying" and reply["sentence"].startswith("persister here:1 is sending it since ")
+    assert reply["sentence"].endswith(f"{size // 2} B of {size} B")
     expire_leases(platform)
     assert ulla.get(f"{ROOT}/queue").json()["sending"] == []
     stalled = why(ulla, "a")
@@ -77,20 +77,22 @@ def test_what_failed_says_how_often_why_and_when_it_is_tried_again(ulla: TestCli
     (retry,) = ulla.get(f"{ROOT}/queue").json()["retries"]
     assert (retry["path"], retry["attempts"], retry["error"]) == ("a", 1, "the disk is full")
     assert 0 < retry["retry_in"] <= 40
-    told = why(ulla, "a")
-    assert told["state"] == "retrying" and told["can_expedite"]
-    assert told["sentence"].startswith("1 attempt failed, the last one with: the disk is full; the next one starts in ")
+    reply = why(ulla, "a")
+    assert reply["state"] == "retrying" and reply["can_expedite"]
+    assert reply["sentence"].startswith(
+        "1 attempt failed, the last one with: the disk is full; the next one starts in "
+    )
     end_pauses(platform)
-    told = why(ulla, "a")
-    assert told["state"] == "queued" and told["sentence"].endswith("; its last attempt failed: the disk is full")
+    reply = why(ulla, "a")
+    assert reply["state"] == "queued" and reply["sentence"].endswith("; its last attempt failed: the disk is full")
 
 
 def test_what_is_not_to_be_persisted_says_so(ulla: TestClient, platform: Platform) -> None:
     """By its strategy, or by its writer; it can be persisted all the same."""
     make(platform, "c", lines=["x"], strategy=Strategy.CACHE_ONLY, origin=ETL)
-    told = why(ulla, "c")
-    assert (told["state"], told["can_expedite"]) == ("not requested", True)
-    assert told["sentence"] == "its strategy is cache_only, so nothing persists it"
+    reply = why(ulla, "c")
+    assert (reply["state"], reply["can_expedite"]) == ("not requested", True)
+    assert reply["sentence"] == "its strategy is cache_only, so nothing persists it"
     assert ulla.post(f"{ROOT}/datasets/c/persist", json={}).json()["executed"]
     assert why(ulla, "c")["state"] == "queued" and "moved to the head" in why(ulla, "c")["sentence"]
 
@@ -98,9 +100,9 @@ def test_what_is_not_to_be_persisted_says_so(ulla: TestClient, platform: Platfor
 def test_what_is_persisted_is_said_to_be(ulla: TestClient, platform: Platform) -> None:
     """It is not in the queue, and cannot be moved to its head."""
     make(platform, "c", "load", strategy=Strategy.CACHE_THROUGH, origin=ETL)
-    told = why(ulla, "c")
-    assert (told["state"], told["position"], told["can_expedite"]) == ("persisted", 0, False)
-    assert told["sentence"] == "a verified copy is in the under-store"
+    reply = why(ulla, "c")
+    assert (reply["state"], reply["position"], reply["can_expedite"]) == ("persisted", 0, False)
+    assert reply["sentence"] == "a verified copy is in the under-store"
 
 
 def test_an_under_store_that_is_away_is_the_reason_for_everything(ulla: TestClient, platform: Platform) -> None:
@@ -169,9 +171,9 @@ def test_each_dataset_at_risk_says_what_would_make_it_safe(
     assert second["alternative"] == "Or persist a@1, from which it can be recomputed."
     make(platform, "c", "load", strategy=Strategy.CACHE_THROUGH, origin=ETL)
     make(platform, "d", "shout", ["c"], strategy=Strategy.CACHE_ONLY, origin=ETL)
-    told = remedy("d")
-    assert told["sentence"] == "Persist it now: its strategy is cache_only, so nothing persists it."
-    assert told["alternative"] == "Run `springline operation prove shout`."
+    reply = remedy("d")
+    assert reply["sentence"] == "Persist it now: its strategy is cache_only, so nothing persists it."
+    assert reply["alternative"] == "Run `springline operation prove shout`."
 
 
 def test_the_page_of_risks_says_why_nothing_is_persisted(ulla: TestClient, platform: Platform) -> None:

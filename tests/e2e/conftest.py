@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route
 
-from springline.airflow.pages import static_files
 from springline.persistence.model.dataset import Dataset
 from springline.services.registry import make_servers
 from springline.services.scratch_home import scratch_settings
@@ -24,13 +23,13 @@ from springline.testing.lines import LinesRunner
 from tests.support.airflow.airflow_pages import DAG, Watched, backfill, framed, trigger, watch
 from tests.support.airflow.browser import Clicks, Complaints, chromium, themed
 from tests.support.airflow.live_airflow import Live, live_airflow
+from tests.support.airflow.page_files import SITE, send_file
 from tests.support.servers.memory_folders import temporary_home
-from tests.support.streams.kept_streams import TOPICS, beating, declare, explain_pairs, hold_slices, put_results
+from tests.support.streams.kept_streams import TOPICS, beating, declare, explain_pairs, put_results, serve_slices
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
 OUTPUTS = 13  # datasets that the workflow makes of a day
-SITE = "http://pages.test"
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +77,7 @@ def streams(live: Live, kafka: str, tmp_path_factory: pytest.TempPathFactory) ->
     with closing(Kafka(settings.cluster)) as log:
         log.create(TOPICS)
         put_results(log)
-    hold_slices(settings.declarations, settings.state_folder)
+    serve_slices(settings.declarations, settings.cluster, tmp_path_factory.mktemp("slices"))
     explain_pairs(settings.folder("pairs"), tmp_path_factory.mktemp("pairs"))
     with beating(settings.home):
         yield settings
@@ -151,10 +150,7 @@ def alone(browser):
             status, body = answers[place.removeprefix("api/v1/")]
             route.fulfill(status=status, content_type="application/json", body=json.dumps(body))
         else:
-            file = (
-                static_files.static(place.rpartition("/")[2]) if "/static/" in place else static_files.page(place[6:])
-            )
-            route.fulfill(content_type=file.headers["content-type"], body=file.body)
+            send_file(route)
 
     page.route(f"{SITE}/**", answer)
     yield page, answers

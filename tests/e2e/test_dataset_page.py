@@ -48,11 +48,11 @@ def fits(page: Page) -> bool:
 @pytest.fixture
 def shown(alone):
     """The page of a usual dataset, and the answers that it gets."""
-    page, told = alone
-    told |= answers()
+    page, replies = alone
+    replies |= answers()
     page.goto(address())
     page.get_by_role("region", name="Facts").wait_for()
-    return page, told
+    return page, replies
 
 
 # ---- questions
@@ -60,8 +60,8 @@ def shown(alone):
 
 def test_what_made_this_and_what_depends_on_it_is_seen_at_once(alone, clicks):
     """From the address of the dataset: no click, nothing to open, nothing to scroll to."""
-    page, told = alone
-    told |= answers()
+    page, replies = alone
+    replies |= answers()
     page.goto(address())
     lineage = page.get_by_role("region", name="Lineage", exact=True)
     made, dependents = lineage.locator(".made"), lineage.locator(".dependents")
@@ -80,9 +80,9 @@ def test_what_made_this_and_what_depends_on_it_is_seen_at_once(alone, clicks):
 
 def test_from_a_dataset_to_what_depends_on_what_depends_on_it_is_one_click(clicks, shown):
     """The picture goes two steps in each direction; each box leads on."""
-    page, told = shown
+    page, replies = shown
     report = page.locator("a.node").filter(has_text="etl/report@9")
-    told |= answers("etl/report", generation=9, generations=[summary("etl/report", 9)])
+    replies |= answers("etl/report", generation=9, generations=[summary("etl/report", 9)])
     report.click()
     expect(page.locator("h2.name")).to_contain_text("etl/report@9")
     assert clicks.number == 1
@@ -90,13 +90,13 @@ def test_from_a_dataset_to_what_depends_on_what_depends_on_it_is_one_click(click
 
 def test_bringing_back_what_is_lost_takes_two_clicks(shown):
     """One for the button, whose dry run says what will be done, and one that does it."""
-    page, told = shown
-    told["datasets/" + PATH] = (200, asdict(detail(
+    page, replies = shown
+    replies["datasets/" + PATH] = (200, asdict(detail(
         status="lost", cache="lost", actions=["recover", "pin"],
         headline="Lost: Recover re-runs 3 operations, about 12 s.",
     )))  # fmt: skip
     message = f"{PATH}@2 will be restored in about 12 s: run clean"
-    told[f"datasets/{PATH}/recover"] = (200, {"allowed": True, "message": message, "run_id": ""})
+    replies[f"datasets/{PATH}/recover"] = (200, {"allowed": True, "message": message, "run_id": ""})
     expect(page.locator(".summary")).to_have_text("Lost: Recover re-runs 3 operations, about 12 s.")
     buttons = page.get_by_role("group", name="Actions").get_by_role("button")
     expect(buttons).to_have_text(["Recover", "Pin"])
@@ -122,12 +122,12 @@ def test_one_sentence_says_what_matters(shown):
 
 def test_facts_have_units_and_what_was_predicted(shown):
     """Times to persist and to recompute, both as they are known."""
-    page, told = shown
+    page, replies = shown
     facts = page.get_by_role("region", name="Facts")
     for text in ("48.3 MB", "842,113", "2.8 s predicted as data", "ds=2013-01-05", "complete; pinned",
                  "2.14 s when it was made; about 12 s predicted for 3 steps without the cache"):  # fmt: skip
         expect(facts).to_contain_text(text)
-    told["datasets/" + PATH] = (200, asdict(detail(actual_seconds=3.1, persisted_at=1.0, under_store="present")))
+    replies["datasets/" + PATH] = (200, asdict(detail(actual_seconds=3.1, persisted_at=1.0, under_store="present")))
     expect(facts).to_contain_text("3.1 s as data; 2.8 s were predicted")
 
 
@@ -144,9 +144,9 @@ def test_the_history_is_a_timeline_with_the_newest_first(shown):
 
 def test_only_what_may_be_done_has_a_button(alone):
     """One line says what is not permitted, and why; each reason once."""
-    page, told = alone
+    page, replies = alone
     refused = dict.fromkeys(("persist", "pin", "mark"), "you may not change the DAG etl")
-    told |= answers(actions=[], refused={**refused, "recover": "you may not trigger the DAG recover"})
+    replies |= answers(actions=[], refused={**refused, "recover": "you may not trigger the DAG recover"})
     page.goto(address())
     expect(page.locator("p.refused")).to_have_text([
         "Not permitted: Persist now, Pin and Mark as checkpoint, because you may not change the DAG etl.",
@@ -158,7 +158,7 @@ def test_only_what_may_be_done_has_a_button(alone):
 
 def test_columns_are_there_and_rows_come_when_asked_for(shown):
     """With their types; what is missing is not what is empty."""
-    page, told = shown
+    page, replies = shown
     columns = page.get_by_role("region", name="Columns", exact=True).first
     expect(columns).to_contain_text("6 columns, from the metadata of part-00000.snappy.parquet; 8 files.")
     expect(columns.locator("tbody tr").nth(3).locator("td")).to_have_text(
@@ -170,14 +170,14 @@ def test_columns_are_there_and_rows_come_when_asked_for(shown):
     expect(part.locator("tbody tr")).to_have_count(3)
     expect(part.locator(".null").first).to_have_text("null")
     expect(part).to_contain_text("The first 3 rows, from the cache.")
-    told[f"datasets/{PATH}@2/rows"] = (422, {"detail": f"the file part-0 of {PATH}@2 is neither Parquet nor text"})
+    replies[f"datasets/{PATH}@2/rows"] = (422, {"detail": f"the file part-0 of {PATH}@2 is neither Parquet nor text"})
     part.get_by_role("button", name="Show 100 rows").click()
     expect(part.get_by_role("status")).to_have_text(f"The file part-0 of {PATH}@2 is neither Parquet nor text.")
 
 
 def test_generations_are_compared_with_signs_and_words(shown):
     """This one with the one before, or any two; a difference is no colour alone."""
-    page, told = shown
+    page, replies = shown
     part = page.get_by_role("region", name="Generations compared").first
     expect(part).to_contain_text(
         "The rows differ; 1 column added, 1 column removed, 1 column changed; made by another version of the operation."
@@ -185,7 +185,7 @@ def test_generations_are_compared_with_signs_and_words(shown):
     for row, text in (("column tags", "+ added"), ("column tailnum", "− removed"), ("column dep_delay", "≠ changed"),
                       ("size", "≠ changed (+20.8 %)"), ("operation", "= same")):  # fmt: skip
         expect(part.locator("tbody tr").filter(has_text=row).first).to_contain_text(text)
-    told[f"datasets/{PATH}@1/comparison"] = (200, asdict(comparison(same_digest=True)))
+    replies[f"datasets/{PATH}@1/comparison"] = (200, asdict(comparison(same_digest=True)))
     with page.expect_request(re.compile("@1/comparison.other=1")):
         part.get_by_label("compared with").select_option("1")
     expect(part).to_contain_text("The rows are equal;")
@@ -193,8 +193,8 @@ def test_generations_are_compared_with_signs_and_words(shown):
 
 def test_a_single_generation_is_compared_with_nothing(alone):
     """Which is said."""
-    page, told = alone
-    told |= answers(generations=[summary(PATH, 2)])
+    page, replies = alone
+    replies |= answers(generations=[summary(PATH, 2)])
     page.goto(address())
     expect(page.get_by_text("There is no other generation that you may read.")).to_be_visible()
     expect(page.get_by_label("compared with")).to_be_hidden()
@@ -202,9 +202,9 @@ def test_a_single_generation_is_compared_with_nothing(alone):
 
 def test_a_dataset_that_nothing_made_and_nothing_reads_says_so(alone):
     """There is no picture of a single box."""
-    page, told = alone
-    told |= answers(sources=[], dependents=[], hidden=0, operation="", params={}, rows=None, compute_seconds=None)
-    told[f"datasets/{PATH}@2/lineage"] = (
+    page, replies = alone
+    replies |= answers(sources=[], dependents=[], hidden=0, operation="", params={}, rows=None, compute_seconds=None)
+    replies[f"datasets/{PATH}@2/lineage"] = (
         200,
         asdict(Neighbourhood(PATH, 2, neighbourhood().nodes[3:4], (), 0, 0, 0, 0)),
     )
@@ -220,20 +220,20 @@ def test_a_dataset_that_nothing_made_and_nothing_reads_says_so(alone):
 
 def test_what_fails_is_told_and_what_holds_stays(shown):
     """The catalog is away, then it is back."""
-    page, told = shown
-    usual = told["datasets/" + PATH]
-    told["datasets/" + PATH] = AWAY
+    page, replies = shown
+    usual = replies["datasets/" + PATH]
+    replies["datasets/" + PATH] = AWAY
     expect(page.get_by_text(re.compile("the catalog does not answer", re.IGNORECASE)).first).to_be_visible()
     expect(page.get_by_role("region", name="Facts")).to_contain_text("48.3 MB")
-    told["datasets/" + PATH] = usual
+    replies["datasets/" + PATH] = usual
     expect(page.get_by_text(re.compile("the catalog does not answer", re.IGNORECASE))).to_have_count(0)
 
 
 def test_an_under_store_that_is_away_is_told_on_the_page(alone):
     """With the reason; the rest holds."""
-    page, told = alone
+    page, replies = alone
     away = "the under-store does not answer: /mnt/under does not exist: is its disk mounted?"
-    told |= answers(under_store_away=away, headline="Persisted, but the under-store does not answer; …")
+    replies |= answers(under_store_away=away, headline="Persisted, but the under-store does not answer; …")
     page.goto(address())
     expect(page.locator(".headline .wrong")).to_have_text(away[0].upper() + away[1:])
 
@@ -248,10 +248,10 @@ def test_an_under_store_that_is_away_is_told_on_the_page(alone):
 )
 def test_nothing_is_asked_for_that_no_store_has(alone, status, cache, text):
     """Neither columns nor rows; a browser would note the refusal as an error."""
-    page, told = alone
-    told |= answers(status=status, cache=cache, actions=[])
+    page, replies = alone
+    replies |= answers(status=status, cache=cache, actions=[])
     for part in ("schema", "rows"):
-        del told[f"datasets/{PATH}@2/{part}"]
+        del replies[f"datasets/{PATH}@2/{part}"]
     page.goto(address())
     expect(page.locator("section.columns .empty")).to_have_text(text)
     expect(page.locator("section.rows .empty")).to_have_text(text)
@@ -260,9 +260,9 @@ def test_nothing_is_asked_for_that_no_store_has(alone, status, cache, text):
 
 def test_a_part_that_fails_says_so_in_its_place(alone):
     """The others are not touched."""
-    page, told = alone
-    told |= answers()
-    told |= {f"datasets/{PATH}@2/schema": (409, {"detail": f"{PATH}@2 is lost from the cache; recover it first"}),
+    page, replies = alone
+    replies |= answers()
+    replies |= {f"datasets/{PATH}@2/schema": (409, {"detail": f"{PATH}@2 is lost from the cache; recover it first"}),
              f"datasets/{PATH}@2/comparison": AWAY, f"datasets/{PATH}@2/lineage": AWAY}  # fmt: skip
     page.goto(address())
     expect(page.locator("section.columns .refused")).to_have_text(f"{PATH}@2 is lost from the cache; recover it first.")
@@ -278,13 +278,13 @@ def test_a_part_that_fails_says_so_in_its_place(alone):
 
 def test_a_path_that_is_not_there_leads_to_those_that_contain_it(alone):
     """What one may not read is refused with the reason."""
-    page, told = alone
-    told["datasets/clean"] = (404, {"detail": "clean: no dataset was ever written to this path"})
-    told["datasets"] = (200, asdict(listing((PATH, "cached"))))
+    page, replies = alone
+    replies["datasets/clean"] = (404, {"detail": "clean: no dataset was ever written to this path"})
+    replies["datasets"] = (200, asdict(listing((PATH, "cached"))))
     page.goto(address("clean"))
     expect(page.get_by_text("no dataset was ever written to this path")).to_be_visible()
     expect(page.get_by_role("link", name=f"{PATH}@1")).to_be_visible()
-    told["datasets/clean"] = (403, {"detail": "you may not read the DAG etl"})
+    replies["datasets/clean"] = (403, {"detail": "you may not read the DAG etl"})
     page.goto(address("clean"))
     expect(page.get_by_text("you may not read the DAG etl")).to_be_visible()
     expect(page.get_by_role("link", name=f"{PATH}@1")).to_have_count(0)
@@ -295,15 +295,15 @@ def test_a_path_that_is_not_there_leads_to_those_that_contain_it(alone):
 
 def test_without_a_path_the_newest_are_shown(alone):
     """Or those in one state."""
-    page, told = alone
-    told["datasets"] = (200, asdict(listing((PATH, "cached"), ("etl/planes", "persisted"), is_complete=False)))
+    page, replies = alone
+    replies["datasets"] = (200, asdict(listing((PATH, "cached"), ("etl/planes", "persisted"), is_complete=False)))
     page.goto(f"{SITE}/pages/dataset")
     expect(page.locator("tbody tr")).to_have_count(2)
     expect(page.locator("tbody tr").first).to_contain_text(f"{PATH}@1")
     expect(page.get_by_text("There are older ones: search by path to see them.")).to_be_visible()
     with page.expect_request(re.compile("datasets.status=lost")):
         page.get_by_label("State").select_option("lost")
-    told["datasets"] = (200, asdict(listing()))
+    replies["datasets"] = (200, asdict(listing()))
     expect(page.get_by_text("No dataset that you may read is in this state.")).to_be_visible()
     page.goto(f"{SITE}/pages/dataset")
     expect(page.get_by_text("There are no datasets that you may read.")).to_be_visible()
@@ -312,8 +312,8 @@ def test_without_a_path_the_newest_are_shown(alone):
 
 def test_a_path_is_completed_by_the_keyboard(alone):
     """What is typed is looked for; arrows choose, Enter leads there, Escape closes."""
-    page, told = alone
-    told |= answers()
+    page, replies = alone
+    replies |= answers()
     page.goto(f"{SITE}/pages/dataset")
     field = page.get_by_role("combobox", name="Path")
     field.focus()
@@ -337,8 +337,8 @@ def test_a_path_is_completed_by_the_keyboard(alone):
 
 def test_a_path_is_completed_by_the_mouse(alone):
     """The list closes when the field is left."""
-    page, told = alone
-    told |= answers()
+    page, replies = alone
+    replies |= answers()
     page.goto(f"{SITE}/pages/dataset")
     page.get_by_role("combobox", name="Path").press_sequentially("cle")
     page.locator(".completions [role=option]").first.click()
@@ -382,13 +382,13 @@ def test_arrow_keys_lead_from_box_to_box(shown):
 
 def test_what_was_opened_and_chosen_stays_while_the_page_follows(shown):
     """Rows, the chosen generation and the focus."""
-    page, told = shown
+    page, replies = shown
     page.get_by_role("button", name="Show 20 rows").click()
     page.locator("section.rows tbody").wait_for()
-    told[f"datasets/{PATH}@1/comparison"] = (200, asdict(comparison(same_digest=True)))
+    replies[f"datasets/{PATH}@1/comparison"] = (200, asdict(comparison(same_digest=True)))
     page.get_by_label("compared with").select_option("1")
     page.get_by_role("button", name="Persist now").focus()
-    told["datasets/" + PATH] = (200, asdict(detail(reads=5)))
+    replies["datasets/" + PATH] = (200, asdict(detail(reads=5)))
     expect(page.get_by_role("region", name="Facts")).to_contain_text("5 times")
     expect(page.get_by_label("compared with")).to_have_value("1")
     expect(page.locator("section.rows tbody tr")).to_have_count(3)
@@ -398,18 +398,18 @@ def test_what_was_opened_and_chosen_stays_while_the_page_follows(shown):
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_name_is_text_wherever_it_stands(alone, what):
     """In the headline, the picture, sentences, facts, rows and completions; nothing of it becomes an element."""
-    page, told = alone
+    page, replies = alone
     path = HOSTILE[what]
     asked = []
     page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
     place = "/".join(quote(part, safe="!'()*") for part in path.split("/"))
-    told |= answers(
+    replies |= answers(
         path, place, operation=path, task_id=path, run_id=path, sources=[summary(path)], dependents=[summary(path)],
         params={path: path}, error=path, headline=path,
     )  # fmt: skip
     sample = asdict(rows(path))
     sample["columns"][0]["name"] = sample["rows"][0][0] = path
-    told[f"datasets/{place}@2/rows"] = (200, sample)
+    replies[f"datasets/{place}@2/rows"] = (200, sample)
     page.set_viewport_size({"width": 1024, "height": 900})
     page.goto(address(path))
     expect(page.locator("h2.name")).to_contain_text(f"{path}@2")

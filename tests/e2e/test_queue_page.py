@@ -82,10 +82,10 @@ def test_why_one_in_the_queue_is_not_persisted_is_answered_by_one_click(alone, c
 def test_what_is_explained_can_be_moved_to_the_head(alone):
     """By who may; the answer follows, and so does the address of the page."""
     page, answers = alone
-    told = explanation(
+    reply = explanation(
         "etl/b", PersistState.QUEUED, "it is the 9th in the queue", can_expedite=True, wait_reason=PAUSED
     )
-    answers["queue/explain"] = (200, told)
+    answers["queue/explain"] = (200, reply)
     answers["datasets/etl/b/persist"] = (200, {"allowed": True, "message": "etl/b@1 moves to the head of the queue"})
     shown(page, answers, queue(entry(1, "etl/a")), "?explain=etl/b")
     answer = page.locator(".answer")
@@ -93,7 +93,7 @@ def test_what_is_explained_can_be_moved_to_the_head(alone):
     answer.get_by_role("button", name="Persist now: etl/b@1").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("etl/b@1 moves to the head of the queue.")
-    answers["queue/explain"] = (200, {**told, "sentence": "it is the 1st in the queue", "can_expedite": False})
+    answers["queue/explain"] = (200, {**reply, "sentence": "it is the 1st in the queue", "can_expedite": False})
     with page.expect_request("**/persist") as done:
         dialog.get_by_role("button", name="Persist now").click()
     assert json.loads(done.value.post_data) == {"generation": 1}
@@ -290,8 +290,8 @@ def test_the_page_is_for_everybody(alone, theme):
     rows = [
         compared(entry(i, path, last_error=path, waits_for=[f"{path}@1"]), 4 - i) for i, path in enumerate(HOSTILE, 1)
     ]
-    told = explanation(HOSTILE[0], PersistState.QUEUED, f"it waits for {HOSTILE[2]}@1", wait_reason=PAUSED)
-    answers["queue/explain"] = (200, told)
+    reply = explanation(HOSTILE[0], PersistState.QUEUED, f"it waits for {HOSTILE[2]}@1", wait_reason=PAUSED)
+    answers["queue/explain"] = (200, reply)
     body = queue(
         *rows, what_if="paper", sending=[sending(path) for path in HOSTILE], retries=[retry(path) for path in HOSTILE]
     )

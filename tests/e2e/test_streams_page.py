@@ -24,7 +24,7 @@ LONG = "über-" + "orders_by_customer_" * 11 + "مجموعة"
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
+def replies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
     """What the API answers about a job of each health."""
     home = tmp_path_factory.mktemp("home")
     with beating(home):
@@ -35,10 +35,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
 
 
 @pytest.fixture
-def listed(clicks: Clicks, alone, told: Answers) -> Page:
+def listed(clicks: Clicks, alone, replies: Answers) -> Page:
     """The list of the streams."""
     page, answers = alone
-    answers.update(json.loads(json.dumps(told)))
+    answers.update(json.loads(json.dumps(replies)))
     page.goto(f"{SITE}/pages/streams")
     return page
 
@@ -120,10 +120,10 @@ def test_a_job_that_does_not_run_claims_no_lag(listed: Page) -> None:
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("job", ["", "ticks", "words", "pairs", "crashed", "never"])
-def test_a_page_fits_and_axe_finds_nothing(alone, told: Answers, job: str, theme: str) -> None:
+def test_a_page_fits_and_axe_finds_nothing(alone, replies: Answers, job: str, theme: str) -> None:
     """At every width and in both themes, whatever the health."""
     page, answers = alone
-    answers.update(told)
+    answers.update(replies)
     page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
     page.goto(f"{SITE}/pages/streams{f'?job={job}' if job else ''}")
     page.locator("tbody tr, .flow").first.wait_for()
@@ -134,10 +134,10 @@ def test_a_page_fits_and_axe_finds_nothing(alone, told: Answers, job: str, theme
     assert faults(page) == []
 
 
-def test_names_of_all_kinds_break_nothing(alone, told: Answers) -> None:
+def test_names_of_all_kinds_break_nothing(alone, replies: Answers) -> None:
     """Two hundred letters, right to left, HTML: as text, at the narrowest width."""
     page, answers = alone
-    answers.update(json.loads(json.dumps(told)))
+    answers.update(json.loads(json.dumps(replies)))
     asked: list[str] = []
     page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
     (ticks,) = [each for each in answers["streams"][1]["streams"] if each["job"] == "ticks"]
@@ -160,10 +160,10 @@ def test_names_of_all_kinds_break_nothing(alone, told: Answers) -> None:
 
 
 @pytest.mark.parametrize("away", ["backpressure", "history", "dead-letters"])
-def test_a_part_that_fails_says_so_and_the_others_go_on(alone, told: Answers, away: str) -> None:
+def test_a_part_that_fails_says_so_and_the_others_go_on(alone, replies: Answers, away: str) -> None:
     """Such as Kafka, from which only dead letters come."""
     page, answers = alone
-    answers.update({**told, f"streams/ticks/{away}": (503, {"detail": "Kafka does not answer"})})
+    answers.update({**replies, f"streams/ticks/{away}": (503, {"detail": "Kafka does not answer"})})
     open_job(page, "ticks")
     names = {"backpressure": "Stages", "history": "Lag and throughput", "dead-letters": "Dead letters"}
     part = page.get_by_role("region", name=names[away], exact=True)
@@ -183,10 +183,10 @@ def test_a_list_without_jobs_says_how_to_get_one(alone) -> None:
 # ---- one job
 
 
-def test_a_throttle_is_drawn_from_the_slow_stage_back_to_the_one_that_it_slows(alone, told: Answers) -> None:
+def test_a_throttle_is_drawn_from_the_slow_stage_back_to_the_one_that_it_slows(alone, replies: Answers) -> None:
     """Records go to the right, the arrow to the left."""
     page, answers = alone
-    answers.update(told)
+    answers.update(replies)
     open_job(page, "ticks")
     arrow = page.locator("path[data-throttle='reduce map']")
     start, end = arrow.evaluate(
@@ -201,10 +201,10 @@ def test_a_throttle_is_drawn_from_the_slow_stage_back_to_the_one_that_it_slows(a
     expect(page.locator(".throttles")).to_contain_text("reduce throttles map to 2.1 MB/s since")
 
 
-def test_the_curves_of_the_lag_show_gaps_and_are_read_by_the_keyboard(alone, told: Answers) -> None:
+def test_the_curves_of_the_lag_show_gaps_and_are_read_by_the_keyboard(alone, replies: Answers) -> None:
     """The three minutes without the job are no line."""
     page, answers = alone
-    answers.update(told)
+    answers.update(replies)
     open_job(page, "ticks")
     part = page.get_by_role("region", name="Lag and throughput", exact=True)
     expect(part.locator("figure")).to_have_count(2)
@@ -214,12 +214,12 @@ def test_the_curves_of_the_lag_show_gaps_and_are_read_by_the_keyboard(alone, tol
     expect(part.locator(".readout").first).to_contain_text("4,810 messages behind, 23 s to drain")
 
 
-def test_one_dead_letter_is_retried_after_a_dry_run(alone, told: Answers) -> None:
+def test_one_dead_letter_is_retried_after_a_dry_run(alone, replies: Answers) -> None:
     """The dialog says what would be done; cancelled, nothing is."""
     page, answers = alone
     message = "The record at offset 4811 of partition 0 is appended to that partition of ticks as a new record."
     result = {"allowed": True, "executed": False, "message": message, "retried": ["0:1"], "refused": {}}
-    answers.update({**told, "streams/ticks/dead-letters/retry": (200, result)})
+    answers.update({**replies, "streams/ticks/dead-letters/retry": (200, result)})
     open_job(page, "ticks")
     sent: list[dict[str, object]] = []
     page.on("request", lambda request: request.method == "POST" and sent.append(request.post_data_json))
@@ -234,12 +234,12 @@ def test_one_dead_letter_is_retried_after_a_dry_run(alone, told: Answers) -> Non
     assert sent == [{"records": ["0:1"], "dry_run": True}] * 2 + [{"records": ["0:1"]}]
 
 
-def test_all_that_are_shown_are_retried_together_and_what_is_refused_is_named(alone, told: Answers) -> None:
+def test_all_that_are_shown_are_retried_together_and_what_is_refused_is_named(alone, replies: Answers) -> None:
     """Those that cannot be are not asked for."""
     page, answers = alone
     result = {"allowed": True, "executed": True, "message": "2 records are appended to ticks. 1 are not retried: late.",
               "retried": ["0:2", "0:1"], "refused": {"0:9": "late"}}  # fmt: skip
-    answers.update({**told, "streams/ticks/dead-letters/retry": (200, result)})
+    answers.update({**replies, "streams/ticks/dead-letters/retry": (200, result)})
     open_job(page, "ticks")
     sent: list[dict[str, object]] = []
     page.on("request", lambda request: request.method == "POST" and sent.append(request.post_data_json))
@@ -249,10 +249,10 @@ def test_all_that_are_shown_are_retried_together_and_what_is_refused_is_named(al
     assert sent[-1] == {"records": ["0:2", "0:1"]}
 
 
-def test_dead_letters_are_filtered_by_what_is_typed(alone, told: Answers) -> None:
+def test_dead_letters_are_filtered_by_what_is_typed(alone, replies: Answers) -> None:
     """The server searches; a record that is no text is shown as hexadecimal digits."""
     page, answers = alone
-    answers.update(told)
+    answers.update(replies)
     open_job(page, "ticks")
     part = page.get_by_role("region", name="Dead letters", exact=True)
     expect(part.locator("tr[data-key='0:2']")).to_contain_text("ff fe 00not UTF-8, shown as hexadecimal digits")
@@ -263,10 +263,10 @@ def test_dead_letters_are_filtered_by_what_is_typed(alone, told: Answers) -> Non
     expect(part.get_by_label("Filter")).to_be_focused()
 
 
-def test_a_user_who_may_only_read_sees_everything_and_no_button(alone, told: Answers, tmp_path: Path) -> None:
+def test_a_user_who_may_only_read_sees_everything_and_no_button(alone, replies: Answers, tmp_path: Path) -> None:
     """Neither of the job nor of its dead letters."""
     page, answers = alone
-    answers.update(json.loads(json.dumps(told)))
+    answers.update(json.loads(json.dumps(replies)))
     answers["streams/ticks"][1]["may_change"] = False
     open_job(page, "ticks")
     expect(page.locator(".refused")).to_contain_text("you may not edit the DAG stream_ticks")
@@ -275,10 +275,10 @@ def test_a_user_who_may_only_read_sees_everything_and_no_button(alone, told: Ans
     expect(page.get_by_label("Back-pressure mode")).to_be_disabled()
 
 
-def test_percentiles_are_named_and_completion_has_its_offsets(alone, told: Answers) -> None:
+def test_percentiles_are_named_and_completion_has_its_offsets(alone, replies: Answers) -> None:
     """By partition, up to where every record is completed."""
     page, answers = alone
-    answers.update(told)
+    answers.update(replies)
     open_job(page, "words")
     part = page.get_by_role("region", name="Tracking", exact=True)
     expect(part).to_contain_text("p50 91 ms, p90 100 ms, p99 420 ms")
@@ -288,10 +288,10 @@ def test_percentiles_are_named_and_completion_has_its_offsets(alone, told: Answe
 # ---- a join
 
 
-def test_the_load_of_each_unit_is_compared_with_its_limit(alone, told: Answers) -> None:
+def test_the_load_of_each_unit_is_compared_with_its_limit(alone, replies: Answers) -> None:
     """As a bar and in words; so are the moves under way."""
     page, answers = alone
-    answers.update(told)
+    answers.update(replies)
     open_job(page, "pairs")
     part = page.get_by_role("region", name="Join", exact=True)
     expect(part.locator(".load-bar")).to_have_count(3)
@@ -302,10 +302,10 @@ def test_the_load_of_each_unit_is_compared_with_its_limit(alone, told: Answers) 
     expect(part.get_by_role("region", name="Heavy keys")).to_contain_text("split over 2 units")
 
 
-def test_a_heavy_key_leads_to_its_explanation_and_a_light_one_says_why_not(alone, told: Answers) -> None:
+def test_a_heavy_key_leads_to_its_explanation_and_a_light_one_says_why_not(alone, replies: Answers) -> None:
     """A wrong value is refused in words."""
     page, answers = alone
-    answers.update({**told, "streams/pairs/join/keys/x": (422, {"detail": "'x' is no value of the column k"})})
+    answers.update({**replies, "streams/pairs/join/keys/x": (422, {"detail": "'x' is no value of the column k"})})
     open_job(page, "pairs")
     part = page.get_by_role("region", name="Key", exact=True)
     page.get_by_role("region", name="Heavy keys").get_by_role("button", name="1", exact=True).first.click()

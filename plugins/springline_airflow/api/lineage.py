@@ -25,7 +25,7 @@ from springline.airflow.runs import names_of
 from springline.persistence.decisions.recovery import plan_recovery
 from springline.persistence.errors import TransitionError
 from springline.persistence.model.dataset import DatasetStatus, Ref
-from springline.persistence.platform import Platform
+from springline.persistence.model.path_partition import PathPartition
 from springline.persistence.text.formatting import format_seconds
 
 _MAX_RECOVERED = 500  # datasets of one request
@@ -124,29 +124,18 @@ def cell(
     """Return the generation of a template in a partition, and what would restore it if it is or were lost."""
     index = current_index(request, platform)
     with index.lock:
-        if path:
-            place = index.place_of(path)
-            if place is None:
-                raise HTTPException(status.HTTP_404_NOT_FOUND, f"{path}: no live dataset of this path")
-            template, partition = place
-        entry = index.templates.get(template)
-        key = entry.cells.get(partition) if entry else None
+        place = index.place_of(path) if path else PathPartition(template, partition)
+        entry = index.templates.get(place.template) if place else None
+        key = entry.cells.get(place.partition) if place and entry else None
         row = index.rows[key] if key else None
-    if row is None or not read_access.may_read_dag(row.dag_id):
-        raise HTTPException(status.HTTP_404_NOT_FOUND, f"{template}: no dataset that you may read in {partition!r}")
-    return _describe(read_access, platform, index, Ref(row.path, row.generation), template, partition)
-
-
-def _describe(
-    read_access: ReadAccess, platform: Platform, index: LiveIndex, ref: Ref, template: str, partition: str
-) -> CellDetail:
+    if place is None or row is None or not read_access.may_read_dag(row.dag_id):
+        subject = path or f"{template} in {partition!r}"  # the same, whether there is none or it may not be read
+        raise HTTPException(status.HTTP_404_NOT_FOUND, f"{subject}: no live dataset that you may read")
+    ref = Ref(row.path, row.generation)
     full_lineage = platform.catalog.lineage_around([ref], down=False)
     costs = platform.catalog.load_cost_model(full_lineage)
-    readable_lineage = redact_hidden(full_lineage, read_access.may_read)
-    dataset = full_lineage.datasets[ref]
-    detail = describe_cell(ref, readable_lineage, costs, index, refused_actions(read_access, dataset))
-    detail.template, detail.partition = template, partition
-    return detail
+    refused = refused_actions(read_access, full_lineage.datasets[ref])
+    return describe_cell(ref, place, redact_hidden(full_lineage, read_access.may_read), costs, index, refused)
 
 
 @router.get("/values")

@@ -116,22 +116,25 @@ def _remedies(
     refs = dict(zip(totals.named_keys(loss), lineage.datasets, strict=True))
     worst_refs = [refs[key] for key in totals.worst_keys]
     claims = load_claim_states(platform.catalog, worst_refs)
-    has_doubts = any(loss.unproven_causes[key] for key in totals.worst_keys)
+    doubts_by_key = {
+        key: [each for doubt in loss.unproven_causes[key] if (each := lineage.operation_of(refs[doubt]))]
+        for key in totals.worst_keys
+    }
+    doubted = {(each.name, each.version) for doubts in doubts_by_key.values() for each in doubts}
     prove = partial(
         unproven_alternative,
-        plans=platform.prover.plan() if has_doubts else (),
+        plans=platform.prover.plan(only=doubted) if doubted else (),
         is_prover_enabled=platform.prover.enabled,
     )
     remedies = {}
     for key in totals.worst_keys:
         ref = refs[key]
         status = persist_status(lineage.datasets[ref], claims[ref], places.get(ref, QueuePlace()), away=away)
-        doubts = [lineage.operation_of(refs[doubt]) for doubt in loss.unproven_causes[key]]
         remedies[ref] = Remedy(
             state=status.state,
             sentence=remedy_sentence(status, away),
             alternative=irrecoverable_alternative(ref, [refs[cause] for cause in loss.causes[key]], lineage)
-            or prove(dict.fromkeys(each for each in doubts if each)),
+            or prove(dict.fromkeys(doubts_by_key[key])),
             can_expedite=status.can_expedite,
             refusal=read_access.change_refusal(lineage.datasets[ref]) if status.can_expedite else "",
         )

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 
-from springline.airflow.api import access
-from springline.airflow.api.streams import JobHandle, find_job
+from springline.airflow.api.streams import JobHandle, readable_handles
 from springline.airflow.dags.ids import dag_of
 from springline.airflow.lineage.overview import StreamNode
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job import make_stages
-from springline.spark_jobs.streaming.jobs import read_jobs
-from springline.spark_jobs.streaming.settings import StreamSettings
 
 
 def stream_nodes(user: BaseUser, dag_id: str) -> list[StreamNode]:
@@ -20,8 +17,8 @@ def stream_nodes(user: BaseUser, dag_id: str) -> list[StreamNode]:
     If the declarations cannot be read there are none: the page of the streams says why.
     """
     try:
-        names = access.readable_jobs(user, read_jobs(StreamSettings().declarations))
-        return [_node_of(find_job(name, user)) for name in names if not dag_id or dag_of(name) == dag_id]
+        handles = readable_handles(user)
+        return [_node_of(each) for each in handles if not dag_id or dag_of(each.job.name) == dag_id]
     except StreamError:
         return []
 

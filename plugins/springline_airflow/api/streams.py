@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -123,6 +123,13 @@ def find_job(job: access.JobName, user: GetUserDep) -> JobHandle:
     return JobHandle(jobs[job], settings.folder(job), settings)
 
 
+def readable_handles(user: BaseUser) -> list[JobHandle]:
+    """Return the declared jobs that a user may read."""
+    settings = StreamSettings()
+    jobs = read_jobs(settings.declarations)
+    return [JobHandle(jobs[name], settings.folder(name), settings) for name in access.readable_jobs(user, jobs)]
+
+
 JobDep = Annotated[JobHandle, Depends(find_job)]
 
 
@@ -132,8 +139,7 @@ def streams(
     history: Annotated[int, Query(ge=0, le=SLOTS, description="Points of each job's lag history to include")] = 0,
 ) -> schemas.StreamList:
     """Return the status of the jobs that you may read, the worst health first."""
-    names = access.readable_jobs(user, read_jobs(StreamSettings().declarations))
-    details = [find_job(name, user).detail_for(user, history) for name in names]
+    details = [handle.detail_for(user, history) for handle in readable_handles(user)]
     order = list(Health)
     return schemas.StreamList(streams=sorted(details, key=lambda each: (order.index(each.health), each.job)))
 
@@ -205,7 +211,11 @@ def list_adhoc_slices(job: JobDep, request: Request) -> schemas.AdhocSliceList:
 @_read_router.post("/ask", response_model=schemas.AdhocAnswer)
 def run_adhoc_query(job: JobDep, body: schemas.Sql, request: Request) -> JSONResponse:
     """Answer an ad hoc query from the slices that the job keeps at this moment."""
-    answer = ask(job.queryable, job.registry, job.settings.state_folder, body.sql, request.app.state.planners)
+    state = request.app.state
+    answer = ask(
+        job.queryable, job.registry, body.sql, job.folder, job.log, lambda: nullcontext(state.platforms.now()),
+        state.planners,
+    )  # fmt: skip
     return JSONResponse(schemas.adhoc_answer_json(answer))
 
 

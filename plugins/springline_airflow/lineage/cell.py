@@ -11,6 +11,7 @@ from springline.persistence.decisions.recovery import RecoveryStep, plan_recover
 from springline.persistence.model.cost_model import CostModel
 from springline.persistence.model.dataset import CacheState, Ref
 from springline.persistence.model.lineage import Lineage
+from springline.persistence.model.path_partition import PathPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class ChainStep:
     seconds: float | None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CellDetail:
     """A generation and what restores it: `chain` in executable order, empty if nothing would have to be done.
 
@@ -65,7 +66,12 @@ class CellDetail:
 
 
 def describe_cell(
-    ref: Ref, lineage: Lineage, costs: CostModel, index: LiveIndex, refused: Mapping[str, str]
+    ref: Ref,
+    place: PathPartition,
+    lineage: Lineage,
+    costs: CostModel,
+    index: LiveIndex,
+    refused: Mapping[str, str],
 ) -> CellDetail:
     """Return the details of a generation; `lineage` has its unpersisted ancestors, and aliases for hidden ones."""
     dataset = lineage.datasets[ref]
@@ -81,7 +87,7 @@ def describe_cell(
     possible = possible_actions(dataset, lineage, costs, obstacles=lineage.recompute_obstacles(ref))
     permitted, not_permitted = permitted_actions(possible, refused)
     return CellDetail(
-        template="", partition="", path=ref.path, generation=ref.generation,
+        template=place.template, partition=place.partition, path=ref.path, generation=ref.generation,
         status=dataset.status(recomputable=lineage.is_restorable(ref)).value, cache=dataset.cache.value,
         under_store=dataset.under.value, bytes=dataset.bytes, rows=dataset.rows,
         operation=dataset.call.name if dataset.call else "", version=dataset.call.version if dataset.call else "",

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
-from springline.airflow.lineage.template_graph import (
-    TemplateEdge,
-    TemplateGraph,
-    TemplateNode,
-    merge_strips,
-    sum_states,
-)
+from springline.airflow.lineage.strips import merge_strips
+from springline.airflow.lineage.template_graph import TemplateEdge, TemplateGraph, TemplateNode
 
 MAX_UNGROUPED = 80  # nodes that a reader can distinguish at a glance
 
@@ -79,7 +75,7 @@ def _merge(key: str, group: list[TemplateNode], columns: int) -> TemplateNode:
         task_id=_common(node.task_id for node in group),
         strip=merge_strips([node.strip for node in group], columns),
         undated=merge_strips(undated, 1) if undated else "",
-        states=sum_states(node.states for node in group),
+        states=_sum_states(node.states for node in group),
         newest=newest,
         exposed_bytes=sum(node.exposed_bytes for node in group),
         unproven_bytes=sum(node.unproven_bytes for node in group),
@@ -94,3 +90,11 @@ def _common(values: Iterable[str]) -> str:
     """Return the common value; empty if the values differ."""
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 else ""
+
+
+def _sum_states(states: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums of counts, by status."""
+    summed: Counter[str] = Counter()
+    for each in states:
+        summed.update(each)
+    return dict(sorted(summed.items()))

@@ -13,7 +13,7 @@ from threading import RLock
 
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.catalog.live_generations import ChangeMark, LiveChanges, LiveRow, OperationRow
-from springline.persistence.model.dataset import DatasetStatus
+from springline.persistence.model.dataset import DatasetStatus, status_of
 from springline.persistence.model.path_partition import PathPartition, partition_of_run, split_path
 
 _UNKNOWN = OperationRow(repeatable=False, proven=False, output="")
@@ -51,6 +51,10 @@ class LiveIndex:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.lock = RLock()
+        self._clear()
+
+    def _clear(self) -> None:
+        """Forget everything."""
         self.rows: dict[int, LiveRow] = {}
         self.places: dict[int, PathPartition] = {}
         self.keys_by_path: dict[str, list[int]] = {}
@@ -73,7 +77,7 @@ class LiveIndex:
         with self.lock:
             changes = self.catalog.changed_generations(self._mark) if self._mark else self.catalog.live_generations()
             if self._mark and _outputs(changes.operations, self.operations) != _outputs(self.operations):
-                self.__init__(self.catalog)  # type: ignore[misc]  # a template changed: places are no longer right
+                self._clear()  # a template changed: places are no longer right
                 changes = self.catalog.live_generations()
             is_changed = bool(changes.rows) or changes.operations != self.operations
             self.operations = changes.operations
@@ -147,7 +151,7 @@ class LiveIndex:
         if row.under != "present":
             self._unpersisted.add(key)
         else:
-            self.statuses[key] = _status_of(row)
+            self.statuses[key] = status_of(row.phase, row.cache, row.under)
         if row.pinned:
             self.pinned.add(key)
         if row.checkpoint:
@@ -205,7 +209,8 @@ class LiveIndex:
                 unrestorable.add(key)
         self.recoveries = recoveries
         for key in recoveries:
-            self.statuses[key] = _status_of(self.rows[key], is_restorable=key not in unrestorable)
+            row = self.rows[key]
+            self.statuses[key] = status_of(row.phase, row.cache, row.under, recomputable=key not in unrestorable)
 
     def _recovery(
         self, operation: OperationRow, sources: Iterable[int], recoveries: Mapping[int, Recovery]
@@ -225,19 +230,6 @@ class LiveIndex:
     def _is_being_written(self, key: int) -> bool:
         """Whether a generation is open and its bytes are there: its writer handles their loss."""
         return self.rows[key].phase == "open" and self.rows[key].cache == "present"
-
-
-def _status_of(row: LiveRow, *, is_restorable: bool = True) -> DatasetStatus:
-    """Return the status of a generation, as `Dataset.status` does."""
-    if row.phase == "open":
-        return DatasetStatus.WRITING
-    if row.under == "present":
-        return DatasetStatus.EVICTED if row.cache == "evicted" else DatasetStatus.PERSISTED
-    if row.cache == "present":
-        return DatasetStatus.PERSISTING if row.under == "copying" else DatasetStatus.CACHED
-    if not is_restorable:
-        return DatasetStatus.IRRECOVERABLE
-    return DatasetStatus.LOST if row.cache == "lost" else DatasetStatus.EVICTED
 
 
 def _outputs(

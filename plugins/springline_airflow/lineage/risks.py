@@ -120,8 +120,7 @@ def sum_risk(loss: CacheLoss, costs: CostModel, may_read_dag: Callable[[str], bo
         ),
         shares=dag_shares(shares),
         unmeasured=sum(
-            may_read_dag(rows[key].dag_id) and loss.predict_seconds(key, costs) is None
-            for key in loss.rerun_order(loss.exposed)
+            may_read_dag(rows[key].dag_id) and loss.predict_seconds(key, costs) is None for key in loss.reruns
         ),
         datasets=len(readable_keys),
         worst_keys=nsmallest(

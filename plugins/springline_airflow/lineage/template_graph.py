@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from springline.airflow.lineage.live_index import LiveIndex, Recovery, Template
+from springline.airflow.lineage.strips import LETTERS, NOTHING, mark_missing, merge_strips, shape_of
 from springline.persistence.catalog.live_generations import LiveRow
 from springline.persistence.model.dataset import DatasetStatus
 
 SHOWN_PARTITIONS = 60  # columns of a strip, unless a range is requested
 MAX_PARTITIONS = 400
 MAX_BROKEN = 100
-MISSING, NOTHING = "m", "."
-LETTERS: Mapping[DatasetStatus, str] = {
-    DatasetStatus.WRITING: "w",
-    DatasetStatus.CACHED: "c",
-    DatasetStatus.PERSISTING: "g",
-    DatasetStatus.PERSISTED: "p",
-    DatasetStatus.EVICTED: "e",
-    DatasetStatus.LOST: "l",
-    DatasetStatus.IRRECOVERABLE: "x",
-}
-WORST_FIRST = "xlmwgcep."  # the order in which several states are summed up as one
-_DIGITS = re.compile(r"\d")
 _BROKEN = (DatasetStatus.LOST, DatasetStatus.IRRECOVERABLE)
 
 
@@ -151,7 +138,7 @@ class _Drawn:
 
     template: Template
     cells: Mapping[str, int]
-    exposure: list[int] = field(default_factory=lambda: [0, 0, 0, 0])  # bytes by `Recovery`, then all
+    exposed_bytes: Counter[Recovery] = field(default_factory=Counter)  # only in the cache, by what a loss would mean
 
 
 def build_template_graph(
@@ -181,22 +168,6 @@ def build_template_graph(
         shown, earlier, later, merge_strips([node.strip for node in nodes], len(shown)), broken[:MAX_BROKEN],
         len(broken), nodes, list(edges),
     )  # fmt: skip
-
-
-def merge_strips(strips: Sequence[str], columns: int) -> str:
-    """Return the worst letter of each column."""
-    return "".join(
-        next(letter for letter in WORST_FIRST if letter in letters)
-        for letters in (zip(*strips, strict=True) if strips else [NOTHING] * columns)
-    )
-
-
-def sum_states(states: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the sums of counts, by status."""
-    summed: Counter[str] = Counter()
-    for each in states:
-        summed.update(each)
-    return dict(sorted(summed.items()))
 
 
 def _accepted_cells(
@@ -238,11 +209,9 @@ def _broken(index: LiveIndex, drawn: Mapping[str, _Drawn]) -> list[BrokenPartiti
     """Return the partitions of which drawn generations are unavailable, the newest first."""
     unavailable: dict[str, list[tuple[DatasetStatus, LiveRow]]] = {}
     for row in index.unavailable():
-        template, partition = index.places[row.id]
-        if template in drawn and drawn[template].cells.get(partition) == row.id:
-            status = index.statuses[row.id]
-            if status in _BROKEN:
-                unavailable.setdefault(partition, []).append((status, row))
+        status = index.statuses[row.id]
+        if status in _BROKEN and _drawn_with(index, drawn, row.id):
+            unavailable.setdefault(index.places[row.id].partition, []).append((status, row))
     broken = []
     for partition in sorted(unavailable, reverse=True):
         counts = Counter(status for status, _ in unavailable[partition])
@@ -258,11 +227,15 @@ def _broken(index: LiveIndex, drawn: Mapping[str, _Drawn]) -> list[BrokenPartiti
 
 def _measure_exposure(index: LiveIndex, drawn: Mapping[str, _Drawn]) -> None:
     for row in index.exposed():
-        template, partition = index.places[row.id]
-        if template in drawn and drawn[template].cells.get(partition) == row.id:
-            exposure = drawn[template].exposure
-            exposure[index.recoveries[row.id]] += row.bytes
-            exposure[3] += row.bytes
+        if each := _drawn_with(index, drawn, row.id):
+            each.exposed_bytes[index.recoveries[row.id]] += row.bytes
+
+
+def _drawn_with(index: LiveIndex, drawn: Mapping[str, _Drawn], key: int) -> _Drawn | None:
+    """Return the template of a generation if both are drawn."""
+    template, partition = index.places[key]
+    each = drawn.get(template)
+    return each if each and each.cells.get(partition) == key else None
 
 
 def _nodes(index: LiveIndex, drawn: Mapping[str, _Drawn], shown: Sequence[str]) -> list[TemplateNode]:
@@ -275,8 +248,8 @@ def _nodes(index: LiveIndex, drawn: Mapping[str, _Drawn], shown: Sequence[str]) 
         strip = "".join(
             LETTERS[status_by_key[each.cells[partition]]] if partition in each.cells else NOTHING for partition in shown
         )
-        if gaps := expected.get((newest.dag_id, _shape(index.places[newest.id].partition))):
-            strip = _mark_missing(strip, shown, gaps)
+        if gaps := expected.get((newest.dag_id, shape_of(index.places[newest.id].partition))):
+            strip = mark_missing(strip, shown, gaps)
         nodes.append(
             TemplateNode(
                 key=name, label=name, is_group=False, group="", templates=1, operation=newest.operation or "",
@@ -287,9 +260,9 @@ def _nodes(index: LiveIndex, drawn: Mapping[str, _Drawn], shown: Sequence[str]) 
                     newest.path, newest.generation, index.places[newest.id].partition, status_by_key[newest.id],
                     newest.bytes, newest.committed_at or newest.created_at,
                 ),
-                exposed_bytes=each.exposure[3],
-                unproven_bytes=each.exposure[Recovery.UNPROVEN],
-                irrecoverable_bytes=each.exposure[Recovery.IRRECOVERABLE],
+                exposed_bytes=each.exposed_bytes.total(),
+                unproven_bytes=each.exposed_bytes[Recovery.UNPROVEN],
+                irrecoverable_bytes=each.exposed_bytes[Recovery.IRRECOVERABLE],
                 stale=len(stale.intersection(keys)) if stale else 0,
                 pinned=len(index.pinned.intersection(keys)) if index.pinned else 0,
                 checkpoints=len(index.checkpoints.intersection(keys)) if index.checkpoints else 0,
@@ -306,22 +279,5 @@ def _expected_partitions(
     for each in drawn:
         for partition in shown:
             if key := each.cells.get(partition):
-                expected.setdefault((index.rows[key].dag_id, _shape(partition)), set()).add(partition)
+                expected.setdefault((index.rows[key].dag_id, shape_of(partition)), set()).add(partition)
     return expected
-
-
-@lru_cache(maxsize=65_536)
-def _shape(partition: str) -> str:
-    """Return a partition with 9 for each digit: days have one shape, hours another."""
-    return _DIGITS.sub("9", partition)
-
-
-def _mark_missing(strip: str, shown: Sequence[str], expected: Collection[str]) -> str:
-    """Return the strip with a mark at each gap between its first and its last partition that others of its DAG have."""
-    begin, end = len(strip) - len(strip.lstrip(NOTHING)), len(strip.rstrip(NOTHING))
-    if NOTHING not in strip[begin:end]:
-        return strip
-    return "".join(
-        MISSING if letter == NOTHING and begin <= i < end and shown[i] in expected else letter
-        for i, letter in enumerate(strip)
-    )

@@ -16,11 +16,11 @@ from springline.airflow.lineage.grouping import Grouping
 from springline.airflow.lineage.live_index import LiveIndex
 from springline.airflow.lineage.overview import LineageOverview, StreamNode, build_overview
 from springline.airflow.lineage.template_graph import LineageFilter
-from springline.airflow.pages import static_files
 from springline.persistence.model.dataset import DatasetStatus, Ref
+from springline.persistence.model.path_partition import PathPartition
 from springline.persistence.platform import Platform
+from tests.support.airflow.page_files import SITE, send_file
 
-SITE = "http://pages.test"
 API = "/api/v1/"
 AIRFLOW = "/api/v2/"
 
@@ -55,9 +55,7 @@ class LineageSite:
             status, body = self._answer_api(address.path, parse_qs(address.query), request)
             route.fulfill(status=status, content_type="application/json", body=body)
             return
-        name = address.path.removeprefix("/pages/")
-        file = static_files.static(name.removeprefix("static/")) if "/" in name else static_files.page(name)
-        route.fulfill(content_type=file.headers["content-type"], body=bytes(file.body))
+        send_file(route)
 
     def _answer_api(self, path: str, params: Mapping[str, list[str]], request: Request) -> tuple[int, str]:
         place = path.removeprefix(API)
@@ -96,6 +94,6 @@ class LineageSite:
         row = self._index.rows[key]
         ref = Ref(row.path, row.generation)
         lineage = self.platform.catalog.lineage_around([ref], down=False)
-        detail = describe_cell(ref, lineage, self.platform.catalog.load_cost_model(lineage), self._index, {})
-        detail.template, detail.partition = template, partition
+        costs = self.platform.catalog.load_cost_model(lineage)
+        detail = describe_cell(ref, PathPartition(template, partition), lineage, costs, self._index, {})
         return 200, TypeAdapter(CellDetail).dump_json(detail).decode()

@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 from springline.airflow.lineage.grouping import MAX_UNGROUPED, Grouping, collapse, suitable_grouping
 from springline.airflow.lineage.live_index import LiveIndex
 from springline.airflow.lineage.overview import build_overview
+from springline.airflow.lineage.strips import LETTERS, WORST_FIRST, merge_strips
 from springline.airflow.lineage.template_graph import (
-    LETTERS,
     SHOWN_PARTITIONS,
-    WORST_FIRST,
     LineageFilter,
     TemplateEdge,
     TemplateGraph,
     TemplateNode,
     build_template_graph,
-    merge_strips,
 )
 from springline.persistence.model.dataset import DatasetStatus, Origin
 from springline.persistence.platform import Platform

@@ -6,7 +6,7 @@ import { h } from "./elements.js";
 import { listed } from "./format.js";
 import { airflowLink } from "./shell.js";
 
-const TITLES = {
+export const TITLES = {
   persist: "Persist now", pin: "Pin", unpin: "Unpin", evict: "Evict", mark: "Mark as checkpoint",
   unmark: "Unmark checkpoint", recover: "Recover",
 };
@@ -25,7 +25,7 @@ export function runUrl({ dag_id: dag, run_id: run }) {
 /** Buttons for the actions that are possible now, and why others are not permitted; calls `onDone` after a change. */
 export function actionButtons(dataset, onDone) {
   const button = (action) => h("button", {
-    type: "button", onclick: (event) => ask(dataset, action, onDone, event.currentTarget),
+    type: "button", onclick: (event) => confirmAction(dataset, action, onDone, event.currentTarget),
   }, titleOf(action, dataset));
   return [
     dataset.actions.length ? h("p", { class: "buttons", role: "group", "aria-label": "Actions" }, ordered(dataset).map(button)) : "",
@@ -49,7 +49,8 @@ function refusals(dataset) {
   return [...titles].map(([reason, refused]) => `Not permitted: ${listed(refused)}, because ${reason}.`);
 }
 
-function ask(dataset, action, onDone, opener) {
+/** Open a dialog with the dry run of an action on a generation; `onDone` is called after the change. */
+export function confirmAction(dataset, action, onDone, opener) {
   const place = `${datasetUrl(dataset.path)}/${action}`;
   const body = { generation: dataset.generation };
 

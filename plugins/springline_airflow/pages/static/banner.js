@@ -31,7 +31,7 @@ export function banner(box, said) {
 }
 
 /** What still holds while a request fails, in plain words. */
-export function consequence({ status = 0, failedAt = null, shownAt = null }) {
+function consequence({ status = 0, failedAt = null, shownAt = null }) {
   const known = shownAt ? `What is shown was true at ${formatClock(shownAt / 1000)}.` : "";
   if (status === UNAUTHORISED) return `You are not logged in to Airflow any more. ${known}`.trim();
   if (status === FORBIDDEN) return `An administrator of Airflow can give you this permission. ${known}`.trim();

@@ -52,7 +52,7 @@ export function completion(title, attributes, suggest, choose, onError) {
   }
 
   function close() {
-    turn += 1; // what is still under way is no longer wanted
+    turn += 1; // the answer to a request under way is dropped
     clearTimeout(timer);
     open([]);
   }

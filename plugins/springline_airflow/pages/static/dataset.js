@@ -13,7 +13,7 @@ import { comparisonSection } from "./dataset_comparison.js";
 import { rowsSection, schemaSection } from "./dataset_content.js";
 import { explanationSection, factsSection, reportSection } from "./dataset_facts.js";
 import { picture, relations } from "./dataset_graph.js";
-import { nameOf, pageOf } from "./dataset_links.js";
+import { nameElements, pageOf } from "./dataset_links.js";
 import { datasetTable, listUrl } from "./dataset_list.js";
 import { timeline } from "./dataset_timeline.js";
 import { keepTimes } from "./relative_time.js";
@@ -51,7 +51,7 @@ function datasetPage() {
       lineage = liveSection("Lineage", () => generationUrl(current, "lineage"), picture, { head: words, every: RARELY });
       parts.before(lineage.part);
     }
-    fill(head, h("h2", { class: "name" }, nameOf(dataset), " ", badge(dataset.status)),
+    fill(head, h("h2", { class: "name" }, nameElements(dataset), " ", badge(dataset.status)),
       h("p", { class: "summary" }, dataset.headline), actionButtons(dataset, () => refresh()),
       dataset.under_store_away ? h("p", { class: "wrong", role: "status" }, sentence(dataset.under_store_away)) : "");
     fill(words, relations(dataset));

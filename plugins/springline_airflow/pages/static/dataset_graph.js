@@ -5,7 +5,7 @@ import { formatBytes, formatCount } from "./format.js";
 import { neighbourOf, shortened } from "./graph_labels.js";
 import { lineOf, routed } from "./routing.js";
 import { shapeOf } from "./states.js";
-import { datasetList, pageOf } from "./dataset_links.js";
+import { datasetList, nameOf, pageOf } from "./dataset_links.js";
 
 const WIDTH = 192; // of a box
 const HEIGHT = 46;
@@ -24,9 +24,9 @@ export function relations({ operation, sources, dependents, hidden }) {
 
 /** The picture of the neighbourhood, and what it leaves out. */
 export function picture(answer) {
-  const here = `${answer.path}@${answer.generation}`;
+  const here = nameOf(answer);
   if (answer.nodes.length < 2) return [];
-  const { corners, lines, width, height } = routed(answer.nodes.map((node) => ({ ...node, kind: "node" })), answer.edges, SIZES);
+  const { corners, lines, width, height } = routed(answer.nodes, answer.edges, SIZES);
   const drawn = new Map();
   for (const node of answer.nodes) drawn.set(node.key, drawNode(node, corners.get(node.key), node.key === here, answer.nodes, drawn));
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Lineage, sources on the left" },

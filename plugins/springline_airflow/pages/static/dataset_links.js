@@ -13,11 +13,16 @@ export function pageOf({ path, generation }) {
 
 /** A link to a generation, by its name. */
 export function datasetLink(each) {
-  return h("a", { href: pageOf(each), class: "name" }, nameOf(each));
+  return h("a", { href: pageOf(each), class: "name" }, nameElements(each));
 }
 
-/** The name of a generation; letters that are written from right to left do not move its number. */
+/** The name of a generation. */
 export function nameOf({ path, generation }) {
+  return `${path}@${generation}`;
+}
+
+/** The same as elements; letters that are written from right to left do not move its number. */
+export function nameElements({ path, generation }) {
   return [h("span", { class: "name" }, path), `@${generation}`];
 }
 

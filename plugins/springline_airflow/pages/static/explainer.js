@@ -5,7 +5,8 @@ import { h, write } from "./elements.js";
 import { sentence } from "./format.js";
 import { morph } from "./morph.js";
 import { ended } from "./notice.js";
-import { datasetLink, persistButton } from "./persist_button.js";
+import { datasetLink } from "./dataset_links.js";
+import { persistButton } from "./persist_button.js";
 import { queryValue } from "./shell.js";
 
 const SUGGESTED = "paths";
@@ -74,9 +75,9 @@ export function explainer(onDone) {
   }
 
   function suggest(paths) {
-    const wanted = [...new Set(paths)];
-    if (wanted.join("\n") === [...suggestions.children].map((each) => each.value).join("\n")) return;
-    suggestions.replaceChildren(...wanted.map((path) => h("option", { value: path })));
+    const distinct = [...new Set(paths)];
+    if (distinct.join("\n") === [...suggestions.children].map((each) => each.value).join("\n")) return;
+    suggestions.replaceChildren(...distinct.map((path) => h("option", { value: path })));
   }
 
   return { parts: [form, failure, place], refresh, suggest };

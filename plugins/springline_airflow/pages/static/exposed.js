@@ -2,7 +2,8 @@
 
 import { h, table } from "./elements.js";
 import { formatBytes, formatSeconds } from "./format.js";
-import { datasetLink, nameOf, persistButton } from "./persist_button.js";
+import { datasetLink, nameOf } from "./dataset_links.js";
+import { persistButton } from "./persist_button.js";
 import { badge } from "./states.js";
 
 const MOST_COUNTED = 1000; // dependents

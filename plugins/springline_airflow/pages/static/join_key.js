@@ -22,9 +22,9 @@ export function keySearch(job) {
     write(said, "loading …");
     said.classList.remove("wrong");
     try {
-      const found = JSON.parse(await get(`${jobUrl(job, "join", "keys", encodeURIComponent(key))}${query(options)}`));
+      const reply = JSON.parse(await get(`${jobUrl(job, "join", "keys", encodeURIComponent(key))}${query(options)}`));
       write(said, "");
-      morph(answer, ...explanation(found));
+      morph(answer, ...explanation(reply));
     } catch (error) {
       write(said, error.message);
       said.classList.add("wrong");
@@ -45,10 +45,10 @@ export function keySearch(job) {
   return { part, describe, show };
 }
 
-function explanation(found) {
-  const name = found.values.join(", ");
+function explanation(reply) {
+  const name = reply.values.join(", ");
   return [
-    h("p", { class: "summary" }, h("strong", { class: "name" }, name), found.is_heavy ? " is heavy: " : " is not heavy: ", sentence(found.reason)),
+    h("p", { class: "summary" }, h("strong", { class: "name" }, name), reply.is_heavy ? " is heavy: " : " is not heavy: ", sentence(reply.reason)),
     table(`The key ${name}`, [
       { title: "side", narrow: true, cell: (each) => each.side },
       { title: "stored on", cell: (each) => shares(each.stores) },
@@ -57,8 +57,8 @@ function explanation(found) {
       { title: "tuples on units", cell: ({ parts }) => Object.entries(parts).map(([unit, count]) => `${unit}: ${formatNumber(count)}`).join(", ") },
       { title: "times probed", number: true, cell: (each) => (each.probes === null ? "" : formatNumber(each.probes)) },
       { title: "routing", wide: true, cell: (each) => each.sentence },
-    ], found.sides, (each) => each.side),
-    String(found.key) !== name && h("p", { class: "faint" }, `Routing uses the number ${found.key} for it.`),
+    ], reply.sides, (each) => each.side),
+    String(reply.key) !== name && h("p", { class: "faint" }, `Routing uses the number ${reply.key} for it.`),
   ].filter(Boolean);
 }
 

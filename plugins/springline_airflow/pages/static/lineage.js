@@ -30,16 +30,16 @@ const search = h("input", { type: "search", autocomplete: "off", spellcheck: "fa
   if (event.key === "Enter") goTo(); // a handler that returned false would keep Tab from leaving the field
 } });
 
-function address() {
-  const expand = expanded.map((key) => `expand=${encodeURIComponent(key)}`).join("&");
-  const text = query({ ...filters.values() });
-  return text && expand ? `${text}&${expand}` : text || (expand && `?${expand}`);
+/** The address of a page or a route with the filter, the expanded groups, and `more`. */
+function address(more = {}) {
+  const parameters = new URLSearchParams(query({ ...filters.values(), ...more }));
+  for (const key of expanded) parameters.append("expand", key);
+  const text = parameters.toString();
+  return text ? `lineage?${text}` : "lineage";
 }
 
 function remember() {
-  const more = query({ template: selected.key, partition: selected.partition }).slice(1);
-  const text = address();
-  history.replaceState(null, "", `lineage${more ? `${text || "?"}${text ? "&" : ""}${more}` : text}`);
+  history.replaceState(null, "", address({ template: selected.key, partition: selected.partition }));
 }
 
 function reload() {
@@ -52,7 +52,7 @@ function expand(key) {
   reload();
 }
 
-/** Select a template, a partition, or both; the same once more: neither. */
+/** Select a template, a partition, or both; an empty text selects none. */
 function select(key, partition) {
   selected = { key, partition };
   remember();
@@ -64,8 +64,7 @@ function mark() {
   const column = picture.partitions.indexOf(selected.partition);
   board.mark(column);
   days.mark(column);
-  for (const card of board.element.querySelectorAll(".template.selected")) card.classList.remove("selected");
-  board.element.querySelector(`.template[data-key="${CSS.escape(selected.key)}"]`)?.classList.add("selected");
+  board.choose(selected.key);
 }
 
 const brokenOf = (partition) => picture.broken.find((each) => each.partition === partition);
@@ -144,7 +143,6 @@ function show(answer) {
   days.show(picture);
   mark();
   find();
-  if (asList) showList();
   const isEmpty = picture.nodes.length + picture.streams.length === 0;
   morph(nothing, ...(isEmpty ? [emptiness()] : []));
   board.element.hidden = asList || isEmpty;
@@ -180,9 +178,7 @@ function fits(node) {
 
 /** Dim what does not contain the searched text. */
 function find() {
-  for (const node of [...picture.nodes, ...picture.streams]) {
-    board.element.querySelector(`.template[data-key="${CSS.escape(node.key)}"]`)?.classList.toggle("dimmed", !fits(node));
-  }
+  board.dim(fits);
   if (asList) showList();
 }
 
@@ -224,5 +220,5 @@ async function openPath() {
   }
 }
 
-const refresh = poll(() => `lineage${address()}`, show);
+const refresh = poll(address, show);
 if (queryValue("path")) openPath();

@@ -19,7 +19,7 @@ const SIZES = { width: WIDTH, across: WIDTH + 36, half: { node: HEIGHT / 2, lane
 
 /**
  * A board; `select(key, column)` is called when a person chooses a card or a column of its strip, `expand(key)` for a
- * group. The returned object has `element`, `show`, `mark`, `light`, `zoom` and `focus`.
+ * group. The returned object has `element`, `show`, `mark`, `choose`, `dim`, `light`, `zoom`, `focus` and `reveal`.
  */
 export function makeBoard({ select, expand }) {
   const edgePath = s("path", { class: "edge" }); // all edges: one element is moved more quickly than hundreds
@@ -69,7 +69,7 @@ export function makeBoard({ select, expand }) {
     const state = h("p", { class: "state-line" });
     const card = h("div", {
       class: `template${node.is_group ? " group" : ""}`, "data-key": node.key, role: "button", tabindex: -1, title: node.label,
-      "aria-label": describe(node), onclick: (event) => choose(node, event), onkeydown: (event) => move(node, event),
+      "aria-label": describe(node), onclick: (event) => click(node, event), onkeydown: (event) => move(node, event),
     }, h("p", { class: "label" }, h("bdi", {}, shortened(node.label, 25))),
     h("p", { class: "about" }, about(node)), days, state);
     days.addEventListener("mousemove", (event) => {
@@ -92,7 +92,7 @@ export function makeBoard({ select, expand }) {
     return true;
   }
 
-  function choose(node, event) {
+  function click(node, event) {
     const i = event.target.closest(".days-of") ? columnOf(node, event) : -1;
     if (node.is_group && i < 0) expand(node.key);
     else select(node.key, i < 0 ? marked : i);
@@ -139,6 +139,7 @@ export function makeBoard({ select, expand }) {
 
   /** Mark a column in all strips; -1: none. */
   function mark(column) {
+    if (column === marked) return;
     marked = column;
     for (const card of cards.values()) paint(card);
   }
@@ -155,6 +156,16 @@ export function makeBoard({ select, expand }) {
     for (const [key, card] of cards) card.element.classList.toggle("chain", Boolean(keys?.has(key)));
     const lit = lines.filter(([edge]) => keys?.has(edge.source) && keys.has(edge.target));
     chainPath.setAttribute("d", lit.map(([, line]) => line).join(" "));
+  }
+
+  /** Frame the card of `key`; empty: none. */
+  function choose(key) {
+    for (const [each, card] of cards) card.element.classList.toggle("selected", each === key);
+  }
+
+  /** Dim the cards of the nodes that `fits` refuses. */
+  function dim(fits) {
+    for (const card of cards.values()) card.element.classList.toggle("dimmed", !fits(card.node));
   }
 
   /** Focus a card and bring it into view. */
@@ -175,7 +186,7 @@ export function makeBoard({ select, expand }) {
     for (const [each, card] of cards) card.element.tabIndex = each === key ? 0 : -1;
   }
 
-  return { element, show, mark, light, zoom: viewport.zoom, focus, reveal };
+  return { element, show, mark, choose, dim, light, zoom: viewport.zoom, focus, reveal };
 }
 
 /** The card of a stream job, which leads to the job's page. */

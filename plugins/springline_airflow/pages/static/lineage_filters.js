@@ -10,7 +10,7 @@ const RANGE = [["first", "From"], ["last", "To"]];
 const GROUPINGS = [["", "Auto"], ["none", "None"], ["stage", "Operation"], ["dag", "DAG"]];
 const PAUSE = 150; // milliseconds after a key before values are requested
 
-/** The form; `onChange` is called when a value changes. `values()` returns all, and `set(name, value)` changes one. */
+/** The form; `onChange` is called when a value changes. `values()` returns all, `clear()` empties them. */
 export function makeFilters(onChange) {
   const inputs = new Map();
   const field = ([name, title]) => {
@@ -35,7 +35,6 @@ export function makeFilters(onChange) {
   return {
     form,
     values: () => Object.fromEntries([...inputs].map(([name, input]) => [name, input.value.trim()])),
-    set: (name, value) => { inputs.get(name).value = value; },
     isEmpty: () => [...inputs].every(([name, input]) => name === "grouping" || !input.value),
     clear: () => inputs.forEach((input) => { input.value = ""; }),
   };

@@ -2,7 +2,8 @@
 
 import { actionButtons, runUrl } from "./actions.js";
 import { openBackfill } from "./backfill.js";
-import { post, query } from "./api.js";
+import { post } from "./api.js";
+import { datasetLink } from "./dataset_links.js";
 import { openConfirmation } from "./dialogs.js";
 import { facts, h, visible } from "./elements.js";
 import { formatBytes, formatCount, formatSeconds, formatTime } from "./format.js";
@@ -15,7 +16,7 @@ const DAY = /^\d{4}-\d\d-\d\d/;
 export function cellPanel(cell, broken, onDone) {
   return [
     h("h2", { class: "name" }, cell.partition ? [h("bdi", {}, cell.partition), " "] : "", badge(cell.status)),
-    h("p", { class: "path" }, h("a", { href: `dataset${query({ path: cell.path, generation: cell.generation })}` }, `${cell.path}@${cell.generation}`)),
+    h("p", { class: "path" }, datasetLink(cell)),
     h("p", { id: "recovery", class: "recovery" }, recoveryText(cell)),
     cell.chain.length > 1 && h("ol", { class: "steps" }, cell.chain.map((step) => h("li", {},
       `${step.action} ${step.template ? step.path : "a dataset that you may not read"}${step.seconds === null ? "" : ` (${formatSeconds(step.seconds)})`}`))),
@@ -41,7 +42,7 @@ export function emptyPanel(node, partition, onDone) {
 }
 
 /** What would restore a generation, in one sentence. */
-export function recoveryText(cell) {
+function recoveryText(cell) {
   const count = cell.chain.length;
   const takes = cell.seconds ? `, in about ${formatSeconds(cell.seconds)}` : "";
   const doubt = cell.unproven_reasons.length ? " Not all of the operations are proven idempotent." : "";

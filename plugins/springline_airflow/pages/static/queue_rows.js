@@ -2,7 +2,7 @@
 
 import { h, s, table } from "./elements.js";
 import { formatBytes, formatNumber, formatSeconds } from "./format.js";
-import { datasetLink, nameOf } from "./persist_button.js";
+import { datasetLink, nameOf } from "./dataset_links.js";
 import { methodText } from "./transfers.js";
 
 const BAR = { width: 64, height: 8 };
@@ -21,14 +21,14 @@ export function barLengths(scores) {
 }
 
 /** The move of a row under another policy: `↑3`, `↓2`, or `=`. */
-export function moveText({ position, what_if: whatIf }) {
+function moveText({ position, what_if: whatIf }) {
   if (!whatIf) return "";
   const up = position - whatIf.position;
   return up > 0 ? `↑${up}` : up < 0 ? `↓${-up}` : "=";
 }
 
 /** The reason why a row comes after the one before it, in one sentence. */
-export function orderReason(row, before) {
+function orderReason(row, before) {
   if (!before) return "It is the first of the datasets that you may read.";
   const reason = before.expedited && !row.expedited ? "which was moved to the head of the queue"
     : before.score === row.score ? `whose score is also ${short(row.score)}; equal scores are ordered by name`

@@ -8,7 +8,7 @@ const STEPS = [[60, "s"], [3600, "min"], [48 * 3600, "h"], [60 * 86400, "days"]]
 const UNITS = { s: 1, min: 60, h: 3600, days: 86400 };
 
 /** `just now`, `40 s ago`, `3 min ago`, `5 h ago`, `12 days ago`; what is older, or yet to come, as a time. */
-export function formatAgo(timestamp, now = Date.now() / 1000) {
+function formatAgo(timestamp, now = Date.now() / 1000) {
   const passed = now - timestamp;
   if (passed < -60) return formatTime(timestamp);
   if (passed < 5) return "just now";

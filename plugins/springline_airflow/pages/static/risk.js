@@ -21,9 +21,9 @@ let risk = null; // the newest answer; the curve ends with it
 let history = null;
 
 /** The verdict in one sentence: whether anything can be lost, and how certain that is. */
-export function verdictOf({ datasets, irrecoverable_bytes: gone, unproven_bytes: unproven }) {
+function verdictOf({ datasets, irrecoverable_bytes: irrecoverable, unproven_bytes: unproven }) {
   if (!datasets) return "Nothing can be lost: every dataset that you may read is in the under-store.";
-  if (gone) return `A loss of the cache now would destroy ${formatBytes(gone)} for good.`;
+  if (irrecoverable) return `A loss of the cache now would destroy ${formatBytes(irrecoverable)} for good.`;
   if (unproven) {
     return `Nothing can be lost if operations are idempotent as declared: ${formatBytes(unproven)} rest on declarations that no second run has proven.`;
   }
@@ -31,19 +31,19 @@ export function verdictOf({ datasets, irrecoverable_bytes: gone, unproven_bytes:
 }
 
 /** The three numbers, in the same words above the curve and at its end. */
-export function numbersOf({ irrecoverable_bytes: gone, unproven_bytes: unproven, bytes, recompute_seconds: seconds, unmeasured = 0 }) {
+function numbersOf({ irrecoverable_bytes: irrecoverable, unproven_bytes: unproven, bytes, recompute_seconds: seconds, unmeasured = 0 }) {
   return [
-    ["irrecoverable", formatBytes(gone), unproven ? `and ${formatBytes(unproven)} more if an operation is not idempotent as declared` : ""],
-    ["to be recomputed", formatBytes(bytes - gone), gone ? `of ${formatBytes(bytes)} that are only in the cache` : ""],
+    ["irrecoverable", formatBytes(irrecoverable), unproven ? `and ${formatBytes(unproven)} more if an operation is not idempotent as declared` : ""],
+    ["to be recomputed", formatBytes(bytes - irrecoverable), irrecoverable ? `of ${formatBytes(bytes)} that are only in the cache` : ""],
     ["in about", formatSeconds(seconds), unmeasured ? `not counting ${formatCount(unmeasured, "operation run")} that were never measured` : "one operation after another"],
   ];
 }
 
 function showVerdict() {
-  const { irrecoverable_bytes: gone, unproven_bytes: unproven, under_store_away: away, wait_reason: reason, datasets } = risk;
+  const { irrecoverable_bytes: irrecoverable, unproven_bytes: unproven, under_store_away: away, wait_reason: reason, datasets } = risk;
   morph(verdict,
     notice(away && `${sentence(away)} Its copies count as at risk.`), notice(reason && `Nothing is being persisted now: ${reason}`),
-    h("p", { class: `summary ${gone || away ? "wrong" : unproven ? "doubtful" : "safe"}`, role: "status" }, verdictOf(risk)),
+    h("p", { class: `summary ${irrecoverable || away ? "wrong" : unproven ? "doubtful" : "safe"}`, role: "status" }, verdictOf(risk)),
     h("dl", { class: "tiles" }, numbersOf(risk).map(([name, value, note]) =>
       h("div", {}, h("dt", {}, name), h("dd", { class: "large" }, value), datasets && note ? h("dd", { class: "faint" }, note) : ""))));
 }
@@ -70,9 +70,9 @@ function showList() {
 
 function dagPart(dag, rows, onDone) {
   const name = dag.dag_id || "without a DAG";
-  const gone = dag.irrecoverable_bytes ? `, ${formatBytes(dag.irrecoverable_bytes)} irrecoverable` : "";
+  const irrecoverable = dag.irrecoverable_bytes ? `, ${formatBytes(dag.irrecoverable_bytes)} irrecoverable` : "";
   return h("div", { "data-key": name }, h("h3", { class: "name" }, name),
-    h("p", { class: "faint" }, `${formatBytes(dag.bytes)} at risk${gone}, ${formatSeconds(dag.recompute_seconds)} to recompute`),
+    h("p", { class: "faint" }, `${formatBytes(dag.bytes)} at risk${irrecoverable}, ${formatSeconds(dag.recompute_seconds)} to recompute`),
     rows.length ? exposedTable(`Only in the cache, by ${name}`, rows, onDone) : "");
 }
 

@@ -4,12 +4,8 @@
 // between, as Sugiyama, Tagawa and Toda (1981) do it, so that it passes beside nodes and never behind them. Then each
 // layer is moved towards its neighbours, as far as the order allows.
 
-export const WIDTH = 210; // of a node
-export const HEIGHT = 46;
 const MARGIN = 16;
 const SWEEPS = 6; // more hardly moves anything
-// How wide a node is, how far it is from layer to layer, and half the height of each kind of node, and of a lane.
-const USUAL = { width: WIDTH, across: 290, half: { node: HEIGHT / 2, operation: HEIGHT / 2 - 8, lane: 4 } };
 
 function gapBetween(a, b) {
   if (a.kind === "lane" && b.kind === "lane") return 4;
@@ -24,10 +20,9 @@ function apart(above, below) {
 /**
  * The left upper corner of each node, by key; the points of each edge, in the edges' order; the size of the whole.
  * The first point of an edge is at the right side of its source; then a curve and a straight line take turns.
- * A node of a kind that is less high than others stands in the middle of their height.
+ * `width` is that of a node, `across` the distance from layer to layer, `half` half the height of a node and of a lane.
  */
-export function routed(nodes, edges, sizes = USUAL) {
-  const { width, across, half } = sizes;
+export function routed(nodes, edges, { width, across, half }) {
   const leftOf = (stop) => MARGIN + stop.layer * across;
   const rows = rowsOf(nodes, half);
   const stops = new Map(rows.flat().map((stop) => [stop.key, stop]));
@@ -62,8 +57,8 @@ export function routed(nodes, edges, sizes = USUAL) {
 /** The stops of each layer, in their order, one below the other; short layers stand in the middle. */
 function rowsOf(nodes, half) {
   const rows = Array.from({ length: Math.max(-1, ...nodes.map((node) => node.layer)) + 1 }, () => []);
-  for (const { key, layer, place, kind } of nodes) {
-    rows[layer].push({ key, layer, place, kind: "node", half: half[kind] ?? half.node, y: 0, predecessors: new Set(), successors: new Set() });
+  for (const { key, layer, place } of nodes) {
+    rows[layer].push({ key, layer, place, kind: "node", half: half.node, y: 0, predecessors: new Set(), successors: new Set() });
   }
   for (const row of rows) {
     row.sort((a, b) => a.place - b.place);

@@ -29,7 +29,7 @@ export function stageGraph(status) {
         s("path", { d: lineOf(lines[i]), class: "edge", "marker-end": "url(#head)" }),
         incoming(target) === 1 && status.stages[target] && s("text", { class: "flow-rate", x: (corners.get(source).x + WIDTH + corners.get(target).x) / 2, y: corners.get(target).y + HALF - 8 }, formatRate(status.stages[target].arriving)),
       ]),
-      nodes.map(({ name }) => s("g", { class: "node", "data-stage": name, transform: `translate(${corners.get(name).x} ${corners.get(name).y})` },
+      nodes.map(({ key: name }) => s("g", { class: "node", "data-stage": name, transform: `translate(${corners.get(name).x} ${corners.get(name).y})` },
         stageBox(name, status))),
       throttles.map((each) => throttleArrow(each, corners))));
 }

@@ -23,9 +23,3 @@ export function shapeOf(state) {
 export function badge(state) {
   return badgeOf(state, SHAPES);
 }
-
-/** The state of several datasets: the worst of theirs. */
-export function worst(states) {
-  const order = ["irrecoverable", "lost", "writing", "persisting", "cached", "evicted", "persisted"];
-  return order.find((state) => states[state]) ?? "";
-}

@@ -2,7 +2,8 @@
 
 import { h, table } from "./elements.js";
 import { formatBytes, formatCount, formatSeconds, formatShare } from "./format.js";
-import { datasetLink, nameOf, persistButton } from "./persist_button.js";
+import { datasetLink, nameOf } from "./dataset_links.js";
+import { persistButton } from "./persist_button.js";
 
 const MOST_OF_PREDICTED = 0.99; // a transfer that takes longer than predicted is never shown as complete
 
@@ -10,7 +11,7 @@ const MOST_OF_PREDICTED = 0.99; // a transfer that takes longer than predicted i
  * How far a transfer is: `{share, text}`. Data is measured by its bytes, an operation by the time that was predicted for it;
  * `share` is null if neither is known.
  */
-export function progressOf({ method, bytes, sent_bytes: sent, seconds, predicted_seconds: predicted }) {
+function progressOf({ method, bytes, sent_bytes: sent, seconds, predicted_seconds: predicted }) {
   const since = `${formatSeconds(seconds)}${predicted === null ? "" : `, predicted ${formatSeconds(predicted)}`}`;
   if (method === "data" && bytes > 0) {
     const share = sent / bytes;
