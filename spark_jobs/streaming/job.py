@@ -11,7 +11,16 @@ from springline.spark_jobs.streaming.errors import InvalidJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog
-from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage, StageSpec, place_stages, rounds_topic
+from springline.spark_jobs.streaming.runtime.report_log import ReportSource
+from springline.spark_jobs.streaming.runtime.stage import (
+    COMMAND,
+    Stage,
+    StageSpec,
+    place_stages,
+    reports_topic,
+    rounds_topic,
+    state_topics,
+)
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.tracking.monitor import TrackingMonitor
@@ -25,6 +34,7 @@ class ServiceContext:
         folder: the job's folder.
         stages: all stages of the job, including those in a second application.
         settings: the settings of streams.
+        reports: the newest reports of the stages' units.
 
     Example:
         A kind's job creates its services:
@@ -38,6 +48,7 @@ class ServiceContext:
     folder: JobFolder
     stages: Sequence[Stage]
     settings: StreamSettings
+    reports: ReportSource
 
 
 class Job(Protocol):
@@ -169,7 +180,11 @@ class BaseJob:
 
     def services(self, context: ServiceContext) -> Sequence[BackgroundService]:
         """Return the tracking monitor, if records are tracked."""
-        return [] if self.tracking is None else [TrackingMonitor(self.tracking, context.folder, context.stages)]
+        return (
+            []
+            if self.tracking is None
+            else [TrackingMonitor(self.tracking, context.folder, context.stages, context.reports)]
+        )
 
     def on_rewind(self, folder: JobFolder) -> None:
         """Reset the low watermarks of tracking."""
@@ -178,11 +193,10 @@ class BaseJob:
 
 
 def make_stages(job: Job, units: int, settings: StreamSettings) -> tuple[Stage, ...]:
-    """Return the stages of a job whose topic has `units` units, with state folders and limits from the settings."""
+    """Return the stages of a job whose topic has `units` units, with limits from the settings."""
     return place_stages(
-        job.name, job.stages(units), settings.state_folder, min_round_interval=settings.stream_trigger_interval,
-        spill=str(settings.spill_folder), spill_bytes=settings.stream_spill_bytes,
-        max_attempts=settings.stream_max_attempts,
+        job.name, job.stages(units), min_round_interval=settings.stream_trigger_interval,
+        max_attempts=settings.stream_max_attempts, checkpoint_interval=settings.stream_checkpoint_interval,
     )  # fmt: skip
 
 
@@ -195,12 +209,26 @@ def topics_of_stages(job: Job, units: int) -> dict[str, int]:
     topic_units: dict[str, int] = {}
     for stage in job.stages(units):
         topic_units[rounds_topic(job.name, stage.name)] = 1
+        topic_units[reports_topic(job.name, stage.name)] = 1
+        if stage.state_query:
+            topic_units |= dict.fromkeys(state_topics(job.name, stage.name), 1)
         if stage.reads_own_job:
             topic_units[stage.topic] = stage.units
         for topic in (stage.feedback, stage.results, stage.dead_letters):
             if topic:
                 topic_units[topic] = max(stage.units, topic_units.get(topic, 0))
     return topic_units
+
+
+def compacted_topics(job: Job, units: int) -> frozenset[str]:
+    """Return those of the topics of a job's stages of which Kafka retains only the newest message of each key."""
+    return frozenset(reports_topic(job.name, stage.name) for stage in job.stages(units))
+
+
+def short_lived_topics(job: Job, units: int) -> frozenset[str]:
+    """Return those of the topics of a job's stages of which messages are needed for a moment only."""
+    stages = (stage for stage in job.stages(units) if stage.state_query)
+    return frozenset(topic for stage in stages for topic in state_topics(job.name, stage.name))
 
 
 def check_parallelism(job: Job, units: int, log: MessageLog) -> None:

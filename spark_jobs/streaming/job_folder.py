@@ -5,6 +5,9 @@ history.ring       lag and throughput of the last hour, written by the applicati
 stop               present: the application ends at the end of a round
 hold               present: the first stage plans no rounds, so that the others catch up
 savepoint.json     the requested savepoint, and its outcome
+saves.json         for a savepoint: the rounds of stages after which tasks are to save the states
+rates, planned     of back-pressure: the rates that stages may admit, and the rounds that they have planned
+lives.json         the ids of the topics of rounds, by stage
 lease              touched by the supervisor of the application
 launched.json      the process that was started last as the application
 starts.json        when it was started for which DAG run
@@ -18,7 +21,7 @@ from __future__ import annotations
 import fcntl
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +76,12 @@ _LAUNCHES: Codec[LaunchedProcess] = Codec(
 _SAVEPOINTS: Codec[_SavepointRequest] = Codec(
     _SavepointRequest, 1, "the requested savepoint", "remove the file, and request the savepoint again"
 )
+_SAVES: Codec[dict[str, tuple[int, int]]] = Codec(
+    dict[str, tuple[int, int]], 1, "the requested states", "remove the file, and request the savepoint again"
+)
+_LIVES: Codec[dict[str, str]] = Codec(
+    dict[str, str], 1, "the ids of the topics of rounds", "remove the file; the next start recreates it"
+)
 
 
 class JobFolder:
@@ -93,6 +102,8 @@ class JobFolder:
         self.stop_file = path / STOP
         self.hold_file = path / HOLD
         self._savepoint_file = path / "savepoint.json"
+        self._saves_file = path / "saves.json"
+        self._lives_file = path / "lives.json"
         self.log_file = path / LOG
         self.lease_file = path / "lease"
         self.scratch = path / "scratch"
@@ -128,7 +139,7 @@ class JobFolder:
     def discard_leftovers(self) -> None:
         """Delete requests to the previous application, and the contents of its scratch folder."""
         shutil.rmtree(self.scratch, ignore_errors=True)
-        for file in (self.stop_file, self.hold_file, self._savepoint_file):
+        for file in (self.stop_file, self.hold_file, self._savepoint_file, self._saves_file):
             file.unlink(missing_ok=True)
 
     def request_savepoint(self, name: str) -> None:
@@ -152,6 +163,27 @@ class JobFolder:
         """Return why the last savepoint failed; empty if it was made."""
         request = read_value(self._savepoint_file, _SAVEPOINTS)
         return "the application has ended" if request is None else request.error
+
+    @contextmanager
+    def requesting_saves(self, round_ids: Mapping[str, tuple[int, int]]) -> Iterator[None]:
+        """While inside, request that tasks save the states after these rounds, by stage."""
+        write_value(self._saves_file, _SAVES, dict(round_ids))
+        try:
+            yield
+        finally:
+            self._saves_file.unlink(missing_ok=True)
+
+    def requested_saves(self) -> Mapping[str, tuple[int, int]] | None:
+        """Return the rounds after which tasks are to save the states, by stage; None if there is no request."""
+        return read_value(self._saves_file, _SAVES)
+
+    def lives(self) -> Mapping[str, str]:
+        """Return the ids of the topics of rounds that the job has used, by stage."""
+        return read_value(self._lives_file, _LIVES) or {}
+
+    def record_lives(self, lives: Mapping[str, str]) -> None:
+        """Record the ids of the topics of rounds that the job uses, by stage."""
+        write_value(self._lives_file, _LIVES, dict(lives))
 
     def await_end(self, timeout: float) -> bool:
         """Wait until the application has ended; returns False if it is still alive after `timeout` seconds."""

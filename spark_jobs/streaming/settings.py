@@ -11,6 +11,8 @@ from springline.persistence.private_files import create_private_folder
 from springline.persistence.profile import Bytes, JsonObject, ProfiledSettings, project_folder
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 
 
 class StreamSettings(ProfiledSettings):
@@ -31,7 +33,7 @@ class StreamSettings(ProfiledSettings):
     )
     stream_state_dir: Path | None = Field(
         default=None,
-        description="Folder in memory for stream states, shared by all workers; empty: in the cache",
+        description="Folder in memory for stream states, on each host that runs workers; empty: in the cache",
     )
     stream_spill_dir: Path | None = Field(
         default=None,
@@ -104,8 +106,13 @@ class StreamSettings(ProfiledSettings):
         """The folder on disk for runs of states that are too large for memory."""
         return (self.stream_spill_dir or self.home / "spill").expanduser().resolve()
 
+    def state_folders(self, stage: Stage) -> StateFolders:
+        """Return the folders of the states of a stage on this host."""
+        subfolder = Path(stage.job, stage.name, stage.life)
+        return StateFolders(self.state_folder / subfolder, self.spill_folder / subfolder, self.stream_spill_bytes)
+
     def make_folders(self) -> None:
-        """Create the folders of states, accessible only to their owner."""
+        """Create the folders of states on this host, accessible only to their owner."""
         if self.stream_state_dir is None:
             create_private_cache(self.home)
         create_private_folder(self.state_folder)

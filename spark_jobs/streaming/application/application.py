@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from springline.persistence.engine.runner import NoRunner
-from springline.persistence.monitoring.logs import log_context
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import open_platform
 from springline.persistence.settings import Settings
@@ -22,6 +21,7 @@ from springline.spark_jobs.streaming.application.health_record import HealthReco
 from springline.spark_jobs.streaming.application.lag_history import HistoryWriter
 from springline.spark_jobs.streaming.application.monitor import Monitor
 from springline.spark_jobs.streaming.application.partition_watch import PartitionWatch
+from springline.spark_jobs.streaming.application.report_follower import ReportFollower
 from springline.spark_jobs.streaming.application.second_application import SecondApplication
 from springline.spark_jobs.streaming.application.status import read_status
 from springline.spark_jobs.streaming.application.supervision import is_abandoned
@@ -32,13 +32,23 @@ from springline.spark_jobs.streaming.backpressure.regulator import BackpressureS
 from springline.spark_jobs.streaming.checkpoints.checkpointer import Checkpointer
 from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
 from springline.spark_jobs.streaming.errors import StreamError, TopicGrownError
-from springline.spark_jobs.streaming.job import Job, ServiceContext, check_parallelism, make_stages, topics_of_stages
+from springline.spark_jobs.streaming.job import (
+    Job,
+    ServiceContext,
+    check_parallelism,
+    compacted_topics,
+    make_stages,
+    short_lived_topics,
+    topics_of_stages,
+)
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
-from springline.spark_jobs.streaming.runtime.driver.recovery import check_states_planned, recover
+from springline.spark_jobs.streaming.runtime.driver.lives import assign_lives, check_checkpoints_planned
 from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import TASK_LOOP_SECONDS
-from springline.spark_jobs.streaming.runtime.report import sum_counts
+from springline.spark_jobs.streaming.runtime.queryable_state import RETENTION_SECONDS
+from springline.spark_jobs.streaming.runtime.report import UnitReport, sum_counts
+from springline.spark_jobs.streaming.runtime.report_log import ReportSource
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.spark.data_source import start_query
@@ -51,6 +61,7 @@ logger = logging.getLogger("springline.stream")
 _SYNC_TIMEOUT_SECONDS = 30.0  # seconds after which a synchronous save stops retrying
 _HEARTBEAT_SECONDS = 0.5  # between two heartbeats
 _DRAIN_SECONDS = 60.0  # for its rounds to end, once its lease has expired
+_QUERIES = ".queries"  # subfolder of the job's states with Spark's own checkpoints, in memory
 _CLOSE_SECONDS = 120.0  # for its resources to be closed, once it ends
 
 
@@ -65,11 +76,12 @@ class HeartbeatWriter:
     job: str
     folder: JobFolder
     stages: Sequence[Stage] = ()
-    recovered: list[str] = field(default_factory=list)
     started_at: float = field(default_factory=time.time)
     lapse_reason: str = ""
     services: Sequence[BackgroundService] = ()
     phase: str = ""
+
+    reports: ReportSource | None = None
 
     def __post_init__(self) -> None:
         self._health = HealthRecord(self.job, MonitoringSettings().rules)
@@ -82,7 +94,10 @@ class HeartbeatWriter:
 
     def write(self, state: str, error: str = "") -> None:
         """Write the heartbeat with this state of the job."""
-        stages = {stage.name: _stage_heartbeat(stage, self.folder) for stage in self.stages}
+        reports = {stage.name: self.reports.reports(stage.name) if self.reports else {} for stage in self.stages}
+        stages = {
+            stage.name: _stage_heartbeat(stage, self.folder, reports[stage.name].values()) for stage in self.stages
+        }
         heartbeat = {
             "job": self.job,
             "state": state,
@@ -92,7 +107,12 @@ class HeartbeatWriter:
             "heartbeat_at": time.time(),
             "phase": self.phase if state == "starting" else "",
             "stages": stages,
-            "recovered": self.recovered,
+            "recovered": [
+                f"{stage.id}[{unit}]: {report.recovered}"
+                for stage in self.stages
+                for unit, report in sorted(reports[stage.name].items())
+                if report.recovered and report.ended_at >= self.started_at
+            ],
             **{service.section: service.status() for service in self.services if service.section},
         }
         if state == "running":
@@ -101,9 +121,8 @@ class HeartbeatWriter:
         self.folder.write_heartbeat(heartbeat)
 
 
-def _stage_heartbeat(stage: Stage, folder: JobFolder) -> dict[str, Any]:
+def _stage_heartbeat(stage: Stage, folder: JobFolder, reports: Collection[UnitReport]) -> dict[str, Any]:
     """Return the status of a stage from the reports of its units; all values are 0 before its first round."""
-    reports = stage.reports().values()
     return {
         "units": stage.units,
         "paused": any((folder.path / hold).exists() for hold in stage.hold_files),
@@ -153,13 +172,16 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
         units = log.units(job.topic)
         heartbeat.begin_phase("creating its own topics")
         topics = topics_of_stages(job, units)
-        log.create(topics)
+        compacted, short_lived = compacted_topics(job, units), short_lived_topics(job, units)
+        log.create({topic: count for topic, count in topics.items() if topic not in compacted | short_lived})
+        log.create(dict.fromkeys(compacted, 1), compacted=True)
+        log.create(dict.fromkeys(short_lived, 1), retention_seconds=RETENTION_SECONDS)
         if job.dead_letters in topics:
             log.grow(job.dead_letters, topics[job.dead_letters])
         check_parallelism(job, units, log)
         job.prepare(folder)
-        settings.make_folders()
-        stages = make_stages(job, units, settings)
+        stages = assign_lives(make_stages(job, units, settings), log, folder.lives())
+        folder.record_lives({stage.name: stage.life for stage in stages})
         platform_settings = Settings(
             sync_timeout=_SYNC_TIMEOUT_SECONDS
         )  # a stop does not wait forever for the under-store
@@ -167,30 +189,21 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
         exit_stack.callback(platform.close)
         checkpoints = CheckpointStore(platform)
         for stage in stages:
-            heartbeat.begin_phase(f"checking the states of {stage.name}")
-            for unit in range(stage.units):
-                stage.state_store(unit).vacuum()
-            check_states_planned(stage, stage.units, log, checkpoints.newest)
-        for stage in stages:
-            heartbeat.begin_phase(f"restoring the states of {stage.name}")
-            for recovered in recover(stage, log, checkpoints.fetch):
-                heartbeat.recovered.append(
-                    f"{recovered.stage}[{recovered.unit}]: {recovered.rounds} rounds after {recovered.base[1]}"
-                )
-                heartbeat.begin_phase(f"state rebuilt: {heartbeat.recovered[-1]}")
-                with log_context(stage=stage.name, unit=recovered.unit, round=recovered.base[1] + recovered.rounds):
-                    logger.info("state rebuilt: %s", heartbeat.recovered[-1])
+            heartbeat.begin_phase(f"checking the checkpoints of {stage.name}")
+            check_checkpoints_planned(stage, log, checkpoints.newest)
+        heartbeat.reports = follower = exit_stack.enter_context(ReportFollower(stages, settings.cluster))
         heartbeat.stages = stages
         own_stages = [stage for stage in stages if not stage.in_second_application]
         queries = exit_stack.enter_context(_queries(job, own_stages, folder, settings, heartbeat.begin_phase))
         heartbeat.begin_phase("starting its background services")
         checkpointer = Checkpointer(folder, stages, platform, settings.cluster, settings.stream_checkpoint_interval)
-        regulation = _regulation(job, folder, stages, settings)
+        regulation = _regulation(job, folder, stages, settings, follower)
         partitions = PartitionWatch(job.topic, units, settings.cluster)
-        job_services = job.services(ServiceContext(folder, stages, settings))
+        job_services = job.services(ServiceContext(folder, stages, settings, follower))
         services = [
             exit_stack.enter_context(service) for service in (checkpointer, regulation, partitions, *job_services)
         ]
+        services.append(follower)
         heartbeat.services = services
         monitor = Monitor(MonitoringSettings(), platform.metrics_reporter)
         second_application = (
@@ -204,7 +217,7 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
                 second_application.check()
             for service in services:
                 service.check()
-            heartbeat.write("running", next((service.last_error for service in services if service.last_error), ""))
+            heartbeat.write("running", next(filter(None, _errors(services, stages, follower)), ""))
             if platform.metrics_reporter.is_enabled:
                 now = time.time()
                 monitor.export(read_status(job.name, folder, now), now)
@@ -212,6 +225,15 @@ def _run(job: Job, settings: StreamSettings, folder: JobFolder, heartbeat: Heart
 
         with deadline.after():
             _watch(queries, folder, tick)
+
+
+def _errors(services: Sequence[BackgroundService], stages: Sequence[Stage], reports: ReportSource) -> Iterator[str]:
+    """Yield the current errors of the services, and of the units whose states could not be saved; some are empty."""
+    yield from (service.last_error for service in services)
+    for stage in stages:
+        for unit, report in reports.reports(stage.name).items():
+            if report.checkpoint_error:
+                yield f"{stage.id}[{unit}]: {report.checkpoint_error}"
 
 
 def stop_if_abandoned(heartbeat: HeartbeatWriter, now: float) -> None:
@@ -228,6 +250,7 @@ def _regulation(
     folder: JobFolder,
     stages: Sequence[Stage],
     settings: StreamSettings,
+    reports: ReportSource,
     *,
     in_second_application: bool = False,
 ) -> BackpressureService:
@@ -242,7 +265,13 @@ def _regulation(
 
     return BackpressureService(
         Regulator(
-            job.backpressure, folder, stages, settings.stream_tasks_per_stage, open_channel, apart=in_second_application
+            job.backpressure,
+            folder,
+            stages,
+            settings.stream_tasks_per_stage,
+            open_channel,
+            reports,
+            apart=in_second_application,
         )
     )
 
@@ -251,19 +280,21 @@ def run_second_application(job: Job, settings: StreamSettings) -> None:
     """Run the stages of a job's second application, until the application that started this process ends."""
     folder, parent = settings.folder(job.name), os.getppid()
     with closing(Kafka(settings.cluster)) as log:
-        stages = make_stages(job, log.units(job.topic), settings)
+        stages = assign_lives(make_stages(job, log.units(job.topic), settings), log, folder.lives())
 
     def tick() -> None:
         if os.getppid() != parent:
             raise StreamError(f"{job.name}: its application has ended")
         regulation.check()
+        follower.check()
 
     with (
         Deadline(_CLOSE_SECONDS) as deadline,
         _queries(
             job, [stage for stage in stages if stage.in_second_application], folder, settings, logger.info
         ) as queries,
-        _regulation(job, folder, stages, settings, in_second_application=True) as regulation,
+        ReportFollower(stages, settings.cluster) as follower,
+        _regulation(job, folder, stages, settings, follower, in_second_application=True) as regulation,
         deadline.after(),
     ):
         _watch(queries, folder, tick)
@@ -275,6 +306,7 @@ def _queries(
 ) -> Iterator[Sequence[StageQuery]]:
     """Start a query per stage, in one Spark session."""
     begin_phase(f"starting Spark on {settings.stream_master}")
+    settings.make_folders()
     session = open_session(job.name, settings, {stage.module for stage in stages})
     try:
         tasks = [min(settings.stream_tasks_per_stage, stage.units) for stage in stages]
@@ -282,10 +314,10 @@ def _queries(
         begin_phase("starting its stages")
         queries = []
         for stage in stages:
-            broadcast_files = {name: str(folder.path / file) for name, file in stage.broadcast_files.items()}
-            watched_files = WatchedFiles(broadcast_files, [str(folder.path / hold) for hold in stage.hold_files])
+            watched_files = WatchedFiles(str(folder.path.resolve()), stage.broadcast_files, stage.hold_files)
+            checkpoint = settings.state_folder / job.name / _QUERIES / stage.name
             start_stage = partial(
-                start_query, session, stage, settings.cluster, watched_files,
+                start_query, session, stage, settings.cluster, watched_files, checkpoint,
                 units=stage.units, tasks=settings.stream_tasks_per_stage, seconds=seconds,
                 latest=job.latest and not stage.reads_own_job,
             )  # fmt: skip

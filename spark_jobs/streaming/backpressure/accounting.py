@@ -1,7 +1,7 @@
 """Counters of a job's stages, computed from the reports of their units after each round.
 
 All units of a stage run the same rounds, so the counters of a stage refer to the last round that every unit has
-completed; for units that are one round ahead, the counters of the previous round are used. `applied` and `busy`
+completed; for units that are one or two rounds ahead, their counters after that round are used. `applied` and `busy`
 therefore advance by whole rounds.
 """
 
@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from springline.spark_jobs.streaming.backpressure.admission import forward_upstreams
-from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound
+from springline.spark_jobs.streaming.backpressure.rate_limit import read_planned
 from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts
 from springline.spark_jobs.streaming.runtime.report import Flow, UnitReport
+from springline.spark_jobs.streaming.runtime.report_log import ReportSource
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
 _SIZE_SECONDS, _SIZE_BYTES = 2.0, 1 << 16  # minimum span for the mean bytes of an offset
@@ -42,11 +44,7 @@ class StageProgress:
         """Compute the progress from the latest reports; a unit without a report has counted nothing."""
         rounds = [reports[unit].round if unit in reports else 0 for unit in range(units)]
         last_round = min(rounds, default=0)
-        flows = {
-            unit: report.flow if report.round == last_round else report.previous_flow
-            for unit, report in reports.items()
-        }
-        return StageProgress(last_round, flows)
+        return StageProgress(last_round, {unit: report.flow_after(last_round) for unit, report in reports.items()})
 
     @property
     def read(self) -> int:
@@ -91,16 +89,18 @@ class _StageHistory:
 
 
 class StageAccounting:
-    """Counts bytes and busy seconds of a job's stages, each of which runs on at most `tasks` tasks.
+    """Counts bytes and busy seconds of the stages of the job in `folder`, each of which runs on at most `tasks` tasks.
 
     A round takes as long as the task with the most work. The first rounds, and rounds with almost no input, are not
     sampled, since they do not show the capacity of a stage. The backlog in the topic of a first stage is estimated from
     its offsets, by the mean bytes of recently read ones.
     """
 
-    def __init__(self, stages: Sequence[Stage], tasks: int) -> None:
+    def __init__(self, folder: Path, stages: Sequence[Stage], tasks: int, reports: ReportSource) -> None:
+        self._folder = folder
         self._stages = {stage.name: stage for stage in stages}
         self._tasks = tasks
+        self._reports = reports
         self.upstreams = upstreams_of(stages)
         self._histories = {name: _StageHistory() for name in self._stages}
         self._started_at: float | None = None
@@ -113,7 +113,7 @@ class StageAccounting:
         """Return the counters of each stage at `now`, in the order of the stages."""
         self._started_at = now if self._started_at is None else self._started_at
         # Downstream stages first: the bytes sent, read later, are then never less than the bytes read.
-        reports = {name: self._stages[name].reports() for name in reversed(self._stages)}
+        reports = {name: self._reports.reports(name) for name in reversed(self._stages)}
         progress = {
             name: StageProgress.of(stage_reports, self._stages[name].units) for name, stage_reports in reports.items()
         }
@@ -129,11 +129,18 @@ class StageAccounting:
         now: float,
     ) -> StageCounts:
         own, history = progress[stage.name], self._histories[stage.name]
-        planned = PlannedRound.read(stage)
+        open_rounds = [
+            planned
+            for planned in read_planned(self._folder, stage.name)
+            if planned.number > own.round and planned.planned_at >= (self._started_at or now)
+        ]
         admitted, round_started_at = own.read, None
-        if planned is not None and planned.number > own.round and planned.planned_at >= (self._started_at or now):
-            admitted += round(planned.messages * history.bytes_per_offset)
-            round_started_at = planned.planned_at if history.rounds >= _WARMUP_ROUNDS else None
+        if open_rounds:
+            admitted += round(sum(planned.messages for planned in open_rounds) * history.bytes_per_offset)
+            # The step of the oldest open round begins when that of the round before ends.
+            ended_at = max((report.ended_at for report in reports[stage.name].values()), default=0.0)
+            if history.rounds >= _WARMUP_ROUNDS:
+                round_started_at = max(open_rounds[0].planned_at, min(ended_at, now))
         sent: dict[str, int] = {}
         units: Counter[int] = Counter()
         for upstream in self.upstreams[stage.name]:

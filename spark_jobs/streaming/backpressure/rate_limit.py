@@ -1,14 +1,15 @@
 """Admission limits in the planner of a stage: leased rates, converted to messages of rounds.
 
-STATE/STAGE/rate.json       bytes/s that a stage may admit, and the end of the lease; no file: no back-pressure
-STATE/STAGE/planned.json    the newest round of a stage, its start time, and how much it admits
+JOB/rates/STAGE.json       bytes/s that a stage may admit, and the end of the lease; no file: no back-pressure
+JOB/planned/STAGE.json     the newest rounds of a stage: when they were planned, and how much they admit
 
-Both are beside the units' states: each application of a job writes those of its own stages.
+Both are in the job's folder: each application of a job writes those of its own stages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +51,12 @@ _GRANTS: Codec[_Grant] = Codec(
 )
 
 
-def write_grant(stage: Stage, rate: RateLimit | None, until: float) -> None:
-    """Limit a stage to a rate until `until`, in seconds since 1970; then the limit rises. None removes the limit."""
-    path = _rate_file(stage)
+def write_grant(folder: Path, stage: str, rate: RateLimit | None, until: float) -> None:
+    """Limit a stage of the job with this folder to a rate until `until`, in seconds since 1970; then the limit rises.
+
+    None removes the limit.
+    """
+    path = _rate_file(folder, stage)
     if rate is None:
         path.unlink(missing_ok=True)
         return
@@ -63,8 +67,8 @@ def write_grant(stage: Stage, rate: RateLimit | None, until: float) -> None:
 class GrantReader:
     """Reads the grant of a stage, and rereads it when the file was replaced."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._path = _rate_file(stage)
+    def __init__(self, folder: Path, stage: str) -> None:
+        self._path = _rate_file(folder, stage)
         self._file_version: tuple[int, int] | None = None
         self._grant: _Grant | None = None
 
@@ -91,27 +95,28 @@ class GrantReader:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRound:
-    """The newest round of a stage with messages: its number, when it was planned, how many offsets it admits."""
+    """A round of a stage with messages: its number, when it was planned, how many offsets it admits."""
 
     number: int
     planned_at: float
     messages: int
 
-    @staticmethod
-    def read(stage: Stage) -> PlannedRound | None:
-        """Return the stored round; None before the first one. Raises `DecodeError`."""
-        return read_value(_planned_file(stage), _PLANNED_ROUNDS)
 
-    def write(self, stage: Stage) -> None:
-        """Replace the stored round."""
-        path = _planned_file(stage)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_value(path, _PLANNED_ROUNDS, self)
-
-
-_PLANNED_ROUNDS: Codec[PlannedRound] = Codec(
-    PlannedRound, 1, "the newest round of a stage", "remove the file; the next round recreates it"
+_PLANNED_ROUNDS: Codec[tuple[PlannedRound, ...]] = Codec(
+    tuple[PlannedRound, ...], 1, "the newest rounds of a stage", "remove the file; the next round recreates it"
 )
+
+
+def read_planned(folder: Path, stage: str) -> tuple[PlannedRound, ...]:
+    """Return the newest rounds with messages, up to two, the older one first. Raises `DecodeError`."""
+    return read_value(_planned_file(folder, stage), _PLANNED_ROUNDS) or ()
+
+
+def write_planned(folder: Path, stage: str, rounds: Iterable[PlannedRound]) -> None:
+    """Replace the newest rounds with messages."""
+    path = _planned_file(folder, stage)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_value(path, _PLANNED_ROUNDS, tuple(rounds))
 
 
 def spread(messages: float, lag: Mapping[int, int]) -> dict[int, int]:
@@ -128,13 +133,18 @@ def spread(messages: float, lag: Mapping[int, int]) -> dict[int, int]:
 
 
 class RateLimiter:
-    """Limits the rounds of a stage by its rate, or, without one, by `max_messages_per_round` messages of each unit."""
+    """Limits the rounds of a stage by its rate, or, without one, by `max_messages_per_round` messages of each unit.
 
-    def __init__(self, stage: Stage) -> None:
+    `folder` is the job's folder.
+    """
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
         self._stage = stage
-        self._grants = GrantReader(stage)
+        self._folder = folder
+        self._grants = GrantReader(folder, stage.name)
         self._bucket: TokenBucket | None = None
         self._bytes_per_offset = 0.0
+        self._planned: deque[PlannedRound] = deque(maxlen=2)
 
     def max_messages(self, lag: Mapping[int, int], now: float) -> dict[int, int]:
         """See `AdmissionLimit`."""
@@ -160,13 +170,15 @@ class RateLimiter:
             return
         if self._bucket is not None:
             self._bucket.spend(plan.messages * self._bytes_per_offset)
+        if not self._planned or self._planned[-1].number != plan.number:
+            self._planned.append(PlannedRound(plan.number, now, plan.messages))
         with suppress(OSError):  # the file is only used for measurements, and the round does not depend on it
-            PlannedRound(plan.number, now, plan.messages).write(self._stage)
+            write_planned(self._folder, self._stage.name, self._planned)
 
 
-def _rate_file(stage: Stage) -> Path:
-    return Path(stage.state) / stage.name / "rate.json"
+def _rate_file(folder: Path, stage: str) -> Path:
+    return folder / "rates" / f"{stage}.json"
 
 
-def _planned_file(stage: Stage) -> Path:
-    return Path(stage.state) / stage.name / "planned.json"
+def _planned_file(folder: Path, stage: str) -> Path:
+    return folder / "planned" / f"{stage}.json"

@@ -34,6 +34,7 @@ from springline.spark_jobs.streaming.backpressure.stage_meter import StageMeasur
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
+from springline.spark_jobs.streaming.runtime.report_log import ReportSource
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
 INTERVAL_SECONDS = 0.05
@@ -81,6 +82,7 @@ class Regulator:
         stages: Sequence[Stage],
         tasks: int,
         open_channel: Callable[[ChannelKind, Collection[str]], Channel],
+        reports: ReportSource,
         *,
         apart: bool = False,
     ) -> None:
@@ -88,7 +90,7 @@ class Regulator:
         self._folder = folder
         self._stages = {stage.name: stage for stage in stages if stage.in_second_application == apart}
         self._open_channel = open_channel
-        self._accounting = StageAccounting(stages, tasks)
+        self._accounting = StageAccounting(folder.path, stages, tasks, reports)
         self._receiving_stages, self._has_remote_edges = _remote_edges(self._accounting.upstreams, self._stages)
         self._file = folder.path / (_APART if apart else _STATE)
         self._other_file = None if apart or len(self._stages) == len(stages) else folder.path / _APART
@@ -192,8 +194,8 @@ class Regulator:
         until, previous = self._current_grants
         needs_renewal = bool(rates) and until - now <= LEASE_SECONDS - RENEW_SECONDS
         if needs_renewal or _rates_differ(previous, rates):
-            for name, stage in self._stages.items():
-                write_grant(stage, rates.get(name), now + LEASE_SECONDS)
+            for name in self._stages:
+                write_grant(self._folder.path, name, rates.get(name), now + LEASE_SECONDS)
             self._current_grants = (now + LEASE_SECONDS, rates)
 
     def _write_state(self, now: float, stages: Mapping[str, Any]) -> None:

@@ -1,14 +1,17 @@
-"""Saves the states of a job as datasets, makes savepoints, and truncates logs that no persisted state needs."""
+"""Makes savepoints, and truncates logs that no saved state needs any more.
+
+Tasks save the states of their units as checkpoints; here they are only looked up in the catalog.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from springline.persistence.errors import PersistenceError
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.checkpoints.savepoints import Savepoints, make_requested
-from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore, feedback_needed_by
+from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore, UnitCheckpoint, feedback_needed_by
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
@@ -21,10 +24,10 @@ _POLL_SECONDS = 0.2  # between two checks for a requested savepoint
 
 
 class Checkpointer(BackgroundService):
-    """Checkpoints the stages of a job in a background thread.
+    """Makes savepoints of a job, when `folder` has a request, and truncates its logs, in a background thread.
 
-    States are saved every `seconds` seconds and at the end, never with 0 seconds; savepoints when `folder` has a
-    request. It has its own thread, so that an unavailable under-store blocks nothing else.
+    Logs are truncated every `seconds` seconds and at the end, never with 0 seconds. It has its own thread, so that an
+    unavailable under-store blocks nothing else.
     """
 
     def __init__(
@@ -48,39 +51,39 @@ class Checkpointer(BackgroundService):
         self._log.close()
 
     def _work(self) -> None:
-        next_save = time.monotonic() + self._seconds
+        next_truncation = time.monotonic() + self._seconds
         is_stopping = False
         while not is_stopping:
             is_stopping = self._stopping.wait(_POLL_SECONDS)
             with self._trying("savepoint failed"):
                 self._make_savepoint()
-            if self._seconds and (is_stopping or time.monotonic() > next_save):
-                with self._trying("checkpoint failed"):
-                    self._save()
-                next_save = time.monotonic() + self._seconds
+            if self._seconds and (is_stopping or time.monotonic() > next_truncation):
+                with self._trying("truncating logs failed"):
+                    self._truncate_logs()
+                next_truncation = time.monotonic() + self._seconds
 
     def _make_savepoint(self) -> None:
         """Make a savepoint if one is requested; unexpected errors are recorded in the request and raised."""
         try:
-            make_requested(self._folder, self._stages, self._log, self._savepoints)
+            make_requested(self._folder, self._stages, self._log, self._checkpoints, self._savepoints)
         except (PersistenceError, StreamError) as error:
             self._folder.finish_savepoint(self._folder.requested_savepoint() or "", str(error))
         except Exception as error:
             self._folder.finish_savepoint(self._folder.requested_savepoint() or "", f"{type(error).__name__}: {error}")
             raise
 
-    def _save(self) -> None:
-        """Save all states now; raises `PersistenceError`, `StreamError`."""
-        for stage in self._stages:
-            for unit in range(stage.units):
-                self._checkpoints.save(stage, unit)
-            self._truncate_logs(stage, stage.units)
+    def _truncate_logs(self) -> None:
+        """Delete what no persisted state needs from the job's own topics, its feedback topics, and the rounds logs.
 
-    def _truncate_logs(self, stage: Stage, units: int) -> None:
-        """Delete what no persisted state needs from the job's own topics, its feedback topics, and the rounds log."""
-        persisted = self._checkpoints.needed_from(stage, range(units))
-        if len(persisted) < units:
-            return
+        Raises `PersistenceError`, `StreamError`.
+        """
+        for stage in self._stages:
+            persisted = self._checkpoints.needed_from(stage, range(stage.units))
+            if len(persisted) == stage.units:
+                self._truncate(stage, persisted)
+
+    def _truncate(self, stage: Stage, persisted: Mapping[int, UnitCheckpoint]) -> None:
+        """Delete what a stage does not need after the persisted states of all its units."""
         if stage.reads_own_job or stage.written_by_clients:
             self._log.delete(stage.topic, {unit: checkpoint.offset for unit, checkpoint in persisted.items()})
         if feedback_offsets := feedback_needed_by(persisted.values()):

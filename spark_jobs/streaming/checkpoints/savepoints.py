@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 
 import xxhash
 
@@ -17,14 +16,19 @@ from springline.persistence.model.dataset import Dataset, OperationResult, Origi
 from springline.persistence.platform import Platform
 from springline.persistence.text.formatting import format_alternatives
 from springline.spark_jobs.streaming.checkpoints.files import read_files, write_files
-from springline.spark_jobs.streaming.errors import MissingStateError, UnknownSavepointError
+from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
+from springline.spark_jobs.streaming.errors import UnknownSavepointError
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.runtime.driver.savepoints import Savepoint, StageSavepoint, pack_savepoint
+from springline.spark_jobs.streaming.runtime.driver.drain import find_drained_plans
+from springline.spark_jobs.streaming.runtime.driver.savepoints import Savepoint, StageSavepoint
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, RoundId
+from springline.spark_jobs.streaming.runtime.report_log import ReportReader
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot
 
 _DRAIN_SECONDS = 20.0  # seconds until the stages must be drained
+_SAVE_SECONDS = 60.0  # seconds until the tasks must have saved the states
 _POLL_SECONDS = 0.05
 
 
@@ -88,30 +92,56 @@ def round_ids_of(savepoint: Dataset) -> dict[str, RoundId]:
     return {stage: (incarnation, number) for stage, (incarnation, number) in round_ids.items()}
 
 
-def make_requested(folder: JobFolder, stages: Sequence[Stage], log: MessageLog, savepoints: Savepoints) -> None:
-    """Make the requested savepoint, if any, and record its outcome; the first stage is paused meanwhile."""
+def make_requested(
+    folder: JobFolder, stages: Sequence[Stage], log: MessageLog, checkpoints: CheckpointStore, savepoints: Savepoints
+) -> None:
+    """Make the requested savepoint, if any, and record that it is made; raises `UnknownSavepointError` if it cannot be.
+
+    Meanwhile the first stage is paused. Once all are drained, their tasks save the states as checkpoints, of which the
+    savepoint is a copy.
+    """
     name = folder.requested_savepoint()
     if name is None:
         return
     folder.hold_file.touch()
     try:
-        savepoint = _await_drained(stages, log)
+        plans = _await_drained(stages, log)
+        with folder.requesting_saves({stage: plan.round_id for stage, plan in plans.items()}):
+            savepoint = _await_saved(stages, log, plans, checkpoints)
     finally:
         folder.hold_file.unlink(missing_ok=True)
-    if savepoint is None:
-        folder.finish_savepoint(
-            name, f"the stages did not drain within {_DRAIN_SECONDS:g} s: the job lags behind its source"
-        )
-        return
     savepoints.save(name, savepoint)
     folder.finish_savepoint(name)
 
 
-def _await_drained(stages: Sequence[Stage], log: MessageLog) -> Savepoint | None:
+def _await_drained(stages: Sequence[Stage], log: MessageLog) -> Mapping[str, RoundPlan]:
+    """Wait until the stages are drained, and return their rounds; raises `UnknownSavepointError`."""
     until = time.monotonic() + _DRAIN_SECONDS
     while time.monotonic() < until:
-        with suppress(MissingStateError, FileNotFoundError):  # the stages have completed rounds while they were packed
-            if (savepoint := pack_savepoint(stages, log)) is not None:
-                return savepoint
+        if (plans := find_drained_plans(stages, log)) is not None:
+            return plans
         time.sleep(_POLL_SECONDS)
-    return None
+    raise UnknownSavepointError(f"the stages did not drain within {_DRAIN_SECONDS:g} s: the job lags behind its source")
+
+
+def _await_saved(
+    stages: Sequence[Stage], log: MessageLog, plans: Mapping[str, RoundPlan], checkpoints: CheckpointStore
+) -> Savepoint:
+    """Wait until the states after these rounds are saved, and return them; raises `UnknownSavepointError`."""
+    requested_at, until = time.time(), time.monotonic() + _SAVE_SECONDS
+    reports = ReportReader(stages, log)
+    units: dict[str, dict[int, PackedSnapshot]] = {stage.name: {} for stage in stages}
+    missing = [(stage, unit) for stage in stages for unit in sorted(plans[stage.name].ranges)]
+    while missing:
+        stage, unit = missing[0]
+        if (saved := checkpoints.load(stage, unit, plans[stage.name].round_id)) is not None:
+            units[stage.name][unit] = saved
+            missing.pop(0)
+            continue
+        report = reports.reports(stage.name).get(unit)
+        if report is not None and report.checkpoint_error and report.ended_at >= requested_at:
+            raise UnknownSavepointError(f"{stage.id}[{unit}]: {report.checkpoint_error}")
+        if time.monotonic() > until:
+            raise UnknownSavepointError(f"{stage.id}[{unit}] did not save its state in {_SAVE_SECONDS:g} s")
+        time.sleep(_POLL_SECONDS)
+    return {name: StageSavepoint(plans[name].round_id, saved_units) for name, saved_units in units.items()}

@@ -7,7 +7,7 @@ Async&Sync it is in the under-store before it is committed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -15,11 +15,11 @@ from springline.persistence.errors import PersistenceError
 from springline.persistence.model.dataset import Dataset, OperationResult, Origin, Phase, Strategy
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.checkpoints.files import read_files, write_files
-from springline.spark_jobs.streaming.errors import MissingStateError
+from springline.spark_jobs.streaming.runtime.message_log import RoundId
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot
+from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot, StateStore
 
-_MAX_ATTEMPTS = 3  # a version may be pruned while it is copied
+_NEWEST = 20  # generations of a unit's dataset among which its newest checkpoint is
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class UnitCheckpoint:
     `feedback_needed_from` is, if known, the first offset per unit of the stage's feedback that it may still read.
     """
 
-    round_id: tuple[int, int]
+    round_id: RoundId
     offset: int
     persisted: bool
     feedback_needed_from: Mapping[int, int] = field(default_factory=dict)
@@ -41,62 +41,74 @@ class CheckpointStore:
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
 
-    def save(self, stage: Stage, unit: int) -> Dataset | None:
-        """Save a unit's newest state; None if there is none, or it was saved before. Raises `PersistenceError`."""
-        for _ in range(_MAX_ATTEMPTS):
-            newest = stage.state_store(unit).newest()
-            if newest is None or any(checkpoint.round_id >= newest for checkpoint, _ in self._checkpoints(stage, unit)):
-                return None
-            with suppress(MissingStateError, FileNotFoundError):
-                return self._save(stage, unit, newest)
-        return None
+    def save(self, stage: Stage, unit: int, store: StateStore, round_id: RoundId) -> Dataset | None:
+        """Save the state of a unit after a round; None if it is saved already.
 
-    def fetch(self, stage: Stage, unit: int, until: tuple[int, int]) -> tuple[int, int] | None:
+        Raises `PersistenceError`, `MissingStateError`, or FileNotFoundError if it is pruned concurrently.
+        """
+        if any(checkpoint.round_id == round_id for checkpoint, _ in self._checkpoints(stage, unit)):
+            return None
+        return self.save_packed(stage, unit, round_id, store.pack(*round_id))
+
+    def save_packed(self, stage: Stage, unit: int, round_id: RoundId, packed: PackedSnapshot) -> Dataset:
+        """Save a state as the one after a round; raises `PersistenceError`."""
+        report = {
+            "incarnation": round_id[0],
+            "round": round_id[1],
+            "offset": packed.notes["offset"],
+            "needs": packed.notes.get("needs", {}),
+        }
+        origin = Origin(f"stream_{stage.job}", task_id=f"{stage.name}-{unit}")
+        written = OperationResult(packed.rows, packed.digest, 0.0, report)
+        return write_files(
+            self._platform, _path(stage, unit), packed.files, written, origin, strategy=Strategy.ASYNC_AND_SYNC
+        )
+
+    def fetch(self, stage: Stage, unit: int, store: StateStore, until: RoundId) -> RoundId | None:
         """Restore the newest saved state that is not after the round `until`; returns its round, or None."""
-        store = stage.state_store(unit)
         for checkpoint, dataset in self._checkpoints(stage, unit):
-            if checkpoint.round_id > until:
-                continue
-            with suppress(PersistenceError):  # lost permanently: an older one may exist
-                store.unpack(*checkpoint.round_id, PackedSnapshot.unpack_files(read_files(self._platform, dataset)))
-                return checkpoint.round_id
+            if checkpoint.round_id <= until:
+                with suppress(PersistenceError):  # lost permanently: an older one may exist
+                    store.unpack(*checkpoint.round_id, self._read(dataset))
+                    return checkpoint.round_id
         return None
 
-    def newest(self, stage: Stage, unit: int) -> tuple[int, int] | None:
+    def load(self, stage: Stage, unit: int, round_id: RoundId | None = None) -> PackedSnapshot | None:
+        """Return the saved state after a round, by default the newest; None if there is none.
+
+        Raises `PersistenceError`.
+        """
+        for checkpoint, dataset in self._checkpoints(stage, unit):
+            if round_id in (None, checkpoint.round_id):
+                return self._read(dataset)
+        return None
+
+    def newest(self, stage: Stage, unit: int) -> RoundId | None:
         """Return the round of the newest saved state; None if there is none."""
-        return max((checkpoint.round_id for checkpoint, _ in self._checkpoints(stage, unit)), default=None)
+        return next((checkpoint.round_id for checkpoint, _ in self._checkpoints(stage, unit)), None)
 
     def needed_from(self, stage: Stage, units: Iterable[int]) -> dict[int, UnitCheckpoint]:
         """Return the newest persisted state of each unit: offsets of its log before that are no longer needed."""
         checkpoints = {}
         for unit in units:
-            persisted = [saved for saved, _ in self._checkpoints(stage, unit) if saved.persisted]
-            if persisted:
-                checkpoints[unit] = max(persisted, key=lambda checkpoint: checkpoint.round_id)
+            newest = next((saved for saved, _ in self._checkpoints(stage, unit) if saved.persisted), None)
+            if newest is not None:
+                checkpoints[unit] = newest
         return checkpoints
 
-    def _save(self, stage: Stage, unit: int, round_id: tuple[int, int]) -> Dataset:
-        snapshot = stage.state_store(unit).pack(*round_id)
-        notes = snapshot.notes
-        report = {
-            "incarnation": round_id[0],
-            "round": round_id[1],
-            "offset": notes["offset"],
-            "needs": notes.get("needs", {}),
-        }
-        origin = Origin(f"stream_{stage.job}", task_id=f"{stage.name}-{unit}")
-        written = OperationResult(snapshot.rows, snapshot.digest, 0.0, report)
-        return write_files(
-            self._platform, _path(stage, unit), snapshot.files, written, origin, strategy=Strategy.ASYNC_AND_SYNC
-        )
-
-    def _checkpoints(self, stage: Stage, unit: int) -> Iterator[tuple[UnitCheckpoint, Dataset]]:
-        """Yield the saved states of a unit, newest first."""
-        for dataset in self._platform.catalog.find(path=_path(stage, unit), phase=Phase.COMMITTED, limit=20):
+    def _checkpoints(self, stage: Stage, unit: int) -> list[tuple[UnitCheckpoint, Dataset]]:
+        """Return the saved states of a unit, those of later rounds first."""
+        checkpoints = []
+        for dataset in self._platform.catalog.find(path=_path(stage, unit), phase=Phase.COMMITTED, limit=_NEWEST):
             report = dataset.report or {}
             round_id = (int(str(report["incarnation"])), int(str(report["round"])))
             needs = {int(unit): int(offset) for unit, offset in dict(report.get("needs", {})).items()}  # type: ignore[call-overload]
-            yield UnitCheckpoint(round_id, int(str(report["offset"])), dataset.persisted, needs), dataset
+            offset = int(str(report["offset"]))
+            checkpoints.append((UnitCheckpoint(round_id, offset, dataset.persisted, needs), dataset))
+        return sorted(checkpoints, key=lambda pair: pair[0].round_id, reverse=True)
+
+    def _read(self, dataset: Dataset) -> PackedSnapshot:
+        return PackedSnapshot.unpack_files(read_files(self._platform, dataset))
 
 
 def feedback_needed_by(checkpoints: Collection[UnitCheckpoint]) -> dict[int, int]:

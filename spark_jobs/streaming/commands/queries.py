@@ -10,9 +10,14 @@ import typer
 
 from springline.persistence.model.codec import to_json_value
 from springline.persistence.text.terminal import print, print_json, print_result, progress
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, queryable_job_named
+from springline.spark_jobs.streaming.commands.arguments import (
+    JobName,
+    Json,
+    opened_log,
+    opened_platform,
+    queryable_job_named,
+)
 from springline.spark_jobs.streaming.commands.tables import print_answer, print_rows
-from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner
 from springline.spark_jobs.streaming.windows.adhoc_query import ask
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
@@ -55,12 +60,11 @@ def query(
     as_json: Json = False,
 ) -> None:
     """Run an ad hoc query on the slices that the job's queries keep now; without SQL, list what can be queried."""
-    settings = StreamSettings()
     declared, folder = queryable_job_named(job)
     registry = read_registry(folder) or declared.registry()
     if sql:
         with progress(f"querying the slices of {job}", quiet=as_json):
-            answer = ask(declared, registry, settings.state_folder, sql).rows
+            answer = ask(declared, registry, sql, folder, opened_log, opened_platform).rows
         print_answer(answer, as_json)
         return
     askable = AdHocPlanner(registry).askable()

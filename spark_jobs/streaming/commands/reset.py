@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from springline.persistence.engine.runner import NoRunner
-from springline.persistence.platform import open_platform
-from springline.persistence.settings import Settings
 from springline.persistence.text.terminal import print, print_result, progress
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log, opened_platform
 from springline.spark_jobs.streaming.errors import AlreadyRunningError, StreamError
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.reset import find_footprint, readers_of, reset_job
@@ -36,7 +32,7 @@ def reset(
     if folder.is_running() or folder.starting_process() is not None:
         raise AlreadyRunningError(f"{job}: it is running; stop it first: springline stream stop {job}")
     with (
-        closing(open_platform(Settings(), runner=NoRunner(), actor="command line")) as platform,
+        opened_platform("command line") as platform,
         opened_log() as log,
     ):
         footprint = find_footprint(declared, folder, settings, platform, log, include_user_files=queries)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from springline.persistence.engine.runner import NoRunner
 from springline.persistence.model.dataset import Dataset
-from springline.persistence.platform import open_platform
-from springline.persistence.settings import Settings
 from springline.persistence.text.formatting import format_bytes
 from springline.persistence.text.terminal import print_json, print_result, progress
 from springline.spark_jobs.streaming.checkpoints.savepoints import Savepoints, round_ids_of
 from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
-from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log
+from springline.spark_jobs.streaming.commands.arguments import JobName, Json, job_named, opened_log, opened_platform
 from springline.spark_jobs.streaming.commands.tables import print_rows
 from springline.spark_jobs.streaming.errors import UnknownSavepointError
 from springline.spark_jobs.streaming.job import Job, make_stages
@@ -55,7 +51,7 @@ def savepoint(
 def savepoints(job: JobName, as_json: Json = False) -> None:
     """List a job's savepoints."""
     declared, _ = job_named(job)
-    with closing(open_platform(Settings(), runner=NoRunner())) as platform:
+    with opened_platform() as platform:
         datasets = Savepoints(platform, declared.name).all()
     if as_json:
         rows = [
@@ -91,17 +87,13 @@ def rewind(
     with (
         progress(f"rewinding {job} to {to or 'the beginning'}", quiet=as_json),
         folder.application_lock(),
-        closing(open_platform(Settings(), runner=NoRunner())) as platform,
+        opened_platform() as platform,
         opened_log() as log,
     ):
         stages = make_stages(declared, len(log.offset_bounds(declared.topic)), settings)
         point = Savepoints(platform, declared.name).load(to) if to else BEGINNING
-        incarnation = go_back(stages, log, point, time.time())
+        incarnation = go_back(stages, log, point, time.time(), CheckpointStore(platform).save_packed)
         declared.on_rewind(folder)
-        states = CheckpointStore(platform)
-        for stage in stages:
-            for unit in point[stage.name].units if to else ():
-                states.save(stage, unit)
     sentence = f"{job}: its next start resumes from {to or 'the beginning'}, as incarnation {incarnation}"
     print_result(as_json, {"job": job, "savepoint": to or None, "incarnation": incarnation}, sentence)
 

@@ -37,6 +37,7 @@ from springline.spark_jobs.streaming.join.router import TABLE, RelationSource
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.join.routing.strategies import DEFAULT_STRATEGY, DEFAULT_THETA, STRATEGIES
 from springline.spark_jobs.streaming.join.routing.strategies.costs import CostWeights
+from springline.spark_jobs.streaming.join.wire import MAX_UNITS
 from springline.spark_jobs.streaming.kafka.topic_union import union_name
 from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
@@ -47,10 +48,11 @@ from springline.spark_jobs.streaming.sources.schema import RowKeys
 from springline.spark_jobs.streaming.tracking.config import FIRST_PROCESSOR
 
 _STEPS = "springline.spark_jobs.streaming.join"
-_Units = Annotated[int, Meta(ge=1, le=256)]
+_TASKS = 2  # unless declared
+_Units = Annotated[int, Meta(ge=1, le=MAX_UNITS)]
 _Weight = Annotated[float, Meta(ge=0, le=1)]
 _WEIGHTS_TOLERANCE = 1e-9
-_CONDITION = "condition.json"  # the condition that the units store tuples for
+_CONDITION = "condition.json"  # the condition that the tasks store tuples for
 _SETTINGS = {"left": "the fields of left", "right": "the fields of right", "where": "on", "select": "select"}
 
 _CONDITIONS: Codec[ConditionSpec] = Codec(
@@ -60,7 +62,7 @@ _CONDITIONS: Codec[ConditionSpec] = Codec(
 
 @dataclass(frozen=True)
 class JoinJob(BaseJob):
-    """Joins `left` and `right` on `condition`, on up to `max_units` units.
+    """Joins `left` and `right` on `condition`, on up to `max_units` units, which `tasks` tasks run.
 
     `rebalance_config` says how tuples are placed. Stored tuples are kept for `ttl` seconds, or without limit if `ttl`
     is None; `Retention` defines which pairs are emitted then.
@@ -72,6 +74,7 @@ class JoinJob(BaseJob):
     condition: Condition
     rebalance_config: RebalanceConfig
     max_units: int
+    tasks: int = _TASKS
     rebalance_interval: float = 5.0
     max_messages_per_round: int = 200
     latest: bool = False
@@ -90,7 +93,7 @@ class JoinJob(BaseJob):
 
     @property
     def tuples(self) -> str:
-        """The topic between routers and units."""
+        """The topic between routers and tasks."""
         return f"{self.name}.tuples"
 
     @property
@@ -100,31 +103,32 @@ class JoinJob(BaseJob):
 
     @property
     def parallelism_settings(self) -> Mapping[str, str]:
-        """The topic between routers and units, whose partition count is `max_units`."""
-        return {self.tuples: "max_units"}
+        """The topic between routers and tasks, with a partition for each task."""
+        return {self.tuples: "tasks"}
 
     no_savepoint_reason = (
         "a join can only be rewound to its beginning, because earlier placements of its tuples are not stored"
     )
 
     def stages(self, units: int) -> tuple[StageSpec, ...]:
-        """Return the stages: routers, each unit of which reads one partition, and units that store and probe."""
+        """Return the stages: routers, each of which reads one partition, and tasks that store and probe."""
         condition = self.condition.as_json()
         route = StageSpec(
             "route", f"{_STEPS}.router:make_router", self.topic, units,
             {
                 "left": self.left.as_json(), "right": self.right.as_json(),
-                "units": self.max_units, "condition": condition, **({} if self.ttl is None else {"expires": True}),
+                "units": self.max_units, "tasks": self.tasks, "condition": condition,
+                **({} if self.ttl is None else {"expires": True}),
             },
             downstream=self.tuples, dead_letters=self.dead_letters, max_messages_per_round=self.max_messages_per_round,
             broadcast_files={TABLE: ROUTING},
             hold_files=(STOP, HOLD),
         )  # fmt: skip
         join = StageSpec(
-            "join", f"{_STEPS}.unit.unit:JoinUnit", self.tuples, self.max_units,
+            "join", f"{_STEPS}.task.task:JoinTask", self.tuples, self.tasks,
             {
-                "query": self.name, "condition": condition, "copies": self.copies,
-                **({} if self.ttl is None else {"ttl": self.ttl}),
+                "query": self.name, "condition": condition, "copies": self.copies, "units": self.max_units,
+                "tasks": self.tasks, **({} if self.ttl is None else {"ttl": self.ttl}),
             },
             stamped=True, results=self.results, feedback=self.copies, dead_letters=self.dead_letters,
             sender_index=FIRST_PROCESSOR, max_messages_per_round=10_000,
@@ -156,7 +160,12 @@ class JoinJob(BaseJob):
         """Return the service that rebalances the loads."""
         return [
             RebalanceService(
-                self.rebalance_config, self.rebalance_interval, context.folder, context.stages, context.settings.cluster
+                self.rebalance_config,
+                self.rebalance_interval,
+                context.folder,
+                context.stages,
+                context.settings.cluster,
+                context.reports,
             )
         ]
 
@@ -183,8 +192,12 @@ class JoinJobKeys(StartKeys, frozen=True, kw_only=True):
     parallelism: Annotated[_Units, Meta(description="units that store and probe at the first start")] = 4
     max_units: Annotated[
         _Units | None,
-        Meta(description="units that there can be, which is the number of partitions of their topic; 8, or "
-                         "`parallelism` if that is more"),
+        Meta(description="units that there can be; 8, or `parallelism` if that is more"),
+    ] = None
+    tasks: Annotated[
+        _Units | None,
+        Meta(description="tasks that run the units, which is the number of partitions of their topic; 2, or "
+                         "`max_units` if that is less"),
     ] = None  # fmt: skip
     strategy: Annotated[
         str, Meta(description="placement of tuples: heavy-split-work, heavy-split, djb, or one that a package adds")
@@ -213,6 +226,9 @@ def declare_join(name: str, keys: JoinJobKeys) -> JoinJob:
     max_units = max(keys.parallelism, 8) if keys.max_units is None else keys.max_units
     if max_units < keys.parallelism:
         raise InvalidJobError(f"max_units = {max_units}; expected at least parallelism, {keys.parallelism}")
+    tasks = min(_TASKS, max_units) if keys.tasks is None else keys.tasks
+    if tasks > max_units:
+        raise InvalidJobError(f"tasks = {tasks}; expected at most max_units, {max_units}")
     if abs(sum(keys.migration_cost_weights) - 1) > _WEIGHTS_TOLERANCE:
         raise InvalidJobError("migration_cost_weights: expected three numbers that add up to 1")
     left, right = _source_of("left", keys.left, "l"), _source_of("right", keys.right, "r")
@@ -230,7 +246,7 @@ def declare_join(name: str, keys: JoinJobKeys) -> JoinJob:
         expires=keys.ttl is not None or keys.max_rows is not None, max_rows=keys.max_rows,
     )  # fmt: skip
     return JoinJob(
-        name, left, right, condition, config, max_units, keys.rebalance_interval, keys.max_messages_per_round,
+        name, left, right, condition, config, max_units, tasks, keys.rebalance_interval, keys.max_messages_per_round,
         keys.latest, ttl=keys.ttl, backpressure=keys.backpressure_config(),
     )  # fmt: skip
 

@@ -71,12 +71,12 @@ def sort_order(keys):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def merge_order(keys, seqs, other_keys, other_seqs, second):  # type: ignore[no-untyped-def]
-    """Merge two sorted runs by (key, seq): set `second` to whether each place of the result is from the second run."""
+def merge_order(keys, places, other_keys, other_places, second):  # type: ignore[no-untyped-def]
+    """Merge two sorted runs by (key, place): set `second` to whether each row of the result is from the second one."""
     i = j = at = 0
     while i < keys.size and j < other_keys.size:
         equal = other_keys[j] == keys[i]
-        take = (other_keys[j] < keys[i]) | (equal & (other_seqs[j] < seqs[i]))
+        take = (other_keys[j] < keys[i]) | (equal & (other_places[j] < places[i]))
         second[at] = take
         j += take
         i += not take
@@ -98,19 +98,6 @@ def interleave(first, other, second, merged):  # type: ignore[no-untyped-def]
         merged[at] = other_value if take else first_value
         j += take
         i += not take
-
-
-@njit(cache=True, nogil=True)
-def merged_rows(second, first_rows, rows):  # type: ignore[no-untyped-def]
-    """Write the order of `merge_order` as row numbers into the concatenation of the two runs."""
-    i, j = 0, first_rows
-    for at in range(second.size):
-        if second[at]:
-            rows[at] = j
-            j += 1
-        else:
-            rows[at] = i
-            i += 1
 
 
 @njit(cache=True, nogil=True)

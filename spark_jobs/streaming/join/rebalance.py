@@ -9,7 +9,7 @@ explain.json   the observed loads and the reasons for decisions, for people
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,7 +27,7 @@ from springline.spark_jobs.streaming.join.routing.controller import (
 )
 from springline.spark_jobs.streaming.join.routing.explain import explain
 from springline.spark_jobs.streaming.join.routing.table import block_for
-from springline.spark_jobs.streaming.join.unit.migration import decode_copy_part
+from springline.spark_jobs.streaming.join.task.migration import decode_copy_part
 from springline.spark_jobs.streaming.join.wire import KeyBand
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
@@ -41,6 +41,7 @@ from springline.spark_jobs.streaming.runtime.atomic_files import (
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.runtime.report import sum_counts
+from springline.spark_jobs.streaming.runtime.report_log import ReportSource
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
 ROUTING = "routing.json"
@@ -128,6 +129,11 @@ def requested_units(folder: JobFolder, declared: int) -> int:
     return declared if requested is None else requested.units
 
 
+def units_of_gauges(gauges: Iterable[Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
+    """Return what tasks report of each of their units."""
+    return {int(unit): own for task in gauges for unit, own in task["units"].items()}
+
+
 def _write_controller_state(folder: JobFolder, state: ControllerState) -> None:
     replace_file(folder.path / _STATE_FILE, state.encode())
 
@@ -146,25 +152,25 @@ class _CopyExtent:
 class CopyTopicIndex:
     """Index of the complete copies in the topic of copies and their offsets; it reads every message once."""
 
-    def __init__(self, log: MessageLog, topic: str) -> None:
-        self._log, self._topic = log, topic
+    def __init__(self, log: MessageLog, topic: str, tasks: int) -> None:
+        self._log, self._topic, self._tasks = log, topic, tasks
         self._next_offsets: dict[int, int] = {}
         self._extents: dict[int, _CopyExtent] = {}
 
     def complete_copies(self, units: Iterable[int]) -> dict[int, tuple[int, int, int]]:
-        """Read new messages of `units`; return the offsets [start, end) and the tuple count of each complete copy."""
+        """Read new copies of `units`; return the offsets [start, end) and the tuple count of each complete one."""
         extents = self._log.offset_bounds(self._topic)
-        for unit in sorted(set(units)):
-            low, end = extents[unit].low, extents[unit].high
-            start = max(self._next_offsets.get(unit, low), low)
-            for message in self._log.fetch(self._topic, unit, start, end):
+        for task in sorted({unit % self._tasks for unit in units}):
+            low, end = extents[task].low, extents[task].high
+            start = max(self._next_offsets.get(task, low), low)
+            for message in self._log.fetch(self._topic, task, start, end):
                 migration, part, parts, batch = decode_copy_part(message.value)
                 extent = self._extents.setdefault(migration, _CopyExtent(message.offset, 0, parts))
                 extent.end = message.offset + 1
                 if part not in extent.parts_read:
                     extent.parts_read.add(part)
                     extent.tuples += batch.num_rows
-            self._next_offsets[unit] = end
+            self._next_offsets[task] = end
         return {
             piece: (copy.start, copy.end, copy.tuples)
             for piece, copy in self._extents.items()
@@ -175,11 +181,15 @@ class CopyTopicIndex:
 class Rebalancer:
     """Performs one rebalance per call: observes the units' reports and the copies, decides, and writes the result."""
 
-    def __init__(self, config: RebalanceConfig, folder: JobFolder, stages: Sequence[Stage], log: MessageLog) -> None:
+    def __init__(
+        self, config: RebalanceConfig, folder: JobFolder, stages: Sequence[Stage], log: MessageLog,
+        reports: ReportSource,
+    ) -> None:  # fmt: skip
         self._control = config
         self._folder = folder
         self._route, self._join = stages
-        self._copies = CopyTopicIndex(log, self._join.feedback)
+        self._reports = reports
+        self._copies = CopyTopicIndex(log, self._join.feedback, self._join.units)
         self._history: list[Any] = (read_explanation(folder) or {}).get("history", [])
         self._moving_tuples = 0  # of all migrations since none was in progress
         self._written_epoch = 0  # the last epoch written to routing.json
@@ -189,16 +199,16 @@ class Rebalancer:
 
         Raises `InvalidRoutingError`, OSError, and the errors of the log.
         """
-        routers, units = self._route.reports(), self._join.reports()
-        if len(routers) < self._route.units or len(units) < self._join.units:
+        routers, tasks = (self._reports.reports(stage.name) for stage in (self._route, self._join))
+        if len(routers) < self._route.units or len(tasks) < self._join.units:
             return True  # the first rounds are not completed
         state = read_controller_state(self._folder)
         assert state is not None
         observation = JoinObservation.of_gauges(
             {unit: report.gauges for unit, report in routers.items()},
-            {unit: report.gauges for unit, report in units.items()},
+            units_of_gauges(report.gauges for report in tasks.values()),
             self._copies.complete_copies(one.migration.giver for one in state.copying) if state.copying else {},
-            sum_counts(units.values())["pairs"],
+            sum_counts(tasks.values())["pairs"],
             min(report.round for report in routers.values()),
         )
         config = replace(self._control, units=requested_units(self._folder, self._control.units))
@@ -234,14 +244,16 @@ class RebalanceService(BackgroundService):
     section = "routing"
 
     def __init__(
-        self, config: RebalanceConfig, every: float, folder: JobFolder, stages: Sequence[Stage], cluster: Cluster
-    ) -> None:
+        self, config: RebalanceConfig, every: float, folder: JobFolder, stages: Sequence[Stage], cluster: Cluster,
+        reports: ReportSource,
+    ) -> None:  # fmt: skip
         super().__init__("rebalancer")
         self._control = config
         self._every = every
         self._folder = folder
         self._stages = stages
         self._cluster = cluster
+        self._reports = reports
 
     def status(self) -> dict[str, Any]:
         """Return the imbalance, the number of migrations in progress and the epoch; empty before the first one."""
@@ -256,7 +268,7 @@ class RebalanceService(BackgroundService):
 
     def _work(self) -> None:
         with closing(Kafka(self._cluster)) as log:
-            rebalancer, pause = Rebalancer(self._control, self._folder, self._stages, log), 0.0
+            rebalancer, pause = Rebalancer(self._control, self._folder, self._stages, log, self._reports), 0.0
             while not self._stopping.wait(pause):
                 is_migrating = False
                 with self._trying("rebalancing failed"):

@@ -1,4 +1,4 @@
-"""The router's step: sends tuples of both streams to the units that store them and to those that may hold partners.
+"""The router's step: sends tuples of both streams to the tasks of the units that store them or may hold partners.
 
 Even router units read partitions of the left topic, odd ones those of the right topic. In a self-join of a topic,
 every row is a tuple of both sides: row i is the left tuple 2i and the right tuple 2i + 1.
@@ -7,7 +7,7 @@ every row is a tuple of both sides: row i is the left tuple 2i and the right tup
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -19,7 +19,8 @@ from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation, RelationSpec
 from springline.spark_jobs.streaming.join.errors import ValueTooLongError
-from springline.spark_jobs.streaming.join.routing.routes import ACTIONS, Routes, RowsByTarget
+from springline.spark_jobs.streaming.join.routing.kernels import gather_targets
+from springline.spark_jobs.streaming.join.routing.routes import Routes, RowsByTask
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch
 from springline.spark_jobs.streaming.join.routing.table import SIDES, RoutingTable
 from springline.spark_jobs.streaming.join.wire import (
@@ -98,12 +99,15 @@ class RoutingCondition(Protocol):
     def keys(self, side: JoinSide, rows: pa.RecordBatch) -> tuple[Ints, Flags]:
         """Return the key of each row, and a flag per row: whether it has a key."""
 
-    def tuples(self, side: JoinSide, keys: Ints, seqs: Ints, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows as they are sent to units: key, seq, and the columns that the side carries."""
+    def routed_schema(self, side: JoinSide) -> pa.Schema:
+        """Return the columns of tuples as they are sent to tasks: key, seq, unit, action, and the carried ones."""
+
+    def carried(self, side: JoinSide, rows: pa.RecordBatch) -> list[pa.Array]:
+        """Return the columns of rows that the side carries."""
 
 
 class Router:
-    """The router's step; `units` is the maximum number of units.
+    """The router's step for a join with up to `units` units on `tasks` tasks.
 
     If tuples expire (`expires`), its watermark is the round's clock, from which units determine which tuples have
     expired.
@@ -114,6 +118,7 @@ class Router:
         left: RelationSource,
         right: RelationSource,
         units: int,
+        tasks: int,
         condition: RoutingCondition,
         *,
         expires: bool = False,
@@ -121,6 +126,7 @@ class Router:
         self._sources = (left, right)
         self._is_self_join = left.topic == right.topic
         self._units = units
+        self._tasks = tasks
         self._condition = condition
         self._expires = expires
         self._table_json: Any = None
@@ -142,16 +148,19 @@ class Router:
         sent = np.array(state.scalars.get("sent", np.zeros((len(SIDES), self._units), np.int64)))
         is_new_epoch = state.scalars.get("epoch") != table.epoch
         epoch_sketches = [one.as_json() for one in sketches] if is_new_epoch else state.scalars["epoch_sketches"]
-        batches: list[list[RoutedBatch]] = [[] for _ in range(self._units)]
+        batches: list[list[RoutedBatch]] = [[] for _ in range(self._tasks)]
         for index, side in enumerate(sides):
             joinable, keys = self._joinable_keys(side, rows, counts)
             seqs = first_seq(step_input.round.number, step_input.unit) + joinable * len(sides) + index
             sketches[side] = sketches[side].with_keys(keys)
             grouped = self._routes[side].group_rows(keys, seqs)
-            counts.update(tuples=keys.size, messages=grouped.messages)
-            sent[side] += grouped.stored
-            tuples = self._condition.tuples(side, keys, seqs, _take_rows(rows, joinable))
-            _add_batches(batches, grouped, RoutedBatch(step_input.round.number, tuples, side))
+            counts.update(tuples=keys.size, messages=grouped.sent)
+            sent[side] += np.bincount(grouped.stored, minlength=self._units)
+            tuples = _RoutedTuples.of(
+                self._condition.routed_schema(side), keys, seqs, joinable, self._condition.carried(side, rows), grouped
+            )
+            for task, own in enumerate(batches):
+                own += [RoutedBatch(step_input.round.number, batch, side) for batch in tuples.batches(task)]
         if is_new_epoch:
             batches = [_with_commands(sent, step_input.round.number, table.commands) for sent in batches]
         return Output(
@@ -161,7 +170,7 @@ class Router:
                 sketches,
                 buffered,
             ),
-            {unit: [one.to_batch() for one in sent] for unit, sent in enumerate(batches) if sent},
+            {task: [one.to_batch() for one in sent] for task, sent in enumerate(batches) if sent},
             watermark=step_input.round.clock if self._expires else None,
             dead_letters=[self._with_position(letter, source.topic, step_input.unit) for letter in decoded.dead],
             counts=counts,
@@ -180,7 +189,7 @@ class Router:
         keys, valid = self._condition.keys(side, rows)
         joinable = np.flatnonzero(passed & valid)
         counts.update(filtered=passed.size - int(passed.sum()), unjoinable=int(passed.sum()) - joinable.size)
-        return joinable, keys if joinable.size == keys.size else keys[joinable]
+        return joinable, np.require(keys, requirements="A") if joinable.size == keys.size else keys[joinable]
 
     def _with_position(self, letter: DeadLetter, topic: str, unit: int) -> DeadLetter:
         """Return the letter with its message's own topic and partition, since the two topics are read as one."""
@@ -190,7 +199,7 @@ class Router:
         """Return the routing table of a round, decoded only when it changes."""
         if self._table is None or (table_json is not self._table_json and table_json != self._table_json):
             self._table, self._table_json = RoutingTable.from_json(table_json), table_json
-            self._routes = tuple(Routes.of(self._table, side, self._condition.key_band) for side in SIDES)
+            self._routes = tuple(Routes.of(self._table, side, self._condition.key_band, self._tasks) for side in SIDES)
         return self._table
 
 
@@ -198,23 +207,45 @@ def make_router(
     left: Mapping[str, Any],
     right: Mapping[str, Any],
     units: int,
+    tasks: int,
     condition: Mapping[str, Any],
     *,
     expires: bool = False,
 ) -> Router:
     """Build the step from the plain values of a stage's arguments."""
     sides = (RelationSource.from_json(left), RelationSource.from_json(right))
-    return Router(*sides, units, Condition.from_json(condition), expires=expires)
+    return Router(*sides, units, tasks, Condition.from_json(condition), expires=expires)
 
 
-def _add_batches(batches: list[list[RoutedBatch]], grouped: RowsByTarget, template: RoutedBatch) -> None:
-    """Append the tuples of a side to the batches for each unit, by action and in order."""
-    for target in np.flatnonzero(np.diff(grouped.bounds)).tolist():
-        own = grouped.rows[grouped.bounds[target] : grouped.bounds[target + 1]]
-        for first in range(0, own.size, BATCH_ROWS):
-            tuples = template.tuples.take(pa.array(own[first : first + BATCH_ROWS]))
-            batches[target // len(ACTIONS)].append(
-                replace(template, tuples=tuples, action=ACTIONS[target % len(ACTIONS)])
+@dataclass(frozen=True)
+class _RoutedTuples:
+    """Tuples of one side in the order of their tasks and actions; `rows` has the row of each in `carried`."""
+
+    schema: pa.Schema
+    numbers: Sequence[pa.Array]  # key, seq, unit and action
+    rows: pa.Array
+    carried: Sequence[pa.Array]
+    bounds: Ints
+
+    @staticmethod
+    def of(
+        schema: pa.Schema, keys: Ints, seqs: Ints, joinable: Ints, carried: Sequence[pa.Array], grouped: RowsByTask
+    ) -> _RoutedTuples:
+        """Gather the tuples; `joinable` has the row of each in `carried`, columns of all rows."""
+        columns = [np.empty(grouped.sent, kind) for kind in (np.int64, np.int64, np.uint8, np.uint8, np.int64)]
+        gather_targets(grouped.rows, grouped.bounds, keys, seqs, grouped.stored, joinable, *columns)
+        *numbers, rows = map(pa.array, columns)
+        return _RoutedTuples(schema, numbers, rows, carried, grouped.bounds)
+
+    def batches(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Yield the tuples of a task in batches of bounded size, by action and in order."""
+        end = int(self.bounds[3 * task + 3])
+        for first in range(int(self.bounds[3 * task]), end, BATCH_ROWS):
+            size = min(BATCH_ROWS, end - first)
+            rows = self.rows.slice(first, size)
+            arrays = [column.slice(first, size) for column in self.numbers]
+            yield pa.RecordBatch.from_arrays(
+                [*arrays, *(column.take(rows) for column in self.carried)], schema=self.schema
             )
 
 
@@ -241,10 +272,6 @@ def _single_batch(table: pa.Table) -> pa.RecordBatch:
             "declare a smaller `max_messages_per_round`, and reset the job"
         )
     return batch
-
-
-def _take_rows(rows: pa.RecordBatch, joinable: Ints) -> pa.RecordBatch:
-    return rows if joinable.size == rows.num_rows else rows.take(pa.array(joinable))
 
 
 def _read_sketches(state: State) -> list[Sketch]:

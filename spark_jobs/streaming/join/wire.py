@@ -1,14 +1,15 @@
-"""Messages from routers to units: names, epoch commands and batches that both share.
+"""Messages from routers to tasks of the join: names, epoch commands and batches that both share.
 
-The position of a tuple in the order of all tuples is its `seq`: router round, router unit and row, packed into
-63 bits. A stored tuple answers a probe only if its seq is smaller. A unit processes a router round as a whole, stores
-before probes. So each pair is found exactly once: where the earlier tuple is stored, by the later one's probe.
+Tuples are routed to units; unit u belongs to task u % tasks. The position of a tuple in the order of all tuples is its
+`seq`: router round, router unit and row, packed into 63 bits. A stored tuple answers a probe only if its seq is
+smaller. A task processes a router round as a whole, stores before probes. So each pair is found exactly once: where the
+earlier tuple is stored, by the later one's probe.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 
 import msgspec
 import pyarrow as pa
@@ -17,7 +18,8 @@ from springline.persistence.model.codec import Codec
 
 UNIT_BITS, ROW_BITS = 10, 21  # bits for the router unit, and for the row within its round
 ROWS = 1 << ROW_BITS  # maximum rows of a router unit in a round
-KEY, SEQ = "key", "seq"
+KEY, SEQ, UNIT, ACTION = "key", "seq", "unit", "action"
+MAX_UNITS = 256  # units are numbered by one byte
 LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
 SEQ_HASHES = 1 << 32  # number of seq hashes; a share of tuples is a range of them
 
@@ -36,12 +38,12 @@ class JoinSide(IntEnum):
         return JoinSide(1 - self)
 
 
-class Action(StrEnum):
-    """What a unit does with tuples."""
+class Action(IntEnum):
+    """What a task does with a tuple."""
 
-    STORE = "store"
-    PROBE = "probe"
-    BOTH = "both"
+    STORE = 0
+    BOTH = 1
+    PROBE = 2
 
 
 def first_seq(router_round: int, unit: int = 0) -> int:
@@ -101,7 +103,7 @@ class StateMigration:
 
 @dataclass(frozen=True, slots=True)
 class Cutover:
-    """A migration whose copy is at offsets [start, end) of the giver's partition of the topic of copies.
+    """A migration whose copy is at offsets [start, end) of the topic of copies, in the partition of the giver's task.
 
     At one cut the receiver loads the copy and the giver drops exactly the tuples that it copied.
     """
@@ -113,7 +115,7 @@ class Cutover:
 
 @dataclass(frozen=True)
 class EpochCommands:
-    """Commands of an epoch to units at the cut before its first router round: migrations to copy, and cutovers.
+    """Commands of an epoch to tasks at the cut before its first router round: migrations to copy, and cutovers.
 
     From there on, tuples of router rounds before `retained_since` answer no probes.
     """
@@ -129,7 +131,6 @@ class _BatchHeader(msgspec.Struct, omit_defaults=True):
 
     round: int
     side: JoinSide
-    action: Action
     commands: EpochCommands | None = None
 
 
@@ -138,26 +139,27 @@ _HEADERS: Codec[_BatchHeader] = Codec(_BatchHeader, 1, "a router's batch", "rese
 
 @dataclass(frozen=True)
 class RoutedBatch:
-    """A batch that a router sends to a unit: tuples of a side with an action; or commands, with or without tuples.
+    """A batch that a router sends to a task: tuples of a side; or commands, with or without tuples.
 
-    `tuples` has `key` and `seq` (int64), then the columns that the side carries. In the first round of an epoch, every
-    router unit sends the same commands of the epoch to every unit.
+    `tuples` has `key` and `seq` (int64), the `unit` that stores the tuple (uint8; any if none does), and the `action`
+    (uint8), then the columns that the side carries. A tuple that is stored and probed with in a task, or probed with in
+    several of its units, is one row. In the first round of an epoch, every router unit sends the same commands of the
+    epoch to every task.
     """
 
     round: int
     tuples: pa.RecordBatch
     side: JoinSide = JoinSide.LEFT
-    action: Action = Action.STORE
     commands: EpochCommands | None = None
 
     def to_batch(self) -> pa.RecordBatch:
         """Encode the batch with its header, to be sent."""
-        header = _HEADERS.encode(_BatchHeader(self.round, self.side, self.action, self.commands))
+        header = _HEADERS.encode(_BatchHeader(self.round, self.side, self.commands))
         return self.tuples.replace_schema_metadata({_HEADER_KEY: header})
 
     @staticmethod
     def read(value: bytes | memoryview) -> RoutedBatch:
         """Decode the bytes of a message; the result may reference them. Raises `DecodeError`."""
         batch = pa.ipc.open_stream(value).read_next_batch()
-        header = _HEADERS.decode(batch.schema.metadata[_HEADER_KEY], "a message to a unit of a join")
-        return RoutedBatch(header.round, batch, header.side, header.action, header.commands)
+        header = _HEADERS.decode(batch.schema.metadata[_HEADER_KEY], "a message to a task of a join")
+        return RoutedBatch(header.round, batch, header.side, header.commands)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from springline.persistence.model.codec import Codec
 
 MAX_BYTES = 16 << 20  # maximum size of a message
+
+logger = logging.getLogger("springline.kafka")  # of librdkafka's own messages too, such as refused connections
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,12 @@ class Cluster:
             "bootstrap.servers": self.servers,
             "socket.nagle.disable": True,
             "socket.keepalive.enable": True,
+            # librdkafka's consumers do not back off: at its 100 ms, the clients of a few jobs keep two cores busy with
+            # refused connections while a broker starts again, which slows it down.
+            "reconnect.backoff.ms": 250,
             "reconnect.backoff.max.ms": 1000,
             "log_level": 3,
+            "logger": logger,
             **own,
             **self.options,
         }

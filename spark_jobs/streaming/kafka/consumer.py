@@ -1,7 +1,8 @@
 """Reads from Kafka: messages between two offsets, and new messages from an offset on.
 
 Offsets may have gaps where a transaction was committed or aborted. If no messages arrive for a moment, a separate
-consumer checks for a gap before the requested end offset: the broker soon reports the end of the partition to it.
+consumer checks for a gap before the requested end offset: the broker soon reports the end of the partition to it. It
+would fetch again what a slow broker is about to deliver, so the moment is longer for partitions that had no gaps.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from springline.spark_jobs.streaming.runtime.step import Message
 
 _AT_ONCE = 256  # messages taken from the client's queue per call
 _WAIT = 0.02  # seconds without messages, after which a gap before the end offset is checked for
+_MAX_WAIT = 0.25  # the same for a partition in which checks have found messages instead of gaps
 _WAITS = 500  # milliseconds until the broker reports that there are no more messages
 _WAITS_SHORT = 5  # the same for the consumer that checks for gaps, which relies on that report
 _MAX_CONSUMERS = 64  # consumers cached per process
@@ -29,10 +31,11 @@ UNKNOWN_TOPIC_ERRORS = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TO
 
 @dataclass
 class _UnitConsumer:
-    """A consumer of one unit, and its position; None: unknown."""
+    """A consumer of one unit, its position (None: unknown), and how long it waits before a gap is checked for."""
 
     consumer: Consumer
     position: int | None = None
+    wait: float = _WAIT
 
 
 class ConsumerPool:
@@ -65,7 +68,8 @@ class ConsumerPool:
         reader = self._acquire(topic, unit, start)
         messages: list[Message] = []
         until = time.monotonic() + seconds
-        while not messages and (left := until - time.monotonic()) > 0:
+        left = seconds
+        while not messages and left >= 0:
             message = reader.consumer.poll(left)
             while message is not None:
                 offset = message.offset() or 0
@@ -74,6 +78,7 @@ class ConsumerPool:
                 elif offset >= start:
                     messages.append(_message(message))
                 message = reader.consumer.poll(0)
+            left = until - time.monotonic()
         reader.position = messages[-1].offset + 1 if messages else start
         self._release(topic, unit, reader)
         return messages
@@ -104,17 +109,22 @@ class ConsumerPool:
         consumer = reader.consumer
         try:
             while position < to:
-                messages = consumer.consume(min(_AT_ONCE, to - position), _WAIT)
+                is_checking = consumer is not reader.consumer
+                messages = consumer.consume(min(_AT_ONCE, to - position), _WAIT if is_checking else reader.wait)
                 for message in messages:
                     offset = message.offset() or 0
                     if (error := message.error()) is not None:
                         position = max(position, self._end_of_partition(error, offset, where, position))
+                        reader.wait = _WAIT
                         continue
                     if offset < position:
                         continue
                     if offset >= to:  # the offsets before it were gaps
                         return
                     position = offset + 1
+                    if is_checking:
+                        reader.wait = min(2 * reader.wait, _MAX_WAIT)
+                        is_checking = False
                     yield _message(message)
                 if messages:
                     last_message_at = time.monotonic()

@@ -44,6 +44,7 @@ _TOPIC_SECONDS = 1.0  # for which a topic's id and its number of partitions are 
 _LOW_WATERMARK_SECONDS = 1.0  # for which the first offsets are cached: they move only by deletion
 _MOMENT_SECONDS = 0.02  # between two checks whether brokers know a topic
 _EMPTY = OffsetBounds(0, 0)  # of a partition that does not exist yet
+_COMPACTED = {"cleanup.policy": "compact", "segment.bytes": str(MAX_BYTES), "min.cleanable.dirty.ratio": "0.1"}
 _TAIL = 64  # offsets from the end in the first search for the last message of a writer
 
 
@@ -85,13 +86,14 @@ class Kafka:
     # ---- what is there
 
     def create(
-        self, topics: Mapping[str, int], *, log_append_time: bool = False, retention_seconds: float | None = None
-    ) -> None:
+        self, topics: Mapping[str, int], *, log_append_time: bool = False, retention_seconds: float | None = None,
+        compacted: bool = False,
+    ) -> None:  # fmt: skip
         """Create missing topics, each with its number of units; messages are retained until they are deleted.
 
         When it returns, brokers know the topics. With `retention_seconds`, messages are deleted after about twice that
-        time. With `log_append_time`, messages are timestamped by the broker instead of the writer. Raises
-        `LogUnavailableError`.
+        time. With `log_append_time`, messages are timestamped by the broker instead of the writer. `compacted` topics
+        retain the newest message of each key. Raises `LogUnavailableError`.
         """
         if not topics:
             return
@@ -99,6 +101,8 @@ class Kafka:
         if retention_seconds is not None:
             milliseconds = str(round(retention_seconds * 1000))
             topic_config |= {"retention.ms": milliseconds, "segment.ms": milliseconds}
+        if compacted:
+            topic_config |= _COMPACTED
         if log_append_time:
             topic_config["message.timestamp.type"] = "LogAppendTime"
         new_topics = [NewTopic(name, units, 1, config=topic_config) for name, units in topics.items()]

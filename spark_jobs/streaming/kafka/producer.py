@@ -53,8 +53,9 @@ class _BatchedProducer:
         while True:
             try:
                 self._producer.produce(
-                    record.topic, record.value, partition=record.unit, headers=headers, on_delivery=self._on_delivery
-                )
+                    record.topic, record.value, key=record.key, partition=record.unit, headers=headers,
+                    on_delivery=self._on_delivery,
+                )  # fmt: skip
                 break
             except BufferError:  # the queue of the producer is full
                 self.flush()

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from springline.spark_jobs.streaming.kernels.block_lookups import code_texts_in_blocks
 from springline.spark_jobs.streaming.kernels.hashing import (
     code_numbers,
     code_pairs,
@@ -26,7 +27,8 @@ UInt64s = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 EVERYWHERE: Flags = np.empty(0, np.bool_)
 _MAX_DENSE = 1 << 18  # entries: one megabyte, which fits a core's cache
-_NULL_HASH = np.uint64(0x9AE16A3B2F90404F)
+_CACHED_TEXTS = 4_096  # a table of more is looked up in blocks
+NULL_HASH = np.uint64(0x9AE16A3B2F90404F)
 
 
 class TextTable:
@@ -48,7 +50,8 @@ class TextTable:
         next_row = 0
         while True:
             table = (self._slots, self._hashes, self._ends, self._pool, self._count)
-            next_row = code_texts(data, starts, lengths, next_row, codes, *table)
+            code_rows = code_texts if len(self) < _CACHED_TEXTS else code_texts_in_blocks
+            next_row = code_rows(data, starts, lengths, next_row, codes, *table)
             if next_row == starts.size:
                 return codes
             self._grow(int(lengths[next_row]))
@@ -65,7 +68,7 @@ class TextTable:
     def hashes(self) -> UInt64s:
         """Return a hash of each code's text, the same in every process; position 0 is for null."""
         hashes = self._hashes[: len(self) + 1].copy()
-        hashes[0] = _NULL_HASH
+        hashes[0] = NULL_HASH
         return hashes
 
     def _grow(self, needed: int) -> None:
@@ -115,7 +118,7 @@ class NumberTable:
     def hashes(self) -> UInt64s:
         """Return a hash of each code's number, the same in every process; position 0 is for null."""
         hashes: UInt64s = hash_numbers(self._keys[: len(self) + 1])
-        hashes[0] = _NULL_HASH
+        hashes[0] = NULL_HASH
         return hashes
 
     def _table(self) -> tuple[UInt64s, Codes, UInt64s, Ints]:

@@ -15,8 +15,8 @@ from springline.spark_jobs.streaming.kernels.bit_intrinsics import load_8
 
 _MIX_1 = np.uint64(0x9E3779B97F4A7C15)
 _MIX_2 = np.uint64(0xD6E8FEB86659FD93)
-_HIGH = np.uint64(0xFFFFFFFF00000000)
-_LOW = np.uint64(0x00000000FFFFFFFF)
+HIGH = np.uint64(0xFFFFFFFF00000000)
+LOW = np.uint64(0x00000000FFFFFFFF)
 _32 = np.uint64(32)
 _29 = np.uint64(29)
 
@@ -58,7 +58,7 @@ def hash_bytes(data, start, length):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _same_bytes(data, start, pool, pool_position, length):  # type: ignore[no-untyped-def]
+def same_bytes(data, start, pool, pool_position, length):  # type: ignore[no-untyped-def]
     while length >= 8:
         if load_8(data, start) != load_8(pool, pool_position):
             return False
@@ -85,22 +85,22 @@ def code_texts(data, starts, lengths, first, codes, slots, hashes, ends, pool, c
         slot = hashed & mask
         while True:
             entry = slots[slot]
-            code = np.int64(entry & _LOW)
+            code = np.int64(entry & LOW)
             if code == 0:
                 code = np.int64(count[0]) + 1
                 end = ends[code - 1] + length
                 if 2 * code > slots.size or code >= ends.size or end > pool.size:
                     return i
-                slots[slot] = (hashed & _HIGH) | np.uint64(code)
+                slots[slot] = (hashed & HIGH) | np.uint64(code)
                 hashes[code] = hashed
                 for j in range(length):
                     pool[ends[code - 1] + j] = data[start + j]
                 ends[code] = end
                 count[0] = code
                 break
-            if (entry ^ hashed) & _HIGH == 0:
+            if (entry ^ hashed) & HIGH == 0:
                 pool_start = ends[code - 1]
-                if ends[code] - pool_start == length and _same_bytes(data, start, pool, pool_start, np.int64(length)):
+                if ends[code] - pool_start == length and same_bytes(data, start, pool, pool_start, np.int64(length)):
                     break
             slot = (slot + np.uint64(1)) & mask
         codes[i] = code
@@ -115,7 +115,7 @@ def rehash_texts(hashes, count, slots):  # type: ignore[no-untyped-def]
         slot = hashes[code] & mask
         while slots[slot] != 0:
             slot = (slot + np.uint64(1)) & mask
-        slots[slot] = (hashes[code] & _HIGH) | np.uint64(code)
+        slots[slot] = (hashes[code] & HIGH) | np.uint64(code)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -189,7 +189,7 @@ def code_pairs_densely(left, right, codes, dense, stride, keys, count):  # type:
 def rehash_pairs(keys, count, dense, stride):  # type: ignore[no-untyped-def]
     """Fill the empty entries of a table with another shape."""
     for code in range(1, count + 1):
-        dense[np.int64(keys[code] >> _32) * stride + np.int64(keys[code] & _LOW)] = code
+        dense[np.int64(keys[code] >> _32) * stride + np.int64(keys[code] & LOW)] = code
 
 
 @njit(cache=True, nogil=True)
@@ -233,7 +233,7 @@ def same_texts(data, ends, rows, others):  # type: ignore[no-untyped-def]
         length = np.int64(ends[row + 1]) - np.int64(ends[row])
         if length != np.int64(ends[other + 1]) - np.int64(ends[other]):
             return False
-        if not _same_bytes(data, np.int64(ends[row]), data, np.int64(ends[other]), length):
+        if not same_bytes(data, np.int64(ends[row]), data, np.int64(ends[other]), length):
             return False
     return True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -57,17 +59,23 @@ def add_sums_in_pairs(groups, values, valid, into, remainders):  # type: ignore[
             remainders[group] += (before - (after - part)) + (value - part)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _is_less(value, other):  # type: ignore[no-untyped-def]
+    zeros = value == 0 and other == 0
+    return value < other or (zeros and math.copysign(1.0, value) < math.copysign(1.0, other))
+
+
 @njit(cache=True, nogil=True)
 def keep_min(groups, values, valid, into):  # type: ignore[no-untyped-def]
-    """Keep the minimum of each group."""
+    """Keep the minimum of each group; negative zero is less than zero, so that the order of rows does not show."""
     for i in range(groups.size):
-        if groups[i] >= 0 and (valid.size == 0 or valid[i]) and values[i] < into[groups[i]]:
+        if groups[i] >= 0 and (valid.size == 0 or valid[i]) and _is_less(values[i], into[groups[i]]):
             into[groups[i]] = values[i]
 
 
 @njit(cache=True, nogil=True)
 def keep_max(groups, values, valid, into):  # type: ignore[no-untyped-def]
-    """Keep the maximum of each group."""
+    """Keep the maximum of each group; zero is greater than negative zero, so that the order of rows does not show."""
     for i in range(groups.size):
-        if groups[i] >= 0 and (valid.size == 0 or valid[i]) and values[i] > into[groups[i]]:
+        if groups[i] >= 0 and (valid.size == 0 or valid[i]) and _is_less(into[groups[i]], values[i]):
             into[groups[i]] = values[i]

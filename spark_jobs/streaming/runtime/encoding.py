@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from springline.spark_jobs.streaming.runtime.json_lines import json_lines
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, RoundId
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
@@ -28,7 +28,7 @@ def encode_buffers(
     sender = _stamp_prefix(round_id, stage.sender(unit))
     for topic, buffers in ((stage.downstream, output.buffers), (stage.acks, output.acks)):
         for to in sorted(buffers):
-            for sequence, batch in enumerate(_split(buffers[to])):
+            for sequence, batch in enumerate(split_batches(buffers[to])):
                 yield OutgoingRecord(
                     topic, to, arrow_bytes(batch), Stamp(*sender, sequence, is_first_round=is_first_round).header()
                 )
@@ -36,7 +36,7 @@ def encode_buffers(
 
 def encode_feedback(stage: Stage, unit: int, round_id: RoundId, output: Output) -> Iterator[OutgoingRecord]:
     """Encode the feedback of a stage within its job as Arrow streams, split as the buffers are."""
-    for sequence, batch in enumerate(_split(output.feedback)):
+    for sequence, batch in enumerate(split_batches(output.feedback)):
         yield OutgoingRecord(
             stage.feedback, unit, arrow_bytes(batch), Stamp(*_stamp_prefix(round_id, unit), sequence).header()
         )
@@ -86,14 +86,14 @@ def arrow_bytes(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def split_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Split batches in halves until each part is small enough, or a single row."""
     for batch in batches:
         if batch.nbytes <= BATCH_BYTES or batch.num_rows < 2:
             yield batch
         else:
             half = batch.num_rows // 2
-            yield from _split([batch.slice(0, half), batch.slice(half)])
+            yield from split_batches([batch.slice(0, half), batch.slice(half)])
 
 
 def _stamp_prefix(round_id: RoundId, unit: int) -> tuple[int, int, int]:
@@ -102,15 +102,10 @@ def _stamp_prefix(round_id: RoundId, unit: int) -> tuple[int, int, int]:
 
 def _json_lines(batch: pa.RecordBatch) -> Iterator[bytes]:
     """Encode rows as lines of JSON, in halves until the lines of each part are small enough, or a single row."""
-    import polars as pl  # imported here, since it starts a thread, and workers are forked before
-
     if batch.nbytes <= BATCH_BYTES or batch.num_rows < 2:
-        sink = io.BytesIO()
-        frame = pl.from_arrow(batch)
-        assert isinstance(frame, pl.DataFrame)
-        frame.write_ndjson(sink)
-        if sink.tell() <= 2 * BATCH_BYTES or batch.num_rows < 2:
-            yield sink.getvalue()
+        lines = json_lines(batch)
+        if len(lines) <= 2 * BATCH_BYTES or batch.num_rows < 2:
+            yield lines
             return
     half = batch.num_rows // 2
     yield from _json_lines(batch.slice(0, half))

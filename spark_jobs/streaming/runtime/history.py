@@ -131,6 +131,13 @@ class History:
             digest: value for digest, value in self.broadcast_values.items() if digest in referenced
         }
 
+    def open_rounds(self, plan: RoundPlan) -> tuple[RoundPlan, ...]:
+        """Return `plan` and the rounds that were planned after it, in order."""
+        rounds = [plan]
+        while (following := self.after(rounds[-1])) is not None:
+            rounds.append(following)
+        return tuple(rounds)
+
     def after(self, plan: RoundPlan) -> RoundPlan | None:
         """Return the round that was planned after `plan`."""
         later = [round_id for round_id, other in self.plans.items() if other.previous_round_id == plan.round_id]
@@ -168,15 +175,3 @@ def truncation_point(messages: Iterable[Message], round_id: tuple[int, int]) -> 
             truncation_offset = line_start
         line_start = None
     return truncation_offset
-
-
-def newest_complete(stage: Stage, history: History) -> RoundPlan | None:
-    """Return the newest round of the newest incarnation after which every unit's state exists."""
-    last = history.last
-    for round_id in sorted(history.plans, reverse=True):
-        plan = history.plans[round_id]
-        if last is None or plan.incarnation < last.incarnation:
-            break
-        if all(stage.state_store(unit).is_complete(*round_id) for unit in plan.ranges):
-            return plan
-    return None

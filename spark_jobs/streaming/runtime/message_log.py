@@ -18,12 +18,13 @@ WriterPosition = tuple[
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRecord:
-    """A message to be sent: topic and unit, its bytes, its headers."""
+    """A message to be sent: topic and unit, its bytes, its headers, its key."""
 
     topic: str
     unit: int
     value: bytes
     headers: Mapping[str, bytes] = field(default_factory=dict)
+    key: bytes | None = None
 
 
 class Appender(Protocol):

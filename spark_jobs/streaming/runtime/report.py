@@ -1,17 +1,18 @@
-"""The report of a unit after a round: a small file beside its state, for the heartbeat and monitoring."""
+"""The report of a unit after a round: that it is complete, for the planner, and what was counted, for monitoring.
+
+A worker sends it to the compacted topic of the stage's reports after it has written the state, with the unit's number
+as the key. The driver looks at no file of a worker.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from springline.persistence.model.codec import Codec
-from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
-
-_FILE = "report.json"
+from springline.spark_jobs.streaming.runtime.stamps import UpstreamPosition
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,13 @@ class Flow:
 class UnitReport:
     """Status of a unit: its newest round, its counts since the first start of the job, the size of its state.
 
-    `lag` is how many messages the stage had not admitted yet, `newest_timestamp` when the newest message that it has
-    read was appended (0: the round had none), `seconds` the durations of the parts of the round, `ended_at` when it
-    ended (both times since 1970), `gauges` those of the step's output, `cpu` the cumulated CPU seconds of the unit's
-    rounds. `offset` is the next offset to read, `flow` what it has accepted and sent, `previous_flow` the same after
-    the previous round.
+    `positions` are those after the last messages accepted from units upstream, by sender. `lag` is how many messages
+    the stage had not admitted yet, `newest_timestamp` when the newest message that it has read was appended (0: the
+    round had none), `seconds` the durations of the parts of the round, `ended_at` when it ended (both times since
+    1970), `gauges` those of the step's output, `cpu` the cumulated CPU seconds of the unit's rounds. `offset` is the
+    next offset to read, `flow` what it has accepted and sent, `earlier_flows` the same after each of the two rounds
+    before, the later one first. `recovered` says what was replayed if its state was lost, `checkpoint_error` why its
+    state could not be saved at last.
     """
 
     unit: int
@@ -44,26 +47,45 @@ class UnitReport:
     state_bytes: int
     lag: int
     newest_timestamp: float
+    incarnation: int = 1
+    positions: Mapping[int, UpstreamPosition] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     ended_at: float = 0.0
     gauges: Mapping[str, Any] = field(default_factory=dict)
     cpu: float = 0.0
     offset: int = 0
     flow: Flow = field(default_factory=Flow)
-    previous_flow: Flow = field(default_factory=Flow)
+    earlier_flows: tuple[Flow, ...] = ()
+    recovered: str = ""
+    checkpoint_error: str = ""
 
-    def write(self, folder: Path) -> None:
-        """Write the report to a unit's folder, replacing the previous one."""
-        write_value(folder / _FILE, _REPORTS, self)
+    def flow_after(self, number: int) -> Flow:
+        """Return the flow after the round `number`, or after the oldest one of which it is reported."""
+        flows = (self.flow, *self.earlier_flows)
+        return flows[min(max(self.round - number, 0), len(flows) - 1)]
+
+    @property
+    def round_id(self) -> tuple[int, int]:
+        """Incarnation and round; later rounds compare greater."""
+        return (self.incarnation, self.round)
+
+    @property
+    def key(self) -> bytes:
+        """The key of its message: compaction keeps the newest report of each unit."""
+        return str(self.unit).encode()
+
+    def encode(self) -> bytes:
+        """Encode the report as the value of a message."""
+        return _REPORTS.encode(self)
 
     @staticmethod
-    def read(folder: Path) -> UnitReport | None:
-        """Return the newest report in a unit's folder; None before its first round here. Raises `DecodeError`."""
-        return read_value(folder / _FILE, _REPORTS)
+    def decode(value: bytes | memoryview, where: str) -> UnitReport:
+        """Decode a message's value, the inverse of `encode`; raises `DecodeError`, which names `where`."""
+        return _REPORTS.decode(value, where)
 
 
 _REPORTS: Codec[UnitReport] = Codec(
-    UnitReport, 1, "the report of a unit", "remove the file; the unit's counts restart from zero"
+    UnitReport, 1, "the report of a unit", "run the job with the version that wrote it, or reset the job"
 )
 
 

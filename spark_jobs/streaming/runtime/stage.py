@@ -1,27 +1,29 @@
-"""A stage: the step that it runs, the topic that it reads, the topics that it writes, and the folder of its state.
+"""A stage: the step that it runs, the topic that it reads, and the topics that it writes.
 
 A job declares a `StageSpec`. `place_stages` turns it into a `Stage`, which the planner and workers run: it adds the
-job's name, the state folders and the units of downstream topics, from the job and the settings.
+job's name, the units of downstream topics and limits, from the job and the settings. Where states are is known only to
+the workers that run its units (`state_folders`).
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import pyarrow as pa
 
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.errors import InvalidJobError, MessagesLostError, UnknownStepError
-from springline.spark_jobs.streaming.runtime.report import UnitReport
-from springline.spark_jobs.streaming.runtime.segment_files import SpillFolder
 from springline.spark_jobs.streaming.runtime.stamps import MAX_STAGE_UNITS
-from springline.spark_jobs.streaming.runtime.state_store import StateStore
-from springline.spark_jobs.streaming.runtime.step import Step
+from springline.spark_jobs.streaming.runtime.step import State, Step
 
 COMMAND = "springline stream"
+
+StateQuery: TypeAlias = Callable[[State, bytes], Iterable[pa.RecordBatch]]
+"""Answers a question from the state of one unit, with batches of one schema."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class StageSpec:
             uses for them.
         hold_files: Files in the job's folder; while one of them exists, no round is planned.
         in_second_application: Whether it runs in a second Spark application.
+        state_query: Import path of the function that answers questions to its states (`queryable_state`); empty: none.
 
     Example:
         >>> StageSpec("count", "package.module:Count", "words", units=2, stamped=True, results="counts").reads_own_job
@@ -75,6 +78,7 @@ class StageSpec:
     broadcast_files: Mapping[str, str] = field(default_factory=dict)
     hold_files: Sequence[str] = ()
     in_second_application: bool = False
+    state_query: str = ""
 
     @property
     def reads_own_job(self) -> bool:
@@ -100,18 +104,18 @@ class StageSpec:
 class Stage(StageSpec):
     """A stage of a job ready to run: its declaration, and what follows from the job and the settings.
 
-    `state` is the folder of the job's states, `spill` the one on disk (empty: none) for runs of at least `spill_bytes`.
     `outlets` are the topics of the stages downstream, with their number of units. After a round has failed
     `max_attempts` times for the same cause in a unit, it continues without the messages that make it fail, if there is
-    a topic for `dead_letters`; 0: it is retried forever.
+    a topic for `dead_letters`; 0: it is retried forever. States are saved every `checkpoint_interval` seconds; 0: only
+    for savepoints. `life` is the id of the topic of its rounds: states of another life are not used, since their rounds
+    were planned in another log.
     """
 
     job: str
-    state: str
     outlets: Mapping[str, int] = field(default_factory=dict)
-    spill: str = ""
-    spill_bytes: int = 0
     max_attempts: int = 3
+    checkpoint_interval: float = 0.0
+    life: str = ""
 
     @property
     def id(self) -> str:
@@ -123,21 +127,20 @@ class Stage(StageSpec):
         """The topic of its rounds log."""
         return rounds_topic(self.job, self.name)
 
-    def folder(self, unit: int) -> Path:
-        """Return the folder of the versions of a unit's state."""
-        return Path(self.state) / self.name / str(unit)
-
-    def state_store(self, unit: int) -> StateStore:
-        """Return the store of the versions of a unit's state."""
-        spill = (
-            SpillFolder(Path(self.spill) / self.job / self.name / str(unit), self.spill_bytes) if self.spill else None
-        )
-        return StateStore(self.folder(unit), spill)
+    @property
+    def reports(self) -> str:
+        """The topic of the reports of its units."""
+        return reports_topic(self.job, self.name)
 
     @property
-    def checkpoint(self) -> Path:
-        """Folder of Spark's own log of rounds, in memory too, since the rounds log makes up for its loss."""
-        return Path(self.state) / "checkpoints" / self.name
+    def state_requests(self) -> str:
+        """The topic of questions to its states."""
+        return state_topics(self.job, self.name)[0]
+
+    @property
+    def state_replies(self) -> str:
+        """The topic of the answers to questions to its states."""
+        return state_topics(self.job, self.name)[1]
 
     @contextmanager
     def with_remedy(self) -> Iterator[None]:
@@ -152,28 +155,30 @@ class Stage(StageSpec):
 
     def make_step(self) -> Step:
         """Return the step, ready to run; raises `UnknownStepError` if its import path cannot be resolved."""
-        module, separator, factory = self.step.partition(":")
-        if not (module and separator and factory):
-            raise UnknownStepError(f"{self.id}: its step is {self.step!r}; write package.module:factory")
+        step: Step = self._load("step", self.step)(**self.arguments)
+        return step
+
+    def load_state_query(self) -> StateQuery:
+        """Return the function that answers questions to its states; raises `UnknownStepError` as `make_step` does."""
+        function: StateQuery = self._load("state query", self.state_query)
+        return function
+
+    def _load(self, what: str, path: str) -> Callable[..., Any]:
+        """Return the function at an import path."""
+        module, separator, name = path.partition(":")
+        if not (module and separator and name):
+            raise UnknownStepError(f"{self.id}: its {what} is {path!r}; write package.module:factory")
         try:
             imported = importlib.import_module(module)
         except ImportError as error:
             raise UnknownStepError(
-                f"{self.id}: its step {self.step!r} cannot be imported: {error}; install its package where Spark's "
+                f"{self.id}: its {what} {path!r} cannot be imported: {error}; install its package where Spark's "
                 "executors run"
             ) from error
-        make = getattr(imported, factory, None)
-        if not callable(make):
-            raise UnknownStepError(
-                f"{self.id}: its step is {self.step!r}, and the module {module} has no {factory} to call"
-            )
-        step: Step = make(**self.arguments)
-        return step
-
-    def reports(self) -> dict[int, UnitReport]:
-        """Return the last report of each unit that has one."""
-        reports = {unit: UnitReport.read(self.folder(unit)) for unit in range(self.units)}
-        return {unit: report for unit, report in reports.items() if report is not None}
+        function: Callable[..., Any] | None = getattr(imported, name, None)
+        if not callable(function):
+            raise UnknownStepError(f"{self.id}: its {what} is {path!r}, and the module {module} has no {name} to call")
+        return function
 
     def encode(self) -> str:
         """Encode the stage as an option of a Spark query: one line, the same for the same stage."""
@@ -195,17 +200,25 @@ def rounds_topic(job: str, stage: str) -> str:
     return f"{job}.{stage}.rounds"
 
 
+def reports_topic(job: str, stage: str) -> str:
+    """Return the compacted topic of the reports of a stage's units."""
+    return f"{job}.{stage}.reports"
+
+
+def state_topics(job: str, stage: str) -> tuple[str, str]:
+    """Return the topics of questions to a stage's states, and of the answers."""
+    return f"{job}.{stage}.state-requests", f"{job}.{stage}.state-replies"
+
+
 def place_stages(
     job: str,
     specs: Sequence[StageSpec],
-    state: Path,
     *,
     min_round_interval: float = 0.0,
-    spill: str = "",
-    spill_bytes: int = 0,
     max_attempts: int = 3,
+    checkpoint_interval: float = 0.0,
 ) -> tuple[Stage, ...]:
-    """Return the stages of a job, ready to run, from their declarations; states are stored below `state`.
+    """Return the stages of a job, ready to run, from their declarations.
 
     `min_round_interval` is the minimum of seconds between two rounds of any stage; for the other arguments see `Stage`.
     Raises `InvalidJobError` if a stage sends to a topic that none of them reads.
@@ -221,7 +234,7 @@ def place_stages(
         declared = {each.name: getattr(spec, each.name) for each in fields(StageSpec)}
         placed.append(Stage(
             **{**declared, "min_round_interval": max(spec.min_round_interval, min_round_interval)}, job=job,
-            state=str(state / job), outlets={topic: units[topic] for topic in sends_to},
-            spill=spill, spill_bytes=spill_bytes, max_attempts=max_attempts,
+            outlets={topic: units[topic] for topic in sends_to}, max_attempts=max_attempts,
+            checkpoint_interval=checkpoint_interval,
         ))  # fmt: skip
     return tuple(placed)

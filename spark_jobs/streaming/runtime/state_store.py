@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import xxhash
 
 from springline.persistence.errors import DecodeError
@@ -62,7 +63,9 @@ _MANIFESTS: Codec[_SnapshotManifest] = Codec(  # sorted, so that repeating a rou
 class StateSnapshot:
     """The state of a unit after a round, and its files; round 0 is the initial state, without files.
 
-    `notes` are what the runtime records in addition to the step's state, as JSON values.
+    `notes` are what the runtime records in addition to the step's state, as JSON values. `state` has the batches as
+    they are stored, of which large ones are memory-mapped; `step_runs` has those that the step returned, which a later
+    step may return again before it has seen the stored ones.
     """
 
     incarnation: int
@@ -70,11 +73,25 @@ class StateSnapshot:
     state: State = field(default_factory=State)
     runs: Mapping[str, tuple[SegmentFile, ...]] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+    step_runs: Mapping[str, tuple[pa.RecordBatch, ...]] = field(default_factory=dict)
 
     @property
     def round_id(self) -> tuple[int, int]:
         """Incarnation and round; later rounds compare greater."""
         return (self.incarnation, self.round)
+
+    def stored(self, state: State) -> State:
+        """Return `state` with each batch that is one of `step_runs` replaced by the stored one."""
+        stored = {
+            id(original): batch
+            for name, batches in self.step_runs.items()
+            for original, batch in zip(batches, self.state.runs[name], strict=True)
+            if original is not batch
+        }
+        if not stored:
+            return state
+        runs = {name: tuple(stored.get(id(batch), batch) for batch in batches) for name, batches in state.runs.items()}
+        return State(state.scalars, runs)
 
     @property
     def files(self) -> frozenset[str]:
@@ -85,6 +102,13 @@ class StateSnapshot:
     def bytes(self) -> int:
         """Bytes of all runs."""
         return sum(run.bytes for runs in self.runs.values() for run in runs)
+
+
+def as_loaded(round_id: tuple[int, int], state: State, notes: Mapping[str, Any]) -> StateSnapshot:
+    """Return a state that is not written yet, with scalars and notes as they would be read from its manifest."""
+    content = _MANIFESTS.encode(_SnapshotManifest(dict(state.scalars), dict(notes), {}))
+    manifest = _MANIFESTS.decode(content, f"the state after round {round_id[1]}")
+    return StateSnapshot(*round_id, State(manifest.scalars, state.runs), notes=manifest.notes)
 
 
 @dataclass(frozen=True)
@@ -102,6 +126,18 @@ class PackedSnapshot:
         manifest = _SnapshotManifest.read(files[MANIFEST], MANIFEST)
         rows = sum(run.rows for run in manifest.all_runs)
         return PackedSnapshot(files[MANIFEST], {n: c for n, c in files.items() if n != MANIFEST}, manifest.notes, rows)
+
+    def state(self) -> State:
+        """Return the state; raises `CorruptStateError`."""
+        manifest = _SnapshotManifest.read(self.manifest, MANIFEST)
+        try:
+            batches = {
+                name: tuple(pa.ipc.open_file(self.runs[run.file]).get_batch(0) for run in runs)
+                for name, runs in manifest.runs.items()
+            }
+        except (KeyError, pa.ArrowInvalid) as error:
+            raise CorruptStateError(f"a saved state cannot be read: {error}") from error
+        return State(manifest.scalars, batches)
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -149,10 +185,6 @@ class StateStore:
             return False
         return all(self._runs.has(run) for run in manifest.all_runs)
 
-    def is_written(self, incarnation: int, number: int) -> bool:
-        """Return whether the manifest of the version after a round exists, without checking its runs."""
-        return number == 0 or self._path(incarnation, number).exists()
-
     def save(
         self, previous: StateSnapshot, state: State, round_id: tuple[int, int], notes: Mapping[str, Any] | None = None
     ) -> StateSnapshot:
@@ -163,9 +195,12 @@ class StateStore:
         """
         incarnation, number = round_id
         reusable = {
-            id(batch): (run, batch)
+            id(same): (run, batch)
             for name, runs in previous.runs.items()
-            for batch, run in zip(previous.state.runs[name], runs, strict=True)
+            for original, batch, run in zip(
+                previous.step_runs.get(name) or previous.state.runs[name], previous.state.runs[name], runs, strict=True
+            )
+            for same in (original, batch)
         }
         segments = {
             name: [reusable.get(id(batch)) or self._runs.write(number, name, batch) for batch in batches]
@@ -176,7 +211,8 @@ class StateStore:
         content = _MANIFESTS.encode(_SnapshotManifest(dict(state.scalars), dict(notes or {}), runs))
         self._publish(incarnation, number, content)
         as_loaded = _MANIFESTS.decode(content, str(self._path(incarnation, number)))
-        return StateSnapshot(incarnation, number, State(as_loaded.scalars, batches), runs, as_loaded.notes)
+        step_runs = {name: tuple(state.runs[name]) for name in runs}
+        return StateSnapshot(incarnation, number, State(as_loaded.scalars, batches), runs, as_loaded.notes, step_runs)
 
     def rounds(self, incarnation: int) -> tuple[int, ...]:
         """Return the rounds that have a version, ascending."""
@@ -190,6 +226,15 @@ class StateStore:
             if rounds := self.rounds(int(folder.name)):
                 return int(folder.name), rounds[-1]
         return None
+
+    def drop_incomplete(self) -> tuple[int, int] | None:
+        """Remove the newest versions of which runs are missing; return the newest that is left, None if there is none.
+
+        Part of a memory may be lost, and a later version than the newest complete one would be taken for its successor.
+        """
+        while (newest := self.newest()) is not None and not self.is_complete(*newest):
+            self._path(*newest).unlink(missing_ok=True)
+        return newest
 
     def pack(self, incarnation: int, number: int) -> PackedSnapshot:
         """Return a version as bytes; raises `MissingStateError`, or FileNotFoundError if it is pruned concurrently."""

@@ -1,4 +1,4 @@
-"""Decoder of Arrow IPC streams to chunks of rows.
+"""Decoder of Arrow IPC streams to chunks of rows, or to tables.
 
 Each column of the projection must exist once, with a compatible type; other columns may vary. Checks that Arrow does
 not make when reading are made here before any value is used: texts must be UTF-8, and indices within their dictionary.
@@ -18,6 +18,7 @@ from springline.spark_jobs.streaming.sources.chunk import Chunk, Source, column_
 from springline.spark_jobs.streaming.sources.layout import ARROW_TYPES, Layout
 
 CHUNK_ROWS = 65_536
+_READ_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 _MessageTables = list[tuple[Message, pa.Table]]
 
 
@@ -25,6 +26,34 @@ def arrow_chunks(
     layout: Layout, projection: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
 ) -> Iterator[Chunk]:
     """Yield the rows of Arrow IPC streams; each chunk has several messages with the same schema."""
+    for batch, table in _tables(layout, projection, messages, dead):
+        firsts = np.concatenate([[0], np.cumsum([part.num_rows for _, part in batch])[:-1]]).astype(np.int64)
+        source = Source([message for message, _ in batch], firsts, _original_rows(batch, firsts))
+        columns = {name: column_of(table.column(name)) for name in table.column_names}
+        yield Chunk(columns, source, np.arange(table.num_rows))
+
+
+def arrow_tables(
+    layout: Layout, projection: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
+) -> Iterator[pa.Table]:
+    """Yield the rows of Arrow IPC streams as int64, double without NaN, or string; they may reference the messages."""
+    for _, table in _tables(layout, projection, messages, dead):
+        yield pa.table([_plain(column) for column in table.columns], names=table.column_names)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column without a dictionary, with NaN replaced by null."""
+    if pa.types.is_dictionary(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_floating(column.type) and pc.any(odd := pc.is_nan(column)).as_py():
+        return pc.if_else(pc.fill_null(odd, False), pa.scalar(None, column.type), column)
+    return column
+
+
+def _tables(
+    layout: Layout, projection: Sequence[str], messages: Iterable[Message], dead: list[DeadLetter]
+) -> Iterator[tuple[_MessageTables, pa.Table]]:
+    """Yield several messages with the same schema, and their rows in the types of the declaration."""
     batch: _MessageTables = []
     rows = 0
     for message in messages:
@@ -32,12 +61,12 @@ def arrow_chunks(
         if table is None:
             continue
         if batch and (rows >= CHUNK_ROWS or not table.schema.equals(batch[0][1].schema)):
-            yield from _chunk_of_batch(layout, projection, batch, dead)
+            yield from _table_of_batch(layout, projection, batch, dead)
             batch, rows = [], 0
         batch.append((message, table))
         rows += table.num_rows
     if batch:
-        yield from _chunk_of_batch(layout, projection, batch, dead)
+        yield from _table_of_batch(layout, projection, batch, dead)
 
 
 def _try_table(message: Message, dead: list[DeadLetter], what: str, make: Callable[[], pa.Table]) -> pa.Table | None:
@@ -58,7 +87,7 @@ class _TypeMismatchError(Exception):
 
 def _table(message: Message, projection: Sequence[str]) -> pa.Table:
     """Read the projected columns of a message, with all values validated."""
-    table = pa.ipc.open_stream(pa.py_buffer(message.value)).read_all()
+    table = pa.ipc.open_stream(pa.py_buffer(message.value), options=_READ_OPTIONS).read_all()
     for name in projection:
         if table.schema.get_field_index(name) < 0:
             raise _TypeMismatchError(
@@ -118,10 +147,10 @@ def _integer_time(micros: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
     return pc.divide(micros, {"s": 1_000_000, "ms": 1_000, "us": 1}[unit])
 
 
-def _chunk_of_batch(
+def _table_of_batch(
     layout: Layout, projection: Sequence[str], batch: _MessageTables, dead: list[DeadLetter]
-) -> Iterator[Chunk]:
-    """Yield one chunk of messages with the same schema; one chunk per message if they do not fit, to find out which."""
+) -> Iterator[tuple[_MessageTables, pa.Table]]:
+    """Yield one table of messages with the same schema; one per message if they do not fit, to find out which."""
     tables = [table for _, table in batch]
     if len(batch) == 1:
         table = _try_table(batch[0][0], dead, "not as declared", lambda: _cast_table(layout, projection, tables[0]))
@@ -130,19 +159,20 @@ def _chunk_of_batch(
             table = _cast_table(layout, projection, pa.concat_tables(tables))
         except Exception:  # one message does not fit: each is tried and reported alone
             for one in batch:
-                yield from _chunk_of_batch(layout, projection, [one], dead)
+                yield from _table_of_batch(layout, projection, [one], dead)
             return
-    if table is None:
-        return
-    firsts = np.concatenate([[0], np.cumsum([part.num_rows for part in tables])[:-1]]).astype(np.int64)
+    if table is not None:
+        yield batch, table
+
+
+def _original_rows(batch: _MessageTables, firsts: Ints) -> Callable[[Ints], bytes]:
+    """Return a function that returns the bytes of given rows of one message; `firsts` are the messages' first rows."""
 
     def original(rows: Ints) -> bytes:
         which = int(np.searchsorted(firsts, rows[0], side="right")) - 1
         return _some_rows(batch[which][0].value, rows - firsts[which])
 
-    source = Source([message for message, _ in batch], firsts, original)
-    columns = {name: column_of(table.column(name)) for name in table.column_names}
-    yield Chunk(columns, source, np.arange(table.num_rows))
+    return original
 
 
 def _some_rows(value: bytes | memoryview, rows: Ints) -> bytes:

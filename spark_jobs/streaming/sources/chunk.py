@@ -29,6 +29,23 @@ class NumberColumn:
         """Return only those rows, given as indices or as a mask."""
         return NumberColumn(self.values[rows], self.valid[rows] if self.valid.size else self.valid)
 
+    def bits(self) -> npt.NDArray[np.uint64]:
+        """Return the values as 64 bits each, for hashing and comparison: negative zero as zero."""
+        is_float = self.values.dtype == np.float64
+        bits: npt.NDArray[np.uint64] = (np.where(self.values == 0, 0.0, self.values) if is_float else self.values).view(
+            np.uint64
+        )
+        return bits
+
+
+def concat_numbers(parts: Sequence[NumberColumn]) -> NumberColumn:
+    """Return columns of the same type, at least one, as one."""
+    values = np.concatenate([part.values for part in parts])
+    if not any(part.valid.size for part in parts):
+        return NumberColumn(values)
+    valid = [part.valid if part.valid.size else np.ones(part.values.size, np.bool_) for part in parts]
+    return NumberColumn(values, np.concatenate(valid))
+
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:

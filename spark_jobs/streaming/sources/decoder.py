@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from springline.spark_jobs.streaming.kernels.hash_tables import Flags, Ints
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
-from springline.spark_jobs.streaming.sources.arrow import arrow_chunks
+from springline.spark_jobs.streaming.sources.arrow import arrow_chunks, arrow_tables
 from springline.spark_jobs.streaming.sources.chunk import Chunk, DictionaryColumn, NumberColumn, array_of
 from springline.spark_jobs.streaming.sources.csv import csv_chunks
 from springline.spark_jobs.streaming.sources.digit_kernels import read_times
@@ -48,10 +48,14 @@ def rows_of(layout: Layout, projection: Collection[str], messages: Iterable[Mess
     """Return all rows of the messages with the projected columns, in the order of the fields; used by joins."""
     schema = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in layout.fields.items() if name in projection])
     dead: list[DeadLetter] = []
-    tables = [schema.empty_table()]
-    for chunk in chunks_of(layout, projection, messages, dead):
-        tables.append(pa.table([array_of(chunk.columns[name]) for name in schema.names], schema=schema))
-    return DecodedRows(pa.concat_tables(tables), dead)
+    if layout.form == "arrow":
+        tables = list(arrow_tables(layout, schema.names, messages, dead))
+    else:
+        tables = [
+            pa.table([array_of(chunk.columns[name]) for name in schema.names], schema=schema)
+            for chunk in chunks_of(layout, projection, messages, dead)
+        ]
+    return DecodedRows(pa.concat_tables(tables) if tables else schema.empty_table(), dead)
 
 
 @dataclass

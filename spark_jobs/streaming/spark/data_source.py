@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,6 +25,7 @@ def start_query(
     stage: Stage,
     cluster: Cluster,
     watched_files: WatchedFiles,
+    checkpoint: Path,
     *,
     units: int,
     tasks: int,
@@ -32,10 +34,10 @@ def start_query(
 ) -> StreamingQuery:
     """Start a stage of `units` units as a Spark query, which continues from the rounds log and the states.
 
-    A shift has `tasks` tasks and lasts `seconds` seconds; with 0 seconds it is one round. Spark's own checkpoint is
-    deleted first: it contains nothing that the rounds log does not.
+    A shift has `tasks` tasks and lasts `seconds` seconds; with 0 seconds it is one round. `checkpoint` is the folder of
+    Spark's own checkpoint on the driver; it is deleted first, since it contains nothing that the rounds log does not.
     """
-    shutil.rmtree(stage.checkpoint, ignore_errors=True)
+    shutil.rmtree(checkpoint, ignore_errors=True)
     session.dataSource.register(UnitSource)
     options = {
         "stage": stage.encode(),
@@ -48,4 +50,4 @@ def start_query(
     }
     reader = session.readStream.format(FORMAT).options(**options).load()
     writer = reader.writeStream.queryName(stage.id).format("noop").options(**({} if seconds else _ASYNCHRONOUS))
-    return writer.option("checkpointLocation", str(stage.checkpoint)).start()
+    return writer.option("checkpointLocation", str(checkpoint)).start()

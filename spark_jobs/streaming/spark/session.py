@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from springline.persistence.monitoring.settings import MonitoringSettings
+from springline.persistence.profile import setting_variables
 from springline.spark_jobs.jvm.class_archive import class_sharing_options
 from springline.spark_jobs.jvm.java import use_java
 from springline.spark_jobs.jvm.secret_conf import hide_secret_conf
@@ -69,6 +71,8 @@ def open_session(name: str, settings: StreamSettings, modules: Collection[str] =
     }
     if settings.stream_master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    else:
+        conf[f"spark.executorEnv.{worker_daemon.SETTINGS}"] = json.dumps(setting_variables())
     os.environ["PYSPARK_PYTHON"] = str(WORKER_PYTHON)  # on this machine and on those of executors
     for threads in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"):
         os.environ.setdefault(threads, "1")

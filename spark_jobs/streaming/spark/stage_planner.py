@@ -5,18 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from springline.persistence.model.codec import Codec, from_json_value, to_json_value
 from springline.spark_jobs.streaming.backpressure.rate_limit import RateLimiter
+from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import TaskLoopDriver
+from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import (
+    SaveRequest,
+    TaskLoopDriver,
+    TaskLoopStart,
+)
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue
-from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.worker.task_loop import TaskLoop
 
@@ -25,8 +30,13 @@ _POLL_SECONDS = 0.2  # a planner waits that long for work before it reports that
 
 @dataclass(frozen=True)
 class WatchedFiles:
-    """The files that a planner watches: those that are broadcast with rounds, and those that pause planning."""
+    """The files in the job's `folder` that a planner watches.
 
+    `broadcast_files` are broadcast with rounds, by the names that the step uses for them; while one of `hold_files`
+    exists, nothing is planned.
+    """
+
+    folder: str
     broadcast_files: Mapping[str, str]
     hold_files: Sequence[str]
 
@@ -49,41 +59,53 @@ class StagePlanner:
     """Plans the rounds of a stage, with the options of `data_source.start_query`; rounds are encoded as JSON."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        watcher = _FileWatcher(WatchedFiles.decode(options["watched"]))
         stage = Stage.decode(options["stage"])
+        watched_files = WatchedFiles.decode(options["watched"])
+        folder = JobFolder(Path(watched_files.folder))
+        watcher = _FileWatcher(watched_files)
         log = Kafka(Cluster.decode(options["cluster"]))
         self._planner = Planner(
-            stage, log, time.time, watcher.broadcast_values,
-            latest=options["latest"] == "true", admission_limit=RateLimiter(stage), units=int(options["units"]),
+            stage, log, time.time, watcher.broadcast_values, latest=options["latest"] == "true",
+            admission_limit=RateLimiter(stage, folder.path), units=int(options["units"]),
         )  # fmt: skip
-        self._task_loops = TaskLoopDriver(self._planner, watcher.is_paused, float(options["seconds"]))
+        self._task_loops = TaskLoopDriver(
+            self._planner, watcher.is_paused, float(options["seconds"]), partial(_save_request, folder, stage)
+        )
 
     def begin(self) -> dict[str, Any]:
         """Return the round to continue after."""
-        return _offset(self._planner.begin())
+        return _offset(TaskLoopStart(self._planner.begin()))
 
     def first(self) -> dict[str, Any] | None:
-        """Return the first round of the next shift; None if there is currently nothing to do."""
+        """Return how the next shift begins; None if there is currently nothing to do."""
         first = self._task_loops.first(_POLL_SECONDS)
         return None if first is None else _offset(first)
 
     def task_loop(self, first: dict[str, Any]) -> TaskLoop:
-        """Return the shift that begins with a round."""
-        return self._task_loops.begin(from_json_value(RoundPlan, first, "the offset of a Spark query"))
+        """Return the shift that begins so."""
+        return self._task_loops.begin(from_json_value(TaskLoopStart, first, "the offset of a Spark query"))
 
 
-def _offset(plan: RoundPlan) -> dict[str, Any]:
-    """Encode a round as an offset of Spark."""
-    offset: dict[str, Any] = to_json_value(plan)
+def _offset(start: TaskLoopStart) -> dict[str, Any]:
+    """Encode the start of a shift as an offset of Spark."""
+    offset: dict[str, Any] = to_json_value(start)
     return offset
+
+
+def _save_request(folder: JobFolder, stage: Stage) -> SaveRequest | None:
+    """Return what the application asks to be saved: the round of a savepoint, or before its end the newest one."""
+    if (requested := folder.requested_saves()) is not None and stage.name in requested:
+        return SaveRequest(requested[stage.name])
+    return SaveRequest() if stage.checkpoint_interval and folder.stop_file.exists() else None
 
 
 class _FileWatcher:
     """Watches files, and reads those again that were replaced."""
 
     def __init__(self, files: WatchedFiles) -> None:
-        self._paths = {name: Path(path) for name, path in files.broadcast_files.items()}
-        self._hold_files = [Path(hold) for hold in files.hold_files]
+        folder = Path(files.folder)
+        self._paths = {name: folder / file for name, file in files.broadcast_files.items()}
+        self._hold_files = [folder / hold for hold in files.hold_files]
         self._cached: dict[str, tuple[tuple[int, int], BroadcastValue]] = {}
 
     def broadcast_values(self) -> dict[str, BroadcastValue]:

@@ -47,8 +47,8 @@ class TaskAssignment(InputPartition):
 
 
 class UnitReader(DataSourceStreamReader):
-    """Plans rounds on the driver, and runs them on executors, one shift per batch; Spark's offset is a shift's first
-    round.
+    """Plans rounds on the driver, and runs them on executors, one shift per batch; Spark's offset is the start of a
+    shift.
 
     The position to continue from is never read from that offset, but from the rounds log.
     """
@@ -68,7 +68,7 @@ class UnitReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         task_loop = self._planner.task_loop(end)
-        units = sorted(task_loop.first.ranges)
+        units = task_loop.units
         tasks = min(int(self._options["tasks"]), len(units)) or 1
         return [TaskAssignment(task_loop, tuple(units[task::tasks])) for task in range(tasks)]
 

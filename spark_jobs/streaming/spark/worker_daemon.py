@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import gc
 import importlib
+import json
 import os
 import sys
 from contextlib import suppress
 
 MODULE = "springline.spark_jobs.streaming.spark.worker_daemon"
 STEP_MODULES = "SPRINGLINE_STEP_MODULES"  # comma-separated, in the environment of executors
+SETTINGS = "SPRINGLINE_SECRET_DEFAULTS"  # the settings of the driver, as a JSON object: so named that Spark redacts it
 _WORKER = "pyspark.worker"
 _PRELOADED = (_WORKER, "pyarrow", "confluent_kafka", "springline.spark_jobs.streaming.spark.worker")
 
@@ -23,9 +25,16 @@ def main() -> None:
     """Run PySpark's daemon for the kind of workers that the first argument names."""
     from pyspark.daemon import manager
 
+    use_default_settings()
     if sys.argv[1:2] == [_WORKER]:
         preload([*_PRELOADED, *filter(None, os.environ.get(STEP_MODULES, "").split(","))])
     manager()
+
+
+def use_default_settings() -> None:
+    """Use the settings of the driver, except for those that the environment of this host sets: such as its folders."""
+    for name, value in json.loads(os.environ.pop(SETTINGS, "{}")).items():
+        os.environ.setdefault(name, value)
 
 
 def preload(modules: list[str]) -> None:

@@ -14,11 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
+from springline.spark_jobs.streaming.tracking.folds import Fold, fold_owners
 from springline.spark_jobs.streaming.tracking.ids import Ids
 from springline.spark_jobs.streaming.tracking.records import TrackingRecords
 from springline.spark_jobs.streaming.tracking.ring import AckerRing, newest_epoch
-from springline.spark_jobs.streaming.tracking.root_id import ROW_BITS, check_root_range, root_id
-from springline.spark_jobs.streaming.tracking.wire import AckEncoder, MessageKind, MessageRange
+from springline.spark_jobs.streaming.tracking.root_id import check_root_range, roots_of
+from springline.spark_jobs.streaming.tracking.wire import AckEncoder, MessageKind
 
 Acks = dict[int, list[pa.RecordBatch]]  # by acker
 _ROOTS = 1 << 18  # registered in one batch, plus at most one message's: a quarter of the capacity of a message
@@ -54,21 +55,41 @@ class AckOutput:
                 batches[acker] = [self.encoder.acks(combined[mine], added[mine], attempt, kind=kind)]
         return batches
 
-    def sources(self, message_range: MessageRange, registered_up_to: int) -> Acks:
-        """Return registrations of messages that a spring has read, one root each, all with the same edges.
+    def folds(self, fold: Fold | None, partition: int, registered_up_to: int) -> Acks:
+        """Return the registration of a round's fold, if it has roots.
 
-        Every acker gets them all, and selects its own.
+        Every acker learns that everything before the offset `registered_up_to` of the partition is registered.
         """
-        ranges = [message_range] if message_range.messages else []
-        batch = self.encoder.ranges(
-            ranges, kind=MessageKind.SOURCES, registered_up_to={str(message_range.partition): registered_up_to}
-        )
-        return {acker: [batch] for acker in self.ring.ackers}
+        owner = None if fold is None else int(fold_owners(self.ring, np.array([fold.first], np.uint64))[0])
+        extent = (partition, registered_up_to)
+        return {
+            acker: [self.encoder.folds([fold] if fold and acker == owner else [], MessageKind.FOLDS,
+                                       registered_up_to=extent)]
+            for acker in self.ring.ackers
+        }  # fmt: skip
 
-    def range_acks(self, ranges: Sequence[MessageRange]) -> Acks:
-        """Return acks of ranges of messages."""
-        non_empty = [message_range for message_range in ranges if message_range.messages]
-        return {acker: [self.encoder.ranges(non_empty)] for acker in self.ring.ackers} if non_empty else {}
+    def fold_acks(self, values: Mapping[int, int]) -> Acks:
+        """Return acks of folds: by first root, the XOR of the ids of the tuples that were applied."""
+        firsts = np.array(sorted(values), np.uint64)
+        added = np.array([values[first] for first in firsts.tolist()], np.uint64)
+        owners = fold_owners(self.ring, firsts)
+        return {
+            acker: [self.encoder.fold_acks(firsts[owners == acker], added[owners == acker])]
+            for acker in np.unique(owners).tolist()
+        }
+
+    def fold_records(self, folds: Sequence[Fold]) -> Acks:
+        """Return folds that another acker held, forwarded to the ackers that hold them now."""
+        owners = fold_owners(self.ring, np.array([fold.first for fold in folds], np.uint64)).tolist()
+        return {
+            acker: [
+                self.encoder.folds(
+                    [fold for fold, owner in zip(folds, owners, strict=True) if owner == acker],
+                    MessageKind.FOLD_RECORDS,
+                )
+            ]
+            for acker in sorted(set(owners))
+        }
 
     def registrations(
         self,
@@ -76,13 +97,15 @@ class AckOutput:
         offsets: npt.NDArray[np.int64],
         rows: npt.NDArray[np.int64],
         values: Ids,
-        registered_up_to: int,
+        *,
+        registered_up_to: int | None = None,
+        age: int | None = None,
     ) -> Acks:
         """Return registrations of messages of a partition, with `rows` rows each and one value per row.
 
-        `values` are the edges that leave the spring. Every acker learns that everything before the offset
-        `registered_up_to` is registered; many roots are sent in several batches, each with the offset that it reaches.
-        Raises `InvalidRootError`.
+        `values` are the edges that leave the spring. With `registered_up_to`, every acker learns that everything before
+        that offset is registered; many roots are sent in several batches, each with the offset that it reaches. `age`:
+        how many ticks ago the fold of these roots was registered, if they had one. Raises `InvalidRootError`.
         """
         has_rows = rows > 0
         offsets, rows = offsets[has_rows], rows[has_rows]
@@ -92,7 +115,9 @@ class AckOutput:
         owners = self.ring.owners_of(roots)
         ends = np.cumsum(rows)
         firsts = [0, *(np.flatnonzero(np.diff((ends - 1) // _ROOTS)) + 1).tolist(), offsets.size]
-        reached = [*offsets[firsts[1:-1]].tolist(), registered_up_to]
+        reached: list[int | None] = [registered_up_to] * (len(firsts) - 1)
+        if registered_up_to is not None:
+            reached[:-1] = offsets[firsts[1:-1]].tolist()
         batches: Acks = {}
         for acker in self.ring.ackers:
             mine = owners == acker
@@ -104,7 +129,8 @@ class AckOutput:
                     rows[a:b],
                     np.diff(owned_before[a : b + 1]),
                     values[mine][owned_before[a] : owned_before[b]],
-                    to,
+                    registered_up_to=to,
+                    age=age,
                 )
                 for (a, b), to in zip(itertools.pairwise(firsts), reached, strict=True)
             ]
@@ -114,17 +140,6 @@ class AckOutput:
         """Return records that another acker held, forwarded to the ackers that hold them now."""
         owners = self.ring.owners_of(records.roots)
         return {acker: [self.encoder.records(records.select(owners == acker))] for acker in np.unique(owners).tolist()}
-
-
-def roots_of(partition: int, offsets: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> Ids:
-    """Return the ids of all rows of some messages, in their order."""
-    if not offsets.size:
-        return np.empty(0, np.uint64)
-    firsts = np.uint64(root_id(partition, 0)) + (offsets.astype(np.uint64) << np.uint64(ROW_BITS))
-    starts = np.cumsum(rows) - rows
-    places = np.arange(int(rows.sum()), dtype=np.int64) - np.repeat(starts, rows)
-    roots: Ids = np.repeat(firsts, rows) + places.astype(np.uint64)
-    return roots
 
 
 @njit(cache=True, nogil=True)

@@ -21,14 +21,16 @@ class LatencyHistogram:
     counts: dict[int, int] = field(default_factory=dict)  # by bin: the durations below 1 ms * 1.2^bin
     since: float = 0.0
 
-    def add(self, seconds: npt.NDArray[np.floating[Any]], now: float) -> None:
-        """Count durations."""
+    def add(self, seconds: npt.NDArray[np.floating[Any]], now: float, counts: npt.ArrayLike = 1) -> None:
+        """Count durations: each once, or as often as `counts` says."""
         if now - self.since >= _HALVED_SECONDS:
             self.counts = {place: count // 2 for place, count in self.counts.items() if count > 1}
             self.since = now
         bins = np.ceil(np.log(np.maximum(seconds * 1000, 1.0)) / math.log(_WIDER)).astype(np.int64)
-        for place, count in zip(*np.unique(bins, return_counts=True), strict=True):
-            self.counts[int(place)] = self.counts.get(int(place), 0) + int(count)
+        places, which = np.unique(bins, return_inverse=True)
+        sums = np.bincount(which, np.broadcast_to(np.asarray(counts, np.int64), bins.shape), places.size)
+        for place, count in zip(places.tolist(), sums.tolist(), strict=True):
+            self.counts[place] = self.counts.get(place, 0) + int(count)
 
     def as_json(self) -> dict[str, int]:
         """Return the counts for gauges and states."""

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound
+from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound, read_planned
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.report_log import ReportSource
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.tracking.config import CLOCK, FULL, LOW_WATERMARKS, RING, TrackingConfig
 from springline.spark_jobs.streaming.tracking.latency_histogram import percentiles
@@ -24,7 +25,10 @@ _POLL_SECONDS = 0.25
 _AWAY_SECONDS = 4.0  # without a round, though an idle stage has one every second: the stage is down
 _RESUME_SHARE = 0.8  # of `max_in_flight`, below which the source resumes
 _SHARES = (0.5, 0.9, 0.99)
-_FLOWS = (("replay_requests", "retried"), ("forwarded", "adopted"))  # what left an acker, what arrived at one
+_FLOWS = (  # what left an acker, what arrived at one
+    ("audit_requests", "audited"), ("replay_requests", "retried"), ("forwarded", "adopted"),
+)  # fmt: skip
+_REPORTED, _HANDLED = ("audit_requests", "replay_requests", "failed"), ("audited", "retried", "failed")
 
 Gauges = Sequence[Mapping[str, Any] | None]  # of all ackers, by unit; None: not reported yet
 
@@ -37,8 +41,8 @@ def low_watermarks(
     Records on their way between ackers, and roots on their way to be sent again, are held by no acker. So watermarks
     only advance if two consecutive observations (`earlier`, then `gauges`) find that everything sent has arrived, and
     nothing has moved in between. An acker of the ring that has not reported yet stops the watermarks. The number of
-    roots that ackers have reported, as to be sent again or failed, must equal `handled`, the number dealt with before
-    the second observation: below the watermarks, failed roots are in the dead-letter queue.
+    roots that ackers have reported, as to be audited, sent again or failed, must equal `handled`, the number dealt with
+    before the second observation: below the watermarks, failed roots are in the dead-letter queue.
     """
     gauges_by_acker = {unit: each for unit, each in enumerate(gauges) if each is not None}
     is_unchanged = _moved_counts(gauges) == _moved_counts(earlier)
@@ -46,7 +50,7 @@ def low_watermarks(
         sum(each[out] for each in gauges_by_acker.values()) == sum(each[back] for each in gauges_by_acker.values())
         for out, back in _FLOWS
     )
-    named = sum(each["replay_requests"] + each["failed"] for each in gauges_by_acker.values())
+    named = sum(each[name] for each in gauges_by_acker.values() for name in _REPORTED)
     if not is_unchanged or not is_drained or named != handled or not set(ackers) <= set(gauges_by_acker):
         return dict(previous)
     holders = [each for unit, each in gauges_by_acker.items() if unit in ackers or each["in_flight"]]
@@ -63,8 +67,8 @@ def _moved_counts(gauges: Gauges) -> list[list[int] | None]:
 
 
 def handled_count(report: UnitReport | None) -> int:
-    """Return how many of the roots that ackers reported a unit has sent again, or reported as failed."""
-    return sum(report.counts.get(name, 0) for name in ("retried", "failed")) if report is not None else 0
+    """Return how many of the roots that ackers reported a unit has audited, sent again, or reported as failed."""
+    return sum(report.counts.get(name, 0) for name in _HANDLED) if report is not None else 0
 
 
 def pause_reason(reports: Mapping[str, Sequence[UnitReport | None]], began: float, now: float, timeout: float) -> str:
@@ -78,14 +82,12 @@ def pause_reason(reports: Mapping[str, Sequence[UnitReport | None]], began: floa
     return ""
 
 
-def has_open_round(
-    planned: PlannedRound | None, reports: Sequence[UnitReport | None], began: float, now: float
-) -> bool:
-    """Whether a stage that sends roots has been processing its newest round with messages for more than 4 s.
+def has_open_round(planned: PlannedRound, reports: Sequence[UnitReport | None], began: float, now: float) -> bool:
+    """Whether a stage that sends roots has been processing a round for more than 4 s.
 
     The ackers may then know only half of the roots that the round sends.
     """
-    if planned is None or planned.planned_at < began or now - planned.planned_at <= _AWAY_SECONDS:
+    if planned.planned_at < began or now - planned.planned_at <= _AWAY_SECONDS:
         return False
     return any(report is None or report.round < planned.number for report in reports)
 
@@ -106,11 +108,14 @@ class TrackingMonitor(BackgroundService):
 
     section = "tracking"
 
-    def __init__(self, config: TrackingConfig, folder: JobFolder, stages: Sequence[Stage]) -> None:
+    def __init__(
+        self, config: TrackingConfig, folder: JobFolder, stages: Sequence[Stage], reports: ReportSource
+    ) -> None:
         super().__init__("tracking-monitor")
         self._config = config
         self._path = folder.path
         self._stages = stages
+        self._reports = reports
         self._began = time.time()
         self._observation = _Observation(low_watermarks=read_json(folder.path / LOW_WATERMARKS)["low_watermarks"])
 
@@ -149,7 +154,12 @@ class TrackingMonitor(BackgroundService):
         observed_at = time.time()
         springs = [stage for stage in self._stages if stage.acks and not stage.stamped]
         busy_stages = (
-            s.name for s in springs if has_open_round(PlannedRound.read(s), reports[s.name], self._began, observed_at)
+            stage.name
+            for stage in springs
+            if any(
+                has_open_round(planned, reports[stage.name], self._began, observed_at)
+                for planned in read_planned(self._path, stage.name)
+            )
         )
         own = [stage.name for stage in self._stages if stage.reads_feedback]
         previous = self._observation
@@ -175,5 +185,5 @@ class TrackingMonitor(BackgroundService):
 
     def _report(self, stage: Stage, unit: int) -> UnitReport | None:
         """Return the newest report of a unit since the application began; older ones may precede a rewind."""
-        report = UnitReport.read(stage.folder(unit))
+        report = self._reports.reports(stage.name).get(unit)
         return report if report is not None and report.ended_at >= self._began else None

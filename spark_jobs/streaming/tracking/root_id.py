@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from springline.spark_jobs.streaming.tracking.errors import InvalidRootError
 
 PARTITION_BITS, OFFSET_BITS, ROW_BITS = 12, 36, 16
@@ -50,3 +53,14 @@ def check_root_range(partition: int, offset: int, messages: int, rows: int) -> N
             f"partition {partition}, offset {offset}, row {rows - 1}: a root's id allows rows 0 to {ROWS - 1}; "
             f"send smaller messages, or track messages instead of rows"
         )
+
+
+def roots_of(partition: int, offsets: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Return the ids of all rows of some messages, in their order."""
+    if not offsets.size:
+        return np.empty(0, np.uint64)
+    firsts = np.uint64(root_id(partition, 0)) + (offsets.astype(np.uint64) << np.uint64(ROW_BITS))
+    starts = np.cumsum(rows) - rows
+    places = np.arange(int(rows.sum()), dtype=np.int64) - np.repeat(starts, rows)
+    roots: npt.NDArray[np.uint64] = np.repeat(firsts, rows) + places.astype(np.uint64)
+    return roots

@@ -1,11 +1,13 @@
 """Wire format between stages and ackers: record batches whose metadata names their kind.
 
+folds           folds that a spring has sent: one record for all roots of a round
+fold-acks       folds with the value to XOR into their check values
 registrations   ranges of roots, with the values of those that the acker holds, in the order of their ids
 acks            roots with the value to XOR into their check values; of one attempt
 retries         the same, for roots that are sent again: registers them individually
-ranges          ranges of messages, one root each, with one value for all roots of a range
-sources         the same, as registrations
 records         tracking records that another acker held
+fold-records    folds that another acker held
+audit-requests  folds that did not close: their roots are to be registered individually
 replay-requests roots that timed out: to be sent again, in that attempt
 failed          roots that failed for good, with the last attempt
 completed       completed roots, with the attempt: sent only for roots that clients have named
@@ -16,16 +18,17 @@ Every sender that uses a ring names its epoch and its ackers, so that an acker l
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
+from springline.spark_jobs.streaming.tracking.folds import Fold, folds_of_batch, folds_to_batch
 from springline.spark_jobs.streaming.tracking.records import Ids, TrackingRecords
 
 _U16, _U32, _U64 = pa.uint16(), pa.uint32(), pa.uint64()
@@ -33,38 +36,32 @@ _RANGES = pa.schema(
     [("partition", _U16), ("offset", _U64), ("messages", _U32), ("rows", _U32), ("values", pa.list_(_U64))]
 )
 _ROOTS = pa.schema([("root", _U64), ("value", _U64)])
-_MESSAGE_RANGES = pa.schema([("partition", _U16), ("offset", _U64), ("messages", _U32), ("value", _U64)])
+_FOLDS = pa.schema([("fold", _U64), ("value", _U64)])
 _ROOT_ATTEMPTS = pa.schema([("root", _U64), ("attempt", pa.uint8())])
 
 
 class MessageKind(StrEnum):
     """The kind of a batch."""
 
+    FOLDS = "folds"
+    FOLD_ACKS = "fold-acks"
     REGISTRATIONS = "registrations"
     ACKS = "acks"
     RETRIES = "retries"
-    RANGES = "ranges"
-    SOURCES = "sources"
     RECORDS = "records"
+    FOLD_RECORDS = "fold-records"
+    AUDIT_REQUESTS = "audit-requests"
     REPLAY_REQUESTS = "replay-requests"
     FAILED = "failed"
     COMPLETED = "completed"
-
-
-class MessageRange(NamedTuple):
-    """Messages of a partition from an offset on, and one value for all."""
-
-    partition: int
-    offset: int
-    messages: int
-    value: int
 
 
 @dataclass(frozen=True)
 class AckMessage:
     """A batch with its metadata: attempt, `epoch` and `ackers` of the ring, if any, and `registered_up_to`.
 
-    `registered_up_to` is, by partition, the offset before which the source is registered.
+    `registered_up_to` is, by partition, the offset before which the source is registered. `age` is how many ticks ago
+    the roots of an audited fold were registered with it; None: they are registered for the first time.
     """
 
     kind: MessageKind
@@ -73,6 +70,7 @@ class AckMessage:
     epoch: int = 0
     ackers: tuple[int, ...] = ()
     registered_up_to: Mapping[int, int] | None = None
+    age: int | None = None
 
     @staticmethod
     def read(value: bytes | memoryview) -> AckMessage:
@@ -85,7 +83,7 @@ class AckMessage:
             }
             return AckMessage(
                 MessageKind(metadata["kind"]), batch, metadata.get("attempt", 1), metadata.get("epoch", 0),
-                tuple(metadata.get("ackers", ())), registered_up_to,
+                tuple(metadata.get("ackers", ())), registered_up_to, metadata.get("age"),
             )  # fmt: skip
         except (pa.ArrowInvalid, KeyError, ValueError, TypeError) as error:
             raise InvalidUpdateError(f"a message to an acker from another writer: {error}") from error
@@ -95,10 +93,9 @@ class AckMessage:
         values: npt.NDArray[Any] = self.batch.column(name).to_numpy(zero_copy_only=False)
         return values
 
-    def ranges(self) -> list[MessageRange]:
-        """Return the ranges of a batch of ranges."""
-        columns = (self.column(name).tolist() for name in _MESSAGE_RANGES.names)
-        return [MessageRange(*row) for row in zip(*columns, strict=True)]
+    def folds(self) -> list[Fold]:
+        """Return the folds of a batch of folds."""
+        return folds_of_batch(self.batch)
 
     def records(self) -> TrackingRecords:
         """Return the records of a batch of records."""
@@ -112,9 +109,21 @@ class AckEncoder:
     epoch: int
     ackers: Sequence[int]
 
+    def folds(
+        self, folds: Iterable[Fold], kind: MessageKind, *, registered_up_to: tuple[int, int] | None = None
+    ) -> pa.RecordBatch:
+        """Return folds; `registered_up_to` is a partition, and the offset before which it is registered."""
+        batch = folds_to_batch(folds)
+        partitions = {} if registered_up_to is None else {str(registered_up_to[0]): registered_up_to[1]}
+        return self._batch(batch.columns, batch.schema, kind, registered_up_to=partitions)
+
+    def fold_acks(self, folds: Ids, values: Ids) -> pa.RecordBatch:
+        """Return acks of folds, by first root."""
+        return self._batch([pa.array(folds), pa.array(values)], _FOLDS, MessageKind.FOLD_ACKS)
+
     def registrations(
-        self, partition: int, offsets: npt.ArrayLike, rows: npt.ArrayLike, counts: npt.ArrayLike, values: Ids,
-        registered_up_to: int,
+        self, partition: int, offsets: npt.ArrayLike, rows: npt.ArrayLike, counts: npt.ArrayLike, values: Ids, *,
+        registered_up_to: int | None = None, age: int | None = None,
     ) -> pa.RecordBatch:  # fmt: skip
         """Return registrations of messages of one partition; of each message's rows, `counts` are the acker's roots."""
         message_offsets = np.asarray(offsets, np.uint64)
@@ -128,20 +137,13 @@ class AckEncoder:
             [*map(pa.array, columns), lists],
             _RANGES,
             MessageKind.REGISTRATIONS,
-            registered_up_to={str(partition): registered_up_to},
+            registered_up_to={} if registered_up_to is None else {str(partition): registered_up_to},
+            age=age,
         )
 
     def acks(self, roots: Ids, values: Ids, attempt: int, *, kind: MessageKind = MessageKind.ACKS) -> pa.RecordBatch:
         """Return acks, or retries, of one attempt."""
         return self._batch([pa.array(roots), pa.array(values)], _ROOTS, kind, attempt=attempt)
-
-    def ranges(
-        self, ranges: Sequence[MessageRange], *, kind: MessageKind = MessageKind.RANGES, **metadata: Any
-    ) -> pa.RecordBatch:
-        """Return acks, or registrations, of ranges of messages."""
-        columns = zip(*ranges, strict=True) if ranges else ((), (), (), ())
-        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, _MESSAGE_RANGES, strict=True)]
-        return self._batch(arrays, _MESSAGE_RANGES, kind, **metadata)
 
     def records(self, records: TrackingRecords) -> pa.RecordBatch:
         """Return records that are forwarded to another acker."""

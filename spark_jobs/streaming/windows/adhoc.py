@@ -32,8 +32,8 @@ from springline.spark_jobs.streaming.windows.measures import Measure, measures_o
 from springline.spark_jobs.streaming.windows.multi_query import Cube, cubes_of
 from springline.spark_jobs.streaming.windows.query import Query, read_query
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
+from springline.spark_jobs.streaming.windows.retained_slices import SliceQuestion, slices_of
 from springline.spark_jobs.streaming.windows.state.result_rows import result_batch
-from springline.spark_jobs.streaming.windows.state.slices import slices_between
 from springline.spark_jobs.streaming.windows.state.triggers import WindowBounds, windows_to_fire
 
 NAME = "ad hoc"
@@ -48,6 +48,13 @@ class AdHocPlan:
     conditions: tuple[Expression, ...]
     begin: int | None
     end: int | None
+
+    @property
+    def question(self) -> SliceQuestion:
+        """The question to the states; its bounds are those of whole slices."""
+        cube, begin = self.cube, self.begin
+        first = None if begin is None else (begin - cube.phase) // cube.width * cube.width + cube.phase
+        return SliceQuestion(cube.id, tuple(_empty_batch(cube).schema.names), first, self.end)
 
 
 @dataclass(frozen=True)
@@ -128,8 +135,13 @@ class AdHocPlanner:
 
 def answer_from_states(plan: AdHocPlan, states: Sequence[State]) -> Answer:
     """Compute the answer from the states of all reducer units."""
-    parts = [_slices_of_unit(plan, state) for state in states]
-    tables = [part for part in parts if part.num_rows]
+    question = plan.question
+    return answer_from_slices(plan, [list(slices_of(state, question)) for state in states])
+
+
+def answer_from_slices(plan: AdHocPlan, slices_by_unit: Sequence[Sequence[pa.RecordBatch]]) -> Answer:
+    """Compute the answer from the slices that the reducer units have answered to the plan's question."""
+    tables = [pa.Table.from_batches(batches) for batches in slices_by_unit if batches]
     query, cube = plan.query, plan.cube
     if not tables:
         empty_result = result_batch(query, _empty_batch(cube), _keys(query, cube), 0, 0)
@@ -221,18 +233,6 @@ def _column(key: Expression) -> str:
 
 def _is_column(node: exp.Expr, column: str) -> bool:
     return isinstance(node, exp.Column) and node.name == column
-
-
-def _slices_of_unit(plan: AdHocPlan, state: State) -> pa.Table:
-    """Return the partials of one unit that lie in the slices of the plan."""
-    cube = plan.cube
-    floor = state.scalars.get("floors", {}).get(cube.id)
-    begin = None if plan.begin is None else (plan.begin - cube.phase) // cube.width * cube.width + cube.phase
-    begins = [bound for bound in (floor, begin) if bound is not None]
-    runs = [slices_between(run, max(begins, default=None), plan.end) for run in state.runs.get(cube.id, ())]
-    names = _empty_batch(cube).schema.names
-    batches = [run.select(names) for run in runs if run.num_rows and set(names) <= set(run.schema.names)]
-    return pa.Table.from_batches(batches) if batches else pa.Table.from_batches([_empty_batch(cube)])
 
 
 def _empty_batch(cube: Cube) -> pa.RecordBatch:

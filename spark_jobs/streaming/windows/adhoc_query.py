@@ -1,18 +1,25 @@
-"""Ad hoc queries of a job, answered from the newest states of its reducers in their state stores."""
+"""Ad hoc queries of a job: answered by its reducers while it runs, and from its last checkpoints when it is stopped."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
+import pyarrow as pa
+
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
 from springline.spark_jobs.streaming.errors import MissingStateError
-from springline.spark_jobs.streaming.runtime.stage import place_stages
-from springline.spark_jobs.streaming.runtime.state_store import StateStore
-from springline.spark_jobs.streaming.runtime.step import State
-from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner, Answer, answer_from_states
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog
+from springline.spark_jobs.streaming.runtime.queryable_state import query_states
+from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
+from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner, Answer, answer_from_slices
 from springline.spark_jobs.streaming.windows.queryable import Queryable
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
+from springline.spark_jobs.streaming.windows.retained_slices import SliceQuestion, slices_of
 
-_TRIES = 5  # a version may be pruned after it was listed and before it is read
+_ANSWER_SECONDS = 10.0  # until all reducers must have answered
 
 
 class AdHocPlannerCache:
@@ -31,26 +38,40 @@ class AdHocPlannerCache:
 
 
 def ask(
-    job: Queryable, registry: QueryRegistry, state: Path, sql: str, planners: AdHocPlannerCache | None = None
+    job: Queryable,
+    registry: QueryRegistry,
+    sql: str,
+    folder: JobFolder,
+    open_log: Callable[[], AbstractContextManager[MessageLog]],
+    open_platform: Callable[[], AbstractContextManager[Platform]],
+    planners: AdHocPlannerCache | None = None,
 ) -> Answer:
-    """Answer `sql` from the states of the reducers.
+    """Answer `sql` from the states of the reducers: by them if the job runs, else from its checkpoints.
 
     Pass `planners` to reuse planners over several calls.
-    Raises `InvalidQueryError`, and `MissingStateError` before the first round.
+    Raises `InvalidQueryError`; `MissingStateError` before the first round, or if a unit does not answer;
+    `LogUnavailableError`; and `PersistenceError`.
     """
     plan = (planners or AdHocPlannerCache()).planner_of(job.name, registry).plan(sql)
-    (reduce_stage,) = place_stages(job.name, [job.reducer()], state)
-    return answer_from_states(plan, [_newest(reduce_stage.state_store(unit)) for unit in range(reduce_stage.units)])
+    (reduce_stage,) = place_stages(job.name, [job.reducer()])
+    if folder.is_running():
+        with open_log() as log:
+            answers = query_states(reduce_stage, log, plan.question.encode(), _ANSWER_SECONDS)
+            return answer_from_slices(plan, list(answers.values()))
+    with open_platform() as platform:
+        return answer_from_slices(plan, _saved_slices(reduce_stage, CheckpointStore(platform), plan.question))
 
 
-def _newest(versions: StateStore) -> State:
-    for left in reversed(range(_TRIES)):
-        newest = versions.newest()
-        if newest is None:
-            raise MissingStateError(f"{versions.folder}: no slices yet: the job has not completed a round")
-        try:
-            return versions.load(*newest).state
-        except MissingStateError:
-            if not left:
-                raise
-    raise AssertionError
+def _saved_slices(
+    stage: Stage, checkpoints: CheckpointStore, question: SliceQuestion
+) -> list[Sequence[pa.RecordBatch]]:
+    """Return the answers of all units from their newest checkpoints; raises `MissingStateError` if there are none."""
+    answers: list[Sequence[pa.RecordBatch]] = []
+    for unit in range(stage.units):
+        if (saved := checkpoints.load(stage, unit)) is None:
+            raise MissingStateError(
+                f"{stage.id}[{unit}]: no saved slices: the job is stopped, and has not completed a round since its "
+                "last reset, or saves no checkpoints"
+            )
+        answers.append(list(slices_of(saved.state(), question)))
+    return answers

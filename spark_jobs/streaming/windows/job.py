@@ -33,7 +33,7 @@ from springline.spark_jobs.streaming.job_folder import HOLD, STOP, JobFolder
 from springline.spark_jobs.streaming.job_keys import SourceKeys
 from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
-from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec, rounds_topic
+from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec, reports_topic, rounds_topic
 from springline.spark_jobs.streaming.sources.schema import Stream, StreamKeys
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.tracking.config import (
@@ -96,7 +96,7 @@ class WindowsJob(BaseJob):
             {"stream": self.stream.name, "source": self.topic}, stamped=True, results=self.results,
             dead_letters=self.dead_letters,
             sender_index=FIRST_PROCESSOR, max_messages_per_round=10_000, broadcast_files={"queries": REGISTRY},
-            hold_files=(STOP,),
+            hold_files=(STOP,), state_query=f"{_STEPS}.retained_slices:answer",
         )  # fmt: skip
 
     def stages(self, units: int) -> tuple[StageSpec, ...]:
@@ -114,8 +114,8 @@ class WindowsJob(BaseJob):
 
     @property
     def service_topics(self) -> Collection[str]:
-        """The rounds log of the stage that writes results to the catalog."""
-        return (rounds_topic(self.name, SINK_STAGE),)
+        """The rounds log of the stage that writes results to the catalog, and the topic of its reports."""
+        return rounds_topic(self.name, SINK_STAGE), reports_topic(self.name, SINK_STAGE)
 
     @property
     def user_files(self) -> Collection[str]:

@@ -3,6 +3,10 @@
 A row is late if an earlier row of the same unit has closed its slice. Which rows are late therefore depends only on the
 unit's log, neither on rounds nor on the progress of other units. Late rows go to the dead-letter queue.
 
+A mapper aggregates rows before it sends them, unless that would hardly make them fewer (`forwarded_rows`); `ratios` in
+its state has the partials per row of the last round of each cube. In place of several cubes it sends their base
+(`base_cubes`).
+
 The watermark is the greatest time seen; a reducer subtracts each query's lateness from it. A unit without rows for the
 stream's `idle_timeout` seconds is idle: it does not hold back the watermark. A unit with rows that no round has
 admitted yet is not idle. After the whole stream was quiet, no unit is idle for the same number of seconds: the unit
@@ -14,7 +18,7 @@ For a range of the stream (`span`), only the rows of the range are added; the ot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,15 +33,17 @@ from springline.spark_jobs.streaming.sources.decoder import Decoder
 from springline.spark_jobs.streaming.sources.schema import MICROS, Stream
 from springline.spark_jobs.streaming.tracking.replay.message_mode import Spring
 from springline.spark_jobs.streaming.windows.aggregation.dictionary import DictionaryEncoder
-from springline.spark_jobs.streaming.windows.aggregation.grouping import Grouping
+from springline.spark_jobs.streaming.windows.aggregation.forwarded_rows import FORWARD_ABOVE, ForwardedRows
+from springline.spark_jobs.streaming.windows.aggregation.grouping import Buffer, Grouping, split_batch
+from springline.spark_jobs.streaming.windows.aggregation.row_layout import can_forward
 from springline.spark_jobs.streaming.windows.aggregation.row_partials import RowPartials
+from springline.spark_jobs.streaming.windows.base_cubes import BaseCube, with_bases
 from springline.spark_jobs.streaming.windows.coverage import CoverageChange, current_coverage
 from springline.spark_jobs.streaming.windows.errors import computing
 from springline.spark_jobs.streaming.windows.group_messages import PartialsOrigin
-from springline.spark_jobs.streaming.windows.multi_query import Cube, Slices, cubes_of, passes_of
+from springline.spark_jobs.streaming.windows.multi_query import Cube, ScanPass, Slices, cubes_of, passes_of
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 
-BATCH_ROWS = 20_000  # groups per buffer
 _BEFORE_ALL = -(2**62)
 _NOWHERE: Flags = np.empty(0, np.bool_)
 
@@ -72,9 +78,10 @@ class Mapper:
                 buffers[unit].append(change_buffer)
         groups = 0
         origin = PartialsOrigin(step_input.unit, step_input.start, step_input.to).encode()
-        for name, unit, batch in mapper_round.partials(self._units):
+        for name, unit, batch in mapper_round.buffers(self._units):
             groups += batch.num_rows
-            buffers[unit] += split_batch(batch.replace_schema_metadata({"cube": name, "from": origin}))
+            metadata = {**(batch.schema.metadata or {}), "cube": name, "from": origin}
+            buffers[unit].append(batch.replace_schema_metadata(metadata))
         clock = step_input.round.clock
         active = clock if mapper_round.rows else scalars.get("active", clock)
         resumed = scalars.get("resumed", 0.0)
@@ -88,6 +95,7 @@ class Mapper:
             "resumed": resumed,
             "position": mapper_round.position,
             "values": mapper_round.encoder.sizes() or scalars.get("values", {}),
+            "ratios": mapper_round.ratios(),
         }
         idle = (
             stream.idle_timeout is not None
@@ -138,8 +146,11 @@ class _MapperRound:
         self.late_rows = 0
         self.late_by_query: Counter[str] = Counter()
         self.dead: list[DeadLetter] = []
-        passes = passes_of(cubes, scalars.get("values", {}))
-        self._groupings = [Grouping(scan_pass, self.encoder) for scan_pass in passes]
+        self._previous_ratios: dict[str, float] = dict(scalars.get("ratios", {}))
+        sent_cubes = with_bases(cubes)
+        self._cubes = {cube.id for cube in sent_cubes}
+        passes = passes_of(sent_cubes, scalars.get("values", {}))
+        self._groupings = [self._grouping(scan_pass) for scan_pass in passes]
         row_cubes = [cube for cube in cubes if not cube.width]
         self._row_partials = [RowPartials(cube, self.encoder, unit) for cube in row_cubes]
         self._queries: dict[Slices, list[str]] = {}
@@ -177,17 +188,34 @@ class _MapperRound:
             with computing(partials.cube.queries):
                 partials.add(chunk, self.position, on_time[partials.cube.slices])
 
-    def partials(self, units: int) -> list[tuple[str, int, pa.RecordBatch]]:
-        """Return (cube, downstream unit, partials) for all cubes that have partials, sorted by cube and unit."""
-        batch_by_unit: dict[tuple[str, int], pa.RecordBatch] = {}
+    def buffers(self, units: int) -> Iterator[Buffer]:
+        """Yield (cube, downstream unit, partials or rows), sorted by cube and unit."""
+        buffers: list[Buffer] = []
         for grouping in self._groupings:
             with computing(grouping.queries):
-                for name, batches in grouping.partials(units).items():
-                    batch_by_unit |= {(name, unit): batch for unit, batch in enumerate(batches)}
+                buffers += grouping.buffers(units)
         for partials in self._row_partials:
             name = partials.cube.id
-            batch_by_unit |= {(name, int(name, 16) % units): batch for batch in partials.batches()}
-        return [(*place, batch_by_unit[place]) for place in sorted(batch_by_unit) if batch_by_unit[place].num_rows]
+            buffers += [
+                (name, int(name, 16) % units, part) for batch in partials.batches() for part in split_batch(batch)
+            ]
+        buffers.sort(key=lambda buffer: buffer[:2])
+        yield from (buffer for buffer in buffers if buffer[2].num_rows)
+
+    def ratios(self) -> dict[str, float]:
+        """Return the partials per row of each cube that is alone in its pass, as far as they were measured."""
+        ratios = {name: ratio for name, ratio in self._previous_ratios.items() if name in self._cubes}
+        for grouping in self._groupings:
+            ratios |= grouping.ratios()
+        return dict(sorted(ratios.items()))
+
+    def _grouping(self, scan_pass: ScanPass) -> Grouping | ForwardedRows:
+        """Return how the rows of a pass are sent: as partials, or as they are where partials are hardly fewer."""
+        ratio = self._previous_ratios.get(scan_pass.cubes[0].id, 0.0)
+        is_plain = len(scan_pass.cubes) == 1 and not isinstance(scan_pass.cubes[0], BaseCube)
+        if is_plain and ratio > FORWARD_ABOVE and can_forward(scan_pass.measures):
+            return ForwardedRows(scan_pass, self.encoder)
+        return Grouping(scan_pass, self.encoder)
 
     def _late_flags(self, chunk: Chunk, slices: Slices, high: int, inside: Flags) -> Flags:
         """Return which rows of the span are late for cubes with such slices; empty means none."""
@@ -225,8 +253,3 @@ def projected_columns(cubes: Iterable[Cube]) -> set[str]:
         for measure in cube.measures:
             columns |= set(measure.argument.columns) if measure.argument is not None else set()
     return columns
-
-
-def split_batch(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Split a batch into buffers of at most `BATCH_ROWS` groups."""
-    return [batch.slice(first, BATCH_ROWS) for first in range(0, batch.num_rows, BATCH_ROWS)]

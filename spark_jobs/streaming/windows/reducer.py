@@ -1,5 +1,8 @@
 """The reducer: merges the partials of its groups from all mappers into windows; emits each window once, when closed.
 
+Rows that mappers have forwarded are stored as they are until one of their slices is closed, and then aggregated.
+Partials of a base cube are stored until their slice is closed, and then rolled up to its members.
+
 A window [begin, end) is closed when the watermark (`watermarks`) has passed its end by the query's lateness; a window
 of rows is closed when the positions of all its rows are certain. Windows without rows give no results. For a landmark
 window the reducer emits a group at the end of each interval in which the group had rows; for the other groups the
@@ -50,9 +53,12 @@ class Reducer:
         newer = _newer_cubes(state.scalars.get("newer", {}), buffers, content["version"], ids)
         spans: Spans = state.scalars.get("spans", {})
         fresh: dict[str, list[pa.RecordBatch]] = {}
+        bases: list[pa.RecordBatch] = []
         for buffer in buffers:
             if (change := CoverageChange.read(buffer.schema.metadata)) is not None:
                 spans = apply_change(spans, change)
+            elif b"base" in buffer.schema.metadata:
+                bases.append(buffer)
             elif (name := buffer.schema.metadata[b"cube"].decode()) in ids or name in newer:
                 fresh.setdefault(name, []).append(buffer)
             else:
@@ -62,12 +68,18 @@ class Reducer:
         )
         now = before.advance(step_input.watermarks, step_input.idle_units, step_input.upstream_units, step_input.clocks)
         unit_state = ReducerState.of(state, counts, self._source)
+        for name, rolled_up in unit_state.receive_bases(bases, before.closed).items():
+            if name in ids or name in newer:
+                fresh.setdefault(name, []).extend(rolled_up)
         for name in sorted(newer):
             unit_state.store(name, fresh.get(name, ()))
         results: list[pa.RecordBatch] = []
         for cube in cubes:
             unit_state.adopt(cube, before)
             unit_state.add_partials(cube, fresh.get(cube.id, ()), before.closed)
+            unit_state.aggregate(cube, now.closed)
+        unit_state.roll_up(now.closed, ids, newer)
+        for cube in cubes:
             covered_spans = {
                 queries[name]: covered_span(spans, cube.id, measures[name], step_input.upstream_units)
                 for name in cube.queries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,9 +11,9 @@ import pyarrow.compute as pc
 
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State
 from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, Acks, add_batches
-from springline.spark_jobs.streaming.tracking.dedup import DedupState, read_low_watermarks
-from springline.spark_jobs.streaming.tracking.ids import root_edges
-from springline.spark_jobs.streaming.wordcount.split import ATTEMPT
+from springline.spark_jobs.streaming.tracking.applied_tuples import APPLIED, AppliedTuples, read_low_watermarks
+from springline.spark_jobs.streaming.tracking.ids import fold_value, row_values
+from springline.spark_jobs.streaming.tracking.tuples import TupleBatch, TupleKind
 
 _COUNTS = pa.schema([pa.field("word", pa.binary(), nullable=False), pa.field("count", pa.int64(), nullable=False)])
 _MAX_RUNS = 8  # of counts, before they are merged
@@ -29,79 +30,91 @@ class Count:
         self._exactly_once = exactly_once
         self._tracked = tracked
         self._emit_interval = emit_interval
-        self._dedup_by_unit: dict[int, tuple[list[int], DedupState]] = {}
 
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
-        order = [step_input.round.incarnation, step_input.round.number]
-        ackers = AckOutput(step_input.round.versions["ring"]) if self._tracked else None
-        dedup_state = self._take_dedup_state(state, step_input.unit)
-        marks = read_low_watermarks(step_input.round.versions) if self._exactly_once else None
         batches = [pa.ipc.open_stream(message.value).read_next_batch() for message in step_input.messages]
-        fresh: list[pa.RecordBatch] = []
-        acks: Acks = {}
-        for batch in batches:
-            attempt = int(batch.schema.metadata[ATTEMPT])
-            roots, ids = (batch.column(name).to_numpy() for name in ("root", "id"))
-            if ackers is not None:
-                add_batches(acks, ackers.acks(roots, root_edges(ids, attempt), attempt))
-            is_new = dedup_state.add_new(roots, ids, marks) if marks is not None else np.ones(ids.size, np.bool_)
-            fresh.append(batch if is_new.all() else batch.filter(pa.array(is_new)))
-        after = self._add_words(state, fresh, step_input)
-        runs = dict(after.runs)
-        if marks is not None:
-            roots, ids = (_joined(fresh, name) for name in ("root", "id"))
-            dedup_state = dedup_state.with_applied(roots, ids, marks)
-            runs["known"] = dedup_state.runs
-            self._dedup_by_unit[step_input.unit] = (order, dedup_state)
-        results, scalars, runs = self._emit_counts(after, runs, step_input)
-        word_count = sum(batch.num_rows for batch in batches)
-        counts = {"rows": word_count, "doubled": word_count - sum(batch.num_rows for batch in fresh)}
-        return Output(State({**scalars, "order": order}, runs), results=results, counts=counts, acks=acks)
+        if not self._tracked:
+            arrays = [batch.column("word") for batch in batches]
+            counts = {"rows": sum(map(len, arrays)), "doubled": 0}
+            results, after = self._emit_counts(self._add_words(state, arrays), step_input)
+            return Output(after, results=results, counts=counts)
+        low_watermarks = read_low_watermarks(step_input.round.versions)
+        applied = AppliedTuples(low_watermarks, state.runs.get(APPLIED, ()), state.scalars.get(APPLIED))
+        receiver = _Receiver(applied, AckOutput(step_input.round.versions["ring"]), step_input.unit)
+        arrays = [receiver.receive(batch, self._exactly_once) for batch in batches]
+        results, after = self._emit_counts(self._add_words(state, arrays), step_input)
+        after = State({**after.scalars, APPLIED: applied.last()}, {**after.runs, APPLIED: applied.runs()})
+        return Output(after, results=results, counts=receiver.counts, acks=receiver.acks())
 
-    def _take_dedup_state(self, state: State, unit: int) -> DedupState:
-        """Remove and return the deduplication state, so that a failed attempt leaves nothing to the next one."""
-        entry = self._dedup_by_unit.pop(unit, None)
-        if entry is not None and entry[0] == state.scalars.get("order"):
-            return entry[1]
-        return DedupState.of(state.runs.get("known", ()))
-
-    def _add_words(self, state: State, fresh: Sequence[pa.RecordBatch], step_input: Input) -> State:
+    def _add_words(self, state: State, arrays: Sequence[pa.Array]) -> State:
         """Return the state with the words of this round added to the increments that were not emitted yet."""
-        if not any(batch.num_rows for batch in fresh):
+        if not any(map(len, arrays)):
             return state
-        word_array = pa.concat_arrays([batch.column("word") for batch in fresh])
-        value_counts = pc.value_counts(word_array)
+        value_counts = pc.value_counts(pa.concat_arrays(arrays))
         batch = pa.RecordBatch.from_arrays([value_counts.field("values"), value_counts.field("counts")], schema=_COUNTS)
         changed = (*state.runs.get("changed", ()), batch)
         return State(
             state.scalars, {**state.runs, "changed": (_sum(changed),) if len(changed) > _MAX_RUNS else changed}
         )
 
-    def _emit_counts(
-        self, state: State, runs: dict[str, tuple[pa.RecordBatch, ...]], step_input: Input
-    ) -> tuple[list[pa.RecordBatch], dict[str, object], dict[str, tuple[pa.RecordBatch, ...]]]:
+    def _emit_counts(self, state: State, step_input: Input) -> tuple[list[pa.RecordBatch], State]:
         """Emit the counts that have changed, if the interval has passed."""
         emitted_at = float(state.scalars.get("emitted_at", 0.0))
-        changed = runs.get("changed", ())
+        changed = state.runs.get("changed", ())
         if not changed or step_input.round.clock < emitted_at + self._emit_interval:
-            return [], {**state.scalars, "emitted_at": emitted_at}, runs
+            return [], State({**state.scalars, "emitted_at": emitted_at}, state.runs)
         increments = _sum(changed)
-        total = _sum((*runs.get("counts", ()), increments))
+        total = _sum((*state.runs.get("counts", ()), increments))
         changed_counts = total.filter(pc.is_in(total.column("word"), value_set=increments.column("word")))
         word_array = changed_counts.column("word").cast(pa.string())
         schema = pa.schema({"word": pa.string(), "count": pa.int64()}, metadata={"query": "counts"})
         result = pa.RecordBatch.from_arrays([word_array, changed_counts.column("count")], schema=schema)
-        return (
-            [result],
-            {**state.scalars, "emitted_at": step_input.round.clock},
-            {**runs, "changed": (), "counts": (total,)},
+        return [result], State(
+            {**state.scalars, "emitted_at": step_input.round.clock}, {**state.runs, "changed": (), "counts": (total,)}
         )
 
 
-def _joined(batches: Sequence[pa.RecordBatch], name: str) -> np.ndarray:
-    columns = [batch.column(name).to_numpy() for batch in batches]
-    return np.concatenate(columns) if columns else np.empty(0, np.uint64)
+class _Receiver:
+    """Receives the tracked words of a round: which are to be counted, and the acks."""
+
+    def __init__(self, applied: AppliedTuples, ack_output: AckOutput, unit: int) -> None:
+        self._applied = applied
+        self._ack_output = ack_output
+        self._unit = unit
+        self._folds: dict[int, int] = {}
+        self._acks: Acks = {}
+        self.counts = Counter(rows=0, doubled=0)
+
+    def receive(self, batch: pa.RecordBatch, exactly_once: bool) -> pa.Array:
+        """Return the words of a batch that are to be counted: all, or with `exactly_once` those that are new."""
+        tuples = TupleBatch.of(batch)
+        if tuples.kind is TupleKind.AUDIT:
+            self._ack_rows(tuples, self._applied.find(tuples.roots, tuples.firsts, tuples.counts))
+            return pa.array([], pa.binary())
+        is_new = self._applied.add(tuples.roots, tuples.firsts, tuples.counts)
+        if tuples.kind is TupleKind.RETRIED:
+            self._ack_rows(tuples, None)
+        elif is_new is None or is_new.any():
+            value = fold_value(tuples.roots, tuples.firsts, tuples.counts, self._unit, is_new)
+            self._folds[tuples.fold] = self._folds.get(tuples.fold, 0) ^ value
+        self.counts["rows"] += len(tuples.values)
+        if is_new is None or not exactly_once:
+            return tuples.values
+        self.counts["doubled"] += int((~is_new).sum())
+        return tuples.values.filter(pa.array(is_new))
+
+    def acks(self) -> Acks:
+        """Return the acks of all batches."""
+        if self._folds:
+            add_batches(self._acks, self._ack_output.fold_acks(self._folds))
+        return self._acks
+
+    def _ack_rows(self, tuples: TupleBatch, applied: np.ndarray | None) -> None:
+        """Ack tuples by root: those that were applied, or all."""
+        values = row_values(tuples.roots, tuples.firsts, tuples.counts, self._unit, tuples.attempt, applied)
+        some = values != 0
+        add_batches(self._acks, self._ack_output.acks(tuples.roots[some], values[some], tuples.attempt))
 
 
 def _sum(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -1,14 +1,11 @@
-"""Kernels of the word count: find the words of lines, assign their ids, and pack them for the counting units."""
+"""Kernels of the word count: find the words of lines, and pack them for the counting units."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from springline.spark_jobs.streaming.tracking.ids import child_of, root_edge_of
-
 _SEED, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a, 64 bits
-_NONE, _ONE = np.uint64(0), np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
@@ -24,18 +21,17 @@ def count_lines(text, starts, ends, lines):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def find_words(text, starts, ends, begins, lengths, of_line, places, hashes):  # type: ignore[no-untyped-def]
-    """Find the words: their start, length, line and position in the line, and hash; return their number.
+def find_words(text, starts, ends, begins, lengths, hashes, line_ends):  # type: ignore[no-untyped-def]
+    """Find the words: their start, length, and hash; return their number.
 
-    Words are separated by bytes up to the space. Lines are numbered over all messages.
+    Words are separated by bytes up to the space. Lines are numbered over all messages; `line_ends` gets the number of
+    words up to the end of each.
     """
     word_count = 0
-    line = -1
+    line = 0
     for message in range(starts.size):
         i, end = starts[message], ends[message]
         while i < end:
-            line += 1
-            place = 0
             while i < end and text[i] != 10:
                 if text[i] <= 32:
                     i += 1
@@ -47,22 +43,11 @@ def find_words(text, starts, ends, begins, lengths, of_line, places, hashes):  #
                     i += 1
                 lengths[word_count] = i - begins[word_count]
                 hashes[word_count] = hash_value ^ (hash_value >> np.uint64(32))
-                of_line[word_count] = line
-                places[word_count] = place
-                place += 1
                 word_count += 1
+            line_ends[line] = word_count
+            line += 1
             i += 1
     return word_count
-
-
-@njit(cache=True, nogil=True)
-def name_words(roots, of_line, places, attempt, ids, values):  # type: ignore[no-untyped-def]
-    """Compute the id of each word, and for each line the XOR of its words' edges in this attempt."""
-    tries = np.uint64(attempt)
-    for word in range(of_line.size):
-        line = of_line[word]
-        ids[word] = child_of(root_edge_of(roots[line], _NONE), _ONE, np.uint64(places[word]))
-        values[line] ^= root_edge_of(ids[word], tries)
 
 
 @njit(cache=True, nogil=True)

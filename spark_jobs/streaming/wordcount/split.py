@@ -4,41 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, State
-from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, roots_of
-from springline.spark_jobs.streaming.tracking.ids import Ids
+from springline.spark_jobs.streaming.tracking.ack_output import AckOutput
+from springline.spark_jobs.streaming.tracking.folds import Fold, RowRanges
+from springline.spark_jobs.streaming.tracking.ids import Ids, fold_value, row_values
 from springline.spark_jobs.streaming.tracking.replay.replay import EmittedRows, Replayer
-from springline.spark_jobs.streaming.tracking.root_id import ROWS
-from springline.spark_jobs.streaming.wordcount.kernels import count_lines, find_words, name_words, pack_words
+from springline.spark_jobs.streaming.tracking.root_id import ROWS, roots_of
+from springline.spark_jobs.streaming.tracking.tuples import TupleBatch, TupleKind
+from springline.spark_jobs.streaming.wordcount.kernels import count_lines, find_words, pack_words
 
-WORD_SCHEMA = pa.schema(
-    [
-        pa.field("word", pa.binary(), nullable=False),
-        pa.field("root", pa.uint64(), nullable=False),
-        pa.field("id", pa.uint64(), nullable=False),
-    ]
-)
-ATTEMPT = b"attempt"
+WORD_SCHEMA = pa.schema([pa.field("word", pa.binary(), nullable=False)])
+_TEXT_BYTES = 1 << 19  # of words in one row of a batch, at most: a message holds whole rows, and an offset a word
 
 
-class _WordSpans(NamedTuple):
-    """Words of a text: the start, length, line, position in the line, and hash of each."""
+class _Share(NamedTuple):
+    """Words of a text for one unit, in order: their numbers among all words, their starts and lengths."""
 
+    numbers: npt.NDArray[np.int64]
     begins: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
-    of_line: npt.NDArray[np.int64]
-    places: npt.NDArray[np.int64]
-    hashes: Ids
 
-    def take(self, rows: Any) -> _WordSpans:
-        """Return some of the words, selected by a mask, indices, or a slice."""
-        return _WordSpans(*(column[rows] for column in self))
+    def pack(self, text: npt.NDArray[np.uint8]) -> pa.BinaryArray:
+        """Return the words as an Arrow array."""
+        count = self.begins.size
+        packed, offsets = np.empty(int(self.lengths.sum()), np.uint8), np.empty(count + 1, np.int32)
+        pack_words(text, self.begins, self.lengths, packed, offsets)
+        return pa.BinaryArray.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(packed)])
+
+    def counts_before(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return how many of the words are before words with these numbers."""
+        return np.searchsorted(self.numbers, numbers)
+
+    def select(self, firsts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> _Share:
+        """Return some ranges of the words."""
+        starts = np.cumsum(counts) - counts
+        places = np.arange(int(counts.sum())) + np.repeat(firsts - starts, counts)
+        return _Share(*(column[places] for column in self))
 
 
 @dataclass(frozen=True)
@@ -67,41 +74,86 @@ class _LineBatch:
         offsets = np.array([message.offset for message in messages], np.int64)
         return _LineBatch(text, ends - sizes, ends, offsets, rows, dead)
 
-    def emit_words(
-        self, partition: int, attempt: int, units: int, selected_lines: Sequence[int] | None = None
-    ) -> EmittedRows:
-        """Return the words of all lines, or of `selected_lines`, in an attempt, with the XOR values of those lines."""
-        roots = roots_of(partition, self.offsets, self.rows)
-        spans = self._find_spans()
-        if selected_lines is not None:
-            spans = spans.take(np.isin(spans.of_line, np.asarray(selected_lines)))
-        ids, values = np.empty(spans.of_line.size, np.uint64), np.zeros(roots.size, np.uint64)
-        name_words(roots, spans.of_line, spans.places, attempt, ids, values)
-        to = spans.hashes % np.uint64(units)
-        buffers = {}
-        for unit in range(units):
-            order = np.flatnonzero(to == unit)
-            if order.size:
-                batch = self._batch(spans.take(order), roots[spans.of_line[order]], ids[order], attempt)
-                buffers[unit] = [batch]
-        return EmittedRows(buffers, values if selected_lines is None else values[np.asarray(selected_lines)])
-
-    def _find_spans(self) -> _WordSpans:
+    def shares(self, units: int) -> tuple[dict[int, _Share], npt.NDArray[np.int64]]:
+        """Return the words of each unit that has some, and the number of all words up to the end of each line."""
         most = self.text.size // 2 + self.rows.size + 1
-        begins, of_line, places = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-        lengths, hashes = np.empty(most, np.int64), np.empty(most, np.uint64)
-        count = find_words(self.text, self.starts, self.ends, begins, lengths, of_line, places, hashes)
-        return _WordSpans(begins, lengths, of_line, places, hashes).take(slice(count))
+        begins, lengths, hashes = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.uint64)
+        line_ends = np.empty(int(self.rows.sum()), np.int64)
+        count = find_words(self.text, self.starts, self.ends, begins, lengths, hashes, line_ends)
+        to = hashes[:count] % np.uint64(units)
+        shares = {}
+        for unit in range(units):
+            numbers = np.flatnonzero(to == unit)
+            if numbers.size:
+                shares[unit] = _Share(numbers, begins[numbers], lengths[numbers])
+        return shares, line_ends
 
-    def _batch(self, spans: _WordSpans, roots: Ids, ids: Ids, attempt: int) -> pa.RecordBatch:
-        count = roots.size
-        packed, offsets = np.empty(int(spans.lengths.sum()), np.uint8), np.empty(count + 1, np.int32)
-        pack_words(self.text, spans.begins, spans.lengths, packed, offsets)
-        word_array = pa.BinaryArray.from_buffers(
-            pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(packed)]
-        )
-        schema = WORD_SCHEMA.with_metadata({ATTEMPT: str(attempt)})
-        return pa.RecordBatch.from_arrays([word_array, pa.array(roots), pa.array(ids)], schema=schema)
+    def emit(self, units: int) -> dict[int, Sequence[pa.RecordBatch]]:
+        """Return the words alone."""
+        return {
+            unit: [pa.RecordBatch.from_arrays([share.pack(self.text)], schema=WORD_SCHEMA)]
+            for unit, share in self.shares(units)[0].items()
+        }
+
+    def emit_fold(self, partition: int, units: int) -> tuple[dict[int, Sequence[pa.RecordBatch]], Fold | None]:
+        """Return the words by message, and the fold of all lines; None if there are no lines.
+
+        Raises `InvalidRootError`.
+        """
+        has_rows = self.rows > 0
+        offsets, rows = self.offsets[has_rows], self.rows[has_rows]
+        if not offsets.size:
+            return {}, None
+        fold = Fold.registration(partition, RowRanges.of(offsets, rows), 0)
+        messages = roots_of(partition, offsets, np.ones_like(rows))
+        shares, line_ends = self.shares(units)
+        message_ends = line_ends[np.cumsum(rows) - 1]
+        buffers: dict[int, Sequence[pa.RecordBatch]] = {}
+        value = 0
+        for unit, share in shares.items():
+            batch = _fold_batch(fold.first, messages, share.counts_before(message_ends), share.pack(self.text))
+            value ^= fold_value(batch.roots, batch.firsts, batch.counts, unit)
+            buffers[unit] = [batch.to_batch()]
+        return buffers, fold._replace(value=value)
+
+    def emit_lines(self, partition: int, attempt: int, units: int, lines: Sequence[int]) -> EmittedRows:
+        """Return the words of some lines of the only message in an attempt, with the XOR values of those lines.
+
+        In the first attempt, which is an audit, their numbers are returned without the words.
+        """
+        numbers = np.asarray(lines, np.int64)
+        roots = np.uint64(roots_of(partition, self.offsets, np.ones(1, np.int64))[0]) + numbers.astype(np.uint64)
+        values = np.zeros(numbers.size, np.uint64)
+        buffers: dict[int, Sequence[pa.RecordBatch]] = {}
+        shares, line_ends = self.shares(units)
+        line_starts = np.concatenate([[0], line_ends[:-1]])
+        for unit, share in shares.items():
+            firsts = share.counts_before(line_starts[numbers])
+            counts = share.counts_before(line_ends[numbers]) - firsts
+            values ^= row_values(roots, firsts, counts, unit, attempt)
+            mine = np.flatnonzero(counts)
+            if not mine.size:
+                continue
+            columns = (roots[mine], firsts[mine], counts[mine])
+            if attempt == 1:
+                tuples = TupleBatch(TupleKind.AUDIT, *columns)
+            else:
+                packed = share.select(firsts[mine], counts[mine]).pack(self.text)
+                tuples = TupleBatch(TupleKind.RETRIED, *columns, packed, attempt=attempt)
+            buffers[unit] = [tuples.to_batch()]
+        return EmittedRows(buffers, values)
+
+
+def _fold_batch(fold: int, messages: Ids, ends: npt.NDArray[np.int64], packed: pa.BinaryArray) -> TupleBatch:
+    """Return words by message: `ends` are the numbers of words up to the end of each; long lists are cut."""
+    starts = np.concatenate([[0], ends[:-1]])
+    places = np.frombuffer(packed.buffers()[1], np.int32)[: len(packed)]
+    cuts = np.searchsorted(places, np.arange(_TEXT_BYTES, int(places[-1]) + 1, _TEXT_BYTES, dtype=np.int32))
+    begins = np.unique(np.concatenate([starts, cuts]))
+    stops, of = np.append(begins[1:], len(packed)), np.searchsorted(ends, begins, "right")
+    some = stops > begins
+    begins, stops, of = begins[some], stops[some], of[some]
+    return TupleBatch(TupleKind.FOLDED, messages[of], begins - starts[of], stops - begins, packed, fold)
 
 
 def _decodable_lines(message: Message, dead: list[DeadLetter]) -> bytes:
@@ -151,19 +203,21 @@ class Split:
                 reason = f"a message of more than {ROWS:,} lines: a line's id cannot hold its number"
                 dead.append(DeadLetter(message.offset, bytes(message.value), reason))
         lines = _LineBatch.of(messages)
-        emitted = lines.emit_words(step_input.unit, 1, self._units)
         dead += lines.dead
         counts = {"rows": int(lines.rows.sum()), "dead_letters": len(dead)}
-        output = Output(state, emitted.buffers, dead_letters=dead, counts=counts)
-        return self._with_registrations(output, lines, emitted.values, step_input) if self._tracked else output
+        if not self._tracked:
+            return Output(state, lines.emit(self._units), dead_letters=dead, counts=counts)
+        buffers, fold = lines.emit_fold(step_input.unit, self._units)
+        output = Output(state, buffers, dead_letters=dead, counts=counts)
+        return self._with_registration(output, fold, step_input)
 
-    def _with_registrations(self, output: Output, lines: _LineBatch, values: Ids, step_input: Input) -> Output:
+    def _with_registration(self, output: Output, fold: Fold | None, step_input: Input) -> Output:
         ackers = AckOutput(step_input.round.versions["ring"])
         epoch, acks = ackers.encoder.epoch, {}
         if (
             step_input.to > step_input.start or output.state.scalars.get("epoch") != epoch
         ):  # inform a new acker of the offset reached
-            acks = ackers.registrations(step_input.unit, lines.offsets, lines.rows, values, step_input.to)
+            acks = ackers.folds(fold, step_input.unit, step_input.to)
         return replace(output, state=State({"epoch": epoch}), acks=acks)
 
 
@@ -171,6 +225,6 @@ def line_replayer(source: str, units: int) -> Replayer:
     """Return the step that replays lines."""
 
     def emit(partition: int, message: Message, rows: Sequence[int], attempt: int) -> EmittedRows:
-        return _LineBatch.of([message]).emit_words(partition, attempt, units, rows)
+        return _LineBatch.of([message]).emit_lines(partition, attempt, units, rows)
 
     return Replayer(source, emit, lambda message, row: bytes(message.value).split(b"\n")[row])

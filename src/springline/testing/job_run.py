@@ -15,18 +15,52 @@ from springline.spark_jobs.streaming.jobs import read_job
 from springline.spark_jobs.streaming.kafka.topic_union import topics_of, union_units
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.driver.recovery import recover
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog as AnyLog
+from springline.spark_jobs.streaming.runtime.report_log import ReportReader
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
+from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
-from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
+from springline.spark_jobs.streaming.runtime.worker.checkpoints import CheckpointStorage
+from springline.spark_jobs.streaming.runtime.worker.recovery import StateRecovery
+from springline.spark_jobs.streaming.runtime.worker.unit import RoundEntry, StageWorker
 from springline.testing.memory_log import KilledError, MemoryLog
 
 BEGINNING = 4_102_444_800.0  # 2100-01-01, in seconds since 1970: no row of a test is ahead of the clock
 TURN_SECONDS = 0.1
 DRAIN_SECONDS = 0.001  # of a turn in `drain`: so short that a stage without messages has no round
 MAX_TURNS = 10_000
+
+
+class RestoringWorker(StageWorker):
+    """A worker that recovers the state of each unit before the first round that it runs, as a task does.
+
+    Args:
+        stage: the stage.
+        states: the folders of its states.
+        log: its log.
+        storage: where checkpoints are; by default there are none.
+
+    Example:
+        ```python
+        RestoringWorker(stage, StateFolders(folder), log).run(plan, planner.broadcast_values_of(plan), unit=0)
+        ```
+    """
+
+    def __init__(
+        self, stage: Stage, states: StateFolders, log: AnyLog, storage: CheckpointStorage | None = None
+    ) -> None:
+        super().__init__(stage, states, log)
+        self._recovery = StateRecovery(self, log, storage)
+        self._restored: set[int] = set()
+
+    def begin(self, plan: RoundPlan, broadcast_values: Mapping[str, Any], unit: int) -> RoundEntry:
+        """Run the step of a round in a unit, whose state is recovered before its first round here."""
+        if unit not in self._restored:
+            self._recovery.restore([unit], [plan])
+            self._restored.add(unit)
+        return super().begin(plan, broadcast_values, unit)
 
 
 class JobRun:
@@ -78,7 +112,8 @@ class JobRun:
         self.folder.path.mkdir(parents=True, exist_ok=True)
         sources = topics_of(job.topic)
         units = union_units([partitions] * len(sources))
-        self.stages = place_stages(job.name, job.stages(units), folder / "states", max_attempts=tries)
+        self.stages = place_stages(job.name, job.stages(units), max_attempts=tries)
+        self._states = folder / "states"
         self.log = MemoryLog({**dict.fromkeys(sources, partitions), **topics_of_stages(job, units)})
         self.clock = clock
         self._appended_counts: dict[str, int] = dict.fromkeys(sources, 0)
@@ -153,7 +188,7 @@ class JobRun:
         Lost states are rebuilt from the topics, as after the loss of a machine.
         """
         if lose_states:
-            shutil.rmtree(self.stages[0].state, ignore_errors=True)
+            shutil.rmtree(self._states, ignore_errors=True)
         self._start()
 
     def crash(self, after: int | None, *, lose_states: bool = False) -> bool:
@@ -175,19 +210,14 @@ class JobRun:
     def _start(self) -> None:
         """Start a driver and workers from the topics and the states alone."""
         self.log.calls_until_death = None
-        for stage in self.stages:
-            self._recover(stage)
         self.planners = {stage.name: self._planner(stage) for stage in self.stages}
         self.units = {stage.name: self._make_units(stage) for stage in self.stages}
         self.last_plans: dict[str, RoundPlan] = {}
-
-    def _recover(self, stage: Stage) -> None:
-        """Recover the lost states of a stage."""
-        recover(stage, self.log, lambda stage, unit, until: None)
+        self.reports = ReportReader(self.stages, self.log)
 
     def _make_units(self, stage: Stage) -> StageWorker:
         """Create the units of a stage, with the step that they run."""
-        return StageWorker(stage, self.log)
+        return RestoringWorker(stage, StateFolders(self._states / stage.name), self.log)
 
     def _planner(self, stage: Stage) -> Planner:
         def contents() -> dict[str, BroadcastValue]:

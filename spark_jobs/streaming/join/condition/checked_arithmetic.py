@@ -19,8 +19,10 @@ Ints = npt.NDArray[np.int64]
 
 def is_true(condition: Expression, columns: Columns, rows: int) -> Mask:
     """Return a mask of the rows in which the condition is true: neither false nor null."""
-    values = condition.values(columns, rows).cast(pa.bool_())
-    return np.asarray(pc.fill_null(values, False).to_numpy(zero_copy_only=False))
+    values = condition.values(columns, rows)
+    if not pa.types.is_boolean(values.type):
+        values = values.cast(pa.bool_())
+    return np.asarray((pc.fill_null(values, False) if values.null_count else values).to_numpy(zero_copy_only=False))
 
 
 def ints(array: pa.Array) -> tuple[Ints, Mask]:

@@ -24,7 +24,7 @@ from springline.spark_jobs.streaming.join.condition.key_choice import choose_key
 from springline.spark_jobs.streaming.join.condition.keys import JoinKeys
 from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation, RelationSpec, conjuncts
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError
-from springline.spark_jobs.streaming.join.wire import KEY, SEQ, JoinSide, KeyBand
+from springline.spark_jobs.streaming.join.wire import ACTION, KEY, SEQ, UNIT, JoinSide, KeyBand
 from springline.spark_jobs.streaming.sql.expressions import ARROW, Expression
 
 
@@ -68,6 +68,13 @@ class Condition:
 
     def fields(self, side: JoinSide) -> tuple[str, ...]:
         """Return the fields of a side that filters, keys, checks or results use; in their declared order."""
+        return self._fields[side]
+
+    @cached_property
+    def _fields(self) -> Mapping[JoinSide, tuple[str, ...]]:
+        return {side: self._fields_of(side) for side in JoinSide}
+
+    def _fields_of(self, side: JoinSide) -> tuple[str, ...]:
         own = self.names.of(side)
         needed = {name for condition in self.filters[side] for name in condition.columns}
         needed.update(self.join_keys.names(side), self._carried(side))
@@ -78,6 +85,13 @@ class Condition:
 
         A field that is the key itself is not among them.
         """
+        return self._carried_schemas[side]
+
+    @cached_property
+    def _carried_schemas(self) -> Mapping[JoinSide, pa.Schema]:
+        return {side: self._carried_schema_of(side) for side in JoinSide}
+
+    def _carried_schema_of(self, side: JoinSide) -> pa.Schema:
         own = self.names.of(side)
         needed = self._carried(side) - {self.join_keys.field(side)}
         return pa.schema(
@@ -85,8 +99,12 @@ class Condition:
         )
 
     def tuple_schema(self, side: JoinSide) -> pa.Schema:
-        """Return the columns of tuples as routers send them and units store them."""
-        return pa.schema([(KEY, pa.int64()), (SEQ, pa.int64()), *self.carried_schema(side)])
+        """Return the columns of tuples as tasks store them."""
+        return pa.schema([(KEY, pa.int64()), (SEQ, pa.int64()), (UNIT, pa.uint8()), *self.carried_schema(side)])
+
+    def routed_schema(self, side: JoinSide) -> pa.Schema:
+        """Return the columns of tuples as routers send them: those of stored ones, with the action after the unit."""
+        return self.tuple_schema(side).insert(3, pa.field(ACTION, pa.uint8()))
 
     def filter(self, side: JoinSide, rows: pa.RecordBatch) -> Mask:
         """Return a mask of the rows of a side that satisfy its filters."""
@@ -100,11 +118,10 @@ class Condition:
         """Return the key of each row, and a mask of the rows that have one; the others match nothing."""
         return self.join_keys.of(side, self._columns(side, rows), rows.num_rows)
 
-    def tuples(self, side: JoinSide, keys: Ints, seqs: Ints, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows as routers send them: key, seq, then the carried columns."""
+    def carried(self, side: JoinSide, rows: pa.RecordBatch) -> list[pa.Array]:
+        """Return the carried columns of rows, as `carried_schema` orders them."""
         columns = self._columns(side, rows)
-        arrays = [pa.array(keys), pa.array(seqs), *(columns[name] for name in self.carried_schema(side).names)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.tuple_schema(side))
+        return [columns[name] for name in self.carried_schema(side).names]
 
     def residual(self, left: Columns, right: Columns) -> Mask:
         """Return a mask of the candidate pairs that pass the checks; the columns are those of `checked_columns`."""
@@ -159,12 +176,20 @@ class Condition:
         return frozenset(name for each in (*self.checks, *self.outputs.values()) for name in each.columns)
 
     def _columns(self, side: JoinSide, rows: pa.RecordBatch) -> dict[str, pa.Array]:
-        own = self.names.of(side)
         columns = {}
-        for name in self.fields(side):
-            array, expected = rows.column(name), ARROW[own.fields[name]]
-            columns[own.full_name(name)] = without_nan(array if array.type == expected else array.cast(expected))
+        for name, full_name, expected in self._typed_fields[side]:
+            array = rows.column(name)
+            columns[full_name] = without_nan(array if array.type == expected else array.cast(expected))
         return columns
+
+    @cached_property
+    def _typed_fields(self) -> Mapping[JoinSide, list[tuple[str, str, pa.DataType]]]:
+        """The fields of each side with their full names and types."""
+        sides = {side: self.names.of(side) for side in JoinSide}
+        return {
+            side: [(name, own.full_name(name), ARROW[own.fields[name]]) for name in self.fields(side)]
+            for side, own in sides.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def count_probes(places, holder_starts, starts):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def fill_probes(places, holder_starts, holders, starts, probed):  # type: ignore[no-untyped-def]
-    """Write the units that each tuple probes, with one placement per tuple."""
+    """Write the tasks that each tuple probes, with one placement per tuple."""
     for i in range(places.size):
         first = holder_starts[places[i]]
         for j in range(starts[i + 1] - starts[i]):
@@ -105,10 +105,10 @@ def _saturating_add(key, by):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def find_band_probes(  # type: ignore[no-untyped-def]
-    keys, block, low, high, buckets, entry_keys, entries, holder_starts, holders, max_units, starts, probed, counting
+    keys, block, low, high, buckets, entry_keys, entries, holder_starts, holders, tasks, starts, probed, counting
 ):
-    """Find the units that each tuple probes, over all keys that may match its own; first counted, then written."""
-    last_tuple = np.full(max_units, -1, np.int64)
+    """Find the tasks that each tuple probes, over all keys that may match its own; first counted, then written."""
+    last_tuple = np.full(tasks, -1, np.int64)
     for i in range(keys.size):
         key, count = keys[i], np.int64(0)
         if (low <= 0 or key <= _GREATEST - low) and (high >= 0 or key >= _LEAST - high):
@@ -147,32 +147,53 @@ def _add_holders(place, i, holder_starts, holders, last_tuple, offset, probed, c
 
 
 @njit(cache=True, nogil=True)
-def count_targets(stored, starts, probed, bounds):  # type: ignore[no-untyped-def]
-    """Compute where the rows of each target begin; a store and a probe at the same unit are combined."""
+def count_targets(stored, lists, starts, probed, task_of, bounds):  # type: ignore[no-untyped-def]
+    """Compute where the rows of each target begin: of each task those that are stored (0), both (1) or probes (2).
+
+    Tuple i probes the tasks of list lists[i], or of list i if there are no `lists`: `probed[starts[k]:starts[k + 1]]`.
+    `task_of` is the task of each unit.
+    """
     for i in range(stored.size):
+        task = task_of[stored[i]]
         action = 0
-        for j in range(starts[i], starts[i + 1]):
-            if probed[j] == stored[i]:
-                action = 2
+        number = lists[i] if lists.size else i
+        for j in range(starts[number], starts[number + 1]):
+            if probed[j] == task:
+                action = 1
             else:
-                bounds[3 * probed[j] + 2] += 1
-        bounds[3 * stored[i] + action + 1] += 1
+                bounds[3 * probed[j] + 3] += 1
+        bounds[3 * task + action + 1] += 1
     for target in range(bounds.size - 1):
         bounds[target + 1] += bounds[target]
 
 
 @njit(cache=True, nogil=True)
-def fill_targets(stored, starts, probed, offsets, rows):  # type: ignore[no-untyped-def]
-    """Write the rows of each target, in order."""
+def fill_targets(stored, lists, starts, probed, task_of, offsets, rows):  # type: ignore[no-untyped-def]
+    """Write the rows of each target, in order; the arguments are those of `count_targets`."""
     for i in range(stored.size):
+        task = task_of[stored[i]]
         action = 0
-        for j in range(starts[i], starts[i + 1]):
-            if probed[j] == stored[i]:
-                action = 2
+        number = lists[i] if lists.size else i
+        for j in range(starts[number], starts[number + 1]):
+            if probed[j] == task:
+                action = 1
             else:
-                target = 3 * probed[j] + 1
+                target = 3 * probed[j] + 2
                 rows[offsets[target]] = i
                 offsets[target] += 1
-        target = 3 * stored[i] + action
+        target = 3 * task + action
         rows[offsets[target]] = i
         offsets[target] += 1
+
+
+@njit(cache=True, nogil=True)
+def gather_targets(rows, bounds, keys, seqs, stored, numbers, taken_keys, taken_seqs, units, actions, taken_numbers):  # type: ignore[no-untyped-def]
+    """Take the key, the seq, the storing unit, the action and the number of each row, in the order of the targets."""
+    for target in range(bounds.size - 1):
+        for at in range(bounds[target], bounds[target + 1]):
+            row = rows[at]
+            taken_keys[at] = keys[row]
+            taken_seqs[at] = seqs[row]
+            units[at] = stored[row]
+            actions[at] = target % 3
+            taken_numbers[at] = numbers[row]

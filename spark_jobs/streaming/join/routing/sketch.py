@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from springline.spark_jobs.streaming.join.routing.kernels import slot_of
+from springline.spark_jobs.streaming.tracking.ids import mix
 
 Ints = npt.NDArray[np.int64]
 
@@ -48,12 +48,11 @@ class Sketch:
 
     def top(self, most: int = TOP) -> list[tuple[int, int]]:
         """Return the heaviest keys with their counts, the heaviest first."""
-        order = np.lexsort((self.keys, -self.counts))[:most]
-        return [(int(self.keys[index]), int(self.counts[index])) for index in order]
+        return [(key, count) for key, count in self._top(most).tolist()]
 
     def as_json(self, most: int = TOP) -> dict[str, Any]:
         """Return the `most` heaviest keys and the totals as JSON, for reports."""
-        return {"total": self.total, "missed": self.missed, "top": [list(one) for one in self.top(most)]}
+        return {"total": self.total, "missed": self.missed, "top": self._top(most).tolist()}
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> Sketch:
@@ -70,6 +69,11 @@ class Sketch:
     def from_batch(batch: pa.RecordBatch, total: int, missed: int) -> Sketch:
         """Restore from `to_batch`."""
         return Sketch(batch.column(0).to_numpy(), batch.column(1).to_numpy(), total, missed)
+
+    def _top(self, most: int) -> Ints:
+        """Return the heaviest keys with their counts as rows; of equal counts, the least keys first."""
+        order = np.argsort(-self.counts, kind="stable")[:most]
+        return np.stack((self.keys[order], self.counts[order]), axis=1)
 
     def _with(self, keys: Ints, counts: Ints, total: int | None = None, missed: int = 0) -> Sketch:
         counters = _CounterTable(self.keys, self.counts, keys.size)
@@ -89,30 +93,29 @@ class Sketch:
 
 
 class _CounterTable:
-    """Hash table of counters."""
+    """Hash table of counters: counters in the order of their keys' first tuples, and the counter of each slot."""
 
     def __init__(self, keys: Ints, counts: Ints, more: int) -> None:
-        slots = 2 << min(keys.size + more, _FULL - 1).bit_length()
-        self._keys, self._counts = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
-        self._is_used = np.zeros(slots, np.bool_)
+        most = min(keys.size + more, _FULL)
+        self._keys, self._counts = np.empty(most, np.int64), np.empty(most, np.int64)
+        self._slots = np.full(2 << max(most - 1, 0).bit_length(), -1, np.int32)
         self._used = 0
         self.count(keys, counts, 0)
 
     def count(self, keys: Ints, counts: Ints, start: int) -> int:
         """Count keys from `start` until the table is full; returns the next position. Without counts, each key is 1."""
-        position, self._used = _count_keys(keys, counts, start, self._used, self._keys, self._counts, self._is_used)
+        position, self._used = _count_keys(keys, counts, start, self._used, self._slots, self._keys, self._counts)
         return int(position)
 
     def cut_down(self) -> tuple[Ints, Ints, int]:
         """Return the remaining counters, sorted by key, and the amount by which each was lowered."""
-        keys, counts = self._keys[self._is_used], self._counts[self._is_used]
+        keys, counts, lowered_by = self._keys[: self._used], self._counts[: self._used], 0
+        if keys.size > COUNTERS:
+            lowered_by = int(np.partition(counts, keys.size - COUNTERS - 1)[keys.size - COUNTERS - 1])
+            stays = counts > lowered_by
+            keys, counts = keys[stays], counts[stays] - lowered_by
         order = np.argsort(keys)
-        keys, counts = keys[order], counts[order]
-        if keys.size <= COUNTERS:
-            return keys, counts, 0
-        lowered_by = int(np.partition(counts, keys.size - COUNTERS - 1)[keys.size - COUNTERS - 1])
-        stays = counts > lowered_by
-        return keys[stays], counts[stays] - lowered_by, lowered_by
+        return keys[order], counts[order], lowered_by
 
 
 def merge_sketches(sketches: Iterable[Sketch]) -> Sketch:
@@ -124,14 +127,20 @@ def merge_sketches(sketches: Iterable[Sketch]) -> Sketch:
 
 
 @njit(cache=True, nogil=True)
-def _count_keys(keys, counts, start, used_before, slot_keys, slot_counts, is_used):  # type: ignore[no-untyped-def]
-    """Count keys from `start` until the slots are full; returns the next position and the number of used slots."""
+def _count_keys(keys, counts, start, used_before, slots, counter_keys, counters):  # type: ignore[no-untyped-def]
+    """Count keys from `start` until `_FULL` counters are used; returns the next position and how many are used."""
     used, position = used_before, start
+    last = np.int64(slots.size - 1)
     while position < keys.size and used < _FULL:
-        slot = slot_of(keys[position], slot_keys, is_used)
-        if not is_used[slot]:
-            is_used[slot], slot_keys[slot] = True, keys[position]
+        key = keys[position]
+        slot = np.int64(mix(np.uint64(key)) & np.uint64(last))
+        while slots[slot] >= 0 and counter_keys[slots[slot]] != key:
+            slot = (slot + 1) & last
+        counter = slots[slot]
+        if counter < 0:
+            counter = slots[slot] = used
+            counter_keys[counter], counters[counter] = key, 0
             used += 1
-        slot_counts[slot] += counts[position] if counts.size else 1
+        counters[counter] += counts[position] if counts.size else 1
         position += 1
     return position, used

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from springline.spark_jobs.streaming.runtime.history import newest_complete, read_history
+from springline.spark_jobs.streaming.runtime.history import read_history
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog
+from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.stamps import UpstreamPosition, upstream_positions
+from springline.spark_jobs.streaming.runtime.stamps import UpstreamPosition
 
 
 def find_drained_plans(stages: Sequence[Stage], log: MessageLog) -> dict[str, RoundPlan] | None:
@@ -17,40 +19,46 @@ def find_drained_plans(stages: Sequence[Stage], log: MessageLog) -> dict[str, Ro
     The graph of stages may contain cycles.
     """
     plans: dict[str, RoundPlan] = {}
+    reports: dict[str, dict[int, UnitReport]] = {}
     for stage in stages:
-        plan = _newest_settled(stage, log)
+        stage_reports = StageReports(stage, log)
+        stage_reports.catch_up()
+        plan = _newest_settled(stage, log, stage_reports)
         if plan is None or plan.number == 0:
             return None
-        plans[stage.name] = plan
+        plans[stage.name], reports[stage.name] = plan, stage_reports.newest
     for stage in stages:
         # Checked once all rounds are known, when their feedback is in the log.
         if stage.reads_feedback and not _has_read_all(plans[stage.name], log.offset_bounds(stage.topic)):
             return None
         for upstream in stages:
-            if stage.topic in upstream.outlets and not _has_accepted_all(stage, plans[stage.name], upstream, plans):
+            if stage.topic in upstream.outlets and not _has_accepted_all(
+                plans[stage.name], reports[stage.name], upstream, plans[upstream.name]
+            ):
                 return None
     return plans
 
 
-def _newest_settled(stage: Stage, log: MessageLog) -> RoundPlan | None:
-    """Return the newest round whose states exist; for a stage without stamps, only if no later one is planned."""
+def _newest_settled(stage: Stage, log: MessageLog, reports: StageReports) -> RoundPlan | None:
+    """Return the newest complete round; None if a unit is ahead of it, or, without stamps, a later one is planned."""
     history = read_history(stage, log)
-    plan = newest_complete(stage, history)
-    if plan is None or stage.stamped:
-        return plan
-    return plan if plan == history.last else None
+    plan = reports.newest_complete(history)
+    if plan is None or (plan != history.last and not stage.stamped):
+        return None
+    is_ahead = any(unit in reports.newest and reports.newest[unit].round_id > plan.round_id for unit in plan.ranges)
+    return None if is_ahead else plan
 
 
 def _has_read_all(plan: RoundPlan, offset_bounds: Mapping[int, OffsetBounds]) -> bool:
     return all(bounds.high <= plan.ranges[unit][1] for unit, bounds in offset_bounds.items())
 
 
-def _has_accepted_all(stage: Stage, plan: RoundPlan, upstream: Stage, plans: Mapping[str, RoundPlan]) -> bool:
+def _has_accepted_all(
+    plan: RoundPlan, reports: Mapping[int, UnitReport], upstream: Stage, upstream_plan: RoundPlan
+) -> bool:
     """Return whether every unit has accepted all messages of a round of the stage upstream, including its end."""
-    upstream_plan = plans[upstream.name]
     for unit in plan.ranges:
-        notes = stage.state_store(unit).notes(*plan.round_id) or {}
-        accepted = upstream_positions(notes, f"{stage.id}, unit {unit}")
+        accepted = reports[unit].positions if unit in reports else {}
         positions = [accepted.get(upstream.sender(other), UpstreamPosition()) for other in upstream_plan.ranges]
         if any(each.round != upstream_plan.number or not each.round_ended for each in positions):
             return False

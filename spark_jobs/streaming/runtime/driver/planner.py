@@ -1,7 +1,9 @@
 """The planner of a stage: decides each next round once, and logs it before any part of it runs.
 
-A driver that opens the rounds log fences the previous one, so that rounds have one writer. A round that was planned and
-not run is reused unchanged by the next driver. `history` reads the log.
+Up to two rounds are open, planned and not completed by every unit: a round is planned when the round before the last is
+complete. So a step can run while the round before it is committed. A driver that opens the rounds log fences the
+previous one, so that rounds have one writer. Rounds that were planned and not run are reused unchanged by the next
+driver. `history` reads the log.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from springline.spark_jobs.streaming.errors import MissingStateError
 from springline.spark_jobs.streaming.runtime.driver.admission import AdmissionLimit, FixedAdmission
 from springline.spark_jobs.streaming.runtime.history import (
     BROADCAST_INTERVAL,
@@ -17,11 +18,11 @@ from springline.spark_jobs.streaming.runtime.history import (
     History,
     Line,
     TaskLoopEnd,
-    newest_complete,
     read_history,
     write_line,
 )
 from springline.spark_jobs.streaming.runtime.message_log import Appender, MessageLog
+from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.rounds import (
     OffsetBounds,
     RoundPlan,
@@ -31,23 +32,8 @@ from springline.spark_jobs.streaming.runtime.rounds import (
     start_offsets,
 )
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.state_store import StateStore
 
 _SLOWER = 0.5  # speed of the rounds' clock while it is ahead, since it must not go back
-
-
-class RoundCompletion:
-    """Completion of a round: complete when every unit has completed it; completed units are not checked again."""
-
-    def __init__(self, plan: RoundPlan, stores: list[StateStore]) -> None:
-        self._plan = plan
-        self._remaining = stores
-
-    def is_complete(self) -> bool:
-        """Return whether all units have completed the round."""
-        while self._remaining and self._remaining[-1].is_written(*self._plan.round_id):
-            self._remaining.pop()
-        return not self._remaining
 
 
 class Planner:
@@ -72,6 +58,7 @@ class Planner:
         self._stage = stage
         self._admission_limit = admission_limit or FixedAdmission(stage.max_messages_per_round)
         self._log = log
+        self._reports = StageReports(stage, log)
         self._now = now
         self._read_broadcast_values = read_broadcast_values
         self._latest = latest
@@ -86,25 +73,10 @@ class Planner:
         return self._stage.min_round_interval
 
     def begin(self) -> RoundPlan:
-        """Return the round after which a new driver continues: the newest whose states exist, or the start."""
+        """Return the round after which the units continue: the newest that is complete in every unit, or the start."""
         _, history = self._open()
-        return self._start(newest_complete(self._stage, history))
-
-    def resume(self) -> RoundPlan:
-        """Return the round after which the units continue: the newest, or the one before if the newest has not run yet.
-
-        Raises `MissingStateError` if the states after both are lost in some unit: the next start of the application
-        recovers them (`recovery`). Earlier rounds are never run again here: their output has been delivered, and may be
-        deleted by now.
-        """
-        _, history = self._open()
-        complete, last = newest_complete(self._stage, history), history.last
-        if last is not None and (complete is None or complete.round_id not in (last.round_id, last.previous_round_id)):
-            raise MissingStateError(
-                f"{self._stage.id}: the state after round {last.number - 1} is no longer complete in every unit; "
-                "restart the job to restore it"
-            )
-        return self._start(complete)
+        self._reports.catch_up()
+        return self._start(self._reports.newest_complete(history))
 
     def after(self, last: RoundPlan) -> RoundPlan | None:
         """Return the round after `last`; None if there is nothing to do. Raises as `next_round` and the log do."""
@@ -134,7 +106,8 @@ class Planner:
         new = {each.hash: each for each in changed.values()}
         self._append(appender, [*new.values(), plan])
         history.broadcast_values |= {digest: content.value for digest, content in new.items()}
-        history.retain(last, plan)
+        previous = history.plans.get(last.previous_round_id)
+        history.retain(*([previous] if previous else []), last, plan)
         self._admission_limit.on_round_planned(plan, now)
         self._newest_round = (plan.round_id, now)
         return plan
@@ -155,20 +128,15 @@ class Planner:
         """Return the values of the versions that a round names."""
         return self._open()[1].broadcast_values_of(plan)
 
-    def is_complete(self, plan: RoundPlan) -> bool:
-        """Return whether every unit has completed a round."""
-        stage = self._stage
-        return all(stage.state_store(unit).is_written(*plan.round_id) for unit in plan.ranges)
+    def open_rounds(self, first: RoundPlan) -> tuple[RoundPlan, ...]:
+        """Return a planned round and the rounds that are already planned after it."""
+        return self._open()[1].open_rounds(first)
 
-    def completion_of(self, plan: RoundPlan) -> RoundCompletion:
-        """Return the completion of a planned round, for repeated checks."""
-        return RoundCompletion(plan, [self._stage.state_store(unit) for unit in plan.ranges])
-
-    def has_lost_state(self, plan: RoundPlan) -> bool:
-        """Return whether some unit cannot run a round because its previous state is lost."""
-        stage = self._stage
-        stores = [stage.state_store(unit) for unit in plan.ranges if unit not in plan.new_units]
-        return not all(each.is_written(*plan.previous_round_id) or each.is_written(*plan.round_id) for each in stores)
+    def is_complete(self, plan: RoundPlan, seconds: float = 0.0) -> bool:
+        """Return whether every unit has completed a round, after waiting up to `seconds` for the next report."""
+        if not self._reports.is_complete(plan):
+            self._reports.follow(seconds)
+        return self._reports.is_complete(plan)
 
     def next_offset(self) -> int:
         """Return the offset after the last line of the rounds log; the next line has this offset or a later one.

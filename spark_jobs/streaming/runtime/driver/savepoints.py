@@ -1,17 +1,16 @@
 """Savepoints: the states of all stages at a moment when the stages are drained, and rewinding to them.
 
-A savepoint is made when the stages are drained (`drain`). A rewind starts a new incarnation, which begins with the
-savepoint's states and drops everything that earlier incarnations have sent: so messages between stages need not be
-retained for it, only the messages of the source from the savepoint on.
+A savepoint is made when the stages are drained (`drain`); tasks save the states. A rewind starts a new incarnation,
+which begins with the savepoint's states and drops everything that earlier incarnations have sent: so messages between
+stages need not be retained for it, only the messages of the source from the savepoint on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from springline.spark_jobs.streaming.errors import MessagesLostError, NeverRanError, TopicReplacedError
-from springline.spark_jobs.streaming.runtime.driver.drain import find_drained_plans
 from springline.spark_jobs.streaming.runtime.history import History, read_history, write_line
 from springline.spark_jobs.streaming.runtime.message_log import Appender, MessageLog, RoundId
 from springline.spark_jobs.streaming.runtime.rounds import initial_plan, start_offsets
@@ -28,27 +27,14 @@ class StageSavepoint:
 
 
 Savepoint = Mapping[str, StageSavepoint]  # by the names of stages
+SaveState = Callable[[Stage, int, RoundId, PackedSnapshot], object]  # as the state of a unit after a round
 BEGINNING: Savepoint = {}  # before the first round, with the source from its first message on
 
 
-def pack_savepoint(stages: Sequence[Stage], log: MessageLog) -> Savepoint | None:
-    """Return the current states of all stages; None while they are not drained, or before any round has run.
-
-    Raises `MissingStateError` or FileNotFoundError if rounds complete concurrently.
-    """
-    plans = find_drained_plans(stages, log)
-    if plans is None:
-        return None
-    savepoint = {}
-    for stage in stages:
-        plan = plans[stage.name]
-        units = {unit: stage.state_store(unit).pack(*plan.round_id) for unit in sorted(plan.ranges)}
-        savepoint[stage.name] = StageSavepoint(plan.round_id, units)
-    return savepoint
-
-
-def rewind(stages: Sequence[Stage], log: MessageLog, savepoint: Savepoint, now: float) -> int:
+def rewind(stages: Sequence[Stage], log: MessageLog, savepoint: Savepoint, now: float, save: SaveState) -> int:
     """Rewind to a savepoint; returns the new incarnation. No application of the job may run.
+
+    Its states are saved by `save` as checkpoints, from which tasks restore them.
 
     Raises `NeverRanError`, and `MessagesLostError` if the source no longer holds the messages after the savepoint, or
     `TopicReplacedError` if it is another topic now; then nothing has changed. A crash midway leaves stages in different
@@ -70,7 +56,7 @@ def rewind(stages: Sequence[Stage], log: MessageLog, savepoint: Savepoint, now: 
         stage_savepoint = savepoint.get(stage.name) or StageSavepoint((0, 0), {})
         number = stage_savepoint.round_id[1]
         for unit, packed in stage_savepoint.units.items():
-            stage.state_store(unit).unpack(incarnation, number, packed)
+            save(stage, unit, (incarnation, number), packed)
         topics = log.ids(*stage.consumed_topics)
         appender.append([write_line(initial_plan(start, (incarnation, number), clock, topics))])
     return incarnation

@@ -1,37 +1,70 @@
-"""Drives the shifts of a stage: each next round is planned when every unit has completed the previous one."""
+"""Drives the shifts of a stage: a round is planned when every unit has completed the round before the last.
+
+planned      | round 1 | round 2 |         | round 3 |
+completed                        | round 1 |         | round 2
+
+States are where the units run. When they are to be saved, for a savepoint or before the application ends, the shift
+ends, and a short one saves them: its only round is the last one, which is complete.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
+from springline.spark_jobs.streaming.runtime.message_log import RoundId
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.worker.task_loop import TaskLoop
 
 TASK_LOOP_SECONDS = 600.0  # duration of a shift
 _STALLED_SECONDS = 20.0  # after which a round that not all units have completed ends the shift: a task may have no slot
 _SHORT_LOOPS = 100  # shifts of one round after that, in which tasks take turns
-_POLL_SECONDS = 0.002  # between two checks whether a round is complete
-_LOST_SECONDS = 0.1  # between two checks whether a state is lost that the round needs
+_POLL_SECONDS = 0.1  # between two checks whether the shift must end, without a report of a unit
 _PAUSES = ((2.0, 0.005), (10.0, 0.03))  # (seconds since the last messages, seconds between two polls for messages)
 _IDLE_PAUSE_SECONDS = 0.1  # after that, so that an idle stage costs little CPU of broker and driver
+
+
+@dataclass(frozen=True)
+class SaveRequest:
+    """A request to save the states of a stage after the round `round_id`; None: after the newest complete one."""
+
+    round_id: RoundId | None = None
+
+
+@dataclass(frozen=True)
+class TaskLoopStart:
+    """How a shift begins: with its first round, and with the round after which it saves the states, if any."""
+
+    first: RoundPlan
+    save: RoundId | None = None
 
 
 class TaskLoopDriver:
     """Drives the consecutive shifts of one stage.
 
-    Each lasts `seconds` seconds, or one round with 0 seconds and for some time after a round for which not all tasks
-    had a slot. Nothing is planned while `is_paused()`.
+    Args:
+        planner: plans the rounds.
+        is_paused: whether to plan nothing now.
+        seconds: the duration of a shift. With 0 seconds, and for some time after a round for which not all tasks had a
+            slot, a shift is one round.
+        save_request: returns the request to save the states, if there is one.
     """
 
-    def __init__(self, planner: Planner, is_paused: Callable[[], bool], seconds: float = TASK_LOOP_SECONDS) -> None:
+    def __init__(
+        self, planner: Planner, is_paused: Callable[[], bool], seconds: float = TASK_LOOP_SECONDS,
+        save_request: Callable[[], SaveRequest | None] = lambda: None,
+    ) -> None:  # fmt: skip
         self._planner = planner
         self._is_paused = is_paused
         self._seconds = seconds
+        self._save_request = save_request
+        self._saved: RoundId | None = None  # the round whose states were saved last
         self._last: RoundPlan | None = None  # the newest round that was planned here
         self._task_loop: TaskLoop | None = None
         self._thread: threading.Thread | None = None
@@ -40,42 +73,68 @@ class TaskLoopDriver:
         self._last_busy = time.monotonic()  # when there were messages last
         self._short_loops_left = 0  # next shifts that last one round
 
-    def first(self, timeout: float) -> RoundPlan | None:
-        """Return the first round of the next shift; None if there is nothing to do for `timeout` seconds.
+    def first(self, timeout: float) -> TaskLoopStart | None:
+        """Return how the next shift begins; None if there is nothing to do for `timeout` seconds.
 
         The previous shift has ended in all units. Raises the error with which its planning failed, if any.
         """
         self._close()
+        if (saving := self._next_save()) is not None:
+            return saving
         until = time.monotonic() + timeout
-        while not self._is_paused():
+        while not self._must_end():
             if (plan := self._next()) is not None:
                 self._last = plan
-                return plan
+                return TaskLoopStart(plan)
             if time.monotonic() > until:
                 break
             time.sleep(self._pause())
         return None
 
-    def begin(self, first: RoundPlan) -> TaskLoop:
-        """Begin a shift with that round; a repeated call returns the same shift."""
-        if self._task_loop is not None and self._task_loop.first == first:
-            return self._task_loop
+    def begin(self, start: TaskLoopStart) -> TaskLoop:
+        """Begin a shift; a repeated call returns the same shift."""
+        current = self._task_loop
+        if current is not None and (current.rounds[0], current.save) == (start.first, start.save):
+            return current
         self._close()
-        named = self._planner.broadcast_values_of(first)
-        broadcast_values = {first.versions[name]: content for name, content in named.items()}
-        is_long = self._seconds > 0 and not self._short_loops_left
+        first = start.first
+        rounds = self._planner.open_rounds(first) if start.save is None else (first,)
+        broadcast_values = {
+            plan.versions[name]: content
+            for plan in rounds
+            for name, content in self._planner.broadcast_values_of(plan).items()
+        }
+        is_long = self._seconds > 0 and not self._short_loops_left and start.save is None
         self._short_loops_left = max(self._short_loops_left - 1, 0)
-        self._task_loop = TaskLoop(first, broadcast_values, self._planner.next_offset() if is_long else None)
+        next_offset = self._planner.next_offset() if is_long else None
+        self._task_loop = TaskLoop(rounds, broadcast_values, next_offset, start.save)
+        self._last = rounds[-1]
         if is_long:
             self._stopping.clear()
-            self._thread = threading.Thread(target=self._plan, args=(first,), name="shift", daemon=True)
+            self._thread = threading.Thread(target=self._plan, args=(rounds,), name="shift", daemon=True)
             self._thread.start()
         return self._task_loop
+
+    def _must_end(self) -> bool:
+        """Return whether no further round is to be planned in this shift: because of a pause, or to save the states."""
+        request = self._save_request()
+        return self._is_paused() or (request is not None and request.round_id not in (None, self._saved))
+
+    def _next_save(self) -> TaskLoopStart | None:
+        """Return a shift that saves the requested states, once for each round; None if there is nothing to save."""
+        if (request := self._save_request()) is None:
+            return None
+        complete = self._planner.begin()
+        round_id = request.round_id or complete.round_id
+        if complete.starts_incarnation or round_id == self._saved:
+            return None
+        self._saved = round_id
+        return TaskLoopStart(complete, round_id)
 
     def _next(self) -> RoundPlan | None:
         """Return the round after the newest that every unit has completed; it may have been planned already."""
         if self._last is None or not self._planner.is_complete(self._last):
-            self._last = self._planner.resume()
+            self._last = self._planner.begin()
         return self._plan_after(self._last)
 
     def _plan_after(self, last: RoundPlan) -> RoundPlan | None:
@@ -88,44 +147,48 @@ class TaskLoopDriver:
         idle = time.monotonic() - self._last_busy
         return next((pause for until, pause in _PAUSES if idle < until), _IDLE_PAUSE_SECONDS)
 
-    def _plan(self, last: RoundPlan) -> None:
-        """Plan rounds until the shift is over, and log its end."""
+    def _plan(self, rounds: Sequence[RoundPlan]) -> None:
+        """Plan rounds after those that are open until the shift is over, and log its end."""
         try:
-            self._plan_rounds(last)
+            self._plan_rounds(rounds)
             self._planner.end_task_loop()
         except StreamError as error:
             self._error = error
             with suppress(StreamError):
                 self._planner.end_task_loop()
 
-    def _plan_rounds(self, last: RoundPlan) -> None:
-        units, planned_at = set(last.ranges), time.monotonic()
+    def _plan_rounds(self, rounds: Sequence[RoundPlan]) -> None:
+        open_rounds = deque(rounds)
+        units, planned_at = set(rounds[-1].ranges), time.monotonic()
         until = planned_at + self._seconds
-        while set(last.ranges) == units and self._await_end(last):
+        while set(open_rounds[-1].ranges) == units and self._await_room(open_rounds):
             rest = max(planned_at + self._planner.min_round_interval - time.monotonic(), 0)
-            while not self._stopping.wait(rest) and not self._is_paused() and time.monotonic() < until:
-                if (plan := self._plan_after(last)) is not None:
-                    self._last = last = plan
+            while not self._stopping.wait(rest) and not self._must_end() and time.monotonic() < until:
+                if (plan := self._plan_after(open_rounds[-1])) is not None:
+                    open_rounds.append(plan)
+                    self._last = plan
                     planned_at = time.monotonic()
                     break
                 rest = self._pause()
             else:
                 return
 
+    def _await_room(self, open_rounds: deque[RoundPlan]) -> bool:
+        """Wait until at most one round is open; returns False if the shift must end instead."""
+        while len(open_rounds) > 1:
+            if not self._await_end(open_rounds[0]):
+                return False
+            open_rounds.popleft()
+        return True
+
     def _await_end(self, plan: RoundPlan) -> bool:
         """Wait until all units have completed a round; returns False if the shift must end instead."""
-        completion = self._planner.completion_of(plan)
-        checked_at = started_at = time.monotonic()
-        while not completion.is_complete():
-            now = time.monotonic()
-            if now > started_at + _STALLED_SECONDS:
+        until = time.monotonic() + _STALLED_SECONDS
+        while not self._planner.is_complete(plan, _POLL_SECONDS):
+            if time.monotonic() > until:
                 self._short_loops_left = _SHORT_LOOPS
                 return False
-            if now > checked_at + _LOST_SECONDS:
-                checked_at = now
-                if self._is_paused() or self._planner.has_lost_state(plan):
-                    return False
-            if self._stopping.wait(_POLL_SECONDS):
+            if self._stopping.is_set() or self._must_end():
                 return False
         return True
 

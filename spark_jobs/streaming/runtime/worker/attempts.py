@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from springline.spark_jobs.streaming.errors import LogUnavailableError, RoundError
 from springline.spark_jobs.streaming.runtime.history import read_line, write_line
@@ -29,8 +30,8 @@ _STEP = 64  # lines of the rounds log in the first read
 _TIMEOUT_SECONDS = 30.0  # seconds until a written line must be readable
 
 
-def run_attempt(stage: Stage, log: MessageLog, step: RoundStep, unit_round: UnitRound) -> StepResult:
-    """Run the step of a round, as one attempt.
+def run_attempt(stage: Stage, folder: Path, log: MessageLog, step: RoundStep, unit_round: UnitRound) -> StepResult:
+    """Run the step of a round, as one attempt; attempts are counted in the unit's `folder`.
 
     Raises `RoundError`, after repeated failures `MessageIndependentError`, and what the log raises.
     """
@@ -38,7 +39,6 @@ def run_attempt(stage: Stage, log: MessageLog, step: RoundStep, unit_round: Unit
     poison = unit_round.plan.poison.get(unit_round.unit)
     if poison is not None or start == to or not stage.dead_letters or stage.reads_feedback or not stage.max_attempts:
         return step.run(unit_round, poison or {})
-    folder = stage.folder(unit_round.unit)
     earlier = AttemptCounts.read(folder, unit_round.plan.round_id)
     if earlier.started:  # another attempt may have decided already
         poison = read_poison(stage, log, unit_round.plan.round_id, unit_round.unit)

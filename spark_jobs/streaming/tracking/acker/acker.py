@@ -1,5 +1,8 @@
 """The acker: holds the tracking records of its part of the ring, and reports the roots that timed out.
 
+The roots of a round of a spring are one record, a fold, until it does not close in half the timeout: then it is
+reported to be audited, and its roots are registered individually, as old as they are.
+
 Its state is a snapshot of its memory, and a log of the rounds after that, each with its messages unchanged. The current
 memory is kept by the process, and restored from both if it is lost. The log is folded into a new snapshot when it
 outgrows the previous one, so both are proportional to what is in flight.
@@ -21,20 +24,25 @@ import pyarrow as pa
 
 from springline.persistence.model.codec import Codec, from_json_value, to_json_value
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State
+from springline.spark_jobs.streaming.tracking.acker.fold_table import FoldTable
 from springline.spark_jobs.streaming.tracking.acker.table import AckTable, Layout
+from springline.spark_jobs.streaming.tracking.folds import concat_roots
 from springline.spark_jobs.streaming.tracking.latency_histogram import LatencyHistogram
-from springline.spark_jobs.streaming.tracking.records import SLICES, TrackingRecords
+from springline.spark_jobs.streaming.tracking.records import SLICES
 from springline.spark_jobs.streaming.tracking.ring import AckerRing, newest_epoch
 from springline.spark_jobs.streaming.tracking.wire import AckEncoder, AckMessage, MessageKind
 
 TICKS = 1_024  # per timeout
+AUDIT_TICKS = TICKS // 2  # after which a fold that is not closed is audited: its roots time out with all others
 _SWEEP_TICKS = TICKS // 8  # between two sweeps for roots that timed out
 _STEP_SECONDS = 2.0  # most time that passes in one round
 _LOG_BYTES = 4 << 20  # allowed for the log, however small the snapshot
 _LOG_ROUNDS = 200
 _MARK_TICKS = 8  # between two updates of the low watermarks
 _LOG = pa.schema([pa.field("value", pa.large_binary(), nullable=False)])
-_TOTALS = ("completed", "replay_requests", "retried", "forwarded", "adopted", "failed")
+_TOTALS = (
+    "completed", "audit_requests", "audited", "replay_requests", "retried", "forwarded", "adopted", "failed",
+)  # fmt: skip
 
 
 @dataclass
@@ -42,6 +50,7 @@ class _AckerMemory:
     """State of an acker in memory, after the round `round_id`."""
 
     table: AckTable
+    folds: FoldTable = field(default_factory=FoldTable)
     epoch: int = 0
     round_id: tuple[int, int] = (0, 0)
     time: float = 0.0
@@ -60,7 +69,7 @@ class _AckerMemory:
 
     @property
     def base(self) -> _SnapshotHeader:
-        """The memory without the table's records."""
+        """The memory without the records."""
         return _SnapshotHeader(
             self.epoch, self.table.ring.ackers, self.round_id, self.time, self.clock, self.swept_tick,
             self.watermarks_tick, self.low_watermarks,
@@ -68,10 +77,10 @@ class _AckerMemory:
         )  # fmt: skip
 
     @staticmethod
-    def of(base: _SnapshotHeader, table: AckTable) -> _AckerMemory:
-        """The inverse of `base`, with the table."""
+    def of(base: _SnapshotHeader, table: AckTable, folds: FoldTable) -> _AckerMemory:
+        """The inverse of `base`, with the records."""
         return _AckerMemory(
-            table, base.epoch, base.round_id, base.time, base.clock, base.swept_tick, base.watermarks_tick,
+            table, folds, base.epoch, base.round_id, base.time, base.clock, base.swept_tick, base.watermarks_tick,
             dict(base.low_watermarks),
             dict(base.registered_up_to), LatencyHistogram(dict(base.durations), base.since), Counter(base.totals),
         )  # fmt: skip
@@ -182,45 +191,35 @@ class Acker:
         messages = [AckMessage.read(value) for value in entry.values]
         for each in messages:
             self._apply_message(memory, each, now)
-        forward = self._forward(
+        feedback = self._forward(
             memory, [(entry.epoch, entry.ackers), *((each.epoch, each.ackers) for each in messages)]
         )
         encoder = AckEncoder(memory.epoch, memory.table.ring.ackers)
-        feedback = [encoder.records(forward)] if forward is not None and forward.roots.size else []
         if now - memory.swept_tick >= _SWEEP_TICKS:
             memory.swept_tick = now
             feedback += self._sweep(memory, encoder, now)
-        completed = memory.table.drain_completed()
-        if completed.roots.size:
-            memory.totals["completed"] += completed.roots.size
-            memory.durations.add((now - completed.ticks.astype(np.int64)) * self._tick_seconds, memory.time)
-            if self._outcomes:
-                feedback.append(encoder.root_attempts(completed.roots, completed.attempts, MessageKind.COMPLETED))
+        feedback += self._count_completed(memory, encoder, now)
         if not self._outcomes and (
             memory.must_update_watermarks or now - memory.watermarks_tick >= _MARK_TICKS or not memory.watermarks_tick
         ):
             memory.watermarks_tick, memory.must_update_watermarks = now, False
-            memory.low_watermarks = {**memory.registered_up_to, **memory.table.low_watermarks()}
+            memory.low_watermarks = _least(
+                memory.registered_up_to, memory.table.low_watermarks(), memory.folds.low_watermarks()
+            )
         return feedback
 
     def _apply_message(self, memory: _AckerMemory, message: AckMessage, now: int) -> None:
         table, totals, batch = memory.table, memory.totals, message.batch
-        ring = self._ring_of(message.ackers)
-        if message.kind is MessageKind.REGISTRATIONS:
-            values = batch.column("values")
-            flat, ends = values.flatten().to_numpy(zero_copy_only=False), values.offsets.to_numpy()
-            ends = ends - ends[0]
-            columns = [message.column(name).tolist() for name in ("partition", "offset", "messages", "rows")]
-            for row, (partition, offset, messages, rows) in enumerate(zip(*columns, strict=True)):
-                part = flat[ends[row] : ends[row + 1]]
-                table.register_range(partition, offset, messages, rows, part, message.attempt, now, ring)
-            totals["registered"] += flat.size
-        elif message.kind is MessageKind.SOURCES:
-            for message_range in message.ranges():
-                table.register_range(
-                    message_range.partition, message_range.offset, message_range.messages, 1,
-                    np.uint64(message_range.value), 1, now, ring
-                )  # fmt: skip
+        if message.kind is MessageKind.FOLDS:
+            for fold in message.folds():
+                memory.folds.register(fold, now)
+                totals["registered"] += fold.ranges.root_count
+        elif message.kind is MessageKind.FOLD_ACKS:
+            for first, value in zip(message.column("fold").tolist(), message.column("value").tolist(), strict=True):
+                memory.folds.ack(first, value, now)
+            totals["acks"] += batch.num_rows
+        elif message.kind is MessageKind.REGISTRATIONS:
+            self._register_ranges(memory, message, now)
         elif message.kind is MessageKind.RETRIES:
             table.register(message.column("root"), message.attempt, message.column("value"), now)
             totals["retried"] += batch.num_rows
@@ -230,61 +229,94 @@ class Acker:
         elif message.kind is MessageKind.ACKS:
             table.ack(message.column("root"), message.attempt, message.column("value"), now)
             totals["acks"] += batch.num_rows
-        elif message.kind is MessageKind.RANGES:
-            for message_range in message.ranges():
-                table.ack_range(
-                    message_range.partition,
-                    message_range.offset,
-                    message_range.messages,
-                    message_range.value,
-                    now,
-                    ring=ring,
-                )
-                totals["acks"] += message_range.messages
         elif message.kind is MessageKind.RECORDS:
             table.adopt(message.records())
+            totals["adopted"] += batch.num_rows
+            memory.must_update_watermarks = True
+        elif message.kind is MessageKind.FOLD_RECORDS:
+            memory.folds.adopt(message.folds())
             totals["adopted"] += batch.num_rows
             memory.must_update_watermarks = True
         for partition, offset in (message.registered_up_to or {}).items():
             memory.registered_up_to[partition] = max(memory.registered_up_to.get(partition, 0), offset)
 
+    def _register_ranges(self, memory: _AckerMemory, message: AckMessage, now: int) -> None:
+        """Register roots individually: for the first time, or those of a fold that is audited."""
+        values = message.batch.column("values")
+        flat, ends = values.flatten().to_numpy(zero_copy_only=False), values.offsets.to_numpy()
+        ends = ends - ends[0]
+        columns = [message.column(name).tolist() for name in ("partition", "offset", "messages", "rows")]
+        tick = now if message.age is None else max(now - message.age, 0)
+        for row, (partition, offset, messages, rows) in enumerate(zip(*columns, strict=True)):
+            part = flat[ends[row] : ends[row + 1]]
+            memory.table.register_range(
+                partition, offset, messages, rows, part, message.attempt, tick, self._ring_of(message.ackers)
+            )
+        if message.age is None:
+            memory.totals["registered"] += flat.size
+        else:
+            memory.totals["audited"] += flat.size
+            memory.must_update_watermarks = True
+
     def _forward(
         self, memory: _AckerMemory, announced_rings: Sequence[tuple[int, tuple[int, ...]]]
-    ) -> TrackingRecords | None:
-        """Remove and return the records that are not this acker's by the newest ring known."""
+    ) -> list[pa.RecordBatch]:
+        """Remove the records that are not this acker's by the newest ring known; return the feedback with them."""
         epoch, ackers = max([(memory.epoch, memory.table.ring.ackers), *announced_rings])
         late = any(0 < each < epoch for each, _ in announced_rings[1:])  # a sender did not know the newest ring
         if epoch == memory.epoch and not late:
-            return None
-        memory.epoch = epoch
-        released = memory.table.release(self._ring_of(ackers))
-        memory.totals["forwarded"] += released.roots.size
-        return released
+            return []
+        memory.epoch, ring = epoch, self._ring_of(ackers)
+        encoder = AckEncoder(epoch, ring.ackers)
+        records, folds = memory.table.release(ring), memory.folds.release(ring, memory.table.acker)
+        memory.totals["forwarded"] += records.roots.size + len(folds)
+        feedback = [encoder.records(records)] if records.roots.size else []
+        return [*feedback, encoder.folds(folds, MessageKind.FOLD_RECORDS)] if folds else feedback
 
     def _sweep(self, memory: _AckerMemory, encoder: AckEncoder, now: int) -> list[pa.RecordBatch]:
-        """Report the roots that were registered a timeout ago; drop acks of roots that were never registered."""
-        if now < TICKS:
-            return []
-        expired = memory.table.sweep(now - TICKS + 1)
-        memory.totals["strays"] += expired.unregistered_roots.size
-        is_exhausted = expired.attempts >= self._max_attempts
-        memory.totals["expired"] += expired.roots.size
+        """Report the roots that were registered a timeout ago, and the folds that are to be audited.
+
+        Acks of roots and folds that were never registered are dropped.
+        """
+        before, audits_before = (max(now - ticks + 1, 0) for ticks in (TICKS, AUDIT_TICKS))
+        expired, folds = memory.table.sweep(before), memory.folds.sweep(before, audits_before)
+        memory.totals["strays"] += expired.unregistered_roots.size + folds.unregistered
+        memory.totals["audit_requests"] += sum(fold.ranges.root_count for fold in folds.audits)
+        roots = np.concatenate([expired.roots, concat_roots(folds.failed)])
+        attempts = np.ones(roots.size, np.uint8)
+        attempts[: expired.attempts.size] = expired.attempts
+        is_exhausted = attempts >= self._max_attempts
+        memory.totals["expired"] += roots.size
         memory.totals["replay_requests"] += int((~is_exhausted).sum())
         memory.totals["failed"] += int(is_exhausted.sum())
         feedback = []
+        if folds.audits:
+            aged_folds = [fold._replace(tick=now - fold.tick) for fold in folds.audits]
+            feedback.append(encoder.folds(aged_folds, MessageKind.AUDIT_REQUESTS))
         if not is_exhausted.all():
             feedback.append(
                 encoder.root_attempts(
-                    expired.roots[~is_exhausted],
-                    expired.attempts[~is_exhausted] + np.uint8(1),
-                    MessageKind.REPLAY_REQUESTS,
+                    roots[~is_exhausted], attempts[~is_exhausted] + np.uint8(1), MessageKind.REPLAY_REQUESTS
                 )
             )
         if is_exhausted.any():
-            feedback.append(
-                encoder.root_attempts(expired.roots[is_exhausted], expired.attempts[is_exhausted], MessageKind.FAILED)
-            )
+            feedback.append(encoder.root_attempts(roots[is_exhausted], attempts[is_exhausted], MessageKind.FAILED))
         return feedback
+
+    def _count_completed(self, memory: _AckerMemory, encoder: AckEncoder, now: int) -> list[pa.RecordBatch]:
+        """Count what was completed in this round, and how long it took; return the feedback to clients."""
+        completed, folds = memory.table.drain_completed(), memory.folds.drain_completed()
+        if folds:
+            counts, ticks = (np.array(column, np.int64) for column in zip(*folds, strict=True))
+            memory.totals["completed"] += int(counts.sum())
+            memory.durations.add((now - ticks) * self._tick_seconds, memory.time, counts)
+        if not completed.roots.size:
+            return []
+        memory.totals["completed"] += completed.roots.size
+        memory.durations.add((now - completed.ticks.astype(np.int64)) * self._tick_seconds, memory.time)
+        if not self._outcomes:
+            return []
+        return [encoder.root_attempts(completed.roots, completed.attempts, MessageKind.COMPLETED)]
 
     # ---- the state
 
@@ -292,14 +324,15 @@ class Acker:
         """Restore the memory after the round of `state`."""
         scalars = state.scalars
         if not scalars:
-            return _AckerMemory(AckTable(self._layout, unit, self._ring_of(entry.ackers)), entry.epoch)
+            return _AckerMemory(AckTable(self._layout, unit, self._ring_of(entry.ackers)), epoch=entry.epoch)
         base = from_json_value(_SnapshotHeader, scalars["base"], f"the state of acker {unit}")
         ring = self._ring_of(base.ackers)
         snapshot = state.runs["snapshot"][0] if state.runs.get("snapshot") else None
-        table = AckTable(self._layout, unit, ring)
+        table, folds = AckTable(self._layout, unit, ring), FoldTable()
         if snapshot is not None:
             table = AckTable.of(snapshot, self._layout, unit, ring)
-        memory = _AckerMemory.of(base, table)
+            folds = FoldTable.of(state.runs["folds"][0])
+        memory = _AckerMemory.of(base, table, folds)
         for batch in state.runs.get("log", ()):
             round_id, logged = _LogEntry.of(batch)
             self._apply_entry(memory, logged, round_id)
@@ -308,12 +341,13 @@ class Acker:
     def _next_state(self, state: State, memory: _AckerMemory, entry: _LogEntry) -> State:
         log = (*state.runs.get("log", ()), entry.to_batch(memory.round_id))
         log_bytes = sum(batch.nbytes for batch in log)
-        snapshot_bytes = sum(batch.nbytes for batch in state.runs.get("snapshot", ()))
+        snapshot_bytes = sum(batch.nbytes for name in ("snapshot", "folds") for batch in state.runs.get(name, ()))
         round_id = list(memory.round_id)
         if state.scalars and log_bytes <= max(_LOG_BYTES, 2 * snapshot_bytes) and len(log) <= _LOG_ROUNDS:
             return State({**state.scalars, "order": round_id}, {**state.runs, "log": log})
         self._rebase(memory)
-        return State({"order": round_id, "base": to_json_value(memory.base)}, {"snapshot": (memory.table.snapshot(),)})
+        runs = {"snapshot": (memory.table.snapshot(),), "folds": (memory.folds.snapshot(),)}
+        return State({"order": round_id, "base": to_json_value(memory.base)}, runs)
 
     def _rebase(self, memory: _AckerMemory) -> None:
         """Restart the count of ticks before it exceeds the capacity of a record."""
@@ -325,7 +359,7 @@ class Acker:
         ticks = np.maximum(records.ticks.astype(np.int64) - shift, 0).astype(np.uint32)
         fresh = AckTable(self._layout, memory.table.acker, memory.table.ring)
         fresh.adopt(records._replace(ticks=ticks))
-        memory.table = fresh
+        memory.table, memory.folds = fresh, memory.folds.rebased(shift)
         memory.time -= shift * self._tick_seconds
         memory.swept_tick, memory.watermarks_tick = memory.swept_tick - shift, memory.watermarks_tick - shift
         memory.durations.since -= shift * self._tick_seconds
@@ -333,7 +367,8 @@ class Acker:
     def _gauges(self, memory: _AckerMemory) -> dict[str, Any]:
         totals = memory.totals
         return {
-            "in_flight": memory.table.in_flight, "bytes": memory.table.nbytes, "epoch": memory.epoch,
+            "in_flight": memory.table.in_flight + memory.folds.in_flight,
+            "bytes": memory.table.nbytes + memory.folds.nbytes, "epoch": memory.epoch,
             "ackers": list(memory.table.ring.ackers), "low_watermarks": _with_text_keys(memory.low_watermarks),
             "time": memory.time,
             "durations": memory.durations.as_json(),
@@ -344,6 +379,15 @@ class Acker:
         if ackers not in self._rings:
             self._rings[ackers] = AckerRing.of(ackers)
         return self._rings[ackers]
+
+
+def _least(registered_up_to: Mapping[int, int], *first_unfinished: Mapping[int, int]) -> dict[int, int]:
+    """Return the low watermarks: by partition, the first offset that is unfinished, or not registered."""
+    least = {
+        partition: min(offsets[partition] for offsets in first_unfinished if partition in offsets)
+        for partition in set().union(*first_unfinished)
+    }
+    return {**registered_up_to, **least}
 
 
 def _with_text_keys(numbers: dict[int, int]) -> dict[str, int]:

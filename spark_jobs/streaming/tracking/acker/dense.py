@@ -87,35 +87,6 @@ class DenseRanges:
             self._drop_complete()
         return CompletedRoots.first(completed[:count].copy(), ticks[:count].copy()), is_unfinished
 
-    def ack_range(self, root_range: RootRange, value: int, ring: AckerRing) -> tuple[CompletedRoots, Ids]:
-        """XOR one value into the acker's roots of a range under a ring; return the completed and the unknown roots.
-
-        Runs at the speed of memory for ranges that were registered under the same ring.
-        """
-        acked_parts, unknown, position = [], [], root_range.offset
-        last = root_range.offset + root_range.messages
-        for index in self._overlapping(root_range):
-            row, block = self._ranges[index], self._blocks[index]
-            first = int(row[FIRST]) - (root_range.partition << 36)
-            begin, end = max(first, root_range.offset), min(first + int(row[MESSAGES]), last)
-            if row[ROWS] != root_range.rows or self._rings[row[RING]] != ring:
-                continue
-            if position < begin:
-                unknown.append(RootRange(root_range.partition, position, begin - position, root_range.rows))
-            stored_range = RootRange(root_range.partition, first, int(row[MESSAGES]), root_range.rows)
-            acked_parts.append(self._ack_block(index, block, stored_range, (begin - first, end - first), value, ring))
-            position = end
-        if position < last:
-            unknown.append(RootRange(root_range.partition, position, last - position, root_range.rows))
-        rest = np.concatenate([part.roots(ring, self.acker) for part in unknown] or [np.empty(0, np.uint64)])
-        if rest.size:
-            completed, is_unfinished = self.ack(rest, value)
-            acked_parts.append((completed, rest[~is_unfinished]))
-        self._drop_complete()
-        return CompletedRoots.concat([one for one, _ in acked_parts]), np.concatenate(
-            [np.empty(0, np.uint64), *(two for _, two in acked_parts)]
-        )
-
     def pop(self, roots: Ids) -> TrackingRecords:
         """Remove those of the roots that are unfinished here and return them, in the order given."""
         ranges = self._sorted()
@@ -180,35 +151,6 @@ class DenseRanges:
                 partitions.add(partition)
                 place = np.array([np.argmax(self._blocks[index] != 0)])
                 least[partition] = min(least[partition], self._roots_at(index, place)[0])
-
-    def _ack_block(
-        self, index: int, block: _Values, stored_range: RootRange, part: tuple[int, int], value: int, ring: AckerRing
-    ) -> tuple[CompletedRoots, Ids]:
-        """XOR one value into the messages `part` of a range: [first, end), counted from its first message."""
-        begin, end = (
-            stored_range.count_before(ring, self.acker, step) if stored_range.order else step * block.size
-            for step in part
-        )
-        begin = dense_kernels.xor_run(block, begin, end, np.uint64(value))
-        rest = block[begin:end]
-        completed_positions, complete_before = np.flatnonzero(rest == value) + begin, np.flatnonzero(rest == 0) + begin
-        rest ^= np.uint64(value)
-        block[complete_before] = 0
-        if value == 0:
-            completed_positions = completed_positions[:0]
-        self._ranges[index, UNFINISHED] -= completed_positions.size
-        ticks = np.full(completed_positions.size, self._ranges[index, TICK], np.uint32)
-        completed = CompletedRoots.first(stored_range.roots_at(ring, self.acker, completed_positions), ticks)
-        return completed, stored_range.roots_at(ring, self.acker, complete_before)
-
-    def _overlapping(self, root_range: RootRange) -> range:
-        """Return the indices of the ranges that share a message with a range."""
-        ranges, first = self._sorted(), root_range.partition << 36 | root_range.offset
-        after = int(np.searchsorted(ranges[:, FIRST], first + root_range.messages))
-        begin = max(0, int(np.searchsorted(ranges[:, FIRST], first, "right")) - 1)
-        if begin < after and ranges[begin, FIRST] + ranges[begin, MESSAGES] <= first:
-            begin += 1
-        return range(begin, after)
 
     def _range_at(self, index: int) -> RootRange:
         first, messages, rows = (int(one) for one in self._ranges[index, [FIRST, MESSAGES, ROWS]])

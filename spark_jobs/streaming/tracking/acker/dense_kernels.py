@@ -21,7 +21,6 @@ _16, _48_BITS = np.uint64(16), np.uint64((1 << 48) - 1)
 _ROW = np.uint64((1 << 16) - 1)
 _ZERO = np.uint64(0)
 _BLOCK = 64
-_RUN = 1024
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -124,22 +123,6 @@ def exchange(ranges, holders, addresses, values):  # type: ignore[no-untyped-def
             values[i] = previous
         else:
             values[i] = _ZERO
-
-
-@njit(cache=True, nogil=True)
-def xor_run(values, begin, end, added):  # type: ignore[no-untyped-def]
-    """XOR one number into a run, up to a block in which a value is 0 or becomes 0; return where it stopped."""
-    while begin < end:
-        until = min(begin + _RUN, end)
-        special = np.int64(0)
-        for i in range(begin, until):
-            special += np.int64(values[i] == _ZERO) + np.int64(values[i] == added)
-        if special:
-            return begin
-        for i in range(begin, until):
-            values[i] ^= added
-        begin = until
-    return end
 
 
 @njit(cache=True, nogil=True)

@@ -133,26 +133,6 @@ class AckTable:
             tries = tries[~is_unfinished] if tries.ndim else tries
         self._complete(self._slots.ack(ids, tries, added, tick))
 
-    def ack_range(
-        self,
-        partition: int,
-        offset: int,
-        messages: int,
-        value: int,
-        tick: int,
-        rows: int = 1,
-        ring: AckerRing | None = None,
-    ) -> None:
-        """XOR one value into first attempts: the acker's part of a range under the ring with which it was sent."""
-        range_ring = ring or self.ring
-        for root_range in RootRange.of(partition, offset, messages, rows):
-            if self.layout == "dense":
-                completed, rest = self._dense.ack_range(root_range, value, range_ring)
-                self._complete(completed)
-            else:
-                rest = root_range.roots(range_ring, self.acker)
-            self._complete(self._slots.ack(rest, 1, np.uint64(value), tick))
-
     def sweep(self, before: int) -> ExpiredRecords:
         """Remove the records of ticks before this one, and return them in the order of roots."""
         swept = merge_records([self._dense.sweep(before), self._slots.sweep(before)])

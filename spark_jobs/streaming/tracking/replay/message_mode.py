@@ -1,8 +1,7 @@
 """Tracking of whole messages: the output of a round goes to each downstream unit, and is completed there or not.
 
-All messages of a round share their edges, one to each unit of the next stage, and the edges follow from the unit and
-the round: a range of offsets with one value represents any number of roots. They are not retried, since the output of a
-round belongs to all of its messages together; losses are reported with their content.
+The output of a round to a unit is one tuple, so the messages of a round are one fold, and fail together if it does not
+close. They are not retried, since the output of a round belongs to all of them; losses are reported with their content.
 """
 
 from __future__ import annotations
@@ -10,18 +9,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
+import numpy as np
+
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
 from springline.spark_jobs.streaming.tracking.ack_output import AckOutput
+from springline.spark_jobs.streaming.tracking.folds import Fold, RowRanges
 from springline.spark_jobs.streaming.tracking.ids import child, root_edge
 from springline.spark_jobs.streaming.tracking.replay.replay import Replayer
-from springline.spark_jobs.streaming.tracking.wire import MessageRange
+from springline.spark_jobs.streaming.tracking.root_id import root_id
 
 _EPOCH = "tracking"  # in the scalars of a spring's state: the last epoch whose ackers it has informed
 
 
-def edge_of(unit: int, number: int, to: int) -> int:
-    """Return the edge id of the output of a round of `unit`, number `number`, to the unit `to` of the next stage."""
-    return child(root_edge(unit << 48 | number, 1), 1, to)
+def _edge_of(fold: int, to: int) -> int:
+    """Return the id of the output of a fold's round to the unit `to` of the next stage."""
+    return child(root_edge(fold, 0), to, 0)
 
 
 class Spring:
@@ -41,12 +43,8 @@ class Spring:
         if (
             step_input.to > step_input.start or state.scalars.get(_EPOCH) != epoch
         ):  # informs a new acker of the spring's offset
-            value = 0
-            for to in range(self._units):
-                value ^= edge_of(step_input.unit, step_input.round.number, to)
-            acks = ack_output.sources(
-                MessageRange(step_input.unit, step_input.start, step_input.to - step_input.start, value), step_input.to
-            )
+            fold = _fold_of(step_input, self._units) if step_input.to > step_input.start else None
+            acks = ack_output.folds(fold, step_input.unit, step_input.to)
         after = State({**output.state.scalars, _EPOCH: epoch}, output.state.runs)
         return replace(output, state=after, acks=acks)
 
@@ -60,13 +58,20 @@ class Sink:
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
         output = self._step(state, step_input)
-        ranges = [
-            MessageRange(
-                ended.unit, ended.start, ended.to - ended.start, edge_of(ended.unit, ended.round, step_input.unit)
-            )
-            for ended in step_input.ended_rounds
-        ]
-        return replace(output, acks=AckOutput(step_input.round.versions["ring"]).range_acks(ranges))
+        folds = [root_id(ended.unit, ended.start) for ended in step_input.ended_rounds if ended.to > ended.start]
+        values = {fold: _edge_of(fold, step_input.unit) for fold in folds}
+        return replace(output, acks=AckOutput(step_input.round.versions["ring"]).fold_acks(values))
+
+
+def _fold_of(step_input: Input, units: int) -> Fold:
+    """Return the fold of all offsets of a round, one root each."""
+    first = root_id(step_input.unit, step_input.start)
+    value = 0
+    for to in range(units):
+        value ^= _edge_of(first, to)
+    count = step_input.to - step_input.start
+    ranges = RowRanges(*(np.array([number], np.int64) for number in (step_input.start, count, 1)))
+    return Fold.registration(step_input.unit, ranges, value, by_row=False)
 
 
 def lost_message_reporter(source: str) -> Replayer:

@@ -3,6 +3,9 @@
 It is a spring like the first stage: it registers what it sends, as another attempt. Failed roots go to the dead-letter
 queue with their content, if the source still has it. Tracking records that now belong to another acker are forwarded by
 this stage.
+
+The roots of a fold that did not close it registers individually, as the first attempt that they are, and asks the
+receivers which of their tuples were applied: so only what was lost is sent again.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from springline.spark_jobs.streaming.errors import MessagesLostError
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, State
 from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, Acks, add_batches
+from springline.spark_jobs.streaming.tracking.folds import Fold
 from springline.spark_jobs.streaming.tracking.ids import Ids
 from springline.spark_jobs.streaming.tracking.root_id import unpack_root_id
 from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKind
@@ -35,7 +39,7 @@ class EmittedRows:
     values: Ids
 
 
-# Process rows of one message, by number, in an attempt; and return a row as bytes.
+# Process rows of one message, by number, in an attempt, the first of which is an audit; and return a row as bytes.
 Emit = Callable[[int, Message, Sequence[int], int], EmittedRows]
 RowOf = Callable[[Message, int], bytes]
 
@@ -65,10 +69,16 @@ class Replayer:
         for ack_message in ack_messages(step_input):
             if ack_message.kind is MessageKind.RECORDS:
                 add_batches(output.acks, ack_output.records(ack_message.records()))
+            elif ack_message.kind is MessageKind.FOLD_RECORDS:
+                add_batches(output.acks, ack_output.fold_records(ack_message.folds()))
+            elif ack_message.kind is MessageKind.AUDIT_REQUESTS:
+                for fold in ack_message.folds():
+                    self._audit(output, fold, ack_output, step_input)
             else:
                 self._replay_roots(output, ack_message, ack_output, step_input)
+        buffers = {to: _combine(batches) for to, batches in output.buffers.items()}
         return Output(
-            state, output.buffers, dead_letters=output.dead, counts=dict(sorted(output.counts.items())),
+            state, buffers, dead_letters=output.dead, counts=dict(sorted(output.counts.items())),
             acks=output.acks
         )  # fmt: skip
 
@@ -100,6 +110,30 @@ class Replayer:
                 )
                 add_batches(output.acks, sent)
 
+    def _audit(self, output: _ReplayOutput, fold: Fold, ack_output: AckOutput, step_input: Input) -> None:
+        """Register the roots of a fold individually, and ask the receivers; its tick is how old it is.
+
+        The ids of a missing message cannot be computed, so nobody can say which of its rows were applied: all of them
+        become dead letters.
+        """
+        offsets, rows = fold.ranges.each_message()
+        positions = [(fold.partition, offset) for offset in offsets.tolist()]
+        messages, _ = self._read_messages(step_input, set(positions))
+        values: list[Ids] = []
+        for position, count in zip(positions, rows.tolist(), strict=True):
+            message, numbers = messages.get(position), range(count)
+            if message is None:
+                output.dead += self._dead_letters(*position, None, numbers, 1)
+                values.append(np.zeros(count, np.uint64))  # completes them: they are no longer awaited
+                output.counts["failed"] += count
+            else:
+                emitted = self._emit(fold.partition, message, numbers, 1)
+                add_batches(output.buffers, emitted.buffers)
+                values.append(emitted.values)
+                output.counts["audited"] += count
+        registered = ack_output.registrations(fold.partition, offsets, rows, np.concatenate(values), age=fold.tick)
+        add_batches(output.acks, registered)
+
     def _read_messages(
         self, step_input: Input, requested: set[_Position]
     ) -> tuple[dict[_Position, Message], set[_Position]]:
@@ -123,6 +157,12 @@ class Replayer:
             times = "once" if attempt == 1 else f"{attempt} times"
             reason = f"row {row}: sent {times}, not completed within the timeout{missing_note}"
             yield DeadLetter(offset, content, reason, partition, self._source)
+
+
+def _combine(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Combine neighbours that are of one kind."""
+    groups = [list(group) for _, group in groupby(batches, key=lambda batch: batch.schema.metadata)]
+    return [batch for group in groups for batch in pa.Table.from_batches(group).combine_chunks().to_batches()]
 
 
 def _offset_ranges(positions: set[_Position]) -> Iterator[tuple[int, int, int]]:

@@ -36,11 +36,11 @@ from springline.spark_jobs.streaming.sources.schema import Stream
 from springline.spark_jobs.streaming.sql.expressions import ARROW, Expression, canonical_sql
 
 _Table = TypeVar("_Table", TextTable, NumberTable)
-_BOOL_HASHES = np.array([3, 1, 2], np.uint64)
+BOOL_HASHES = np.array([3, 1, 2], np.uint64)
 
 
 @cache
-def _bools() -> pa.Array:
+def bools() -> pa.Array:
     """Return the value of each code of a condition; lazy, since pyarrow imports pandas for an array of a list."""
     return pa.array([None, False, True])
 
@@ -122,7 +122,7 @@ class DictionaryEncoder:
     def values(self, expression: Expression) -> pa.Array:
         """Return the value of each code."""
         if expression.type == "bool":
-            return _bools()
+            return bools()
         table = self._tables.get(expression.sql)
         if isinstance(table, TextTable):
             return table.texts()
@@ -135,7 +135,7 @@ class DictionaryEncoder:
     def hashes(self, expression: Expression) -> UInt64s:
         """Return a hash of the value of each code."""
         if expression.type == "bool":
-            return _BOOL_HASHES
+            return BOOL_HASHES
         table = self._tables.get(expression.sql)
         return table.hashes() if table is not None else TextTable().hashes()
 
@@ -198,10 +198,7 @@ class DictionaryEncoder:
         return self._text_codes(name, column)
 
     def _number_codes(self, name: str, column: NumberColumn) -> Codes:
-        values = column.values
-        if values.dtype == np.float64:
-            values = np.where(values == 0, 0.0, values)  # replace negative zero
-        return self._table(name, NumberTable).codes(values.view(np.uint64), column.valid)
+        return self._table(name, NumberTable).codes(column.bits(), column.valid)
 
     def _column_codes(self, column: str) -> tuple[Codes, TextTable]:
         """Return the codes of a text column and its table, which is stored under the column's SQL name."""

@@ -5,8 +5,8 @@
     k0, …                the keys
     rows(), sum(x), …    the measures
 
-A batch is sorted by (slice, hash). Two groups with the same hash, which are 2 in 10^13 pairs at random, are
-distinguished by their keys, which is slower.
+A batch is sorted by slice; what was merged, and so the groups of a window, is also sorted by hash. Two groups with the
+same hash, which are 2 in 10^13 pairs at random, are distinguished by their keys, which is slower.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from springline.spark_jobs.streaming.windows.aggregation.accumulators import neu
 from springline.spark_jobs.streaming.windows.aggregation.sketches import EMPTY, unions
 from springline.spark_jobs.streaming.windows.measures import Measure, remainder_column
 
+FILTERS = "filters"  # the column that partials of a base cube have in addition
 _SEED = np.uint64(0x2545F4914F6CDD1D)
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def partial_schema(keys: Sequence[Expression], measures: Sequence[Measure]) -> pa.Schema:
@@ -51,26 +53,45 @@ def hashes_of(count: int, parts: Sequence[UInt64s]) -> UInt64s:
     return hashes
 
 
+def with_number(hashes: UInt64s, numbers: npt.NDArray[Any]) -> UInt64s:
+    """Return hashes that differ for equal keys with different integers; its own inverse."""
+    return hashes ^ (numbers.astype(np.uint64) * _SPREAD)
+
+
 def units_of(hashes: UInt64s, units: int) -> Ints:
     """Return the downstream unit of each group."""
     return ((hashes >> np.uint64(32)) % np.uint64(units)).view(np.int64)
 
 
-def sort_order(slices: Ints, hashes: UInt64s, units: int = 1) -> Ints:
-    """Return the order by downstream unit, slice and hash; rows that are equal in all three keep their order."""
-    table = NumberTable()
-    codes = table.codes(slices)
-    ranks = np.argsort(np.argsort(table.numbers()[1:]))
-    major = ranks[codes - 1] + (len(table) * units_of(hashes, units) if units > 1 else 0)
-    major = major.astype(np.uint16 if len(table) * units < 1 << 16 else np.int64)  # numpy sorts narrow integers faster
+def sort_order(slices: Ints, hashes: UInt64s, places: Ints | None = None) -> Ints:
+    """Return the order by downstream unit, slice and hash; rows that are equal in all three keep their order.
+
+    `places` has the unit of each row, if there are several.
+    """
+    major = slice_ranks(slices)
+    if places is not None:
+        count = int(major.max(initial=0)) + 1
+        major = _narrow_ranks(major + count * places, count * (int(places.max(initial=0)) + 1))
     for kind in ("quicksort", "stable"):
         order = np.argsort(hashes, kind=kind)  # type: ignore[call-overload]
-        if len(table) * units > 1:
+        if major.any():
             order = order[np.argsort(major[order], kind="stable")]
         same = (hashes[order][1:] == hashes[order][:-1]) & (major[order][1:] == major[order][:-1])
         if not same.any():
             break
     return np.asarray(order)
+
+
+def slice_ranks(slices: Ints) -> npt.NDArray[Any]:
+    """Return the rank of each row's slice among the slices, in a narrow type, which numpy sorts faster."""
+    table = NumberTable()
+    codes = table.codes(slices)
+    ranks = np.argsort(np.argsort(table.numbers()[1:]))
+    return _narrow_ranks(ranks, len(table))[codes - 1]
+
+
+def _narrow_ranks(ranks: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    return ranks.astype(np.uint16 if count < 1 << 16 else np.int64)
 
 
 def column_values(batch: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[Any]:
@@ -100,7 +121,7 @@ def combine_partials(table: pa.Table) -> pa.RecordBatch:
     slices, hashes = column_values(table, "slice"), column_values(table, "hash")
     order = sort_order(slices, hashes)
     fresh = _changes(slices[order]) | _changes(hashes[order])
-    keys = [name for name in table.column_names if _is_key(name)]
+    keys = [name for name in table.column_names if is_key(name)]
     if not fresh.all() and not _same_keys(table, keys, order, fresh):
         order, fresh = _by_keys(table, keys)
     begins = np.flatnonzero(fresh)
@@ -162,8 +183,9 @@ def _by_group(groups: Codes) -> tuple[Ints, Ints]:
     return order, np.flatnonzero(_changes(groups[order]))
 
 
-def _is_key(name: str) -> bool:
-    return name[0] == "k" and name[1:].isdecimal()
+def is_key(name: str) -> bool:
+    """Return whether a column of partials is one that distinguishes groups of a slice."""
+    return name == FILTERS or (name[0] == "k" and name[1:].isdecimal())
 
 
 def _changes(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -208,7 +230,7 @@ def _with_same_columns(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch
     fields: dict[str, pa.Field] = {field.name: field for batch in reversed(plain) for field in batch.schema}
     if all(batch.schema.names == plain[0].schema.names for batch in plain):
         return plain
-    fixed = [name for name in fields if name in ("slice", "hash") or _is_key(name)]
+    fixed = [name for name in fields if name in ("slice", "hash") or is_key(name)]
     names = sorted(fixed, key=lambda n: (n != "slice", n != "hash", len(n), n))
     names += sorted((name for name in fields if name not in names), key=lambda name: (name != "rows()", name))
     schema = pa.schema([fields[name] for name in names])

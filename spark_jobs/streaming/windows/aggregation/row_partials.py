@@ -43,9 +43,9 @@ class RowPartials:
         accumulators.add(groups, rows.size, self._encoder)
         keys = [self._encoder.codes(key)[rows].astype(np.int64) for key in self.cube.keys]
         measures = accumulators.arrays(rows.size, self._encoder)
-        hashes = hashes_of_groups(self.cube, self._encoder, keys, rows.size)
+        hashes = hashes_of_groups(self.cube.keys, self._encoder, keys, rows.size)
         slices, order = np.zeros(rows.size, np.int64), np.arange(rows.size)
-        batch = batch_of(self.cube, self._encoder, slices, hashes, keys, measures, order)
+        batch = batch_of(self.cube.keys, self.cube.measures, self._encoder, slices, hashes, keys, measures, order)
         places = [chunk.times[rows], np.full(rows.size, self._unit), position + rows]
         for name, values in zip(ORDER_COLUMNS, places, strict=True):
             batch = batch.append_column(pa.field(name, pa.int64()), pa.array(values, pa.int64()))

@@ -15,7 +15,6 @@ import io
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -56,11 +55,9 @@ def results_prefix(job: str) -> str:
     return f"streams/{job}/results/"
 
 
-def sink_stage(job: Queryable, state: Path) -> Stage:
+def sink_stage(job: Queryable) -> Stage:
     """Return the stage whose rounds determine which results go into one dataset; it has no state."""
-    (stage,) = place_stages(
-        job.name, [StageSpec(SINK_STAGE, "", job.results, max_messages_per_round=_MAX_MESSAGES)], state
-    )
+    (stage,) = place_stages(job.name, [StageSpec(SINK_STAGE, "", job.results, max_messages_per_round=_MAX_MESSAGES)])
     return stage
 
 
@@ -201,7 +198,7 @@ class ParquetSink(BackgroundService):
         super().__exit__(kind)
 
     def _work(self) -> None:
-        stage = sink_stage(self._job, self._settings.state_folder)
+        stage = sink_stage(self._job)
         sink_settings = Settings(sync_timeout=_SYNC_TIMEOUT)
         with (
             closing(open_platform(sink_settings, runner=NoRunner(), actor=f"results of {self._job.name}")) as platform,
@@ -216,6 +213,7 @@ class ParquetSink(BackgroundService):
                 with log_context(job=self._job.name), self._trying("writing results to datasets failed"):
                     try:
                         log.create({stage.rounds: 1})
+                        log.create({stage.reports: 1}, compacted=True)
                         writer.write_new_results()
                     except FencedError:  # another application of the job is the writer now
                         over = True

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -144,7 +143,7 @@ def reprocess_range(
 ) -> RangeSummary:
     """Emit the results of all windows that begin and end within a range; `now` is in seconds since 1970."""
     extents = log.offset_bounds(job.topic)
-    map_stage, reduce_stage = place_stages(job.name, [job.mapper(len(extents)), job.reducer()], Path())
+    map_stage, reduce_stage = place_stages(job.name, [job.mapper(len(extents)), job.reducer()])
     map_stage = replace(map_stage, arguments={**map_stage.arguments, "span": [span.begin, span.end]})
     # No unit becomes idle, and no ad hoc query will need slices later.
     streams = tuple(replace(stream, idle_timeout=None, adhoc_retention=0.0) for stream in registry.streams)

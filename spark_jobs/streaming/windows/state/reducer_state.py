@@ -1,7 +1,9 @@
 """State of a reducer unit: runs of slices, rows without a certain position, totals of landmark windows, and marks.
 
 runs    <cube>           slices of time, or panes of rows
-        <cube>-rows      rows whose position is not certain yet
+        <cube>-rows      rows of count windows whose position is not certain yet
+        <base>           open slices of a base cube
+        <cube>-forwarded rows of open slices that mappers have forwarded and that are not aggregated yet
         <cube>-<since>   the total of a landmark window, as one slice
 
 A mark is the event time (or row number) up to which the windows of a query were emitted.
@@ -20,11 +22,18 @@ from springline.spark_jobs.streaming.runtime.step import DeadLetter, State
 from springline.spark_jobs.streaming.sources.schema import Stream, to_micros
 from springline.spark_jobs.streaming.sql.windowing import Hop, Landmark
 from springline.spark_jobs.streaming.windows.aggregation.partials import column_values, merge
+from springline.spark_jobs.streaming.windows.aggregation.row_aggregation import (
+    forwarded_rows_of,
+    partials_of,
+    slices_of_rows,
+)
+from springline.spark_jobs.streaming.windows.aggregation.row_layout import are_rows
 from springline.spark_jobs.streaming.windows.coverage import CoveredSpan
 from springline.spark_jobs.streaming.windows.errors import QueryError, computing
 from springline.spark_jobs.streaming.windows.group_messages import PartialsOrigin, failed_dead_letter, late_dead_letter
 from springline.spark_jobs.streaming.windows.multi_query import Cube
 from springline.spark_jobs.streaming.windows.query import Query
+from springline.spark_jobs.streaming.windows.state.open_bases import OpenBases
 from springline.spark_jobs.streaming.windows.state.result_rows import result_batch
 from springline.spark_jobs.streaming.windows.state.row_order import pane_partials, settled_rows
 from springline.spark_jobs.streaming.windows.state.slices import (
@@ -42,6 +51,9 @@ from springline.spark_jobs.streaming.windows.state.triggers import (
     windows_to_fire,
 )
 from springline.spark_jobs.streaming.windows.state.watermarks import EventTime
+
+_MAX_ROWS = 2_000_000  # forwarded rows of a cube that wait to be aggregated: about 20 MB
+_MAX_ROW_BATCHES = 64
 
 
 class ReducerState:
@@ -64,6 +76,7 @@ class ReducerState:
         ] = {}  # totals of landmark windows by the ends reached in this round
         self._totals: dict[str, list[int]] = dict(scalars.get("totals", {}))  # [begin, end] of each landmark total
         self._landmarks: dict[str, str] = dict(scalars.get("landmarks", {}))  # the landmark total of each query
+        self._bases = OpenBases.of(scalars.get("bases", {}), self.runs)
 
     @staticmethod
     def of(state: State, counts: Counter[str], source: str) -> ReducerState:
@@ -81,6 +94,7 @@ class ReducerState:
         }
         return {
             "cubes": sorted(self._cubes),
+            "bases": self._bases.as_json(),
             **{name: dict(sorted(entries.items())) for name, entries in named.items()},
         }
 
@@ -94,7 +108,7 @@ class ReducerState:
     def store(self, name: str, fresh: Sequence[pa.RecordBatch]) -> None:
         """Store the partials of a cube that this stage does not know yet."""
         self._cubes.add(name)
-        fresh = [batch.replace_schema_metadata(None) for batch in fresh]
+        fresh = [batch.replace_schema_metadata(None) for batch in partials_of(fresh)]
         rows = [batch for batch in fresh if "time" in batch.schema.names]
         self._set_runs(f"{name}-rows", (*self.runs.get(f"{name}-rows", ()), *rows))
         self._set_runs(name, push_run(self.runs.get(name, ()), merge([batch for batch in fresh if batch not in rows])))
@@ -102,11 +116,41 @@ class ReducerState:
     def add_partials(self, cube: Cube, fresh: Sequence[pa.RecordBatch], closed: int | None) -> None:
         """Add partials as received from mappers, without the late ones."""
         self._counts["partials"] += sum(batch.num_rows for batch in fresh)
-        fresh = [self._drop_late(cube, batch, closed) for batch in fresh]
+        fresh = [self._drop_late(cube, batch, closed) for batch in self._without_rows(cube, fresh, closed)]
         fresh = [batch for batch in fresh if batch.num_rows]
         name = cube.id if cube.width else f"{cube.id}-rows"
         runs = self.runs.get(name, ())
         self._set_runs(name, push_run(runs, merge(fresh), self._floors.get(cube.id)) if cube.width else (*runs, *fresh))
+
+    def receive_bases(self, fresh: Iterable[pa.RecordBatch], closed: int | None) -> dict[str, list[pa.RecordBatch]]:
+        """Store partials of base cubes; return, by cube, those of slices that were rolled up already."""
+        fresh = list(fresh)
+        self._counts["partials"] += sum(batch.num_rows for batch in fresh)
+        rolled_up: dict[str, list[pa.RecordBatch]] = {}
+        for batch in fresh:
+            for cube, partials in self._bases.receive(batch, closed):
+                rolled_up.setdefault(cube, []).append(partials)
+        return rolled_up
+
+    def roll_up(self, closed: int | None, cubes: Collection[str], newer: Collection[str]) -> None:
+        """Roll up the closed slices of base cubes to the cubes that this stage serves, or will serve."""
+        for cube, partials in self._bases.close(closed):
+            if cube in newer:
+                self._cubes.add(cube)
+            if cube in cubes or cube in newer:
+                self._set_runs(cube, push_run(self.runs.get(cube, ()), partials, self._floors.get(cube)))
+            else:
+                self._counts["unregistered"] += partials.num_rows
+
+    def aggregate(self, cube: Cube, closed: int | None) -> None:
+        """Aggregate the forwarded rows of a cube if a slice of theirs is closed, or if there are too many."""
+        name = forwarded_rows_of(cube.id)
+        rows = self.runs.get(name, ())
+        is_due = len(rows) > _MAX_ROW_BATCHES or sum(batch.num_rows for batch in rows) > _MAX_ROWS
+        if rows and (is_due or any(_has_closed_slice(cube, batch, closed) for batch in rows)):
+            self._set_runs(name, ())
+            partials = merge(partials_of(rows))
+            self._set_runs(cube.id, push_run(self.runs.get(cube.id, ()), partials, self._floors.get(cube.id)))
 
     def emit(
         self, cube: Cube, covered_spans: Mapping[Query, CoveredSpan | None], closed: int | None, before: int | None
@@ -161,7 +205,8 @@ class ReducerState:
 
     def forget(self, queries: Collection[str], cubes: Collection[str]) -> None:
         """Delete the state of queries and cubes that no longer exist."""
-        self.runs = {name: runs for name, runs in self.runs.items() if name.partition("-")[0] in cubes}
+        retained = {*cubes, *self._bases.names}
+        self.runs = {name: runs for name, runs in self.runs.items() if name.partition("-")[0] in retained}
         self._cubes &= set(cubes)
         self._marks = {name: mark for name, mark in self._marks.items() if name.partition(" ")[0] in queries}
         self._landmarks = {query: name for query, name in self._landmarks.items() if query in queries}
@@ -236,6 +281,21 @@ class ReducerState:
             self._row_counts[cube.id] = row_count
         return row_count
 
+    def _without_rows(self, cube: Cube, fresh: Sequence[pa.RecordBatch], closed: int | None) -> list[pa.RecordBatch]:
+        """Store forwarded rows; return the partials, and those of forwarded rows of which some are late."""
+        partials: list[pa.RecordBatch] = []
+        rows: list[pa.RecordBatch] = []
+        for batch in fresh:
+            if not are_rows(batch):
+                partials.append(batch)
+            elif _has_closed_slice(cube, batch, closed):
+                partials += partials_of([batch])
+            else:
+                rows.append(batch)
+        name = forwarded_rows_of(cube.id)
+        self._set_runs(name, (*self.runs.get(name, ()), *rows))
+        return partials
+
     def _drop_late(self, cube: Cube, batch: pa.RecordBatch, closed: int | None) -> pa.RecordBatch:
         if closed is None:
             return batch.replace_schema_metadata(None)
@@ -253,6 +313,11 @@ class ReducerState:
             self.runs[name] = runs
         else:
             self.runs.pop(name, None)
+
+
+def _has_closed_slice(cube: Cube, rows: pa.RecordBatch, closed: int | None) -> bool:
+    """Return whether one of the slices of forwarded rows is closed."""
+    return closed is not None and bool((slices_of_rows(rows) + cube.width + cube.lateness <= closed).any())
 
 
 def _mark(cube: Cube, query: str) -> str:

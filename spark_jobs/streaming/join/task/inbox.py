@@ -1,4 +1,4 @@
-"""Inbox of a unit: tuples by action, commands and end markers of router rounds that are not processed yet."""
+"""Inbox of a task: tuples, commands and end markers of router rounds that are not processed yet."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from springline.persistence.errors import DecodeError
 from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.errors import InvalidBatchError, InvalidCommandsError
-from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun, merge_all, sorted_run
-from springline.spark_jobs.streaming.join.wire import Action, EpochCommands, JoinSide, RoutedBatch
+from springline.spark_jobs.streaming.join.wire import ACTION, Action, EpochCommands, JoinSide, RoutedBatch
 from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Message, State
 
 WAITING = "pending"
-WHERE = "the state of a unit of a join"  # for errors
+WHERE = "the state of a task of a join"  # for errors
 _HEADER_KEY = b"pending"
-_GroupKey = tuple[int, JoinSide, Action]
+_GroupKey = tuple[int, JoinSide]
 
 
 @dataclass(frozen=True)
 class RoundInput:
-    """The input of a unit from one router round: tuples to store, and tuples to probe with, each side's as a run.
+    """The input of a task from one router round: tuples to store, and tuples to probe with, by side.
 
     `clock` is the round's (seconds since 1970), if routers send it.
     """
 
-    stores: Mapping[JoinSide, SortedRun | None]
-    probes: Mapping[JoinSide, SortedRun | None]
+    stores: Mapping[JoinSide, pa.RecordBatch | None]
+    probes: Mapping[JoinSide, pa.RecordBatch | None]
     commands: EpochCommands | None
     clock: float | None
 
@@ -54,11 +55,11 @@ class RoundInbox:
 
     @staticmethod
     def of(state: State) -> RoundInbox:
-        """Restore from a unit's state."""
+        """Restore from a task's state."""
         inbox = RoundInbox()
         for batch in state.runs.get(WAITING, ()):
-            number, side, action = json.loads(batch.schema.metadata[_HEADER_KEY])
-            inbox.stored.setdefault((number, JoinSide(side), Action(action)), []).append(batch)
+            number, side = json.loads(batch.schema.metadata[_HEADER_KEY])
+            inbox.stored.setdefault((number, JoinSide(side)), []).append(batch)
         inbox.commands = from_json_value(dict[int, EpochCommands], state.scalars.get("commands", {}), WHERE)
         inbox.ends = {int(unit): number for unit, number in state.scalars.get("ended", {}).items()}
         inbox.clocks = {int(n): clock for n, clock in state.scalars.get("clocks", {}).items()}
@@ -81,22 +82,22 @@ class RoundInbox:
         tuples = 0
         for message in step_input.messages:
             sent = _read_batch(step_input, message)
-            where = f"{step_input.stage}, unit {step_input.unit}, offset {message.offset}"
+            where = f"{step_input.stage}, task {step_input.unit}, offset {message.offset}"
             if sent.round <= current_round:
                 raise InvalidBatchError(
-                    f"{where}: router round {sent.round}, but this unit is already in round {current_round}"
+                    f"{where}: router round {sent.round}, but this task is already in round {current_round}"
                 )
             if sent.commands is not None and self.commands.setdefault(sent.round, sent.commands) != sent.commands:
                 raise InvalidCommandsError(
                     f"{where}: router round {sent.round}: two router units send different commands"
                 )
             if sent.tuples.num_rows:
-                expected = condition.tuple_schema(sent.side)
+                expected = condition.routed_schema(sent.side)
                 if sent.tuples.schema != expected:
                     raise InvalidBatchError(
                         f"{where}: columns {sent.tuples.schema.names}, but the join has {expected.names}"
                     )
-                group = (sent.round, sent.side, sent.action)
+                group = (sent.round, sent.side)
                 self.fresh.setdefault(group, []).append(sent.tuples.replace_schema_metadata(None))
                 tuples += sent.tuples.num_rows
         self._record_ends(step_input.ended_rounds)
@@ -108,13 +109,12 @@ class RoundInbox:
 
     def take_round(self, number: int) -> RoundInput:
         """Remove and return the input of a round."""
-        runs: dict[tuple[JoinSide, Action], SortedRun | None] = {}
+        stores: dict[JoinSide, pa.RecordBatch | None] = {}
+        probes: dict[JoinSide, pa.RecordBatch | None] = {}
         for side in JoinSide:
-            for action in Action:
-                group = (number, side, action)
-                runs[side, action] = sorted_run([*self.stored.pop(group, ()), *self.fresh.pop(group, ())])
-        stores = {side: merge_all([runs[side, Action.STORE], runs[side, Action.BOTH]]) for side in JoinSide}
-        probes = {side: merge_all([runs[side, Action.PROBE], runs[side, Action.BOTH]]) for side in JoinSide}
+            group = (number, side)
+            batches = [*self.stored.pop(group, ()), *self.fresh.pop(group, ())]
+            stores[side], probes[side] = _by_action(batches) if batches else (None, None)
         return RoundInput(stores, probes, self.commands.pop(number, None), self.clocks.pop(number, None))
 
     def scalars(self) -> dict[str, Any]:
@@ -128,13 +128,13 @@ class RoundInbox:
         }
 
     def batches(self) -> tuple[pa.RecordBatch, ...]:
-        """Return the batches for a state: earlier ones unchanged, new ones as one batch per round, side and action."""
+        """Return the batches for a state: earlier ones unchanged, new ones as one batch per round and side."""
         batches: list[pa.RecordBatch] = []
         for group in sorted({*self.stored, *self.fresh}):
             batches += self.stored.get(group, ())
             if new := self.fresh.get(group):
-                number, side, action = group
-                header = json.dumps([number, int(side), action.value])
+                number, side = group
+                header = json.dumps([number, int(side)])
                 batches.append(pa.concat_batches(new).replace_schema_metadata({_HEADER_KEY: header}))
         return tuple(batches)
 
@@ -147,12 +147,28 @@ class RoundInbox:
                 self.clocks[each.round] = each.watermark
 
 
+def _by_action(batches: Sequence[pa.RecordBatch]) -> tuple[pa.RecordBatch | None, pa.RecordBatch | None]:
+    """Return the tuples that are stored and those that are probed with, in their order; None without any."""
+    batches = [batch.replace_schema_metadata(None) for batch in batches]
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    action_column = batch.schema.get_field_index(ACTION)
+    actions = batch.column(action_column).to_numpy()
+    tuples = batch.remove_column(action_column)
+    return _with_mask(tuples, actions != Action.PROBE), _with_mask(tuples, actions != Action.STORE)
+
+
+def _with_mask(batch: pa.RecordBatch, mask: npt.NDArray[np.bool_]) -> pa.RecordBatch | None:
+    if mask.all():
+        return batch
+    return batch.filter(pa.array(mask)) if mask.any() else None
+
+
 def _read_batch(step_input: Input, message: Message) -> RoutedBatch:
     """Decode a router's message; raises `InvalidBatchError`."""
     try:
         return RoutedBatch.read(message.value)
     except (pa.ArrowInvalid, StopIteration, KeyError, TypeError, ValueError, DecodeError) as error:
-        where = f"{step_input.stage}, unit {step_input.unit}, offset {message.offset}"
+        where = f"{step_input.stage}, task {step_input.unit}, offset {message.offset}"
         raise InvalidBatchError(
             f"{where}: {len(message.value)} bytes that are not a router message: {error}"
         ) from error

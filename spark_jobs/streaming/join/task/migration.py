@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.join.errors import MigrationCopyError
-from springline.spark_jobs.streaming.join.unit.sorted_runs import SortedRun, bytes_of, sorted_run
-from springline.spark_jobs.streaming.join.wire import Cutover, StateMigration
+from springline.spark_jobs.streaming.join.task.segments import bytes_of
+from springline.spark_jobs.streaming.join.wire import UNIT, Cutover, StateMigration
 from springline.spark_jobs.streaming.runtime.step import Message
 
 HEADER_KEY = b"piece"
@@ -21,7 +22,7 @@ _PART_BYTES = 4 << 20  # approximate maximum of one message
 class MigrationCopy:
     """A migration that was copied, and not cut over yet.
 
-    It was copied in `stage_round` of the stage of units, which is in the stamps of its `parts` messages; it contains
+    It was copied in `stage_round` of the stage of tasks, which is in the stamps of its `parts` messages; it contains
     tuples with a seq below `before_seq`.
     """
 
@@ -33,7 +34,7 @@ class MigrationCopy:
     stage_round: int
 
     def gauges(self) -> dict[str, int]:
-        """Return values for a unit's gauges."""
+        """Return values for a task's gauges."""
         return {"rows": self.rows, "bytes": self.bytes, "parts": self.parts, "stage_round": self.stage_round}
 
 
@@ -61,8 +62,11 @@ def decode_copy_part(value: bytes | memoryview) -> tuple[int, int, int, pa.Recor
     return header["id"], header["part"], header["parts"], batch
 
 
-def import_copy(cutover: Cutover, messages: Iterable[Message]) -> SortedRun | None:
-    """Return the tuples of a copy as one run; raises `MigrationCopyError` if a part is missing."""
+def import_copy(cutover: Cutover, messages: Iterable[Message]) -> pa.RecordBatch | None:
+    """Return the tuples of a copy, as the receiver stores them; None without any.
+
+    Raises `MigrationCopyError` if a part is missing.
+    """
     parts: dict[int, pa.RecordBatch] = {}
     expected_parts = None
     for message in messages:
@@ -71,11 +75,13 @@ def import_copy(cutover: Cutover, messages: Iterable[Message]) -> SortedRun | No
             expected_parts = count
             parts.setdefault(number, batch)
     if expected_parts is None or len(parts) < expected_parts:
-        where = f"offsets {cutover.start} to {cutover.end} of unit {cutover.migration.giver}'s copies"
+        where = f"offsets {cutover.start} to {cutover.end} of the copies of unit {cutover.migration.giver}'s task"
         raise MigrationCopyError(
             f"piece {cutover.migration.id}: {where} hold {len(parts)} of {expected_parts or 'its'} parts"
         )
-    return sorted_run([parts[number] for number in sorted(parts)])
+    batch = pa.concat_batches([parts[number].replace_schema_metadata(None) for number in sorted(parts)])
+    units = pa.array(np.full(batch.num_rows, cutover.migration.receiver, np.uint8))
+    return batch.set_column(batch.schema.get_field_index(UNIT), UNIT, units) if batch.num_rows else None
 
 
 def _split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,1 @@
+"""A task of a join: stores, probes and migrates the tuples of its units."""

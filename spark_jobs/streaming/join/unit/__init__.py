@@ -1,1 +1,0 @@
-"""The unit of a join: stores, probes and migrates tuples."""
