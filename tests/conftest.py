@@ -27,6 +27,27 @@ settings.register_profile(
 )
 
 
+class FailureLines:
+    """Prints a failure when it occurs: of a run that is ended before its summary, they are all that is known."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Print which test failed, when, and the first lines of its error."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            errors = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+            head = f"\n{report.nodeid}: {report.when} failed after {report.duration:.0f} s"
+            reporter.write_line("\n".join([head, *(line[:600] for line in errors[:6])]))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Print failures at once, in the process that collects the reports."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        config.pluginmanager.register(FailureLines(config))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_is_left_in_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Commands that are run with a home in a test's folder make their cache elsewhere."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 from springline.spark_jobs.streaming.application.application import HeartbeatWriter
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -15,16 +16,22 @@ def test_a_stage_is_told_by_the_reports_of_its_units(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
     first, second = (
-        Stage(name, "a:step", "t", units, job="j", state=str(tmp_path / "state"), hold_files=(hold,))
+        Stage(name, "a:step", "t", units, job="j", hold_files=(hold,))
         for name, units, hold in (("map", 3, "full"), ("reduce", 2, "stop"))
     )
-    for unit, lag in enumerate((4, 9)):
-        report = UnitReport(unit, 7 + unit, {"rows": 10}, 1_000, lag, 0.0, {"step": 0.25}, ended_at=5.0)
-        first.folder(unit).mkdir(parents=True)
-        report.write(first.folder(unit))
+    newest = {
+        unit: UnitReport(
+            unit, 7 + unit, {"rows": 10}, 1_000, lag, 0.0, seconds={"step": 0.25}, ended_at=5.0,
+            recovered="3 rounds after 4" if unit else "",
+        )
+        for unit, lag in enumerate((4, 9))
+    }  # fmt: skip
+    reports = SimpleNamespace(reports=lambda name: newest if name == "map" else {})
     (folder.path / "full").touch()
-    HeartbeatWriter("j", folder, (first, second)).write("running")
-    stages = (folder.heartbeat() or {})["stages"]
+    HeartbeatWriter("j", folder, (first, second), started_at=4.0, reports=reports).write("running")
+    heartbeat = folder.heartbeat() or {}
+    assert heartbeat["recovered"] == ["j.map[1]: 3 rounds after 4"]
+    stages = heartbeat["stages"]
     assert stages["map"] == {
         "units": 3, "round": 8, "round_ended_at": 5.0, "counts": {"rows": 20}, "state_bytes": 2_000, "seconds": 0.25,
         "newest_timestamp": 0.0, "lag": 9, "paused": True, "watermark": None,

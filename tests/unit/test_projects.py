@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic_settings import SettingsError
 
-from springline.persistence.profile import project_folder
+from springline.persistence.profile import project_folder, setting_variables
 from springline.persistence.project import ProjectError, project_file
 from springline.persistence.settings import Settings
 from springline.project.commands import render_template
@@ -43,6 +43,28 @@ def test_the_environment_and_a_profile_win_over_the_file(project: Path, monkeypa
     assert Settings().policy == "edge"
     monkeypatch.setenv("SPRINGLINE_POLICY", "paper")
     assert Settings().policy == "paper"
+
+
+def test_the_variables_of_all_settings_give_another_process_the_same(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it runs, without the project and the profile; in the same order."""
+    (project / "p.env").write_text("SPRINGLINE_POLICY=edge\nSPRINGLINE_PROVE=false\n")
+    monkeypatch.setenv("SPRINGLINE_PROFILE", str(project / "p.env"))
+    monkeypatch.setenv("SPRINGLINE_LEASE_SECONDS", "7")
+    here = (Settings().policy, Settings().prove, Settings().lease_seconds, *_of_jobs())
+    variables = setting_variables()
+    assert not {"SPRINGLINE_PROFILE", "SPRINGLINE_PROJECT"} & set(variables)
+    monkeypatch.delenv("SPRINGLINE_PROFILE")
+    monkeypatch.chdir("/")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert (Settings().policy, Settings().prove, Settings().lease_seconds, *_of_jobs()) == here
+    assert here == ("edge", False, 7, ("mine",), project / "in")
+
+
+def _of_jobs() -> tuple[object, ...]:
+    return JobSettings().operations, JobSettings().landing_folder
 
 
 def test_a_process_elsewhere_is_told_its_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

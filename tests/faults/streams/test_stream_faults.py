@@ -21,7 +21,7 @@ SEED = 1
 
 def test_every_row_is_counted_once_whatever_dies(make_job: Callable[..., StreamJob], kafka: Running) -> None:
     """Workers are killed twice, driver, JVM and broker once, states and checkpoints deleted, in a random order."""
-    flows = Flows(2 * MILLION, seed=SEED, sips=500, rate=200_000, disorder=0.02)
+    flows = Flows(6 * MILLION // 5, seed=SEED, sips=500, rate=200_000, disorder=0.02)
     job = make_job(flows, size=5_000, admitted=2)
     killed = [*(["worker"] * 2), "jvm", "driver"]
     faults = [*(partial(job.kill, each) for each in killed), lambda: kafka.restart("broker"),
@@ -39,7 +39,7 @@ def test_executors_that_were_given_up_and_wake_again_disturb_nobody(
 
     What a zombie sends and writes is dropped. One executor is killed besides.
     """
-    flows = Flows(3 * MILLION // 2, seed=3, sips=500, rate=200_000)
+    flows = Flows(MILLION, seed=3, sips=500, rate=200_000)
     conf = {
         "spark.executor.cores": "1",
         "spark.cores.max": "4",

@@ -6,7 +6,7 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -18,10 +18,12 @@ from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.tracking.root_id import unpack_root_id
 from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKind
 from tests.support.servers.servers import Running
+from tests.support.streams.leaky_stages import roots_of_names
 from tests.support.streams.word_job import WordJob
 
-LINES = 600_000
+LINES = 400_000
 IN_A_MESSAGE = 2_000
+UNITS = 2  # that count
 VOCABULARY = [f"w{number}" for number in range(1_000)]
 CHANCE = 0.001  # of each of what can happen to a tuple or an ack
 
@@ -67,9 +69,9 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
         job.lose_states,
     ]
     for fault in random.Random(7).sample(faults, len(faults)):
-        job.await_rounds(10)
+        job.await_rounds(6)
         fault()
-    job.await_rounds(10)
+    job.await_rounds(6)
     job.await_through(patience=400)
     assert "all completed" in job.run("wait")
     assert "no failed records" in job.run("dead-letters")
@@ -77,7 +79,8 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
     job.stop()
     assert not job.failures()
     retried_roots = {root for root, _, _ in named_again(job)}
-    lost, late, doubled = (noted_in(tmp_path, what) for what in ("lost", "late", "doubled"))
+    texts = texts_by_position(job)
+    lost, late, doubled = (noted_in(tmp_path, what, texts) for what in ("lost", "late", "doubled"))
     assert len(lost) > LINES * CHANCE
     assert lost <= retried_roots, "lost, and not named"
     assert retried_roots <= lost | late | doubled, "named without reason"
@@ -112,9 +115,20 @@ def leaky(noted: Path, **leaks: float) -> dict[str, str]:
     }
 
 
-def noted_in(folder: Path, what: str) -> set[int]:
+def noted_in(folder: Path, what: str, texts: Mapping[tuple[int, int], bytes]) -> set[int]:
     """The roots that were harmed so."""
-    return {root for file in folder.glob(f"*.{what}.npy") for root in np.load(file).tolist()}
+    names = [np.load(file) for file in folder.glob(f"*.{what}.npy")]
+    return roots_of_names(np.concatenate(names), texts, UNITS)
+
+
+def texts_by_position(job: WordJob) -> dict[tuple[int, int], bytes]:
+    """The messages of the source, by partition and offset."""
+    with closing(Kafka(Cluster(job.kafka.address))) as log:
+        return {
+            (unit, message.offset): bytes(message.value)
+            for unit, extent in log.offset_bounds(job.name).items()
+            for message in log.fetch(job.name, unit, extent.low, extent.high)
+        }
 
 
 def named_again(job: WordJob) -> Iterator[tuple[int, int, float]]:
@@ -129,15 +143,14 @@ def named_again(job: WordJob) -> Iterator[tuple[int, int, float]]:
 
 
 def registered(job: WordJob) -> dict[tuple[int, int], float]:
-    """When the roots of each message of the source were registered for the first time."""
-    times_by_root: dict[tuple[int, int], float] = {}
+    """When the roots of each message of the source were registered for the first time: with their fold."""
+    times_by_message: dict[tuple[int, int], float] = {}
     for message in messages_of(job, "acks"):
-        if message.value and (ack_message := AckMessage.read(message.value)).kind is MessageKind.REGISTRATIONS:
-            for name in zip(
-                ack_message.column("partition").tolist(), ack_message.column("offset").tolist(), strict=True
-            ):
-                times_by_root.setdefault(name, message.timestamp)
-    return times_by_root
+        if message.value and (ack_message := AckMessage.read(message.value)).kind is MessageKind.FOLDS:
+            for fold in ack_message.folds():
+                for offset in fold.ranges.each_message()[0].tolist():
+                    times_by_message.setdefault((fold.partition, offset), message.timestamp)
+    return times_by_message
 
 
 def message_of(root: int) -> tuple[int, int]:

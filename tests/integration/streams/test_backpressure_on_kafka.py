@@ -39,7 +39,7 @@ def crossing(kafka: Running, zookeeper: Running, tmp_path: Path) -> Iterator[Rel
 
 def running(app: RelayApp) -> Iterator[RelayApp]:
     """One that works, until the test has ended."""
-    app.await_(lambda status: status.is_ready, patience=120)
+    app.await_(lambda status: status.is_ready, patience=240)
     yield app
     app.close()
 
@@ -65,9 +65,9 @@ def through_and_free(relay: RelayApp, status: JobStatus) -> bool:
 def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: RelayApp) -> None:
     """The rest waits in the source's topic; when the stage is quick again, so are all, and each message came once."""
     relay.feed(OFFERED, SIZE)
-    relay.await_(lambda status: status.stages["count"]["counts"].get("messages", 0) > 200, patience=60)
+    relay.await_(lambda status: status.stages["count"]["counts"].get("messages", 0) > 200, patience=120)
     relay.slow_down(SLOW)
-    relay.await_(lambda status: throttled(status, "take", "parse"), patience=60)
+    relay.await_(lambda status: throttled(status, "take", "parse"), patience=120)
     by = [(each["downstream"], each["upstream"]) for stage in relay.stages().values() for each in stage["throttled_by"]]
     assert set(by) == {("parse", "take"), ("count", "parse")}
     assert not has_control_topic(relay)
@@ -77,11 +77,11 @@ def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: 
         assert all(stages[name]["not_admitted"] < BOUND for name in ("parse", "count", "keep")), stages
         return bool(stages["take"]["queue"] > BOUND)
 
-    relay.await_(far_behind, patience=60)
+    relay.await_(far_behind, patience=120)
     relay.kill_all()
     relay.speed_up()
     relay.finish_feeding()
-    free = relay.await_(lambda status: status.is_ready and through_and_free(relay, status), patience=120)
+    free = relay.await_(lambda status: status.is_ready and through_and_free(relay, status), patience=240)
     assert free.error == ""
     relay.stop()
     assert relay.numbers() == Counter(range(relay.fed))
@@ -92,17 +92,17 @@ def test_signals_by_zookeeper_end_with_their_leases_when_it_dies_and_come_again(
 ) -> None:
     """Nobody stays throttled by what nobody can take back; the channel is chosen while the job runs."""
     crossing.feed(OFFERED, SIZE)
-    crossing.await_(lambda status: status.stages["count"]["counts"].get("messages", 0) > 200, patience=60)
+    crossing.await_(lambda status: status.stages["count"]["counts"].get("messages", 0) > 200, patience=120)
     assert has_control_topic(crossing)
     update_config(crossing.folder, DEFAULT_CONFIG, signal_channel=ChannelKind.ZOOKEEPER)
     crossing.slow_down(SLOW)
-    crossing.await_(lambda status: throttled(status, "take", "parse"), patience=60)
+    crossing.await_(lambda status: throttled(status, "take", "parse"), patience=120)
     zookeeper.kill("server")
-    crossing.await_(lambda status: not throttled(status, "take") and "ZooKeeper" in status.error, patience=60)
+    crossing.await_(lambda status: not throttled(status, "take") and "ZooKeeper" in status.error, patience=120)
     zookeeper.mend()
-    crossing.await_(lambda status: throttled(status, "take", "parse"), patience=60)
+    crossing.await_(lambda status: throttled(status, "take", "parse"), patience=120)
     crossing.speed_up()
     crossing.finish_feeding()
-    crossing.await_(lambda status: through_and_free(crossing, status), patience=120)
+    crossing.await_(lambda status: through_and_free(crossing, status), patience=240)
     crossing.stop()
     assert crossing.numbers() == Counter(range(crossing.fed))

@@ -40,7 +40,7 @@ def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(job: Stream
         (",".join([*["surely"] * 4, time, *rest]).encode(), "row 1: 29 fields instead of 25"),
     ]
     job.start()
-    status = job.await_(lambda status: status.state == "failed", patience=60, restart=False)
+    status = job.await_(lambda status: status.state == "failed", patience=120, restart=False)
     assert f"{job.name} does not exist at {job.kafka.address}" in status.error
     job.feed(FLOWS, size=1_000)
     for value, _ in bad:
@@ -62,5 +62,5 @@ def test_what_cannot_be_used_is_a_dead_letter_and_the_stream_goes_on(job: Stream
     assert 1 <= added.total() <= len(later) and not expected(FLOWS) - job.results()
     job.make_topic_anew(FLOWS)
     job.start()
-    status = job.await_(lambda status: status.state == "failed", patience=60, restart=False)
+    status = job.await_(lambda status: status.state == "failed", patience=120, restart=False)
     assert f"{job.name} was deleted and recreated after round" in status.error and "stream reset" in status.error

@@ -69,8 +69,8 @@ def test_what_the_fault_of_the_demo_takes_comes_back_and_is_seen_to(
         log.create({"flights.results": 1})
         feeding = DemoFeeder(settings, (LINES,))
         application.start()
-        application.await_(lambda status: status.is_ready and status.tracking["completed"] > 0, patience=120)
-        until(lambda: platform.catalog.find(prefix="streams/words/"), seconds=60)
+        application.await_(lambda status: status.is_ready and status.tracking["completed"] > 0, patience=240)
+        until(lambda: platform.catalog.find(prefix="streams/words/"), seconds=120)
         damage = RecoveryMonitor(settings, log, platform.catalog, [alone.ref])
         damage.begin()
         status = application.status()
@@ -88,7 +88,7 @@ def test_what_the_fault_of_the_demo_takes_comes_back_and_is_seen_to(
         recover(platform)
         assert platform.catalog.get(alone.ref).in_cache and not platform.catalog.get(persisted.ref).in_cache
         application.start()
-        until(lambda: damage.poll(all_sent=not feeding.is_sending) and damage.is_healed, seconds=120, every=0.5)
+        until(lambda: damage.poll(all_sent=not feeding.is_sending) and damage.is_healed, seconds=240, every=0.5)
         how = {each.thing: each.how for each in damage.recovered_items()}
     assert how["cache"].endswith("1 of the other 1 are recomputed")
     assert "restarted by its DAG" in how["stream words"] and "0 states" not in how["stream words"]

@@ -57,8 +57,8 @@ def test_each_pair_is_told_once_while_tuples_move_and_processes_die(
         fault()
     expected_pairs = truth(on, left, left if itself else right)
     job.await_pairs(expected_pairs)
-    job.await_(lambda status: job.explained().get("units") == 3, patience=60)
+    job.await_(lambda status: job.explained().get("units") == 3, patience=120)
     assert job.pairs() == expected_pairs
     assert job.explained()["epoch"] > 3
     assert any((job.home / "spill").rglob("*.arrow"))
-    job.await_(lambda status: job.copies_deleted() > 0, patience=60)
+    job.await_(lambda status: job.copies_deleted() > 0, patience=120)

@@ -26,7 +26,7 @@ def test_a_job_that_goes_back_tells_again_what_came_after(make_job: Callable[...
     shutil.rmtree(default_cache_folder(job.home))
     assert "incarnation 2" in job.run("rewind", "--to", "early")
     job.start()
-    job.await_(lambda _: _last(job, 2) == _last(job, 1), patience=120)
+    job.await_(lambda _: _last(job, 2) == _last(job, 1), patience=240)
     job.stop()
     everything = expected(FLOWS)
     assert job.results() == everything

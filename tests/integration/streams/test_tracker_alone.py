@@ -53,7 +53,7 @@ def test_a_topology_that_is_not_ours_hears_what_was_finished_and_what_was_lost(j
     """Each attempt once; what failed is finished in its second. Bad messages are told, and the job stops as any."""
     servers = job.kafka.address
     job.start()
-    job.await_(lambda status: status.is_ready, patience=120)
+    job.await_(lambda status: status.is_ready, patience=240)
     tuples: Queue[Tuple | None] = Queue()
     processors = threading.Thread(target=process, args=(servers, job.name, tuples))
     outcomes: list[tuple[int, int, str]] = []

@@ -33,13 +33,15 @@ class ThrottledWorld(TrackedWorld):
     def start(self) -> None:
         super().start()
         for stage in self.stages:
-            self.planners[stage.name]._admission_limit = RateLimiter(stage)
+            self.planners[stage.name]._admission_limit = RateLimiter(stage, self.folder.path)
 
     def grant(self, rates: dict[str, float], seconds: float) -> None:
         """Rates for so many seconds from now on; messages have about 50 bytes."""
         for stage in self.stages:
             rate = rates.get(stage.name)
-            write_grant(stage, None if rate is None else RateLimit(rate, 50.0), self.clock + seconds)
+            write_grant(
+                self.folder.path, stage.name, None if rate is None else RateLimit(rate, 50.0), self.clock + seconds
+            )
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,7 +60,7 @@ def test_nothing_is_lost_or_doubled_under_any_rates(
         world.finish()
         assert world.counts() == Counter(" ".join(TEXTS).split())
         assert not world.dead()
-        counting = StageAccounting(world.stages, 2)
+        counting = StageAccounting(world.folder.path, world.stages, 2, world.reports)
         counted = counting.count(world.clock)
         queues = {name: counted[name].queue for name, upstreams in counting.upstreams.items() if upstreams}
         assert queues["count"] == 0 and counted["count"].applied > 0

@@ -24,7 +24,7 @@ from springline.spark_jobs.streaming.windows.query import read_query
 from tests.support.decoding.drawn_sql import FLOATS, INTS, TEXTS, Drawn, Leaves, expressions, leaves
 from tests.support.decoding.windows_job import Job, ipc, registry, stream
 from tests.support.decoding.word_soup import soups
-from tests.support.joins.join_units import World
+from tests.support.joins.join_tasks import World
 
 T = 1_700_000_040
 LEFT = Relation("l", {"i": "int", "n": "int", "x": "float", "s": "text"})

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.join.router import TABLE
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
-from springline.spark_jobs.streaming.join.unit import migration, unit
+from springline.spark_jobs.streaming.join.task import migration, task
 from springline.spark_jobs.streaming.runtime.history import read_history
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
-from tests.support.joins.join_units import SMALL
+from tests.support.joins.join_tasks import SMALL
 from tests.support.joins.join_world import JoinWorld, Row, join_of
 
 KEYS = (0, 1, 2, 100, 101, 205)
@@ -31,7 +31,7 @@ EVENTS = ["die", "lose all", "lose join", "lose a unit", "second driver", "save"
 @pytest.fixture(autouse=True, scope="module")
 def small_parts() -> Iterator[None]:
     """Copies of a few tuples lie in several messages, and stored ones in several levels."""
-    with patch.object(migration, "_PART_BYTES", 100), patch.object(unit, "Shape", lambda: SMALL):
+    with patch.object(migration, "_PART_BYTES", 100), patch.object(task, "Shape", lambda: SMALL):
         yield
 
 
@@ -73,7 +73,7 @@ def test_pairs_within_what_is_kept_come_out_once_and_no_others(
             min_tuples=1,
             expires=True,
         )
-        job = replace(join_of("l.k = r.k", control), ttl=keep)
+        job = replace(join_of("l.k = r.k", control, tasks=chance.choice([1, 2, 4])), ttl=keep)
         world = JoinWorld(job, Path(folder), chance, chance.choice([1, 2]), most)
         left, right = ([(first + at, chance.choice(KEYS), 0) for at in range(60)] for first in (0, 1000))
         world.feed("left", left, chance.choice([1, 2, 4]))
@@ -120,7 +120,13 @@ def test_of_so_many_rows_that_are_kept_pairs_come_out_once(
             min_tuples=1,
             expires=True, max_rows=keep_rows,
         )  # fmt: skip
-        world = JoinWorld(join_of("l.k = r.k", control), Path(folder), chance, chance.choice([1, 2]), most)
+        world = JoinWorld(
+            join_of("l.k = r.k", control, tasks=chance.choice([1, 2, 4])),
+            Path(folder),
+            chance,
+            chance.choice([1, 2]),
+            most,
+        )
         left, right = ([(first + at, chance.choice(KEYS), 0) for at in range(60)] for first in (0, 1000))
         world.feed("left", left, chance.choice([1, 2, 4]))
         world.feed("right", right, chance.choice([1, 2, 4]))

@@ -61,8 +61,12 @@ class Plain:
     def keys(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
         return rows.column("key").to_numpy(), np.ones(rows.num_rows, np.bool_)
 
-    def tuples(self, side: JoinSide, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return pa.record_batch({"key": keys, "seq": seqs, "name": rows.column("name")})
+    def routed_schema(self, side: JoinSide) -> pa.Schema:
+        kinds = {"key": pa.int64(), "seq": pa.int64(), "unit": pa.uint8(), "action": pa.uint8(), "name": pa.int64()}
+        return pa.schema(list(kinds.items()))
+
+    def carried(self, side: JoinSide, rows: pa.RecordBatch) -> list[pa.Array]:
+        return [rows.column("name")]
 
 
 Tuple = tuple[int, int, int]  # key, seq, name
@@ -70,12 +74,11 @@ Tuple = tuple[int, int, int]  # key, seq, name
 
 @dataclass
 class Unit:
-    """A unit that does as it is told; pairs that it found, and copies that it made."""
+    """What is stored in a unit, and the copies that it made."""
 
     stored: dict[JoinSide, dict[int, Tuple]] = field(default_factory=lambda: {JoinSide.LEFT: {}, JoinSide.RIGHT: {}})
     arrived: Counter[JoinSide] = field(default_factory=Counter)
     copies: dict[int, list[Tuple]] = field(default_factory=dict)
-    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def copy(self, piece: StateMigration) -> None:
         """What a piece means of what is stored."""
@@ -83,24 +86,27 @@ class Unit:
         keys, seqs = (np.array([one[at] for one in every], np.int64) for at in (0, 1))
         self.copies[piece.id] = [one for one, good in zip(every, mask_of(piece, keys, seqs), strict=True) if good]
 
-    def work(self, sent: list[RoutedBatch], reach: KeyBand) -> None:
-        """A round: stores, then probes."""
-        for act in (Action.STORE, Action.PROBE):
-            for one in sent:
-                if one.action in (act, Action.BOTH) and one.tuples.num_rows:
-                    for key, seq, name in zip(*(one.tuples.column(at).to_pylist() for at in range(3)), strict=True):
-                        if act is Action.STORE:
-                            assert seq not in self.stored[one.side]
-                            self.stored[one.side][seq] = (key, seq, name)
-                            self.arrived[one.side] += 1
-                        else:
-                            self.probe(one.side, key, seq, name, reach.from_side(one.side))
 
-    def probe(self, side: JoinSide, key: int, seq: int, name: int, reach: KeyBand) -> None:
-        """Earlier partners."""
-        for other, earlier, partner in self.stored[side.other].values():
-            if earlier < seq and fits(reach, other - key):
-                self.pairs[(name, partner) if side is JoinSide.LEFT else (partner, name)] += 1
+def work(units: list[Unit], tasks: int, task: int, sent: list[RoutedBatch], reach: KeyBand) -> Counter[tuple[int, int]]:
+    """A round of a task: stores, then probes of all of its units, of which each partner answers once; the pairs."""
+    pairs: Counter[tuple[int, int]] = Counter()
+    own = units[task::tasks]
+    for act in (Action.STORE, Action.PROBE):
+        for one in sent:
+            for key, seq, unit, action, name in zip(
+                *(column.to_pylist() for column in one.tuples.columns), strict=True
+            ):
+                if action not in (act, Action.BOTH):
+                    continue
+                if act is Action.STORE:
+                    assert unit % tasks == task and seq not in units[unit].stored[one.side]
+                    units[unit].stored[one.side][seq] = (key, seq, name)
+                    units[unit].arrived[one.side] += 1
+                    continue
+                for other, earlier, partner in (two for each in own for two in each.stored[one.side.other].values()):
+                    if earlier < seq and fits(reach.from_side(one.side), other - key):
+                        pairs[(name, partner) if one.side is JoinSide.LEFT else (partner, name)] += 1
+    return pairs
 
 
 def fits(reach: KeyBand, difference: int) -> bool:
@@ -110,13 +116,15 @@ def fits(reach: KeyBand, difference: int) -> bool:
 
 @dataclass
 class World:
-    """Two router units, all units there is room for, the controller, and what it was told last."""
+    """Two router units, all units there is room for on some tasks, the controller, and what it was told last."""
 
     control: RebalanceConfig
     reach: KeyBand
     itself: bool
+    tasks: int
     course: ControllerState = field(init=False)
     units: list[Unit] = field(default_factory=lambda: [Unit() for _ in range(MAX_UNITS)])
+    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
     round: int = 0
     rows: list[tuple[JoinSide, int, int]] = field(default_factory=list)
     gauges: dict[int, Any] = field(default_factory=dict)
@@ -126,13 +134,13 @@ class World:
         self.course = initial_state(self.control, MAX_UNITS, block_for(self.reach))
         left = RelationSource("one", Relation("l", FIELDS))
         right = RelationSource("one" if self.itself else "two", Relation("r", FIELDS))
-        self.routers = [Router(left, right, MAX_UNITS, Plain(self.reach)) for _ in range(2)]
+        self.routers = [Router(left, right, MAX_UNITS, self.tasks, Plain(self.reach)) for _ in range(2)]
         self.states = [State(), State()]
 
     def step(self, keys_by_router: list[list[int]]) -> None:
         """One round of all routers, then of all units."""
         table_json = json.loads(json.dumps(self.course.table.as_json()))
-        sent: list[list[RoutedBatch]] = [[] for _ in range(MAX_UNITS)]
+        sent: list[list[RoutedBatch]] = [[] for _ in range(self.tasks)]
         for router, keys in enumerate(keys_by_router):
             sides = [JoinSide.LEFT, JoinSide.RIGHT] if self.itself else [JoinSide(router)]
             lines = []
@@ -147,14 +155,14 @@ class World:
             assert not output.dead_letters
             self.states[router] = output.state
             self.gauges[router] = json.loads(json.dumps(output.gauges))
-            for unit, batches in output.buffers.items():
-                sent[unit] += [self.sent(batch) for batch in batches]
+            for task, batches in output.buffers.items():
+                sent[task] += [self.sent(batch) for batch in batches]
         orders = [{json.dumps(to_json_value(one.commands)) for one in own if one.commands} for own in sent]
         assert all(own == orders[0] and len(own) <= 1 for own in orders)
         if orders[0]:
             self.obey(from_json_value(EpochCommands, json.loads(orders[0].pop()), "here"))
-        for unit, own in zip(self.units, sent, strict=True):
-            unit.work(own, self.reach)
+        for task, own in enumerate(sent):
+            self.pairs += work(self.units, self.tasks, task, [one for one in own if one.tuples.num_rows], self.reach)
         self.round += 1
 
     def sent(self, batch: pa.RecordBatch) -> RoutedBatch:
@@ -196,9 +204,8 @@ class World:
 
     def check(self) -> None:
         """Against all pairs there are."""
-        actual_pairs = sum((unit.pairs for unit in self.units), Counter())
         left, right = ([(key, name) for side, key, name in self.rows if side is own] for own in JoinSide)
-        assert actual_pairs == Counter((one, two) for a, one in left for b, two in right if fits(self.reach, b - a))
+        assert self.pairs == Counter((one, two) for a, one in left for b, two in right if fits(self.reach, b - a))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.names)
@@ -221,7 +228,7 @@ def test_each_pair_is_found_once(strategy, reach, itself, seed, theta, changes):
         in_flight_tuples=chance.choice([5, 50, 5000]),
         min_tuples=1,
     )
-    world = World(control, reach, itself)
+    world = World(control, reach, itself, chance.choice([1, 2, MAX_UNITS]))
     units_by_round = dict(changes)
     for number in range(18):
         if number in units_by_round:
@@ -245,7 +252,7 @@ def test_each_pair_is_found_once(strategy, reach, itself, seed, theta, changes):
 @pytest.mark.parametrize("strategy", STRATEGIES.names)
 def test_a_smaller_number_of_units_leaves_the_others_empty(strategy):
     """Once all has moved: 4, then 8, then 3 units; what is no longer used holds nothing and is not probed."""
-    world, chance = World(RebalanceConfig(4, strategy, 0.1, min_tuples=1), EQUAL, False), random.Random(5)
+    world, chance = World(RebalanceConfig(4, strategy, 0.1, min_tuples=1), EQUAL, False, MAX_UNITS), random.Random(5)
     for units in (4, 8, 3):
         world.control = RebalanceConfig(units, strategy, 0.1, migration_tuples=20, min_tuples=1)
         for _ in range(60):

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.join.rebalance import read_controller_state
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
-from springline.spark_jobs.streaming.join.unit import migration, unit
-from tests.support.joins.join_units import SMALL
+from springline.spark_jobs.streaming.join.task import migration, task
+from tests.support.joins.join_tasks import SMALL
 from tests.support.joins.join_world import JoinWorld, Row, join_of
 
 JOINS: dict[str, Callable[[Row, Row], bool]] = {
@@ -57,7 +57,7 @@ KEYS = (0, 1, 2, 3, 100, 101, 102, 205, 206, 310, 311, 415)  # neighbours, and s
 @pytest.fixture(autouse=True, scope="module")
 def small_parts() -> Iterator[None]:
     """Copies of a few tuples lie in several messages, and stored ones in several levels."""
-    with patch.object(migration, "_PART_BYTES", 100), patch.object(unit, "Shape", lambda: SMALL):
+    with patch.object(migration, "_PART_BYTES", 100), patch.object(task, "Shape", lambda: SMALL):
         yield
 
 
@@ -80,7 +80,8 @@ def world_of(folder: str, on: str, strategy: str, chance: random.Random, *, itse
         in_flight_tuples=chance.choice([5, 1000]),
         min_tuples=1,
     )
-    world = JoinWorld(join_of(on, control, itself=itself), Path(folder), chance, chance.choice([1, 2]), most)
+    job = join_of(on, control, itself=itself, tasks=chance.choice([1, 2, 3, 4]))
+    world = JoinWorld(job, Path(folder), chance, chance.choice([1, 2]), most)
     left = rows_of(chance, 60, 0)
     right = left if itself else rows_of(chance, 60, 1000)
     for source, rows in zip(world.job.sources, (left, right), strict=False):

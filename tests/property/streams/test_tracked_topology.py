@@ -5,17 +5,21 @@ from __future__ import annotations
 import random
 import tempfile
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.step import Step
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.tracking.config import Delivery, TrackingConfig
 from springline.spark_jobs.streaming.tracking.errors import InvalidRingError
+from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKind
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
-from tests.support.streams.leaky_stages import Leaks, Leaky
+from tests.support.streams.leaky_stages import Leaks, Leaky, roots_of_names
 from tests.support.streams.tracked_world import TrackedWorld
 
 VOCABULARY = ["a", "b", "spark", "log", "acker", "the", "the"]
@@ -33,8 +37,8 @@ def lines(seed: int, messages: int) -> list[str]:
     ]
 
 
-def world(folder: Path, delivery: Delivery, leaks: Leaks) -> TrackedWorld:
-    """A word count with leaks in its second stage."""
+def world(folder: Path, delivery: Delivery, harm: Leaks | Callable[[Step], Step]) -> TrackedWorld:
+    """A word count with leaks in its second stage, or another harm to it."""
     job = WordCountJob(
         "w",
         "lines",
@@ -43,9 +47,25 @@ def world(folder: Path, delivery: Delivery, leaks: Leaks) -> TrackedWorld:
     )
 
     def wrap(stage: Stage, step: Step) -> Step:
-        return Leaky(step, leaks) if stage.name == "count" else step
+        if stage.name != "count":
+            return step
+        return Leaky(step, harm) if isinstance(harm, Leaks) else harm(step)
 
     return TrackedWorld(job, folder, wrap=wrap)
+
+
+def losing_fold_acks(step: Step) -> Step:
+    """A step whose acks of folds are lost, each of them."""
+
+    def lossy(state: State, step_input: Input) -> Output:
+        output = step(state, step_input)
+        acks = {
+            acker: [batch for batch in batches if "fold" not in batch.schema.names]
+            for acker, batches in output.acks.items()
+        }
+        return replace(output, acks=acks)
+
+    return lossy
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -81,6 +101,51 @@ def test_without_faults_no_root_is_ever_sent_again() -> None:
             topology = world(Path(folder), delivery, Leaks())
             topology.feed(*texts)
             topology.finish()
+            assert topology.total("replay_requests") == topology.total("failed") == 0
+            assert topology.counts() == Counter(" ".join(texts).split())
+
+
+def test_what_was_lost_is_sent_again_and_nothing_else() -> None:
+    """A fold is audited as soon as anything is amiss in it; of its lines those are retried that were harmed."""
+    texts = lines(3, 60)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        noted = Path(folder) / "noted"
+        noted.mkdir()
+        leaks = Leaks(lost=0.03, doubled=0.03, delayed=0.03, seed=4, noted=str(noted))
+        topology = world(Path(folder) / "world", Delivery.EXACTLY_ONCE, leaks)
+        topology.feed(*texts)
+        topology.finish()
+        assert topology.counts() == Counter(" ".join(texts).split())
+        sources = {
+            (partition, message.offset): bytes(message.value)
+            for partition, messages in enumerate(topology.log.topics["lines"])
+            for message in messages
+        }
+        harmed = {
+            what: roots_of_names(np.concatenate([np.load(file) for file in noted.glob(f"*.{what}.npy")]), sources, 2)
+            for what in ("lost", "late", "doubled")
+        }
+        retried = {
+            root
+            for messages in topology.log.topics["w.feedback"]
+            for ack in (AckMessage.read(message.value) for message in messages if message.value)
+            if ack.kind is MessageKind.REPLAY_REQUESTS
+            for root in ack.column("root").tolist()
+        }
+        assert 0 < topology.total("audit_requests") == topology.total("audited")
+        assert len(harmed["lost"]) > 5
+        assert harmed["lost"] <= retried <= set().union(*harmed.values())
+
+
+def test_a_lost_ack_of_a_fold_costs_an_audit_and_no_retry() -> None:
+    """Under each delivery."""
+    for delivery in Delivery:
+        texts = lines(2, 20)
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            topology = world(Path(folder), delivery, losing_fold_acks)
+            topology.feed(*texts)
+            topology.finish()
+            assert topology.total("audit_requests") > 20
             assert topology.total("replay_requests") == topology.total("failed") == 0
             assert topology.counts() == Counter(" ".join(texts).split())
 

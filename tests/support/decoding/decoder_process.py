@@ -31,7 +31,7 @@ Letter = tuple[int, str, bytes]  # offset, reason, bytes
 QUERIES = {
     "q": "SELECT sip, kind, count(*) AS n, sum(bytes) AS b, max(load) AS l FROM S GROUP BY sip, kind WINDOWING 60 s"
 }
-_STAGE = Stage("map", "step", "source", job="job", state="/state", results="results", dead_letters="dead")
+_STAGE = Stage("map", "step", "source", job="job", results="results", dead_letters="dead")
 _SIZE = struct.Struct("<I")
 
 
@@ -83,18 +83,24 @@ class _Everything:
     """The condition of a join that every row takes part in, with all of its columns."""
 
     key_band = KeyBand(0, 0)
+    _schema = pa.schema([])
 
     def fields(self, side: JoinSide) -> Sequence[str]:
         return NAMES
 
     def filter(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
+        self._schema = rows.schema
         return np.ones(rows.num_rows, np.bool_)
 
     def keys(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
         return np.zeros(rows.num_rows, np.int64), np.ones(rows.num_rows, np.bool_)
 
-    def tuples(self, side: JoinSide, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return pa.record_batch([pa.array(keys), pa.array(seqs), *rows.columns], ["key", "seq", *rows.schema.names])
+    def routed_schema(self, side: JoinSide) -> pa.Schema:
+        own = [("key", pa.int64()), ("seq", pa.int64()), ("unit", pa.uint8()), ("action", pa.uint8())]
+        return pa.schema([*own, *self._schema])
+
+    def carried(self, side: JoinSide, rows: pa.RecordBatch) -> list[pa.Array]:
+        return rows.columns
 
 
 def _route(source: RelationSource, messages: Sequence[Message], decoded: Decoded) -> None:
@@ -102,7 +108,7 @@ def _route(source: RelationSource, messages: Sequence[Message], decoded: Decoded
     other = RelationSource("other", Relation("r", source.relation.fields))
     table = strategy_of("hash").first(1, 1).as_json()
     step_input = Input("route", 0, Round(1, 1, 0.0, {TABLE: table}), messages)
-    output = Router(source, other, 1, _Everything())(State(), step_input)
+    output = Router(source, other, 1, 1, _Everything())(State(), step_input)
     for batch in output.buffers[0]:
         for row in RoutedBatch.read(arrow_bytes(batch)).tuples.to_pylist():
             time = row["time"]

@@ -30,16 +30,18 @@ from springline.spark_jobs.streaming.join.routing.controller import RebalanceCon
 from springline.spark_jobs.streaming.kafka.topic_union import union_units
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.driver.recovery import recover
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue, read_history
 from springline.spark_jobs.streaming.runtime.message_log import RoundId
 from springline.spark_jobs.streaming.runtime.report import UnitReport, sum_counts
+from springline.spark_jobs.streaming.runtime.report_log import ReportReader
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.segment_files import SegmentFiles
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
-from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot
+from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
+from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot, StateStore
 from springline.spark_jobs.streaming.runtime.step import Message
-from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
+from springline.spark_jobs.streaming.runtime.worker.unit import SteppedRound
+from springline.testing.job_run import RestoringWorker
 from springline.testing.memory_log import KilledError, MemoryLog
 
 MAX_UNITS = 4
@@ -47,12 +49,14 @@ FIELDS = {"id": "int", "k": "int", "v": "int"}
 Row = tuple[int, int, int]  # id, k, v
 
 
-def join_of(on: str, control: RebalanceConfig, *, itself: bool = False, max_units: int = MAX_UNITS) -> JoinJob:
+def join_of(
+    on: str, control: RebalanceConfig, *, itself: bool = False, max_units: int = MAX_UNITS, tasks: int = 2
+) -> JoinJob:
     """The join of topics `left` and `right`, or of `left` with itself; its results are the ids of pairs."""
     left, right = Relation("l", FIELDS), Relation("r", FIELDS)
     condition = Condition.of(left, right, on, ["l.id AS l", "r.id AS r"])
     sources = RelationSource("left", left), RelationSource("left" if itself else "right", right)
-    return JoinJob("j", *sources, condition, control, max_units, max_messages_per_round=2)
+    return JoinJob("j", *sources, condition, control, max_units, tasks, max_messages_per_round=2)
 
 
 class JoinWorld:
@@ -69,7 +73,10 @@ class JoinWorld:
         self.states = folder / "states"
         self._most_pairs = most_pairs
         # Some runs lie on disk, or all of them, or none.
-        self._spill = {"spill": str(folder / "disk"), "spill_bytes": chance.choice([0, 2_000, 1 << 40])}
+        spill_bytes = chance.choice([0, 2_000, 1 << 40])
+        self.states_of = {
+            name: StateFolders(self.states / name, folder / "disk" / name, spill_bytes) for name in ("route", "join")
+        }
         self.stages = self._placed(units)
         self.rows = 0
         self.clock = 1.0
@@ -83,20 +90,22 @@ class JoinWorld:
         self.start()
 
     def _placed(self, units: int) -> tuple[Stage, Stage]:
-        route, join = place_stages(self.job.name, self.job.stages(units), self.states)
+        route, join = place_stages(self.job.name, self.job.stages(units))
         arguments = {**join.arguments, "most_pairs": self._most_pairs}
-        return replace(route, **self._spill), replace(join, arguments=arguments, **self._spill)
+        return route, replace(join, arguments=arguments)
 
     def start(self) -> None:
         """A driver and workers without memory."""
         self.job.prepare(self.folder)
-        for stage in self.stages:
-            recover(stage, self.log, self._fetch)
+        self.reports = ReportReader(self.stages, self.log)
         self.planners = {stage.name: self._planner(stage) for stage in self.stages}
-        self.units = {stage.name: StageWorker(stage, self.log) for stage in self.stages}
-        self.helm = rebalance.Rebalancer(self.job.rebalance_config, self.folder, self.stages, self.log)
+        self.units = {stage.name: self._worker(stage) for stage in self.stages}
+        self.helm = rebalance.Rebalancer(self.job.rebalance_config, self.folder, self.stages, self.log, self.reports)
         self.last: dict[str, RoundPlan] = {}
         self._running: dict[str, Iterator[None]] = {}
+
+    def _worker(self, stage: Stage) -> RestoringWorker:
+        return RestoringWorker(stage, self.states_of[stage.name], self.log, self)
 
     def feed(self, topic: str, rows: Sequence[Row], in_a_message: int) -> None:
         """Rows in messages of so many lines, to the partitions in turn; they come one by one while turns are made."""
@@ -122,8 +131,8 @@ class JoinWorld:
             if what < 0.1:
                 self.run_controller()
             elif what < 0.13 and self._late:
-                units, messages = self._late.pop(self.chance.randrange(len(self._late)))
-                units._send(messages)
+                zombie, stepped = self._late.pop(self.chance.randrange(len(self._late)))
+                zombie._send([stepped] if isinstance(stepped, SteppedRound) else [])
             else:
                 self._step(self.chance.choice(self.stages))
 
@@ -183,8 +192,9 @@ class JoinWorld:
         for stage in self.stages:
             saved = self.saved.setdefault(stage.name, {})
             for unit in range(stage.units):
-                if (newest := stage.state_store(unit).newest()) is not None:
-                    packed = stage.state_store(unit).pack(*newest)
+                store, newest = self.states_of[stage.name].store(unit), self.units[stage.name].reported.get(unit)
+                if newest is not None and store.is_complete(*newest):
+                    packed = store.pack(*newest)
                     needs = {int(giver): offset for giver, offset in packed.notes.get("needs", {}).items()}
                     saved[unit] = UnitCheckpoint(newest, packed.notes["offset"], True, needs), packed
                 self._step(self.chance.choice(self.stages))
@@ -199,11 +209,12 @@ class JoinWorld:
             self.cut[topic] += sum(message.offset < offset for message in self.log.topics[topic][unit])
         self.log.delete(topic, before)
 
-    def _fetch(self, stage: Stage, unit: int, until: RoundId) -> RoundId | None:
+    def fetch(self, stage: Stage, unit: int, store: StateStore, until: RoundId) -> RoundId | None:
+        """See `CheckpointStorage`."""
         checkpoint = self.saved.get(stage.name, {}).get(unit)
         if checkpoint is None or checkpoint[0].round_id > until:
             return None
-        stage.state_store(unit).unpack(*checkpoint[0].round_id, checkpoint[1])
+        store.unpack(*checkpoint[0].round_id, checkpoint[1])
         return checkpoint[0].round_id
 
     def _start_again(self) -> None:
@@ -309,7 +320,8 @@ class JoinWorld:
 
     def stored(self) -> dict[int, int]:
         """How many tuples each unit stores."""
-        return {unit: sum(report.gauges["stored"].values()) for unit, report in self._reports("join").items()}
+        units = rebalance.units_of_gauges(report.gauges for report in self._reports("join").values())
+        return {unit: sum(own["stored"].values()) for unit, own in units.items()}
 
     def switched(self) -> set[int]:
         """The pieces that rounds of routers told units to switch to."""
@@ -349,8 +361,8 @@ class JoinWorld:
         for unit in self.chance.sample(sorted(plan.ranges), len(plan.ranges)):
             contents = planner.broadcast_values_of(plan)
             if self.chance.random() < 0.05:  # Spark takes the worker for dead, and it goes on
-                zombie = StageWorker(stage, self.log)
-                self._late.append((zombie, zombie.step.run(zombie._unit_round(plan, contents, unit), {})))
+                zombie = self._worker(stage)
+                self._late.append((zombie, zombie.begin(plan, contents, unit)))
             self.units[stage.name].run(plan, contents, unit)
             yield
         self.last[stage.name] = plan
@@ -365,13 +377,13 @@ class JoinWorld:
         return Planner(stage, self.log, lambda: self.clock, contents)
 
     def _reports(self, name: str) -> Mapping[int, UnitReport]:
-        stage = next(stage for stage in self.stages if stage.name == name)
-        return stage.reports()
+        return self.reports.reports(name)
 
     def _lose(self, what: str) -> None:
         stages = [stage for stage in self.stages if what in (stage.name, "all")]
         for stage in stages:
-            shutil.rmtree(stage.folder(0).parent, ignore_errors=True)
+            shutil.rmtree(self.states_of[stage.name].memory, ignore_errors=True)
         if what == "a unit":
             stage = self.chance.choice(self.stages)
-            shutil.rmtree(stage.folder(self.chance.randrange(stage.units)), ignore_errors=True)
+            folder = self.states_of[stage.name].folder(self.chance.randrange(stage.units))
+            shutil.rmtree(folder, ignore_errors=True)

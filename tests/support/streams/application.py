@@ -86,7 +86,7 @@ class Application:
         """Stop at a round's boundary."""
         self.folder.request_stop()
         assert self._application is not None
-        assert self._application.wait(60) == 0, self.log()
+        assert self._application.wait(120) == 0, self.log()
 
     def close(self) -> None:
         """End whatever lives, and delete the job's topics: a broker that comes back reads all that it holds."""
@@ -125,7 +125,7 @@ class Application:
 
     def lose_checkpoints(self) -> None:
         """Delete Spark's own log of rounds."""
-        delete_folder(self.state / self.name / "checkpoints")
+        delete_folder(self.state / self.name / ".queries")
 
     def kill_all(self) -> None:
         """kill -9 of the application and all that it started."""

@@ -11,12 +11,15 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from springline.persistence.engine.runner import NoRunner
+from springline.persistence.platform import open_platform
+from springline.persistence.settings import Settings
 from springline.spark_jobs.streaming.application.health import running_health
 from springline.spark_jobs.streaming.application.lag_history import (
     FILE,
@@ -25,12 +28,20 @@ from springline.spark_jobs.streaming.application.lag_history import (
     LagSample,
     write_sample,
 )
+from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
-from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
-from springline.spark_jobs.streaming.runtime.stage import place_stages
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord, RoundId
+from springline.spark_jobs.streaming.runtime.report import UnitReport
+from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
+from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot, StateStore
+from springline.spark_jobs.streaming.runtime.step import State
+from springline.spark_jobs.streaming.runtime.worker.state_server import StateServer
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from tests.support.decoding.windows_job import Job, csv, registry, stream
 from tests.support.joins.pairs import PAIRS, widened
 
@@ -114,13 +125,30 @@ def put_results(log: MessageLog) -> None:
             sending.send(letter)
 
 
-def hold_slices(declarations: Path, state: Path) -> None:
-    """What the reducers of `ticks` hold after a round: rows of an hour, of which ad hoc queries are answered."""
+def serve_slices(declarations: Path, cluster: Cluster, scratch: Path) -> None:
+    """Answer ad hoc queries as the reducers of `ticks` do after a round with rows of an hour."""
     ran = Job(registry({"kinds": SQL}, stream(name="ticks", adhoc_retention=3600.0)), reducers=4, stream_name="ticks")
     ran.round([csv(*((BEGAN + 9 * n, "x", KINDS[n % 3], n, n / 100) for n in range(400)))])
-    _, reducing = place_stages("ticks", read_jobs(declarations)["ticks"].stages(1), state)
-    for unit in range(4):
-        StateStore(Path(reducing.folder(unit))).save(StateSnapshot(1, 0), ran.states["reduce", unit], (1, 1))
+    _, reducing = place_stages("ticks", read_jobs(declarations)["ticks"].stages(1))
+    with closing(Kafka(cluster)) as log:
+        log.create(dict.fromkeys((reducing.reports, reducing.state_requests, reducing.state_replies), 1))
+        worker = StageWorker(reducing, StateFolders(scratch), log)
+        reports = [UnitReport(unit, 1, {}, 0, 0, 0.0) for unit in range(4)]
+        with log.record_sender() as sending:
+            for report in reports:
+                worker.states.store(report.unit).save(StateSnapshot(1, 0), ran.states["reduce", report.unit], (1, 1))
+                worker.resume(report.unit, report)
+                sending.send(OutgoingRecord(reducing.reports, 0, report.encode(), key=report.key))
+    StateServer(worker, reducing.load_state_query(), lambda: Kafka(cluster)).serve(range(4))
+
+
+def save_states(stage: Stage, states: Sequence[State], round_id: RoundId, scratch: Path) -> None:
+    """Save the states of a stage's units as checkpoints, as its tasks do before the job ends."""
+    with closing(open_platform(Settings(), runner=NoRunner())) as platform:
+        for unit, state in enumerate(states):
+            store = StateStore(scratch / stage.name / str(unit))
+            store.save(StateSnapshot(*round_id), state, round_id, {"offset": 0})
+            CheckpointStore(platform).save(stage, unit, store, round_id)
 
 
 def explain_pairs(folder: JobFolder, scratch: Path) -> None:

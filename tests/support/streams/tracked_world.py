@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from springline.spark_jobs.streaming.jobs import TrackedJob
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
-from springline.spark_jobs.streaming.runtime.report import UnitReport
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Step
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
@@ -39,13 +37,6 @@ class TrackedWorld(JobRun):
         self._dealt = 0
         super().__init__(job, folder, partitions, clock=1.0)
         write_json(self.folder.path / CLOCK, {"paused": False})
-
-    def _recover(self, stage: Stage) -> None:
-        """As ever, with the steps of this world."""
-        plain = Stage.make_step
-        wrapped = lambda this: self.wrap(this, plain(this))  # noqa: E731
-        with patch.object(Stage, "make_step", wrapped):
-            super()._recover(stage)
 
     def _make_units(self, stage: Stage) -> StageWorker:
         units = super()._make_units(stage)
@@ -81,7 +72,7 @@ class TrackedWorld(JobRun):
     def oversee(self) -> None:
         """The marks, as the application's oversight would make them."""
         stage = self.stages[-1]
-        reports = [UnitReport.read(stage.folder(unit)) for unit in range(self.stages[-1].units)]
+        reports = [self.reports.reports(stage.name).get(unit) for unit in range(self.stages[-1].units)]
         gauges = [report and report.gauges for report in reports]
         before = read_json(self.folder.path / LOW_WATERMARKS)["low_watermarks"]
         ackers = self.epochs.ring.ackers
@@ -90,7 +81,7 @@ class TrackedWorld(JobRun):
         self._gauges = gauges
         own = [stage for stage in self.stages if stage.reads_feedback]
         self._dealt = sum(
-            handled_count(UnitReport.read(stage.folder(unit))) for stage in own for unit in range(stage.units)
+            handled_count(report) for stage in own for report in self.reports.reports(stage.name).values()
         )
 
     @property

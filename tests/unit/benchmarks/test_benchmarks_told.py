@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from benchmarks import everything
 from benchmarks.cluster.soaking.watching import Sample, growers, growth
+from benchmarks.report import Report, show
 from docs.goals import goals_table
 
 
@@ -65,3 +67,14 @@ def test_what_grew_most_is_named() -> None:
     samples = [Sample(at, {name: course[at] * 1_000_000 for name, course in courses.items()}, 0, 0) for at in range(8)]
     assert growers(samples, 2) == "kafka (broker) +4 MB, stream words +0 MB"
     assert growers(samples).endswith("airflow (scheduler) -1 MB")
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("count", [3, 22, 60])
+def test_no_cell_of_a_table_is_broken_at_any_width(width: int, count: int) -> None:
+    """One with more columns than fit has a line for each of them instead."""
+    rows = [{f"measure {number}": number * 1_111.5 * row for number in range(count)} for row in range(1, 9)]
+    console = Console(width=width, record=True, file=io.StringIO())
+    show(Report("wide", "quick", rows, []), console)
+    text = console.export_text()
+    assert "…" not in text and all(f"{number * 1_111.5 * 8:,.0f}" in text for number in range(1, count))

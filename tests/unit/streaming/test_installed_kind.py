@@ -32,13 +32,14 @@ from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.jobs import read_job
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.stage import place_stages
+from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import MemoryLog
 
 folder = Path(sys.argv[1])
 job = read_job(folder / "streams.toml", "everest")
 specs = [replace(spec, max_messages_per_round=2) for spec in job.stages(1)]
-(stage,) = place_stages(job.name, specs, folder / "states")
+(stage,) = place_stages(job.name, specs)
 log = MemoryLog({"numbers": 1, **topics_of_stages(job, 1)})
 for value in ("3", "2", "tall", "5", "5", "8"):
     log.put("numbers", 0, value.encode())
@@ -46,7 +47,7 @@ planner = Planner(stage, log, iter(range(0, 1_000, 2)).__next__, dict)
 plan = planner.begin()
 for _ in range(6):
     plan = planner.after(plan)
-    StageWorker(stage, log).run(plan, planner.broadcast_values_of(plan), 0)
+    StageWorker(stage, StateFolders(folder / "states"), log).run(plan, planner.broadcast_values_of(plan), 0)
 results = [json.loads(line) for message in log.topics[job.results][0] for line in message.value.splitlines()]
 dead = [bytes(message.value).decode() for message in log.topics[job.dead_letters][0]]
 print(json.dumps([type(job).__module__, [row["record"] for row in results], dead]))

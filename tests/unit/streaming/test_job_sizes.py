@@ -26,7 +26,7 @@ MAX_ACKERS = "[job.tracking]\nmax_ackers = {}\n"
         ('kind = "wordcount"\ntopic = "t"\nparallelism = {}\n', "parallelism"),
         (f'kind = "wordcount"\ntopic = "t"\n{MAX_ACKERS}', "tracking.max_ackers"),
         (f'kind = "tracker"\n{MAX_ACKERS}', "tracking.max_ackers"),
-        (f'kind = "join"\non = "l.k = r.k"\nparallelism = 2\nmax_units = {{}}\n{SIDES}', "max_units"),
+        (f'kind = "join"\non = "l.k = r.k"\ntasks = {{}}\n{SIDES}', "tasks"),
     ],
 )
 @pytest.mark.parametrize(("before", "now"), [(4, 2), (2, 4)])
@@ -52,14 +52,14 @@ def test_a_job_is_not_started_with_another_number_of_units(
         'kind = "wordcount"\ntopic = "t"\nparallelism = 5\ntracking = false\n',
         f'kind = "wordcount"\ntopic = "t"\nparallelism = 5\n{MAX_ACKERS.format(7)}',
         f'kind = "tracker"\n{MAX_ACKERS.format(7)}',
-        f'kind = "join"\non = "l.k = r.k"\nmax_units = 5\n{SIDES}',
+        f'kind = "join"\non = "l.k = r.k"\ntasks = 5\n{SIDES}',
     ],
 )
 @pytest.mark.parametrize("units", [1, 3, 9])
 def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path, declaration: str, units: int) -> None:
     """Every stage that reads what others may have written, but the ackers; a place is a sender in a partition."""
     job = read_job(written(tmp_path, f"[job]\n{declaration}"), "job")
-    every = place_stages(job.name, job.stages(units), tmp_path)
+    every = place_stages(job.name, job.stages(units))
     stages = [stage for stage in every if stage.dead_letters]
     assert {stage.name for stage in every} - {stage.name for stage in stages} <= {
         "acker", "outcome",

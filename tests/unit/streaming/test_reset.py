@@ -17,14 +17,15 @@ from springline.spark_jobs.streaming.application import application
 from springline.spark_jobs.streaming.checkpoints.files import write_files
 from springline.spark_jobs.streaming.commands import reset
 from springline.spark_jobs.streaming.errors import AlreadyRunningError, LogLostError, StreamError
+from springline.spark_jobs.streaming.job import make_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.reset import job_topics, readers_of
-from springline.spark_jobs.streaming.runtime.state_store import StateStore
 from springline.spark_jobs.streaming.runtime.step import State
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.testing.memory_log import MemoryLog
 from tests.support.commands import invoke
+from tests.support.streams.kept_streams import save_states
 
 STREAM = 'time = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
 DECLARED = f"""
@@ -52,8 +53,10 @@ topic = "two"
 fields = [["k", "int"]]
 """
 OWN = {
-    "ticks.control", "ticks.dead-letters", "ticks.sink.rounds", "ticks.map.rounds", "ticks.partials",
-    "ticks.reduce.rounds",
+    "ticks.control", "ticks.dead-letters", "ticks.sink.rounds", "ticks.sink.reports", "ticks.map.rounds",
+    "ticks.partials",
+    "ticks.reduce.rounds", "ticks.map.reports", "ticks.reduce.reports",
+    "ticks.reduce.state-requests", "ticks.reduce.state-replies",
     "ticks.results",
 }  # fmt: skip
 OTHERS = {"clock": 1, "words.results": 2, "ticks.more": 1}
@@ -138,7 +141,7 @@ def test_all_that_a_job_keeps_is_told_and_deleted_and_nothing_else(world: World)
     """What it reads stays, what other jobs keep, answers over ranges, and what people have chosen."""
     result = world.forget("--yes")
     assert result.exit_code == 0, result.output
-    assert f"7 topics: {', '.join(sorted(OWN))}" in result.output
+    assert f"12 topics: {', '.join(sorted(OWN))}" in result.output
     assert "1 result dataset, 1 saved state, 1 savepoint; 6 B" in result.output
     assert f"states in {world.settings.state_folder / 'ticks'}: 4 B" in result.output
     assert "checkpoint, heartbeat.json" in result.output and "its next start begins from scratch" in result.output
@@ -206,18 +209,16 @@ def test_the_topics_of_each_kind_of_job_are_known(world: World) -> None:
 
 
 def test_an_application_that_finds_states_of_another_kafka_says_what_helps(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before it starts anything; the heartbeat tells it too. What one before has left half written is removed."""
-    versions = StateStore(world.settings.state_folder / "ticks" / "map" / "0")
-    versions.save(versions.load(1, 0), State(), (1, 7), {"offset": 70})
-    (half := versions.folder / f".{'0f' * 16}").write_bytes(b"half")
+    """Before it starts anything; the heartbeat tells it too."""
+    job = read_jobs(world.settings.declarations)["ticks"]
+    stages = {stage.name: stage for stage in make_stages(job, 1, world.settings)}
+    save_states(stages["map"], [State()], (1, 7), tmp_path / "scratch")
     monkeypatch.setattr(application, "Kafka", lambda cluster: world.log)
     for topic in ("clock", *OWN):
         world.log.topics[topic] = [[]] * (2 if topic == "ticks.partials" else 1)
-    job = read_jobs(world.settings.declarations)["ticks"]
     (world.folder.path / "registry.json").unlink()
     with pytest.raises(LogLostError, match=r"clock\[0\].*stream reset ticks"):
         application.run_job(job, world.settings)
-    assert not half.exists()
     assert "stream reset ticks" in (world.folder.heartbeat() or {})["error"]

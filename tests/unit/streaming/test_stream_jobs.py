@@ -12,6 +12,7 @@ from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_job, read_jobs
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
+from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.errors import QueryExistsError
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
@@ -68,16 +69,21 @@ def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, message: str) -
 def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path) -> None:
     """Nothing of one job is another's."""
     job = read_jobs(written(tmp_path, f'[a]\ntopic = "rows"\nparallelism = 3\n{STREAM}'))["a"]
-    mapping, reducing = place_stages(job.name, job.stages(2), tmp_path)
+    mapping, reducing = place_stages(job.name, job.stages(2))
     assert topics_of_stages(job, 2) == {
         "a.partials": 3,
         "a.results": 3,
         "a.dead-letters": 3,
         "a.map.rounds": 1,
         "a.reduce.rounds": 1,
+        "a.map.reports": 1,
+        "a.reduce.reports": 1,
+        "a.reduce.state-requests": 1,
+        "a.reduce.state-replies": 1,
     }
     assert (mapping.topic, mapping.downstream, reducing.topic) == ("rows", "a.partials", "a.partials")
-    assert mapping.folder(0) != reducing.folder(0)
+    settings = StreamSettings()
+    assert settings.state_folders(mapping).folder(0) != settings.state_folders(reducing).folder(0)
     assert Stage.decode(mapping.encode()).encode() == mapping.encode() and mapping.make_step()
 
 
@@ -93,7 +99,7 @@ def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path
 def test_a_step_that_is_nowhere_is_named_with_what_to_do(step: str, message: str) -> None:
     """Which stage of which job wants it, and why it is none."""
     with pytest.raises(UnknownStepError, match=f"job.map: .*{message}"):
-        Stage("map", step, "rows", job="job", state="state").make_step()
+        Stage("map", step, "rows", job="job").make_step()
 
 
 def test_a_stage_that_sends_to_where_nobody_reads_is_refused(tmp_path: Path) -> None:
@@ -102,7 +108,7 @@ def test_a_stage_that_sends_to_where_nobody_reads_is_refused(tmp_path: Path) -> 
     with pytest.raises(
         InvalidJobError, match=r"job 'a': its stage 'first' sends to 'a.second', which none of its stages reads"
     ):
-        place_stages("a", specs, tmp_path)
+        place_stages("a", specs)
 
 
 def test_a_change_of_queries_that_is_refused_changes_nothing(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.backpressure.relay_job import RelayJob
 from springline.spark_jobs.streaming.backpressure.accounting import StageAccounting, upstreams_of
-from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound
+from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound, write_planned
 from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts
 from springline.spark_jobs.streaming.runtime.report import Flow, UnitReport
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
@@ -22,22 +23,39 @@ class Stages:
     """A relay of two units a stage, whose reports a test writes."""
 
     def __init__(self, folder: Path) -> None:
-        stages = place_stages("r", RelayJob("r", "in", units=2).stages(2), folder)
+        self.folder = folder
+        stages = place_stages("r", RelayJob("r", "in", units=2).stages(2))
         self.stages: dict[str, Stage] = {stage.name: stage for stage in stages}
-        self.counting = StageAccounting(stages, 2)
+        self._reports: dict[str, dict[int, UnitReport]] = {name: {} for name in self.stages}
+        self.counting = StageAccounting(folder, stages, 2, self)
 
-    def ended(self, name: str, unit: int, number: int, busy: float = 0.1, *, lag: int = 0) -> None:
+    def reports(self, stage: str) -> dict[int, UnitReport]:
+        """The newest of each unit."""
+        return self._reports[stage]
+
+    def ended(
+        self, name: str, unit: int, number: int, busy: float = 0.1, *, lag: int = 0, ended_at: float = 0.0
+    ) -> None:
         """A unit tells that it has ended a round, of `ROUND` bytes as all before, each of so many seconds."""
         stage = self.stages[name]
         flows = [
             Flow(ROUND * at, {f"{topic}[{unit}]": ROUND * at for topic in stage.outlets}, busy * at)
-            for at in (number, number - 1)
+            for at in (number, number - 1, number - 2)
         ]
-        stage.folder(unit).mkdir(parents=True, exist_ok=True)
-        report = UnitReport(unit, number, {}, 0, lag, 0.0, offset=number * 10, flow=flows[0], previous_flow=flows[1])
-        report.write(stage.folder(unit))
+        self._reports[name][unit] = UnitReport(
+            unit,
+            number,
+            {},
+            0,
+            lag,
+            0.0,
+            ended_at=ended_at,
+            offset=number * 10,
+            flow=flows[0],
+            earlier_flows=tuple(flows[1:]),
+        )
 
-    def both(self, name: str, number: int, busy: float = 0.1, **more: int) -> None:
+    def both(self, name: str, number: int, busy: float = 0.1, **more: Any) -> None:
         """Both units do."""
         for unit in (0, 1):
             self.ended(name, unit, number, busy, **more)
@@ -88,9 +106,28 @@ def test_a_round_under_way_is_counted_as_taken(stages: Stages) -> None:
     for number in range(1, 8):
         stages.both("parse", number)
         stages.count("parse", float(number))
-    PlannedRound(8, 7.5, 10).write(stages.stages["parse"])
+    write_planned(stages.folder, "parse", [PlannedRound(8, 7.5, 10)])
     counted = stages.count("parse", 8.0)
     assert (counted.admitted, counted.round_started_at) == (15 * ROUND, 7.5)
+
+
+def test_both_open_rounds_are_counted_as_taken_from_when_the_round_before_ended(stages: Stages) -> None:
+    """The second is planned while the first runs."""
+    stages.both("take", 20)
+    for number in range(1, 8):
+        stages.both("parse", number, ended_at=float(number))
+        stages.count("parse", float(number))
+    write_planned(stages.folder, "parse", [PlannedRound(8, 6.5, 10), PlannedRound(9, 7.2, 20)])
+    counted = stages.count("parse", 8.0)
+    assert (counted.admitted, counted.round_started_at) == (17 * ROUND, 7.0)
+
+
+def test_a_unit_that_is_two_rounds_ahead_counts_as_it_was(stages: Stages) -> None:
+    """As far as that goes: two rounds are open."""
+    stages.both("take", 9)
+    stages.ended("parse", 0, 5)
+    stages.ended("parse", 1, 3)
+    assert stages.count("parse", 1.0).applied == 6 * ROUND
 
 
 def test_work_is_of_the_task_with_most_of_it_and_without_the_first_rounds(stages: Stages) -> None:
@@ -113,7 +150,7 @@ def test_work_is_of_the_task_with_most_of_it_and_without_the_first_rounds(stages
 
 def test_edges_that_lead_back_are_left_out() -> None:
     """An acker throttles those that send to it, and nobody throttles an acker for what it tells them."""
-    stages = place_stages("w", WordCountJob("w", "lines", TrackingConfig("w")).stages(2), Path("states"))
+    stages = place_stages("w", WordCountJob("w", "lines", TrackingConfig("w")).stages(2))
     assert upstreams_of(stages) == {
         "split": (), "retry": (), "count": ("split", "retry"), "acker": ("split", "retry", "count"),
     }  # fmt: skip

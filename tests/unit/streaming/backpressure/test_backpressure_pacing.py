@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from springline.spark_jobs.streaming.backpressure.rate_limit import (
     PlannedRound,
     RateLimit,
     RateLimiter,
+    read_planned,
     spread,
     write_grant,
 )
@@ -27,9 +27,9 @@ LEASE = 1e9
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
+def stage() -> Stage:
     """A stage of two units."""
-    return Stage("parse", "", "lines", job="job", state=str(tmp_path), max_messages_per_round=ADMITTED)
+    return Stage("parse", "", "lines", job="job", max_messages_per_round=ADMITTED)
 
 
 def passes(pacing: RateLimiter, seconds: float, every: float, waiting: int = 1 << 20) -> int:
@@ -49,49 +49,49 @@ def admit(pacing: RateLimiter, waiting: dict[int, int], at: float) -> int:
     return plan.messages
 
 
-def test_without_a_rate_each_unit_has_its_fixed_number(stage: Stage) -> None:
+def test_without_a_rate_each_unit_has_its_fixed_number(stage: Stage, tmp_path: Path) -> None:
     """As without back-pressure, also where only others are throttled."""
-    assert RateLimiter(stage).max_messages({0: 5, 1: 9_999}, 0.0) == {0: ADMITTED, 1: ADMITTED}
-    write_grant(replace(stage, name="count"), RateLimit(1.0, 1.0), LEASE)
-    assert RateLimiter(stage).max_messages({0: 5}, 0.0) == {0: ADMITTED}
+    assert RateLimiter(stage, tmp_path).max_messages({0: 5, 1: 9_999}, 0.0) == {0: ADMITTED, 1: ADMITTED}
+    write_grant(tmp_path, "count", RateLimit(1.0, 1.0), LEASE)
+    assert RateLimiter(stage, tmp_path).max_messages({0: 5}, 0.0) == {0: ADMITTED}
 
 
 @pytest.mark.parametrize("every", [0.005, 0.02, 0.1, 0.4])
-def test_what_is_admitted_comes_to_the_rate(stage: Stage, every: float) -> None:
+def test_what_is_admitted_comes_to_the_rate(stage: Stage, tmp_path: Path, every: float) -> None:
     """However long rounds take: 100 kB/s of messages of 500 bytes are 200 a second."""
-    write_grant(stage, RateLimit(100e3, 500.0), LEASE)
-    assert passes(RateLimiter(stage), 10.0, every) == pytest.approx(2_000, rel=0.06)
+    write_grant(tmp_path, stage.name, RateLimit(100e3, 500.0), LEASE)
+    assert passes(RateLimiter(stage, tmp_path), 10.0, every) == pytest.approx(2_000, rel=0.06)
 
 
-def test_messages_larger_than_the_rate_are_admitted_one_by_one_and_paid_off(stage: Stage) -> None:
+def test_messages_larger_than_the_rate_are_admitted_one_by_one_and_paid_off(stage: Stage, tmp_path: Path) -> None:
     """One of 1 MB every ten seconds at 100 kB/s: nothing starves."""
-    write_grant(stage, RateLimit(100e3, 1e6), LEASE)
-    assert 9 <= passes(RateLimiter(stage), 100.0, 0.05) <= 11
+    write_grant(tmp_path, stage.name, RateLimit(100e3, 1e6), LEASE)
+    assert 9 <= passes(RateLimiter(stage, tmp_path), 100.0, 0.05) <= 11
 
 
-def test_a_rate_never_admits_more_than_the_fixed_number(stage: Stage) -> None:
+def test_a_rate_never_admits_more_than_the_fixed_number(stage: Stage, tmp_path: Path) -> None:
     """Which bounds the memory of a round."""
-    write_grant(stage, RateLimit(1e9, 1.0), LEASE)
-    assert RateLimiter(stage).max_messages({0: 1 << 30, 1: 3}, 1.0) == {0: ADMITTED, 1: 3}
+    write_grant(tmp_path, stage.name, RateLimit(1e9, 1.0), LEASE)
+    assert RateLimiter(stage, tmp_path).max_messages({0: 1 << 30, 1: 3}, 1.0) == {0: ADMITTED, 1: 3}
 
 
-def test_a_rate_doubles_every_second_once_its_lease_has_ended(stage: Stage) -> None:
+def test_a_rate_doubles_every_second_once_its_lease_has_ended(stage: Stage, tmp_path: Path) -> None:
     """Whoever granted it may be dead, or only late; a new one is obeyed at once."""
-    grants = GrantReader(stage)
-    write_grant(stage, RateLimit(100e3, 500.0), until=2.0)
+    grants = GrantReader(tmp_path, stage.name)
+    write_grant(tmp_path, stage.name, RateLimit(100e3, 500.0), until=2.0)
     assert [grants.rate(at) for at in (1.9, 2.0, 3.0, 5.0)] == [RateLimit(100e3 * n, 500.0) for n in (1, 1, 2, 8)]
     assert grants.rate(30.0) is None
-    assert RateLimiter(stage).max_messages({0: 5_000}, 30.0) == {0: ADMITTED}
-    write_grant(stage, RateLimit(100e3, 500.0), until=39.0)
+    assert RateLimiter(stage, tmp_path).max_messages({0: 5_000}, 30.0) == {0: ADMITTED}
+    write_grant(tmp_path, stage.name, RateLimit(100e3, 500.0), until=39.0)
     assert grants.rate(31.0) == RateLimit(100e3, 500.0)
-    write_grant(stage, None, until=39.0)
+    write_grant(tmp_path, stage.name, None, until=39.0)
     assert grants.rate(31.1) is None
 
 
-def test_a_rate_of_messages_of_unknown_size_bounds_nothing(stage: Stage) -> None:
+def test_a_rate_of_messages_of_unknown_size_bounds_nothing(stage: Stage, tmp_path: Path) -> None:
     """Nothing was read yet."""
-    write_grant(stage, RateLimit(100e3, 0.0), LEASE)
-    assert RateLimiter(stage).max_messages({0: 5_000}, 1.0) == {0: ADMITTED}
+    write_grant(tmp_path, stage.name, RateLimit(100e3, 0.0), LEASE)
+    assert RateLimiter(stage, tmp_path).max_messages({0: 5_000}, 1.0) == {0: ADMITTED}
 
 
 @given(
@@ -107,22 +107,22 @@ def test_messages_are_spread_by_what_waits(messages: float, waiting: dict[int, i
     assert all(abs(shares[unit] - min(messages / total, 1) * waiting[unit]) <= 1 for unit in waiting)
 
 
-def test_a_planner_plans_by_the_rate_and_plans_nothing_while_too_much_is_owed(stage: Stage) -> None:
+def test_a_planner_plans_by_the_rate_and_plans_nothing_while_too_much_is_owed(stage: Stage, tmp_path: Path) -> None:
     """A round is told before it ends, so that one which lasts is noticed; what was planned stays as it was."""
-    log = MemoryLog({"lines": 2, stage.rounds: 1})
+    log = MemoryLog({"lines": 2, stage.rounds: 1, stage.reports: 1})
     for number in range(100):
         log.put("lines", number % 2, b"x" * 500)
     now = [100.0]
-    write_grant(stage, RateLimit(20e3, 250.0), LEASE)  # an offset in two has no message
-    planner = Planner(stage, log, lambda: now[0], dict, admission_limit=RateLimiter(stage))
+    write_grant(tmp_path, stage.name, RateLimit(20e3, 250.0), LEASE)  # an offset in two has no message
+    planner = Planner(stage, log, lambda: now[0], dict, admission_limit=RateLimiter(stage, tmp_path))
     first = planner.after(planner.begin())
     assert first is not None and first.messages == 12  # 0.15 s of 80 offsets a second
-    assert PlannedRound.read(stage) == PlannedRound(1, 100.0, 12)
+    assert read_planned(tmp_path, stage.name) == (PlannedRound(1, 100.0, 12),)
     now[0] += 0.01
     assert planner.after(first) is None
     now[0] += 0.5
     second = planner.after(first)
     assert second is not None and second.messages == pytest.approx(40, abs=2)
-    restarted_planner = Planner(stage, log, lambda: now[0] + 50.0, dict, admission_limit=RateLimiter(stage))
+    restarted_planner = Planner(stage, log, lambda: now[0] + 50.0, dict, admission_limit=RateLimiter(stage, tmp_path))
     restarted_planner.begin()
     assert restarted_planner.after(first) == second

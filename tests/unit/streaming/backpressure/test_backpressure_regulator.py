@@ -52,7 +52,7 @@ class World:
         stages = [
             replace(stage, in_second_application=name in self.apart) for name, stage in self.stages.stages.items()
         ]
-        return Regulator(self.declared, self.folder, stages, 2, self._channel, apart=apart)
+        return Regulator(self.declared, self.folder, stages, 2, self._channel, self.stages, apart=apart)
 
     def go(self, seconds: float, *, lagging: bool) -> dict[str, Any]:
         """Rounds of a tenth of a second, of which `count` ends every fourth one where it falls behind."""
@@ -77,7 +77,7 @@ class World:
 
     def rate(self, stage: str, later: float = 0.0) -> float | None:
         """What a planner finds."""
-        grant = GrantReader(self.stages.stages[stage]).rate(self.at + later)
+        grant = GrantReader(self.folder.path, stage).rate(self.at + later)
         return None if grant is None else grant.rate
 
     def _channel(self, control: ChannelKind, stages: Collection[str]) -> Channel:

@@ -12,6 +12,7 @@ import pytest
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.checkpoints.checkpointer import Checkpointer
 from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
+from springline.spark_jobs.streaming.errors import MissingStateError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.runtime.history import (
@@ -29,14 +30,19 @@ from tests.support.datasets.states import wipe_cache
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    """A stage whose states lie in a folder of the test's."""
-    return Stage("reduce", "", "job.partials", job="job", state=str(tmp_path / "states"), stamped=True)
+def stage() -> Stage:
+    """A stage of one unit."""
+    return Stage("reduce", "", "job.partials", job="job", stamped=True)
 
 
-def run_to(stage: Stage, last: int) -> None:
-    """Let unit 0 have run rounds up to `last`; each adds a run of one row, and its log goes on by ten offsets."""
-    versions = StateStore(stage.folder(0))
+@pytest.fixture
+def store(tmp_path: Path) -> StateStore:
+    """The states of its unit."""
+    return StateStore(tmp_path / "states")
+
+
+def run_to(versions: StateStore, last: int) -> None:
+    """Let a unit have run rounds up to `last`; each adds a run of one row, and its log goes on by ten offsets."""
     order = versions.newest() or (1, 0)
     version = versions.load(*order)
     for number in range(order[1] + 1, last + 1):
@@ -44,48 +50,53 @@ def run_to(stage: Stage, last: int) -> None:
         version = versions.save(version, State({"seen": number}, {"rows": runs}), (1, number), {"offset": number * 10})
 
 
-def test_a_state_is_a_dataset_and_comes_back_as_it_was(platform: Platform, stage: Stage) -> None:
+def test_a_state_is_a_dataset_and_comes_back_as_it_was(platform: Platform, stage: Stage, store: StateStore) -> None:
     """Also from the under-store, when the cache and the states are gone."""
     states = CheckpointStore(platform)
-    run_to(stage, 3)
-    dataset = states.save(stage, 0)
+    run_to(store, 3)
+    dataset = states.save(stage, 0, store, (1, 3))
     assert dataset is not None and dataset.ref.path == "streams/job/reduce/0" and dataset.rows == 3
-    before = StateStore(stage.folder(0)).load(1, 3)
+    before = store.load(1, 3)
     wipe_cache(platform)
-    shutil.rmtree(stage.folder(0))
-    assert states.fetch(stage, 0, (1, 5)) == (1, 3)
-    after = StateStore(stage.folder(0)).load(1, 3)
+    shutil.rmtree(store.folder)
+    assert states.fetch(stage, 0, store, (1, 5)) == (1, 3)
+    after = store.load(1, 3)
     assert after.state.scalars == before.state.scalars and after.runs == before.runs
 
 
-def test_a_state_is_saved_once(platform: Platform, stage: Stage) -> None:
-    """Nothing new: nothing saved; and before the first round there is nothing."""
+def test_a_state_is_saved_once(platform: Platform, stage: Stage, store: StateStore) -> None:
+    """Once is enough; and a state that is not there is an error."""
     states = CheckpointStore(platform)
-    assert states.save(stage, 0) is None
-    run_to(stage, 1)
-    assert states.save(stage, 0) is not None
-    assert states.save(stage, 0) is None
+    run_to(store, 1)
+    assert states.save(stage, 0, store, (1, 1)) is not None
+    assert states.save(stage, 0, store, (1, 1)) is None
+    with pytest.raises(MissingStateError, match="the state after round 2 is missing"):
+        states.save(stage, 0, store, (1, 2))
 
 
-def test_a_later_state_than_was_asked_for_is_not_put_back(platform: Platform, stage: Stage) -> None:
+def test_a_later_state_than_was_asked_for_is_not_put_back(platform: Platform, stage: Stage, store: StateStore) -> None:
     """What ran after it is not known to have arrived."""
     states = CheckpointStore(platform)
-    run_to(stage, 2)
-    states.save(stage, 0)
-    run_to(stage, 4)
-    states.save(stage, 0)
-    shutil.rmtree(stage.folder(0))
-    assert states.fetch(stage, 0, (1, 3)) == (1, 2)
-    assert states.fetch(stage, 0, (1, 1)) is None
+    for number in (4, 2):  # late, by a worker that was given up
+        run_to(store, number)
+        states.save(stage, 0, store, (1, number))
+    shutil.rmtree(store.folder)
+    assert states.fetch(stage, 0, store, (1, 3)) == (1, 2)
+    assert states.fetch(stage, 0, store, (1, 1)) is None
+    assert states.fetch(stage, 0, store, (2, 0)) == (1, 4) == states.newest(stage, 0)
+    assert states.load(stage, 0, (1, 3)) is None
+    newest, earlier = states.load(stage, 0), states.load(stage, 0, (1, 2))
+    assert newest is not None and newest.state().scalars == {"seen": 4} and newest.rows == 4
+    assert earlier is not None and [run.num_rows for run in earlier.state().runs["rows"]] == [1, 1]
 
 
-def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stage: Stage) -> None:
+def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stage: Stage, store: StateStore) -> None:
     """It is in the under-store by then."""
     states = CheckpointStore(platform)
     assert states.needed_from(stage, [0]) == {}
-    run_to(stage, 2)
-    states.save(stage, 0)
-    run_to(stage, 5)
+    run_to(store, 2)
+    states.save(stage, 0, store, (1, 2))
+    run_to(store, 5)
     assert states.needed_from(stage, [0])[0].offset == 20
 
 
@@ -93,12 +104,13 @@ def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stag
     ("option", "cut"), [("stamped", True), ("reads_feedback", True), ("written_by_clients", True), ("", False)]
 )
 def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
-    platform: Platform, tmp_path: Path, option: str, cut: bool
+    platform: Platform, store: StateStore, tmp_path: Path, option: str, cut: bool
 ) -> None:
     """Up to what the persisted state needs; what clients have asked is nobody else's either."""
     options = {option: True} if option else {}
-    stage = Stage("intake", "", "job.requests", job="job", state=str(tmp_path / "states"), **options)  # type: ignore[arg-type]
-    run_to(stage, 3)
+    stage = Stage("intake", "", "job.requests", job="job", **options)  # type: ignore[arg-type]
+    run_to(store, 3)
+    CheckpointStore(platform).save(stage, 0, store, (1, 3))
     deleted: dict[str, Mapping[int, int]] = {}
 
     class Log(MemoryLog):
@@ -107,7 +119,7 @@ def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
 
     checkpointer = Checkpointer(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
     checkpointer._log = Log({stage.rounds: 1})  # type: ignore[assignment]
-    checkpointer._save()
+    checkpointer._truncate_logs()
     assert deleted == ({"job.requests": {0: 30}} if cut else {})
 
 
@@ -115,9 +127,7 @@ def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_wi
     platform: Platform, tmp_path: Path
 ) -> None:
     """A state that says nothing of a unit may need all of it; nothing is cut before all units are persisted."""
-    stage = Stage(
-        "join", "", "job.tuples", 2, job="job", state=str(tmp_path / "states"), stamped=True, feedback="job.copies"
-    )
+    stage = Stage("join", "", "job.tuples", 2, job="job", stamped=True, feedback="job.copies")
     deleted: dict[str, Mapping[int, int]] = {}
 
     class Log(MemoryLog):
@@ -127,10 +137,11 @@ def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_wi
     checkpointer = Checkpointer(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
     checkpointer._log = Log({stage.rounds: 1})  # type: ignore[assignment]
     for unit, needs in ((0, {"0": 7, "1": 4, "2": 9}), (1, {"0": 5, "1": 6})):
-        versions = stage.state_store(unit)
+        versions = StateStore(tmp_path / str(unit))
         versions.save(versions.load(1, 0), State(), (1, 1), {"offset": 10, "needs": needs})
         assert deleted == {}
-        checkpointer._save()
+        CheckpointStore(platform).save(stage, unit, versions, (1, 1))
+        checkpointer._truncate_logs()
     assert deleted["job.copies"] == {0: 5, 1: 4, 2: 0}
 
 

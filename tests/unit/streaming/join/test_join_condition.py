@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.join.condition.keys import BandKey, FloatKe
 from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, JoinSide, KeyBand
-from tests.support.joins.join_units import World, rows_of
+from tests.support.joins.join_tasks import World, rows_of
 
 LEFT = Relation("l", {"a": "int", "b": "int", "x": "float", "name": "text"})
 RIGHT = Relation("r", {"a": "int", "c": "int", "y": "float", "name": "text"})
@@ -137,7 +137,7 @@ def test_a_whole_number_that_is_the_key_is_not_carried_beside_it(where: str, lef
     for side, name, carried in ((JoinSide.LEFT, "l.a", left), (JoinSide.RIGHT, "r.c", right)):
         assert [each for each in condition.carried_schema(side).names if each == name] == carried
         assert condition.output_columns(side) == {name: name if carried else "key"}
-        assert condition.tuple_schema(side).names == ["key", "seq", *condition.carried_schema(side).names]
+        assert condition.tuple_schema(side).names == ["key", "seq", "unit", *condition.carried_schema(side).names]
 
 
 def test_all_columns_come_out_where_none_is_selected() -> None:

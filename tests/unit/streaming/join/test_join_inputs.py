@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.rebalance import read_explanation
 from springline.spark_jobs.streaming.join.router import RelationSource
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
-from springline.spark_jobs.streaming.join.unit import probe
+from springline.spark_jobs.streaming.join.task import probe
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST
 from springline.spark_jobs.streaming.runtime.encoding import BATCH_BYTES, arrow_bytes
 from springline.spark_jobs.streaming.sql.expressions import ARROW

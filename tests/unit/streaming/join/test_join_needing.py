@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from springline.persistence.model.codec import from_json_value, to_json_value
-from springline.spark_jobs.streaming.join.unit.copy_retention import CopyRetention
+from springline.spark_jobs.streaming.join.task.copy_retention import CopyRetention
 from springline.spark_jobs.streaming.join.wire import Cutover, EpochCommands, JoinSide, StateMigration
 
 
@@ -14,9 +14,9 @@ def piece(id_: int, giver: int = 0) -> StateMigration:
     return StateMigration(id_, JoinSide.LEFT, giver, 3, (0, 9))
 
 
-def after(*orders: EpochCommands) -> CopyRetention:
+def after(*orders: EpochCommands, tasks: int = 4) -> CopyRetention:
     """What is known after some epochs, each of which is taken up from a state that was read again."""
-    retention = CopyRetention()
+    retention = CopyRetention(tasks)
     for each in orders:
         retention = from_json_value(CopyRetention, json.loads(json.dumps(to_json_value(retention))), "here")
         retention.apply(each)
@@ -48,3 +48,13 @@ def test_givers_are_told_apart() -> None:
         EpochCommands(1, (piece(1), piece(2, 1))), EpochCommands(2, (piece(3, 1),), (Cutover(piece(2, 1), 0, 7),))
     )
     assert retention.deletable_before == {1: 7} and retention.migrations == {0: [(1, None)], 1: [(3, None)]}
+
+
+def test_givers_of_one_task_are_told_apart_by_their_migrations_alone() -> None:
+    """Their copies are in one partition, in the order of the commands."""
+    retention = after(
+        EpochCommands(1, (piece(1), piece(2, 2), piece(3, 1))),
+        EpochCommands(2, (), (Cutover(piece(1), 0, 7),)),
+        tasks=2,
+    )
+    assert retention.deletable_before == {0: 7} and retention.migrations == {0: [(2, None)], 1: [(3, None)]}

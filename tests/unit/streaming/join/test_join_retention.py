@@ -17,17 +17,18 @@ from springline.spark_jobs.streaming.join.routing.controller import (
     loads_of,
 )
 from springline.spark_jobs.streaming.join.routing.sketch import Sketch
-from springline.spark_jobs.streaming.join.unit.retention import Retention
-from springline.spark_jobs.streaming.join.unit.store import TupleStore
+from springline.spark_jobs.streaming.join.task.retention import Retention
+from springline.spark_jobs.streaming.join.task.store import TupleStore
 from springline.spark_jobs.streaming.join.wire import (
     GREATEST,
     LEAST,
     EpochCommands,
     JoinSide,
+    KeyBand,
     StateMigration,
     first_seq,
 )
-from tests.support.joins.join_units import Unit, World
+from tests.support.joins.join_tasks import World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
 KEEP = 60.0  # so that a tick is a second
@@ -47,9 +48,9 @@ def route(join_world: World, clock: float, orders: EpochCommands | None = None, 
     )
 
 
-def stored(unit: Unit, side: str = "left") -> int:
-    """How many tuples of a side lie there."""
-    return int(unit.gauges["stored"][side])
+def stored(join_world: World, unit: int = 0, side: str = "left") -> int:
+    """How many tuples of a side lie in a unit."""
+    return int(join_world.gauges_of(unit)["stored"][side])
 
 
 @pytest.mark.parametrize(
@@ -91,66 +92,66 @@ def test_rows_vanish_once_they_have_expired_though_none_come() -> None:
     route(join_world, 0.0, left=[1, 2], right=[3])
     route(join_world, 60.0)
     join_world.finish()
-    assert (stored(join_world.units[0]), stored(join_world.units[0], "right")) == (2, 1)
+    assert (stored(join_world), stored(join_world, side="right")) == (2, 1)
     route(join_world, 61.0)
     join_world.finish()
-    assert (stored(join_world.units[0]), stored(join_world.units[0], "right")) == (0, 0)
-    assert join_world.units[0].gauges["bytes"] == 0
-    assert join_world.units[0].gauges["arrived"] == {"left": 2, "right": 1}
+    assert (stored(join_world), stored(join_world, side="right")) == (0, 0)
+    assert join_world.tasks[0].gauges["bytes"] == 0
+    assert join_world.gauges_of(0)["arrived"] == {"left": 2, "right": 1}
 
 
 @pytest.mark.parametrize("keys", ["the same", "ascending", "scattered"])
 def test_what_is_stored_is_bounded_in_an_endless_stream(keys: str) -> None:
     """At most twice what is kept, and 61 ticks of the time."""
     join_world = world()
-    (unit,), most, scalars = join_world.units, [], []
+    (task,), most, scalars = join_world.tasks, [], []
     for number in range(240):
         join_world.clock += 3.0
         of = {"the same": 7, "ascending": number, "scattered": number * 37 % 101}[keys]
         join_world.route([{JoinSide.LEFT: [{"a": of, "id": 3 * number + each} for each in range(3)]}])
-        join_world.step(unit)
-        most.append(stored(unit))
-        scalars.append(len(unit.state.scalars["retention"]["tick_starts"]))
+        join_world.step(task)
+        most.append(stored(join_world))
+        scalars.append(len(task.state.scalars["retention"]["tick_starts"]))
     assert max(most) <= 2 * 3 * (61 / 3 + 1)
-    assert max(scalars) <= 61 and len(json.dumps(unit.state.scalars)) < 6_000
+    assert max(scalars) <= 61 and len(json.dumps(task.state.scalars)) < 6_000
 
 
 def test_a_piece_on_its_way_is_dropped_exactly_though_its_rows_expire() -> None:
     """They answer nothing any more, stay until the switch, and then neither side has them for long."""
     join_world = world(units=2)
-    giver, receiver = join_world.units
+    giver = join_world.tasks[0]
     route(join_world, 0.0, left=[1, 2])
     route(join_world, 40.0, left=[3])
     route(join_world, 50.0, EpochCommands(1, (PIECE,)))
     route(join_world, 70.0, right=[4])
     join_world.finish()
-    assert join_world.pairs == {(3, 4): 1} and stored(giver) == 3
+    assert join_world.pairs == {(3, 4): 1} and stored(join_world) == 3
     switch = join_world.switch(PIECE)
     assert switch is not None
     route(join_world, 80.0, EpochCommands(2, cutovers=(switch,)), right=[5])
     join_world.finish()
     assert join_world.pairs == {(3, 4): 1, (3, 5): 1}
-    assert giver.counts["dropped"] == 3 and (stored(giver), stored(receiver)) == (0, 1)
+    assert giver.counts["dropped"] == 3 and (stored(join_world), stored(join_world, 1)) == (0, 1)
     route(join_world, 101.0, right=[6])
     join_world.finish()
-    assert join_world.pairs == {(3, 4): 1, (3, 5): 1} and stored(receiver) == 0
+    assert join_world.pairs == {(3, 4): 1, (3, 5): 1} and stored(join_world, 1) == 0
 
 
-@pytest.mark.parametrize(("more", "left"), [([4], 2), ([], 3)])
+@pytest.mark.parametrize(("more", "left"), [([4], 2), ([], 1)])
 def test_rows_that_had_expired_before_a_piece_was_copied_are_not_of_it(more: list[int], left: int) -> None:
-    """They lie in one run with another row, and vanish only where more rows come, with which that run is merged."""
+    """They lie in one segment with another row at the cut, and vanish when that is cleaned at the end of the round."""
     join_world = world(units=2)
-    giver, receiver = join_world.units
+    giver = join_world.tasks[0]
     route(join_world, 0.0, left=[1, 2])
     route(join_world, 40.0, left=[3])
     route(join_world, 70.0, EpochCommands(1, (PIECE,)), left=more)
     join_world.finish()
     switch = join_world.switch(PIECE)
-    assert switch is not None and giver.counts["copied"] == 1 and stored(giver) == left
+    assert switch is not None and giver.counts["copied"] == 1 and stored(join_world) == left
     route(join_world, 72.0, EpochCommands(2, cutovers=(switch,)))
     route(join_world, 73.0, right=[6])
     join_world.finish()
-    assert giver.counts["dropped"] == stored(receiver) == 1
+    assert giver.counts["dropped"] == stored(join_world, 1) == 1
     assert join_world.pairs == {(one, 6): 1 for one in (3, *more)}
 
 
@@ -161,7 +162,7 @@ def test_pieces_of_one_side_do_not_hold_up_the_other() -> None:
     route(join_world, 10.0, EpochCommands(1, (PIECE,)))
     route(join_world, 90.0)
     join_world.finish()
-    assert (stored(join_world.units[0]), stored(join_world.units[0], "right")) == (1, 0)
+    assert (stored(join_world), stored(join_world, side="right")) == (1, 0)
 
 
 def test_rows_from_before_it_was_declared_count_as_of_the_first_round_with_a_clock() -> None:
@@ -169,9 +170,9 @@ def test_rows_from_before_it_was_declared_count_as_of_the_first_round_with_a_clo
     join_world = world(keep=None)
     route(join_world, 0.0, left=[1])
     join_world.finish()
-    state = join_world.units[0].state
+    state = join_world.tasks[0].state
     restored_world = world()
-    restored_world.round, restored_world.units[0].state = 1, state
+    restored_world.round, restored_world.tasks[0].state = 1, state
     route(restored_world, 1000.0, right=[2])
     route(restored_world, 1060.0, right=[3])
     route(restored_world, 1061.0, right=[4])
@@ -186,10 +187,10 @@ def test_nothing_of_it_is_remembered_where_tuples_are_kept_for_ever() -> None:
         route(each, 0.0, left=[1])
         route(each, 1e9, left=[2])
         each.finish()
-    scalars, more = (each.units[0].state.scalars for each in (join_world, other))
+    scalars, more = (each.tasks[0].state.scalars for each in (join_world, other))
     assert set(more) - set(scalars) == {"retention"}
     assert set(more["stores"]["left"]) - set(scalars["stores"]["left"]) == {"expired"}
-    assert stored(join_world.units[0]) == 2 and stored(other.units[0]) == 1
+    assert stored(join_world) == 2 and stored(other) == 1
 
 
 def test_a_retention_goes_from_tick_to_tick() -> None:
@@ -220,6 +221,7 @@ def test_heavy_keys_are_reckoned_by_what_is_left_where_tuples_expire() -> None:
 
 def test_what_had_expired_stays_so_when_more_is_to_be_kept() -> None:
     """As after `keep` was left out, or made longer."""
-    before = TupleStore().expire(first_seq(5), purging=False)
-    assert before.expire(0, purging=False).expired == first_seq(5)
-    assert before.expire(first_seq(7), purging=False).expired == first_seq(7)
+    store = TupleStore(KeyBand(0, 0))
+    for round_, expected in ((5, 5), (0, 5), (7, 7)):
+        store.expire(first_seq(round_), purging=False)
+        assert store.expired == first_seq(expected)

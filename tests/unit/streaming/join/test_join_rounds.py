@@ -1,4 +1,4 @@
-"""The unit's step: when it takes a round, what it leaves for later, what it obeys, and what it refuses."""
+"""The step of a task: when it takes a round, what it leaves for later, what it obeys, and what it refuses."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from springline.spark_jobs.streaming.join.wire import (
 )
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.step import EndedRound, Message
-from tests.support.joins.join_units import World
+from tests.support.joins.join_tasks import World
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
 WHERE = "l.a = r.a"
 PIECE = StateMigration(1, JoinSide.LEFT, 0, 1, (LEAST, GREATEST))
 
 
-def world(routers: int = 1, units: int = 1, most: int = 1_000) -> World:
+def world(routers: int = 1, units: int = 1, most: int = 1_000, tasks: int | None = None) -> World:
     """A join by `a` that shows ids."""
-    return World(Condition.of(LEFT, RIGHT, WHERE, ["l.id AS one", "r.id AS two"]), routers, units, most)
+    return World(Condition.of(LEFT, RIGHT, WHERE, ["l.id AS one", "r.id AS two"]), routers, units, most, tasks=tasks)
 
 
 def rows(*ids: int) -> list[dict[str, int]]:
@@ -43,19 +43,19 @@ def test_a_round_waits_until_every_router_unit_has_ended_it() -> None:
     join_world = world(routers=2)
     for number in range(3):
         join_world.route([{JoinSide.LEFT: rows(number)}, {JoinSide.RIGHT: rows(number)}])
-    (unit,) = join_world.units
-    ends = [at for at, each in enumerate(unit.log) if isinstance(each, EndedRound)]
-    join_world.step(unit, ends[1])  # all but the end of round 1 at the second router
-    assert unit.gauges["pending"] == {"rounds": 0, "tuples": 4, "probes": 0}
-    assert not unit.pairs
-    join_world.step(unit, ends[5])  # now the ends of rounds 1 and 2, and round 3 but for its last end
-    assert unit.gauges["round"] == 2
-    assert unit.pairs == {(one, two): 1 for one in (0, 1) for two in (0, 1)}
+    (task,) = join_world.tasks
+    ends = [at for at, each in enumerate(task.log) if isinstance(each, EndedRound)]
+    join_world.step(task, ends[1])  # all but the end of round 1 at the second router
+    assert task.gauges["pending"] == {"rounds": 0, "tuples": 4, "probes": 0}
+    assert not task.pairs
+    join_world.step(task, ends[5])  # now the ends of rounds 1 and 2, and round 3 but for its last end
+    assert task.gauges["round"] == 2
+    assert task.pairs == {(one, two): 1 for one in (0, 1) for two in (0, 1)}
     join_world.finish()
-    assert unit.pairs == {(one, two): 1 for one in range(3) for two in range(3)}
-    assert unit.gauges["stored"] == {"left": 3, "right": 3}
-    assert unit.counts["pairs"] == 9
-    assert unit.counts["stored"] == 6
+    assert task.pairs == {(one, two): 1 for one in range(3) for two in range(3)}
+    assert join_world.gauges_of(0)["stored"] == {"left": 3, "right": 3}
+    assert task.counts["pairs"] == 9
+    assert task.counts["stored"] == 6
 
 
 def test_what_one_round_has_no_room_for_is_answered_later_before_anything_moves() -> None:
@@ -63,7 +63,7 @@ def test_what_one_round_has_no_room_for_is_answered_later_before_anything_moves(
     join_world = world(units=2, most=4)
     join_world.route([{JoinSide.LEFT: rows(*range(6)), JoinSide.RIGHT: rows(*range(5))}])
     join_world.route([{}], orders=EpochCommands(1, (PIECE,)))
-    giver = join_world.units[0]
+    giver = join_world.tasks[0]
     output = join_world.step(giver)
     assert output.counts["pairs"] == 4
     assert giver.gauges["pending"]["rounds"] == 2
@@ -71,7 +71,7 @@ def test_what_one_round_has_no_room_for_is_answered_later_before_anything_moves(
     assert not output.feedback
     join_world.finish()
     assert giver.gauges["epoch"] == 1
-    assert giver.gauges["copied"] == {"1": {"rows": 6, "bytes": 6 * 24, "parts": 1, "stage_round": giver.rounds}}
+    assert giver.gauges["copied"] == {"1": {"rows": 6, "bytes": 6 * 25, "parts": 1, "stage_round": giver.rounds}}
     assert join_world.pairs == {(one, two): 1 for one in range(6) for two in range(5)}
     assert giver.most == 4
 
@@ -86,11 +86,39 @@ def test_a_switch_moves_exactly_what_was_copied() -> None:
     assert switch is not None
     join_world.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
     join_world.finish()
-    assert [unit.gauges["stored"]["left"] for unit in join_world.units] == [1, 2]
-    assert [unit.counts["dropped"] for unit in join_world.units] == [2, 0]
-    assert [unit.counts["imported"] for unit in join_world.units] == [0, 2]
-    assert join_world.units[0].gauges["copied"] == {}
+    assert [join_world.gauges_of(unit)["stored"]["left"] for unit in range(2)] == [1, 2]
+    assert [task.counts["dropped"] for task in join_world.tasks] == [2, 0]
+    assert [task.counts["imported"] for task in join_world.tasks] == [0, 2]
+    assert join_world.tasks[0].gauges["copied"] == {}
     assert join_world.pairs == {(1, 8): 1, (2, 8): 1, (3, 8): 1}
+
+
+def test_a_piece_moves_between_units_of_one_task_as_between_two() -> None:
+    """Its tuples answer once all the while, and are counted where they are."""
+    join_world = world(units=3, tasks=2)
+    piece = StateMigration(1, JoinSide.LEFT, 0, 2, (LEAST, GREATEST))
+    join_world.route([{JoinSide.LEFT: rows(1, 2)}])
+    join_world.route([{JoinSide.RIGHT: rows(7)}], orders=EpochCommands(1, (piece,)))
+    join_world.finish()
+    switch = join_world.switch(piece)
+    assert switch is not None
+    join_world.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
+    join_world.finish()
+    assert [join_world.gauges_of(unit)["stored"] for unit in range(3)] == [
+        {"left": 0, "right": 2}, {"left": 0, "right": 0}, {"left": 2, "right": 0},
+    ]  # fmt: skip
+    assert join_world.pairs == {(one, two): 1 for one in (1, 2) for two in (7, 8)}
+
+
+def test_tuples_of_a_unit_of_another_task_are_refused() -> None:
+    """The router would have another number of tasks."""
+    join_world = world(units=2)
+    schema = join_world.condition.routed_schema(JoinSide.LEFT)
+    own = pa.record_batch([[1], [first_seq(1)], [1], [Action.BOTH], [1]], schema=schema)
+    task = join_world.tasks[0]
+    task.log += [Message(0, arrow_bytes(RoutedBatch(1, own).to_batch())), EndedRound(0, 1, 0, 0, units=1)]
+    with pytest.raises(InvalidBatchError, match=r"task 0, router round 1: tuples of units \[1\]"):
+        join_world.step(task)
 
 
 def test_a_run_that_is_not_merged_is_the_same_object_in_the_next_state() -> None:
@@ -98,11 +126,11 @@ def test_a_run_that_is_not_merged_is_the_same_object_in_the_next_state() -> None
     join_world = world()
     join_world.route([{JoinSide.LEFT: rows(*range(10))}])
     join_world.finish()
-    (unit,) = join_world.units
-    (first,) = unit.state.runs["left"]
+    (task,) = join_world.tasks
+    (first,) = task.state.runs["left"]
     join_world.route([{JoinSide.LEFT: rows(99)}])
     join_world.finish()
-    assert unit.state.runs["left"][0] is first
+    assert task.state.runs["left"][0] is first
 
 
 def test_orders_that_cannot_be_obeyed_are_refused() -> None:
@@ -118,13 +146,13 @@ def test_orders_that_cannot_be_obeyed_are_refused() -> None:
     with pytest.raises(InvalidCommandsError, match="piece 1 was not copied here"):
         join_world.finish()
     join_world = world(routers=2)
-    (unit,) = join_world.units
+    (task,) = join_world.tasks
     for epoch in (1, 2):
-        unit.log.append(
+        task.log.append(
             Message(0, arrow_bytes(RoutedBatch(1, pa.record_batch({}), commands=EpochCommands(epoch)).to_batch()))
         )
     with pytest.raises(InvalidCommandsError, match="two router units send different commands"):
-        join_world.step(unit)
+        join_world.step(task)
 
 
 def test_a_message_that_no_router_sent_is_refused() -> None:
@@ -132,17 +160,18 @@ def test_a_message_that_no_router_sent_is_refused() -> None:
     join_world = world()
     join_world.route([{JoinSide.LEFT: rows(1)}])
     join_world.finish()
-    (unit,) = join_world.units
+    (task,) = join_world.tasks
     other = pa.record_batch({"key": [1], "seq": [first_seq(2)], "l.id": ["text"]})
-    own = pa.record_batch({"key": [1], "seq": [first_seq(1)], "l.id": [1]})
+    schema = join_world.condition.routed_schema(JoinSide.LEFT)
+    own = pa.record_batch([[1], [first_seq(1)], [0], [Action.STORE], [1]], schema=schema)
     for value, message in (
         (b"x", "1 bytes that are not a router message"),
         (arrow_bytes(own), "that are not a router message"),
-        (arrow_bytes(RoutedBatch(2, other, JoinSide.LEFT, Action.STORE).to_batch()), "columns"),
-        (arrow_bytes(RoutedBatch(1, own, JoinSide.LEFT, Action.STORE).to_batch()), "is already in round 1"),
+        (arrow_bytes(RoutedBatch(2, other, JoinSide.LEFT).to_batch()), "columns"),
+        (arrow_bytes(RoutedBatch(1, own, JoinSide.LEFT).to_batch()), "is already in round 1"),
     ):
-        at = len(unit.log)
-        unit.log.append(Message(5, value))
+        at = len(task.log)
+        task.log.append(Message(5, value))
         with pytest.raises(InvalidBatchError, match=message):
-            join_world.step(unit)
-        assert unit.at == at + 1
+            join_world.step(task)
+        assert task.at == at + 1

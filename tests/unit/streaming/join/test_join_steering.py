@@ -22,7 +22,7 @@ from springline.spark_jobs.streaming.join.rebalance import (
     requested_units,
 )
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
-from springline.spark_jobs.streaming.join.unit.migration import encode_copy
+from springline.spark_jobs.streaming.join.task.migration import encode_copy
 from springline.spark_jobs.streaming.join.wire import JoinSide, KeyBand, StateMigration
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
@@ -60,7 +60,7 @@ def world(tmp_path: Path) -> JoinWorld:
 def test_only_pieces_that_are_whole_are_found() -> None:
     """With where they lie and how many tuples they have; a part that comes twice counts once."""
     log = MemoryLog({"copies": 3})
-    copies, (first, second), other = CopyTopicIndex(log, "copies"), parts(7, 1, 2), parts(8, 2, 1)
+    copies, (first, second), other = CopyTopicIndex(log, "copies", 3), parts(7, 1, 2), parts(8, 2, 1)
     log.put("copies", 1, first)
     assert copies.complete_copies([1, 2]) == {}
     log.put("copies", 1, first)
@@ -81,7 +81,7 @@ def test_pieces_that_lie_between_each_other_are_told_apart() -> None:
     for one, two in zip(parts(1, 0, 2), parts(2, 0, 2), strict=True):
         log.put("copies", 0, one)
         log.put("copies", 0, two)
-    copy_ranges = CopyTopicIndex(log, "copies").complete_copies([0])
+    copy_ranges = CopyTopicIndex(log, "copies", 2).complete_copies([0])
     assert copy_ranges[1][:2] == (0, copy_ranges[1][1]) and copy_ranges[2][0] < copy_ranges[1][1] < copy_ranges[2][1]
 
 
@@ -89,7 +89,7 @@ def test_an_empty_piece_is_whole_with_its_one_message() -> None:
     """It has no tuples."""
     log = MemoryLog({"copies": 1})
     log.put("copies", 0, arrow_bytes(encode_copy(StateMigration(3, JoinSide.LEFT, 0, 1, (1, 2)), SCHEMA, [])[0]))
-    assert CopyTopicIndex(log, "copies").complete_copies([0]) == {3: (0, 1, 0)}
+    assert CopyTopicIndex(log, "copies", 1).complete_copies([0]) == {3: (0, 1, 0)}
 
 
 @pytest.mark.parametrize("units", [0, -1, 9])

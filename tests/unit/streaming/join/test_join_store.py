@@ -1,9 +1,6 @@
-"""Stored runs: how they are merged, searched, parted; the loops below them against plain numpy."""
+"""Copies of stored tuples, and the loops that sort and search keys, against plain numpy."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -11,22 +8,23 @@ import pytest
 
 from springline.spark_jobs.streaming.join.errors import MigrationCopyError
 from springline.spark_jobs.streaming.join.kernels import BLOCK, search_ranges, sort_order
-from springline.spark_jobs.streaming.join.unit.migration import encode_copy, import_copy
-from springline.spark_jobs.streaming.join.unit.migration_select import MigrationCut
-from springline.spark_jobs.streaming.join.unit.sorted_runs import merge_runs, sorted_run
-from springline.spark_jobs.streaming.join.unit.store import TupleStore
-from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Cutover, JoinSide, StateMigration
+from springline.spark_jobs.streaming.join.task.migration import encode_copy, import_copy
+from springline.spark_jobs.streaming.join.task.migration_select import MigrationCut
+from springline.spark_jobs.streaming.join.task.segments import Segment, SegmentTable
+from springline.spark_jobs.streaming.join.task.store import TupleStore
+from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, Cutover, JoinSide, KeyBand, StateMigration
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.step import Message
 
 SOURCE = np.random.default_rng(3)
 
 
-def tuples(keys: list[int], seqs: list[int]) -> pa.RecordBatch:
-    """Tuples that carry a text and a number, either of them null at times."""
+def tuples(keys: list[int], seqs: list[int], unit: int = 0) -> pa.RecordBatch:
+    """Tuples of a unit that carry a text and a number, either of them null at times."""
     texts = [None if seq % 5 == 0 else f"t{seq}" for seq in seqs]
     numbers = [None if seq % 7 == 0 else seq / 2 for seq in seqs]
-    return pa.record_batch({"key": pa.array(keys, pa.int64()), "seq": seqs, "l.t": texts, "l.x": numbers})
+    units = pa.array([unit] * len(keys), pa.uint8())
+    return pa.record_batch({"key": keys, "seq": seqs, "unit": units, "l.t": texts, "l.x": numbers})
 
 
 def batch_of(count: int, first: int = 0) -> pa.RecordBatch:
@@ -36,7 +34,7 @@ def batch_of(count: int, first: int = 0) -> pa.RecordBatch:
 
 def rows(batches: list[pa.RecordBatch]) -> list[tuple[object, ...]]:
     """All tuples, in order."""
-    return sorted((tuple(row.values()) for batch in batches for row in batch.to_pylist()), key=lambda row: row[:2])
+    return sorted((tuple(row.values()) for batch in batches for row in batch.to_pylist()), key=lambda row: row[1])
 
 
 @pytest.mark.parametrize("low", [LEAST, -5, 0])
@@ -70,57 +68,44 @@ def test_the_search_finds_what_is_in_reach_and_nothing_else(reach: tuple[int | N
         assert list(range(first[at], end[at])) == expected
 
 
-def test_young_runs_are_merged_while_they_are_of_about_one_size() -> None:
-    """In order by key and seq; a run that is not merged stays the same object; the greatest seq is known."""
-    store, batches = TupleStore(), []
-    for number in range(40):
-        batches.append(batch_of(17, first=100 * number))
-        before = store
-        store = store.with_run(sorted_run([batches[-1].slice(9), batches[-1].slice(0, 9)])).settle()
-        unchanged_ids = {id(batch) for batch in before.batches} & {id(batch) for batch in store.batches}
-        assert len(store.young) - len(unchanged_ids) == 1  # one run is written a round
-    assert len(store) == 40 * 17
-    assert rows(list(store.batches)) == rows(batches)
-    assert len(store.young) <= 4
-    for run in (segment.run for segment in store.young):
-        places = list(zip(run.keys.tolist(), run.seqs.tolist(), strict=True))
-        assert places == sorted(places)
-        assert run.greatest == run.seqs.max()
-    for older, newer in pairwise(store.young):
-        assert len(older) > 4 * len(newer)
-
-
-def test_merged_runs_carry_texts_and_nulls_with_their_tuples() -> None:
-    """Whichever of the two has nulls."""
-    one, other = sorted_run([batch_of(30)]), sorted_run([batch_of(10, first=100)])
-    assert one is not None
-    assert other is not None
-    assert rows([merge_runs(one, other).batch]) == rows([one.batch, other.batch])
-    assert merge_runs(one, other).batch.schema.names == ["key", "seq", "l.t", "l.x"]
+def test_columns_are_taken_from_all_segments() -> None:
+    """Numbers, texts and nulls; segments may be slices, with bits that do not begin at a byte."""
+    batches = [batch_of(30).slice(3, 20), batch_of(10, first=101), tuples([1], [103]), batch_of(50, first=200).slice(9)]
+    segments = [Segment(1, batches[0]), Segment(30, batches[1]), Segment(40, batches[2]), Segment(50, batches[3])]
+    table = SegmentTable(segments, 0, segments[-1].end)
+    where = SOURCE.integers(0, len(segments), 500).astype(np.int32)
+    at = np.array([SOURCE.integers(0, len(segments[one])) for one in where], np.int32)
+    taken = table.take_columns(where, at, {"key": "key", "text": "l.t", "number": "l.x"})
+    expected = [batches[one].slice(int(row), 1).to_pylist()[0] for one, row in zip(where, at, strict=True)]
+    for array in taken.values():
+        array.validate(full=True)
+    assert taken["key"].to_pylist() == [row["key"] for row in expected]
+    assert taken["text"].to_pylist() == [row["l.t"] for row in expected]
+    assert taken["number"].to_pylist() == [row["l.x"] for row in expected]
+    assert table.text_sizes(where, at).tolist() == [len(row["l.t"] or "") for row in expected]
+    assert [len(one) for one in table.take_columns(where[:0], at[:0], {"a": "key", "b": "l.t"}).values()] == [0, 0]
 
 
 def test_what_is_copied_is_what_is_dropped_and_what_is_taken_in() -> None:
-    """By side, keys, seqs, and the cut."""
-    store = TupleStore()
-    for numbers in ((0, 2), (1, 4), (3, 5)):  # runs whose seqs lie between each other's
-        store = store.with_run(sorted_run([batch_of(20, first=20 * number) for number in numbers]))
+    """By side, unit, keys, seqs, and the cut; the receiver stores it as its own."""
+    store = TupleStore(KeyBand(0, 0))
+    for number in (0, 2, 1, 4, 3, 5):
+        store.append(batch_of(20, first=20 * number))
+        store.settle()
     piece = StateMigration(4, JoinSide.LEFT, 0, 1, (-3, 4), (10, 90))
     all_rows = rows(list(store.batches))
     expected_rows = [row for row in all_rows if -3 <= row[0] <= 4 and 10 <= row[1] <= 90 and row[1] < 77]  # type: ignore[operator]
-    left, (dropped_count,) = store.without([MigrationCut(piece, 77)])
     (batches,) = store.extract([MigrationCut(piece, 77)])
     parts = encode_copy(piece, store.batches[0].schema, batches)
     messages = [Message(offset, arrow_bytes(part)) for offset, part in enumerate(parts)]
     imported = import_copy(Cutover(piece, 0, len(parts)), messages)
     assert imported is not None
-    assert [
-        tuple(row.values()) for row in imported.batch.to_pylist()
-    ] == expected_rows  # in order, whichever run it was in
-    assert dropped_count == len(expected_rows)
-    assert len(left) == len(all_rows) - len(expected_rows)
+    assert rows([imported]) == [(*row[:2], 1, *row[3:]) for row in expected_rows]
+    assert store.drop([MigrationCut(piece, 77)]) == [len(expected_rows)]
+    assert len(store) == len(all_rows) - len(expected_rows)
     full_cut = MigrationCut(StateMigration(5, JoinSide.LEFT, 0, 1, (LEAST, GREATEST)), GREATEST)
-    assert rows([*left.extract([full_cut])[0], imported.batch]) == all_rows
-    assert store.without([MigrationCut(replace(piece, keys=(50, 60)), GREATEST)]) == (store, [0])
+    assert rows([*store.extract([full_cut])[0], *batches]) == all_rows
+    assert store.drop([MigrationCut(piece, 77)]) == [0]
     with pytest.raises(MigrationCopyError, match=f"hold {len(parts) - 1} of {len(parts)} parts|hold 0 of its parts"):
         import_copy(Cutover(piece, 0, len(parts) - 1), messages[:-1])
 

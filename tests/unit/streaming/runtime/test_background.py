@@ -83,10 +83,10 @@ def test_maintenance_saves_on_after_an_error_that_nobody_foresaw(
     def failing(*_: object) -> None:
         raise KeyError("taken")
 
-    stage = Stage("map", "", "topic", job="job", state=str(tmp_path / "states"))
+    stage = Stage("map", "", "topic", job="job")
     monkeypatch.setattr(checkpointer, "make_requested", failing)
     new_checkpointer = Checkpointer(folder, [stage], platform, Cluster("nowhere"), 1e-9)
-    monkeypatch.setattr(new_checkpointer, "_save", saved.set)
+    monkeypatch.setattr(new_checkpointer, "_truncate_logs", saved.set)
     with new_checkpointer:
         assert saved.wait(10)
     new_checkpointer.check()

@@ -10,13 +10,16 @@ import pytest
 from springline.spark_jobs.streaming.errors import MessagesLostError, TopicReplacedError
 from springline.spark_jobs.streaming.kafka.topic_union import union_name
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.driver.recovery import recover
-from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING, pack_savepoint, rewind
+from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING, Savepoint, rewind
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
+from springline.spark_jobs.streaming.runtime.worker.recovery import RecoveredState
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import MemoryLog
+from tests.support.streams.next_shift import begin_next_shift
+from tests.support.streams.saved_states import SavedStates, packed_savepoint
 
 
 def adding_up(state: State, step_input: Input) -> Output:
@@ -35,11 +38,11 @@ class World:
     """A stage whose topic may change, as a driver and workers without memory see it at every run."""
 
     def __init__(self, folder: Path, topic: str = "numbers", units: int = 1) -> None:
-        self.stage = Stage(
-            "add", f"{__name__}:make_adding_up", topic, job="job", state=str(folder), max_messages_per_round=1
-        )
+        self.stage = Stage("add", f"{__name__}:make_adding_up", topic, job="job", max_messages_per_round=1)
+        self.states = StateFolders(folder / "states")
+        self.storage = SavedStates()
         names = topic.split("+")
-        self.log = MemoryLog({**dict.fromkeys(names, units), self.stage.rounds: 1})
+        self.log = MemoryLog({**dict.fromkeys(names, units), self.stage.rounds: 1, self.stage.reports: 1})
         self.clock = 0.0
         for name in names:
             self.put(name, 0, 1, 2, 3)
@@ -60,7 +63,7 @@ class World:
 
     def run(self, rounds: int, *, planner: Planner | None = None, kills: bool = False) -> RoundPlan:
         """Run so many rounds; with `kills`, the last one is planned, and nothing of it runs."""
-        planner, units = planner or self.planner(), StageWorker(self.stage, self.log)
+        planner, units = planner or self.planner(), StageWorker(self.stage, self.states, self.log)
         plan = planner.begin()
         for number in range(rounds):
             next_plan = planner.after(plan)
@@ -70,9 +73,23 @@ class World:
                 units.run(plan, {}, unit)
         return plan
 
+    def begin_next_shift(self) -> list[RecoveredState]:
+        """What tasks do first."""
+        return begin_next_shift(self.stage, self.states, self.log, self.storage)
+
+    def savepoint(self) -> Savepoint:
+        """Of the states after the newest round."""
+        savepoint = packed_savepoint([self.stage], {self.stage.name: self.states}, self.log)
+        assert savepoint is not None
+        return savepoint
+
+    def rewind(self, savepoint: Savepoint) -> None:
+        """Go back to it; tasks restore what it holds."""
+        rewind([self.stage], self.log, savepoint, self.clock, self.storage.save_packed)
+
     def sums(self) -> dict[int, int]:
         """Of each unit, after its newest round."""
-        stores = {unit: self.stage.state_store(unit) for unit in self.log.offset_bounds(self.stage.topic)}
+        stores = {unit: self.states.store(unit) for unit in self.log.offset_bounds(self.stage.topic)}
         states = {unit: each.load(*newest).state for unit, each in stores.items() if (newest := each.newest())}
         return {unit: state.scalars["sum"] for unit, state in states.items()}
 
@@ -99,9 +116,8 @@ def test_a_job_that_is_killed_in_the_first_round_of_a_new_unit_goes_on(world: Wo
     """Its state is not there before that round, and need not be."""
     world.run(2)
     world.put("numbers", world.log.add_partition("numbers"), 10, 20)
-    plan = world.run(1, kills=True)
-    assert not world.planner().has_lost_state(plan)
-    recover(world.stage, world.log, lambda stage, unit, until: None)
+    world.run(1, kills=True)
+    world.begin_next_shift()
     world.run(3)
     assert world.sums() == {0: 6, 1: 30}
 
@@ -112,21 +128,23 @@ def test_the_lost_state_of_a_unit_that_came_later_is_brought_back_from_its_first
     world.put("numbers", world.log.add_partition("numbers"), 10, 20, 30)
     world.run(4)
     before = world.sums()
-    shutil.rmtree(world.stage.state)
-    recoveries = recover(world.stage, world.log, lambda stage, unit, until: None)
-    assert {each.unit: (each.base, each.rounds) for each in recoveries} == {0: ((1, 0), 5), 1: ((1, 2), 3)}
+    shutil.rmtree(world.states.memory)
+    recoveries = world.begin_next_shift()
+    assert {each.unit: (each.base, each.rounds) for each in recoveries} == {
+        0: ((1, 0), 6),
+        1: ((1, 2), 4),
+    }
     assert world.sums() == before and before[1] > 10
 
 
 def test_a_unit_that_came_after_a_savepoint_begins_anew_after_going_back_to_it(world: World) -> None:
     """The savepoint has no state of it."""
     world.run(1)
-    savepoint = pack_savepoint([world.stage], world.log)
-    assert savepoint is not None
+    savepoint = world.savepoint()
     world.put("numbers", world.log.add_partition("numbers"), 10, 20)
     world.run(2)
-    rewind([world.stage], world.log, savepoint, world.clock)
-    recover(world.stage, world.log, lambda stage, unit, until: None)
+    world.rewind(savepoint)
+    world.begin_next_shift()
     world.run(5)
     assert world.sums() == {0: 6, 1: 30}
 
@@ -171,22 +189,21 @@ def test_no_state_is_rebuilt_from_a_topic_that_was_made_anew(world: World) -> No
     world.run(2)
     world.log.recreate_topic("numbers")
     world.put("numbers", 0, *range(100, 120))
-    shutil.rmtree(world.stage.state)
+    shutil.rmtree(world.states.memory)
     with pytest.raises(TopicReplacedError, match="reset job"):
-        recover(world.stage, world.log, lambda stage, unit, until: None)
+        world.begin_next_shift()
 
 
 def test_a_savepoint_of_a_topic_that_was_made_anew_is_refused_and_its_beginning_is_not(world: World) -> None:
     """Nothing has changed by the first; after the second, all that is there now is read."""
     world.run(2)
-    savepoint = pack_savepoint([world.stage], world.log)
-    assert savepoint is not None
+    savepoint = world.savepoint()
     world.log.recreate_topic("numbers")
     world.put("numbers", 0, 100, 200, 300, 400)
     with pytest.raises(TopicReplacedError, match="numbers was deleted and recreated since"):
-        rewind([world.stage], world.log, savepoint, world.clock)
-    rewind([world.stage], world.log, BEGINNING, world.clock)
-    recover(world.stage, world.log, lambda stage, unit, until: None)
+        world.rewind(savepoint)
+    world.rewind(BEGINNING)
+    world.begin_next_shift()
     world.run(6)
     assert world.sums() == {0: 1000}
 
@@ -195,6 +212,6 @@ def test_a_job_that_is_to_read_another_topic_than_before_is_refused(world: World
     """Offsets of one are not those of the other."""
     world.run(1)
     world.log.topics["others"] = [[]]
-    world.stage = Stage("add", f"{__name__}:make_adding_up", "others", job="job", state=world.stage.state)
+    world.stage = Stage("add", f"{__name__}:make_adding_up", "others", job="job")
     with pytest.raises(MessagesLostError, match="round 1 read the topic numbers, but the job now reads others"):
         world.run(1)

@@ -8,6 +8,7 @@ from springline.spark_jobs.streaming.runtime.driver.drain import find_drained_pl
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import MemoryLog
@@ -40,15 +41,17 @@ def test_a_stage_that_reads_what_another_tells_is_level_when_it_has_read_what_th
     """It is looked at again once that round is known; a savepoint would leave out what was told in between."""
     step = f"{__name__}:make_reading"
     stages = [
-        Stage("again", step, "told", job="job", state=str(tmp_path), reads_feedback=True),
-        Stage("acker", step, "numbers", job="job", state=str(tmp_path), feedback="told"),
+        Stage("again", step, "told", job="job", reads_feedback=True),
+        Stage("acker", step, "numbers", job="job", feedback="told"),
     ]
-    log = Telling({"told": 1, "numbers": 1, **{stage.rounds: 1 for stage in stages}})
+    log = Telling(
+        {"told": 1, "numbers": 1, **{topic: 1 for stage in stages for topic in (stage.rounds, stage.reports)}}
+    )
     for stage in stages:
         planner = Planner(stage, log, lambda: 5.0, dict)
         plan = planner.after(planner.begin())
         assert plan is not None
-        StageWorker(stage, log).run(plan, {}, 0)
+        StageWorker(stage, StateFolders(tmp_path / stage.name), log).run(plan, {}, 0)
     plans = find_drained_plans(stages, log)
     assert plans is not None and {name: plan.number for name, plan in plans.items()} == {"again": 1, "acker": 1}
     log.teller = stages[1].rounds

@@ -21,7 +21,6 @@ STAGE = Stage(
     "step",
     "source",
     job="job",
-    state="/state",
     downstream="next",
     acks="acks",
     outlets={"next": 2, "acks": 1},

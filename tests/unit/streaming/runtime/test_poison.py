@@ -16,16 +16,17 @@ from hypothesis import strategies as st
 from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.errors import LogUnavailableError, MessageIndependentError, RoundError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.driver.recovery import recover
 from springline.spark_jobs.streaming.runtime.history import read_history, read_line
 from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker import poison
 from springline.spark_jobs.streaming.runtime.worker.attempts import read_poison, record_poison
 from springline.spark_jobs.streaming.runtime.worker.poison import find_poison, in_subprocess
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import KilledError, MemoryLog
+from tests.support.streams.next_shift import begin_next_shift
 
 BAD, DEADLY = b"bad", b"deadly"
 calls = [0]  # of the step
@@ -60,11 +61,11 @@ class World:
             f"{__name__}:make_summing",
             "numbers",
             job="job",
-            state=str(folder),
             dead_letters="dead",
             max_attempts=tries,
         )
-        self.log = MemoryLog({"numbers": 1, "dead": 1, self.stage.rounds: 1})
+        self.states = StateFolders(folder)
+        self.log = MemoryLog({"numbers": 1, "dead": 1, self.stage.rounds: 1, self.stage.reports: 1})
         for value in values:
             self.log.put("numbers", 0, value)
         self.planner = Planner(self.stage, self.log, lambda: 5.0, dict)
@@ -75,7 +76,7 @@ class World:
 
     def attempt(self, plan: RoundPlan | None = None) -> None:
         """Run the round in a new worker."""
-        StageWorker(self.stage, self.log).run(plan or self.plan, {}, 0)
+        StageWorker(self.stage, self.states, self.log).run(plan or self.plan, {}, 0)
 
     def fail(self, times: int, match: str = "numbers") -> None:
         """So many attempts that fail."""
@@ -86,7 +87,7 @@ class World:
     @property
     def sum(self) -> int:
         """What the round came to."""
-        return int(self.stage.state_store(0).load(*self.plan.round_id).state.scalars["sum"])
+        return int(self.states.store(0).load(*self.plan.round_id).state.scalars["sum"])
 
     @property
     def letters(self) -> list[tuple[bytes, int, str]]:
@@ -152,7 +153,7 @@ def test_a_round_that_has_failed_three_times_goes_on_without_the_message_that_it
     ((value, offset, reason),) = world.letters
     assert (value, offset) == (BAD, offset_of(world, BAD))
     assert reason.startswith("round 1 fails on it: ValueError: invalid literal")
-    notes = world.stage.state_store(0).notes(*world.plan.round_id)
+    notes = world.states.store(0).notes(*world.plan.round_id)
     assert notes is not None and notes["counts"] == {"poison_messages": 1, "dead_letters": 1, "rows": 1}
 
 
@@ -162,8 +163,8 @@ def test_a_replay_leaves_out_the_same_though_the_step_gets_over_it_by_then(tmp_p
     world.fail(3)
     world.attempt()
     gets_over[0] = True
-    shutil.rmtree(world.stage.state)
-    recover(world.stage, world.log, lambda stage, unit, until: None)
+    shutil.rmtree(world.states.memory)
+    begin_next_shift(world.stage, world.states, world.log)
     assert world.sum == 5
     plan = read_history(world.stage, world.log).last
     assert (

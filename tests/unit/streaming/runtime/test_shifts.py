@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import logging
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from springline.persistence.errors import PersistenceError
 from springline.persistence.monitoring.logs import JsonFormatter
 from springline.spark_jobs.streaming.errors import MissingStateError, RoundError, UnknownTopicError
 from springline.spark_jobs.streaming.runtime.driver import task_loop_driver
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import TaskLoopDriver
-from springline.spark_jobs.streaming.runtime.history import BroadcastValue, TaskLoopEnd, read_line
+from springline.spark_jobs.streaming.runtime.driver.task_loop_driver import SaveRequest, TaskLoopDriver
+from springline.spark_jobs.streaming.runtime.history import BroadcastValue, read_line
+from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
+from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.state_store import StateStore
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
 from springline.spark_jobs.streaming.runtime.worker import task_loop
+from springline.spark_jobs.streaming.runtime.worker.checkpoints import CheckpointWriter
 from springline.spark_jobs.streaming.runtime.worker.task_loop import TaskLoop, run_task
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import KilledError, MemoryLog
+from tests.support.streams.saved_states import SavedStates
 
 MESSAGES = 12  # of each of two units, of which a round admits two
 
@@ -48,10 +55,9 @@ class World:
     """A stage of two units, its log, and its planner."""
 
     def __init__(self, folder: Path) -> None:
-        self.stage = Stage(
-            "add", f"{__name__}:make_adding", "numbers", job="job", state=str(folder), max_messages_per_round=2
-        )
-        self.log = MemoryLog({"numbers": 2, self.stage.rounds: 1})
+        self.stage = Stage("add", f"{__name__}:make_adding", "numbers", job="job", max_messages_per_round=2)
+        self.states = StateFolders(folder)
+        self.log = MemoryLog({"numbers": 2, self.stage.rounds: 1, self.stage.reports: 1})
         self.factor = 1
         for number, unit in itertools.product(range(MESSAGES), (0, 1)):
             self.log.put("numbers", unit, str(10 * number + unit).encode())
@@ -71,11 +77,11 @@ class World:
 
     def units(self) -> StageWorker:
         """As a worker without memory has them."""
-        return StageWorker(self.stage, self.log)
+        return StageWorker(self.stage, self.states, self.log)
 
     def totals(self) -> list[int]:
         """Of each unit, after the newest round."""
-        versions = [StateStore(self.stage.folder(unit)) for unit in (0, 1)]
+        versions = [self.states.store(unit) for unit in (0, 1)]
         return [each.load(*(each.newest() or (1, 0))).state.scalars.get("total", 0) for each in versions]
 
     def planned(self, rounds: int) -> TaskLoop:
@@ -86,7 +92,20 @@ class World:
         for _ in range(rounds - 1):
             plan = self.next(plan)
         self.planner.end_task_loop()
-        return TaskLoop(first, {first.versions[name]: content for name, content in named.items()}, follows)
+        return TaskLoop((first,), {first.versions[name]: content for name, content in named.items()}, follows)
+
+    def log_with(self, follow: Any) -> MemoryLog:
+        """The log, of which another function follows the rounds."""
+        log = copy.copy(self.log)
+        log.follow = lambda topic, *place: (follow if topic == self.stage.rounds else self.log.follow)(topic, *place)
+        return log
+
+    def await_round(self, round_id: tuple[int, int]) -> None:
+        """Wait until a round is committed in both units."""
+        until = time.monotonic() + 10
+        while not all(self.states.store(unit).is_complete(*round_id) for unit in (0, 1)):
+            assert time.monotonic() < until
+            time.sleep(0.001)
 
     def next(self, plan: RoundPlan) -> RoundPlan:
         """The round after another."""
@@ -128,7 +147,7 @@ def test_what_somebody_else_writes_to_the_rounds_log_is_passed_over(world: World
     world.log.put(world.stage.rounds, 0, value)
     shift = world.planned(20)
     world.log.put(world.stage.rounds, 0, value)
-    assert shift.first.round_id == plan.round_id
+    assert shift.rounds[0].round_id == plan.round_id
     assert run_task(world.units(), world.log, shift, [0, 1]) == 20
     assert world.totals() == SUMS
     assert Planner(world.stage, world.log, world.time, world.contents).begin().number == 20
@@ -137,7 +156,7 @@ def test_what_somebody_else_writes_to_the_rounds_log_is_passed_over(world: World
 def test_a_shift_of_one_round_ends_with_it(world: World) -> None:
     """Whatever the log says."""
     shift = world.planned(3)
-    assert run_task(world.units(), world.log, TaskLoop(shift.first, shift.broadcast_values, None), [0, 1]) == 1
+    assert run_task(world.units(), world.log, TaskLoop(shift.rounds, shift.broadcast_values, None), [0, 1]) == 1
 
 
 @pytest.mark.parametrize("calls", range(2, 60, 3))
@@ -171,7 +190,7 @@ def test_a_shift_follows_after_its_first_round_though_the_log_tells_of_it_late(
     world.planner.end_task_loop()
     named = world.planner.broadcast_values_of(first)
     contents = {digest: named[name] for name, digest in first.versions.items()}
-    shift = TaskLoop(first, contents, follows)
+    shift = TaskLoop((first,), contents, follows)
     assert run_task(world.units(), world.log, shift, [0, 1]) == 20
 
 
@@ -186,12 +205,13 @@ def test_who_was_given_up_ends_when_it_wakes(world: World) -> None:
 
     def stopped(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
         nonlocal others
-        others = others or run_task(world.units(), SimpleNamespace(follow=fetch), shift, [0, 1])  # type: ignore[arg-type]
+        world.await_round((1, 1))
+        others = others or run_task(world.units(), world.log_with(fetch), shift, [0, 1])
         return follow(topic, unit, start, seconds)
 
-    assert run_task(world.units(), SimpleNamespace(follow=stopped), shift, [0, 1]) == 1  # type: ignore[arg-type]
+    assert run_task(world.units(), world.log_with(stopped), shift, [0, 1]) == 1
     assert others == 5
-    assert StateStore(world.stage.folder(0)).newest() == (1, 6)
+    assert world.states.store(0).newest() == (1, 6)
 
 
 def test_what_rounds_name_may_change_within_a_shift(world: World) -> None:
@@ -202,7 +222,7 @@ def test_what_rounds_name_may_change_within_a_shift(world: World) -> None:
     world.factor = 100
     world.next(plan)
     world.planner.end_task_loop()
-    run_task(world.units(), world.log, TaskLoop(first, contents, follows), [0, 1])
+    run_task(world.units(), world.log, TaskLoop((first,), contents, follows), [0, 1])
     assert world.totals()[0] > 0 and world.totals()[0] % 100 == 0  # the first round had only a 0
 
 
@@ -213,7 +233,7 @@ def test_what_rounds_named_long_ago_may_be_named_again_within_a_shift(world: Wor
     plan = first = world.next(plan)
     named = world.planner.broadcast_values_of(first)
     shift = TaskLoop(
-        first, {digest: named[name] for name, digest in first.versions.items()}, world.planner.next_offset()
+        (first,), {digest: named[name] for name, digest in first.versions.items()}, world.planner.next_offset()
     )  # fmt: skip
     world.factor = 1
     world.next(plan)
@@ -228,8 +248,8 @@ def test_a_clock_that_was_ahead_for_a_moment_goes_on_slower_until_it_is_right(
     tmp_path: Path, messages: int, seconds: int, expected: float
 ) -> None:
     """It never goes back, and a stage goes on having rounds, whether there are messages or not."""
-    stage = Stage("add", f"{__name__}:make_adding", "numbers", job="job", state=str(tmp_path))
-    log = MemoryLog({"numbers": 1, stage.rounds: 1})
+    stage = Stage("add", f"{__name__}:make_adding", "numbers", job="job")
+    log = MemoryLog({"numbers": 1, stage.rounds: 1, stage.reports: 1})
     times = [100.0, 110.0, 3_600.0, 3_600.5, *(111.0 + second for second in range(seconds))]
     now = iter(times)
     planner = Planner(stage, log, lambda: next(now), dict)
@@ -245,15 +265,15 @@ def test_a_clock_that_was_ahead_for_a_moment_goes_on_slower_until_it_is_right(
     assert plan.clock == pytest.approx(expected, abs=2.0)
 
 
-def test_a_planner_remembers_no_more_than_what_its_last_two_rounds_name(world: World) -> None:
+def test_a_planner_remembers_no_more_than_what_its_last_three_rounds_name(world: World) -> None:
     """Otherwise it would hold every version of a content that changes all the time."""
     plans = [world.planner.begin()]
     for world.factor in range(1, 6):
         plans.append(world.next(plans[-1]))
-    broadcast_values = [world.planner.broadcast_values_of(plan)["settings"] for plan in plans[-2:]]
-    assert broadcast_values == [{"factor": 4}, {"factor": 5}]
+    broadcast_values = [world.planner.broadcast_values_of(plan)["settings"] for plan in plans[-3:]]
+    assert broadcast_values == [{"factor": 3}, {"factor": 4}, {"factor": 5}]
     with pytest.raises(MissingStateError):
-        world.planner.broadcast_values_of(plans[-3])
+        world.planner.broadcast_values_of(plans[-4])
 
 
 def test_a_shift_goes_on_over_rounds_that_were_cut_from_the_log(world: World) -> None:
@@ -273,13 +293,13 @@ def test_nobody_follows_for_ever_when_who_plans_is_gone(world: World) -> None:
     """A round is planned every second, so silence says so."""
     first = world.next(world.planner.begin())
     contents = {first.versions["settings"]: {"factor": 1}}
-    assert run_task(world.units(), world.log, TaskLoop(first, contents, world.planner.next_offset()), [0, 1]) == 1
+    assert run_task(world.units(), world.log, TaskLoop((first,), contents, world.planner.next_offset()), [0, 1]) == 1
 
 
 def test_another_driver_ends_the_shift_of_the_one_before(world: World) -> None:
     """Its tasks end, though nobody who planned for them lives."""
     first = world.next(world.planner.begin())
-    shift = TaskLoop(first, {first.versions["settings"]: {"factor": 1}}, world.planner.next_offset())
+    shift = TaskLoop((first,), {first.versions["settings"]: {"factor": 1}}, world.planner.next_offset())
     other = Planner(world.stage, world.log, world.time, world.contents)
     other.after(other.begin())
     assert run_task(world.units(), world.log, shift, [0, 1]) == 1
@@ -295,9 +315,15 @@ def paused() -> list[bool]:
 
 
 @pytest.fixture
-def planning(world: World, paused: list[bool]) -> Iterator[TaskLoopDriver]:
+def request_() -> list[SaveRequest | None]:
+    """What is to be saved."""
+    return [None]
+
+
+@pytest.fixture
+def planning(world: World, paused: list[bool], request_: list[SaveRequest | None]) -> Iterator[TaskLoopDriver]:
     """Shifts of a minute."""
-    driver = TaskLoopDriver(world.planner, lambda: paused[0], 60.0)
+    driver = TaskLoopDriver(world.planner, lambda: paused[0], 60.0, lambda: request_[0])
     yield driver
     paused[0] = True
     driver.first(0)
@@ -314,13 +340,13 @@ def test_rounds_are_planned_while_tasks_run(world: World, planning: TaskLoopDriv
 
     def ending(*position: object) -> list[object]:
         paused[0] = world.totals() == SUMS
-        return list(follow(*position))  # type: ignore[arg-type]
+        return list(follow(*position))
 
-    assert run_task(units, SimpleNamespace(follow=ending), shift, [0, 1]) >= MESSAGES // 2  # type: ignore[arg-type]
+    assert run_task(units, world.log_with(ending), shift, [0, 1]) >= MESSAGES // 2
     assert world.totals() == SUMS
     paused[0] = False
-    next_plan = planning.first(1.0)
-    assert next_plan is not None and next_plan.round_id > first.round_id
+    following = planning.first(1.0)
+    assert following is not None and following.first.round_id > first.first.round_id
 
 
 def test_a_shift_in_which_a_task_did_not_come_to_run_is_followed_by_short_ones(
@@ -335,36 +361,29 @@ def test_a_shift_in_which_a_task_did_not_come_to_run_is_followed_by_short_ones(
     assert planning.begin(first).next_offset is None
 
 
-def test_a_shift_ends_at_once_when_states_are_lost(
-    world: World, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The tasks that live are let go, and what is missing is said: no round is run again from the beginning."""
-    monkeypatch.setattr(task_loop_driver, "_STALLED_SECONDS", 60.0)
-    run_task(world.units(), world.log, world.planned(3), [0, 1])
-    first = planning.first(1.0)
-    assert first is not None
-    shift = planning.begin(first)
-
-    def losing(*position: object) -> list[Message]:
-        shutil.rmtree(world.stage.state)
-        raise KilledError
-
+@pytest.mark.parametrize("lost", [(0,), (0, 1)])
+def test_a_task_recovers_the_states_that_were_lost_before_it(world: World, lost: tuple[int, ...]) -> None:
+    """Of units that have reported rounds: those are replayed, and the open ones run."""
+    shift = world.planned(20)
+    world.log.calls_until_death = 40
     with suppress(KilledError):
-        run_task(world.units(), SimpleNamespace(follow=losing), shift, [0, 1])  # type: ignore[arg-type]
-    until = time.monotonic() + 10
-    while read_line(world.log.topics[world.stage.rounds][0][-1]) != TaskLoopEnd():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    with pytest.raises(MissingStateError, match="is no longer complete in every unit"):
-        planning.first(1.0)
+        run_task(world.units(), world.log, shift, [0, 1])
+    world.log.calls_until_death = None
+    for unit in lost:
+        shutil.rmtree(world.states.folder(unit))
+    run_task(world.units(), world.log, shift, [0, 1])
+    assert world.totals() == SUMS
+    reports = StageReports(world.stage, world.log)
+    reports.catch_up()
+    assert {unit for unit, report in reports.newest.items() if report.recovered} == set(lost)
 
 
 def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(world: World, planning: TaskLoopDriver) -> None:
     """The tasks are let go before."""
     first = planning.first(1.0)
     assert first is not None
-    shift = planning.begin(first)
     world.factor = 0
+    shift = planning.begin(first)
     assert run_task(world.units(), world.log, shift, [0, 1]) == 1
     with pytest.raises(UnknownTopicError, match="nobody knows"):
         planning.first(1.0)
@@ -382,3 +401,105 @@ def test_a_round_that_fails_is_logged_with_unit_and_round(world: World, caplog: 
     (line,) = events
     assert (line["job"], line["stage"], line["unit"], line["level"]) == ("job", "add", 0, "error")
     assert str(line["message"]).startswith(f"job.add[0]: round {line['round']} failed: ")
+
+
+def test_leftovers_of_a_killed_worker_are_removed_before_a_unit_goes_on(world: World) -> None:
+    """Once in a worker: its own files are never half written when it begins."""
+    shift = world.planned(2)
+    folder = world.states.folder(0)
+    folder.mkdir(parents=True)
+    (half := folder / f".{'0f' * 16}").write_bytes(b"half")
+    run_task(world.units(), world.log, shift, [0, 1])
+    assert not half.exists()
+
+
+# ---- states that are saved
+
+
+def test_states_are_saved_at_intervals_while_rounds_go_on(world: World) -> None:
+    """Each once its round is reported; what fails is part of the next report, and ends nothing."""
+    world.stage = replace(world.stage, checkpoint_interval=1e-9)
+    storage, worker = SavedStates(), world.units()
+    failing = [True]
+
+    class Storage(SavedStates):
+        def save(self, stage: Stage, unit: int, store: StateStore, round_id: tuple[int, int]) -> None:
+            assert worker.reported[unit] >= round_id and worker.retained[unit] == round_id
+            if failing[0]:
+                raise PersistenceError("the under-store is away")
+            storage.save(stage, unit, store, round_id)
+
+    checkpoints = CheckpointWriter(worker, Storage())
+    shift = world.planned(20)
+    reports = StageReports(world.stage, world.log)
+
+    def following(*place: Any) -> Sequence[Message]:
+        checkpoints.wait()
+        reports.catch_up()
+        if failing[0] and any(report.checkpoint_error for report in reports.newest.values()):
+            (error,) = {report.checkpoint_error.partition(":")[2] for report in reports.newest.values()} - {""}
+            assert error == " the under-store is away"
+            failing[0] = False
+        return world.log.follow(*place)[:1]
+
+    run_task(worker, world.log_with(following), shift, [0, 1], checkpoints=checkpoints)
+    checkpoints.wait()
+    reports.catch_up()
+    assert world.totals() == SUMS and not worker.retained and not failing[0]
+    assert set(storage.newest) == {("add", 0), ("add", 1)}
+    assert all(report.checkpoint_error == "" for report in reports.newest.values())
+
+
+def test_a_state_that_is_being_saved_is_not_pruned(world: World) -> None:
+    """However many rounds run meanwhile."""
+    worker = world.units()
+    worker.retained[0] = (1, 2)
+    world.log = world.log_with(world.log.follow)
+    run_task(worker, world.log, world.planned(20), [0, 1])
+    assert worker.states.store(0).is_complete(1, 2) and not worker.states.store(1).is_complete(1, 2)
+
+
+def test_a_shift_that_saves_states_ends_the_one_before_and_repeats_its_last_round(
+    world: World, planning: TaskLoopDriver, request_: list[SaveRequest | None]
+) -> None:
+    """Those that are asked for, once; then rounds go on, from where they were."""
+    storage, worker = SavedStates(), world.units()
+    checkpoints = CheckpointWriter(worker, storage)
+    first = planning.first(1.0)
+    assert first is not None
+
+    def following(*place: Any) -> Sequence[Message]:
+        if world.totals()[0] > 60:
+            request_[0] = SaveRequest((1, 3))
+        return world.log.follow(*place)
+
+    run_task(worker, world.log_with(following), planning.begin(first), [0, 1])
+    saving = planning.first(1.0)
+    assert saving is not None and saving.save == (1, 3) and saving.first.round_id > (1, 3)
+    shift = planning.begin(saving)
+    assert planning.begin(saving) is shift and shift.next_offset is None and shift.rounds == (saving.first,)
+    before = world.totals()
+    assert run_task(worker, world.log, shift, [0, 1], checkpoints=checkpoints) == 0
+    assert world.totals() == before
+    assert {round_id for round_id, _ in storage.newest.values()} == {(1, 3)}
+    going_on = planning.first(1.0)
+    assert going_on is not None and going_on.save is None
+    assert going_on.first.previous_round_id == saving.first.round_id
+
+
+def test_the_newest_states_are_saved_before_the_end(
+    world: World, planning: TaskLoopDriver, paused: list[bool], request_: list[SaveRequest | None]
+) -> None:
+    """Though nothing is planned any more; and nothing is saved before the first round."""
+    request_[0] = SaveRequest()
+    paused[0] = True
+    assert planning.first(0.0) is None
+    paused[0], request_[0] = False, None
+    first = planning.first(1.0)
+    assert first is not None
+    run_task(world.units(), world.log, replace(planning.begin(first), next_offset=None), [0, 1])
+    request_[0], paused[0] = SaveRequest(), True
+    saving = planning.first(1.0)
+    assert saving is not None and saving.save == saving.first.round_id
+    planning.begin(saving)
+    assert planning.first(0.0) is None

@@ -124,3 +124,28 @@ def test_a_version_is_whole_with_all_its_runs_and_not_otherwise(versions: StateS
     assert versions.is_complete(1, 2) and versions.notes(1, 2) == {}
     (versions.folder / "runs" / max(saved.files)).unlink()
     assert not versions.is_complete(1, 2) and versions.notes(1, 3) is None
+
+
+def test_a_large_run_that_a_step_returns_before_it_has_seen_the_stored_one_is_not_written_again(
+    versions: StateStore,
+) -> None:
+    """The next step runs while the state before is written; from then on it has the mapped one."""
+    large = batch(*range(1 << 17))
+    first = versions.save(versions.load(1, 0), State({}, {"rows": (large,)}), (1, 1))
+    assert first.state.runs["rows"][0] is not large
+    second = versions.save(first, State({}, {"rows": (large, batch(7))}), (1, 2))
+    assert second.runs["rows"][0] == first.runs["rows"][0]
+    assert second.stored(State({"n": 1}, {"rows": (large,)})).runs["rows"][0] is first.state.runs["rows"][0]
+    third = versions.save(second, State({}, {"rows": (large,)}), (1, 3))
+    assert third.runs["rows"] == first.runs["rows"]
+
+
+def test_versions_of_which_a_run_is_missing_are_dropped_down_to_one_that_is_whole(versions: StateStore) -> None:
+    """They would be taken for versions to continue after."""
+    saved = saved_rounds(versions, 4)
+    (versions.folder / "runs" / saved.runs["rows"][2].file).unlink()
+    assert versions.drop_incomplete() == (1, 2)
+    assert versions.rounds(1) == (1, 2)
+    assert versions.load(1, 2).state.scalars == {"seen": 2}
+    (versions.folder / "runs" / saved.runs["rows"][0].file).unlink()
+    assert versions.drop_incomplete() is None

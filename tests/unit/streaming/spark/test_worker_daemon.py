@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from springline.spark_jobs.streaming.spark import worker_daemon
+
 ROOT = Path(__file__).resolve().parents[4]
 # Those of Arrow's allocator, which it starts again in a process that was forked.
 HARMLESS = {"jemalloc_bg_thd"}
@@ -23,7 +27,7 @@ print(gc.get_freeze_count() > 100_000, "springline.spark_jobs.streaming.windows.
 def test_what_workers_need_is_imported_and_starts_no_thread_that_a_fork_would_miss() -> None:
     """Nor does a module that cannot be imported keep the others from it."""
     steps = (
-        "windows.mapper", "windows.reducer", "join.router", "join.unit.unit", "wordcount.split", "wordcount.count",
+        "windows.mapper", "windows.reducer", "join.router", "join.task.task", "wordcount.split", "wordcount.count",
         "tracking.acker.acker", "tracking.replay.message_mode", "tracker.intake", "tracker.outcome",
     )  # fmt: skip
     command = [sys.executable, "-c", REPORT, *(f"springline.spark_jobs.streaming.{step}" for step in steps)]
@@ -34,3 +38,17 @@ def test_what_workers_need_is_imported_and_starts_no_thread_that_a_fork_would_mi
     _main, *threads, last = completed_process.stdout.splitlines()
     assert set(threads) <= HARMLESS
     assert last == "True True"
+
+
+def test_executors_have_the_settings_of_the_driver_except_for_those_of_their_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such as its folders; the variable with all of them is not passed on."""
+    monkeypatch.setenv(worker_daemon.SETTINGS, '{"SPRINGLINE_HOME": "/driver", "SPRINGLINE_LEASE_SECONDS": "7"}')
+    monkeypatch.setenv("SPRINGLINE_HOME", "/host")
+    monkeypatch.setenv("SPRINGLINE_LEASE_SECONDS", "")
+    monkeypatch.delenv("SPRINGLINE_LEASE_SECONDS")
+    worker_daemon.use_default_settings()
+    assert (os.environ["SPRINGLINE_HOME"], os.environ["SPRINGLINE_LEASE_SECONDS"]) == ("/host", "7")
+    assert worker_daemon.SETTINGS not in os.environ
+    worker_daemon.use_default_settings()

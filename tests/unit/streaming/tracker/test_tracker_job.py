@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_the_tracker_needs_no_topic_it_makes_the_one_that_clients_write_to(tmp_p
     """Before all else, with as many units as its table says."""
     job = read_tracked_job(written(tmp_path, f"{TRACKER}parallelism = 3\n"), "orders")
     assert (job.topic, dict(job.client_topics)) == ("orders.requests", {"orders.requests": 3})
-    stages = place_stages(job.name, job.stages(3), tmp_path)
+    stages = place_stages(job.name, job.stages(3))
     assert {stage.topic for stage in stages} <= {*job.client_topics, *topics_of_stages(job, 3)}
     assert {stage.name: stage.units for stage in stages} == {"intake": 3, "outcome": 2, "acker": 2}
     assert all(stage.make_step() for stage in stages)
@@ -42,7 +43,7 @@ def test_what_tells_jobs_that_are_tracked_from_others_is_what_they_have(tmp_path
 def test_stages_that_write_to_the_ackers_are_told_apart(tmp_path: Path) -> None:
     """By the numbers of their units in stamps."""
     job = read_tracked_job(written(tmp_path, TRACKER), "orders")
-    sending = [stage for stage in place_stages(job.name, job.stages(2), tmp_path) if stage.acks]
+    sending = [stage for stage in place_stages(job.name, job.stages(2)) if stage.acks]
     senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
     assert len(sending) == 2 and len(set(senders)) == len(senders)
 
@@ -100,17 +101,22 @@ def test_time_stands_still_for_a_foreign_topology_while_its_acks_are_not_read(
     job = read_tracked_job(written(tmp_path, table), "orders")
     folder = JobFolder(tmp_path)
     job.prepare(folder)
-    stages = place_stages(job.name, job.stages(2), tmp_path / "state")
+    stages = place_stages(job.name, job.stages(2))
     monkeypatch.setattr("springline.spark_jobs.streaming.tracking.monitor.time.time", lambda: 100.0)
     gauges = dict.fromkeys(
-        ("in_flight", "completed", "replay_requests", "retried", "forwarded", "adopted", "failed"), 0
-    )
+        (
+            "in_flight", "completed", "audit_requests", "audited", "replay_requests", "retried", "forwarded",
+            "adopted", "failed",
+        ),
+        0,
+    )  # fmt: skip
+    reports: dict[str, dict[int, UnitReport]] = {}
     for stage in stages:
         for unit in range(stage.units):
-            place = stage.folder(unit)
-            place.mkdir(parents=True)
             lag, newest = (7, 20.0) if stage is stages[0] else (0, 0.0)
-            UnitReport(unit, 1, {}, 0, lag, newest, {}, 100.0, {**gauges, "low_watermarks": {}}).write(place)
-    oversight = TrackingMonitor(job.tracking, folder, stages)
+            reports.setdefault(stage.name, {})[unit] = UnitReport(
+                unit, 1, {}, 0, lag, newest, ended_at=100.0, gauges={**gauges, "low_watermarks": {}}
+            )
+    oversight = TrackingMonitor(job.tracking, folder, stages, SimpleNamespace(reports=reports.get))  # type: ignore[arg-type]
     oversight._observe()
     assert oversight._observation.pause_reason == ("intake lags" if is_paused else "")

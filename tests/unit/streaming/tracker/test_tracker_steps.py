@@ -47,7 +47,7 @@ class Steps:
         acked = self.acker(self.state, self.step_input("acker", _messages(self.intake_output.acks.get(0, ()))))
         self.state = acked.state
         output = self.outcome(State(), self.step_input("outcome", _messages(acked.feedback)))
-        stage = Stage("outcome", "", "t.told", job="t", state="", results="t.results")
+        stage = Stage("outcome", "", "t.told", job="t", results="t.results")
         lines = [line for letter in encode_results(stage, 0, (1, 1), output) for line in letter.value.splitlines()]
         return [(result["root"], result["attempt"], result["outcome"]) for result in map(json.loads, lines)]
 

@@ -24,7 +24,7 @@ def test_a_word_count_is_tracked_exactly_once_unless_it_says_otherwise(tmp_path:
     job = read_tracked_job(written(tmp_path, WORD_COUNT), "words")
     tracked = job.tracking
     assert (tracked.ackers, tracked.timeout, tracked.delivery) == (1, 30.0, Delivery.EXACTLY_ONCE)
-    stages = {stage.name: stage for stage in place_stages(job.name, job.stages(2), tmp_path)}
+    stages = {stage.name: stage for stage in place_stages(job.name, job.stages(2))}
     assert set(stages) == {"split", "retry", "count", "acker"}
     assert {stage.topic for stage in stages.values()} - set(topics_of_stages(job, 2)) == {"lines"}
     assert all(stage.make_step() for stage in stages.values())
@@ -33,7 +33,7 @@ def test_a_word_count_is_tracked_exactly_once_unless_it_says_otherwise(tmp_path:
 def test_stages_that_write_to_one_topic_are_told_apart(tmp_path: Path) -> None:
     """By the numbers of their units in stamps."""
     job = read_tracked_job(written(tmp_path, WORD_COUNT), "words")
-    sending = [stage for stage in place_stages(job.name, job.stages(2), tmp_path) if stage.acks]
+    sending = [stage for stage in place_stages(job.name, job.stages(2)) if stage.acks]
     senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
     assert len(set(senders)) == len(senders)
 

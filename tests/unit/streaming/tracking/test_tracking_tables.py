@@ -81,43 +81,6 @@ def test_acks_by_root_complete_a_range_in_any_order(table: AckTable, root_range:
     table._check()
 
 
-@pytest.mark.parametrize("value", [77, 0])
-@every_range
-def test_an_ack_of_a_range_is_as_acks_of_its_roots(root_range: Any, value: int) -> None:
-    """Where some of its roots are complete already, others were not registered, and the next ones complete by it."""
-    partition, offset, messages, rows = root_range
-    ids = own(root_range)
-    snapshots = []
-    for layout in ("slots", "dense"):
-        by_range, by_root = AckTable(layout, 1, THREE), AckTable(layout, 1, THREE)
-        for table in (by_range, by_root):
-            registered_messages = max(1, messages * 2 // 3)
-            first = own((partition, offset, registered_messages, rows))
-            edges = np.where(np.arange(first.size) % 7 == 0, np.uint64(77), values(first))
-            table.register_range(partition, offset, registered_messages, rows, edges, 1, 3)
-            table.ack(first[::5], 1, edges[::5], 4)
-        by_range.ack_range(partition, offset, messages, value, 5, rows=rows)
-        by_root.ack(ids, 1, np.uint64(value), 5)
-        assert in_bytes(by_range) == in_bytes(by_root)
-        completed = by_range.drain_completed(), by_root.drain_completed()
-        assert sorted(completed[0].roots.tolist()) == sorted(completed[1].roots.tolist())
-        snapshots.append((in_bytes(by_range), sorted(completed[0].roots.tolist())))
-    assert snapshots[0] == snapshots[1]
-
-
-def test_an_ack_of_part_of_a_range_leaves_the_rest_alone(table: AckTable) -> None:
-    table.register_range(3, 1000, 5000, 1, np.uint64(9), 1, 3)
-    table.ack_range(3, 2500, 1000, 9, 4)
-    part = own((3, 2500, 1000, 1))
-    assert table.drain_completed().roots.tolist() == part.tolist()
-    assert table.records().roots.tolist() == np.setdiff1d(own((3, 1000, 5000, 1)), part).tolist()
-    table.ack_range(3, 900, 5200, 9, 4)
-    records = table.records()
-    outside = [*own((3, 900, 100, 1)), *part, *own((3, 6000, 100, 1))]
-    assert (records.roots.tolist(), records.registered.any()) == (outside, False)
-    table._check()
-
-
 def test_a_row_that_a_range_does_not_have_is_another_root(table: AckTable) -> None:
     """Row 1 of messages that are one root each, and the row after the last of a message."""
     table.register_range(3, 0, 60, 1, np.uint64(5), 1, 3)
@@ -189,7 +152,7 @@ def test_a_retry_of_a_range_is_registered_by_range(table: AckTable) -> None:
     ids = own(root_range)
     table.register_range(*root_range, np.uint64(5), 1, 1)
     table.register_range(*root_range, np.uint64(9), 2, 2)
-    table.ack_range(3, 0, 60, 5, 3)
+    table.ack(ids, 1, np.uint64(5), 3)
     assert (table.completed_count, table.in_flight, table.stale) == (0, ids.size, ids.size)
     table.ack(ids, 2, np.uint64(9), 3)
     assert table.completed_count == ids.size
@@ -258,12 +221,12 @@ def test_an_ack_sent_under_the_circle_before_reaches_what_was_held_then() -> Non
         table = AckTable(layout, 1, THREE)
         table.register_range(*root_range, np.uint64(5), 1, 8)
         first_release = table.release(four)
-        table.ack_range(3, 0, 900, 5, 9, ring=THREE)
+        table.ack(ids, 1, np.uint64(5), 9)
         assert sorted(table.drain_completed().roots.tolist()) == np.setdiff1d(ids, first_release.roots).tolist()
         second_release = table.release(four)
         assert (second_release.roots.tolist(), second_release.registered.any()) == (first_release.roots.tolist(), False)
         table.register_range(3, 900, 900, 1, np.uint64(5), 1, 8, ring=THREE)
-        table.ack_range(3, 900, 900, 5, 9, ring=four)
+        table.ack(own((3, 900, 900, 1), four), 1, np.uint64(5), 9)
         snapshots.append(in_bytes(table))
     assert snapshots[0] == snapshots[1]
 
@@ -332,7 +295,7 @@ def test_dense_takes_little_more_than_eight_bytes_a_root() -> None:
     for message in range(20):
         table.register_range(4, message, 1, 5000, np.uint64(5), 1, 1)
     assert table.nbytes <= 8.5 * table.in_flight
-    table.ack_range(3, 0, 100_000, 5, 2)
+    table.ack(own((3, 0, 100_000, 1)), 1, np.uint64(5), 2)
     assert table.nbytes <= 8.5 * table.in_flight + 2560
 
 
@@ -346,7 +309,7 @@ def test_a_range_that_contradicts_itself_is_refused(table: AckTable) -> None:
     with pytest.raises(InvalidRootError, match="partition 4096"):
         table.register_range(4096, 0, 60, 1, 5, 1, 1)
     with pytest.raises(InvalidRootError):
-        table.ack_range(0, 2**36 - 30, 60, 5, 1)
+        table.register_range(0, 2**36 - 30, 60, 1, 5, 1, 1)
     assert table.in_flight == 0
 
 

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from springline.persistence.platform import Platform
+from springline.spark_jobs.streaming.checkpoints.store import CheckpointStore
 from springline.spark_jobs.streaming.errors import MissingStateError
+from springline.spark_jobs.streaming.job_folder import JobFolder
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+from springline.spark_jobs.streaming.runtime.report import UnitReport
 from springline.spark_jobs.streaming.runtime.stage import place_stages
-from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot, StateStore
+from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
+from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot
+from springline.spark_jobs.streaming.runtime.worker.state_server import StateServer
+from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.adhoc_query import AdHocPlannerCache, ask
 from springline.spark_jobs.streaming.windows.job import WindowsJob
+from springline.testing.memory_log import MemoryLog
 from tests.support.decoding.windows_job import Job as TestedJob
 from tests.support.decoding.windows_job import csv, registry, stream
 
 STREAM = stream(adhoc_retention=3600.0)
 QUERIES = {"all": "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"}
+ASKED = {"question": b"2", "until": b"4e9"}
 AD_HOC = "SELECT kind, count(*) AS n FROM S GROUP BY kind"
 
 
@@ -40,21 +52,99 @@ def test_a_job_that_begins_anew_is_not_answered_by_its_old_queries() -> None:
         planners.planner_of("job", new_registry).plan(AD_HOC)
 
 
-def test_an_answer_is_of_the_newest_states(tmp_path: Path) -> None:
-    """Also with a planner that was kept; before the first round there is none."""
-    job, planners, tested_job = (
-        WindowsJob("S", "S", STREAM),
-        AdHocPlannerCache(),
-        TestedJob(registry(QUERIES, STREAM), reducers=2),
-    )
-    with pytest.raises(MissingStateError, match="has not completed a round"):
-        ask(job, tested_job.registry, tmp_path, AD_HOC, planners)
-    _, reducing = place_stages(job.name, job.stages(1), tmp_path)
-    for number in (1, 2):
-        tested_job.round([csv((1_700_000_040, "x", "a", 1, 0.5))])
+class World:
+    """A job whose reducers answer while it runs, and whose states are saved when it ends."""
+
+    def __init__(self, folder: Path, platform: Platform) -> None:
+        self.job = WindowsJob("S", "S", STREAM)
+        self.steps = TestedJob(registry(QUERIES, STREAM), reducers=2)
+        (self.stage,) = place_stages(self.job.name, [self.job.reducer()])
+        self.folder = JobFolder(folder / "job")
+        self.platform = platform
+        self.planners = AdHocPlannerCache()
+        stage = self.stage
+        self.log = MemoryLog(dict.fromkeys((stage.reports, stage.state_requests, stage.state_replies), 1))
+        self.worker = StageWorker(stage, StateFolders(folder / "states"), self.log)
+        self.server = StateServer(self.worker, stage.load_state_query(), lambda: self.log)
+
+    def round(self, number: int) -> None:
+        """A row more, in a round that both units report."""
+        self.steps.round([csv((1_700_000_040, "x", "a", 1, 0.5))])
         for unit in range(2):
-            StateStore(Path(reducing.folder(unit))).save(
-                StateSnapshot(1, 0), tested_job.states["reduce", unit], (1, number)
-            )
-        (row,) = ask(job, tested_job.registry, tmp_path, AD_HOC, planners).rows.to_pylist()
-        assert (row["kind"], row["n"]) == ("a", number)
+            state = self.steps.states["reduce", unit]
+            self.worker.states.store(unit).save(StateSnapshot(1, 0), state, (1, number), {"offset": number})
+            report = UnitReport(unit, number, {}, 0, 0, 0.0)
+            self.worker.resume(unit, report)
+            with self.log.record_sender() as sending:
+                sending.send(OutgoingRecord(self.stage.reports, 0, report.encode(), key=report.key))
+
+    def save(self, number: int) -> None:
+        """Save the states after a round, as tasks do."""
+        for unit in range(2):
+            store = self.worker.states.store(unit)
+            CheckpointStore(self.platform).save(self.stage, unit, store, (1, number))
+
+    def ask(self) -> dict[str, Any]:
+        """The only row of the answer."""
+        answer = ask(
+            self.job, self.steps.registry, AD_HOC, self.folder, lambda: nullcontext(self.log),
+            lambda: nullcontext(self.platform), self.planners,
+        )  # fmt: skip
+        (row,) = answer.rows.to_pylist()
+        return dict(row)
+
+
+@pytest.fixture
+def world(tmp_path: Path, platform: Platform) -> World:
+    """Nothing has run."""
+    return World(tmp_path, platform)
+
+
+def test_a_job_that_runs_is_answered_by_its_reducers(world: World) -> None:
+    """From their newest states, also with a planner that was kept; before the first round there is none."""
+    with world.folder.application_lock():
+        with pytest.raises(MissingStateError, match="has not completed a round"):
+            world.ask()
+        world.server.serve([0, 1])
+        for number in (1, 2):
+            world.round(number)
+            row = world.ask()
+            assert (row["kind"], row["n"]) == ("a", number)
+
+
+def test_a_job_that_is_stopped_is_answered_from_its_checkpoints(world: World) -> None:
+    """The states may be on another host; before there are any, the error says so."""
+    with pytest.raises(MissingStateError, match=r"S\.reduce\[0\]: no saved slices: the job is stopped"):
+        world.ask()
+    for number in (1, 2):
+        world.round(number)
+        world.save(number)
+        assert world.ask()["n"] == number
+
+
+def test_a_unit_that_does_not_answer_in_time_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is a state that is older than what was complete when the question was asked."""
+    monkeypatch.setattr("springline.spark_jobs.streaming.windows.adhoc_query._ANSWER_SECONDS", 0.5)
+    world.round(1)
+    world.server.serve([0])
+    with world.folder.application_lock():
+        with pytest.raises(MissingStateError, match=r"S\.reduce\[1\] does not answer: its stage is paused"):
+            world.ask()
+        world.round(2)
+        world.worker.reported[0] = (1, 1)
+        with pytest.raises(MissingStateError, match=r"S\.reduce\[0\] does not answer"):
+            world.ask()
+
+
+def test_a_question_that_fails_is_logged_and_others_are_answered(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever is in the topic of questions."""
+    world.round(1)
+    world.server.serve([0, 1])
+    with world.log.record_sender() as sending:
+        for value, headers in ((b"x", {}), (b"x", {"question": b"1", "until": b"soon"}), (b"\xff", ASKED)):
+            sending.send(OutgoingRecord(world.stage.state_requests, 0, value, headers))
+    with world.folder.application_lock():
+        assert world.ask()["n"] == 1
+    assert "a question to its state failed" in caplog.text

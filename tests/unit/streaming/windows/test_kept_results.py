@@ -46,8 +46,8 @@ class World:
 
     def __init__(self, platform: Platform, folder: Path) -> None:
         self.platform = platform
-        self.stage = sink_stage(JOB, folder)
-        self.log = MemoryLog({JOB.results: 2, self.stage.rounds: 1})
+        self.stage = sink_stage(JOB)
+        self.log = MemoryLog({JOB.results: 2, self.stage.rounds: 1, self.stage.reports: 1})
         self.result_count = 0
 
     def tell(self, count: int) -> None:

@@ -22,7 +22,7 @@ from springline.spark_jobs.streaming.sql.operations import Scope
 from springline.spark_jobs.streaming.sql.text import SqlText
 from springline.spark_jobs.streaming.windows.query import read_query
 from tests.support.decoding.windows_job import FIELDS, Job, registry, stream
-from tests.support.joins.join_units import rows_of
+from tests.support.joins.join_tasks import rows_of
 
 LEAST, MOST = -(2**63), 2**63 - 1
 SCOPE = Scope(

@@ -86,6 +86,18 @@ def test_sums_of_doubles_do_not_depend_on_their_order() -> None:
         assert row["m"] == math.fsum(values) / len(values)
 
 
+def test_extremes_of_doubles_do_not_depend_on_their_order() -> None:
+    """Negative zero is less than zero."""
+    sql = "SELECT min(load) AS lo, max(load) AS hi, min(bytes) AS low, max(bytes) AS high FROM S WINDOWING 60 s"
+    for order in permutations([0.0, -0.0, 0.0]):
+        job = Job(registry({"q": sql}), mappers=2)
+        job.round([csv((T, "x", "a", 0, order[0]))], [csv((T, "x", "a", 0, order[1]), (T, "x", "a", -1, order[2]))])
+        job.finish()
+        (row,) = job.rows("q")
+        assert [math.copysign(1.0, row[name]) for name in ("lo", "hi")] == [-1.0, 1.0]
+        assert (row["low"], row["high"]) == (-1, 0)
+
+
 def test_sketches_are_exact_for_few_values_and_close_for_many_and_do_not_depend_on_order() -> None:
     """Numbers, texts (the empty one too), and unions of parts that overlap."""
 

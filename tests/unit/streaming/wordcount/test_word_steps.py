@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, encode_results
+from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, encode_buffers, encode_results
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
+from springline.spark_jobs.streaming.tracking.folds import Fold
+from springline.spark_jobs.streaming.tracking.root_id import root_id
+from springline.spark_jobs.streaming.tracking.tuples import TupleBatch
+from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKind
 from springline.spark_jobs.streaming.wordcount.count import Count
 from springline.spark_jobs.streaming.wordcount.split import Split, line_replayer
 
-COUNTING = Stage("count", "", "words.words", job="words", state="/state", results="words.results")
+SPLITTING = Stage("split", "", "lines", job="words", downstream="words.words")
+VERSIONS = {"ring": {"max_ackers": 1, "epochs": {"1": [0]}}, "low_watermarks": {"low_watermarks": {}}}
+COUNTING = Stage("count", "", "words.words", job="words", results="words.results")
 
 
 def split(values: Sequence[bytes]) -> Output:
@@ -51,7 +60,125 @@ def test_a_line_that_is_not_utf_8_has_no_words_when_it_is_sent_again_either() ->
     """What leaves for it is the same in every attempt."""
     output = line_replayer("lines", 1)._emit(0, Message(0, b"a\n\xff b"), [0, 1], 2)
     (batch,) = output.buffers[0]
-    assert batch.column("word").to_pylist() == [b"a"] and output.values[1] == 0
+    assert batch.column("tuples").to_pylist() == [[b"a"]] and output.values[1] == 0
+
+
+def tracked(values: Sequence[bytes], units: int = 2) -> Output:
+    """One round of the first stage, with a fold."""
+    messages = [Message(offset, value) for offset, value in enumerate(values)]
+    return Split(units)(State(), Input("split", 3, Round(1, 1, 1.0, VERSIONS), messages, start=0, to=len(values)))
+
+
+class Receivers:
+    """The units that count what a round of the first stage has sent."""
+
+    def __init__(self, units: int = 2) -> None:
+        self.units, self.states, self.number = units, {unit: State() for unit in range(units)}, 1
+
+    def receive(self, buffers: Mapping[int, Sequence[pa.RecordBatch]]) -> tuple[int, dict[int, int], Counter[str]]:
+        """What they ack of the fold and of roots, and what they count, in a round."""
+        fold, roots, numbers, self.number = 0, Counter[int](), Counter[str](), self.number + 1
+        for unit in range(self.units):
+            messages = [Message(0, record.value) for record in records_of(buffers) if record.unit == unit]
+            given = Input("count", unit, Round(1, self.number, 1.0, VERSIONS), messages)
+            output = Count(exactly_once=True, emit_interval=5.0)(self.states[unit], given)
+            self.states[unit] = output.state
+            numbers.update(output.counts)
+            for batch in (batch for batches in output.acks.values() for batch in batches):
+                ack = AckMessage.read(arrow_bytes(batch))
+                if ack.kind is MessageKind.FOLD_ACKS:
+                    (value,) = ack.column("value").tolist()
+                    fold ^= value
+                    continue
+                for root, value in zip(ack.column("root").tolist(), ack.column("value").tolist(), strict=True):
+                    roots[root] ^= value
+        return fold, dict(roots), numbers
+
+
+def records_of(buffers: Mapping[int, Sequence[pa.RecordBatch]]) -> list[OutgoingRecord]:
+    """The messages of buffers, as they are sent."""
+    return list(encode_buffers(SPLITTING, 3, (1, 1), Output(State(), buffers)))
+
+
+def registered(output: Output) -> Fold:
+    """The fold of a round."""
+    ((batch,),) = output.acks.values()
+    (fold,) = AckMessage.read(arrow_bytes(batch)).folds()
+    return fold
+
+
+VALUES = [b"a b c\n\nd e\n", b"", b"f", b"  \n", b"a a b\nc d"]
+LINES = [number for number, value in enumerate(VALUES) for _ in value.splitlines()]
+
+
+def test_what_is_sent_are_words_and_few_numbers_a_message() -> None:
+    """No root and no id: those follow from the message, and the number of the word in it."""
+    assert [batch.schema.names for (batch,) in split(VALUES).buffers.values()] == [["word"]]
+    long = [b" ".join(b"w%d" % word for word in range(5_000))] * 20
+    plain, with_ids = (
+        sum(len(record.value) for record in records_of(output.buffers)) for output in (split(long), tracked(long, 1))
+    )
+    assert with_ids < plain + 2_000
+
+
+def test_the_fold_of_a_round_closes_when_every_word_was_applied_once() -> None:
+    """It names every line; one that is doubled is not applied again, nor acked."""
+    output = tracked(VALUES)
+    fold, receivers = registered(output), Receivers()
+    assert fold.roots.tolist() == [
+        root_id(3, number, row) for number, value in enumerate(VALUES) for row in range(len(value.splitlines()))
+    ]
+    value, roots, numbers = receivers.receive(output.buffers)
+    assert (value, roots, numbers) == (fold.value, {}, {"rows": 11, "doubled": 0})
+    value, _, numbers = receivers.receive(output.buffers)
+    assert (value, numbers) == (0, {"rows": 11, "doubled": 11})
+
+
+def test_an_audit_is_answered_by_line_with_what_was_applied() -> None:
+    """A line of which nothing was lost is complete by that; the others are when they are sent again."""
+    output, receivers = tracked(VALUES), Receivers()
+    lost = {unit: [_without_first(batch) for batch in batches] for unit, batches in output.buffers.items()}
+    value, _, counted = receivers.receive(lost)
+    assert value != registered(output).value and counted["rows"] == 9
+    step, missing = line_replayer("lines", 2), []
+    for number in sorted(set(LINES)):
+        emitted = step._emit(3, Message(number, VALUES[number]), range(LINES.count(number)), 1)
+        _, roots, numbers = receivers.receive(emitted.buffers)
+        assert not numbers["rows"]
+        missing += [
+            (number, row)
+            for row, expected in enumerate(emitted.values.tolist())
+            if roots.get(root_id(3, number, row), 0) != expected
+        ]
+    first_words = {TupleBatch.of(batch).values[0].as_py() for (batch,) in output.buffers.values()}
+    assert {(number, row) for number, row in missing} == {
+        (0, next(row for row, line in enumerate(VALUES[0].splitlines()) if word in line.split()))
+        for word in first_words
+    }
+    for number, row in missing:
+        emitted = step._emit(3, Message(number, VALUES[number]), [row], 2)
+        _, roots, numbers = receivers.receive(emitted.buffers)
+        assert roots == {root_id(3, number, row): emitted.values[0]}
+        counted.update({"rows": numbers["rows"] - numbers["doubled"]})
+    assert counted["rows"] == 11
+
+
+def _without_first(batch: pa.RecordBatch) -> pa.RecordBatch:
+    tuples = TupleBatch.of(batch)
+    return tuples._replace(
+        firsts=tuples.firsts + (np.arange(tuples.firsts.size) == 0),
+        counts=tuples.counts - (np.arange(tuples.firsts.size) == 0), values=tuples.values[1:],
+    ).to_batch()  # fmt: skip
+
+
+def test_the_words_of_a_long_message_are_cut_so_that_a_broker_takes_them() -> None:
+    """And rounds of many of them; the fold closes all the same."""
+    long = [b"".join(b"%d " % (word % 97) for word in range(1_400_000)), *VALUES, b"x " * 400_000]
+    output = tracked(long, 1)
+    assert max(len(record.value) for record in records_of(output.buffers)) < 4.1 * 2**20
+    assert len(records_of(output.buffers)) > 2
+    value, _, numbers = Receivers(1).receive(output.buffers)
+    assert value == registered(output).value and numbers == {"rows": 1_800_011, "doubled": 0}
 
 
 @pytest.mark.fuzz

@@ -110,16 +110,26 @@ class Plain:
         column = rows.column("key")
         return column.fill_null(0).to_numpy(), column.is_valid().to_numpy(zero_copy_only=False)
 
-    def tuples(self, side: JoinSide, keys: Any, seqs: Any, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return pa.record_batch({"key": keys, "seq": seqs, "l.price": rows.column("price")})
+    def routed_schema(self, side: JoinSide) -> pa.Schema:
+        kinds = {
+            "key": pa.int64(),
+            "seq": pa.int64(),
+            "unit": pa.uint8(),
+            "action": pa.uint8(),
+            "l.price": pa.float64(),
+        }
+        return pa.schema(list(kinds.items()))
+
+    def carried(self, side: JoinSide, rows: pa.RecordBatch) -> list[pa.Array]:
+        return [rows.column("price")]
 
 
 ROWS_OF_FIVE = b"1,1,a\n2,0.5,b\n,3,c\n4,4,d\n1,5,e\n"
 
 
-def a_router(*, itself: bool = False) -> Router:
+def a_router(*, itself: bool = False, tasks: int = 4) -> Router:
     left = RelationSource("one", Relation("l", FIELDS))
-    return Router(left, left if itself else RelationSource("two", Relation("r", FIELDS)), 4, Plain())
+    return Router(left, left if itself else RelationSource("two", Relation("r", FIELDS)), 4, tasks, Plain())
 
 
 def step(
@@ -131,17 +141,18 @@ def step(
     return router(state or State(), Input("r", unit, Round(1, number, 0.0, {TABLE: routing_table}), messages))
 
 
-def routed_batches(output: Output) -> list[tuple[int, JoinSide, Action, list[int], list[int]]]:
-    """All that was sent: unit, side, act, keys, seqs."""
+def routed_batches(output: Output) -> list[tuple[int, JoinSide, list[int], list[int], list[int], list[int]]]:
+    """All that was sent: task, side, actions, units, keys, seqs."""
     routed = []
-    for unit, batches in output.buffers.items():
+    for task, batches in output.buffers.items():
         for batch in batches:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as writer:
                 writer.write_batch(batch)
             one = RoutedBatch.read(sink.getvalue())
             if one.tuples.num_rows:
-                routed.append((unit, one.side, one.action, *(one.tuples.column(at).to_pylist() for at in range(2))))
+                keys, seqs, units, actions = (one.tuples.column(at).to_pylist() for at in range(4))
+                routed.append((task, one.side, actions, units, keys, seqs))
     return routed
 
 
@@ -149,9 +160,10 @@ def test_rows_become_tuples_with_seqs_by_round_unit_and_row():
     """What is filtered or has no key is counted, and takes no part."""
     output = step(a_router(), ROWS_OF_FIVE, unit=1)
     first = first_seq(3, 1)
-    tuples = [two for _, side, act, keys, seqs in routed_batches(output) for two in zip(keys, seqs, strict=True)]
+    tuples = [two for *_, keys, seqs in routed_batches(output) for two in zip(keys, seqs, strict=True)]
     assert sorted(tuples) == [(1, first), (1, first + 4), (4, first + 3)]
-    assert {(side, act) for _, side, act, _, _ in routed_batches(output)} == {(JoinSide.RIGHT, Action.BOTH)}
+    for task, side, actions, units, *_ in routed_batches(output):
+        assert side is JoinSide.RIGHT and set(actions) == {Action.BOTH} and set(units) == {task}
     assert dict(output.counts) == {
         "rows": 5,
         "dead_letters": 0,
@@ -168,7 +180,7 @@ def test_a_row_of_a_join_with_itself_is_a_tuple_of_both_sides():
     first = first_seq(3, 0)
     tuples = {
         (side, key, seq)
-        for _, side, _, keys, seqs in routed_batches(output)
+        for _, side, _, _, keys, seqs in routed_batches(output)
         for key, seq in zip(keys, seqs, strict=True)
     }
     assert tuples == {
@@ -179,7 +191,7 @@ def test_a_row_of_a_join_with_itself_is_a_tuple_of_both_sides():
     }
 
 
-def test_the_orders_of_an_epoch_go_to_every_unit_once():
+def test_the_orders_of_an_epoch_go_to_every_task_once():
     """Also to those that get no tuples; not in the next round."""
     router = a_router()
     output = step(router, b"9,1,a\n")
@@ -189,6 +201,21 @@ def test_the_orders_of_an_epoch_go_to_every_unit_once():
     next_output = step(router, b"", number=4, state=output.state)
     assert next_output.buffers == {} and next_output.gauges["epoch"] == 1
     assert all(next_output.state.runs[name] is output.state.runs[name] for name in output.state.runs)
+
+
+def test_a_tuple_is_one_row_for_a_task_however_many_of_its_units_it_goes_to() -> None:
+    """One that probes all four units of two tasks is stored in one of them; rows are in the order of actions."""
+    output = step(a_router(tasks=2), b"".join(b"%d,1,a\n" % key for key in range(50)), strategy="jb6")
+    first, seqs_by_task = first_seq(3, 0), {}
+    for task, _, actions, units, _, seqs in routed_batches(output):
+        assert actions == sorted(actions) and len(seqs) == len(set(seqs))
+        assert all(unit % 2 == task for unit, action in zip(units, actions, strict=True) if action != Action.PROBE)
+        seqs_by_task[task] = dict(zip(seqs, actions, strict=True))
+    assert seqs_by_task.keys() == {0, 1}
+    for seq in range(first, first + 50):
+        assert sum(own.get(seq, Action.PROBE) != Action.PROBE for own in seqs_by_task.values()) == 1
+    assert output.counts["messages"] == sum(map(len, seqs_by_task.values())) <= 100
+    assert sum(map(sum, output.gauges["sent"])) == 50
 
 
 def test_heavy_keys_are_told_over_all_rounds():

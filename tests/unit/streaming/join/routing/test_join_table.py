@@ -22,6 +22,7 @@ from springline.spark_jobs.streaming.join.wire import (
     GREATEST,
     LEAST,
     SEQ_HASHES,
+    Action,
     Cutover,
     EpochCommands,
     JoinSide,
@@ -84,14 +85,15 @@ def test_shares_are_kept_and_a_seq_always_goes_to_the_same_unit():
     assert (routes.look_up(np.full(10, 5), seqs[50:60]).stored == stored[50:60]).all()
 
 
-def test_a_store_and_a_probe_at_one_unit_are_one_message():
-    """By hash, every tuple is one message; rows of a target are in their order."""
-    routes = Routes.of(strategy_of("hash").first(4, 4), LEFT, KeyBand(0, 0))
+@pytest.mark.parametrize("tasks", [None, 2])
+def test_a_store_and_a_probe_in_one_task_are_one_row(tasks):
+    """By hash, every tuple is sent once; rows of a task and action are in their order."""
+    routes = Routes.of(strategy_of("hash").first(4, 4), LEFT, KeyBand(0, 0), tasks)
     keys = np.arange(1000)
     grouped = routes.group_rows(keys, keys)
-    assert grouped.messages == 1000
-    sizes = np.diff(grouped.bounds).reshape(4, 3)
-    assert (sizes[:, :2] == 0).all() and (sizes[:, 2] > 0).all()
+    assert grouped.sent == 1000
+    sizes = np.diff(grouped.bounds).reshape(tasks or 4, 3)
+    assert (sizes[:, Action.BOTH] > 0).all() and sizes[:, Action.BOTH].sum() == 1000
     assert all((np.diff(grouped.rows[a:b]) > 0).all() for a, b in pairwise(grouped.bounds))
 
 

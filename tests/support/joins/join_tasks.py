@@ -1,4 +1,4 @@
-"""Routers and units of a join without Spark and Kafka: lists of messages, cut into rounds as a test likes."""
+"""Routers and tasks of a join without Spark and Kafka: lists of messages, cut into rounds as a test likes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
-from springline.spark_jobs.streaming.join.unit.compaction import Shape
-from springline.spark_jobs.streaming.join.unit.migration import decode_copy_part
-from springline.spark_jobs.streaming.join.unit.unit import JoinUnit
+from springline.spark_jobs.streaming.join.task.migration import decode_copy_part
+from springline.spark_jobs.streaming.join.task.store import Shape
+from springline.spark_jobs.streaming.join.task.task import JoinTask
 from springline.spark_jobs.streaming.join.wire import (
+    ACTION,
     Action,
     Cutover,
     EpochCommands,
@@ -30,7 +31,7 @@ from springline.spark_jobs.streaming.runtime.step import EndedRound, Input, Mess
 from springline.spark_jobs.streaming.sql.expressions import ARROW
 
 COPIES = "j.copies"
-SMALL = Shape(segment=200, young=300, times=2, work=3)  # so that a few tuples make several levels
+SMALL = Shape(segment=400, fanout=2, garbage=4)  # so that a few tuples make several segments
 Row = Mapping[str, Any]
 Store = Callable[[JoinSide, int, int], int]  # by side, key and seq: the unit that is to store a tuple
 
@@ -51,12 +52,18 @@ def in_bytes(output: Output) -> list[Any]:
     return [json.dumps(output.state.scalars), runs, sent, dict(output.counts), dict(output.gauges)]
 
 
+def with_action(tuples: pa.RecordBatch, action: Action) -> pa.RecordBatch:
+    """Tuples as a router sends them, all with one action."""
+    actions = pa.array(np.full(tuples.num_rows, action, np.uint8))
+    return tuples.set_column(tuples.schema.get_field_index(ACTION), ACTION, actions)
+
+
 @dataclass
-class Unit:
-    """A unit: its log of messages and ends, how far it is, and what came of it."""
+class Task:
+    """A task: its log of messages and ends, how far it is, and what came of it."""
 
     number: int
-    step: JoinUnit
+    step: JoinTask
     log: list[Message | EndedRound] = field(default_factory=list)
     at: int = 0
     rounds: int = 0
@@ -68,9 +75,10 @@ class Unit:
 
 
 class World:
-    """So many routers and units of a join; rows are stored where `store` says, and every unit is probed.
+    """So many routers, and so many units of a join on tasks, of which there are as many if nothing is said.
 
-    With `keep`, routers tell the `clock` with each round.
+    Rows are stored in the unit that `store` says, and every task is probed. With `keep`, routers tell the `clock` with
+    each round.
     """
 
     def __init__(
@@ -80,18 +88,22 @@ class World:
         units: int = 1,
         most_pairs: int = 1_000_000,
         keep: float | None = None,
+        tasks: int | None = None,
     ) -> None:
         self.condition = condition
         self.routers = routers
         self.keep = keep
         self.clock = 1.0
         self.most_pairs = most_pairs
+        self.units = units
         self.copies: dict[int, list[bytes]] = defaultdict(list)
-        self.units = [Unit(unit, self._make_unit()) for unit in range(units)]
+        self.tasks: list[Task] = []
+        many = tasks or units
+        self.tasks += [Task(task, self._make_task(many)) for task in range(many)]
         self.round = 0
 
-    def _make_unit(self) -> JoinUnit:
-        return JoinUnit("j", self.condition.as_json(), COPIES, self.most_pairs, SMALL, self.keep)
+    def _make_task(self, tasks: int) -> JoinTask:
+        return JoinTask("j", self.condition.as_json(), COPIES, self.units, tasks, self.most_pairs, SMALL, self.keep)
 
     def route(
         self,
@@ -104,90 +116,100 @@ class World:
         """A round: the rows of each router, by side. With `both`, they are stored and probed with where they lie."""
         self.round += 1
         clock = None if self.keep is None else self.clock
-        logs: list[list[list[Message | EndedRound]]] = [[[] for _ in range(self.routers)] for _ in self.units]
+        logs: list[list[list[Message | EndedRound]]] = [[[] for _ in range(self.routers)] for _ in self.tasks]
         for router, sides in enumerate(rows):
             if orders is not None:
-                for unit in self.units:
-                    self._send(logs[unit.number][router], RoutedBatch(self.round, pa.record_batch({}), commands=orders))
+                for task in self.tasks:
+                    self._send(logs[task.number][router], RoutedBatch(self.round, pa.record_batch({}), commands=orders))
             seq = first_seq(self.round, router)
             for side, side_rows in sides.items():
-                tuples = self._tuples(side, side_rows, seq)
+                tuples = self._tuples(side, side_rows, seq, store)
                 seq += len(side_rows)
-                self._spread(logs, router, side, tuples, store, both)
-            for unit in self.units:
-                logs[unit.number][router].append(EndedRound(router, self.round, 0, 0, clock, self.routers))
-        for unit, parts in zip(self.units, logs, strict=True):
+                self._spread(logs, router, side, tuples, both)
+            for task in self.tasks:
+                logs[task.number][router].append(EndedRound(router, self.round, 0, 0, clock, self.routers))
+        for task, parts in zip(self.tasks, logs, strict=True):
             in_turn = interleaved(parts) if interleaved else (each for part in parts for each in part)
-            unit.log += in_turn
+            task.log += in_turn
 
-    def _tuples(self, side: JoinSide, rows: Sequence[Row], seq: int) -> pa.RecordBatch:
+    def _tuples(self, side: JoinSide, rows: Sequence[Row], seq: int, store: Store) -> pa.RecordBatch:
         batch = rows_of(self.condition.names.of(side), rows)
         keys, valid = self.condition.keys(side, batch)
         mask = valid & self.condition.filter(side, batch)
         seqs = seq + np.arange(batch.num_rows)
-        return self.condition.tuples(side, keys, seqs, batch).filter(pa.array(mask))
+        units = [store(side, *place) for place in zip(keys.tolist(), seqs.tolist(), strict=True)]
+        arrays = [pa.array(keys), pa.array(seqs), pa.array(units, pa.uint8()), pa.array(np.zeros(mask.size, np.uint8))]
+        arrays += self.condition.carried(side, batch)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.condition.routed_schema(side)).filter(pa.array(mask))
 
-    def _spread(self, logs: Any, router: int, side: JoinSide, tuples: pa.RecordBatch, store: Store, both: bool) -> None:
-        to = np.array([store(side, *place) for place in zip(*(c.to_pylist() for c in tuples.columns[:2]), strict=True)])
-        for unit in self.units:
-            log = logs[unit.number][router]
-            here = pa.array(to == unit.number, pa.bool_())
-            stored, rest = tuples.filter(here), tuples.filter(pa.array(to != unit.number, pa.bool_()))
+    def _spread(self, logs: Any, router: int, side: JoinSide, tuples: pa.RecordBatch, both: bool) -> None:
+        for task in self.tasks:
+            log = logs[task.number][router]
+            here = tuples.column(2).to_numpy() % len(self.tasks) == task.number
+            stored, rest = tuples.filter(pa.array(here)), tuples.filter(pa.array(~here))
             # Two messages where there can be, so that none is relied on to be whole.
             half = stored.num_rows // 2
             for part in (stored.slice(0, half), stored.slice(half)):
                 if part.num_rows:
-                    self._send(log, RoutedBatch(self.round, part, side, Action.BOTH if both else Action.STORE))
+                    self._send(
+                        log, RoutedBatch(self.round, with_action(part, Action.BOTH if both else Action.STORE), side)
+                    )
             for part in (rest,) if both else (tuples,):
                 if part.num_rows:
-                    self._send(log, RoutedBatch(self.round, part, side, Action.PROBE))
+                    self._send(log, RoutedBatch(self.round, with_action(part, Action.PROBE), side))
 
     def _send(self, log: list[Message | EndedRound], sent: RoutedBatch) -> None:
         log.append(Message(0, arrow_bytes(sent.to_batch())))
 
-    def step(self, unit: Unit, upto: int | None = None) -> Output:
-        """A round of the stage in one unit: what is in its log up to a place."""
-        upto = len(unit.log) if upto is None else min(upto, len(unit.log))
-        entries, unit.at = unit.log[unit.at : upto], max(upto, unit.at)
-        unit.rounds += 1
+    def step(self, task: Task, upto: int | None = None) -> Output:
+        """A round of the stage in one task: what is in its log up to a place."""
+        upto = len(task.log) if upto is None else min(upto, len(task.log))
+        entries, task.at = task.log[task.at : upto], max(upto, task.at)
+        task.rounds += 1
         step_input = Input(
-            "units", unit.number, Round(1, unit.rounds, float(unit.rounds)),
+            "join", task.number, Round(1, task.rounds, float(task.rounds)),
             [each for each in entries if isinstance(each, Message)],
             ended_rounds=[each for each in entries if isinstance(each, EndedRound)], read_topic=self._source,
         )  # fmt: skip
-        output = unit.step(unit.state, step_input)
-        repeated_output = self._make_unit()(_reread(unit.state), step_input)
+        output = task.step(task.state, step_input)
+        repeated_output = self._make_task(len(self.tasks))(_reread(task.state), step_input)
         for one, other in zip(in_bytes(repeated_output), in_bytes(output), strict=True):
             assert one == other, "a step on a state that was read again comes out otherwise"
-        unit.state, unit.gauges = output.state, output.gauges
-        unit.counts.update(output.counts)
-        unit.most = max(unit.most, output.counts["pairs"])
+        task.state, task.gauges = output.state, output.gauges
+        task.counts.update(output.counts)
+        task.most = max(task.most, output.counts["pairs"])
         for batch in output.results:
             assert batch.schema.metadata == {b"query": b"j"}
-            unit.pairs.update(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        self.copies[unit.number] += [arrow_bytes(batch) for batch in output.feedback]
+            task.pairs.update(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        self.copies[task.number] += [arrow_bytes(batch) for batch in output.feedback]
         return output
 
     def finish(self) -> None:
-        """Let every unit take all of its log, and answer all that it has been asked."""
-        for unit in self.units:
-            self.step(unit)
-            while unit.gauges["pending"]["rounds"]:
-                self.step(unit)
+        """Let every task take all of its log, and answer all that it has been asked."""
+        for task in self.tasks:
+            self.step(task)
+            while task.gauges["pending"]["rounds"]:
+                self.step(task)
+
+    def gauges_of(self, unit: int) -> Mapping[str, Any]:
+        """What the task of a unit reports of it: how many tuples of each side it stores, and have come to it."""
+        gauges: Mapping[str, Any] = self.tasks[unit % len(self.tasks)].gauges["units"][str(unit)]
+        return gauges
 
     @property
     def pairs(self) -> Counter[tuple[Any, ...]]:
         """All results so far."""
-        return sum((unit.pairs for unit in self.units), Counter())
+        return sum((task.pairs for task in self.tasks), Counter())
 
     def switch(self, piece: StateMigration) -> Cutover | None:
         """How to switch to the copy of a piece, if it is there."""
-        offsets = [at for at, value in enumerate(self.copies[piece.giver]) if decode_copy_part(value)[0] == piece.id]
+        copies = self.copies[piece.giver % len(self.tasks)]
+        offsets = [at for at, value in enumerate(copies) if decode_copy_part(value)[0] == piece.id]
         return Cutover(piece, offsets[0], offsets[-1] + 1) if offsets else None
 
-    def _source(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
+    def _source(self, topic: str, task: int, start: int, to: int) -> Iterator[Message]:
         assert topic == COPIES
-        return (Message(at, self.copies[unit][at]) for at in range(start, to))
+        return (Message(at, self.copies[task][at]) for at in range(start, to))
 
 
 def _reread(state: State) -> State:

@@ -1,4 +1,4 @@
-"""The join unit finds each pair once: held against DuckDB, however rows, cuts, bounds and moves fall."""
+"""A task of a join finds each pair once: held against DuckDB, however rows, cuts, bounds and moves fall."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from springline.spark_jobs.streaming.join.wire import (
     StateMigration,
     first_seq,
 )
-from tests.support.joins.join_units import World, rows_of
+from tests.support.joins.join_tasks import World, rows_of
 
 LEFT = Relation("l", {"id": "int", "a": "int", "x": "float", "name": "text", "key": "int"})
 RIGHT = Relation("r", {"id": "int", "b": "int", "y": "float", "name": "text", "seq": "int"})
@@ -101,7 +101,7 @@ class Moves:
         return EpochCommands(self.epoch, tuple(copies), tuple(switches))
 
     def _piece(self) -> StateMigration | None:
-        draw, units = self.data.draw, len(self.world.units)
+        draw, units = self.data.draw, self.world.units
         giver = draw(st.integers(0, units - 1), "giver")
         receiver = draw(st.integers(0, units - 1), "receiver")
         if receiver == giver:
@@ -120,21 +120,21 @@ def _meet(piece: StateMigration, other: StateMigration) -> bool:
 def run(
     data: st.DataObject, world: World, rounds: list[list[dict[JoinSide, list[Any]]]], clocks: Sequence[float] = ()
 ) -> None:
-    """Route all rounds, at these clocks, with units that lag behind each other, and pieces on the move."""
+    """Route all rounds, at these clocks, with tasks that lag behind each other, and pieces on the move."""
     draw = data.draw
     moves = Moves(data, world)
     spread = draw(st.sampled_from(["key", "seq", "one"]), "spread")
     both = draw(st.booleans(), "both")
 
     def store(side: JoinSide, key: int, seq: int) -> int:
-        return {"key": key, "seq": seq, "one": 0}[spread] % len(world.units)
+        return {"key": key, "seq": seq, "one": 0}[spread] % world.units
 
     for of_routers, clock in zip_longest(rounds, clocks, fillvalue=world.clock):
         world.clock = clock
         world.route(of_routers, store, moves.orders(), both, draw_merge(data))
-        for unit in world.units:
+        for task in world.tasks:
             for _ in range(draw(st.integers(0, 2), "steps")):
-                world.step(unit, draw(st.integers(unit.at, len(unit.log)), "upto"))
+                world.step(task, draw(st.integers(task.at, len(task.log)), "upto"))
     world.finish()
 
 
@@ -162,17 +162,19 @@ def rounds_of(
 
 
 @settings(max_examples=75, deadline=None)
-@given(st.data(), st.sampled_from(PREDICATES), st.integers(1, 3), st.integers(1, 3), st.sampled_from([1, 3, 10**6]))
+@given(st.data(), st.sampled_from(PREDICATES), st.integers(1, 3), st.integers(1, 4), st.sampled_from([1, 3, 10**6]))
 def test_each_pair_comes_out_once_whatever_happens_on_the_way(
     data: st.DataObject, where: str, routers: int, units: int, most: int
 ) -> None:
     """Messages are cut anywhere, results are bounded, pieces move from unit to unit while rows come in."""
-    world = World(Condition.of(LEFT, RIGHT, where, ["l.id AS one", "r.id AS two"]), routers, units, most)
+    tasks = data.draw(st.integers(1, units), "tasks")
+    condition = Condition.of(LEFT, RIGHT, where, ["l.id AS one", "r.id AS two"])
+    world = World(condition, routers, units, most, tasks=tasks)
     rounds = rounds_of(data, routers, LEFT, RIGHT)
     run(data, world, rounds)
     all_rows = {side: [row for one in rounds for router in one for row in router[side]] for side in JoinSide}
     assert world.pairs == expected(LEFT, RIGHT, all_rows, where)
-    assert all(unit.most <= most for unit in world.units)
+    assert all(task.most <= most for task in world.tasks)
 
 
 @settings(max_examples=40, deadline=None)
@@ -181,7 +183,13 @@ def test_a_stream_joins_itself(data: st.DataObject, where: str) -> None:
     """Each row is a tuple of both sides, with two seqs."""
     fields = {"id": "int", "a": "int", "x": "float", "name": "text"}
     one, two = Relation("e", fields), Relation("f", fields)
-    world = World(Condition.of(one, two, where, ["e.id AS one", "f.id AS two"]), 2, 2, 5)
+    world = World(
+        Condition.of(one, two, where, ["e.id AS one", "f.id AS two"]),
+        2,
+        3,
+        5,
+        tasks=data.draw(st.integers(1, 3), "tasks"),
+    )
     halves = rounds_of(data, 2, one, one)
     rounds = [
         [{JoinSide.LEFT: r[JoinSide.LEFT], JoinSide.RIGHT: r[JoinSide.LEFT]} for r in routers] for routers in halves
@@ -200,7 +208,9 @@ def test_pairs_are_told_as_far_apart_as_tuples_are_kept(
     data: st.DataObject, where: str, routers: int, units: int, most: int, keep: float
 ) -> None:
     """By the clocks of the routers' rounds, wherever tuples are and however far units lag behind."""
-    world = World(Condition.of(LEFT, RIGHT, where, ["l.id AS one", "r.id AS two"]), routers, units, most, keep)
+    tasks = data.draw(st.integers(1, units), "tasks")
+    condition = Condition.of(LEFT, RIGHT, where, ["l.id AS one", "r.id AS two"])
+    world = World(condition, routers, units, most, keep, tasks)
     rounds = rounds_of(data, routers, LEFT, RIGHT, 10)
     steps = st.sampled_from([0.0, 0.3, 1.0, 10.0, 29.5, 30.0, 59.0, 60.0, 60.5, 61.0, 200.0])
     first = data.draw(st.floats(0.0, 2e9), "first")
