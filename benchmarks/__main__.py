@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -30,7 +31,8 @@ BENCHMARKS = {  # by folder, what each measures
     },
     "tracking": {
         "acker": "tuple tracking on one core: acks a second, memory a root in flight, balance of the ring",
-        "tracking": "what tracking costs windows and the word count, and acks a second through Kafka and Spark",
+        "tracking": "what tracking costs windows and the word count, and roots a second through Kafka and Spark",
+        "tracking_steps": "the steps of the word count on one core: what tracking adds, without broker and Spark",
         "tracking_latency": "from the last ack of a root until it is known to be complete",
     },
     "windows": {
@@ -42,9 +44,9 @@ BENCHMARKS = {  # by folder, what each measures
     },
     "join": {
         "join": "a join of skewed streams from Kafka to Kafka: every strategy, Spark's own join, DuckDB",
-        "join_moves": "rounds of a unit of a join while a quarter of its state leaves it",
+        "join_moves": "rounds of a task of a join while a quarter of its state leaves it",
         "join_routing": "messages a tuple, load and migration of every strategy of the join, by simulation on counts",
-        "join_unit": "one unit of a join on one core: what a tuple costs as its state grows from 1 to 30 M tuples",
+        "join_unit": "one task of a join on one core: what a tuple costs as its state grows from 1 to 30 M tuples",
     },
     "backpressure": {
         "backpressure": "the same under the platform's own modes on Kafka and Spark (full: 45 minutes)",
@@ -58,6 +60,11 @@ BENCHMARKS = {  # by folder, what each measures
 }
 NAMES = {name: what for folder in BENCHMARKS.values() for name, what in folder.items()}
 ALL = "all"
+
+
+def silence_kafka_clients() -> None:
+    """Drop the messages of Kafka's clients about connections."""
+    logging.getLogger("springline.kafka").setLevel(logging.CRITICAL)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -74,6 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--size", choices=("quick", "full"), default="quick", help="within 2 minutes, or within 15")
     parser.add_argument("--into", type=Path, help="folder for the result, if not the one that the documents show")
     options = parser.parse_args(arguments)
+    silence_kafka_clients()  # each run ends its broker, of which they would report that it is away
     console = Console(width=None if sys.stdout.isatty() else 160)
     if options.name == ALL:
         into = options.into or project_folder() / "var" / "benchmarks"  # quick ones are not for the documents

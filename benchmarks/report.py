@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 RESULTS = Path(__file__).parent / "results"
+_EDGES = 3  # characters beside a cell
 
 Row = Mapping[str, Any]
 
@@ -84,17 +85,52 @@ def show(report: Report, console: Console) -> None:
     """Print the rows as a table, then the remarks, then a line a goal."""
     rows = report.table or report.rows
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    table = Table(title=f"{report.name} ({report.size})")
-    for column in columns:
-        number = all(isinstance(row.get(column), int | float | None) for row in rows)
-        table.add_column(column.replace("_", " "), justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
-    console.print(table)
+    title = f"{report.name} ({report.size})"
+    fits = sum(_least_width(rows, column) + _EDGES for column in columns) < console.width
+    for table in [_table(title, rows, columns)] if fits else _transposed_tables(title, rows, columns, console.width):
+        console.print(table)
     for remark in report.remarks:
         console.print(remark, markup=False, highlight=False)
     for goal in report.goals:
         console.print(goal.line(), markup=False, highlight=False, style="green" if goal.met else "red")
+
+
+def _table(title: str, rows: Sequence[Row], columns: Sequence[str]) -> Table:
+    """Return a table with a line a row."""
+    table = Table(title=title)
+    for column in columns:
+        number = all(isinstance(row.get(column), int | float | None) for row in rows)
+        table.add_column(column.replace("_", " "), justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    return table
+
+
+def _least_width(rows: Sequence[Row], column: str) -> int:
+    """Return the least width of a column in which its cells and the words of its heading are not broken."""
+    words = column.replace("_", " ").split()
+    return max(len(text) for text in (*words, *(_cell(row.get(column)) for row in rows)))
+
+
+def _transposed_tables(title: str, rows: Sequence[Row], columns: Sequence[str], width: int) -> Iterator[Table]:
+    """Yield tables with a line a column of the rows, each with as many rows as fit into the width."""
+    names = max(len(column) for column in columns) + _EDGES
+    remaining = list(rows)
+    while remaining:
+        table, left = Table(title=title, show_header=False), width - names
+        table.add_column(no_wrap=True)
+        chosen: list[Row] = []
+        for row in remaining:
+            size = max(len(_cell(row.get(column))) for column in columns) + _EDGES
+            if chosen and size > left:
+                break
+            chosen.append(row)
+            table.add_column(justify="right")
+            left -= size
+        for column in columns:
+            table.add_row(column.replace("_", " "), *(_cell(row.get(column)) for row in chosen))
+        yield table
+        del remaining[: len(chosen)]
 
 
 def _cell(value: Any) -> str:

@@ -20,6 +20,7 @@ from benchmarks.backpressure.backpressure_simulation import COUNT, OFFERED, STAG
 from benchmarks.backpressure.relay_job import RelayJob, allow, numbered
 from benchmarks.backpressure.simulator import GRID, Trace
 from benchmarks.streams.broker import Place
+from benchmarks.streams.job_reports import JobReports
 from benchmarks.streams.running_job import memory_of
 from springline.spark_jobs.streaming.application.application import run_job
 from springline.spark_jobs.streaming.backpressure.accounting import StageAccounting
@@ -93,6 +94,7 @@ class _Watch(threading.Thread):
 
     def __post_init__(self) -> None:
         super().__init__(daemon=True)
+        self._reports = JobReports(self.job.name, self.kafka)
 
     def run(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -119,7 +121,7 @@ class _Watch(threading.Thread):
         """Without a bound at first, so that nothing is left of what waited for the start."""
         self._await(lambda: self._applied_messages() > 0, "it does not come to work")
         time.sleep(_WARM)
-        counting = StageAccounting(self._stages, 1)
+        counting = StageAccounting(self.settings.folder(self.job.name).path, self._stages, 1, self._reports)
         self._await(
             lambda: all(each.queue < self.offered / 4 for each in counting.count(time.time()).values()),
             "it lags at first",
@@ -129,7 +131,7 @@ class _Watch(threading.Thread):
 
     def _go_through(self, points: Sequence[float]) -> None:
         """Change the capacity as the scenario does, and look."""
-        counting = StageAccounting(self._stages, 1)
+        counting = StageAccounting(self.settings.folder(self.job.name).path, self._stages, 1, self._reports)
         self.started_at = time.time()
         while (at := time.time() - self.started_at) < self.scenario.seconds:
             allow(self.slow, points[min(int(at / GRID), len(points) - 1)])
@@ -153,7 +155,7 @@ class _Watch(threading.Thread):
     def _applied_messages(self) -> int:
         """Messages that the slow stage has applied."""
         slow = next(stage for stage in self._stages if stage.name == _STAGE_OF[COUNT])
-        return sum(report.counts.get("messages", 0) for report in slow.reports().values())
+        return sum(report.counts.get("messages", 0) for report in self._reports.reports(slow.name).values())
 
     def _await(self, holds: Any, failure: str) -> None:
         until = time.monotonic() + _PATIENCE

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from benchmarks.join.inputs import fields_of
 from benchmarks.streams.broker import Place
+from benchmarks.streams.job_reports import JobReports
 from benchmarks.streams.running_job import Measured, Pause, Step, run_timed
 from springline.spark_jobs.streaming.examples.datagen import send
 from springline.spark_jobs.streaming.examples.flights import TimedMessage
@@ -21,7 +22,7 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
-from springline.spark_jobs.streaming.join.rebalance import read_explanation
+from springline.spark_jobs.streaming.join.rebalance import read_explanation, units_of_gauges
 from springline.spark_jobs.streaming.join.router import RelationSource
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
@@ -29,6 +30,7 @@ from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.report import UnitReport
 
 PARTITIONS = 2  # of each topic
+TASKS = 2  # that run the units
 _ROUNDS = 40  # in which a topic is read, about
 _EVERY = 0.5  # seconds between two looks of the controller
 _IDLE_SECONDS = 3.0  # seconds without anything to do, after which the controller is done
@@ -62,8 +64,8 @@ class Case:
         """Of a job's tables."""
         return tuple(f"{name}.in-{side}" for side in ("left", "right")[: len(self.tables)])
 
-    def job(self, name: str, control: RebalanceConfig, every: float) -> JoinJob:
-        """The join as a job."""
+    def job(self, name: str, control: RebalanceConfig, every: float, tasks: int = TASKS) -> JoinJob:
+        """The join as a job, with so many tasks."""
         topics = self.topics(name)
         left, right = (
             RelationSource(topic, Relation(alias, fields_of(table)), "arrow")
@@ -80,6 +82,7 @@ class Case:
             condition,
             control,
             control.units,
+            tasks,
             rebalance_interval=every,
             max_messages_per_round=admitted,
         )
@@ -116,7 +119,7 @@ def feed(where: Place, topics: Sequence[str], messages: Sequence[Sequence[bytes]
 
 @dataclass(frozen=True)
 class Joined:
-    """What was seen of a join: as a job; pairs told; tuples stored by unit, moved, and sent to units."""
+    """What was seen of a join: as a job; pairs told; tuples stored by unit, moved, and sent to tasks."""
 
     measured: Measured
     pairs: int
@@ -125,7 +128,7 @@ class Joined:
     sent: int
 
 
-def measure(where: Place, case: Case, control: RebalanceConfig, *, turn: int = 0) -> Joined:
+def measure(where: Place, case: Case, control: RebalanceConfig, *, turn: int = 0, tasks: int = TASKS) -> Joined:
     """Run the join: a tenth of the rows, until nothing is to be moved any more, then all others; three tenths of the
     rows go before the clock starts.
     """
@@ -137,23 +140,24 @@ def measure(where: Place, case: Case, control: RebalanceConfig, *, turn: int = 0
     later = [own[early:] for own in messages]
     is_idle = _Stillness(settings.folder(name))
     pause = Pause(case.rows * early // case.many - len(topics), is_idle, lambda: feed(where, topics, later))
-    path = (Step("route", PARTITIONS * len(topics)), Step("join", control.units))
-    job = case.job(name, control, _EVERY)
+    path = (Step("route", PARTITIONS * len(topics)), Step("join", tasks))
+    job = case.job(name, control, _EVERY, tasks)
     measured = run_timed(job, settings, path, case.rows, _WARM, answered=_answered, pause=pause)
-    reports = [UnitReport.read(settings.state_folder / name / "join" / str(unit)) for unit in range(control.units)]
+    with closing(JobReports(name, where.kafka)) as job_reports:
+        present_reports = [report for _, report in sorted(job_reports.reports("join").items())]
     where.forget(name)
-    present_reports = [report for report in reports if report is not None]
+    units = units_of_gauges(report.gauges for report in present_reports)
     return Joined(
         measured,
         sum(report.counts.get("pairs", 0) for report in present_reports),
-        {report.unit: sum(report.gauges["stored"].values()) for report in present_reports},
+        {unit: sum(own["stored"].values()) for unit, own in units.items()},
         sum(report.counts.get("imported", 0) for report in present_reports),
         sum(report.counts.get("rows", 0) for report in present_reports),
     )
 
 
 def _answered(report: UnitReport) -> bool:
-    """Whether a unit has nothing left to answer."""
+    """Whether a task has nothing left to answer."""
     pending = report.gauges["pending"]
     return not (pending["rounds"] or pending["probes"])
 

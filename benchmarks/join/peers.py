@@ -1,4 +1,4 @@
-"""The same join by others: DuckDB's on tables in memory, Spark's join of two streams from Kafka to Kafka."""
+"""The same join by others: DuckDB's on tables in memory and on topics, Spark's join of two streams on topics."""
 
 from __future__ import annotations
 
@@ -10,25 +10,30 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import duckdb
+import pyarrow as pa
 
 from benchmarks.join.inputs import fields_of
 from benchmarks.join.job import PARTITIONS, Case, feed
 from benchmarks.streams.broker import Place
-from benchmarks.streams.running_job import cpu_of
+from benchmarks.streams.cpu import CpuTime, cpu_time
 from benchmarks.streams.spark_peer import rows_of, session_of, started
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
+from springline.spark_jobs.streaming.runtime.json_lines import encode_large
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 
 _BATCHES = 6
+_PAIRS = 10_000  # in a message of DuckDB's
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Tuples a second, tuples a second of CPU, pairs that were found."""
+    """Tuples a second, tuples a second of CPU, pairs that were found, and the CPU seconds of a tuple by parts."""
 
     rate: float
     per_cpu: float
     pairs: int
+    cpu_parts: CpuTime | None = None
 
 
 def with_duckdb(case: Case) -> Peer:
@@ -41,6 +46,40 @@ def with_duckdb(case: Case) -> Peer:
         pairs = len(connection.sql(case.peer).to_arrow_table())
         seconds, cpu = time.monotonic() - started_at, time.process_time() - spent
     return Peer(case.rows / seconds, case.rows / cpu, pairs)
+
+
+def with_duckdb_on_topics(where: Place, case: Case) -> Peer:
+    """The same work: the same messages read from topics and decoded, joined, the pairs sent to a topic as JSON.
+
+    All of it at once on one thread, so without state, rounds, or what makes a stream exactly once. CPU is that of this
+    process and of the broker.
+    """
+    name = f"same-{os.getpid()}"
+    topics = case.topics(name)
+    feed(where, topics, case.messages())
+    with closing(Kafka(Cluster(where.kafka))) as log:
+        log.create({name: PARTITIONS})
+        started_at, spent = time.monotonic(), cpu_time()
+        tables = [_read(log, topic) for topic in topics]
+        with duckdb.connect(config={"threads": 1}) as connection:
+            connection.register("l", tables[0])
+            connection.register("r", tables[-1])
+            pairs = connection.sql(case.peer).to_arrow_table()
+        with log.record_sender() as sender:
+            for number, batch in enumerate(pairs.to_batches(max_chunksize=_PAIRS)):
+                sender.send(OutgoingRecord(name, number % PARTITIONS, encode_large(batch)))
+        seconds, cpu = time.monotonic() - started_at, cpu_time().since(spent)
+    return Peer(case.rows / seconds, case.rows / cpu.total, len(pairs), cpu.per_row(case.rows))
+
+
+def _read(log: Kafka, topic: str) -> pa.Table:
+    """Return the rows of all messages of a topic."""
+    values = [
+        message.value
+        for unit, bounds in sorted(log.offset_bounds(topic).items())
+        for message in log.fetch(topic, unit, bounds.low, bounds.high)
+    ]
+    return pa.concat_tables(pa.ipc.open_stream(value).read_all() for value in values)
 
 
 def with_pyspark(where: Place, case: Case) -> Peer:
@@ -74,11 +113,11 @@ def _with_pyspark(where: Place, case: Case) -> Peer:
     while query.isActive:
         batch_count = len([each for each in query.recentProgress if each["numInputRows"]])
         if batch_count >= len(marks) + 1:
-            marks.append((time.monotonic(), cpu_of(os.getppid())))
+            marks.append((time.monotonic(), cpu_time(os.getppid()).total))
         time.sleep(0.01)
     query.awaitTermination()
     batches = [each for each in query.recentProgress if each["numInputRows"]]
-    ended = time.monotonic(), cpu_of(os.getppid())
+    ended = time.monotonic(), cpu_time(os.getppid()).total
     session.stop()
     with closing(Kafka(Cluster(where.kafka))) as log:
         pairs = sum(extent.high for extent in log.offset_bounds(f"{name}-out").values())

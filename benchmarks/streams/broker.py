@@ -19,6 +19,7 @@ from springline.services.registry import make_servers
 from springline.services.scratch_home import scratch_settings
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 
@@ -50,7 +51,7 @@ class Place:
 
     def forget(self, job: str) -> None:
         """Delete all topics and states of a job that has ended, the persisted ones too: they are held in memory."""
-        admin = AdminClient({"bootstrap.servers": self.kafka})
+        admin = AdminClient(Cluster(self.kafka).config())
         own = [topic for topic in admin.list_topics(timeout=30).topics if topic.startswith(f"{job}.")]
         for deletion in admin.delete_topics(own).values() if own else ():
             deletion.result()

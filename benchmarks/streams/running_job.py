@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
 
+from benchmarks.streams.cpu import PARTS, CpuTime, cpu_time
+from benchmarks.streams.job_reports import JobReports
 from springline.spark_jobs.streaming.application.application import run_job
 from springline.spark_jobs.streaming.job import Job
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.report import UnitReport
-from springline.spark_jobs.streaming.runtime.stamps import upstream_positions
-from springline.spark_jobs.streaming.runtime.state_store import StateStore
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 _PATIENCE = 300.0
@@ -49,7 +47,8 @@ class Measured:
     Rows a second once it is warm; at the end the bytes of the last stage's states, and of JVM and workers in memory;
     acks that its ackers took a second until the last root was complete, and seconds from the last row to that. And
     for a row that was through while the clock ran, microseconds of CPU: of broker, JVM, workers and this process
-    together, and of each unit of the last stage.
+    together, in `cpu_parts` the seconds of each of them, and microseconds of each unit of the last stage. `rounds` are
+    the rounds of the last stage in that time.
     """
 
     rate: float
@@ -59,6 +58,8 @@ class Measured:
     lag_seconds: float = 0.0
     cpu: float = 0.0
     cpu_of_units: Sequence[float] = ()
+    cpu_parts: CpuTime = field(default_factory=lambda: CpuTime(dict.fromkeys(PARTS, 0.0)))
+    rounds: int = 0
 
 
 def run_timed(
@@ -73,27 +74,18 @@ def run_timed(
     pause: Pause | None = None,
 ) -> Measured:
     """Run a job until so many rows are through the first and the last stage of `path`, every unit of the last has
-    `answered`, and, with ackers, until so many roots are complete; a share `warm` of the rows goes before the clock
-    starts, with a pause if one is wanted.
+    `answered`, and, with ackers, until so many roots are complete. Before the clock starts, a share `warm` of the rows
+    goes, with a pause if one is wanted, and every unit of the last stage takes a round of each of the first, unless
+    half of the other rows have gone by then.
 
     Raises RuntimeError if it does not come to its end.
     """
-    state = settings.state_folder / job.name
-    watch = _Watch(settings.folder(job.name), state, path, rows, warm, ackers, roots, answered, pause)
+    watch = _Watch(
+        settings.folder(job.name), settings.kafka_bootstrap_servers, path, rows, warm, ackers, roots, answered, pause
+    )
     watch.start()
     run_job(job, settings)
     return watch.measured()
-
-
-def cpu_of(pid: int) -> float:
-    """CPU seconds of a process and all that it has started, those that have ended too."""
-    own = psutil.Process(pid)
-    spent = 0.0
-    for process in (own, *own.children(recursive=True)):
-        with suppress(psutil.Error):
-            times = process.cpu_times()
-            spent += times.user + times.system + times.children_user + times.children_system
-    return spent
 
 
 def memory_of(process: psutil.Process) -> int:
@@ -105,13 +97,14 @@ def memory_of(process: psutil.Process) -> int:
 
 @dataclass(frozen=True)
 class _Mark:
-    """A moment: rows through the first stage, acks taken, CPU seconds of all processes, and of the last units."""
+    """A moment: rows through the first stage, acks taken, CPU seconds, also of the last units, the last round."""
 
     at: float
     rows: int
     acks: int
-    cpu: float
+    cpu: CpuTime
     cpu_of_units: Sequence[float]
+    round: int
 
 
 class _Watch(threading.Thread):
@@ -120,7 +113,7 @@ class _Watch(threading.Thread):
     def __init__(
         self,
         folder: JobFolder,
-        state: Path,
+        kafka: str,
         path: Sequence[Step],
         rows: int,
         warm: float,
@@ -130,7 +123,8 @@ class _Watch(threading.Thread):
         pause: Pause | None,
     ) -> None:
         super().__init__(daemon=True)
-        self._folder, self._state = folder, state
+        self._folder = folder
+        self._job_reports = JobReports(folder.path.name, kafka)
         self._first, self._last = path[0], path[-1]
         self._rows, self._warm = rows, warm
         self._ackers, self._roots = ackers, roots
@@ -149,7 +143,7 @@ class _Watch(threading.Thread):
             if self._pause is not None and row_count >= self._pause.rows:
                 self._rest(self._pause, max(report.round for report in reports), until)
                 self._pause = None
-            if not self._marks and row_count >= self._rows * self._warm:
+            if not self._marks and self._is_warm(row_count):
                 self._mark(row_count)
             if last is None and row_count >= self._rows:
                 last = max(report.round for report in reports)
@@ -170,7 +164,9 @@ class _Watch(threading.Thread):
 
     def measured(self) -> Measured:
         """What was seen; raises RuntimeError if the job did not come to its end."""
-        start, ended = self._marks
+        start, ended = self._marks[0], self._marks[-1]
+        if start.rows >= self._rows:
+            raise RuntimeError(f"all {self._rows:,} rows were through before the last stage was warm: send more")
         if ended.rows < self._rows:
             raise RuntimeError(f"the job did not come to its end: {ended.rows:,} of {self._rows:,} rows were through")
         if self._ackers and self._total("completed") < self._roots:
@@ -183,18 +179,22 @@ class _Watch(threading.Thread):
             (after - before) * 1e6 / rows
             for before, after in zip(start.cpu_of_units, ended.cpu_of_units, strict=True)
         ]  # fmt: skip
-        cpu = (ended.cpu - start.cpu) * 1e6 / rows
-        return Measured(rows / seconds, state, self._memory, acks, self._complete - ended.at, cpu, of_units)
+        cpu = ended.cpu.since(start.cpu).per_row(rows)
+        return Measured(
+            rows / seconds, state, self._memory, acks, self._complete - ended.at, cpu.total * 1e6, of_units, cpu,
+            ended.round - start.round,
+        )  # fmt: skip
 
     def _mark(self, rows: int) -> None:
         acks = self._count("acks") if self._ackers else 0
-        spent = {report.unit: report.cpu for report in self._reports(self._last)}
+        reports = self._reports(self._last)
+        spent = {report.unit: report.cpu for report in reports}
         of_units = [spent.get(unit, 0.0) for unit in range(self._last.units)]
-        self._marks.append(_Mark(time.monotonic(), rows, acks, cpu_of(os.getpid()), of_units))
+        last = max((report.round for report in reports), default=0)
+        self._marks.append(_Mark(time.monotonic(), rows, acks, cpu_time(), of_units, last))
 
     def _reports(self, step: Step) -> list[UnitReport]:
-        reports = (UnitReport.read(self._state / step.stage / str(unit)) for unit in range(step.units))
-        return [report for report in reports if report is not None]
+        return [report for _, report in sorted(self._job_reports.reports(step.stage).items())]
 
     def _count(self, name: str) -> int:
         return sum(report.counts.get(name, 0) for report in self._reports(Step("acker", self._ackers)))
@@ -203,14 +203,21 @@ class _Watch(threading.Thread):
         values: list[Any] = [report.gauges.get(name, 0) for report in self._reports(Step("acker", self._ackers))]
         return sum(values)
 
+    def _is_warm(self, rows: int) -> bool:
+        """Whether the clock may start: once units of the last stage have had a round, all that they use is compiled."""
+        if rows < self._rows * self._warm:
+            return False
+        return rows >= self._rows * (1 + self._warm) / 2 or self._has_taken(1)
+
     def _has_processed(self, last: int) -> bool:
         """Whether every unit of the last stage has taken the last round with rows of every unit of the first."""
-        for unit in range(self._last.units):
-            versions = StateStore(self._state / self._last.stage / str(unit))
-            newest = versions.newest()
-            notes = versions.notes(*newest) if newest else None
-            positions = upstream_positions(notes or {}, f"{self._last.stage}, unit {unit}")
-            first = [positions.get(sender) for sender in range(self._first.units)]
-            if any(each is None or each.round < last or not each.round_ended for each in first):
+        return self._has_taken(last) and all(map(self._answered, self._reports(self._last)))
+
+    def _has_taken(self, round_number: int) -> bool:
+        """Whether every unit of the last stage has taken a round of every unit of the first as a whole."""
+        reports = self._reports(self._last)
+        for report in reports:
+            first = [report.positions.get(sender) for sender in range(self._first.units)]
+            if any(each is None or each.round < round_number or not each.round_ended for each in first):
                 return False
-        return all(map(self._answered, self._reports(self._last)))
+        return len(reports) == self._last.units

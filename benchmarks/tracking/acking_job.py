@@ -1,7 +1,7 @@
-"""A topology that does nothing but track: how many acks go through Kafka and Spark.
+"""A topology that does nothing but track: how many roots go through Kafka and Spark.
 
 Each message of its topic stands for so many rows. The first stage is their spring, and sends the names of messages on;
-each unit of the second one acks every row.
+each unit of the second one acks every row: by row, or the fold of a round at once.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, 
 from springline.spark_jobs.streaming.job import BaseJob
 from springline.spark_jobs.streaming.job_folder import HOLD, STOP
 from springline.spark_jobs.streaming.runtime.stage import StageSpec
-from springline.spark_jobs.streaming.runtime.step import Input, Output, State
-from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, Acks, add_batches, roots_of
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
+from springline.spark_jobs.streaming.tracking.ack_output import AckOutput, Acks, add_batches
 from springline.spark_jobs.streaming.tracking.config import FIRST_PROCESSOR, FULL, RING, SPRING, TrackingConfig
-from springline.spark_jobs.streaming.tracking.ids import Ids
-
-_NAMES = pa.schema([("partition", pa.int64()), ("offset", pa.int64())])
+from springline.spark_jobs.streaming.tracking.folds import Fold, RowRanges
+from springline.spark_jobs.streaming.tracking.ids import Ids, fold_value
+from springline.spark_jobs.streaming.tracking.root_id import roots_of, unpack_root_id
+from springline.spark_jobs.streaming.tracking.tuples import TupleBatch, TupleKind
 
 
 @dataclass(frozen=True)
 class AckingJob(BaseJob):
-    """Tracks `rows` rows a message; `units` units ack each of them."""
+    """Tracks `rows` rows a message, `folded` or not; `units` units ack each of them."""
 
     name: str
     topic: str
-    tracking: TrackingConfig
     rows: int
+    tracking: TrackingConfig | None = None
+    folded: bool = True
     units: int = 2
     admitted: int = 20
     latest: bool = False
@@ -48,15 +50,17 @@ class AckingJob(BaseJob):
 
     def stages(self, units: int) -> tuple[StageSpec, ...]:
         """Spring, acking stage, ackers."""
+        assert self.tracking is not None
         acks, names = self.tracking.acks, f"{self.name}.names"
         spring = StageSpec(
-            "spring", f"{__name__}:make_spring", self.topic, units, {"rows": self.rows, "units": self.units},
+            "spring", f"{__name__}:make_spring", self.topic, units,
+            {"rows": self.rows, "units": self.units, "folded": self.folded},
             sender_index=SPRING, downstream=names, acks=acks, max_messages_per_round=self.admitted,
             broadcast_files={"ring": RING},
             hold_files=(STOP, HOLD, FULL),
         )  # fmt: skip
         acking = StageSpec(
-            "acking", f"{__name__}:make_acking", names, self.units, {"rows": self.rows}, stamped=True,
+            "acking", f"{__name__}:make_acking", names, self.units, {"folded": self.folded}, stamped=True,
             sender_index=FIRST_PROCESSOR,
             acks=acks, broadcast_files={"ring": RING}, hold_files=(STOP,),
         )  # fmt: skip
@@ -69,30 +73,51 @@ def _edges(roots: Ids, unit: int) -> Ids:
     return edges
 
 
-def make_spring(rows: int, units: int):  # type: ignore[no-untyped-def]
+def make_spring(rows: int, units: int, folded: bool) -> Step:
+    """The step that registers all rows, and names the messages."""
+
     def step(state: State, step_input: Input) -> Output:
         offsets = np.array([message.offset for message in step_input.messages], np.int64)
-        many = np.full(offsets.size, rows)
-        roots = roots_of(step_input.unit, offsets, many)
-        values = np.bitwise_xor.reduce([_edges(roots, unit) for unit in range(units)])
-        acks = AckOutput(step_input.round.versions["ring"]).registrations(
-            step_input.unit, offsets, many, values, step_input.to
-        )
-        names = pa.RecordBatch.from_arrays([np.full(offsets.size, step_input.unit), offsets], schema=_NAMES)
+        many, ackers = np.full(offsets.size, rows), AckOutput(step_input.round.versions["ring"])
+        messages = roots_of(step_input.unit, offsets, np.ones_like(offsets))
+        fold = None
+        if folded and offsets.size:
+            fold = Fold.registration(step_input.unit, RowRanges.of(offsets, many), 0)
+            for unit in range(units):
+                fold = fold._replace(value=fold.value ^ fold_value(messages, np.zeros_like(many), many, unit))
+        if folded:
+            acks = ackers.folds(fold, step_input.unit, step_input.to)
+        else:
+            roots = roots_of(step_input.unit, offsets, many)
+            values = np.bitwise_xor.reduce([_edges(roots, unit) for unit in range(units)])
+            acks = ackers.registrations(step_input.unit, offsets, many, values, registered_up_to=step_input.to)
+        names = TupleBatch(
+            TupleKind.FOLDED, messages, np.zeros_like(many), many, fold=fold.first if fold else 0
+        ).to_batch()
         buffers = {unit: [names] for unit in range(units)} if offsets.size else {}
-        return Output(state, buffers, acks=acks, counts={"rows": roots.size})
+        return Output(state, buffers, acks=acks, counts={"rows": int(many.sum())})
 
     return step
 
 
-def make_acking(rows: int):  # type: ignore[no-untyped-def]
+def make_acking(folded: bool) -> Step:
+    """The step that acks the rows of the messages named."""
+
     def step(state: State, step_input: Input) -> Output:
-        ackers, acks, many = AckOutput(step_input.round.versions["ring"]), Acks(), 0
+        ackers, acks, values, many = AckOutput(step_input.round.versions["ring"]), Acks(), dict[int, int](), 0
         for message in step_input.messages:
-            partitions, offsets = pa.ipc.open_stream(message.value).read_next_batch().columns
-            roots = roots_of(partitions[0].as_py(), offsets.to_numpy(), np.full(len(offsets), rows))
-            add_batches(acks, ackers.acks(roots, _edges(roots, step_input.unit), 1))
-            many += roots.size
+            tuples = TupleBatch.of(pa.ipc.open_stream(message.value).read_next_batch())
+            if folded:
+                added = fold_value(tuples.roots, tuples.firsts, tuples.counts, step_input.unit)
+                values[tuples.fold] = values.get(tuples.fold, 0) ^ added
+            else:
+                places = [unpack_root_id(root) for root in tuples.roots.tolist()]
+                offsets = np.array([place.offset for place in places])
+                roots = roots_of(places[0].partition, offsets, tuples.counts)
+                add_batches(acks, ackers.acks(roots, _edges(roots, step_input.unit), 1))
+            many += int(tuples.counts.sum())
+        if values:
+            add_batches(acks, ackers.fold_acks(values))
         return Output(state, acks=acks, counts={"rows": many})
 
     return step

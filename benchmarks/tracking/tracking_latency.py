@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,10 @@ from confluent_kafka import Producer
 from benchmarks.report import Goal, Report
 from benchmarks.streams.application import running
 from benchmarks.streams.broker import Place, place
+from benchmarks.streams.job_reports import JobReports
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.producer import KafkaSender
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
-from springline.spark_jobs.streaming.runtime.report import UnitReport as UnitReport
 
 _JOB = "latency"
 _UNITS = 2
@@ -37,10 +38,10 @@ def run(size: str) -> Report:
     """A job that stays warm, under one load after another."""
     rates, seconds = ((25_000, 50_000, _RATE, 200_000), 60.0) if size == "full" else ((_RATE,), 20.0)
     rows = []
-    with place() as where, running(where, _JOB, _DECLARED, _UNITS) as state:
-        _loaded(where, state, _RATE, _WARM)
+    with place() as where, running(where, _JOB, _DECLARED, _UNITS):
+        _loaded(where, _RATE, _WARM)
         for rate in rates:
-            rows.append(_row(rate, *_loaded(where, state, rate, seconds)))
+            rows.append(_row(rate, *_loaded(where, rate, seconds)))
             print(rows[-1], file=sys.stderr, flush=True)
     goal_row = next(row for row in rows if row["roots/s"] == _RATE)
     goals = [
@@ -67,17 +68,17 @@ def _row(rate: int, latencies: npt.NDArray[np.float64], sent: float) -> Mapping[
 class _Steps(threading.Thread):
     """Notes how far the units of a stage were, and when, as their reports tell."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, kafka: str) -> None:
         super().__init__(daemon=True)
-        self._state = state
+        self._kafka = kafka
         self.over = threading.Event()
         self.reports: dict[tuple[str, int], dict[int, tuple[float, int]]] = {}
 
     def run(self) -> None:
-        while not self.over.wait(0.004):
-            for stage in ("count", "acker"):
-                for unit in range(_UNITS):
-                    if (report := UnitReport.read(self._state / stage / str(unit))) is not None:
+        with closing(JobReports(_JOB, self._kafka)) as job_reports:
+            while not self.over.wait(0.004):
+                for stage in ("count", "acker"):
+                    for unit, report in job_reports.reports(stage).items():
                         count = report.counts.get("rows", 0) if stage == "count" else report.gauges["completed"]
                         self.reports.setdefault((stage, unit), {})[report.round] = (report.ended_at, count)
 
@@ -95,9 +96,9 @@ class _Steps(threading.Thread):
         return course
 
 
-def _loaded(where: Place, state: Path, rate: int, seconds: float) -> tuple[npt.NDArray[np.float64], float]:
+def _loaded(where: Place, rate: int, seconds: float) -> tuple[npt.NDArray[np.float64], float]:
     """Seconds from ack to completion under a load, root by root, and the roots a second that were really sent."""
-    steps = _Steps(state)
+    steps = _Steps(where.kafka)
     steps.start()
     time.sleep(1.5)  # each unit has told once how far it was before
     context = multiprocessing.get_context("spawn")
@@ -119,7 +120,7 @@ def _feed(kafka: str, rate: int, seconds: float, rates: Any) -> None:
     """Send lines; tells how many there were: fewer than wanted where the broker does not take so many."""
     lines = max(rate // (_UNITS * _A_SECOND), 1)
     value = "\n".join(f"w{number % 1_000}" for number in range(lines)).encode()
-    sending = KafkaSender(Producer({"bootstrap.servers": kafka, "linger.ms": 0}), 30)
+    sending = KafkaSender(Producer(Cluster(kafka).config(linger_ms=0)), 30)
     started_at, number = time.time(), 0
     while (
         send_at := started_at + number / (_UNITS * _A_SECOND)

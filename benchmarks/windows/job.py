@@ -55,7 +55,7 @@ def feed(where: Place, case: Case) -> None:
 
 def forget(where: Place, case: Case) -> None:
     """Delete the case's topic: what lies in memory is read at its speed, what does not at the disk's."""
-    admin = AdminClient({"bootstrap.servers": where.kafka})
+    admin = AdminClient(Cluster(where.kafka).config())
     for deletion in admin.delete_topics([case.topic]).values():
         deletion.result()
 

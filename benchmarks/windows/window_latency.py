@@ -18,6 +18,7 @@ from benchmarks.report import Goal, Report
 from benchmarks.streams.application import running
 from benchmarks.streams.broker import Place, place
 from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows, encode_table
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.producer import KafkaSender
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 
@@ -84,7 +85,7 @@ def _feed(kafka: str, rate: int, seconds: float, results: Any) -> None:
     Those are fewer than were wanted where the broker does not take so many.
     """
     table = Flows(rate).table(0, max(rate // (_UNITS * _A_SECOND), 1))
-    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0, "queue.buffering.max.kbytes": 262_144})
+    producer = Producer(Cluster(kafka).config(linger_ms=0, queue_buffering_max_kbytes=262_144))
     sending = KafkaSender(producer, 30)
     first: dict[int, dict[int, float]] = defaultdict(dict)
     started_at, number = time.time(), 0
@@ -107,9 +108,8 @@ class _Reader:
 
     def __init__(self, kafka: str) -> None:
         self._consumer = Consumer(
-            {"bootstrap.servers": kafka, "group.id": "latency", "isolation.level": "read_committed",
-             "fetch.wait.max.ms": 5}
-        )  # fmt: skip
+            Cluster(kafka).config(group_id="latency", isolation_level="read_committed", fetch_wait_max_ms=5)
+        )
         topic = f"{_JOB}.results"
         places = [TopicPartition(topic, unit) for unit in range(_UNITS)]
         self._consumer.assign(

@@ -6,6 +6,7 @@ import sys
 
 from benchmarks.report import Report, Row
 from benchmarks.streams.broker import place
+from benchmarks.streams.cpu import TITLE
 from benchmarks.streams.running_job import Measured
 from benchmarks.windows.job import Case, feed, measure
 from benchmarks.windows.queries import ONE
@@ -43,6 +44,8 @@ def _row(case: Case, measured: Measured) -> Row:
         "rows": case.flows.rows,
         "M rows/s": round(measured.rate / 1e6, 2),
         "ns a row": round(1e9 / measured.rate),
+        TITLE: measured.cpu_parts.nanoseconds(),
+        "rounds": measured.rounds,
         "state, MB": round(measured.state_bytes / 1e6),
         "memory, MB": round(measured.memory / 1e6),
     }
