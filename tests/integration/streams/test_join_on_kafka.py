@@ -12,7 +12,7 @@ import pytest
 from tests.support.joins.join_job import JoinJob, Row, skewed
 
 # States are persisted often, so that what they do not need is deleted, and large runs lie on disk.
-OFTEN = {"SPRINGLINE_STREAM_CHECKPOINT_INTERVAL": "2", "SPRINGLINE_STREAM_SPILL_BYTES": "2000"}
+OFTEN = {"SPRINGLINE_STREAM_CHECKPOINT_INTERVAL": "2", "SPRINGLINE_STREAM_SPILL_BYTES": "500"}
 
 
 def truth(on: str, left: Sequence[Row], right: Sequence[Row]) -> Counter[tuple[int, int]]:
