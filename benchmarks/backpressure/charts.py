@@ -38,7 +38,7 @@ def main() -> int:
             rate.set_ylabel(mode)
             for stage in (PARSE, COUNT):
                 waiting.plot(trace.at[stage], [each / 1e6 for each in trace.waiting[stage]], label=stage, linewidth=1)
-            waiting.axhline(4, color="0.6", linestyle=":", linewidth=1)
+            waiting.axhline(5, color="0.6", linestyle=":", linewidth=1)
             waiting.set_ylim(bottom=0)
         rows[0][0].set_title("admitted by the first stage, MB/s")
         rows[0][1].set_title("waiting, MB")

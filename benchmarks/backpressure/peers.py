@@ -22,10 +22,8 @@ from springline.spark_jobs.streaming.backpressure.admission import (
 )
 from springline.spark_jobs.streaming.backpressure.signals import (
     Demand,
-    Signal,
     SignalReceiver,
     SignalSender,
-    newest_by_pair,
 )
 from springline.spark_jobs.streaming.backpressure.stepwise import Thresholds
 
@@ -120,33 +118,14 @@ class Aimd(_Rated):
 
 
 class Credit:
-    """A stage tells each upstream up to which byte there is room for it; no round admits more than fits downstream."""
+    """No round admits more than fits into the buffers of the stages downstream, and nothing else limits it."""
 
     def __init__(self, stage: str) -> None:
-        self._stage = stage
-        self._credits: dict[str, Signal] = {}
+        """Take the argument of every peer."""
 
     def decide(self, observation: StageObservation) -> AdmissionDecision:
         """Decide once; see `Admission`."""
-        self._credits |= {
-            each.downstream: each for each in newest_by_pair([*self._credits.values(), *observation.signals]).values()
-        }
-        counted = observation.counts
-        assert counted is not None
-        upto = counted.admitted + CREDIT_BYTES
-        signals = tuple(
-            Signal(self._stage, each, int(observation.observed_at * 1000), None, rate=upto)
-            for each in observation.upstreams
-        )
-        available_bytes = [
-            max((signal.rate or 0.0) - counted.produced.get(name, 0), 0.0)
-            / observation.measurement.amplification.get(name, 1.0)
-            for name, signal in self._credits.items()
-        ]
-        under_way = counted.admitted - counted.applied
-        return AdmissionDecision(
-            None, signals, max_bytes=max(min(available_bytes) - under_way, 0.0) if available_bytes else None
-        )
+        return AdmissionDecision(None, max_queue=CREDIT_BYTES)
 
     def as_json(self) -> dict[str, Any]:
         """Nothing in the simulator is started anew."""

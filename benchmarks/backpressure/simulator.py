@@ -1,9 +1,9 @@
 """Stages, rounds and queues in discrete events, under real admissions: the simulator of back-pressure.
 
-As in the platform, a round of a stage admits what waits, as far as it may, works on it, and at its end sends to every
-stage downstream; the next one begins when it has ended, 60 to 100 ms after it began at the earliest. Admissions look
-every 50 ms; signals are under way for 20 to 60 ms. The first stage reads a topic that fills at a constant rate. Bytes
-and seconds throughout; one seed, one course.
+As in the platform, a round of a stage admits what waits, as far as it may, and works on it. The next one begins when
+that work ends; what the round sends arrives 4 ms later, and it is committed 25 ms later. Admissions look every 50 ms;
+signals are under way for 20 to 60 ms, credits take effect at once. The first stage reads a topic that fills at a
+constant rate. Bytes and seconds throughout; one seed, one course.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     AdmissionDecision,
     StageObservation,
     TokenBucket,
+    credit_bytes,
 )
 from springline.spark_jobs.streaming.backpressure.signals import Signal
 from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts, StageMeasurement, StageMeter
@@ -28,7 +29,11 @@ from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts
 GRID = 0.01  # seconds between two points at which capacities are given
 LOOK_SECONDS = 0.05
 RESEND_SECONDS = 30.0  # after which a spring sends again what was dropped
-_CADENCE = (0.06, 0.1)  # seconds between the beginnings of two rounds
+_CADENCE = (0.02, 0.03)  # seconds between the beginnings of two rounds, at least
+_POLL_SECONDS = 0.005  # after which a stage that could not begin a round tries again
+_LEAST_SECONDS = 0.04  # of its rate, which a throttled round admits at least
+_SEND_SECONDS = 0.004  # from the end of a round's work until its output is downstream
+_COMMIT_SECONDS = 0.025  # from the end of a round's work until it is counted
 _LEAST_WORK = 0.005  # seconds
 _NOISE = 0.05  # relative, of a round's work and of its output
 
@@ -111,6 +116,16 @@ class Trace:
 
 
 @dataclass
+class _Round:
+    """An open round: when its work began, what it works on, and what it sent."""
+
+    began: float
+    parts: list[tuple[float, float]]
+    busy: float
+    produced: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
 class _Stage:
     """A stage as it runs; `waits` holds (bytes, when the first stage admitted them)."""
 
@@ -126,20 +141,32 @@ class _Stage:
     admitted_bytes: float = 0.0
     applied: float = 0.0
     busy: float = 0.0
-    began: float | None = None
     admitted: AdmissionDecision = field(default_factory=lambda: AdmissionDecision(None))
-    running: list[tuple[float, float]] = field(default_factory=list)
+    credits: dict[str, float] = field(default_factory=dict)
+    working: deque[_Round] = field(default_factory=deque)
+    committing: deque[_Round] = field(default_factory=deque)
 
     @property
     def rate(self) -> float:
         """What it may admit."""
         return self.station.original if self.admitted.rate is None else self.admitted.rate
 
+    @property
+    def credit(self) -> float:
+        """What it may admit at most until it is given more."""
+        return min(self.credits.values(), default=float("inf"))
+
+    def spend_credit(self, spent: float) -> None:
+        """What a round admits is no longer to be had."""
+        self.credits = {name: credit - spent for name, credit in self.credits.items()}
+
     def counted(self, at: float) -> StageCounts:
         """What a meter is told."""
+        open_rounds = (*self.committing, *self.working)
+        began = open_rounds[0].began if open_rounds else None
         return StageCounts(
             at, {name: int(sent) for name, sent in self.sent.items()}, int(self.admitted_bytes), int(self.applied),
-            self.busy, self.began, {name: int(bytes_) for name, bytes_ in self.produced.items()},
+            self.busy, began, {name: int(bytes_) for name, bytes_ in self.produced.items()},
         )  # fmt: skip
 
 
@@ -179,6 +206,7 @@ class World:
         self._most = most
         self._drop_at = drop_at
         self._random = np.random.default_rng(seed)
+        self._amplifications: dict[str, Mapping[str, float]] = {}
         self._events: list[tuple[float, int, str, str]] = []
         self._count = 0
         self._resends: list[tuple[float, float, float]] = []  # when, bytes, when first admitted
@@ -214,7 +242,18 @@ class World:
             )
             stage.admitted = stage.admission.decide(observation)
             self.wire.send(stage.admitted.signals)
+            self._grant_credits(stage, counted)
+        self._amplifications[name] = measured.amplification
         self._note(stage, measured)
+
+    def _grant_credits(self, stage: _Stage, counted: StageCounts) -> None:
+        """Tell the stages before this one what they may still admit."""
+        if stage.admitted.max_queue is None:
+            return
+        for upstream in (self.stages[name] for name in self._upstreams.get(stage.station.name, ())):
+            amplification = self._amplifications.get(upstream.station.name, {}).get(stage.station.name, 1.0)
+            credit = credit_bytes(stage.admitted.max_queue, counted, upstream.counted(self.now), amplification)
+            upstream.credits[stage.station.name] = credit
 
     def _note(self, stage: _Stage, measured: StageMeasurement) -> None:
         name, trace = stage.station.name, self.trace
@@ -237,24 +276,25 @@ class World:
         name = stage.station.name
         if name == self._first:
             self._fill(stage)
-        least = min(stage.waiting, self._most, stage.allowance.available_bytes(stage.rate, self.now))
-        if stage.admitted.max_bytes is not None:
-            least = min(least, stage.admitted.max_bytes)
-            stage.admitted = AdmissionDecision(
-                stage.admitted.rate, max_bytes=max(stage.admitted.max_bytes - least, 0.0)
-            )
-        if least < 100:
-            self._plan(self.now + 0.02, "begin", name)
+        possible = min(stage.waiting, self._most)
+        most = min(possible, stage.allowance.available_bytes(stage.rate, self.now))
+        least = min(possible, stage.rate * _LEAST_SECONDS) if stage.admitted.rate is not None else 0.0
+        if most < max(least, 100.0) or stage.credit < 100.0:
+            self._plan(self.now + _POLL_SECONDS, "begin", name)
             return
-        stage.allowance.spend(least)
-        stage.admitted_bytes += least
-        stage.waiting -= least
-        stage.running = self._oldest_parts(stage, least)
-        stage.began = self.now
+        admitted = min(most, stage.credit)
+        stage.allowance.spend(admitted)
+        stage.spend_credit(admitted)
+        stage.admitted_bytes += admitted
+        stage.waiting -= admitted
         self.trace.admitted.setdefault(name, []).append((self.now, stage.admitted_bytes))
-        end = self._worked(stage, least * float(self._random.normal(1, _NOISE)))
+        parts = self._oldest_parts(stage, admitted)
+        end = self._worked(stage, admitted * float(self._random.normal(1, _NOISE)))
+        stage.working.append(_Round(self.now, parts, 0.0 if end is None else end - self.now))
         if end is not None:
-            self._plan(end, "end", name)
+            self._plan(max(end, self.now + float(self._random.uniform(*_CADENCE))), "begin", name)
+            self._plan(end + _SEND_SECONDS, "deliver", name)
+            self._plan(end + _COMMIT_SECONDS, "commit", name)
 
     def _oldest_parts(self, stage: _Stage, many: float) -> list[tuple[float, float]]:
         """The oldest bytes that wait; of the topic, what is to be sent again first."""
@@ -280,25 +320,29 @@ class World:
         end = GRID * (place - 1 + (applied_work + many - before) / (stage.work[place] - before))
         return max(float(end), self.now + _LEAST_WORK)
 
-    def _end(self, stage: _Stage) -> None:
-        name, many = stage.station.name, sum(bytes_ for bytes_, _ in stage.running)
-        assert stage.began is not None
-        stage.applied += many
-        stage.busy += self.now - stage.began
+    def _deliver(self, stage: _Stage) -> None:
+        """Send what the oldest round that worked has made."""
+        ended = stage.working.popleft()
+        stage.committing.append(ended)
+        for downstream, factor in stage.station.sends.items():
+            self._send(stage, ended, self.stages[downstream], factor * float(self._random.normal(1, _NOISE)))
+
+    def _commit(self, stage: _Stage) -> None:
+        """Count the oldest round that was sent, as a whole."""
+        name, ended = stage.station.name, stage.committing.popleft()
+        stage.applied += sum(bytes_ for bytes_, _ in ended.parts)
+        stage.busy += ended.busy
+        for downstream, many in ended.produced.items():
+            stage.produced[downstream] = stage.produced.get(downstream, 0.0) + many
         self.trace.applied.setdefault(name, []).append((self.now, stage.applied))
         if not stage.station.sends:
             latencies = self.trace.latencies.setdefault(name, [])
-            latencies.extend((self.now - admitted_at, bytes_) for bytes_, admitted_at in stage.running)
-        for downstream, factor in stage.station.sends.items():
-            self._deliver(stage, self.stages[downstream], factor * float(self._random.normal(1, _NOISE)))
-        following = max(stage.began + float(self._random.uniform(*_CADENCE)), self.now)
-        stage.running, stage.began = [], None
-        self._plan(following, "begin", name)
+            latencies.extend((self.now - admitted_at, bytes_) for bytes_, admitted_at in ended.parts)
 
-    def _deliver(self, stage: _Stage, to: _Stage, factor: float) -> None:
-        for bytes_, admitted_at in stage.running:
+    def _send(self, stage: _Stage, ended: _Round, to: _Stage, factor: float) -> None:
+        for bytes_, admitted_at in ended.parts:
             many = bytes_ * factor
-            stage.produced[to.station.name] = stage.produced.get(to.station.name, 0.0) + many
+            ended.produced[to.station.name] = ended.produced.get(to.station.name, 0.0) + many
             if to.waiting + many > self._drop_at:
                 heapq.heappush(self._resends, (self.now + RESEND_SECONDS, bytes_, admitted_at))
                 continue

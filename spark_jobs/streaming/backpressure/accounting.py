@@ -161,8 +161,9 @@ class StageAccounting:
         unit_queues = {unit: max(many, 0) for unit, many in sorted(units.items())}
         admitted = min(admitted, sum(sent.values()))
         return StageCounts(
-            now, sent, admitted, own.read, history.busy, round_started_at, produced, unit_queues, history.sampled_bytes
-        )
+            now, sent, admitted, own.read, history.busy, round_started_at, produced, unit_queues, history.sampled_bytes,
+            open_rounds[-1].number if open_rounds else own.round,
+        )  # fmt: skip
 
     def _update_history(
         self, history: _StageHistory, reports: Mapping[int, UnitReport], progress: StageProgress, now: float

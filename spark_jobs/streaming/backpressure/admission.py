@@ -20,6 +20,7 @@ from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts
 
 MODES = Extensions("springline.backpressure_modes", "mode of back-pressure")
 DEFAULT_MODE, OFF = "predictive", "off"
+MIN_AMPLIFICATION = 1e-6  # of a stage that sends almost nothing downstream
 MINIMUM_RATE = 10_000.0  # bytes/s that a stage may always admit, so that its rate can still be measured
 
 
@@ -62,15 +63,16 @@ class Throttle:
 class AdmissionDecision:
     """A decision: the bytes/s that the stage may admit, and the signals to send.
 
-    If `rate` is None, the stage is not throttled. `max_bytes`, if given, limits the next round instead.
-    `throttled_by` and `throttles` explain the stage's two roles.
+    If `rate` is None, the stage is not throttled. `max_queue` bounds the bytes that may be queued before this stage:
+    its upstreams in the same application get credits for them, whatever their rates are. `throttled_by` and `throttles`
+    explain the stage's two roles.
     """
 
     rate: float | None
     signals: tuple[Signal, ...] = ()
     throttled_by: tuple[Throttle, ...] = ()
     throttles: tuple[Throttle, ...] = ()
-    max_bytes: float | None = None
+    max_queue: float | None = None
 
 
 class Admission(Protocol):
@@ -110,6 +112,27 @@ def make_admission(mode: str, stage: str, state: Mapping[str, Any] | None = None
 def clamp_rate(rate: float, unthrottled_rate: float) -> float | None:
     """Return a rate within its limits; None if it is not below the unthrottled rate."""
     return None if rate >= unthrottled_rate else max(rate, min(MINIMUM_RATE, unthrottled_rate))
+
+
+def credit_bytes(max_queue: float, own: StageCounts, upstream: StageCounts, amplification: float) -> float:
+    """Return the bytes of its own input that an upstream may still admit, in total, until it is told again.
+
+    Args:
+        max_queue: the bytes that may be queued before the stage.
+        own: the counters of the stage.
+        upstream: the counters of the upstream, of the same moment; what its open rounds admitted is under way.
+        amplification: bytes that the upstream sends to the stage for a byte of its input.
+
+    Several upstreams get an equal share of the room each. The result is negative when more is queued or under way than
+    there is room for.
+
+    >>> own = StageCounts(1.0, {"a": 3_000}, admitted=2_000, applied=1_000, busy=0.5)
+    >>> credit_bytes(5_000, own, StageCounts(1.0, {"topic": 9_000}, admitted=3_500, applied=3_000, busy=0.5), 2.0)
+    1000.0
+    """
+    amplification = max(amplification, MIN_AMPLIFICATION)
+    under_way = (upstream.admitted - upstream.applied) * amplification
+    return ((max_queue - own.queue) / max(len(own.sent), 1) - under_way) / amplification
 
 
 def throttles_of(sender: SignalSender) -> tuple[Throttle, ...]:

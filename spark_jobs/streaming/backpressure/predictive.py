@@ -8,6 +8,7 @@ rate. Feed-forward follows a load change within one round; control by the queue 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.persistence.text.formatting import format_bytes
 from springline.spark_jobs.streaming.backpressure.admission import (
+    MIN_AMPLIFICATION,
     MINIMUM_RATE,
     AdmissionDecision,
     StageObservation,
@@ -25,12 +27,12 @@ from springline.spark_jobs.streaming.backpressure.admission import (
 from springline.spark_jobs.streaming.backpressure.signals import RECOVERY_SECONDS, Demand, SignalReceiver, SignalSender
 from springline.spark_jobs.streaming.backpressure.stage_meter import StageMeasurement
 
-_MIN_AMPLIFICATION = 1e-6  # lower bound for a stage that sends almost nothing downstream
 _INITIAL_TRIM = 0.1  # initial integral: the percentiles of rate and amplification underestimate by about this share
 _MAX_REDUCTION = 0.8  # maximum share of its rate by which a stage requests less while its queue is too long
 _NOISE = 0.1  # share by which a measured capacity fluctuates
 _CALM_SECONDS = 1.0  # seconds over which a smaller change is smoothed
 _UNKNOWN_QUEUE_BYTES = 8e6  # maximum queue in bytes of a stage whose rate is unknown
+_PEAK_SECONDS = 30.0  # in which the greatest capacity is forgotten: a stage that stands still will be as fast again
 _UTILISATION = 0.95  # share of its limit; an upstream that sends less is not limited by it
 
 
@@ -39,13 +41,15 @@ class Tuning:
     """The controller's parameters.
 
     `target`: the wanted mean queue, in seconds of the stage's rate; `passing`: the same for a stage that is throttled
-    itself; at least `buffer` bytes (a larger buffer keeps sibling stages busy for longer). `proportional` and
+    itself; at least `buffer` bytes (a larger buffer keeps sibling stages busy for longer). `limit`: the longest queue,
+    in seconds of the greatest rate of late, at least twice the target; upstreams get credits for it. `proportional` and
     `integral`: gains, per second and per second squared of missing queue; the former only beyond a share `calm` of the
     target. `widest`: the bound of the correction, as a share of the rate. Throttling of upstreams starts at `engage`
     times the target, and ends once they have sent less than their maximum for `release` seconds.
     """
 
-    target: float = 0.22
+    target: float = 0.13
+    limit: float = 0.28
     passing: float = 0.05
     buffer: float = 1e6
     proportional: float = 2.0
@@ -72,11 +76,15 @@ class LoopState:
 
 @dataclass(frozen=True, slots=True)
 class _PredictiveState:
-    """State of an admission, without its signals: `capacity` is the capacity of its stage at `measured_at`."""
+    """State of an admission, without its signals.
+
+    `capacity` is the capacity of its stage at `measured_at`, `peak` the greatest one of late.
+    """
 
     loop: LoopState = field(default_factory=LoopState)
     capacity: float | None = None
     measured_at: float = 0.0
+    peak: float = 0.0
 
 
 def smoothed_capacity(previous: float | None, measured: float, seconds: float) -> float:
@@ -132,6 +140,7 @@ class PredictiveAdmission:
         self._stage = stage
         self._tuning = tuning or Tuning()
         self._loop, self._capacity, self._measured_at = restored.loop, restored.capacity, restored.measured_at
+        self._peak = restored.peak
         self._sender = SignalSender(stage, state)
         self._receiver = SignalReceiver(state)
 
@@ -139,12 +148,19 @@ class PredictiveAdmission:
         """Decide once; see `Admission`."""
         rate, throttled_by = self._obey(observation)
         signals = self._sender.signals_to_send(self._demands(observation, rate), observation.observed_at)
-        return AdmissionDecision(rate, signals, throttled_by, throttles_of(self._sender))
+        return AdmissionDecision(rate, signals, throttled_by, throttles_of(self._sender), max_queue=self._max_queue())
 
     def as_json(self) -> dict[str, Any]:
         """Return the state, from which another instance continues."""
-        own_state = to_json_value(_PredictiveState(self._loop, self._capacity, self._measured_at))
+        own_state = to_json_value(_PredictiveState(self._loop, self._capacity, self._measured_at, self._peak))
         return {**own_state, **self._sender.as_json(), **self._receiver.as_json()}
+
+    def _max_queue(self) -> float:
+        """Return the bytes that may be queued, whatever the rates of the upstreams are."""
+        if self._capacity is None:
+            return _UNKNOWN_QUEUE_BYTES
+        target = max(self._tuning.target * self._capacity, self._tuning.buffer)
+        return max(self._tuning.limit * self._peak, 2 * target)
 
     def _demands(self, observation: StageObservation, admitted_rate: float | None) -> dict[str, Demand]:
         """Return the demand on each upstream, in proportion to what it sends now."""
@@ -158,6 +174,8 @@ class PredictiveAdmission:
         self._capacity = smoothed_capacity(
             self._capacity, measurement.rate, observation.observed_at - self._measured_at
         )
+        elapsed = max(observation.observed_at - self._measured_at, 0.0)
+        self._peak = max(self._capacity, self._peak * math.exp(-elapsed / _PEAK_SECONDS))
         self._measured_at = observation.observed_at
         is_unthrottled = admitted_rate is None or self._capacity <= admitted_rate
         capacity = self._capacity if admitted_rate is None else min(self._capacity, admitted_rate)
@@ -180,7 +198,7 @@ class PredictiveAdmission:
                 rate = observation.unthrottled_rate
             else:
                 amplification = max(
-                    observation.measurement.amplification.get(signal.downstream, 1.0), _MIN_AMPLIFICATION
+                    observation.measurement.amplification.get(signal.downstream, 1.0), MIN_AMPLIFICATION
                 )
                 rate = signal.rate / amplification * 2 ** min(overdue / RECOVERY_SECONDS, 60)
             if rate < observation.unthrottled_rate:

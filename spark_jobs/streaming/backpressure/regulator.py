@@ -1,4 +1,4 @@
-"""Regulates the stages of an application while it runs: measures them, obeys signals, grants rates to the planners.
+"""Regulates the stages of an application while it runs: measures them, obeys signals, grants planners their limits.
 
 Signals between stages of the same application are values. A pass goes from the last stage to the first, so that a
 request is obeyed in the pass in which it is made. Only signals to and from stages of the job's other application are
@@ -24,13 +24,14 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     Admission,
     AdmissionDecision,
     StageObservation,
+    credit_bytes,
     make_admission,
 )
 from springline.spark_jobs.streaming.backpressure.channel import Channel
 from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig, ChannelKind, read_config
-from springline.spark_jobs.streaming.backpressure.rate_limit import UNLIMITED_RATE, RateLimit, write_grant
+from springline.spark_jobs.streaming.backpressure.rate_limit import UNLIMITED_RATE, Credit, RateLimit, write_grant
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, RENEW_SECONDS, Signal
-from springline.spark_jobs.streaming.backpressure.stage_meter import StageMeasurement, StageMeter
+from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts, StageMeasurement, StageMeter
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
@@ -114,7 +115,8 @@ class Regulator:
         counts = self._accounting.count(now)
         signals_by_upstream: dict[str, list[Signal]] = {}
         summaries: dict[str, Any] = {}
-        rates: dict[str, RateLimit] = {}
+        max_queues: dict[str, float] = {}
+        limits: dict[str, RateLimit] = {}
         for name, stage in reversed(self._stages.items()):  # downstream stages before their upstreams
             signals = signals_by_upstream.get(name, [])
             if self._channel is not None:
@@ -127,14 +129,17 @@ class Regulator:
             decision = self._admissions[name].decide(observation)
             for signal in decision.signals:
                 signals_by_upstream.setdefault(signal.upstream, []).append(signal)
-            if decision.rate is not None:
-                rates[name] = RateLimit(decision.rate, self._accounting.bytes_per_offset(name))
+            if decision.max_queue is not None:
+                max_queues[name] = decision.max_queue
+            credit = self._credit(name, measurement, counts, max_queues)
+            if decision.rate is not None or credit is not None:
+                limits[name] = RateLimit(decision.rate, self._accounting.bytes_per_offset(name), credit)
             summaries[name] = _stage_summary(measurement, decision)
         if self._channel is not None:
             self._channel.send(
                 [each for name, some in signals_by_upstream.items() if name not in self._stages for each in some]
             )
-        self._write_grants(rates, now)
+        self._write_grants(limits, now)
         stages = {name: summaries[name] for name in self._stages}
         self._write_state(now, stages)
         return {
@@ -190,13 +195,35 @@ class Regulator:
         ceiling = UNLIMITED_RATE if measurement.rate is None else _MAX_CAPACITY_FACTOR * measurement.rate
         return min(most or UNLIMITED_RATE, ceiling)
 
-    def _write_grants(self, rates: Mapping[str, RateLimit], now: float) -> None:
+    def _credit(
+        self,
+        name: str,
+        measurement: StageMeasurement,
+        counts: Mapping[str, StageCounts],
+        max_queues: Mapping[str, float],
+    ) -> Credit | None:
+        """Return what a stage may admit for the queues of its downstream stages; None: no stage bounds its queue."""
+        credits = [
+            credit_bytes(max_queue, counts[downstream], counts[name], measurement.amplification.get(downstream, 1.0))
+            for downstream, max_queue in max_queues.items()
+            if name in self._accounting.upstreams[downstream]
+        ]
+        return Credit(int(min(credits)), counts[name].admitted_round) if credits else None
+
+    def _write_grants(self, limits: Mapping[str, RateLimit], now: float) -> None:
+        """Write the limits that have changed, and all before their leases end."""
         until, previous = self._current_grants
-        needs_renewal = bool(rates) and until - now <= LEASE_SECONDS - RENEW_SECONDS
-        if needs_renewal or _rates_differ(previous, rates):
-            for name in self._stages:
-                write_grant(self._folder.path, name, rates.get(name), now + LEASE_SECONDS)
-            self._current_grants = (now + LEASE_SECONDS, rates)
+        is_renewal = bool(limits) and until - now <= LEASE_SECONDS - RENEW_SECONDS
+        written = {
+            name: limits.get(name)
+            for name in self._stages
+            if is_renewal or _differ(previous.get(name), limits.get(name))
+        }
+        for name, limit in written.items():
+            write_grant(self._folder.path, name, limit, now + LEASE_SECONDS)
+        kept = {name: limit for name, limit in previous.items() if name not in written}
+        current = {**kept, **{name: limit for name, limit in written.items() if limit is not None}}
+        self._current_grants = (now + LEASE_SECONDS if is_renewal else until, current)
 
     def _write_state(self, now: float, stages: Mapping[str, Any]) -> None:
         if now - self._written_at < _WRITE_SECONDS or self.config is None:
@@ -247,11 +274,13 @@ def _remote_edges(upstreams: Mapping[str, Collection[str]], own: Collection[str]
     return tuple(sorted(receiving)), any((upstream in own) != (downstream in own) for downstream, upstream in edges)
 
 
-def _rates_differ(before: Mapping[str, RateLimit], after: Mapping[str, RateLimit]) -> bool:
-    """Whether the planners need the new rates before the next renewal."""
-    if before.keys() != after.keys():
-        return True
-    return any(abs(rate.rate - before[name].rate) > _RATE_TOLERANCE * before[name].rate for name, rate in after.items())
+def _differ(before: RateLimit | None, after: RateLimit | None) -> bool:
+    """Whether the planner of a stage needs the new limit before the next renewal."""
+    if before is None or after is None:
+        return before is not after
+    if before.rate is None or after.rate is None:
+        return before.rate is not after.rate or before.credit != after.credit
+    return before.credit != after.credit or abs(after.rate - before.rate) > _RATE_TOLERANCE * before.rate
 
 
 def _stage_summary(measurement: StageMeasurement, decision: AdmissionDecision) -> dict[str, Any]:

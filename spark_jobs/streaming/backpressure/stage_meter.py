@@ -19,6 +19,9 @@ from springline.persistence.model.codec import from_json_value, to_json_value
 BUSY_SECONDS = 0.5  # busy seconds of the newest samples, from which the rate is computed
 BUSY_AGE = 2.0  # seconds after which a sample is dropped if there are newer ones, which are short with little input
 BUSY_MOST = 0.15  # maximum weight of a sample in seconds: a stalled round must not outweigh those after it
+STALL_SECONDS = (
+    1.0  # duration of a round that stood still rather than worked: a quicker one after it shows that it is over
+)
 BUSY_PERCENTILE = 40.0  # of the samples: a fall of the rate shows sooner than a rise
 SHORT_SECONDS = 0.03  # busy seconds; a shorter round is only a lower bound of the rate
 FULL_SECONDS = 0.1  # busy seconds; shorter rounds are extrapolated to this length
@@ -40,6 +43,7 @@ class StageCounts:
     progress, which began at `round_started_at` (None: there is none). `applied`: bytes of the completed rounds, `busy`:
     the seconds that these took; if `busy` excludes rounds that do not show the rate, `sampled_bytes` is the bytes of
     the included ones. `produced`: bytes that it has sent, by downstream stage. `unit_queues`: the queue of each unit.
+    `admitted_round`: the newest round that `admitted` includes.
     """
 
     observed_at: float
@@ -51,6 +55,7 @@ class StageCounts:
     produced: Mapping[str, int] = field(default_factory=dict)
     unit_queues: Mapping[int, int] = field(default_factory=dict)
     sampled_bytes: int | None = None
+    admitted_round: int = 0
 
     @property
     def busy_bytes(self) -> int:
@@ -183,6 +188,9 @@ class StageMeter:
         applied = self._full_round_rate(applied, busy, ended_at) * busy
         if busy < SHORT_SECONDS and self._capacity is not None and applied / busy < self._capacity:
             return
+        while self._round_samples and _is_stall_before(self._round_samples[-1], applied / busy):
+            self._round_samples.pop()
+            self._sample_ends.pop()
         self._round_samples.append((applied, busy))
         self._sample_ends.append(ended_at)
         while len(self._round_samples) > 1 and self._is_outdated(ended_at):
@@ -240,6 +248,12 @@ def _amplification(ratios: Iterable[Mapping[str, float]]) -> dict[str, float]:
         for name, ratio in each.items():
             by_stage.setdefault(name, []).append(ratio)
     return {name: float(np.percentile(by_stage[name], AMPLIFICATION_PERCENTILE)) for name in sorted(by_stage)}
+
+
+def _is_stall_before(sample: tuple[float, float], rate: float) -> bool:
+    """Whether a sample is a stall, and no measure of a stage that has then worked at `rate`."""
+    applied, busy = sample
+    return busy > STALL_SECONDS and applied / busy < rate / 2
 
 
 def _weight(sample: tuple[float, float]) -> float:

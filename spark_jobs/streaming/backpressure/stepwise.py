@@ -40,6 +40,7 @@ from springline.spark_jobs.streaming.backpressure.stage_meter import StageMeasur
 
 LEVELS_PER_STEP = 16  # levels per step of v'
 _MAX_THROTTLE_LEVEL = 40 * LEVELS_PER_STEP  # at v' = 0.85, a sixth of a per cent of the original rate
+_MAX_QUEUE = 1.5  # times the high mark: the bytes that may be queued, whatever the levels are
 _MAX_HOLD_SECONDS = 60.0  # limit of the time before a failed level is tried again
 _RECOVERY_FACTOR = 1.1  # a rate of this times the rate at an overload, for _RECOVERY_SECONDS, clears the failed level
 _RECOVERY_SECONDS = 5.0  # longer than a burst of a stage whose downstream releases it for a moment
@@ -53,11 +54,11 @@ class Thresholds:
     and 2 s; those here are for rounds of a tenth of a second.
     """
 
-    high: float = 5e6
-    low: float = 500e3
+    high: float = 6e6
+    low: float = 2e6
     sensitivity: float = 0.3
     ratio: float = 0.85
-    patience: float = 0.3
+    patience: float = 1.0
 
     def __post_init__(self) -> None:
         if not (0 < self.ratio < 1 and 0 <= self.low < self.high):
@@ -129,7 +130,8 @@ def next_throttle(pair: UpstreamThrottle, measurement: StageMeasurement, thresho
 
 def _throttle_more(pair: UpstreamThrottle, measurement: StageMeasurement, thresholds: Thresholds) -> UpstreamThrottle:
     now, queue = measurement.observed_at, measurement.standing
-    if pair.is_down and pair.throttle_level and queue < pair.queue:
+    flows_off = measurement.rate is not None and measurement.arrival_rate < measurement.rate
+    if pair.is_down and pair.throttle_level and (queue < pair.queue or flows_off):
         return replace(pair, queue=queue, changed_at=now)  # it already shrinks
     if pair.is_down:
         step = _next_step(pair) if pair.throttle_level else LEVELS_PER_STEP
@@ -224,7 +226,9 @@ class StepwiseAdmission:
         )
         demands = {upstream: Demand(pair.throttle_level, None, reason) for upstream, pair in self._throttles.items()}
         signals = self._sender.signals_to_send(demands, observation.observed_at)
-        return AdmissionDecision(rate, signals, throttled_by, throttles_of(self._sender))
+        return AdmissionDecision(
+            rate, signals, throttled_by, throttles_of(self._sender), max_queue=_MAX_QUEUE * self._thresholds.high
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the state, from which another instance continues."""

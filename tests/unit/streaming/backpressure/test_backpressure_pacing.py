@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.backpressure.rate_limit import (
+    Credit,
     GrantReader,
     PlannedRound,
     RateLimit,
@@ -41,10 +42,10 @@ def passes(pacing: RateLimiter, seconds: float, every: float, waiting: int = 1 <
     return admitted
 
 
-def admit(pacing: RateLimiter, waiting: dict[int, int], at: float) -> int:
+def admit(pacing: RateLimiter, waiting: dict[int, int], at: float, number: int = 1) -> int:
     """The messages of the next round, which is planned."""
     ranges = {unit: (0, many) for unit, many in pacing.max_messages(waiting, at).items()}
-    plan = RoundPlan(1, 1, at, ranges)
+    plan = RoundPlan(1, number, at, ranges)
     pacing.on_round_planned(plan, at)
     return plan.messages
 
@@ -79,19 +80,50 @@ def test_a_rate_doubles_every_second_once_its_lease_has_ended(stage: Stage, tmp_
     """Whoever granted it may be dead, or only late; a new one is obeyed at once."""
     grants = GrantReader(tmp_path, stage.name)
     write_grant(tmp_path, stage.name, RateLimit(100e3, 500.0), until=2.0)
-    assert [grants.rate(at) for at in (1.9, 2.0, 3.0, 5.0)] == [RateLimit(100e3 * n, 500.0) for n in (1, 1, 2, 8)]
-    assert grants.rate(30.0) is None
+    assert [grants.limit(at) for at in (1.9, 2.0, 3.0, 5.0)] == [RateLimit(100e3 * n, 500.0) for n in (1, 1, 2, 8)]
+    assert grants.limit(30.0) is None
     assert RateLimiter(stage, tmp_path).max_messages({0: 5_000}, 30.0) == {0: ADMITTED}
     write_grant(tmp_path, stage.name, RateLimit(100e3, 500.0), until=39.0)
-    assert grants.rate(31.0) == RateLimit(100e3, 500.0)
+    assert grants.limit(31.0) == RateLimit(100e3, 500.0)
     write_grant(tmp_path, stage.name, None, until=39.0)
-    assert grants.rate(31.1) is None
+    assert grants.limit(31.1) is None
 
 
 def test_a_rate_of_messages_of_unknown_size_bounds_nothing(stage: Stage, tmp_path: Path) -> None:
     """Nothing was read yet."""
     write_grant(tmp_path, stage.name, RateLimit(100e3, 0.0), LEASE)
     assert RateLimiter(stage, tmp_path).max_messages({0: 5_000}, 1.0) == {0: ADMITTED}
+
+
+def test_a_credit_bounds_all_rounds_after_those_that_it_has_counted(stage: Stage, tmp_path: Path) -> None:
+    """Without a rate, and however quickly rounds follow; the next credit says which of them it includes."""
+    limiter = RateLimiter(stage, tmp_path)
+    write_grant(tmp_path, stage.name, RateLimit(None, 500.0, Credit(10_000, after_round=4)), LEASE)
+    assert admit(limiter, {0: 12}, 1.0, number=5) == 12
+    assert admit(limiter, {0: 50}, 1.0, number=6) == 8
+    assert admit(limiter, {0: 50}, 1.1, number=7) == 0
+    write_grant(tmp_path, stage.name, RateLimit(None, 500.0, Credit(10_000, after_round=5)), LEASE)
+    assert admit(limiter, {0: 50}, 1.2, number=7) == 12
+    write_grant(tmp_path, stage.name, RateLimit(1e3, 500.0, Credit(10_000_000, after_round=7)), LEASE)
+    assert admit(limiter, {0: 50}, 1.3, number=8) == 1  # the rate is lower
+
+
+def test_a_message_larger_than_a_credit_is_admitted(stage: Stage, tmp_path: Path) -> None:
+    """One, and no further one until there is room again: nothing starves."""
+    limiter = RateLimiter(stage, tmp_path)
+    write_grant(tmp_path, stage.name, RateLimit(None, 1e6, Credit(1, after_round=0)), LEASE)
+    assert admit(limiter, {0: 5, 1: 5}, 1.0, number=1) == 1
+    assert admit(limiter, {0: 5, 1: 5}, 1.1, number=2) == 0
+    write_grant(tmp_path, stage.name, RateLimit(None, 1e6, Credit(-5, after_round=1)), LEASE)
+    assert admit(limiter, {0: 5, 1: 5}, 1.2, number=2) == 0
+
+
+def test_a_credit_is_void_once_its_lease_has_ended(stage: Stage, tmp_path: Path) -> None:
+    """Nobody counts any more what has been freed."""
+    write_grant(tmp_path, stage.name, RateLimit(None, 500.0, Credit(0, after_round=0)), until=2.0)
+    limiter = RateLimiter(stage, tmp_path)
+    assert limiter.max_messages({0: 5_000}, 2.0) == {0: 0}
+    assert limiter.max_messages({0: 5_000}, 2.1) == {0: ADMITTED}
 
 
 @given(

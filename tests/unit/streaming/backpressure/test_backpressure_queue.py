@@ -31,6 +31,15 @@ def test_a_queue_is_what_was_sent_and_not_applied() -> None:
     assert (measured.queue, measured.waiting, measured.unit_queues) == (700, 200, {0: 600, 1: 100})
 
 
+def test_a_stall_says_nothing_of_the_rate_once_it_is_over() -> None:
+    """The rate falls while a round stands still; the first round after it shows that the stage is as fast as before."""
+    meter = StageMeter()
+    rounds(meter, [20e6] * 6)
+    assert meter.measure(counted(1.6, 14e6, 12e6, 0.6, admitted=14e6, round_started_at=0.6)).rate == 2e6
+    assert meter.measure(counted(10.6, 20e6, 14e6, 10.6)).rate == pytest.approx(200e3)
+    assert meter.measure(counted(10.7, 20e6, 16e6, 10.7)).rate == pytest.approx(20e6)
+
+
 def test_a_queue_in_seconds_needs_a_rate() -> None:
     """It is unknown before the first round."""
     meter = StageMeter()

@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.backpressure.config import (
     read_config,
     update_config,
 )
-from springline.spark_jobs.streaming.backpressure.rate_limit import GrantReader
+from springline.spark_jobs.streaming.backpressure.rate_limit import Credit, GrantReader
 from springline.spark_jobs.streaming.backpressure.regulator import Regulator
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
@@ -77,8 +77,13 @@ class World:
 
     def rate(self, stage: str, later: float = 0.0) -> float | None:
         """What a planner finds."""
-        grant = GrantReader(self.folder.path, stage).rate(self.at + later)
+        grant = GrantReader(self.folder.path, stage).limit(self.at + later)
         return None if grant is None else grant.rate
+
+    def credit(self, stage: str) -> Credit | None:
+        """What a planner may still admit."""
+        grant = GrantReader(self.folder.path, stage).limit(self.at)
+        return None if grant is None else grant.credit
 
     def _channel(self, control: ChannelKind, stages: Collection[str]) -> Channel:
         self.opened.append((control, tuple(stages)))
@@ -102,6 +107,23 @@ def test_a_stage_that_falls_behind_throttles_its_upstream(tmp_path: Path, mode: 
     assert stages["count"]["queue"] == 2 * ROUND * (world.sent - world.applied)
     rate = world.rate("parse")
     assert rate is not None and rate == pytest.approx(stages["parse"]["rate"], rel=0.02)
+
+
+@pytest.mark.parametrize("mode", ["predictive", "stepwise"])
+def test_a_stage_has_credit_while_there_is_room_in_the_queues_after_it(tmp_path: Path, mode: str) -> None:
+    """None is left before the queue is twice what it may be; it comes back as the queue is worked off."""
+    world = World(tmp_path, BackpressureConfig(mode))
+    world.go(2.0, lagging=False)
+    free = world.credit("parse")
+    assert free is not None and free.bytes > 0 and free.after_round == world.sent
+    assert world.credit("take") is not None and world.credit("count") is None  # which has nobody after it
+    while (credit := world.credit("parse")) is not None and credit.bytes > 0:
+        world.go(0.4, lagging=True)
+    assert world.looks[-1]["count"]["queue"] < 20e6
+    world.applied = world.sent
+    world.go(0.4, lagging=False)
+    credit = world.credit("parse")
+    assert credit is not None and credit.bytes > 0
 
 
 def test_off_grants_nothing_and_opens_no_channel(tmp_path: Path) -> None:
