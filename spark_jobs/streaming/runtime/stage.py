@@ -108,7 +108,8 @@ class Stage(StageSpec):
     `max_attempts` times for the same cause in a unit, it continues without the messages that make it fail, if there is
     a topic for `dead_letters`; 0: it is retried forever. States are saved every `checkpoint_interval` seconds; 0: only
     for savepoints. `life` is the id of the topic of its rounds: states of another life are not used, since their rounds
-    were planned in another log.
+    were planned in another log. `upstream_reports` are the topics in which those stages of the job report that send to
+    it.
     """
 
     job: str
@@ -116,6 +117,7 @@ class Stage(StageSpec):
     max_attempts: int = 3
     checkpoint_interval: float = 0.0
     life: str = ""
+    upstream_reports: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -226,7 +228,7 @@ def place_stages(
     units = {spec.topic: spec.units for spec in specs}
     placed = []
     for spec in specs:
-        sends_to = [topic for topic in (spec.downstream, spec.acks) if topic]
+        sends_to = _sends_to(spec)
         if unread := [topic for topic in sends_to if topic not in units]:
             raise InvalidJobError(
                 f"job {job!r}: its stage {spec.name!r} sends to {unread[0]!r}, which none of its stages reads"
@@ -236,5 +238,11 @@ def place_stages(
             **{**declared, "min_round_interval": max(spec.min_round_interval, min_round_interval)}, job=job,
             outlets={topic: units[topic] for topic in sends_to}, max_attempts=max_attempts,
             checkpoint_interval=checkpoint_interval,
+            upstream_reports=tuple(reports_topic(job, each.name) for each in specs if spec.topic in _sends_to(each)),
         ))  # fmt: skip
     return tuple(placed)
+
+
+def _sends_to(spec: StageSpec) -> list[str]:
+    """Return the topics of other stages that a stage sends to."""
+    return [topic for topic in (spec.downstream, spec.acks) if topic]

@@ -64,7 +64,9 @@ class Planner:
         self._latest = latest
         self._units = units
         self._open_log: tuple[Appender, History] | None = None
+        self.has_lag = False  # whether there were messages when the last round was to be planned
         self._next_offset = 0
+        self._upstream_offset: int | None = None  # of the next report of the stage that sends to this one
         self._newest_round: tuple[tuple[int, int], float] = ((0, 0), 0.0)  # the newest round, and when it was planned
 
     @property
@@ -90,7 +92,9 @@ class Planner:
         broadcast_values = self._read_broadcast_values()
         versions = {name: content.hash for name, content in broadcast_values.items()}
         now = self._now()
-        max_messages = self._admission_limit.max_messages(consumer_lag(last, offset_bounds), now)
+        lag = consumer_lag(last, offset_bounds)
+        max_messages = self._admission_limit.max_messages(lag, now)
+        self.has_lag = any(lag.values())
         with stage.with_remedy():
             clock = self._clock(last, now)
             plan = next_round(last, offset_bounds, max_messages, clock, versions, log=stage.topic, topics=topics)
@@ -137,6 +141,19 @@ class Planner:
         if not self._reports.is_complete(plan):
             self._reports.follow(seconds)
         return self._reports.is_complete(plan)
+
+    @property
+    def follows_upstream(self) -> bool:
+        """Whether one stage alone sends to this one, so that its reports say when there may be messages."""
+        return len(self._stage.upstream_reports) == 1
+
+    def await_upstream(self, seconds: float) -> None:
+        """Wait until the stage that sends to this one has reported a round since the last call, up to `seconds`."""
+        topic = self._stage.upstream_reports[0]
+        if self._upstream_offset is None:
+            self._upstream_offset = self._log.offset_bounds(topic)[0].high
+        elif messages := self._log.follow(topic, 0, self._upstream_offset, seconds):
+            self._upstream_offset = messages[-1].offset + 1
 
     def next_offset(self) -> int:
         """Return the offset after the last line of the rounds log; the next line has this offset or a later one.

@@ -26,8 +26,8 @@ TASK_LOOP_SECONDS = 600.0  # duration of a shift
 _STALLED_SECONDS = 20.0  # after which a round that not all units have completed ends the shift: a task may have no slot
 _SHORT_LOOPS = 100  # shifts of one round after that, in which tasks take turns
 _POLL_SECONDS = 0.1  # between two checks whether the shift must end, without a report of a unit
-_PAUSES = ((2.0, 0.005), (10.0, 0.03))  # (seconds since the last messages, seconds between two polls for messages)
-_IDLE_PAUSE_SECONDS = 0.1  # after that, so that an idle stage costs little CPU of broker and driver
+_MIN_PAUSE, _MAX_PAUSE = 0.005, 0.1  # seconds between two polls for messages: an idle stage costs little CPU
+_PAUSE_SHARE = 0.1  # of the time since the last messages
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class TaskLoopDriver:
                 return TaskLoopStart(plan)
             if time.monotonic() > until:
                 break
-            time.sleep(self._pause())
+            time.sleep(self._await_messages())
         return None
 
     def begin(self, start: TaskLoopStart) -> TaskLoop:
@@ -143,9 +143,14 @@ class TaskLoopDriver:
             self._last_busy = time.monotonic()
         return plan
 
-    def _pause(self) -> float:
-        idle = time.monotonic() - self._last_busy
-        return next((pause for until, pause in _PAUSES if idle < until), _IDLE_PAUSE_SECONDS)
+    def _await_messages(self) -> float:
+        """Wait until there may be messages, or return the seconds after which to look again."""
+        if self._planner.has_lag:  # but nothing is admitted now
+            return _MIN_PAUSE
+        if self._planner.follows_upstream:
+            self._planner.await_upstream(_MAX_PAUSE)
+            return 0.0
+        return min(max((time.monotonic() - self._last_busy) * _PAUSE_SHARE, _MIN_PAUSE), _MAX_PAUSE)
 
     def _plan(self, rounds: Sequence[RoundPlan]) -> None:
         """Plan rounds after those that are open until the shift is over, and log its end."""
@@ -169,7 +174,7 @@ class TaskLoopDriver:
                     self._last = plan
                     planned_at = time.monotonic()
                     break
-                rest = self._pause()
+                rest = self._await_messages()
             else:
                 return
 

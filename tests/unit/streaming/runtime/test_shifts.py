@@ -122,9 +122,9 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits long."""
-    monkeypatch.setattr(task_loop, "_ALONE_SECONDS", 0.2)
-    monkeypatch.setattr(task_loop_driver, "_STALLED_SECONDS", 0.1)
+    """Nobody waits long, but a busy machine is given its time."""
+    monkeypatch.setattr(task_loop, "_ALONE_SECONDS", 1.0)
+    monkeypatch.setattr(task_loop_driver, "_STALLED_SECONDS", 0.5)
 
 
 SUMS = [sum(10 * number + unit for number in range(MESSAGES)) for unit in (0, 1)]
@@ -361,14 +361,40 @@ def test_a_shift_in_which_a_task_did_not_come_to_run_is_followed_by_short_ones(
     assert planning.begin(first).next_offset is None
 
 
+def test_a_stage_waits_for_the_reports_of_the_stage_that_sends_to_it(
+    world: World, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks for offsets when that stage has reported a round, or when it waited for long; not all the time."""
+    reports = "job.before.reports"
+    world.log.topics[reports] = [[]]
+    world.planner._stage = replace(world.stage, upstream_reports=(reports,))
+    run_task(world.units(), world.log, world.planned(MESSAGES), [0, 1])  # all that there is
+    asked: list[str] = []
+    bounds = world.log.offset_bounds
+
+    def counted(topic: str) -> object:
+        asked.append(topic)
+        return bounds(topic)
+
+    def waiting(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
+        time.sleep(seconds)
+        return list(world.log.fetch(topic, unit, start, bounds(topic)[unit].high))
+
+    monkeypatch.setattr(world.planner, "_now", lambda: 0.0)  # so that no round is due for its clock
+    monkeypatch.setattr(world.log, "offset_bounds", counted)
+    monkeypatch.setattr(world.log, "follow", waiting)
+    assert planning.first(0.5) is None
+    assert asked.count("numbers") <= 8  # 100 with a look each 5 ms
+    world.log.put("numbers", 0, b"1")
+    world.log.put(reports, 0, b"of a round")
+    assert planning.first(0.5) is not None
+
+
 @pytest.mark.parametrize("lost", [(0,), (0, 1)])
 def test_a_task_recovers_the_states_that_were_lost_before_it(world: World, lost: tuple[int, ...]) -> None:
     """Of units that have reported rounds: those are replayed, and the open ones run."""
     shift = world.planned(20)
-    world.log.calls_until_death = 40
-    with suppress(KilledError):
-        run_task(world.units(), world.log, shift, [0, 1])
-    world.log.calls_until_death = None
+    run_task(world.units(), world.log, replace(shift, next_offset=None), [0, 1])
     for unit in lost:
         shutil.rmtree(world.states.folder(unit))
     run_task(world.units(), world.log, shift, [0, 1])
