@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.spark import worker_daemon
+from springline.spark_jobs.streaming.spark.session import WORKER_PYTHON
 
 ROOT = Path(__file__).resolve().parents[4]
 # Those of Arrow's allocator, which it starts again in a process that was forked.
@@ -17,6 +18,8 @@ HARMLESS = {"jemalloc_bg_thd"}
 REPORT = """
 import gc, os, sys
 from springline.spark_jobs.streaming.spark import worker_daemon
+from springline.spark_jobs.streaming.spark.session import WORKER_PYTHON
+worker_daemon.warm_numba()
 worker_daemon.preload([*worker_daemon._PRELOADED, "no.such.module", *sys.argv[1:]])
 for thread in os.listdir("/proc/self/task"):
     print(open(f"/proc/self/task/{thread}/comm").read().strip())
@@ -38,6 +41,18 @@ def test_what_workers_need_is_imported_and_starts_no_thread_that_a_fork_would_mi
     _main, *threads, last = completed_process.stdout.splitlines()
     assert set(threads) <= HARMLESS
     assert last == "True True"
+
+
+def test_workers_import_the_installed_pyspark_and_not_the_archives_of_spark() -> None:
+    """Archives that users bring remain in the path."""
+    spark = [f"/spark/python/lib/{name}" for name in ("pyspark.zip", "py4j-0.10-src.zip")]
+    path = [*spark, "/spark/jars/spark-core_2.13-4.3.0.jar", "/job/steps.zip", "/job/a folder"]
+    environment = {"SPRINGLINE_WORKER_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(path)}
+    program = "import os, sys; print(os.environ['PYTHONPATH'], *sys.argv[1:])"
+    completed_process = subprocess.run(
+        [WORKER_PYTHON, "-c", program, "a b"], env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert completed_process.stdout == "/job/steps.zip:/job/a folder a b\n"
 
 
 def test_executors_have_the_settings_of_the_driver_except_for_those_of_their_host(
