@@ -23,7 +23,7 @@ def lines(messages: int, size: int) -> list[str]:
 def test_a_topology_may_cross_two_applications(make_words: Callable[..., WordJob]) -> None:
     """Each has a Spark of its own; where the process of either dies, both are started again and nothing is lost."""
     texts = lines(1_000, 20)
-    job = make_words(tracking="timeout = 8.0", table="second_application = true")
+    job = make_words(tracking="timeout = 20.0", table="second_application = true")
     job.feed(texts)
     job.start()
     for kind in ("jvm", "driver"):
