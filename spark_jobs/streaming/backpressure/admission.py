@@ -115,7 +115,7 @@ def clamp_rate(rate: float, unthrottled_rate: float) -> float | None:
 
 
 def credit_bytes(max_queue: float, own: StageCounts, upstream: StageCounts, amplification: float) -> float:
-    """Return the bytes of its own input that an upstream may still admit, in total, until it is told again.
+    """Return the bytes of its own input that an upstream may still admit, in total, until the next credit.
 
     Args:
         max_queue: the bytes that may be queued before the stage.

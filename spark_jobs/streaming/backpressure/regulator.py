@@ -221,8 +221,7 @@ class Regulator:
         }
         for name, limit in written.items():
             write_grant(self._folder.path, name, limit, now + LEASE_SECONDS)
-        kept = {name: limit for name, limit in previous.items() if name not in written}
-        current = {**kept, **{name: limit for name, limit in written.items() if limit is not None}}
+        current = {name: limit for name, limit in {**previous, **written}.items() if limit is not None}
         self._current_grants = (now + LEASE_SECONDS if is_renewal else until, current)
 
     def _write_state(self, now: float, stages: Mapping[str, Any]) -> None:
