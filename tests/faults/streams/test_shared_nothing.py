@@ -71,7 +71,7 @@ def test_windows_are_those_of_one_machine(
     job.await_round(6)
     lose_a_host(hosts)
     job.await_(lambda _: bool((job.folder.heartbeat() or {}).get("recovered")), patience=240)
-    assert "savepoint middle created" in job.run("savepoint", "middle")
+    assert "savepoint middle created" in job.run("savepoint", "middle", "--timeout", "110")
     job.await_rows(flows.rows, patience=400)
     answer = json.loads(job.run("query", f"SELECT type, count(*) AS n FROM {job.name} GROUP BY type", "--json"))
     assert not list(job.state.rglob("*.json")) or all(".queries" in str(path) for path in job.state.rglob("*.json"))
