@@ -41,4 +41,8 @@ class RootMark:
         """Mark a store that is used for the first time; raises `StorageUnavailableError` as `require` does."""
         if not self.exists():
             self.require()
-            self.create()
+            try:
+                self.create()
+            except FileNotFoundError:  # HDFS, when another process replaces it with its own at the same moment
+                if not self.exists():
+                    raise
