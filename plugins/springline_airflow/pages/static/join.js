@@ -10,7 +10,7 @@ import { formatCount, formatNumber, formatShare } from "./format.js";
 
 const SHOWN = 10; // rows of a table
 const FIRST = 2; // reasons of a decision that are shown at once
-const DONE = { // with a heavy key, on the units that hold its tuples
+const DONE = { // with a heavy key, on the units that store its new tuples
   hash: () => "nothing yet: stored by its hash",
   pinned: (units) => `pinned to unit ${units.join(", ")}`,
   split: (units) => `split over ${units.length} units`,
@@ -72,7 +72,12 @@ function loads(status) {
   ];
 }
 
-function heavy({ heavy_keys: keys, max_imbalance: limit }, search) {
+function storingUnits(key, entries) {
+  const entry = entries.find((each) => each.side === key.side && each.key === key.key);
+  return Object.keys(entry ? entry.stores : key.parts);
+}
+
+function heavy({ heavy_keys: keys, max_imbalance: limit, routing }, search) {
   if (!keys.length) return h("p", {}, `No key is heavy: none has more tuples than ${formatShare(limit)} of a unit's mean load (max_imbalance).`);
   return [h("h3", {}, "Heavy keys"), table("Heavy keys, heaviest first", [
     { title: "key", cell: (each) => h("button", { type: "button", class: "small", onclick: () => search.show(each.key) }, each.key) },
@@ -80,7 +85,7 @@ function heavy({ heavy_keys: keys, max_imbalance: limit }, search) {
     { title: "tuples", number: true, cell: (each) => formatNumber(each.tuples) },
     { title: "of a unit's mean load", number: true, cell: (each) => formatShare(each.share) },
     { title: "probes", number: true, cell: (each) => formatNumber(each.probes) },
-    { title: "what was done", cell: (each) => DONE[each.placement](Object.keys(each.parts)) },
+    { title: "what was done", cell: (each) => DONE[each.placement](storingUnits(each, routing.entries)) },
     { title: "tuples on units", cell: (each) => Object.entries(each.parts).map(([unit, tuples]) => `${unit}: ${formatNumber(tuples)}`).join(", ") },
   ], keys.slice(0, SHOWN), (each) => `${each.side} ${each.key}`), keys.length > SHOWN && h("p", { class: "faint" }, `And ${formatCount(keys.length - SHOWN, "key")} more.`)];
 }
