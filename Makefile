@@ -88,10 +88,15 @@ test-integration: $(READY)  ## run the tests on real servers: PostgreSQL, Kafka,
 	@$(VENV)/bin/springline server jars $(JARS)
 	@$(PYTEST) $(IN_PAIRS) tests/integration
 
-test-e2e: $(READY)  ## run the commands of the README, then test Airflow's pages in Chromium; screenshots go to var/e2e
+# Each of the two parts waits for its servers most of the time, so they run side by side.
+test-e2e: $(READY)  ## run the commands of the README, and test Airflow's pages in Chromium; screenshots go to var/e2e
 	@$(VENV)/bin/springline server chromium >/dev/null
 	@$(VENV)/bin/springline server jars kafka
-	@$(PYTEST) tests/recipes tests/e2e
+	@recipes=$$(mktemp); code=0; \
+	$(PYTEST) tests/recipes >"$$recipes" 2>&1 & pid=$$!; \
+	$(PYTEST) tests/e2e || code=1; \
+	wait $$pid || code=1; \
+	cat "$$recipes"; rm -f "$$recipes"; exit $$code
 
 test-servers: $(READY)  ## run test-integration and faults together, which takes less time than one after the other
 	@$(VENV)/bin/springline server jars $(JARS)
