@@ -27,7 +27,7 @@ _STALLED_SECONDS = 20.0  # after which a round that not all units have completed
 _SHORT_LOOPS = 100  # shifts of one round after that, in which tasks take turns
 _POLL_SECONDS = 0.1  # between two checks whether the shift must end, without a report of a unit
 _MIN_PAUSE, _MAX_PAUSE = 0.005, 0.1  # seconds between two polls for messages: an idle stage costs little CPU
-_PAUSE_SHARE = 0.1  # of the time since the last messages
+_PAUSE_SHARE = 0.1  # of the time since the last messages were planned
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,7 @@ class TaskLoopDriver:
 
     def _await_messages(self) -> float:
         """Wait until there may be messages, or return the seconds after which to look again."""
-        if self._planner.has_lag:  # but nothing is admitted now
-            return _MIN_PAUSE
-        if self._planner.follows_upstream:
+        if self._planner.follows_upstream and not self._planner.has_lag:
             self._planner.await_upstream(_MAX_PAUSE)
             return 0.0
         return min(max((time.monotonic() - self._last_busy) * _PAUSE_SHARE, _MIN_PAUSE), _MAX_PAUSE)
