@@ -32,7 +32,7 @@ from springline.spark_jobs.streaming.kafka.producer import (
     write_transaction,
 )
 from springline.spark_jobs.streaming.kafka.topic_union import partition_of, topics_of, union_partitions, union_units
-from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, RoundId, WriterPosition
+from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, OutgoingRecord, RoundId, WriterPosition
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
 from springline.spark_jobs.streaming.runtime.step import Message
@@ -328,11 +328,11 @@ class Kafka:
     def _open_writer(self, writer: str, positions: Sequence[WriterPosition]) -> _TransactionalWriter:
         producer = self._transactional(writer)
         return _TransactionalWriter(
-            producer, max((self._last_round_id(*position) for position in positions), default=(0, 0))
+            producer, max((self._last_round_id(*position) for position in positions), default=NO_ROUND)
         )
 
     def _last_round_id(self, topic: str, unit: int, sender: int) -> RoundId:
-        """Return the round id of the last message of that sender in a unit; (0, 0) if there is none."""
+        """Return the round id of the last message of that sender in a unit; `NO_ROUND` if there is none."""
         bounds = self.offset_bounds(topic)[unit]
         start, step = bounds.high, _TAIL
         while start > bounds.low:
@@ -345,7 +345,7 @@ class Kafka:
             if round_ids:
                 return max(round_ids)
             step *= 8
-        return (0, 0)
+        return NO_ROUND
 
     def _topic(self, name: str) -> _TopicDescription:
         cached = self._topics.get(name)

@@ -11,6 +11,7 @@ from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.step import Message
 
 RoundId = tuple[int, int]  # incarnation and round; later rounds compare greater
+NO_ROUND: RoundId = (0, 0)  # before every round
 WriterPosition = tuple[
     str, int, int
 ]  # where a writer publishes: a topic, its unit, and the sender's number in stamps there

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.errors import MissingStateError
-from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord, RoundId
+from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, MessageLog, OutgoingRecord, RoundId
 from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage
 from springline.spark_jobs.streaming.runtime.step import Message
@@ -102,7 +102,7 @@ def query_states(stage: Stage, log: MessageLog, content: bytes, seconds: float) 
         for message in messages:
             offset = message.offset + 1
             reply = Reply.of(message)
-            if reply is None or reply.question != question.id or reply.round_id < required.get(reply.unit, (0, 0)):
+            if reply is None or reply.question != question.id or reply.round_id < required.get(reply.unit, NO_ROUND):
                 continue
             parts = replies.setdefault((reply.unit, reply.round_id), {})
             parts[reply.part] = reply

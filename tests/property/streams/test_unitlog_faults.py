@@ -137,7 +137,7 @@ class World:
         """Keep the newest state of every unit elsewhere, and cut the log between the stages accordingly."""
         for stage, units in zip(self.stages, (self.mappers, JOB.parallelism), strict=True):
             for unit in range(units):
-                reported = self.units[stage.name].reported.get(unit)
+                reported = self.units[stage.name].reported_round(unit)
                 if reported is not None:
                     self.saved.save(stage, unit, self.states[stage.name].store(unit), reported)
                     if stage.stamped:

@@ -192,7 +192,7 @@ class JoinWorld:
         for stage in self.stages:
             saved = self.saved.setdefault(stage.name, {})
             for unit in range(stage.units):
-                store, newest = self.states_of[stage.name].store(unit), self.units[stage.name].reported.get(unit)
+                store, newest = self.states_of[stage.name].store(unit), self.units[stage.name].reported_round(unit)
                 if newest is not None and store.is_complete(*newest):
                     packed = store.pack(*newest)
                     needs = {int(giver): offset for giver, offset in packed.notes.get("needs", {}).items()}

@@ -7,12 +7,10 @@ from dataclasses import replace
 
 from springline.spark_jobs.streaming.errors import LogLostError
 from springline.spark_jobs.streaming.runtime.history import read_history
-from springline.spark_jobs.streaming.runtime.message_log import MessageLog, RoundId
+from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, MessageLog, RoundId
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage
 
 NewestCheckpoint = Callable[[Stage, int], RoundId | None]
-
-_NONE: RoundId = (0, 0)  # before every round
 
 
 def assign_lives(stages: Sequence[Stage], log: MessageLog, earlier: Mapping[str, str]) -> tuple[Stage, ...]:
@@ -33,14 +31,14 @@ def check_checkpoints_planned(stage: Stage, log: MessageLog, newest_checkpoint: 
     A round is planned before any part of it runs, so a newer state belongs to another log. The rounds of that state
     would never run, or count as completed. Raises `LogLostError`.
     """
-    round_ids = {unit: newest_checkpoint(stage, unit) or _NONE for unit in range(stage.units)}
-    newest = max(round_ids.values(), default=_NONE)
+    round_ids = {unit: newest_checkpoint(stage, unit) or NO_ROUND for unit in range(stage.units)}
+    newest = max(round_ids.values(), default=NO_ROUND)
     if newest <= _newest_round_id(stage, log):
         return
     log.appender(stage.rounds, stage.rounds)  # after this, a commit of a previous driver is visible
     if newest > (last := _newest_round_id(stage, log)):
         unit = next(unit for unit, round_id in round_ids.items() if round_id == newest)
-        ends = "is empty" if last == _NONE else f"ends with round {last[1]} of incarnation {last[0]}"
+        ends = "is empty" if last == NO_ROUND else f"ends with round {last[1]} of incarnation {last[0]}"
         raise _log_lost(
             stage,
             f"{stage.rounds} {ends}, and there is a state after round {newest[1]} of incarnation {newest[0]}, of "
@@ -55,6 +53,6 @@ def _log_lost(stage: Stage, reason: str) -> LogLostError:
 
 
 def _newest_round_id(stage: Stage, log: MessageLog) -> RoundId:
-    """Return the id of the newest planned round; (0, 0) if there is none."""
+    """Return the id of the newest planned round; `NO_ROUND` if there is none."""
     last = read_history(stage, log).last
-    return _NONE if last is None else last.round_id
+    return NO_ROUND if last is None else last.round_id

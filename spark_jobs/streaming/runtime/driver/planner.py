@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.runtime.history import (
     read_history,
     write_line,
 )
-from springline.spark_jobs.streaming.runtime.message_log import Appender, MessageLog
+from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, Appender, MessageLog, RoundId
 from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.rounds import (
     OffsetBounds,
@@ -64,10 +64,10 @@ class Planner:
         self._latest = latest
         self._units = units
         self._open_log: tuple[Appender, History] | None = None
-        self.has_lag = False  # whether there were messages when the last round was to be planned
+        self.has_lag = False  # whether messages were waiting when the last round was to be planned
         self._next_offset = 0
         self._upstream_offset: int | None = None  # of the next report of the stage that sends to this one
-        self._newest_round: tuple[tuple[int, int], float] = ((0, 0), 0.0)  # the newest round, and when it was planned
+        self._newest_round: tuple[RoundId, float] = (NO_ROUND, 0.0)  # the newest round, and when it was planned
 
     @property
     def min_round_interval(self) -> float:

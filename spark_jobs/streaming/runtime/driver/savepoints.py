@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from springline.spark_jobs.streaming.errors import MessagesLostError, NeverRanError, TopicReplacedError
 from springline.spark_jobs.streaming.runtime.history import History, read_history, write_line
-from springline.spark_jobs.streaming.runtime.message_log import Appender, MessageLog, RoundId
+from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, Appender, MessageLog, RoundId
 from springline.spark_jobs.streaming.runtime.rounds import initial_plan, start_offsets
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, Stage
 from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot
@@ -53,7 +53,7 @@ def rewind(stages: Sequence[Stage], log: MessageLog, savepoint: Savepoint, now: 
     clock = max(now, *(plan.clock for plan in newest))
     starts = [_start_offsets(stage, log, savepoint.get(stage.name)) for stage in stages]
     for stage, (appender, _), start in zip(stages, opened, starts, strict=True):
-        stage_savepoint = savepoint.get(stage.name) or StageSavepoint((0, 0), {})
+        stage_savepoint = savepoint.get(stage.name) or StageSavepoint(NO_ROUND, {})
         number = stage_savepoint.round_id[1]
         for unit, packed in stage_savepoint.units.items():
             save(stage, unit, (incarnation, number), packed)

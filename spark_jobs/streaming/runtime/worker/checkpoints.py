@@ -65,7 +65,7 @@ class CheckpointWriter:
         is_due = self._interval and time.monotonic() - self._saved_at >= self._interval
         if is_due and (self._thread is None or not self._thread.is_alive()):
             self._saved_at = time.monotonic()
-            reported = {unit: round_id for unit in units if (round_id := self._worker.reported.get(unit)) is not None}
+            reported = {unit: round_id for unit in units if (round_id := self._worker.reported_round(unit)) is not None}
             self._worker.retained |= reported
             self._thread = threading.Thread(target=self._save, args=(reported,), name="checkpoints", daemon=True)
             self._thread.start()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from springline.persistence.monitoring.logs import log_context
 from springline.spark_jobs.streaming.errors import MissingStateError
 from springline.spark_jobs.streaming.runtime.history import History, read_history
-from springline.spark_jobs.streaming.runtime.message_log import MessageLog, RoundId
+from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, MessageLog, RoundId
 from springline.spark_jobs.streaming.runtime.report_log import StageReports
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan, check_topics
 from springline.spark_jobs.streaming.runtime.state_store import StateStore
@@ -20,8 +20,6 @@ from springline.spark_jobs.streaming.runtime.worker.checkpoints import Checkpoin
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 
 logger = logging.getLogger("springline.unit")
-
-_NONE: RoundId = (0, 0)  # before every round
 
 
 @dataclass(frozen=True)
@@ -73,17 +71,17 @@ class StateRecovery:
         if unit not in self._vacuumed_units:
             store.vacuum()
             self._vacuumed_units.add(unit)
-        delivered = max(rounds[0].previous_round_id, reported.round_id if reported else _NONE)
-        newest = store.drop_incomplete() or _NONE
+        delivered = max(rounds[0].previous_round_id, reported.round_id if reported else NO_ROUND)
+        newest = store.drop_incomplete() or NO_ROUND
         if newest >= delivered:
             return None
         history = read_history(stage, self._log)
-        if history.last is None or (delivered[1] == 0 and newest == _NONE and reported is None):
+        if history.last is None or (delivered[1] == 0 and newest == NO_ROUND and reported is None):
             return None
         with stage.with_remedy():
             check_topics(history.last, self._log.ids(*stage.consumed_topics))
         persisted = self._storage.fetch(stage, unit, store, history.last.round_id)
-        base, missing = _missing_rounds(store, history, unit, max(delivered, persisted or _NONE))
+        base, missing = _missing_rounds(store, history, unit, max(delivered, persisted or NO_ROUND))
         for plan in missing:
             if unit in plan.ranges:
                 self._worker.replay(plan, history.broadcast_values_of(plan), unit)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from springline.persistence.monitoring.logs import log_context
 from springline.spark_jobs.streaming.errors import MissingStateError, StreamError
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes, split_batches
-from springline.spark_jobs.streaming.runtime.message_log import MessageLog, RoundId
+from springline.spark_jobs.streaming.runtime.message_log import MessageLog
 from springline.spark_jobs.streaming.runtime.queryable_state import Question, Reply
 from springline.spark_jobs.streaming.runtime.stage import StateQuery
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
@@ -59,8 +59,7 @@ class StateServer:
 
     def _replies_of(self, unit: int, question: Question) -> Iterator[Reply]:
         for _ in range(_TRIES):
-            round_id: RoundId | None = self._worker.reported.get(unit)
-            if round_id is None:
+            if (round_id := self._worker.reported_round(unit)) is None:
                 return
             with suppress(MissingStateError):
                 state = self._worker.states.store(unit).load(*round_id).state

@@ -13,7 +13,7 @@ from typing import Any
 
 from springline.spark_jobs.streaming.errors import MessagesLostError
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue, History, TaskLoopEnd, read_line
-from springline.spark_jobs.streaming.runtime.message_log import MessageLog, RoundId
+from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, MessageLog, RoundId
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.worker.checkpoints import CheckpointWriter, NoCheckpoints
 from springline.spark_jobs.streaming.runtime.worker.recovery import StateRecovery
@@ -65,7 +65,7 @@ def run_task(
         for plan in _plans(log, worker.stage.rounds, task_loop, history.broadcast_values):
             named, has_run = history.broadcast_values_of(plan), False
             for unit in unit_numbers:
-                if unit in plan.ranges and (stores[unit].newest() or (0, 0)) <= plan.round_id:
+                if unit in plan.ranges and (stores[unit].newest() or NO_ROUND) <= plan.round_id:
                     entry = worker.begin(plan, named, unit)
                     pipeline.submit(entry)
                     has_run = has_run or isinstance(entry, SteppedRound)

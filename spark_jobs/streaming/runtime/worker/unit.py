@@ -86,9 +86,8 @@ class StageWorker:
         self._commit_log = commit_log or log
         self._stepped: dict[int, StateSnapshot] = {}  # by unit, the newest state of all, which may not be written yet
         self._saved: dict[int, StateSnapshot] = {}  # by unit, the newest state that is written
-        self._reports: dict[int, UnitReport] = {}  # by unit, the newest that was sent
         self._recoveries: dict[int, str] = {}  # by unit, what was recovered last
-        self.reported: dict[int, RoundId] = {}  # by unit, the newest round of which the report was delivered
+        self.reports: dict[int, UnitReport] = {}  # by unit, the newest that was delivered, of any worker
         self.retained: dict[int, RoundId] = {}  # by unit, a round of which the state is being saved elsewhere
         self.checkpoint_errors: dict[int, str] = {}  # by unit, why its state could not be saved elsewhere
 
@@ -146,11 +145,15 @@ class StageWorker:
         result = self.step.run(self._unit_round(plan, broadcast_values, unit), plan.poison.get(unit, {}))
         self._save(result, _state_after(result))
 
+    def reported_round(self, unit: int) -> RoundId | None:
+        """Return the newest round of a unit of which the report was delivered, by any worker; None before the first."""
+        report = self.reports.get(unit)
+        return None if report is None else report.round_id
+
     def resume(self, unit: int, report: UnitReport | None, recovered: str = "") -> None:
         """Continue the counts of a unit after its last report, of any worker; `recovered` is mentioned in the next."""
         if report is not None:
-            self._reports[unit] = report
-            self.reported[unit] = report.round_id
+            self.reports[unit] = report
         if recovered:
             self._recoveries[unit] = recovered
 
@@ -180,27 +183,26 @@ class StageWorker:
         seconds: Mapping[str, float] | None = None, cpu: float = 0.0, newest_timestamp: float = 0.0,
     ) -> UnitReport:  # fmt: skip
         """Return the report of a completed round, from the state after it and what the round took, if it ran here."""
-        earlier = self._reports.get(unit) or UnitReport(unit, 0, {}, 0, 0, 0.0)
+        earlier = self.reports.get(unit) or UnitReport(unit, 0, {}, 0, 0, 0.0)
         seconds, notes = seconds or {}, after.notes
         start, to = plan.ranges[unit]
         busy = earlier.flow.busy_seconds
         if to > start and seconds:
             # Steps and commits overlap, so that the longer of both is what a round takes.
             busy += max(seconds["step"], seconds["send"] + seconds["save"])
-        report = self._reports[unit] = UnitReport(
+        return UnitReport(
             unit, plan.number, notes["counts"], after.bytes, plan.lag, newest_timestamp, plan.incarnation,
             upstream_positions(notes, f"{self.stage.id}, unit {unit}"), seconds, time.time(), notes["gauges"],
             earlier.cpu + cpu, to, Flow(notes["read"], notes["sent"], busy),
             (earlier.flow, *earlier.earlier_flows[:1]), self._recoveries.get(unit, ""),
             self.checkpoint_errors.get(unit, ""),
         )  # fmt: skip
-        return report
 
     def _send_reports(self, reports: Sequence[UnitReport]) -> None:
         with self._commit_log.record_sender() as record_sender:
             for report in reports:
                 record_sender.send(OutgoingRecord(self.stage.reports, 0, report.encode(), key=report.key))
-        self.reported |= {report.unit: report.round_id for report in reports}
+        self.reports |= {report.unit: report for report in reports}
 
     def _load(self, completed: CompletedRound) -> StateSnapshot:
         """Return the state after a completed round."""

@@ -450,7 +450,8 @@ def test_states_are_saved_at_intervals_while_rounds_go_on(world: World) -> None:
 
     class Storage(SavedStates):
         def save(self, stage: Stage, unit: int, store: StateStore, round_id: tuple[int, int]) -> None:
-            assert worker.reported[unit] >= round_id and worker.retained[unit] == round_id
+            reported = worker.reported_round(unit)
+            assert reported is not None and reported >= round_id and worker.retained[unit] == round_id
             if failing[0]:
                 raise PersistenceError("the under-store is away")
             storage.save(stage, unit, store, round_id)

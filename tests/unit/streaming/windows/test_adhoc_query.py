@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def test_a_unit_that_does_not_answer_in_time_is_named(world: World, monkeypatch:
         with pytest.raises(MissingStateError, match=r"S\.reduce\[1\] does not answer: its stage is paused"):
             world.ask()
         world.round(2)
-        world.worker.reported[0] = (1, 1)
+        world.worker.reports[0] = replace(world.worker.reports[0], round=1)
         with pytest.raises(MissingStateError, match=r"S\.reduce\[0\] does not answer"):
             world.ask()
 
