@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.backpressure.wire import Faults, Wire
 from springline.spark_jobs.streaming.backpressure.admission import (
     Admission,
     AdmissionDecision,
@@ -23,7 +24,6 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     TokenBucket,
     credit_bytes,
 )
-from springline.spark_jobs.streaming.backpressure.signals import Signal
 from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts, StageMeasurement, StageMeter
 
 GRID = 0.01  # seconds between two points at which capacities are given
@@ -48,52 +48,6 @@ class Station:
     capacity: Floats
     sends: Mapping[str, float] = field(default_factory=dict)
     original: float = 60e6
-
-
-@dataclass(frozen=True)
-class Faults:
-    """What happens to signals: the share that is lost, doubled, and late (by up to `late_seconds`)."""
-
-    lost: float = 0.0
-    doubled: float = 0.0
-    late: float = 0.0
-    late_seconds: float = 5.0
-
-
-class Wire:
-    """A channel with delays and faults; `now` is the time."""
-
-    def __init__(self, now: Callable[[], float], seed: int = 0, faults: Faults | None = None) -> None:
-        self._now = now
-        self._random = np.random.default_rng(seed)
-        self._faults = faults or Faults()
-        self._under_way: dict[str, list[tuple[float, int, Signal]]] = {}
-        self._count = 0
-
-    def send(self, signals: Sequence[Signal]) -> None:
-        """Put signals under way, as many times as the faults have it."""
-        faults = self._faults
-        for signal in signals:
-            copies = (self._random.random() >= faults.lost) + (self._random.random() < faults.doubled)
-            for _ in range(copies):
-                delay = self._random.uniform(0.02, 0.06)
-                if self._random.random() < faults.late:
-                    delay += self._random.uniform(0, faults.late_seconds)
-                self._count += 1
-                heapq.heappush(
-                    self._under_way.setdefault(signal.upstream, []), (self._now() + delay, self._count, signal)
-                )
-
-    def receive(self, upstream: str) -> list[Signal]:
-        """The signals for a stage that have arrived."""
-        waiting = self._under_way.get(upstream, [])
-        signals = []
-        while waiting and waiting[0][0] <= self._now():
-            signals.append(heapq.heappop(waiting)[2])
-        return signals
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
 
 @dataclass
@@ -206,7 +160,7 @@ class World:
         self._most = most
         self._drop_at = drop_at
         self._random = np.random.default_rng(seed)
-        self._amplifications: dict[str, Mapping[str, float]] = {}
+        self._measured: dict[str, StageMeasurement] = {}
         self._events: list[tuple[float, int, str, str]] = []
         self._count = 0
         self._resends: list[tuple[float, float, float]] = []  # when, bytes, when first admitted
@@ -243,7 +197,7 @@ class World:
             stage.admitted = stage.admission.decide(observation)
             self.wire.send(stage.admitted.signals)
             self._grant_credits(stage, counted)
-        self._amplifications[name] = measured.amplification
+        self._measured[name] = measured
         self._note(stage, measured)
 
     def _grant_credits(self, stage: _Stage, counted: StageCounts) -> None:
@@ -251,7 +205,8 @@ class World:
         if stage.admitted.max_queue is None:
             return
         for upstream in (self.stages[name] for name in self._upstreams.get(stage.station.name, ())):
-            amplification = self._amplifications.get(upstream.station.name, {}).get(stage.station.name, 1.0)
+            measured = self._measured.get(upstream.station.name)
+            amplification = 1.0 if measured is None else measured.amplification_to(stage.station.name)
             credit = credit_bytes(stage.admitted.max_queue, counted, upstream.counted(self.now), amplification)
             upstream.credits[stage.station.name] = credit
 

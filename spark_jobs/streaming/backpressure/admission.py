@@ -20,7 +20,6 @@ from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts
 
 MODES = Extensions("springline.backpressure_modes", "mode of back-pressure")
 DEFAULT_MODE, OFF = "predictive", "off"
-MIN_AMPLIFICATION = 1e-6  # of a stage that sends almost nothing downstream
 MINIMUM_RATE = 10_000.0  # bytes/s that a stage may always admit, so that its rate can still be measured
 
 
@@ -121,7 +120,7 @@ def credit_bytes(max_queue: float, own: StageCounts, upstream: StageCounts, ampl
         max_queue: the bytes that may be queued before the stage.
         own: the counters of the stage.
         upstream: the counters of the upstream, of the same moment; what its open rounds admitted is under way.
-        amplification: bytes that the upstream sends to the stage for a byte of its input.
+        amplification: bytes that the upstream sends to the stage for a byte of its input; above zero.
 
     Several upstreams get an equal share of the room each. The result is negative when more is queued or under way than
     there is room for.
@@ -130,7 +129,6 @@ def credit_bytes(max_queue: float, own: StageCounts, upstream: StageCounts, ampl
     >>> credit_bytes(5_000, own, StageCounts(1.0, {"topic": 9_000}, admitted=3_500, applied=3_000, busy=0.5), 2.0)
     1000.0
     """
-    amplification = max(amplification, MIN_AMPLIFICATION)
     under_way = (upstream.admitted - upstream.applied) * amplification
     return ((max_queue - own.queue) / max(len(own.sent), 1) - under_way) / amplification
 

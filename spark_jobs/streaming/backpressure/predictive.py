@@ -16,7 +16,6 @@ from typing import Any
 from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.persistence.text.formatting import format_bytes
 from springline.spark_jobs.streaming.backpressure.admission import (
-    MIN_AMPLIFICATION,
     MINIMUM_RATE,
     AdmissionDecision,
     StageObservation,
@@ -58,6 +57,10 @@ class Tuning:
     engage: float = 2.0
     release: float = 1.0
     calm: float = 0.3
+
+    def target_queue(self, capacity: float, *, is_unthrottled: bool = True) -> float:
+        """Return the wanted mean queue in bytes of a stage that processes `capacity` bytes/s."""
+        return max((self.target if is_unthrottled else self.passing) * capacity, self.buffer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def next_loop_state(
     `capacity` is what the stage can process now, in bytes/s; `is_unthrottled` says whether only its own speed limits
     it. A stage that is throttled itself needs no queue to stay busy, so its target is smaller.
     """
-    target = max((tuning.target if is_unthrottled else tuning.passing) * capacity, tuning.buffer)
+    target = tuning.target_queue(capacity, is_unthrottled=is_unthrottled)
     shortfall = target - measurement.mean
     if not loop.is_engaged:
         is_overloaded = measurement.mean > tuning.engage * target + MINIMUM_RATE
@@ -159,8 +162,7 @@ class PredictiveAdmission:
         """Return the bytes that may be queued, whatever the rates of the upstreams are."""
         if self._capacity is None:
             return _UNKNOWN_QUEUE_BYTES
-        target = max(self._tuning.target * self._capacity, self._tuning.buffer)
-        return max(self._tuning.limit * self._peak, 2 * target)
+        return max(self._tuning.limit * self._peak, 2 * self._tuning.target_queue(self._capacity))
 
     def _demands(self, observation: StageObservation, admitted_rate: float | None) -> dict[str, Demand]:
         """Return the demand on each upstream, in proportion to what it sends now."""
@@ -197,9 +199,7 @@ class PredictiveAdmission:
             if signal.rate is None:
                 rate = observation.unthrottled_rate
             else:
-                amplification = max(
-                    observation.measurement.amplification.get(signal.downstream, 1.0), MIN_AMPLIFICATION
-                )
+                amplification = observation.measurement.amplification_to(signal.downstream)
                 rate = signal.rate / amplification * 2 ** min(overdue / RECOVERY_SECONDS, 60)
             if rate < observation.unthrottled_rate:
                 throttled_by.append(

@@ -204,7 +204,7 @@ class Regulator:
     ) -> Credit | None:
         """Return what a stage may admit for the queues of its downstream stages; None: no stage bounds its queue."""
         credits = [
-            credit_bytes(max_queue, counts[downstream], counts[name], measurement.amplification.get(downstream, 1.0))
+            credit_bytes(max_queue, counts[downstream], counts[name], measurement.amplification_to(downstream))
             for downstream, max_queue in max_queues.items()
             if name in self._accounting.upstreams[downstream]
         ]

@@ -32,6 +32,7 @@ MEAN_SECONDS = 0.3  # window of the mean queue
 FLOW_SECONDS = 1.0  # window of flows in bytes/s
 ROUNDS = 64  # newest samples, from which the amplification is computed
 AMPLIFICATION_PERCENTILE = 95.0
+MIN_AMPLIFICATION = 1e-6  # of a stage that sends almost nothing downstream
 GRACE_SECONDS = 0.12  # duration of a round from which it lowers the rate
 
 
@@ -98,6 +99,10 @@ class StageMeasurement:
     def queue_seconds(self) -> float | None:
         """Time to drain the queue in seconds; None while the rate is unknown."""
         return self.queue / self.rate if self.rate else None
+
+    def amplification_to(self, downstream: str) -> float:
+        """Return the output bytes per input byte for a downstream stage, above zero; 1 before it is measured."""
+        return max(self.amplification.get(downstream, 1.0), MIN_AMPLIFICATION)
 
     @property
     def arrival_rate(self) -> float:

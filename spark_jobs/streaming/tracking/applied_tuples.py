@@ -114,7 +114,7 @@ class AppliedTuples:
     def _append(self, messages: Ids, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> None:
         self._added.append((messages, begins, ends))
         self._sorted = None
-        cuts = np.flatnonzero(np.diff(messages >> np.uint64(OFFSET_BITS)))
+        cuts = np.flatnonzero(np.diff(messages >> _OFFSET_SHIFT))
         for place in (*cuts.tolist(), messages.size - 1):
             message = int(messages[place])
             end = int(ends[messages == messages[place]].max())
@@ -138,7 +138,7 @@ class AppliedTuples:
         return bitmap
 
     def _is_open(self, messages: Ids) -> Mask:
-        offsets, partitions = messages & _OFFSET, messages >> np.uint64(OFFSET_BITS)
+        offsets, partitions = messages & _OFFSET, messages >> _OFFSET_SHIFT
         is_open: Mask = offsets >= self._low_watermarks[partitions]
         return is_open
 
@@ -188,12 +188,12 @@ def _merge_runs(runs: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
 def _follow(messages, begins, ends, last_message, last_end):  # type: ignore[no-untyped-def]
     """Return whether ranges are of one partition, and each is after all before it, the first one after the last."""
     message, end = np.int64(last_message), np.int64(last_end)
-    partition = messages[0] >> np.uint64(OFFSET_BITS)
+    partition = messages[0] >> _OFFSET_SHIFT
     for row in range(messages.size):
         number = np.int64(messages[row])
         if number < message or (number == message and begins[row] < end):
             return False
-        if messages[row] >> np.uint64(OFFSET_BITS) != partition:
+        if messages[row] >> _OFFSET_SHIFT != partition:
             return False
         message, end = number, ends[row]
     return True

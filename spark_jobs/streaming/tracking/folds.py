@@ -22,6 +22,7 @@ from springline.spark_jobs.streaming.tracking.root_id import (
     OFFSETS,
     ROW_BITS,
     check_root_range,
+    numbers_within,
     root_id,
     roots_of,
 )
@@ -63,9 +64,8 @@ class RowRanges(NamedTuple):
 
     def each_message(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the offset of every message, and its rows."""
-        starts = np.cumsum(self.messages) - self.messages
-        steps = np.arange(int(self.messages.sum())) - np.repeat(starts, self.messages)
-        return np.repeat(self.offsets, self.messages) + steps, np.repeat(self.rows, self.messages)
+        offsets = np.repeat(self.offsets, self.messages) + numbers_within(self.messages)
+        return offsets, np.repeat(self.rows, self.messages)
 
 
 _NO_RANGES = RowRanges.of([], [])

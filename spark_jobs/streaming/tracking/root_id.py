@@ -60,7 +60,15 @@ def roots_of(partition: int, offsets: npt.NDArray[np.int64], rows: npt.NDArray[n
     if not offsets.size:
         return np.empty(0, np.uint64)
     firsts = np.uint64(root_id(partition, 0)) + (offsets.astype(np.uint64) << np.uint64(ROW_BITS))
-    starts = np.cumsum(rows) - rows
-    places = np.arange(int(rows.sum()), dtype=np.int64) - np.repeat(starts, rows)
-    roots: npt.NDArray[np.uint64] = np.repeat(firsts, rows) + places.astype(np.uint64)
+    roots: npt.NDArray[np.uint64] = np.repeat(firsts, rows) + numbers_within(rows).astype(np.uint64)
     return roots
+
+
+def numbers_within(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return for groups of so many elements the number of each element in its group, from 0.
+
+    >>> numbers_within(np.array([2, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    starts = np.cumsum(counts) - counts
+    return np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)

@@ -72,12 +72,16 @@ def _members(family: Sequence[Cube]) -> list[Cube]:
     first = family[0]
     aligned = [cube for cube in family if cube.width % first.width == 0 and cube.phase % first.width == first.phase]
     members = [cube for cube in aligned if cube.where == first.where]
-    filters = sorted({cube.where.sql if cube.where is not None else "" for cube in aligned if cube not in members})
-    for sql in sorted(filters, key=lambda sql: (sql != "", sql)):
-        more = [cube for cube in aligned if (cube.where.sql if cube.where is not None else "") == sql]
+    for sql in sorted({_filter_sql(cube) for cube in aligned if cube not in members}):  # that of no filter is the first
+        more = [cube for cube in aligned if _filter_sql(cube) == sql]
         if _pays([*members, *more]):
             members += more
     return members
+
+
+def _filter_sql(cube: Cube) -> str:
+    """Return the SQL of a cube's filter; empty without one."""
+    return "" if cube.where is None else cube.where.sql
 
 
 def _pays(members: Sequence[Cube]) -> bool:

@@ -15,7 +15,7 @@ from springline.spark_jobs.streaming.tracking.ack_output import AckOutput
 from springline.spark_jobs.streaming.tracking.folds import Fold, RowRanges
 from springline.spark_jobs.streaming.tracking.ids import Ids, fold_value, row_values
 from springline.spark_jobs.streaming.tracking.replay.replay import EmittedRows, Replayer
-from springline.spark_jobs.streaming.tracking.root_id import ROWS, roots_of
+from springline.spark_jobs.streaming.tracking.root_id import ROWS, numbers_within, roots_of
 from springline.spark_jobs.streaming.tracking.tuples import TupleBatch, TupleKind
 from springline.spark_jobs.streaming.wordcount.kernels import count_lines, find_words, pack_words
 
@@ -43,8 +43,7 @@ class _Share(NamedTuple):
 
     def select(self, firsts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> _Share:
         """Return some ranges of the words."""
-        starts = np.cumsum(counts) - counts
-        places = np.arange(int(counts.sum())) + np.repeat(firsts - starts, counts)
+        places = np.repeat(firsts, counts) + numbers_within(counts)
         return _Share(*(column[places] for column in self))
 
 

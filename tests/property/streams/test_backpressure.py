@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.backpressure.simulator import Faults, Station, Wire, World
+from benchmarks.backpressure.simulator import Station, World
+from benchmarks.backpressure.wire import Faults, Wire
 from springline.spark_jobs.streaming.backpressure.admission import (
     MINIMUM_RATE,
     Admission,

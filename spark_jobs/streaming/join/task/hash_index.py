@@ -77,7 +77,7 @@ class HashIndex:
 
     @property
     def _shift(self) -> np.uint64:
-        return np.uint64(32 - (self._slots.size.bit_length() - 1))
+        return _shift_of(self._slots.size)
 
     def _reserve_links(self, count: int) -> None:
         if count > self._links.size:
@@ -93,6 +93,10 @@ class HashIndex:
         bits = self._slots.size.bit_length() - 1
         bits += live * 2 * _MAX_LOAD[1] > self._slots.size * _MAX_LOAD[0]
         slots = np.zeros(1 << min(bits, _MAX_BITS), np.uint64)
-        shift = np.uint64(32 - (slots.size.bit_length() - 1))
-        self._used = kernels.copy_slots(self._slots, self._floor, slots, shift)
+        self._used = kernels.copy_slots(self._slots, self._floor, slots, _shift_of(slots.size))
         self._slots = slots
+
+
+def _shift_of(slots: int) -> np.uint64:
+    """Return by how many bits a tag is shifted to the number of its slot."""
+    return np.uint64(32 - (slots.bit_length() - 1))

@@ -16,10 +16,8 @@ import numpy.typing as npt
 from numba import njit
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_in, bucket_of, part_in
-from springline.spark_jobs.streaming.join.task.segments import Segment
+from springline.spark_jobs.streaming.join.task.segments import Ints, Segment
 from springline.spark_jobs.streaming.join.wire import GREATEST, SEQ_HASHES, StateMigration
-
-Ints = npt.NDArray[np.int64]
 
 _ALL_HASHES: Any = np.int64(SEQ_HASHES)
 # The columns of `terms`.

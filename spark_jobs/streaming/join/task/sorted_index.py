@@ -80,6 +80,15 @@ class SortedIndex:
         """Bytes of memory."""
         return sum(run.keys.nbytes + run.places.nbytes for run in self._runs)
 
+    def rebuild(self, firsts: Sequence[int], keys: Ints, places: Ints) -> None:
+        """Build the runs of an empty index from the keys and places of all rows, in the order of places."""
+        ends = np.searchsorted(places, [*firsts[1:], np.iinfo(np.int64).max][: len(firsts)])
+        begin = 0
+        for first, end in zip(firsts, ends.tolist(), strict=True):
+            order = sort_order(keys[begin:end])
+            self._runs.append(_Run(first, keys[begin:end][order], places[begin:end][order].astype(np.uint32)))
+            begin = end
+
     def append(self, keys: Ints, place: int) -> None:
         """Insert rows as a run, the first of them at `place`, which is above all others."""
         if keys.size:
@@ -146,13 +155,3 @@ class SortedIndex:
         first, end = np.empty(own.size, np.int64), np.empty(own.size, np.int64)
         search_ranges(run.keys, run.index, own, low or 0, high or 0, low is not None, high is not None, first, end)
         return begin, first, end
-
-
-def rebuild_runs(index: SortedIndex, firsts: Sequence[int], keys: Ints, places: Ints) -> None:
-    """Build the runs of an empty index from the keys and places of all rows, in the order of places."""
-    ends = np.searchsorted(places, [*firsts[1:], np.iinfo(np.int64).max][: len(firsts)])
-    begin = 0
-    for first, end in zip(firsts, ends.tolist(), strict=True):
-        order = sort_order(keys[begin:end])
-        index._runs.append(_Run(first, keys[begin:end][order], places[begin:end][order].astype(np.uint32)))
-        begin = end

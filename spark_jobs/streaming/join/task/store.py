@@ -29,7 +29,7 @@ from springline.spark_jobs.streaming.join.task.segments import (
     SegmentTable,
     concat_segments,
 )
-from springline.spark_jobs.streaming.join.task.sorted_index import SortedIndex, rebuild_runs
+from springline.spark_jobs.streaming.join.task.sorted_index import SortedIndex
 from springline.spark_jobs.streaming.join.wire import MAX_UNITS, KeyBand
 
 _SPARE_PLACES = 1 << 16  # unused ones that are tolerated
@@ -226,7 +226,7 @@ class TupleStore:
             parts = list(zip(self.segments, rows, strict=True))
             keys = np.concatenate([np.empty(0, np.int64), *(segment.keys[own] for segment, own in parts)])
             places = np.concatenate([np.empty(0, np.int64), *(own + segment.first for segment, own in parts)])
-            rebuild_runs(self.index, [first - self.origin for first in runs], keys, places - self.origin)
+            self.index.rebuild([first - self.origin for first in runs], keys, places - self.origin)
             return
         self.index.remove_until(0)
         for segment in self.segments:
