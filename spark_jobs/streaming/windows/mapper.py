@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,16 +59,17 @@ class Mapper:
         self._stream = stream
         self._units = units
         self._span = span
-        self._cached_cubes: tuple[Any, tuple[Stream, tuple[Cube, ...]]] | None = None
+        self._cached_queries: tuple[Any, _Queries] | None = None
 
     def __call__(self, state: State, step_input: Input) -> Output:
         """Process one round."""
         content = step_input.round.versions["queries"]
-        stream, cubes = self._cubes(content)
+        queries = self._queries(content)
+        stream, cubes = queries.stream, queries.cubes
         scalars = state.scalars
         high = scalars.get("high")
         coverage = current_coverage(scalars.get("coverage", {}), cubes, high)
-        mapper_round = _MapperRound(stream, cubes, scalars, step_input.unit, self._span)
+        mapper_round = _MapperRound(queries, scalars, step_input.unit, self._span)
         decoder = Decoder(stream, projected_columns(cubes), step_input.round.clock)
         for chunk in decoder.chunks(step_input.messages):
             mapper_round.add(chunk)
@@ -118,13 +120,14 @@ class Mapper:
             gauges={"watermark": None if idle else watermark},
         )
 
-    def _cubes(self, content: Any) -> tuple[Stream, tuple[Cube, ...]]:
-        """Return stream and cubes of a registry version; cached, since reading queries takes longer than a round."""
-        if self._cached_cubes is None or self._cached_cubes[0] != content:
+    def _queries(self, content: Any) -> _Queries:
+        """Return the queries of a registry version; cached, since reading them takes longer than a round."""
+        if self._cached_queries is None or self._cached_queries[0] != content:
             registry = from_json_value(QueryRegistry, content, "the queries of a round")
             stream = registry.stream(self._stream)
-            self._cached_cubes = (content, (stream, cubes_of(registry.queries(self._stream), stream)))
-        return self._cached_cubes[1]
+            cubes = cubes_of(registry.queries(self._stream), stream)
+            self._cached_queries = (content, _Queries(stream, cubes, with_bases(cubes)))
+        return self._cached_queries[1]
 
 
 def tracked_mapper(stream: str, units: int) -> Spring:
@@ -132,13 +135,20 @@ def tracked_mapper(stream: str, units: int) -> Spring:
     return Spring(Mapper(stream, units), units)
 
 
+@dataclass(frozen=True)
+class _Queries:
+    """The cubes of all queries over a stream, and those that are sent: bases in the place of several."""
+
+    stream: Stream
+    cubes: tuple[Cube, ...]
+    sent_cubes: tuple[Cube, ...]
+
+
 class _MapperRound:
     """The partials of one round; `high` is the greatest time seen so far, in this round or before."""
 
-    def __init__(
-        self, stream: Stream, cubes: tuple[Cube, ...], scalars: Mapping[str, Any], unit: int, span: Sequence[int] | None
-    ) -> None:
-        self.encoder = DictionaryEncoder(stream)
+    def __init__(self, queries: _Queries, scalars: Mapping[str, Any], unit: int, span: Sequence[int] | None) -> None:
+        self.encoder = DictionaryEncoder(queries.stream)
         self._span = span
         self.rows = 0
         self.position = int(scalars.get("position", 0))
@@ -147,14 +157,13 @@ class _MapperRound:
         self.late_by_query: Counter[str] = Counter()
         self.dead: list[DeadLetter] = []
         self._previous_ratios: dict[str, float] = dict(scalars.get("ratios", {}))
-        sent_cubes = with_bases(cubes)
-        self._cubes = {cube.id for cube in sent_cubes}
-        passes = passes_of(sent_cubes, scalars.get("values", {}))
+        self._cubes = {cube.id for cube in queries.sent_cubes}
+        passes = passes_of(queries.sent_cubes, scalars.get("values", {}))
         self._groupings = [self._grouping(scan_pass) for scan_pass in passes]
-        row_cubes = [cube for cube in cubes if not cube.width]
+        row_cubes = [cube for cube in queries.cubes if not cube.width]
         self._row_partials = [RowPartials(cube, self.encoder, unit) for cube in row_cubes]
         self._queries: dict[Slices, list[str]] = {}
-        for cube in cubes:
+        for cube in queries.cubes:
             self._queries.setdefault(cube.slices, []).extend(cube.queries)
 
     def add(self, chunk: Chunk) -> None:
