@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import xxhash
 
@@ -90,7 +91,7 @@ def _pays(members: Sequence[Cube]) -> bool:
     split = {where for member in members if (where := member.where) and not _splits_no_group(member)}
     combinations = 2 ** len(split) - all(member.where is not None for member in members)
     width = min(member.width for member in members)
-    shares = sum(width / member.width for member in members)
+    shares = sum(Fraction(width, member.width) for member in members)  # exact, whatever the order of members
     return len(filters) == 1 or (len(filters) <= MAX_FILTERS and combinations <= shares)
 
 
