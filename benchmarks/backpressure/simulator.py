@@ -115,7 +115,7 @@ class _Stage:
         self.credits = {name: credit - spent for name, credit in self.credits.items()}
 
     def counted(self, at: float) -> StageCounts:
-        """What a meter is told."""
+        """The input of its meter."""
         open_rounds = (*self.committing, *self.working)
         began = open_rounds[0].began if open_rounds else None
         return StageCounts(

@@ -119,7 +119,7 @@ def feed(where: Place, topics: Sequence[str], messages: Sequence[Sequence[bytes]
 
 @dataclass(frozen=True)
 class Joined:
-    """What was seen of a join: as a job; pairs told; tuples stored by unit, moved, and sent to tasks."""
+    """What was measured of a join: as a job; pairs emitted; tuples stored by unit, moved, and sent to tasks."""
 
     measured: Measured
     pairs: int

@@ -28,7 +28,7 @@ _PAIRS = 10_000  # in a message of DuckDB's
 
 @dataclass(frozen=True)
 class Peer:
-    """Tuples a second, tuples a second of CPU, pairs that were found, and the CPU seconds of a tuple by parts."""
+    """Tuples a second, tuples a second of CPU, pairs, and the CPU seconds of a tuple by parts."""
 
     rate: float
     per_cpu: float

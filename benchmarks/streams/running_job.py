@@ -75,7 +75,7 @@ def run_timed(
 ) -> Measured:
     """Run a job until so many rows are through the first and the last stage of `path`, every unit of the last has
     `answered`, and, with ackers, until so many roots are complete. Before the clock starts, a share `warm` of the rows
-    goes, with a pause if one is wanted, and every unit of the last stage takes a round of each of the first, unless
+    goes, with a pause if one is given, and every unit of the last stage takes a round of each of the first, unless
     half of the other rows have gone by then.
 
     Raises RuntimeError if it does not come to its end.

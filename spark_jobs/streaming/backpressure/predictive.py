@@ -59,7 +59,7 @@ class Tuning:
     calm: float = 0.3
 
     def target_queue(self, capacity: float, *, is_unthrottled: bool = True) -> float:
-        """Return the wanted mean queue in bytes of a stage that processes `capacity` bytes/s."""
+        """Return the target of the mean queue in bytes, for a stage that processes `capacity` bytes/s."""
         return max((self.target if is_unthrottled else self.passing) * capacity, self.buffer)
 
 

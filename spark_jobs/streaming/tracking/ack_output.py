@@ -79,7 +79,7 @@ class AckOutput:
         }
 
     def fold_records(self, folds: Sequence[Fold]) -> Acks:
-        """Return folds that another acker held, forwarded to the ackers that hold them now."""
+        """Return folds that were released by an acker, forwarded to those that they belong to now."""
         owners = fold_owners(self.ring, np.array([fold.first for fold in folds], np.uint64)).tolist()
         return {
             acker: [

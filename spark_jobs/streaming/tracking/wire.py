@@ -6,7 +6,7 @@ registrations   ranges of roots, with the values of those that the acker holds, 
 acks            roots with the value to XOR into their check values; of one attempt
 retries         the same, for roots that are sent again: registers them individually
 records         tracking records that another acker held
-fold-records    folds that another acker held
+fold-records    folds that belong to another acker now
 audit-requests  folds that did not close: their roots are to be registered individually
 replay-requests roots that timed out: to be sent again, in that attempt
 failed          roots that failed for good, with the last attempt

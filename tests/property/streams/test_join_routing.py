@@ -116,7 +116,7 @@ def fits(reach: KeyBand, difference: int) -> bool:
 
 @dataclass
 class World:
-    """Two router units, all units there is room for on some tasks, the controller, and what it was told last."""
+    """Two router units, all units there is room for on some tasks, the controller, and its last input."""
 
     control: RebalanceConfig
     reach: KeyBand

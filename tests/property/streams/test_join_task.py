@@ -1,4 +1,4 @@
-"""A task of a join finds each pair once: held against DuckDB, however rows, cuts, bounds and moves fall."""
+"""A task of a join finds each pair once, as DuckDB does, however rows, cuts, bounds and moves fall."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_the_topics_of_each_kind_of_job_are_known(world: World) -> None:
 def test_an_application_that_finds_states_of_another_kafka_says_what_helps(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before it starts anything; the heartbeat tells it too."""
+    """Before it starts anything; the heartbeat reports it too."""
     job = read_jobs(world.settings.declarations)["ticks"]
     stages = {stage.name: stage for stage in make_stages(job, 1, world.settings)}
     save_states(stages["map"], [State()], (1, 7), tmp_path / "scratch")

@@ -1,4 +1,4 @@
-"""Joins that read what other joins tell: queries over more than two streams, held against DuckDB."""
+"""Joins that read the results of other joins: queries over more than two streams, compared with DuckDB."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Telling(MemoryLog):
 
     def offset_bounds(self, topic: str) -> dict[int, OffsetBounds]:
         if topic == self.teller:
-            self.put("told", 0, b"again")
+            self.put("audits", 0, b"again")
         return super().offset_bounds(topic)
 
 
@@ -41,11 +41,11 @@ def test_a_stage_that_reads_what_another_tells_is_level_when_it_has_read_what_th
     """It is looked at again once that round is known; a savepoint would leave out what was told in between."""
     step = f"{__name__}:make_reading"
     stages = [
-        Stage("again", step, "told", job="job", reads_feedback=True),
-        Stage("acker", step, "numbers", job="job", feedback="told"),
+        Stage("again", step, "audits", job="job", reads_feedback=True),
+        Stage("acker", step, "numbers", job="job", feedback="audits"),
     ]
     log = Telling(
-        {"told": 1, "numbers": 1, **{topic: 1 for stage in stages for topic in (stage.rounds, stage.reports)}}
+        {"audits": 1, "numbers": 1, **{topic: 1 for stage in stages for topic in (stage.rounds, stage.reports)}}
     )
     for stage in stages:
         planner = Planner(stage, log, lambda: 5.0, dict)

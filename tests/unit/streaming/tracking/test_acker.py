@@ -210,7 +210,7 @@ def test_a_fold_that_is_open_after_half_the_time_is_audited() -> None:
 
 
 def test_a_fold_of_messages_fails_as_one_when_its_time_is_over() -> None:
-    """Its roots cannot be told apart."""
+    """Its roots cannot be distinguished."""
     ackers = Ackers(tries=1)
     ackers.round(folded(1, 2, rows=1, by_row=False))
     rounds = [ackers.round() for _ in range(10)]
