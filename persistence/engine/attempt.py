@@ -80,7 +80,9 @@ class Sender:
         if isinstance(error, IrrecoverableError):
             if self.claims.release(lease, reason, persist_requested=False):
                 self.catalog.amend(lease.ref, event="persist_abandoned", reason=reason)
-        elif isinstance(error, PersistenceError):
+        elif isinstance(error, Exception):
+            if not isinstance(error, PersistenceError):
+                reason = f"{type(error).__name__}: {error}"
             self.claims.release(lease, reason, pause=attempt.pause, attempts=lease.attempts)
         else:  # the worker was stopped, which says nothing about this transfer
             self.claims.release(lease, f"{type(error).__name__}: {error}", pause=attempt.pause)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -11,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from springline.persistence.catalog.catalog import Catalog
-from springline.persistence.catalog.claims import Claims
+from springline.persistence.catalog.claims import Claims, LeaseLostError
 from springline.persistence.decisions.priority import Policy, Score, order_by_priority
 from springline.persistence.decisions.transfer import TransferPlan, plan_transfer
 from springline.persistence.engine.attempt import Attempt, OutputMismatchError, Sender
@@ -19,16 +20,15 @@ from springline.persistence.engine.copier import CorruptCacheError
 from springline.persistence.engine.restorer import Restorer
 from springline.persistence.errors import (
     CatalogUnavailableError,
-    CorruptCopyError,
-    IrrecoverableError,
     MissingDataError,
     OperationError,
-    StorageFullError,
+    PersistenceError,
     StorageUnavailableError,
-    TransitionError,
 )
 from springline.persistence.model.dataset import Dataset, Ref, TransferMethod
 from springline.persistence.model.lineage import Lineage
+
+logger = logging.getLogger("springline.persister")
 
 _PAGE_SIZE = 24  # candidates by stored score; their scores are recomputed at each claim
 _MAX_FAILURES = 3  # failures of one generation, without any success, before the worker pauses
@@ -94,7 +94,7 @@ class Persister:
 
     def _step(self) -> TransferOutcome | None:
         for expired in self.claims.expire():
-            with suppress(StorageUnavailableError):  # the next worker that claims it sweeps too
+            with suppress(PersistenceError, OSError):  # the next worker that claims it sweeps too
                 self.sender.sweep(expired)
         for candidate in self.candidates():
             if (outcome := self._carry_out(candidate)) is not None:
@@ -165,11 +165,13 @@ class Persister:
                     return None
                 persisted = self._send(self.catalog.get(ref), plan, attempt)
                 method, seconds = persisted.method or method, persisted.actual_seconds
-        except (
-            CorruptCopyError, MissingDataError, IrrecoverableError, OperationError, TransitionError,
-            StorageFullError, StorageUnavailableError,
-        ) as failure:  # fmt: skip
+        except CatalogUnavailableError:
+            raise
+        except PersistenceError as failure:
             error = str(failure)
+        except Exception as failure:  # whatever a store raises fails this transfer, not the queue
+            logger.exception("%s: %s", ref, method)
+            error = f"{type(failure).__name__}: {failure}"
         if method is not plan.method:
             predicted = plan.data.seconds if plan.data else None
         return TransferOutcome(
@@ -207,6 +209,8 @@ class Persister:
         if not dataset.in_cache:
             self.restorer.ensure_cached([dataset.ref], sending=dataset.ref)
             dataset = self.catalog.get(dataset.ref)
+            if not dataset.in_cache:
+                raise LeaseLostError(f"{dataset.ref}: the lease expired, and the cached files were evicted since")
         if plan.method is TransferMethod.OPERATION:
             attempt.change_method(TransferMethod.DATA, plan.data.seconds if plan.data else None)
         return attempt.send_data(dataset)

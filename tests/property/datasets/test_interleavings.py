@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
@@ -42,6 +42,22 @@ WEIGHTS = {
     "die": 1,
 }
 KINDS = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
+# A worker that has recomputed a dataset after its lease expired finds it evicted again.
+EVICTED_AFTER_ITS_LEASE = [
+    ("go on", 0, 8), ("evict", 0, 12), ("work", 0, 11), ("evict", 0, 1), ("go on", 0, 11), ("go on", 0, 8),
+    ("fall silent", 0, 5), ("go on", 11, 4), ("go on", 0, 5), ("write", 0, 9), ("go on", 0, 1), ("go on", 0, 2),
+    ("work", 1, 1), ("lose", 0, 3), ("evict", 0, 10), ("evict", 0, 6), ("go on", 0, 4), ("keep up", 0, 11),
+    ("go on", 0, 10), ("work", 3, 9), ("fall silent", 0, 8), ("evict", 0, 10), ("fall silent", 0, 9),
+    ("lose", 0, 8), ("go on", 0, 10), ("write", 5, 10), ("lose", 0, 1), ("work", 0, 3), ("fall silent", 0, 9),
+    ("fall silent", 0, 2), ("fall silent", 0, 12), ("write", 0, 11), ("keep up", 9, 2), ("go on", 11, 4),
+    ("read", 7, 1), ("keep up", 0, 12), ("lose", 1, 7), ("evict", 0, 8), ("go on", 0, 7), ("fall silent", 0, 6),
+    ("evict", 0, 4), ("go on", 1, 7), ("work", 3, 1), ("go on", 0, 1), ("fall silent", 0, 9),
+    ("fall silent", 0, 5), ("go on", 0, 5), ("fall silent", 0, 7), ("go on", 10, 7), ("go on", 0, 9),
+    ("go on", 1, 6), ("lose", 0, 8), ("go on", 0, 11), ("work", 0, 4), ("go on", 7, 4), ("work", 0, 7),
+    ("go on", 0, 12), ("keep up", 7, 3), ("lose", 0, 4), ("go on", 0, 1), ("evict", 0, 3), ("work", 0, 4),
+    ("die", 0, 4), ("go on", 5, 9), ("read", 0, 12), ("work", 0, 3), ("go on", 0, 8), ("evict", 0, 7),
+    ("go on", 7, 2), ("keep up", 0, 1),
+]  # fmt: skip
 MOVES = st.tuples(st.sampled_from(KINDS), st.integers(0, 11), st.integers(1, 12))
 _memory = Path("/dev/shm")
 
@@ -270,6 +286,7 @@ class World:
         shutil.rmtree(self.folder)
 
 
+@example(schedule=EVICTED_AFTER_ITS_LEASE, by_operation=False)
 @given(schedule=st.lists(MOVES, min_size=30, max_size=80), by_operation=st.booleans())
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_however_they_interleave_each_generation_is_persisted_once_and_nothing_half_is_left(

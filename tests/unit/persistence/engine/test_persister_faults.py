@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from springline.persistence.errors import CatalogUnavailableError, StorageUnavailableError
+from springline.persistence.errors import CatalogUnavailableError, InvalidPathError, StorageUnavailableError
 from springline.persistence.model.dataset import CacheState, Phase, Strategy, TransferMethod, UnderStoreState
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
 from springline.testing.lines import make_dataset as make
-from tests.support.datasets.stages import once, raise_, stage
+from tests.support.datasets.stages import nothing, once, raise_, stage
 from tests.support.datasets.states import (
     copies_in,
     damage,
@@ -101,6 +101,25 @@ def test_what_does_not_fit_keeps_nobody_else_waiting(open_at: Callable[..., Plat
     assert summary.remaining == 1 and "full" in platform.catalog.get(large.ref).error
     assert lines_of(platform, "large") == ["x" * 5000]
     assert not [location for location in copies_in(platform.under) if "large" in location]
+
+
+@pytest.mark.parametrize("where", ["create", "manifest", "rename", "write_small"])
+@pytest.mark.parametrize("error", [InvalidPathError("a link"), RecursionError("a library"), KeyError("etag")])
+def test_whatever_a_store_raises_for_one_dataset_keeps_nobody_else_waiting(
+    open_at: Callable[..., Platform], error: Exception, where: str
+) -> None:
+    """Errors that no store should raise are recorded with the dataset, which is tried again after a pause."""
+    platform = open_at(retry_seconds=100)
+    bad, good = make(platform, "bad", lines=["x"]), make(platform, "good", lines=["x"])
+    _, under, _ = stage(platform)
+    under.at = lambda point, location: raise_(error)() if point == where and location.startswith("bad") else None
+    summary = platform.persister.drain()
+    assert [platform.catalog.get(d.ref).persisted for d in (bad, good)] == [False, True]
+    assert summary.remaining == 1 and str(error) in platform.catalog.get(bad.ref).error
+    assert pause_of(platform, bad.ref) > 50
+    under.at = nothing
+    end_pauses(platform)
+    assert platform.persister.drain().remaining == 0
 
 
 def test_bytes_damaged_on_their_way_are_sent_again(platform: Platform) -> None:
