@@ -21,8 +21,10 @@ QUICK := tests/property tests/unit tests/conformance
 BY_FILE := --dist loadfile --no-loadscope-reorder
 PARALLEL := -n auto --maxprocesses 4 $(BY_FILE)
 IN_PAIRS := -n 2 $(BY_FILE)
+# The failed tests of a suite on real servers run once more, alone.
+SUITE = $(WITH_JAVA) .ci/suite
 
-.PHONY: help setup fetch requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-integration test-servers test-e2e faults fuzz bench docs screenshots
+.PHONY: help setup fetch requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-servers test-e2e test-nightly fuzz bench docs screenshots
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,27 +86,26 @@ test-spark: $(READY)  ## run the tests that start Spark
 test-airflow: $(READY)  ## run the tests that start Airflow
 	@$(PYTEST) tests/airflow
 
-test-integration: $(READY)  ## run the tests on real servers: PostgreSQL, Kafka, ZooKeeper, HDFS, Alluxio, a Spark cluster
+test-servers: $(READY)  ## run the tests on real servers, and those that kill processes and compare with a fault-free run
 	@$(VENV)/bin/springline server jars $(JARS)
-	@$(PYTEST) $(IN_PAIRS) tests/integration
+	@$(SUITE) servers $(IN_PAIRS) tests/faults tests/integration
 
-# Each of the two parts waits for its servers most of the time, so they run side by side.
-test-e2e: $(READY)  ## run the commands of the README, and test Airflow's pages in Chromium; screenshots go to var/e2e
+test-e2e: $(READY)  ## test Airflow's pages in Chromium
 	@$(VENV)/bin/springline server chromium >/dev/null
 	@$(VENV)/bin/springline server jars kafka
+	@$(SUITE) e2e tests/e2e
+
+# Recipes need ports and folders for themselves, so one of them runs at a time, beside the other tests.
+NIGHTLY = -m nightly $(if $(QUARTER),--splits 4 --group $(QUARTER) --durations-path tests/nightly_durations.json)
+test-nightly: $(READY)  ## run the tests marked nightly, then properties with random examples; QUARTER=1 to 4: a part of the tests
+	@$(VENV)/bin/springline server chromium >/dev/null
+	@$(VENV)/bin/springline server jars $(JARS)
 	@recipes=$$(mktemp); code=0; \
-	$(PYTEST) tests/recipes >"$$recipes" 2>&1 & pid=$$!; \
-	$(PYTEST) tests/e2e || code=1; \
+	$(SUITE) recipes $(NIGHTLY) tests/recipes >"$$recipes" 2>&1 & pid=$$!; \
+	$(SUITE) nightly $(NIGHTLY) tests/faults tests/integration tests/e2e || code=1; \
 	wait $$pid || code=1; \
-	cat "$$recipes"; rm -f "$$recipes"; exit $$code
-
-test-servers: $(READY)  ## run test-integration and faults together, which takes less time than one after the other
-	@$(VENV)/bin/springline server jars $(JARS)
-	@$(PYTEST) $(IN_PAIRS) tests/faults tests/integration
-
-faults: $(READY)  ## run the tests that kill processes, delete caches and fill disks, and compare with a fault-free run
-	@$(VENV)/bin/springline server jars $(JARS)
-	@$(PYTEST) $(IN_PAIRS) tests/faults
+	cat "$$recipes"; rm -f "$$recipes"; \
+	$(if $(QUARTER),,$(PYTEST) $(PARALLEL) --hypothesis-profile random tests/property || code=1;) exit $$code
 
 fuzz: $(READY)  ## test random messages and SQL expressions for minutes; EXAMPLES=100000: for longer
 	@FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -n auto --maxprocesses 4 -m fuzz --timeout 0 --hypothesis-profile fuzz $(QUICK)
@@ -117,5 +118,5 @@ docs: $(READY)  ## regenerate parts of the documents: settings, commands, routes
 
 screenshots: $(READY)  ## regenerate the screenshots of Airflow's pages in the documents
 	@$(VENV)/bin/springline server chromium >/dev/null
-	@$(PYTEST) tests/e2e/test_screenshots.py
+	@$(PYTEST) -m nightly tests/e2e/test_screenshots.py
 	@$(PY) -m docs.screenshots

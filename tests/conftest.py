@@ -15,37 +15,72 @@ from springline.testing.lines import LinesRunner
 from tests.support.servers.memory_folders import remove_memory_below
 
 # A machine that stands still for a moment is no fault of what is tested; whole tests have a time.
-settings.register_profile("project", deadline=None)
+settings.register_profile("project", deadline=None, derandomize=True)  # a run of the tests draws nothing at random
 settings.load_profile("project")
+settings.register_profile("random", deadline=None, derandomize=False, print_blob=True)
 # For tests marked `fuzz`, which say no number of examples themselves: `make fuzz` chooses this profile.
 settings.register_profile(
     "fuzz",
+    settings.get_profile("random"),
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "20000")),
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    print_blob=True,
 )
 
 
-class FailureLines:
-    """Prints a failure when it occurs: of a run that is ended before its summary, they are all that is known."""
+class Failures:
+    """Prints a failure when it occurs: of a run that is ended before its summary, they are all that is known.
+
+    A run of the failed tests alone (`--last-failed`) lists those that pass now as flaky, with their errors before.
+    """
+
+    _ERRORS = "failures/errors"  # of the run before, in pytest's cache
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._errors: dict[str, str] = {}
+        self._is_rerun = config.getoption("lf")
+        self._errors_before: dict[str, str] = self._cache.get(self._ERRORS, {}) if self._is_rerun else {}
+        self._passed: set[str] = set()
+
+    @property
+    def _cache(self) -> pytest.Cache:
+        assert self._config.cache is not None
+        return self._config.cache
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Print which test failed, when, and the first lines of its error."""
+        if report.passed and report.when == "call":
+            self._passed.add(report.nodeid)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if report.failed and reporter is not None:
-            errors = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
-            head = f"\n{report.nodeid}: {report.when} failed after {report.duration:.0f} s"
-            reporter.write_line("\n".join([head, *(line[:600] for line in errors[:6])]))
+            lines = [line[:600] for line in report.longreprtext.splitlines() if line.startswith("E ")][:6]
+            head = f"{report.nodeid}: {report.when} failed after {report.duration:.0f} s"
+            self._errors[report.nodeid] = "\n".join([head, *lines])
+            reporter.write_line(f"\n{self._errors[report.nodeid]}")
+
+    def pytest_sessionfinish(self) -> None:
+        """Keep the errors for a run of the failed tests alone."""
+        if not self._is_rerun:
+            self._cache.set(self._ERRORS, self._errors)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """List the flaky tests."""
+        for nodeid in sorted(self._passed & self._errors_before.keys() - self._errors.keys()):
+            terminalreporter.write_line(f"flaky: {self._errors_before[nodeid]}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Print failures at once, in the process that collects the reports."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        config.pluginmanager.register(FailureLines(config))
+        config.pluginmanager.register(Failures(config))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Require a reason of each nightly test."""
+    for item in items:
+        for marker in item.iter_markers("nightly"):
+            if not (marker.args and isinstance(marker.args[0], str) and marker.args[0]):
+                raise pytest.UsageError(f'{item.nodeid}: @pytest.mark.nightly("why it takes minutes")')
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,6 +12,8 @@ from tests.e2e.conftest import FIRST, SECOND, lose
 from tests.support.airflow.airflow_pages import PAGES, opened
 from tests.support.airflow.browser import SIZE, THEMES, faults
 
+pytestmark = pytest.mark.nightly("every page in both themes and three widths")
+
 WIDTHS = (1024, 2560)
 QUERIES = {"dataset": f"?path=etl/{FIRST}/accepted"}
 SHOWN = {

@@ -21,6 +21,8 @@ from springline.services.settings import ServiceSettings
 from tests.support.installed import Shell, make_environment, page, write_files_of
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.nightly("installs the wheel and starts an Airflow with it")
+
 PAGE = page("own-airflow.md")
 PATHS = tuple(f"shop/2026-03-02/{name}" for name in ("orders", "priced", "takings"))
 PATIENCE = 900.0  # seconds: on an idle machine each thing takes some ten

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.installed import Shell, make_environment, page, write_files_of
 
+pytestmark = pytest.mark.nightly("installs the wheel into new environments")
+
 PAGE = page("python.md")
 
 

@@ -16,6 +16,8 @@ from springline.services.scratch_home import scratch_settings
 from springline.services.settings import ServiceSettings
 from tests.support.commands import invoke
 
+pytestmark = pytest.mark.nightly("all commands of the README of a new project")
+
 DAG_BAG = """
 import json, sys
 from airflow.dag_processing.dagbag import DagBag

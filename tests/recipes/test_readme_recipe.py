@@ -25,6 +25,8 @@ from springline.services.settings import ServiceSettings
 from tests.support.servers.memory_folders import remove_memory_of
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.nightly("all commands of the README in a copy of the checkout")
+
 README, FAQ = project_folder() / "README.md", project_folder() / "docs" / "faq.md"
 
 

@@ -16,6 +16,8 @@ from springline.persistence.platform import default_cache_folder
 from tests.support.datasets.digests import repeatable_digests
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.nightly("a DAG run of the whole workflow in each test")
+
 DAY = date(2013, 1, 5)
 
 

@@ -30,6 +30,8 @@ from tests.support.servers.hdfs_admin import dfsadmin
 from tests.support.servers.servers import Running
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.nightly("servers are killed and started in each test")
+
 
 def ran(platform: Platform, folder: Path) -> dict[str, Dataset]:
     """The workflow under Async&Sync: what was loaded is persisted, the rest waits in Alluxio alone."""

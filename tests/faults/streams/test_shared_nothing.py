@@ -17,7 +17,10 @@ from tests.support.servers.spark_hosts import SparkHosts, can_unshare
 from tests.support.streams.stream_job import StreamJob, expected
 from tests.support.streams.word_job import WordJob
 
-pytestmark = pytest.mark.skipif(not can_unshare(), reason="mount namespaces need the rights of root")
+pytestmark = [
+    pytest.mark.skipif(not can_unshare(), reason="mount namespaces need the rights of root"),
+    pytest.mark.nightly("hosts of a Spark cluster are started and lost in each test"),
+]
 
 _TEXT = "spark counts what kafka holds and no word is lost when a host goes away with all of its memory"
 _CONF = {

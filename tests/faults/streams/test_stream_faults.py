@@ -10,10 +10,13 @@ from contextlib import suppress
 from functools import partial
 
 import psutil
+import pytest
 
 from springline.spark_jobs.streaming.examples.netflow import Flows
 from tests.support.servers.servers import Running
 from tests.support.streams.stream_job import StreamJob, expected
+
+pytestmark = pytest.mark.nightly("millions of rows while processes are killed")
 
 MILLION = 1_000_000
 SEED = 1

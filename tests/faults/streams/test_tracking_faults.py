@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
@@ -22,6 +23,8 @@ from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKin
 from tests.support.servers.servers import Running
 from tests.support.streams.leaky_stages import roots_of_names
 from tests.support.streams.word_job import WordJob
+
+pytestmark = pytest.mark.nightly("roots wait for timeouts while processes are killed")
 
 LINES = 400_000
 IN_A_MESSAGE = 2_000

@@ -49,6 +49,7 @@ def test_a_server_serves_this_machine_alone_and_keeps_its_data_through_kill_and_
     assert trip.read(server) == TEXT
 
 
+@pytest.mark.nightly("starts a process of a server in each test")
 @pytest.mark.parametrize(
     ("name", "process"),
     [

@@ -16,6 +16,8 @@ from springline.persistence.profile import project_folder
 from springline.services.packages.java import find_java
 from tests.support.servers.servers import Running
 
+pytestmark = pytest.mark.nightly("all commands of the tutorial, one after the other")
+
 TUTORIAL = project_folder() / "docs" / "tutorial.md"
 DONE_ELSEWHERE = {  # what makes ready and tidies up: the environment of the tests, their Kafka, and their folder
     "make setup",
