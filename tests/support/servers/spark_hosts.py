@@ -14,19 +14,32 @@ from pathlib import Path
 
 import psutil
 
-from springline.persistence.profile import import_root
+from springline.persistence.profile import import_root, project_folder
 from springline.services.packages.java import find_java, spark_home
 from springline.services.process.ports import free_ports
 from tests.support.waiting import until
 
 _DEPLOY = "org.apache.spark.deploy"
 _HIDDEN = ("/dev/shm", "/tmp", "/var/tmp")  # replaced by empty memory file systems
+_CODE = (str(project_folder()), sys.prefix)  # which stay, also where they lie in one of these
 _HOME = "/tmp/home"
 
 
 def can_unshare() -> bool:
     """Whether this process may create mount namespaces."""
     return subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
+
+
+def _hide(folders: Sequence[str], but: Sequence[str]) -> str:
+    """A script that replaces folders by empty memory file systems, in which the folders `but` are what they were."""
+    unhidden = {number: shlex.quote(folder) for number, folder in enumerate(but, 3)}
+    lines = ["set -e", *(f"exec {number}<{folder}" for number, folder in unhidden.items())]
+    lines += [f"mount -t tmpfs -o size=2g tmpfs {folder}" for folder in folders]
+    for number, folder in unhidden.items():
+        if any(Path(but[number - 3]).is_relative_to(each) for each in folders):
+            lines += [f"mkdir -p {folder}", f"mount --no-canonicalize --bind /proc/self/fd/{number} {folder}"]
+        lines.append(f"exec {number}<&-")
+    return "; ".join(lines)
 
 
 class SparkHosts:
@@ -50,8 +63,7 @@ class SparkHosts:
         """Start another host."""
         worker = ["--host", "127.0.0.1", "--cores", str(self._cores), "--memory", "4g", "--work-dir", f"{_HOME}/work"]
         command = [*self._spark_class("worker.Worker"), *worker, self.address]
-        mounts = "; ".join(f"mount -t tmpfs -o size=2g tmpfs {folder}" for folder in _HIDDEN)
-        script = f"set -e; {mounts}; mkdir -p {_HOME}; cd {_HOME}; exec {shlex.join(command)}"
+        script = f"{_hide(_HIDDEN, _CODE)}; mkdir -p {_HOME}; cd {_HOME}; exec {shlex.join(command)}"
         home = {"HOME": _HOME, "SPRINGLINE_HOME": _HOME, "SPRINGLINE_STREAM_STATE_DIR": "/dev/shm/state"}
         name = f"host-{len(self.hosts)}"
         self.hosts.append(self._start(name, ["unshare", "--mount", "sh", "-c", script], home))
