@@ -14,6 +14,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 WITH_JAVA = JAVA_HOME="$$($(VENV)/bin/springline server java)"
 # The jars that the tests need; benchmarks fetch theirs when they run.
 JARS := kafka hdfs alluxio spark alluxio-hdfs
+# What mypy knows of each file by its content, for all checkouts of this user: 2 s instead of 76 s of CPU in a new one.
+TYPES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springline/mypy
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
 QUICK := tests/property tests/unit tests/conformance
 # The tests of a file run on one worker, since some share slow fixtures. Files keep their order: without
@@ -64,7 +66,7 @@ stop: $(READY)  ## stop every stream and server started from this checkout, of e
 check: $(READY)  ## check formatting, lint, types and import rules
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/ruff check .
-	@$(VENV)/bin/mypy
+	@$(VENV)/bin/mypy --cache-dir $(TYPES)
 	@PYTHONPATH=src:. $(VENV)/bin/lint-imports --no-cache
 
 format: $(READY)  ## format the code and apply automatic lint fixes

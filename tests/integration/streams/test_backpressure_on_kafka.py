@@ -87,6 +87,7 @@ def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: 
     assert relay.numbers() == Counter(range(relay.fed))
 
 
+@pytest.mark.nightly("two applications are throttled twice")
 def test_signals_by_zookeeper_end_with_their_leases_when_it_dies_and_come_again(
     crossing: RelayApp, zookeeper: Running
 ) -> None:

@@ -52,6 +52,7 @@ def application(kafka: Running, tmp_path: Path) -> Iterator[Application]:
     kafka.forget_topics()
 
 
+@pytest.mark.nightly("jobs of the demo, started, killed and restored")
 def test_what_the_fault_of_the_demo_takes_comes_back_and_is_seen_to(
     kafka: Running, application: Application, open_at: Callable[..., Platform]
 ) -> None:

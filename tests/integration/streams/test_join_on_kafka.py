@@ -28,7 +28,11 @@ def truth(on: str, left: Sequence[Row], right: Sequence[Row]) -> Counter[tuple[i
     ("on", "itself"),
     [
         ("l.k = r.k AND l.v < r.v", False),
-        ("abs(l.k - r.k) <= 1 AND l.v > 90 AND r.v > 90", True),
+        pytest.param(
+            "abs(l.k - r.k) <= 1 AND l.v > 90 AND r.v > 90",
+            True,
+            marks=pytest.mark.nightly("a second join with faults"),
+        ),
     ],
 )
 def test_each_pair_is_told_once_while_tuples_move_and_processes_die(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
+import pytest
+
 from springline.persistence.platform import default_cache_folder
 from springline.spark_jobs.streaming.examples.netflow import Flows
 from tests.support.streams.stream_job import StreamJob, expected
@@ -12,6 +14,7 @@ from tests.support.streams.stream_job import StreamJob, expected
 FLOWS = Flows(200_000, seed=5, sips=200, types=5, rate=10_000)
 
 
+@pytest.mark.nightly("starts a job three times")
 def test_a_job_that_goes_back_tells_again_what_came_after(make_job: Callable[..., StreamJob]) -> None:
     """After a savepoint, also when the cache is lost with all states, since it is in the under-store; or everything."""
     job = make_job(FLOWS)

@@ -47,6 +47,7 @@ def shown(document: str) -> list[str]:
     return re.findall(r"^springline (?:stream|topic) .*$", text, re.MULTILINE)
 
 
+@pytest.mark.nightly("all commands of a page, one after the other")
 def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
     """In the order in which they stand; at the end the job is stopped, what it kept is asked, and it is reset."""
     commands = [*shown("docs/streams.md"), *shown("README.md")[1:]]
@@ -67,6 +68,7 @@ def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
     assert "flights.results" in outputs["reset"] and "begins from scratch" in outputs["reset"]
 
 
+@pytest.mark.nightly("all commands of a page, one after the other")
 def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str]) -> None:
     """In the order in which they stand; the job is stopped at the end."""
     commands = shown("docs/tracking.md")
@@ -81,6 +83,7 @@ def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str
         assert phrase in everything, phrase
 
 
+@pytest.mark.nightly("all commands of a page, one after the other")
 def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) -> None:
     """In the order in which they stand; the job is stopped at the end."""
     outputs = {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
+import pytest
+
 from springline.persistence.platform import default_cache_folder
 from springline.spark_jobs.streaming.examples.netflow import Flows
 from tests.support.streams.stream_job import StreamJob, expected
@@ -28,6 +30,7 @@ def test_a_state_comes_back_from_the_under_store_when_its_messages_are_gone(
     assert job.results() == expected(FLOWS)
 
 
+@pytest.mark.nightly("starts a job twice")
 def test_a_state_that_cannot_be_rebuilt_is_an_error_that_names_topic_and_offset(
     make_job: Callable[..., StreamJob],
 ) -> None:
