@@ -26,7 +26,7 @@ IN_PAIRS := -n 2 $(BY_FILE)
 # The failed tests of a suite on real servers run once more, alone.
 SUITE = $(WITH_JAVA) .ci/suite
 
-.PHONY: help setup fetch requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-servers test-e2e test-nightly fuzz bench docs screenshots
+.PHONY: help setup fetch requirements demo demo-fault stop check format test test-unit test-spark test-airflow test-servers test-e2e test-nightly flaky fuzz bench docs screenshots
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,17 @@ test-nightly: $(READY)  ## run the tests marked nightly, then properties with ra
 	wait $$pid || code=1; \
 	cat "$$recipes"; rm -f "$$recipes"; \
 	$(if $(QUARTER),,$(PYTEST) $(PARALLEL) --hypothesis-profile random tests/property || code=1;) exit $$code
+
+# What waits for other processes or threads.
+TIMED := $(addprefix tests/,unit/streaming/runtime unit/streaming/application unit/persistence/engine unit/services \
+	faults integration)
+flaky: $(READY)  ## run the tests that wait for time twice, beside two busy processes: which fail there are flaky
+	@$(VENV)/bin/springline server jars $(JARS)
+	@trap 'kill $$(jobs -p)' EXIT; \
+	for load in 1 2; do $(PY) -c 'while True: pass' & done; \
+	code=0; \
+	for run in 1 2; do $(PYTEST) $(IN_PAIRS) -o cache_dir=var/pytest/flaky $(TIMED) || code=1; done; \
+	exit $$code
 
 fuzz: $(READY)  ## test random messages and SQL expressions for minutes; EXAMPLES=100000: for longer
 	@FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -n auto --maxprocesses 4 -m fuzz --timeout 0 --hypothesis-profile fuzz $(QUICK)

@@ -373,7 +373,7 @@ def test_a_run_that_another_thread_interrupts_fails_and_the_next_one_goes_well(
     def endless(context: Context) -> DataFrame:
         started.set()
         # Spark ends a stage between its tasks: each is short, and all of them take longer than an interruption.
-        rows, tasks = (10**10, 400) if context.params["ds"] == "1" else (10, 1)
+        rows, tasks = (10**9, 200) if context.params["ds"] == "1" else (10, 1)
         return context.spark.range(0, rows, 1, tasks).selectExpr("id % 7 AS k").groupBy("k").count()
 
     runner = make_runner(registry)

@@ -324,8 +324,9 @@ def test_workers_that_were_killed_by_others_put_nothing_aside(tmp_path: Path) ->
 
 def test_a_trial_that_does_not_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some seconds; and what nobody foresaw is no finding."""
-    monkeypatch.setattr(poison, "_TIMEOUT_SECONDS", 0.1)
-    assert in_subprocess(lambda trial_messages: signal.pause())(()) == "it did not end within 0.1 s"  # type: ignore[func-returns-value]
+    with monkeypatch.context() as patched:
+        patched.setattr(poison, "_TIMEOUT_SECONDS", 0.1)
+        assert in_subprocess(lambda trial_messages: signal.pause())(()) == "it did not end within 0.1 s"  # type: ignore[func-returns-value]
     assert in_subprocess(lambda trial_messages: None)(()) is None
     assert in_subprocess(lambda trial_messages: "bad")(()) == "bad"
     with pytest.raises(MessageIndependentError, match="ZeroDivisionError"):
