@@ -17,6 +17,8 @@ from tests.property.datasets.test_interleavings import (  # noqa: F401  the test
 from tests.support.datasets.states import measured
 from tests.support.servers.servers import Running
 
+pytestmark = pytest.mark.nightly("each schedule runs on a catalog of its own")
+
 
 @pytest.fixture
 def template(postgres: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, catalog_url: str) -> Iterator[Path]:

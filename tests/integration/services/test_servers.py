@@ -12,7 +12,14 @@ from springline.services.process.run_state import ServerRecords
 from tests.support.servers.round_trips import ROUND_TRIPS, TEXT
 from tests.support.servers.servers import Running
 
-every_server = pytest.mark.parametrize("name", ROUND_TRIPS)
+SLOW = {"spark", "alluxio"}  # to write to, and to read from
+every_server = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.nightly("is started twice")) if name in SLOW else name
+        for name in ROUND_TRIPS
+    ],
+)
 
 
 def living(server: Running) -> tuple[psutil.Process, ...]:
