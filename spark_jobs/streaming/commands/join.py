@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.join.rebalance import read_explanation, req
 from springline.spark_jobs.streaming.join.rebalanced_job import RebalancedJob, as_rebalanced
 
 _REASONS = 3
-_FIRST_OBSERVATION_SECONDS, _POLL_SECONDS = 10.0, 0.1
+_FIRST_OBSERVATION_SECONDS, _POLL_SECONDS = 60.0, 0.1  # a busy machine takes long to start all stages
 _SHOWN = 10  # rows of a table
 
 
