@@ -37,15 +37,11 @@ class Failures:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._cache: pytest.Cache | None = getattr(config, "cache", None)
         self._errors: dict[str, str] = {}
-        self._is_rerun = config.getoption("lf")
+        self._is_rerun = self._cache is not None and config.getoption("lf")
         self._errors_before: dict[str, str] = self._cache.get(self._ERRORS, {}) if self._is_rerun else {}
         self._passed: set[str] = set()
-
-    @property
-    def _cache(self) -> pytest.Cache:
-        assert self._config.cache is not None
-        return self._config.cache
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Print which test failed, when, and the first lines of its error."""
@@ -60,7 +56,7 @@ class Failures:
 
     def pytest_sessionfinish(self) -> None:
         """Keep the errors for a run of the failed tests alone."""
-        if not self._is_rerun:
+        if self._cache is not None and not self._is_rerun:
             self._cache.set(self._ERRORS, self._errors)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
