@@ -15,44 +15,13 @@ from springline.persistence.profile import project_folder
 ROOT = project_folder()
 PACKAGES = ("persistence", "spark_jobs", "services", "plugins", "src/springline", "baselines", "dags")
 # Participles, adjectives and adverbs that name nothing: which thing was found, held, told?
-BANNED = frozenset(
-    [
-        "told",
-        "found",
-        "held",
-        "kept",
-        "taken",
-        "wanted",
-        "given",
-        "made",
-        "seen",
-        "known",
-        "words",
-        "whole",
-        "room",
-        "again",
-        "trouble",
-        "behind",
-        "look",
-        "born",
-        "still",
-        "pace",
-        "gone",
-        "lows",
-        "through",
-        "who",
-        "why",
-        "chosen",
-        "begun",
-        "done",
-        "due",
-        "beat",
-    ]
-)
+BANNED = frozenset([
+    "told", "found", "held", "kept", "taken", "wanted", "given", "made", "seen", "known", "words", "whole", "room",
+    "again", "trouble", "behind", "look", "born", "still", "pace", "gone", "lows", "through", "who", "why",
+    "chosen", "begun", "done", "due", "beat",
+])  # fmt: skip
 # Where such a word is the field's own, or somebody else's name.
-ALLOWED = {
-    "persistence/decisions/policies.py": {"known"},
-}
+ALLOWED = {"persistence/decisions/policies.py": {"known"}}
 GERUNDS = {  # modules that end in -ing, and why
     "accounting": "the bookkeeping of bytes by edge",
     "bucket_packing": "the algorithm's name",

@@ -109,14 +109,8 @@ def test_the_runs_that_live_are_told_by_their_ids():
     assert make_api(airflow).active_runs("stream_words") == {"a": "running", "b": "queued"}
 
 
-def test_a_locked_database_is_asked_again():
-    """Airflow answers 503 while its SQLite database is locked."""
-    airflow = Airflow(httpx.Response(503), httpx.Response(200, json={"state": "success"}))
-    assert make_api(airflow).run_state("etl", "r") == "success"
-
-
-def test_half_a_backfill_is_cancelled_and_made_again():
-    """What the locked database left would stand in the way of the second try."""
+def test_half_a_backfill_is_cancelled_and_created_again():
+    """Airflow answers 503 while its SQLite database is locked; what that left would stand in the way."""
     half = {"backfills": [{"id": 6, "completed_at": None}, {"id": 5, "completed_at": "2026-01-01"}]}
     airflow = Airflow(
         httpx.Response(503),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -102,20 +101,12 @@ def test_tasks_that_failed_are_told_in_a_few_lines(tmp_path: Path) -> None:
     "error",
     [CatalogUnavailableError("the catalog at x does not answer: refused; is it running?"), OSError(28, "No space")],
 )
-def test_no_error_ends_in_a_traceback(
-    error: Exception, tmp_path: Path, capsys: pytest.CaptureFixture[str], tell: Callable[[], str]
-) -> None:
+def test_no_error_ends_in_a_traceback(error: Exception, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One of ours is its own sentence; one that nobody has foreseen has its traceback in a log that is named."""
     message = error_lines(capsys, error)
     assert "Traceback" not in " ".join(message) and len(message) < 5
     if isinstance(error, OSError):
         assert message[0] == "The demo itself failed: OSError: [Errno 28] No space"
-        assert "Traceback" in tell()
+        assert "Traceback" in (tmp_path / "log" / "demo" / "error.log").read_text()
     else:
         assert message == [str(error)]
-
-
-@pytest.fixture
-def tell(tmp_path: Path) -> Callable[[], str]:
-    """Reads the log of what was not foreseen."""
-    return lambda: (tmp_path / "log" / "demo" / "error.log").read_text()
