@@ -177,13 +177,13 @@ def test_a_manifest_of_a_damaged_file_does_not_make_it_whole(flights: Path, dama
         landing_file(flights)
 
 
-def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_what_makes_it(tmp_path: Path) -> None:
     """The error says the command."""
     with pytest.raises(LandingError, match="springline landing generate --days 2013-01-05"):
         landing_file(tmp_path / "2013-01-05" / "flights.csv")
 
 
-def test_a_manifest_that_cannot_be_read_is_told(flights: Path) -> None:
+def test_a_manifest_that_cannot_be_read_is_reported(flights: Path) -> None:
     """Rather than passed over."""
     flights.with_name("flights.csv.manifest.json").write_text("{")
     with pytest.raises(LandingError, match="not a manifest"):

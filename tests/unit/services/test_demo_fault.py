@@ -72,7 +72,7 @@ def test_the_table_of_streams_tells_what_came_of_each():
         assert fact in output
 
 
-def test_streams_that_have_done_nothing_yet_are_told_too():
+def test_streams_that_have_done_nothing_yet_are_reported_too():
     """Without a heartbeat there is nothing but zeros."""
     never = JobStatus("words", "never started")
     rows = (windows_outcome("a", never), tracked_outcome("b", never), join_outcome("c", never, None))
@@ -158,7 +158,7 @@ def test_a_group_that_others_share_is_left_alone(start):
         group_of(job_status(pid=start("stream", "run", "words", alone=False)))
 
 
-def test_a_stream_that_is_not_at_work_is_told_with_what_to_do():
+def test_a_stream_that_is_not_at_work_is_reported_with_what_to_do():
     """Before the demo, or after the stream has died."""
     for idle in (JobStatus("words", "never started"), job_status(state="dead"), job_status(at=NOW - 200, pid=1)):
         with pytest.raises(ServiceError, match="not running: run `make demo` first"):
@@ -234,7 +234,7 @@ def test_a_cache_is_healed_when_the_loss_is_known_and_what_was_only_there_is_bac
     assert cache_recovery_since([*lost, moment("a", "restored"), moment("b", "restored")], exposed).is_healed
 
 
-def test_counts_are_right_when_each_word_is_told_as_often_as_it_was_sent():
+def test_counts_are_right_when_each_word_is_reported_as_often_as_it_was_sent():
     """Missing words and doubled ones are told apart; an older count of a word does not matter."""
     sent_counts = count_words([b"a b a\nc", b"b"])
     assert sent_counts == Counter(a=2, b=2, c=1)

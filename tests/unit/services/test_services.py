@@ -39,6 +39,7 @@ import http.server, os, subprocess, sys
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], process_group=0)
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler).serve_forever()
 """
+SLEEP = "import time; time.sleep(600)"
 STUBBORN = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -120,7 +121,7 @@ def test_a_server_that_ignores_the_request_is_killed(supervisor, tmp_path):
 
 def test_a_process_that_bears_a_used_id_again_is_left_alone(tmp_path):
     """A record whose start time is another than the living process's names a stranger."""
-    stranger = psutil.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    stranger = psutil.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
     try:
         started = ProcessRecord("main", stranger.pid, stranger.create_time() - 100, "log")
         record = ServerRecord("small", "token", str(tmp_path), "", {}, (started,))
@@ -186,26 +187,22 @@ def test_a_stranger_that_took_the_port_meanwhile_does_not_pass_for_the_server(su
         return ""
 
     port = free_ports()
-    idle = make_server(tmp_path, sys.executable, "-c", "import time; time.sleep(60)", port=port)
+    idle = make_server(tmp_path, sys.executable, "-c", SLEEP, port=port)
     with pytest.raises(PortInUseError, match=f"port {port} is taken .*SPRINGLINE_SMALL_PORT"):
         supervisor.up([replace(idle, readiness_problem=a_stranger_answers)], patience=10)
     strangers[0].close()
     assert supervisor.started_servers() == ()
 
 
-def test_a_server_that_fails_shows_the_end_of_its_log(supervisor, tmp_path):
-    """The last lines of the process that ended are in the error, and nothing is left behind."""
-    server = make_server(tmp_path, sys.executable, "-c", "raise SystemExit('the disk is on fire')")
-    with pytest.raises(NotReadyError, match="the disk is on fire"):
-        supervisor.up([server], patience=60)
-    assert supervisor.started_servers() == ()
-
-
-def test_a_server_that_is_not_ready_in_time_is_ended(supervisor, tmp_path):
-    """The error tells what was missing."""
-    server = replace(make_server(tmp_path), readiness_problem=lambda: "the quorum is missing")
-    with pytest.raises(NotReadyError, match="the quorum is missing"):
-        supervisor.up([server], patience=0.1)
+@pytest.mark.parametrize(
+    ("code", "patience", "reason"),
+    [("raise SystemExit('the disk is on fire')", 60, "the disk is on fire"), (SLEEP, 0.1, "the quorum is missing")],
+)
+def test_a_server_that_ends_or_is_not_ready_in_time_is_refused(supervisor, tmp_path, code, patience, reason):
+    """The last lines of its log, or what was missing, are in the error, and nothing is left behind."""
+    server = make_server(tmp_path, sys.executable, "-c", code)
+    with pytest.raises(NotReadyError, match=reason):
+        supervisor.up([replace(server, readiness_problem=lambda: "the quorum is missing")], patience=patience)
     assert supervisor.started_servers() == ()
 
 

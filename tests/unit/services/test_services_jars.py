@@ -40,7 +40,7 @@ def test_ivy_is_asked_for_all_that_a_jar_needs_but_for_those_that_stand_alone():
     assert [(each.get("org"), each.get("module")) for each in module.iter("exclude")] == [("e", None), ("f", "g")]
 
 
-def test_ivy_looks_at_maven_central_unless_it_is_told_another_repository(tmp_path):
+def test_ivy_looks_at_maven_central_unless_it_is_given_another_repository(tmp_path):
     """A jar that stands alone is taken without the file that describes it."""
     jars = JarSet("some", jars=("a:b:1",), alone=("c:d:2",))
     plain = xml.fromstring(ivy_settings(jars, tmp_path, ""))

@@ -119,33 +119,36 @@ def test_two_homes_have_two_ramdisks(tmp_path):
     assert ramdisk(ServiceSettings(home=tmp_path, alluxio_ramdisk="/chosen")) == Path("/chosen")
 
 
-def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(tmp_path, monkeypatch):
-    """It is in a file for the owner of the home only, which the address names."""
+@pytest.fixture
+def postgres(tmp_path, monkeypatch):
+    """PostgreSQL, prepared for its first start by a user who is not root."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    settings = ServiceSettings(home=tmp_path)
     server = make_server("postgres", tmp_path)
     server.folder.mkdir(parents=True, exist_ok=True)
     server.prepare()
+    return server
+
+
+def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(postgres, tmp_path):
+    """It is in a file for the owner of the home only, which the address names."""
+    settings = ServiceSettings(home=tmp_path)
     password = password_file(settings).read_text()
-    server.prepare()
+    postgres.prepare()
     assert password_file(settings).read_text() == password
     assert stat.S_IMODE(password_file(settings).stat().st_mode) == 0o600
     secret, url = password.strip().rpartition(":")[2], database_url(settings, "airflow")
     assert len(secret) >= 20
-    for text in (server.address, url, *server.processes[0].command, *server.init_steps[0].command):
+    for text in (postgres.address, url, *postgres.processes[0].command, *postgres.init_steps[0].command):
         assert secret not in text
     assert str(password_file(settings)) in url
 
 
-def test_a_cluster_whose_home_was_removed_gives_it_its_password_again(tmp_path, monkeypatch):
+def test_a_cluster_whose_home_was_removed_gives_it_its_password_again(postgres, tmp_path):
     """It may lie outside the home, and would let nobody in with a new one."""
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    server, file = make_server("postgres", tmp_path), password_file(ServiceSettings(home=tmp_path))
-    server.folder.mkdir(parents=True, exist_ok=True)
-    server.prepare()
+    file = password_file(ServiceSettings(home=tmp_path))
     before = file.read_text()
     file.unlink()
-    server.prepare()
+    postgres.prepare()
     assert file.read_text() == before and stat.S_IMODE(file.stat().st_mode) == 0o600
 
 

@@ -68,7 +68,7 @@ def test_a_list_of_bundles_that_is_none_is_refused(tmp_path, listed):
         dag_settings({BUNDLES: listed}, tmp_path)
 
 
-def test_a_folder_of_dags_that_is_not_there_is_told_before_airflow_starts(tmp_path, monkeypatch):
+def test_a_folder_of_dags_that_is_not_there_is_reported_before_airflow_starts(tmp_path, monkeypatch):
     """Airflow itself would read nothing, and go on."""
     monkeypatch.setenv(DAGS_FOLDER, str(tmp_path / "dogs"))
     (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path))
