@@ -70,9 +70,8 @@ def test_no_container_has_more_rights_than_it_needs():
 
 def test_nothing_but_airflows_pages_can_be_reached_from_the_host_and_those_from_this_machine_alone():
     """A port without an address would be open to everybody, past the host's firewall."""
-    assert {name: each["ports"] for name, each in read()["services"].items() if "ports" in each} == {
-        "airflow-api-server": ["127.0.0.1:8080:8080"]
-    }
+    ports = {name: each["ports"] for name, each in read()["services"].items() if "ports" in each}
+    assert ports == {"airflow-api-server": ["127.0.0.1:8080:8080"]}
     assert not re.search(r"^(EXPOSE|VOLUME|ADD)\b", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE)
 
 

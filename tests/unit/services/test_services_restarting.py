@@ -116,17 +116,12 @@ def test_a_server_that_needs_another_is_started_when_that_one_is_ready(superviso
     assert events == ["slow starts", "free starts", "slow asked", "slow asked", "slow asked", "needy starts"]
 
 
-def test_a_server_is_furnished_once_it_is_ready(supervisor, tmp_path):
-    """And again after every start, since what is to be there may be gone."""
+def test_a_server_is_provisioned_once_it_is_ready(supervisor, tmp_path):
+    """What it is to contain can only be created then."""
     events = []
-
-    def ready() -> str:
-        events.append("asked")
-        return ""
-
-    server = replace(pair(tmp_path), readiness_problem=ready, provision=lambda: events.append("furnished"))
-    supervisor.up([server], patience=60)
-    assert events == ["asked", "furnished"]
+    server = replace(pair(tmp_path), provision=lambda: events.append("provisioned"))
+    supervisor.up([replace(server, readiness_problem=lambda: events.append("asked") or "")], patience=60)
+    assert events == ["asked", "provisioned"]
 
 
 def test_a_process_is_asked_to_end_by_the_signal_that_it_wants(supervisor, tmp_path):
