@@ -42,7 +42,7 @@ print(json.dumps([used.ru_utime + used.ru_stime, sorted({name.partition(".")[0] 
     assert seconds < 1.0  # twice and more what it takes beside other tests
 
 
-def test_a_misspelt_command_is_told_with_what_was_meant() -> None:
+def test_a_misspelt_command_is_reported_with_what_was_meant() -> None:
     """At each noun."""
     assert "Did you mean 'stream'?" in invoke("straem").output
     result = invoke("stream", "savepiont")

@@ -113,9 +113,8 @@ def test_the_figures_that_are_quoted_are_those_of_the_results():
 
 def quoted_in_readme() -> list[str]:
     """With the words around them, so that no other figure is taken for one."""
-    runs = {
-        row["strategy"]: row["run_s"] for row in reversed(read_result("persistence")["rows"]) if row["what"] == "run"
-    }
+    rows = reversed(read_result("persistence")["rows"])
+    runs = {row["strategy"]: row["run_s"] for row in rows if row["what"] == "run"}
     own, cache_through, cached = (runs[each] for each in ("async_and_sync", "cache_through", "cache_only"))
     faults = read_result("soak")["rows"]
     return [
@@ -221,9 +220,8 @@ def test_durations_sizes_and_wrapping_may_differ():
     """What no two runs have in common is no difference; a word is."""
     text = "took 3.2 s (1.2 MB: median rate of 3 measurements, 4 ms/MB)\nby persister a:1"
     assert outputs_match("shop: running, process 12\n", "shop: running, process 3456\n")
-    assert outputs_match(
-        text, "took 1 min 3 s (800 B: line through 12 measurements, 1 ms + 3 ms/MB) by\npersister vm:4711\n"
-    )
+    other = "took 1 min 3 s (800 B: line through 12 measurements, 1 ms + 3 ms/MB) by\npersister vm:4711\n"
+    assert outputs_match(text, other)
     assert not outputs_match(text, text.replace("took", "took only"))
     assert not outputs_match("etl/2013-01-05/clean@1", "etl/2013-01-05/clean@2")
 
@@ -278,17 +276,12 @@ def test_every_path_that_is_named_exists(document):
 
 def test_the_map_names_every_package_and_every_suite():
     """Whatever holds code is on the map."""
-    folders_in_map = {
-        token for row in rows_below(ARCHITECTURE, "## The folders") for token in re.findall(r"`([\w/]+/)`", row[-1])
-    }
-    folders_in_map |= {row[0].strip("`") for row in rows_below(ARCHITECTURE, "## The folders")}
+    rows = rows_below(ARCHITECTURE, "## The folders")
+    folders_in_map = {token for row in rows for token in (row[0].strip("`"), *re.findall(r"`([\w/]+/)`", row[-1]))}
     tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     folders = {f"{Path(line).parent.as_posix()}/" for line in tracked.splitlines() if "/" in line}
     inner = {"tests/", "tests/support/", "persistence/catalog/migrations/versions/", "tests/airflow/live/dags/"}
-    assert {folder for folder in folders - inner if not folder.startswith("tests/unit/")} <= {
-        *folders_in_map,
-        "tests/unit/",
-    }
+    assert {folder for folder in folders - inner if not folder.startswith("tests/unit/")} <= folders_in_map
 
 
 @every_document
@@ -310,14 +303,10 @@ def test_every_make_target_that_is_named_is_one(document):
 
 def test_every_command_is_in_the_table_of_commands():
     """And nothing else is."""
-    documented_commands = {
-        re.split(r" \[?[A-Z]", row[0].strip("`"))[0] for row in rows_below(PERSISTENCE, "## The command line")
-    }
-    assert documented_commands == {
-        " ".join(path)
-        for path, command in iterate_commands()
-        if command.import_path.startswith("springline.persistence.")
-    }
+    rows = rows_below(PERSISTENCE, "## The command line")
+    documented = {re.split(r" \[?[A-Z]", row[0].strip("`"))[0] for row in rows}
+    commands = [each for each in iterate_commands() if each[1].import_path.startswith("springline.persistence.")]
+    assert documented == {" ".join(path) for path, _ in commands}
 
 
 def test_every_status_and_every_strategy_is_explained():
@@ -327,7 +316,7 @@ def test_every_status_and_every_strategy_is_explained():
     assert strategies == [(f"`{each}`", f"`{each.alluxio_write_type}`") for each in Strategy]
 
 
-def test_the_constants_that_are_told_are_those_of_the_code():
+def test_the_constants_that_are_reported_are_those_of_the_code():
     """What cannot be made again counts as an hour and 1,000 seconds for each megabyte."""
     assert "counts as an hour and 1,000 seconds\nfor each megabyte" in read(PERSISTENCE)
     assert (IRRECOVERABLE_SECONDS, IRRECOVERABLE_SECONDS_PER_BYTE * 1e6) == (3600, 1000)
@@ -343,9 +332,8 @@ def texts_in_code() -> str:
 
 def test_every_complaint_that_is_explained_is_one(texts_in_code):
     """Each part of a message, between what varies in it, is a text of the code."""
-    quoted = [
-        part for row in rows_below(OPERATIONS, "## What to do when …") for part in re.findall(r"`([^`]+)`", row[0])
-    ]
+    rows = rows_below(OPERATIONS, "## What to do when …")
+    quoted = [part for row in rows for part in re.findall(r"`([^`]+)`", row[0])]
     parts = [part.strip(" :;.,()") for message in quoted for part in re.split("…|stream start", message)]
     assert len(quoted) > 15
     assert [part for part in parts if len(part) > 3 and part not in texts_in_code] == []
@@ -356,27 +344,24 @@ def test_every_complaint_that_is_explained_is_one(texts_in_code):
 
 def test_the_table_of_states_is_the_table_of_transitions():
     """For every state that a history can lead to, the document allows what the code allows, with the same result."""
-    documented = {
-        pair for row in rows_below(ARCHITECTURE, "## The states of a generation") for pair in transitions_of(row)
-    }
+    rows = rows_below(ARCHITECTURE, "## The states of a generation")
+    documented = {pair: after for row in rows for pair, after in transitions_of(row).items()}
     reached = reachable()
-    assert {(event, state, after) for event, state, after in documented if state in reached} == {
-        (event, state, after) for (event, state), after in TRANSITIONS.items() if state in reached
+    assert {pair: after for pair, after in documented.items() if pair[1] in reached} == {
+        pair: after for pair, after in TRANSITIONS.items() if pair[1] in reached
     }
 
 
-def transitions_of(row: list[str]) -> set[tuple[Event, GenerationState, GenerationState]]:
+def transitions_of(row: list[str]) -> dict[tuple[Event, GenerationState], GenerationState]:
     """The transitions that one row of the document stands for."""
-    event = Event(row[0].strip("`"))
-    phases, caches, unders = (changes_of(cell) for cell in row[1:4])
-    return {
-        (
-            event,
-            GenerationState(Phase(p), CacheState(c), UnderStoreState(u)),
-            GenerationState(Phase(p2), CacheState(c2), UnderStoreState(u2)),
-        )
-        for (p, p2), (c, c2), (u, u2) in product(phases, caches, unders)
-    }
+    changes = product(*(changes_of(cell) for cell in row[1:4]))
+    states = [tuple(state_of(*values) for values in zip(*change, strict=True)) for change in changes]
+    return {(Event(row[0].strip("`")), before): after for before, after in states}
+
+
+def state_of(phase: str, cache: str, under: str) -> GenerationState:
+    """The state of these values, as the document writes them."""
+    return GenerationState(Phase(phase), CacheState(cache), UnderStoreState(under))
 
 
 def changes_of(cell: str) -> list[tuple[str, str]]:
@@ -387,10 +372,9 @@ def changes_of(cell: str) -> list[tuple[str, str]]:
 
 def reachable() -> set[GenerationState]:
     """Every state that can follow from the first one."""
-    states, waiting = {INITIAL_STATE}, [INITIAL_STATE]
-    while waiting:
-        state = waiting.pop()
-        new = {after for (_, before), after in TRANSITIONS.items() if before == state} - states
+    states: set[GenerationState] = set()
+    new = {INITIAL_STATE}
+    while new:
         states |= new
-        waiting += new
+        new = {after for (_, before), after in TRANSITIONS.items() if before in states} - states
     return states

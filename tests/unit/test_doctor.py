@@ -12,14 +12,6 @@ import pytest
 
 from springline.doctor import machine
 from springline.doctor.findings import FindingState, ok
-from springline.doctor.machine import (
-    check_cache_memory,
-    check_disk,
-    check_extras,
-    check_java,
-    check_memory,
-    packages_of_extras,
-)
 from springline.doctor.servers import check_catalog, check_kafka, check_store, connection_error, run_checks
 from springline.persistence.catalog.catalog import Catalog
 from springline.persistence.settings import Settings
@@ -56,7 +48,7 @@ def test_every_problem_has_a_remedy_and_nothing_is_changed(home: Path, monkeypat
 
 
 @pytest.mark.usefixtures("home")
-def test_a_misspelt_setting_a_wrong_value_and_a_file_that_is_not_there_are_told(
+def test_a_misspelt_setting_a_wrong_value_and_a_file_that_is_not_there_are_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Together, each with what to do."""
@@ -65,17 +57,17 @@ def test_a_misspelt_setting_a_wrong_value_and_a_file_that_is_not_there_are_told(
     monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tmp_path / "nothing.toml"))
     monkeypatch.setenv("SPRINGLINE_OPERATIONS", "no_such_module")
     remedies = problems("config", "check")
-    assert (
-        remedies["environment: SPRINGLINE_POLCY is not a setting and has no effect"]
-        == "did you mean SPRINGLINE_POLICY?"
-    )
+    misspelt = "environment: SPRINGLINE_POLCY is not a setting and has no effect"
+    assert remedies[misspelt] == "did you mean SPRINGLINE_POLICY?"
     assert any(each.startswith("SPRINGLINE_SPARK_CONNECT_PORT: ") for each in remedies)
     assert f"SPRINGLINE_STREAMS_FILE={tmp_path}/nothing.toml does not exist" in remedies
     assert any("no module 'no_such_module'" in each for each in remedies)
 
 
 @pytest.mark.usefixtures("home")
-def test_files_that_cannot_be_read_are_told_with_what_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_reported_with_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Stream jobs and rules of alerts."""
     (tmp_path / "s.toml").write_text('[a]\ntopic = "t"\nodd = 1\n')
     (tmp_path / "a.toml").write_text("[rule]\nabove = 1\n")
@@ -89,7 +81,7 @@ def test_files_that_cannot_be_read_are_told_with_what_is_wrong(monkeypatch: pyte
 def test_an_extra_is_missing_where_a_setting_needs_it_or_a_part_of_it_is_there() -> None:
     """Else it is worth a note."""
     missing = {"hdfs": ["hdfs-native"], "spark": ["grpcio"], "postgres": ["psycopg"], "alluxio": []}
-    findings = {each.check: each for each in check_extras({"hdfs": "SPRINGLINE_UNDER_URI"}, missing)}
+    findings = {each.check: each for each in machine.check_extras({"hdfs": "SPRINGLINE_UNDER_URI"}, missing)}
     assert {name: each.state for name, each in findings.items()} == {
         "extra alluxio": FindingState.OK, "extra hdfs": FindingState.PROBLEM, "extra postgres": FindingState.NOTE,
         "extra spark": FindingState.PROBLEM,
@@ -100,32 +92,32 @@ def test_an_extra_is_missing_where_a_setting_needs_it_or_a_part_of_it_is_there()
 
 def test_the_packages_of_extras_are_those_that_the_package_declares() -> None:
     """No list of our own; each extra has the package by which it is known to be meant."""
-    extras = packages_of_extras()
+    extras = machine.packages_of_extras()
     assert "pyspark" in extras["spark"] and "confluent-kafka" in extras["streams"]
     assert all(mark in extras[extra] for extra, mark in machine._MARKER_PACKAGES.items())
 
 
 def test_java_is_looked_for_where_something_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """An old one, or none, is a problem then."""
-    assert check_java({"spark": ["pyspark"]}).state is FindingState.NOTE
+    assert machine.check_java({"spark": ["pyspark"]}).state is FindingState.NOTE
     monkeypatch.setattr(machine, "_is_installed", lambda package: False)
-    none = check_java({"spark": []}, {"PATH": "/nowhere"})
+    none = machine.check_java({"spark": []}, {"PATH": "/nowhere"})
     assert none.state is FindingState.PROBLEM and "JAVA_HOME" in none.remedy
 
 
-def test_disk_and_memory_that_are_short_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_disk_and_memory_that_are_short_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The cache's against what it may hold; that of a container where it has less than the machine."""
     monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: Usage(100, 40, 60))
-    assert check_disk(tmp_path / "home").state is FindingState.PROBLEM
-    assert check_cache_memory(101, tmp_path).state is FindingState.PROBLEM
-    assert check_cache_memory(99, tmp_path).state is FindingState.OK
-    assert check_cache_memory(99, tmp_path / "no").state is FindingState.NOTE
+    assert machine.check_disk(tmp_path / "home").state is FindingState.PROBLEM
+    assert machine.check_cache_memory(101, tmp_path).state is FindingState.PROBLEM
+    assert machine.check_cache_memory(99, tmp_path).state is FindingState.OK
+    assert machine.check_cache_memory(99, tmp_path / "no").state is FindingState.NOTE
     (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n")
-    assert check_memory(tmp_path, tmp_path).state is FindingState.OK
+    assert machine.check_memory(tmp_path, tmp_path).state is FindingState.OK
     (tmp_path / "memory.max").write_text("2000000000\n")
     (tmp_path / "memory.current").write_text("1900000000\n")
-    assert "100 MB free" in check_memory(tmp_path, tmp_path).message
-    assert check_memory(tmp_path / "no", tmp_path).state is FindingState.NOTE
+    assert "100 MB free" in machine.check_memory(tmp_path, tmp_path).message
+    assert machine.check_memory(tmp_path / "no", tmp_path).state is FindingState.NOTE
 
 
 def test_a_server_that_hangs_keeps_nobody_waiting() -> None:
@@ -148,7 +140,7 @@ def test_the_catalog_is_asked_and_not_made(tmp_path: Path) -> None:
     assert finding.state is FindingState.PROBLEM and "geheim" not in finding.message + finding.remedy
 
 
-def test_a_store_and_a_broker_that_do_not_answer_are_told(tmp_path: Path) -> None:
+def test_a_store_and_a_broker_that_do_not_answer_are_reported(tmp_path: Path) -> None:
     """A broker is a problem where a stream needs it."""
     settings = Settings(home=tmp_path / "home")
     assert check_store("under-store", (tmp_path / "home" / "under").as_uri(), settings).state is FindingState.OK
@@ -160,7 +152,7 @@ def test_a_store_and_a_broker_that_do_not_answer_are_told(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("home")
-def test_a_port_that_somebody_else_has_is_told_with_who(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_somebody_else_has_is_reported_with_who(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the setting that chooses another."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

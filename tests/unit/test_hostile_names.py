@@ -56,23 +56,23 @@ ODD = [
 WELL = [name for name in ODD if not name.startswith(".")]
 
 
-@pytest.mark.parametrize("path", OUTSIDE)
-def test_a_path_that_leads_out_is_no_dataset(path: str, platform: Platform) -> None:
-    """Wherever one is given: to be read, written, explained, found in a sidecar, or taken in; in few words."""
-    url: list[Callable[[], Any]] = [
-        lambda: validate_path(path),
-        lambda: Ref.parse(f"{path}@1"),
-        lambda: platform.catalog.resolve(path),
-        lambda: find_dataset(platform, path),
-        lambda: find_dataset(platform, path, 1),
-        lambda: platform.store.write(path, strategy=Strategy.CACHE_ONLY).__enter__(),
-        lambda: platform.store.read(path).__enter__(),
-        lambda: platform.maintenance.adopt(path, "a"),
+def test_a_path_that_leads_out_is_no_dataset(platform: Platform) -> None:
+    """Wherever one is given: to be read, written, explained, found in a sidecar, or imported; in few words."""
+    uses: list[Callable[[str], Any]] = [
+        validate_path,
+        lambda path: Ref.parse(f"{path}@1"),
+        platform.catalog.resolve,
+        lambda path: find_dataset(platform, path),
+        lambda path: find_dataset(platform, path, 1),
+        lambda path: platform.store.write(path, strategy=Strategy.CACHE_ONLY).__enter__(),
+        lambda path: platform.store.read(path).__enter__(),
+        lambda path: platform.maintenance.adopt(path, "a"),
     ]
-    for ask in url:
-        with pytest.raises(InvalidPathError) as refused:
-            ask()
-        assert len(str(refused.value)) < 700 and "\n" not in str(refused.value)
+    for path in OUTSIDE:
+        for use in uses:
+            with pytest.raises(InvalidPathError) as refused:
+                use(path)
+            assert len(str(refused.value)) < 700 and "\n" not in str(refused.value)
     assert platform.catalog.find() == []
 
 
@@ -117,13 +117,8 @@ def test_a_generation_is_written_in_plain_digits(text: str) -> None:
 SOME = ["", "/etc/passwd", "../a", "a\0", "a\ud800", "a'; DROP TABLE generation; --", "%2e%2e/%2e%2e"]
 
 
-@pytest.mark.parametrize(
-    ("command", "path"),
-    [
-        *(("explain", path) for path in (*OUTSIDE, *ODD)),
-        *((command, path) for command in ("pin", "evict", "recover") for path in SOME),
-    ],
-)
+@pytest.mark.parametrize("command", ["explain", "pin", "evict", "recover"])
+@pytest.mark.parametrize("path", SOME)
 def test_a_command_names_what_is_wrong_with_a_path(
     command: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,36 +147,20 @@ def test_an_odd_name_is_itself_in_every_query(path: str, platform: Platform) -> 
 # ---- parameters
 
 
-@pytest.mark.parametrize(
-    "value", ["", "..", "/etc", "a/b", "../../etc", ".", "_", "a\0", "a\n", "a@1", "{ds}", "a\ud800"]
-)
+@pytest.mark.parametrize("value", ["", "..", "a/b", ".", "_", "a\0", "a\n", "a@1", "{ds.__class__}", "a\ud800"])
 def test_a_parameter_is_one_part_of_a_path(value: str) -> None:
-    """A day, say; also where an operation is called by hand, with what it reads from outside below it."""
+    """A day, say; also where an operation is called by hand; nothing of Python is reached through it."""
     with pytest.raises((ParameterError, InvalidPathError)):
         fill_template("etl/{ds}/clean", {"ds": value})
     with pytest.raises((ParameterError, InvalidPathError)):
         load_operations(["springline.spark_jobs.etl"]).get("etl.load_flights").paths({"ds": value})
 
 
-def test_a_parameter_is_no_template() -> None:
-    """Nothing of Python is reached through it."""
-    with pytest.raises(InvalidPathError):
-        fill_template("etl/{ds}/clean", {"ds": "{ds.__class__}"})
-
-
-@pytest.mark.parametrize(
-    "name", ["..", ".", "A", "a b", "-a", "_a", "a'b", "a\\u0000", "a\\n", "a.b", "a" * 42, "ä", ""]
-)
+@pytest.mark.parametrize("name", ["..", "A", "a b", "-a", "_a", "a'b", "a\\u0000", "a\\n", "a.b", "a" * 42, "ä", ""])
 def test_a_job_is_called_by_a_plain_name(name: str, tmp_path: Path) -> None:
     """It stands in paths, topics, and the ids of DAGs."""
     file = tmp_path / "streams.toml"
-    file.write_text(
-        f'["{name}"]\ntopic = "t"\n'
-        if "\\" in name
-        else f"[{name!r}]\ntopic = 't'\n"
-        if "'" not in name
-        else f'["{name}"]\n'
-    )
+    file.write_text(f'["{name}"]\ntopic = "t"\n')
     with pytest.raises(InvalidJobError):
         read_jobs(file)
 
@@ -208,50 +187,41 @@ def urls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def hdfs() -> HdfsBackend:
     """A store whose NameNode nobody asks."""
-    return HdfsBackend(
-        "hdfs://host:8020/springline", WebHdfs("http://host:9870", server="hdfs://host:8020", user="ann"),
-        HdfsBytes("hdfs://host:8020"),
-    )  # fmt: skip
+    web = WebHdfs("http://host:9870", server="hdfs://host:8020", user="ann")
+    return HdfsBackend("hdfs://host:8020/springline", web, HdfsBytes("hdfs://host:8020"))
 
 
 def alluxio() -> AlluxioBackend:
     """One whose proxy nobody asks."""
-    return AlluxioBackend(
-        "alluxio://host:19998/springline", [AlluxioProxy("http://host:39999", server="alluxio://host:19998")]
-    )
+    proxy = AlluxioProxy("http://host:39999", server="alluxio://host:19998")
+    return AlluxioBackend("alluxio://host:19998/springline", [proxy])
 
 
+@pytest.mark.parametrize(
+    ("store", "host", "path", "query"),
+    [
+        (hdfs, "host:9870", "/webhdfs/v1/springline/{}", ["op", "user.name"]),
+        (alluxio, "host:39999", "/api/v1/paths//springline/{}/get-status", [""]),
+    ],
+)
 @pytest.mark.parametrize("name", WELL)
-def test_webhdfs_is_asked_for_the_name_as_it_stands(name: str, urls: list[str]) -> None:
-    """Not for another path, another host or another operation."""
-    with pytest.raises(AskedError):
-        hdfs().exists(name)
-    (asked,) = (urlsplit(url) for url in urls)
-    assert (asked.scheme, asked.netloc, asked.fragment) == ("http", "host:9870", "")
-    assert unquote(asked.path) == f"/webhdfs/v1/springline/{name}"
-    assert sorted(part.partition("=")[0] for part in asked.query.split("&")) == ["op", "user.name"]
-
-
-@pytest.mark.parametrize("name", WELL)
-def test_alluxio_is_asked_for_the_name_as_it_stands(name: str, urls: list[str]) -> None:
+def test_a_server_is_asked_for_the_name_as_it_stands(
+    store: Callable[[], Backend], host: str, path: str, query: list[str], name: str, urls: list[str]
+) -> None:
     """Not for another path, another host or another action."""
     with pytest.raises(AskedError):
-        alluxio().exists(name)
+        store().exists(name)
     (asked,) = (urlsplit(url) for url in urls)
-    assert (asked.scheme, asked.netloc, asked.query, asked.fragment) == ("http", "host:39999", "", "")
-    assert unquote(asked.path) == f"/api/v1/paths//springline/{name}/get-status"
+    assert (asked.scheme, asked.netloc, asked.fragment) == ("http", host, "")
+    assert unquote(asked.path) == path.format(name)
+    assert sorted(part.partition("=")[0] for part in asked.query.split("&")) == query
 
 
 @pytest.mark.parametrize("store", ["local", "hdfs", "alluxio"])
-@pytest.mark.parametrize("name", ["", "/etc/passwd", "..", "../a", "a/..", "a/../../b", "a\0"])
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "../a", "a/..", "a\0"])
 def test_no_store_goes_out_of_its_root(store: str, name: str, tmp_path: Path, urls: list[str]) -> None:
     """For any of its calls: nobody is asked, nothing is made."""
-    backends: dict[str, Callable[[], Backend]] = {
-        "local": lambda: LocalBackend(tmp_path / "root"),
-        "hdfs": hdfs,
-        "alluxio": alluxio,
-    }
-    backend = backends[store]()
+    backend: Backend = {"local": LocalBackend(tmp_path / "root"), "hdfs": hdfs(), "alluxio": alluxio()}[store]
     (tmp_path / "a").write_text("hunter2")
     calls: list[Callable[[], Any]] = [
         lambda: backend.uri(name),
@@ -276,26 +246,15 @@ def test_no_store_goes_out_of_its_root(store: str, name: str, tmp_path: Path, ur
     assert urls == [] and sorted(path.name for path in tmp_path.rglob("*")) == ["a"]
 
 
-@pytest.mark.parametrize("location", ["/etc", "..", "a/../..", "a\0"])
-def test_files_outside_the_under_store_are_not_taken_in(location: str, platform: Platform) -> None:
-    """By `adopt`."""
-    with pytest.raises(InvalidPathError):
-        platform.maintenance.adopt("a", location)
-    assert platform.catalog.find() == []
-
-
 @pytest.mark.parametrize("key", ["path", "sources"])
-@pytest.mark.parametrize("path", ["../a", "/etc/passwd", "a\0", "a@1"])
+@pytest.mark.parametrize("path", ["../a", "a\0"])
 def test_a_sidecar_that_names_a_place_elsewhere_is_not_read(key: str, path: str, platform: Platform) -> None:
     """It lies in the under-store, where others may write."""
     dataset = make(platform, "a", lines=["x"])
     document = sidecar.encode(dataset, under_checksum="", under_bytes=0).decode()
     spelled = path.replace("\0", "\\u0000")
-    wrong = (
-        document.replace('"path": "a"', f'"path": "{spelled}"')
-        if key == "path"
-        else document.replace('"sources": []', f'"sources": ["{spelled}@1"]')
-    )
+    old, new = {"path": ('"a"', f'"{spelled}"'), "sources": ("[]", f'["{spelled}@1"]')}[key]
+    wrong = document.replace(f'"{key}": {old}', f'"{key}": {new}')
     assert wrong != document
     with pytest.raises(PersistenceError, match="cannot be read"):
         decode(wrong.encode(), where="hdfs://host/a")

@@ -41,13 +41,10 @@ def run_with(tmp_path: Path) -> Callable[..., Run]:
         environment["PYTHONPATH"] = f"{tmp_path}:{environment['PYTHONPATH']}"
 
         def run(*arguments: str, status: int = 0) -> str:
-            completed_process = subprocess.run(
-                [sys.executable, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
-            )
-            assert completed_process.returncode == status, (
-                f"{arguments}\n{completed_process.stdout}\n{completed_process.stderr}"
-            )
-            return completed_process.stdout + completed_process.stderr
+            command = [sys.executable, *arguments]
+            completed = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+            assert completed.returncode == status, f"{arguments}\n{completed.stdout}\n{completed.stderr}"
+            return completed.stdout + completed.stderr
 
         return run
 
@@ -101,15 +98,6 @@ def test_the_store_passes_the_suite(tmp_path: Path) -> None:
     """Every fact of the conformance suite, in a process of its own."""
     environment = installed("store", tmp_path)
     environment["PYTHONPATH"] += f":{project_folder()}"
-    suite = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        str(tmp_path / "store-source/sqlite_suite.py"),
-    ]
-    completed_process = subprocess.run(suite, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert completed_process.returncode == 0, completed_process.stdout
-    assert " passed" in completed_process.stdout
+    suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "store-source/sqlite_suite.py"]
+    completed = subprocess.run(suite, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert completed.returncode == 0 and " passed" in completed.stdout, completed.stdout

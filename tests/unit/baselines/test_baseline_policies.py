@@ -7,18 +7,15 @@ from tests.support.scores import order, score
 
 def test_fifo_sends_the_first_committed_first() -> None:
     """The time of commit counts, not that of creation."""
-    lineage = lineage_of(
-        cached("late", committed_at=9.0, created_at=1.0), cached("early", committed_at=5.0, created_at=2.0)
-    )
-    assert order("fifo", lineage, "late", "early") == ["early", "late"]
+    late, early = cached("late", committed_at=9.0, created_at=1.0), cached("early", committed_at=5.0, created_at=2.0)
+    assert order("fifo", lineage_of(late, early), "late", "early") == ["early", "late"]
 
 
 def test_hash_order_is_the_same_every_time_and_ignores_the_dataset() -> None:
     """It depends on the name alone."""
     one = score("hash-order", "x", lineage_of(cached("x", bytes=1)))
     other = score("hash-order", "x", lineage_of(persisted("x", bytes=10**9, reads=7)))
-    assert one == other
-    assert 0 <= one.value < 1
+    assert one == other and 0 <= one.value < 1
 
 
 def test_edge_sends_leaves_first_and_much_read_ones_before_others() -> None:

@@ -23,20 +23,15 @@ from tests.support.datasets.lineages import cached, evicted, lineage_of, ref
 
 def as_lineage(recording: Recording, persisted_at: dict[Ref, float], moment: float) -> Lineage:
     """What the catalog would hold after the cache was lost at `moment`."""
-    datasets = {
-        m.ref: Dataset(
-            m.ref,
-            cache=CacheState.LOST,
-            under=UnderStoreState.PRESENT if persisted_at.get(m.ref, 1e99) <= moment else UnderStoreState.NONE,
-            bytes=m.bytes,
-            call=m.call,
-            sources=m.sources,
-            compute_seconds=m.seconds,
-            persist_requested=m.persist_requested,
-        )
-        for m in recording.datasets
-        if m.committed_at <= moment
-    }
+    datasets = {}
+    for made in recording.datasets:
+        if made.committed_at <= moment:
+            is_persisted = persisted_at.get(made.ref, 1e99) <= moment
+            datasets[made.ref] = Dataset(
+                made.ref, cache=CacheState.LOST, bytes=made.bytes, call=made.call, sources=made.sources,
+                under=UnderStoreState.PRESENT if is_persisted else UnderStoreState.NONE,
+                compute_seconds=made.seconds, persist_requested=made.persist_requested,
+            )  # fmt: skip
     return Lineage(datasets, {(o.name, o.version): o for o in recording.operations})
 
 
@@ -49,10 +44,9 @@ def test_what_a_fault_costs_is_what_recovery_would_plan(shape: str) -> None:
         moment = trace.ended_at * i / 20
         lineage = as_lineage(recording, dict(trace.persisted_at), moment)
         read_later = {s for m in recording.datasets if m.committed_at > moment for s in m.sources}
-        requested_refs = [
-            r for r, d in lineage.datasets.items() if not d.persisted and (d.persist_requested or r in read_later)
-        ]
-        plan = plan_recovery(lineage, requested_refs, CostModel())
+        unpersisted = [(ref, dataset) for ref, dataset in lineage.datasets.items() if not dataset.persisted]
+        requested = [ref for ref, dataset in unpersisted if dataset.persist_requested or ref in read_later]
+        plan = plan_recovery(lineage, requested, CostModel())
         loss = loss_at(recording, trace.persisted_at, moment)
         assert loss.recompute_seconds == pytest.approx(plan.seconds)
         assert loss.irrecoverable_bytes == sum(lineage.datasets[r].bytes for r in plan.irrecoverable)

@@ -61,7 +61,7 @@ PAIRS = [pair(7, 70, 46, 3.5), pair(7, 70, 47, 4.25)]
 COUNTS = [("to", 1), ("be", 2), ("or", 1), ("not", 1), ("to", 2)]
 
 
-def test_nothing_is_wrong_where_all_was_told_once(log: MemoryLog) -> None:
+def test_nothing_is_wrong_where_all_was_reported_once(log: MemoryLog) -> None:
     """The last row of flows, which closes the windows, is in none that is compared; counts of words go on."""
     tell(log, "flows", window(FIRST, "t1", 3, 13), window(SECOND, "t2", 1, 1))
     tell(log, "words", *({"word": word, "count": many} for word, many in COUNTS))
@@ -80,6 +80,5 @@ def test_what_is_missing_doubled_or_other_counts(log: MemoryLog) -> None:
 def test_the_join_that_is_declared_tells_the_columns_that_are_compared() -> None:
     """By the names that results have."""
     table = tomllib.loads(streams.DECLARED)["orders"]
-    assert declare_join("orders", read_keys(JoinJobKeys, table, "streams.toml")).condition.schema.names == list(
-        PAIRS[0]
-    )
+    join = declare_join("orders", read_keys(JoinJobKeys, table, "streams.toml"))
+    assert join.condition.schema.names == list(PAIRS[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from springline.spark_jobs.operations import Context
 from tests.support.commands import printed
 
 DAY = date(2013, 1, 5)
+Damage = Callable[[bytes], bytes]
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,11 @@ def flights(landing_folder: Path, tmp_path: Path) -> Path:
     """A copy of the flights of the day that a test may spoil."""
     shutil.copytree(landing_folder / "2013-01-05", tmp_path / "2013-01-05")
     return tmp_path / "2013-01-05" / "flights.csv"
+
+
+def without_last_lines(content: bytes) -> bytes:
+    """The content of a file without its last hundred lines."""
+    return b"".join(content.splitlines(keepends=True)[:-100])
 
 
 def landing_file(path: Path, columns: tuple[str, ...] = FLIGHTS.columns) -> Path:
@@ -53,12 +60,6 @@ def test_a_day_outside_2013_has_a_header_and_no_rows(landing_folder: Path) -> No
     landing_file(path)
 
 
-def test_what_was_landed_passes(landing_folder: Path) -> None:
-    """Both feeds of the day are whole and have their columns."""
-    landing_file(landing_folder / "2013-01-05" / "flights.csv")
-    landing_file(landing_folder / "2013-01-05" / "weather.csv", WEATHER.columns)
-
-
 def test_landing_a_day_again_changes_nothing(flights: Path) -> None:
     """The same content is left as it stands, its time included."""
     before = flights.stat().st_mtime_ns
@@ -66,7 +67,7 @@ def test_landing_a_day_again_changes_nothing(flights: Path) -> None:
     assert flights.stat().st_mtime_ns == before
 
 
-def test_landing_a_day_again_mends_a_file_and_a_manifest(flights: Path) -> None:
+def test_landing_a_day_again_repairs_a_file_and_a_manifest(flights: Path) -> None:
     """What was spoilt is written anew."""
     flights.write_text("spoilt")
     flights.with_name("weather.csv.manifest.json").write_text(json.dumps({"lines": 1, "size": 1, "xxh3_128": "x"}))
@@ -91,26 +92,23 @@ def test_copies_make_more_flights_each_with_its_own_number(tmp_path: Path) -> No
     landing_file(tmp_path / "2013-01-05" / "flights.csv")
 
 
-def test_a_file_cut_within_a_line_is_refused(flights: Path) -> None:
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[:-40], r"truncated file: .*721 lines, 65,744 bytes, .* 65,784"),
+        (without_last_lines, "truncated file: 621 lines, .* its manifest says 721 lines"),
+        (lambda content: content.replace(b"2013,1,5,", b"2013,1,6,", 1), "altered file"),
+        (lambda content: content.replace(b"dep_delay", b"delay", 1), "missing: dep_delay; unexpected: delay"),
+        (lambda content: content.replace(b"year,month,day", b"month,year,day", 1), "different order"),
+        (lambda content: b"", "wrong columns"),
+        (lambda content: b"\xff\xfe\x00bad\n", "not UTF-8"),
+    ],
+    ids=["cut in a line", "cut between lines", "altered", "other columns", "another order", "empty", "no text"],
+)
+def test_a_damaged_file_is_refused_with_what_is_wrong(flights: Path, damage: Damage, message: str) -> None:
     """The error names the file, and what it has against what it should have."""
-    flights.write_bytes(flights.read_bytes()[:-40])
-    with pytest.raises(LandingError, match=r"flights\.csv: truncated file: .*721 lines, 65,744 bytes, .* 65,784"):
-        landing_file(flights)
-
-
-def test_a_file_cut_between_lines_is_refused(flights: Path) -> None:
-    """It looks whole; the manifest tells."""
-    lines = flights.read_bytes().splitlines(keepends=True)
-    flights.write_bytes(b"".join(lines[:-100]))
-    with pytest.raises(LandingError, match=r"truncated file: 621 lines, .* its manifest says 721 lines"):
-        landing_file(flights)
-
-
-def test_a_manifest_of_a_file_that_was_cut_within_a_line_does_not_make_it_whole(flights: Path) -> None:
-    """The last line gives it away."""
-    flights.write_bytes(flights.read_bytes()[:-40])
-    write_manifest(flights)
-    with pytest.raises(LandingError, match=r"its last line .* is incomplete"):
+    flights.write_bytes(damage(flights.read_bytes()))
+    with pytest.raises(LandingError, match=rf"flights\.csv: .*{message}"):
         landing_file(flights)
 
 
@@ -127,7 +125,7 @@ def test_a_file_without_a_manifest_is_refused_with_what_writes_one(flights: Path
 
 def test_who_says_so_takes_a_file_unchecked(flights: Path) -> None:
     """Cut at a line's end and without a manifest: only that it is there, below the folder, is looked at."""
-    flights.write_bytes(b"".join(flights.read_bytes().splitlines(keepends=True)[:-100]))
+    flights.write_bytes(without_last_lines(flights.read_bytes()))
     flights.with_name("flights.csv.manifest.json").unlink()
     landing = Landing(flights.parent.parent)
     assert landing.unchecked_file("2013-01-05", "flights.csv") == flights
@@ -163,52 +161,29 @@ def test_a_manifest_of_nothing_is_refused(tmp_path: Path) -> None:
         write_manifest(tmp_path / "none.csv")
 
 
-def test_a_file_that_was_altered_is_refused(flights: Path) -> None:
-    """As many bytes, but others."""
-    flights.write_bytes(flights.read_bytes().replace(b"2013,1,5,", b"2013,1,6,", 1))
-    with pytest.raises(LandingError, match="altered file"):
-        landing_file(flights)
-
-
-def test_wrong_columns_are_named(flights: Path) -> None:
-    """What is missing, and what nobody expects."""
-    flights.write_bytes(flights.read_bytes().replace(b"dep_delay", b"delay_of_departure", 1))
-    with pytest.raises(
-        LandingError, match=r"flights\.csv: wrong columns \(missing: dep_delay; unexpected: delay_of_dep"
-    ):
-        landing_file(flights)
-
-
-def test_columns_in_another_order_are_refused(flights: Path) -> None:
-    """They would be read as each other."""
-    flights.write_bytes(flights.read_bytes().replace(b"year,month,day", b"month,year,day", 1))
-    with pytest.raises(LandingError, match="different order"):
-        landing_file(flights)
-
-
-@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe\x00bad\n"], ids=["empty", "blank", "no text"])
-def test_a_file_without_a_header_is_refused(flights: Path, content: bytes) -> None:
-    """An empty file is not an empty day."""
-    flights.write_bytes(content)
-    with pytest.raises(LandingError, match=r"flights\.csv"):
-        landing_file(flights)
-
-
-def test_a_file_that_is_not_utf_8_is_refused(flights: Path) -> None:
-    """Spark would put question marks in its place without a word."""
-    flights.write_bytes(flights.read_bytes().replace(b"UA", b"\xdcA", 1))
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[:-40], r"its last line .* is incomplete"),
+        (lambda content: content.replace(b"UA", b"\xdcA", 1), "not UTF-8"),
+    ],
+    ids=["cut in a line", "not UTF-8"],
+)
+def test_a_manifest_of_a_damaged_file_does_not_make_it_whole(flights: Path, damage: Damage, message: str) -> None:
+    """The sender may have written the manifest after the damage."""
+    flights.write_bytes(damage(flights.read_bytes()))
     write_manifest(flights)
-    with pytest.raises(LandingError, match="not UTF-8"):
+    with pytest.raises(LandingError, match=message):
         landing_file(flights)
 
 
-def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_what_makes_it(tmp_path: Path) -> None:
     """The error says the command."""
     with pytest.raises(LandingError, match="springline landing generate --days 2013-01-05"):
         landing_file(tmp_path / "2013-01-05" / "flights.csv")
 
 
-def test_a_manifest_that_cannot_be_read_is_told(flights: Path) -> None:
+def test_a_manifest_that_cannot_be_read_is_reported(flights: Path) -> None:
     """Rather than passed over."""
     flights.with_name("flights.csv.manifest.json").write_text("{")
     with pytest.raises(LandingError, match="not a manifest"):
@@ -217,18 +192,16 @@ def test_a_manifest_that_cannot_be_read_is_told(flights: Path) -> None:
 
 def test_days_are_read_alone_in_a_row_and_in_a_list() -> None:
     """Both ends of a range are in it; a day counts once."""
-    assert parse_days("2013-01-31..2013-02-02, 2013-02-01,2014-01-01") == (
-        date(2013, 1, 31),
-        date(2013, 2, 1),
-        date(2013, 2, 2),
-        date(2014, 1, 1),
-    )
+    days = [str(day) for day in parse_days("2013-01-31..2013-02-02, 2013-02-01,2014-01-01")]
+    assert days == ["2013-01-31", "2013-02-01", "2013-02-02", "2014-01-01"]
 
 
-@pytest.mark.parametrize("text", ["", "tomorrow", "2013-02-30", "2013-01-07..2013-01-05"])
-def test_days_that_are_none_are_refused(text: str) -> None:
-    """A slip is an error, not an empty list."""
-    with pytest.raises(ValueError, match=r"\w"):
+@pytest.mark.parametrize(
+    "text", ["", "tomorrow", "2013-02-30", "2013-01-07..2013-01-05", "..", "/etc", "2013-01-05/..", "2013-01-05\0"]
+)
+def test_days_are_dates_and_nothing_else(text: str) -> None:
+    """A slip is an error, not an empty list; days become names of folders."""
+    with pytest.raises(ValueError):
         parse_days(text)
 
 
@@ -246,16 +219,8 @@ def test_a_link_that_leads_out_of_the_landing_folder_is_not_looked_into(
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize("day", ["..", "../..", "/etc", "../landing/2013-01-05"])
+@pytest.mark.parametrize("day", ["..", "/etc"])
 def test_a_day_that_leads_out_of_the_landing_folder_is_not_looked_for(flights: Path, day: str) -> None:
     """Whatever asks for it."""
-    folder = flights.parent.parent
     with pytest.raises(LandingError, match="outside of the landing folder"):
-        Landing(folder).file(day, "flights.csv", columns=FLIGHTS.columns)
-
-
-@pytest.mark.parametrize("text", ["", "..", "/etc", "2013-01-05/..", "2013-01-05\0", "x" * 1000, "2013-01-05..\n"])
-def test_days_are_dates_and_nothing_else(text: str) -> None:
-    """They become names of folders."""
-    with pytest.raises(ValueError):
-        parse_days(text)
+        Landing(flights.parent.parent).file(day, "flights.csv", columns=FLIGHTS.columns)

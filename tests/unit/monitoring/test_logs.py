@@ -18,7 +18,6 @@ from springline.persistence.model.dataset import Strategy
 from springline.persistence.monitoring.logs import configure_logging, log_context
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
-from springline.persistence.text.redaction import redact_secrets
 from springline.testing.lines import make_dataset as make
 
 ROOT = Path(__file__).parents[3]
@@ -114,21 +113,14 @@ def test_no_password_is_logged(logged: Callable[..., io.StringIO], log: str) -> 
     assert "postgresql+psycopg://ann:***@db/catalog" in lines.getvalue()
 
 
-@pytest.mark.parametrize("command", [["queue", "persist"], ["config", "list"]])
-@pytest.mark.parametrize("log", ["text", "json"])
-def test_the_password_of_the_catalog_is_never_printed(tmp_path: Path, command: list[str], log: str) -> None:
+@pytest.mark.parametrize(("command", "log"), [("queue persist", "json"), ("config list", "text")])
+def test_the_password_of_the_catalog_is_never_printed(tmp_path: Path, command: str, log: str) -> None:
     """Neither when the database does not answer nor among the settings."""
     url = "postgresql+psycopg://ann:hunter2@127.0.0.1:9/catalog"
-    impatient = {"SPRINGLINE_CATALOG_TIMEOUT": "0.1"}  # and yet it tells that it waits
-    result = run(tmp_path, *command, SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG_FORMAT=log, **impatient)
+    impatient = {"SPRINGLINE_CATALOG_TIMEOUT": "0.1"}  # and yet it says that it waits
+    result = run(tmp_path, *command.split(), SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG_FORMAT=log, **impatient)
     assert "hunter2" not in result.stdout + result.stderr
     assert "127.0.0.1" in result.stdout + result.stderr
-
-
-def test_what_is_no_secret_stays() -> None:
-    """Ports, times, and words with a colon."""
-    for text in ("http://127.0.0.1:4318/v1", "a@1: data in 1 s", "tokens: many"):
-        assert redact_secrets(text) == text
 
 
 # ---- who logs
@@ -137,9 +129,8 @@ def test_what_is_no_secret_stays() -> None:
 def run(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command on a platform in this test's folder."""
     env = {**os.environ, "SPRINGLINE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT / "src"), **environment}
-    return subprocess.run(
-        [sys.executable, "-m", "springline", *arguments], env=env, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "springline", *arguments]
+    return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("log", ["text", "json"])
@@ -147,9 +138,8 @@ def test_the_persister_logs_each_transfer(open_at: Callable[..., Platform], tmp_
     """As JSON, every line of it is an object that names the dataset."""
     platform = open_at()
     dataset = make(platform, "a", "load", strategy=Strategy.ASYNC_STORE)
-    result = run(
-        tmp_path, "queue", "persist", SPRINGLINE_CACHE_URI=f"file://{tmp_path}/cache", SPRINGLINE_LOG_FORMAT=log
-    )
+    settings = {"SPRINGLINE_CACHE_URI": f"file://{tmp_path}/cache", "SPRINGLINE_LOG_FORMAT": log}
+    result = run(tmp_path, "queue", "persist", **settings)
     assert result.returncode == 0, result.stderr
     first, last = result.stdout.splitlines()
     if log == "text":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -11,23 +12,8 @@ from springline.persistence.engine.attempt import Attempt
 from springline.persistence.errors import StorageUnavailableError
 from springline.persistence.metrics_collector import GaugeCollector, read_gauges
 from springline.persistence.model.dataset import Call, OperationResult, Strategy
+from springline.persistence.monitoring import metrics
 from springline.persistence.monitoring.metric import Metric, MetricKind, MetricsReporter, NoMetricsReporter
-from springline.persistence.monitoring.metrics import (
-    BROKEN_RATIO,
-    BROKEN_ROWS,
-    METRICS,
-    QUEUE_BYTES,
-    QUEUE_LENGTH,
-    RECOVERIES,
-    RISK_BYTES,
-    RISK_IRRECOVERABLE_BYTES,
-    TRANSFER_BYTES,
-    TRANSFER_FAILURES,
-    TRANSFER_SECONDS,
-    TRANSITIONS,
-    VERDICTS,
-    transition_listener,
-)
 from springline.persistence.monitoring.telemetry import OtlpMetricsReporter
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.application.metrics import METRICS as STREAMS
@@ -41,7 +27,7 @@ from tests.support.metered import RecordingReporter, collector
 def meter(platform: Platform) -> RecordingReporter:
     """Hears of every change on the platform."""
     reporter = RecordingReporter()
-    platform.catalog.subscribe(transition_listener(reporter))
+    platform.catalog.subscribe(metrics.transition_listener(reporter))
     platform.metrics_reporter = reporter
     return reporter
 
@@ -59,10 +45,10 @@ def test_a_transfer_tells_its_seconds_and_bytes(platform: Platform, meter: Recor
     """Once, by the method that it went by."""
     dataset = make(platform, "a", "load")
     platform.persister.drain()
-    assert meter.of(TRANSFER_BYTES) == [(dataset.bytes, {"method": "data"})]
-    ((seconds, tags),) = meter.of(TRANSFER_SECONDS)
+    assert meter.of(metrics.TRANSFER_BYTES) == [(dataset.bytes, {"method": "data"})]
+    ((seconds, tags),) = meter.of(metrics.TRANSFER_SECONDS)
     assert seconds == platform.catalog.get(dataset.ref).actual_seconds and tags == {"method": "data"}
-    assert [tags["event"] for _, tags in meter.of(TRANSITIONS)] == ["cached", "committed", "copied"]
+    assert [tags["event"] for _, tags in meter.of(metrics.TRANSITIONS)] == ["cached", "committed", "copied"]
 
 
 def test_a_transfer_that_fails_is_counted(
@@ -76,8 +62,8 @@ def test_a_transfer_that_fails_is_counted(
     make(platform, "a", "load")
     monkeypatch.setattr(Attempt, "send_data", refuse)
     platform.persister.step()
-    assert meter.of(TRANSFER_FAILURES) == [(1, {"method": "data"})]
-    assert not meter.of(TRANSFER_SECONDS)
+    assert meter.of(metrics.TRANSFER_FAILURES) == [(1, {"method": "data"})]
+    assert not meter.of(metrics.TRANSFER_SECONDS)
 
 
 def test_a_recovery_is_counted(platform: Platform, meter: RecordingReporter) -> None:
@@ -86,7 +72,7 @@ def test_a_recovery_is_counted(platform: Platform, meter: RecordingReporter) -> 
     wipe_cache(platform)
     platform.maintenance.scan()
     platform.restorer.ensure_cached([dataset.ref])
-    assert meter.of(RECOVERIES) == [(1, {})]
+    assert meter.of(metrics.RECOVERIES) == [(1, {})]
 
 
 def test_an_eviction_and_a_retirement_are_heard_of(platform: Platform, meter: RecordingReporter) -> None:
@@ -96,7 +82,7 @@ def test_an_eviction_and_a_retirement_are_heard_of(platform: Platform, meter: Re
         platform.replacement.evict(victim)
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     platform.maintenance.retire()
-    events = [tags["event"] for _, tags in meter.of(TRANSITIONS)]
+    events = [tags["event"] for _, tags in meter.of(metrics.TRANSITIONS)]
     assert events.count("evicted") == 1 and events.count("retired") == 1
 
 
@@ -106,8 +92,8 @@ def test_a_verdict_of_the_quality_gate_is_counted_with_the_broken_rows(
     """Kept where every rule was, quarantined where rows were set aside."""
     commit_with_report(platform, "a", broken=0)
     commit_with_report(platform, "b", broken=7)
-    assert [tags["verdict"] for _, tags in meter.of(VERDICTS)] == ["valid", "quarantined"]
-    assert [value for value, _ in meter.of(BROKEN_ROWS)] == [0, 7]
+    assert [tags["verdict"] for _, tags in meter.of(metrics.VERDICTS)] == ["valid", "quarantined"]
+    assert [value for value, _ in meter.of(metrics.BROKEN_ROWS)] == [0, 7]
 
 
 def test_gauges_tell_what_is_at_risk_and_what_waits(platform: Platform) -> None:
@@ -115,8 +101,9 @@ def test_gauges_tell_what_is_at_risk_and_what_waits(platform: Platform) -> None:
     persisted_dataset = make(platform, "kept", "load", strategy=Strategy.CACHE_THROUGH)
     loose = make(platform, "loose", "load")
     readings = {reading.metric: reading.value for reading in read_gauges(platform)}
-    assert persisted_dataset.bytes and readings[RISK_BYTES] == readings[RISK_IRRECOVERABLE_BYTES] == loose.bytes
-    assert (readings[QUEUE_LENGTH], readings[QUEUE_BYTES]) == (1, loose.bytes)
+    values = [readings[each] for each in (metrics.RISK_BYTES, metrics.RISK_IRRECOVERABLE_BYTES, metrics.QUEUE_BYTES)]
+    assert persisted_dataset.bytes and values == [loose.bytes] * 3
+    assert readings[metrics.QUEUE_LENGTH] == 1
 
 
 def test_the_share_of_broken_rows_is_that_of_the_worst_in_force(platform: Platform) -> None:
@@ -124,7 +111,7 @@ def test_the_share_of_broken_rows_is_that_of_the_worst_in_force(platform: Platfo
     commit_with_report(platform, "a", broken=90)
     commit_with_report(platform, "a", broken=10)
     commit_with_report(platform, "b", broken=20)
-    values = [(r.value, r.tags) for r in read_gauges(platform) if r.metric == BROKEN_RATIO]
+    values = [(r.value, r.tags) for r in read_gauges(platform) if r.metric == metrics.BROKEN_RATIO]
     assert values == [(0.2, {"operation": "gate"})]
 
 
@@ -140,10 +127,10 @@ def test_gauges_are_read_out_with_a_pause_between(platform: Platform, meter: Rec
     gauges = GaugeCollector(platform)
     gauges.collect()
     gauges.collect()
-    assert len(meter.of(QUEUE_LENGTH)) == 1
+    assert len(meter.of(metrics.QUEUE_LENGTH)) == 1
 
 
-def test_a_collector_gets_what_was_told(open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collector_gets_what_was_reported(open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch) -> None:
     """By OTLP, with name, unit and tags, at the end of the process at the latest."""
     with collector() as (address, requests):
         monkeypatch.setenv("SPRINGLINE_OTLP_ENDPOINT", address)
@@ -153,16 +140,14 @@ def test_a_collector_gets_what_was_told(open_at: Callable[..., Platform], monkey
         platform.close()
     ((path, body),) = requests
     exported_metrics = ExportMetricsServiceRequest.FromString(body).resource_metrics[0].scope_metrics[0].metrics
-    metrics = {metric.name: metric for metric in exported_metrics}
+    exported = {metric.name: metric for metric in exported_metrics}
     assert path == "/v1/metrics"
-    assert metrics["springline.persistence.transfer.bytes"].unit == "By"
-    (point,) = metrics["springline.persistence.transfer.seconds"].exponential_histogram.data_points
+    assert exported["springline.persistence.transfer.bytes"].unit == "By"
+    (point,) = exported["springline.persistence.transfer.seconds"].exponential_histogram.data_points
     assert point.count == 1 and point.attributes[0].value.string_value == "data"
 
 
-def test_a_collector_that_is_away_stops_no_work(
-    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_collector_that_is_away_stops_no_work(open_at: Callable[..., Platform], monkeypatch: Any) -> None:
     """Nothing listens at that port."""
     monkeypatch.setenv("SPRINGLINE_OTLP_ENDPOINT", "http://127.0.0.1:9")
     platform = open_at()
@@ -188,20 +173,19 @@ def test_an_error_of_who_hears_of_a_change_stops_no_work(platform: Platform, cap
     platform.catalog.subscribe(break_)
     committed = make(platform, "a", "load")
     platform.persister.drain()
-    assert (
-        platform.catalog.get(committed.ref).persisted and "a@1: a listener failed on the event committed" in caplog.text
-    )
+    assert platform.catalog.get(committed.ref).persisted
+    assert "a@1: a listener failed on the event committed" in caplog.text
 
 
 def test_tags_that_a_metric_has_not_are_refused(meter: MetricsReporter) -> None:
     """So that the reference says what is told."""
     with pytest.raises(ValueError, match=r"transfer\.bytes was reported with the tags \[\], but .*\['method'\]"):
-        meter.report(TRANSFER_BYTES, 1)
+        meter.report(metrics.TRANSFER_BYTES, 1)
 
 
-@pytest.mark.parametrize("metric", [*METRICS, *STREAMS], ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", [*metrics.METRICS, *STREAMS], ids=lambda metric: metric.name)
 def test_every_metric_is_declared_as_the_reference_wants_it(metric: Metric) -> None:
     """One name each, gauges and counters and timers, timers in seconds."""
-    assert [each.name for each in (*METRICS, *STREAMS)].count(metric.name) == 1
+    assert [each.name for each in (*metrics.METRICS, *STREAMS)].count(metric.name) == 1
     assert metric.kind is not MetricKind.TIMER or metric.unit == "s"
     assert metric.description and metric.unit

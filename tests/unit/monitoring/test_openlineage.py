@@ -16,14 +16,8 @@ from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, R
 from openlineage.client.transport.file import FileConfig, FileTransport
 
 from springline.persistence import monitoring
-from springline.persistence.model.dataset import (
-    CacheState,
-    DatasetStatus,
-    Origin,
-    Strategy,
-    TransferMethod,
-    UnderStoreState,
-)
+from springline.persistence.model import dataset as model
+from springline.persistence.model.dataset import DatasetStatus, Origin, Strategy
 from springline.persistence.monitoring.openlineage_events import FACET, SCHEMA
 from springline.persistence.monitoring.openlineage_sender import LineageSender, open_lineage_sender
 from springline.persistence.platform import Platform
@@ -53,7 +47,8 @@ def platform_and_events(
 ) -> Iterator[Any]:
     """Opens a platform whose events go to a file; called again, the events until then, each found valid."""
     file = tmp_path / "events.ndjson"
-    to_file(monkeypatch, file)
+    for name, value in {"TYPE": "file", "LOG_FILE_PATH": str(file), "APPEND": "true"}.items():
+        monkeypatch.setenv(f"OPENLINEAGE__TRANSPORT__{name}", value)
     platform = open_at()
 
     def read_events() -> Events:
@@ -64,12 +59,6 @@ def platform_and_events(
         return events
 
     return platform, read_events
-
-
-def to_file(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    """Have events written to this file, as OpenLineage's own variables say it."""
-    for name, value in {"TYPE": "file", "LOG_FILE_PATH": str(file), "APPEND": "true"}.items():
-        monkeypatch.setenv(f"OPENLINEAGE__TRANSPORT__{name}", value)
 
 
 def check(event: dict[str, Any]) -> None:
@@ -109,8 +98,8 @@ def test_the_schema_of_our_facet_is_one_and_knows_every_state() -> None:
     allowed = {name: set(definition.get("enum", ())) for name, definition in FACET_SCHEMA["properties"].items()}
     assert FACET_SCHEMA["$id"] == FACET_SCHEMA["properties"]["_schemaURL"]["const"] == SCHEMA
     assert allowed["state"] == set(DatasetStatus) - {DatasetStatus.WRITING}
-    assert (allowed["cache"], allowed["underStore"]) == (set(CacheState), set(UnderStoreState))
-    assert (allowed["strategy"], allowed["persistedBy"]) == (set(Strategy), set(TransferMethod))
+    assert (allowed["cache"], allowed["underStore"]) == (set(model.CacheState), set(model.UnderStoreState))
+    assert (allowed["strategy"], allowed["persistedBy"]) == (set(Strategy), set(model.TransferMethod))
 
 
 def test_a_commit_tells_inputs_outputs_and_that_nothing_is_persisted_yet(platform_and_events: Any) -> None:
@@ -133,7 +122,7 @@ def test_a_commit_tells_inputs_outputs_and_that_nothing_is_persisted_yet(platfor
     assert "persistedBy" not in persistence
 
 
-def test_a_commit_is_not_told_where_the_task_tells_of_it(open_at: Callable[..., Platform], tmp_path: Path) -> None:
+def test_a_commit_is_not_reported_where_the_task_reports_it(open_at: Callable[..., Platform], tmp_path: Path) -> None:
     """The task's own events name what it made; a later change is told all the same."""
     file = tmp_path / "events"
     client = OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=str(file), append=True)))
@@ -147,7 +136,7 @@ def test_a_commit_is_not_told_where_the_task_tells_of_it(open_at: Callable[..., 
     assert {event["job"]["namespace"] for event in events} == {"here"}
 
 
-def test_what_no_operation_made_is_told_by_the_name_of_its_task(platform_and_events: Any) -> None:
+def test_what_no_operation_made_is_reported_by_the_name_of_its_task(platform_and_events: Any) -> None:
     """As the states of streams are."""
     platform, read_events = platform_and_events
     make(platform, "a", lines=["x"], origin=Origin("stream_flights", "1", "map-0"))
@@ -163,14 +152,11 @@ def test_a_transfer_tells_what_was_sent(platform_and_events: Any) -> None:
     *_, began, end_event = read_events()
     assert kinds([began, end_event]) == [("persistence.copied", "START"), ("persistence.copied", "COMPLETE")]
     facet_fields = facet(end_event)
-    assert (facet_fields["state"], facet_fields["persistedBy"], facet_fields["persistedSeconds"]) == (
-        "persisted",
-        "data",
-        seconds,
-    )
+    actual = [facet_fields[name] for name in ("state", "persistedBy", "persistedSeconds")]
+    assert actual == ["persisted", "data", seconds]
 
 
-def test_a_loss_and_a_recovery_are_told(platform_and_events: Any) -> None:
+def test_a_loss_and_a_recovery_are_reported(platform_and_events: Any) -> None:
     """With where the bytes are then."""
     platform, read_events = platform_and_events
     dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
@@ -191,7 +177,7 @@ def test_a_write_that_fails_is_a_run_that_failed_and_holds_no_password(platform_
     assert event["run"]["facets"]["errorMessage"]["message"] == "OSError: cannot reach s3://ann:***@host"
 
 
-def test_what_is_on_its_way_is_not_told(platform_and_events: Any) -> None:
+def test_what_is_on_its_way_is_not_reported(platform_and_events: Any) -> None:
     """A synchronous copy is part of the commit."""
     platform, read_events = platform_and_events
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
@@ -213,11 +199,18 @@ def test_events_go_to_an_address_with_the_key(open_at: Callable[..., Platform], 
         check(json.loads(body))
 
 
-def test_an_address_that_is_away_stops_no_work(
-    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "transport",
+    [
+        {"TYPE": "http", "URL": "http://127.0.0.1:9", "RETRY": '{"total": 0}'},
+        {"TYPE": "file", "LOG_FILE_PATH": "/nosuch/events", "APPEND": "true"},
+    ],
+)
+def test_a_place_that_takes_no_events_stops_no_work(
+    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, caplog: Any, transport: dict[str, str]
 ) -> None:
-    """It is told in the log, once."""
-    for name, value in {"TYPE": "http", "URL": "http://127.0.0.1:9", "RETRY": '{"total": 0}'}.items():
+    """An address that is away, a folder that is not there; it is logged at most once."""
+    for name, value in transport.items():
         monkeypatch.setenv(f"OPENLINEAGE__TRANSPORT__{name}", value)
     platform = open_at()
     dataset = make(platform, "a", "load", origin=TASK)
@@ -225,18 +218,7 @@ def test_an_address_that_is_away_stops_no_work(
     with caplog.at_level(logging.WARNING, "springline.openlineage"):
         platform.close()
     assert platform.catalog.get(dataset.ref).persisted
-    records = [record for record in caplog.records if record.name == "springline.openlineage"]
-    assert len(records) <= 1
-
-
-def test_a_place_that_cannot_be_written_stops_no_work(
-    open_at: Callable[..., Platform], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A folder that is not there."""
-    to_file(monkeypatch, tmp_path / "none" / "events")
-    platform = open_at()
-    make(platform, "a", "load")
-    platform.close()
+    assert sum(record.name == "springline.openlineage" for record in caplog.records) <= 1
 
 
 def test_nothing_is_set_up_where_no_place_is_named() -> None:

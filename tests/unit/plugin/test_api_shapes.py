@@ -29,12 +29,11 @@ def answer(begin: int | None, end: int | None, **columns: pa.Array) -> Answer:
     return Answer(pa.table(columns), cube, begin, end)
 
 
-def test_an_answer_is_told_in_values_that_json_has() -> None:
+def test_an_answer_is_reported_in_values_that_json_has() -> None:
     """Numbers that it lacks are null; times are those of UTC."""
     time = pa.array([1_000_001, None, None], pa.timestamp("us", tz="UTC"))
-    body = adhoc_answer_json(
-        answer(0, 2_000_000, t=time, f=pa.array([0.5, float("nan"), float("inf")]), s=["ä", None, "c"])
-    )
+    numbers = pa.array([0.5, float("nan"), float("inf")])
+    body = adhoc_answer_json(answer(0, 2_000_000, t=time, f=numbers, s=["ä", None, "c"]))
     assert json.loads(json.dumps(body, allow_nan=False)) == body
     assert body["columns"] == [{"name": n, "type": t} for n, t in (("t", "time"), ("f", "float"), ("s", "text"))]
     assert body["rows"] == [
@@ -59,7 +58,6 @@ def test_an_answer_from_nothing_covers_nothing() -> None:
         (LogUnavailableError("x"), 503),
         (CorruptStateError("x"), 500),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, StreamError) else str(value),
 )
 def test_what_an_error_is_answered_with_follows_from_its_kind(error: StreamError, status: int) -> None:
     """What is nobody's fault out there is the server's."""

@@ -8,12 +8,10 @@ from springline.airflow.content.table_head import ContentColumn
 from springline.airflow.lineage.comparison import Change, ComparedValue, compare
 from springline.persistence.model.dataset import Call, Dataset, Ref
 
-CALLS = (
-    Call("clean", "v1", {"ds": "1", "old": "o", "same": "s"}),
-    Call("clean", "v2", {"ds": "2", "new": "n", "same": "s"}),
-)
-FIRST = Dataset(Ref("a", 1), bytes=10, rows=1, digest="x", call=CALLS[0])
-SECOND = Dataset(Ref("a", 2), bytes=20, rows=2, digest="y", call=CALLS[1])
+CALL = Call("clean", "v1", {"ds": "1", "old": "o", "same": "s"})
+LATER_CALL = Call("clean", "v2", {"ds": "2", "new": "n", "same": "s"})
+FIRST = Dataset(Ref("a", 1), bytes=10, rows=1, digest="x", call=CALL)
+SECOND = Dataset(Ref("a", 2), bytes=20, rows=2, digest="y", call=LATER_CALL)
 
 
 def test_columns_are_compared_by_name_and_type() -> None:
@@ -45,11 +43,10 @@ def test_rows_are_the_same_if_their_digests_are() -> None:
     assert compare(FIRST, replace(SECOND, digest=""), "", "").same_digest is None
 
 
-def test_columns_that_are_not_known_are_told_with_the_reason() -> None:
+def test_columns_that_are_not_known_are_reported_with_the_reason() -> None:
     """Nothing is compared then; of the other side they are not said to be added."""
     compared = compare(FIRST, SECOND, "a@1 is retired: its files are deleted", [ContentColumn("id", "int64")])
     assert compared.columns == ()
-    assert (compared.before.columns_unknown, compared.after.columns_unknown) == (
-        "a@1 is retired: its files are deleted", "",
-    )  # fmt: skip
+    assert compared.before.columns_unknown == "a@1 is retired: its files are deleted"
+    assert compared.after.columns_unknown == ""
     assert (compared.before.bytes, compared.after.rows, compared.after.version) == (10, 2, "v2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, combinations
 
 from springline.airflow.lineage.access_filter import (
     mentioned_refs,
@@ -39,11 +40,8 @@ def crossings(graph: Graph) -> int:
     """How many pairs of edges between the same two layers cross."""
     at = {node.key: (node.layer, node.place) for node in graph.nodes}
     lines = [(at[edge.source], at[edge.target]) for edge in graph.edges]
-    return sum(
-        a[0] == c[0] and b[0] == d[0] and (a[1] - c[1]) * (b[1] - d[1]) < 0
-        for i, (a, b) in enumerate(lines)
-        for c, d in lines[:i]
-    )
+    pairs = ((a, b, c, d) for (a, b), (c, d) in combinations(lines, 2) if a[0] == c[0] and b[0] == d[0])
+    return sum((a[1] - c[1]) * (b[1] - d[1]) < 0 for a, b, c, d in pairs)
 
 
 # ---- what is drawn
@@ -89,10 +87,8 @@ def test_lines_do_not_cross_where_they_need_not() -> None:
     pairs = {"z": "a", "y": "b", "x": "c", "w": "d"}
     tangled = drawn(*(cached(s) for s in pairs), *(cached(t, s) for s, t in pairs.items()))
     assert crossings(lay_out(tangled)) == 0
-    days = [
-        each for i in range(20) for each in (cached(f"{i}/a"), cached(f"{i}/b", f"{i}/a"), cached(f"{i}/c", f"{i}/b"))
-    ]
-    assert crossings(lay_out(drawn(*days))) == 0
+    days = [(cached(f"{i}/a"), cached(f"{i}/b", f"{i}/a"), cached(f"{i}/c", f"{i}/b")) for i in range(20)]
+    assert crossings(lay_out(drawn(*chain.from_iterable(days)))) == 0
 
 
 def test_nodes_that_lead_back_to_each_other_share_a_layer() -> None:
@@ -151,12 +147,9 @@ def test_what_was_noted_in_free_words_does_not_name_what_may_not_be_read_either(
     refs = {each.ref for each in platform.catalog.find_existing(mentioned_refs(texts_of(explanation)))}
     assert refs == {Ref("pay/secret list", 1), Ref("list", 1), Ref("open", 1)}
     hidden = replace_texts(explanation, lambda text: remove_names(text, refs - {Ref("open", 1)}))
-    assert (
-        hidden.dataset.error
-        == hidden.moments[-1].reason
-        == (
-            "open@1 could not be recomputed: file:/c/hidden/@1/part-0: gone; "
-            "/u/hidden/.@1-7; load, which made hidden@1, is not idempotent; pay/secret list@2"
-        )
+    expected = (
+        "open@1 could not be recomputed: file:/c/hidden/@1/part-0: gone; "
+        "/u/hidden/.@1-7; load, which made hidden@1, is not idempotent; pay/secret list@2"
     )
+    assert hidden.dataset.error == hidden.moments[-1].reason == expected
     assert "secret list@1" not in dict(hidden.paragraphs())["Queue"]

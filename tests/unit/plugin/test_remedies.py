@@ -41,17 +41,15 @@ def test_an_operation_that_cannot_be_relied_on_is_named() -> None:
         cached("x", by="dice"), cached("y", "x"), cached("none", by=None), cached("old", by="old"),
         old=Operation("old", "v1", idempotent=True, runnable=False),
     )  # fmt: skip
-    assert irrecoverable_alternative(ref("x"), [ref("x")], lineage) == "Or make its operation dice idempotent."
-    assert (
-        irrecoverable_alternative(ref("y"), [ref("x")], lineage) == "Or persist x@1, from which it can be recomputed."
-    )
-    assert irrecoverable_alternative(ref("y"), [ref("x"), Ref("hidden:1", 1)], lineage) == ""
-    assert irrecoverable_alternative(ref("none"), [ref("none")], lineage) == ""
-    assert (
-        irrecoverable_alternative(ref("old"), [ref("old")], lineage)
-        == "Or restore the version v1 of its operation old."
-    )
-    assert irrecoverable_alternative(ref("y"), [], lineage) == ""
+    for name, obstacles, sentence in (
+        ("x", [ref("x")], "Or make its operation dice idempotent."),
+        ("y", [ref("x")], "Or persist x@1, from which it can be recomputed."),
+        ("y", [ref("x"), Ref("hidden:1", 1)], ""),
+        ("none", [ref("none")], ""),
+        ("old", [ref("old")], "Or restore the version v1 of its operation old."),
+        ("y", [], ""),
+    ):
+        assert irrecoverable_alternative(ref(name), obstacles, lineage) == sentence
 
 
 def test_a_proof_is_pending_or_one_runs_it_oneself() -> None:
@@ -62,11 +60,11 @@ def test_a_proof_is_pending_or_one_runs_it_oneself() -> None:
     assert unproven_alternative([shout], [ready], is_prover_enabled=True) == (
         "Proof of shout pending: an idle persister runs it a second time."
     )
-    told = unproven_alternative([shout], [blocked], is_prover_enabled=True)
-    assert told.startswith("Proof of shout pending: ") and "secret" not in told
+    sentence = unproven_alternative([shout], [blocked], is_prover_enabled=True)
+    assert sentence.startswith("Proof of shout pending: ") and "secret" not in sentence
     for plans, enabled in (([], True), ([ready], False)):
-        told = unproven_alternative([shout], plans, is_prover_enabled=enabled)
-        assert told == "Run `springline operation prove shout`."
+        sentence = unproven_alternative([shout], plans, is_prover_enabled=enabled)
+        assert sentence == "Run `springline operation prove shout`."
     assert unproven_alternative([], [ready], is_prover_enabled=True) == ""
 
 

@@ -35,9 +35,7 @@ def node(key: str, dag_id: str = "etl", operation: str = "op", strip: str = "pp"
 
 def graph(nodes: Iterable[TemplateNode], *edges: tuple[str, str]) -> TemplateGraph:
     """A graph of two partitions."""
-    return TemplateGraph(
-        ["1", "2"], 0, 0, "", [], 0, list(nodes), [TemplateEdge(source, target) for source, target in edges]
-    )
+    return TemplateGraph(["1", "2"], 0, 0, "", [], 0, list(nodes), [TemplateEdge(*edge) for edge in edges])
 
 
 def built(platform: Platform, **filters: str) -> TemplateGraph:
@@ -129,9 +127,8 @@ def test_many_templates_are_grouped_as_finely_as_one_can_read(dags: int, operati
 
 def test_a_group_sums_up_its_templates() -> None:
     """Edges inside it are dropped, those across are kept once."""
-    whole = graph(
-        [node("a", strip="pl"), node("b", strip="cp"), node("c", "other")], ("a", "b"), ("a", "c"), ("b", "c")
-    )
+    nodes = [node("a", strip="pl"), node("b", strip="cp"), node("c", "other")]
+    whole = graph(nodes, ("a", "b"), ("a", "c"), ("b", "c"))
     collapsed = collapse(whole, Grouping.DAG)
     group, alone = collapsed.nodes
     assert (group.key, group.strip, group.states, group.templates, group.exposed_bytes) == (

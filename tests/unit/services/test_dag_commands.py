@@ -82,7 +82,7 @@ def run_command(*arguments: str) -> Any:
 
 
 @pytest.mark.usefixtures("airflow")
-def test_dags_runs_and_tasks_are_told() -> None:
+def test_dags_runs_and_tasks_are_reported() -> None:
     """As JSON, and for a person."""
     assert run_command("list") == [
         {"dag": "bikes", "schedule": "@daily", "paused": False, "has_import_errors": False,

@@ -67,7 +67,7 @@ def test_a_failure_names_task_error_and_log(tmp_path):
     assert str(log) in message and "load" not in message.replace(str(tmp_path), "")
 
 
-def test_an_error_without_an_exception_is_told_by_its_words():
+def test_an_error_without_an_exception_is_reported_by_its_words():
     """A task that was killed has logged so."""
     assert errors_in([json.dumps({"level": "error", "event": "Task killed!"})]) == ["Task killed!"]
 
@@ -102,21 +102,15 @@ def test_the_first_call_logs_in():
     assert [path for _, path in airflow.asked].count("/auth/token") == 1
 
 
-def test_the_runs_that_live_are_told_by_their_ids():
+def test_the_runs_that_live_are_reported_by_their_ids():
     """Whether they wait or run."""
     runs = [{"dag_run_id": "a", "state": "running"}, {"dag_run_id": "b", "state": "queued"}]
     airflow = Airflow(httpx.Response(200, json={"dag_runs": runs}))
     assert make_api(airflow).active_runs("stream_words") == {"a": "running", "b": "queued"}
 
 
-def test_a_locked_database_is_asked_again():
-    """Airflow answers 503 while its SQLite database is locked."""
-    airflow = Airflow(httpx.Response(503), httpx.Response(200, json={"state": "success"}))
-    assert make_api(airflow).run_state("etl", "r") == "success"
-
-
-def test_half_a_backfill_is_cancelled_and_made_again():
-    """What the locked database left would stand in the way of the second try."""
+def test_half_a_backfill_is_cancelled_and_created_again():
+    """Airflow answers 503 while its SQLite database is locked; what that left would stand in the way."""
     half = {"backfills": [{"id": 6, "completed_at": None}, {"id": 5, "completed_at": "2026-01-01"}]}
     airflow = Airflow(
         httpx.Response(503),
@@ -150,7 +144,7 @@ def test_a_backfill_is_awaited_until_airflow_counts_it_as_ended():
         make_api(airflow).await_backfills("etl", patience=0)
 
 
-def test_a_dag_that_cannot_be_imported_is_told_with_its_error():
+def test_a_dag_that_cannot_be_imported_is_reported_with_its_error():
     """Waiting longer would not help."""
     errors = {"import_errors": [{"filename": "etl.py", "stack_trace": "Traceback\n  File x\nNameError: x\n"}]}
     airflow = Airflow(httpx.Response(404), httpx.Response(200, json=errors))

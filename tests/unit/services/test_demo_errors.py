@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,7 +50,7 @@ def error_lines(capsys: pytest.CaptureFixture[str], error: Exception) -> list[st
     return capsys.readouterr().out.strip().splitlines()
 
 
-def test_a_server_that_is_not_ready_is_told_with_the_error_of_each_log(
+def test_a_server_that_is_not_ready_is_reported_with_the_error_of_each_log(
     logs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not with the ends of all logs, as its own command line does."""
@@ -63,16 +62,15 @@ def test_a_server_that_is_not_ready_is_told_with_the_error_of_each_log(
     assert len(message) < 15
 
 
-def test_a_server_that_has_ended_is_told_with_the_process_that_has(
+def test_a_server_that_has_ended_is_reported_with_the_process_that_has(
     logs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The others go on, and say nothing."""
     alive = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
         started_at = start_time(alive.pid) or 0.0
-        processes = tuple(
-            ProcessRecord(log.stem, alive.pid, started_at - 100 * (log.stem == "scheduler"), str(log)) for log in logs
-        )
+        times = {log: started_at - 100 * (log.stem == "scheduler") for log in logs}
+        processes = tuple(ProcessRecord(log.stem, alive.pid, time, str(log)) for log, time in times.items())
         ServerRecords(tmp_path / "run").save(ServerRecord("airflow", "token", str(tmp_path), "", {}, processes))
         with pytest.raises(ServiceError) as raised:
             check_servers(Supervisor(tmp_path))
@@ -85,7 +83,7 @@ def test_a_server_that_has_ended_is_told_with_the_process_that_has(
     assert len(message) < 8
 
 
-def test_tasks_that_failed_are_told_in_a_few_lines(tmp_path: Path) -> None:
+def test_tasks_that_failed_are_reported_in_a_few_lines(tmp_path: Path) -> None:
     """Though an error of Spark is a page, and all tasks of three runs fail of it."""
     tasks = [TaskState(f"run{day}", f"2013-01-0{day}", task, "failed", 1) for day in (5, 6, 7) for task in ("a", "b")]
     for task in tasks:
@@ -102,20 +100,12 @@ def test_tasks_that_failed_are_told_in_a_few_lines(tmp_path: Path) -> None:
     "error",
     [CatalogUnavailableError("the catalog at x does not answer: refused; is it running?"), OSError(28, "No space")],
 )
-def test_no_error_ends_in_a_traceback(
-    error: Exception, tmp_path: Path, capsys: pytest.CaptureFixture[str], tell: Callable[[], str]
-) -> None:
+def test_no_error_ends_in_a_traceback(error: Exception, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One of ours is its own sentence; one that nobody has foreseen has its traceback in a log that is named."""
     message = error_lines(capsys, error)
     assert "Traceback" not in " ".join(message) and len(message) < 5
     if isinstance(error, OSError):
         assert message[0] == "The demo itself failed: OSError: [Errno 28] No space"
-        assert "Traceback" in tell()
+        assert "Traceback" in (tmp_path / "log" / "demo" / "error.log").read_text()
     else:
         assert message == [str(error)]
-
-
-@pytest.fixture
-def tell(tmp_path: Path) -> Callable[[], str]:
-    """Reads the log of what was not foreseen."""
-    return lambda: (tmp_path / "log" / "demo" / "error.log").read_text()

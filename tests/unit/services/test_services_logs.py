@@ -56,9 +56,7 @@ def test_of_the_log_of_an_earlier_start_the_end_is_kept(tmp_path: Path, monkeypa
 
 def test_the_log_of_a_server_that_runs_can_be_emptied(tmp_path: Path) -> None:
     """What it prints after that is at the beginning of the file, with no hole before it."""
-    script = (
-        "import sys; print('first', flush=True); sys.stdin = open(sys.argv[1]); input(); print('second', flush=True)"
-    )
+    script = "import sys; print('first', flush=True); sys.stdin = open(sys.argv[1]); input(); print('second')"
     pipe, log = tmp_path / "pipe", tmp_path / "a.log"
     os.mkfifo(pipe)
     server = Server("small", "", tmp_path, (), {}, {}, lambda: "")

@@ -65,11 +65,11 @@ def test_more_copies_than_datanodes_are_refused(tmp_path):
         ServiceSettings(home=tmp_path, hdfs_datanodes=1)
 
 
-@pytest.mark.parametrize(("name", "file"), [("hdfs", "core-site.xml"), ("hdfs", "hdfs-site.xml")])
-def test_hdfs_is_given_all_that_its_files_take_from_the_environment(name, file, tmp_path):
-    """For the NameNode and for each DataNode."""
-    server = make_server(name, tmp_path, hdfs_datanodes=3)
-    variables = set(re.findall(r"\$\{env\.(\w+)\}", (CONF / name / file).read_text()))
+@pytest.mark.parametrize("file", ["hdfs/core-site.xml", "hdfs/hdfs-site.xml", "kafka/server.properties"])
+def test_a_server_is_given_all_that_its_files_take_from_the_environment(file, tmp_path):
+    """Each of its processes: the NameNode and each DataNode, the broker."""
+    server = make_server(file.partition("/")[0], tmp_path, hdfs_datanodes=3)
+    variables = set(re.findall(r"\$\{env[.:](\w+)\}", (CONF / file).read_text()))
     assert variables
     for process in server.processes:
         assert variables <= {*server.environment, *process.environment}
@@ -82,23 +82,13 @@ def test_hdfs_has_a_file_on_its_disks_when_it_is_closed():
     assert properties["dfs.datanode.synconclose"] == "true"
 
 
-def test_kafka_is_given_all_that_its_file_takes_from_the_environment(tmp_path):
-    """Broker and controller."""
-    variables = set(re.findall(r"\$\{env:(\w+)\}", (CONF / "kafka" / "server.properties").read_text()))
-    assert variables == make_server("kafka", tmp_path).environment.keys()
-
-
 def test_every_datanode_has_a_folder_and_ports_of_its_own(tmp_path):
     """Three ports each, in a row."""
     server = make_server("hdfs", tmp_path, hdfs_datanodes=3, hdfs_datanode_port=30000)
-    nodes = [process for process in server.processes if process.name.startswith("datanode")]
-    assert [node.environment["DATANODE_NAME"] for node in nodes] == ["datanode-1", "datanode-2", "datanode-3"]
-    ports = [
-        int(node.environment[key])
-        for node in nodes
-        for key in ("DATANODE_PORT", "DATANODE_IPC_PORT", "DATANODE_HTTP_PORT")
-    ]
-    assert ports == list(range(30000, 30009))
+    nodes = [process.environment for process in server.processes if process.name.startswith("datanode")]
+    assert [node["DATANODE_NAME"] for node in nodes] == ["datanode-1", "datanode-2", "datanode-3"]
+    names = ("DATANODE_PORT", "DATANODE_IPC_PORT", "DATANODE_HTTP_PORT")
+    assert [int(node[name]) for node in nodes for name in names] == list(range(30000, 30009))
 
 
 def test_every_worker_of_alluxio_has_a_ramdisk_and_ports_of_its_own(tmp_path):
@@ -108,12 +98,10 @@ def test_every_worker_of_alluxio_has_a_ramdisk_and_ports_of_its_own(tmp_path):
     commands = {process.name: " ".join(process.command) for process in server.processes}
     assert [name for name in commands if "worker" in name] == ["worker-1", "worker-2", "job-worker-1", "job-worker-2"]
     for number in (1, 2):
-        first = settings.alluxio_worker_port + 5 * (number - 1)
+        folder = f"tieredstore.level0.dirs.path={ramdisk(settings)}/worker-{number}"
+        port = f"rpc.port={settings.alluxio_worker_port + 5 * (number - 1)}"
         for name in (f"worker-{number}", f"job-worker-{number}"):
-            assert (
-                f"-Dalluxio.worker.tieredstore.level0.dirs.path={ramdisk(settings)}/worker-{number} " in commands[name]
-            )
-            assert f"-Dalluxio.worker.rpc.port={first} " in commands[name]
+            assert all(f"-Dalluxio.worker.{option} " in commands[name] for option in (folder, port))
 
 
 def test_alluxio_waits_for_hdfs_where_it_lies_on_it(tmp_path):
@@ -131,38 +119,36 @@ def test_two_homes_have_two_ramdisks(tmp_path):
     assert ramdisk(ServiceSettings(home=tmp_path, alluxio_ramdisk="/chosen")) == Path("/chosen")
 
 
-def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(tmp_path, monkeypatch):
-    """It is in a file for the owner of the home only, which the address names."""
+@pytest.fixture
+def postgres(tmp_path, monkeypatch):
+    """PostgreSQL, prepared for its first start by a user who is not root."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    settings = ServiceSettings(home=tmp_path)
     server = make_server("postgres", tmp_path)
     server.folder.mkdir(parents=True, exist_ok=True)
     server.prepare()
+    return server
+
+
+def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(postgres, tmp_path):
+    """It is in a file for the owner of the home only, which the address names."""
+    settings = ServiceSettings(home=tmp_path)
     password = password_file(settings).read_text()
-    server.prepare()
+    postgres.prepare()
     assert password_file(settings).read_text() == password
     assert stat.S_IMODE(password_file(settings).stat().st_mode) == 0o600
-    secret = password.strip().rpartition(":")[2]
+    secret, url = password.strip().rpartition(":")[2], database_url(settings, "airflow")
     assert len(secret) >= 20
-    for text in (
-        server.address,
-        database_url(settings, "airflow"),
-        *server.processes[0].command,
-        *server.init_steps[0].command,
-    ):
+    for text in (postgres.address, url, *postgres.processes[0].command, *postgres.init_steps[0].command):
         assert secret not in text
-    assert str(password_file(settings)) in database_url(settings, "airflow")
+    assert str(password_file(settings)) in url
 
 
-def test_a_cluster_whose_home_was_removed_gives_it_its_password_again(tmp_path, monkeypatch):
+def test_a_cluster_whose_home_was_removed_gives_it_its_password_again(postgres, tmp_path):
     """It may lie outside the home, and would let nobody in with a new one."""
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    server, file = make_server("postgres", tmp_path), password_file(ServiceSettings(home=tmp_path))
-    server.folder.mkdir(parents=True, exist_ok=True)
-    server.prepare()
+    file = password_file(ServiceSettings(home=tmp_path))
     before = file.read_text()
     file.unlink()
-    server.prepare()
+    postgres.prepare()
     assert file.read_text() == before and stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
@@ -211,18 +197,12 @@ def test_postgresql_is_found_on_the_path_else_debians_newest(tmp_path):
 
 def test_airflow_keeps_its_state_in_the_postgresql_beside_it_and_uses_one_driver(tmp_path):
     """Its asynchronous half would ask for another one; on SQLite, where that is chosen, it needs nobody."""
+    variable, url = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", database_url(ServiceSettings(home=tmp_path), "airflow")
     plain = make_server("airflow", tmp_path, airflow_database="sqlite")
-    assert plain.needs == ()
-    assert plain.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].startswith("sqlite:///")
+    assert plain.needs == () and plain.environment[variable].startswith("sqlite:///")
     server = make_server("airflow", tmp_path)
     assert server.needs == ("postgres",)
-    assert server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == database_url(
-        ServiceSettings(home=tmp_path), "airflow"
-    )
-    assert (
-        server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC"]
-        == server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
-    )
+    assert server.environment[variable] == server.environment[f"{variable}_ASYNC"] == url
     assert server.init_steps[0].stamp != plain.init_steps[0].stamp
 
 
@@ -252,9 +232,8 @@ def test_a_database_of_airflow_that_is_none_is_refused(tmp_path):
 
 def test_spark_connect_on_a_standalone_spark_waits_for_it(tmp_path):
     """And gets the client for alluxio:// addresses where it is asked for."""
-    server = make_server(
-        "spark-connect", tmp_path, spark_connect_master="spark://127.0.0.1:7077", spark_connect_alluxio=True
-    )
+    settings = {"spark_connect_master": "spark://127.0.0.1:7077", "spark_connect_alluxio": True}
+    server = make_server("spark-connect", tmp_path, **settings)
     assert server.after == ("spark",)
     assert "spark.hadoop.fs.alluxio.impl=alluxio.hadoop.FileSystem" in server.processes[0].command
     assert "alluxio" not in " ".join(make_server("spark-connect", tmp_path).processes[0].command)

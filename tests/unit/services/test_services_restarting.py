@@ -7,18 +7,18 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from springline.services.errors import NotReadyError, PortInUseError, UnknownServerError
+from springline.services.errors import NotReadyError, UnknownServerError
 from springline.services.process.groups import start_time
-from springline.services.process.ports import free_ports, is_free, port_wait_reason
+from springline.services.process.ports import free_ports, is_free, listener
 from springline.services.server import Process, Server
 from springline.services.supervisor import Supervisor
+from tests.support.waiting import until
 
 SLEEPING = "import time; time.sleep(600)"
 # Has a child in a session of its own, as PostgreSQL's are.
@@ -47,18 +47,9 @@ ctypes.CDLL(None).pthread_exit(None)
 
 def pair(home: Path, *, second: str = SLEEPING, name: str = "pair") -> Server:
     """A server of two processes that listen nowhere."""
-    return Server(
-        name=name,
-        address="nowhere",
-        folder=home / name,
-        processes=(
-            Process("first", (sys.executable, "-c", SLEEPING)),
-            Process("second", (sys.executable, "-c", second)),
-        ),
-        environment={},
-        ports={},
-        readiness_problem=lambda: "",
-    )
+    codes = {"first": SLEEPING, "second": second}
+    processes = tuple(Process(each, (sys.executable, "-c", code)) for each, code in codes.items())
+    return Server(name, "nowhere", home / name, processes, environment={}, ports={}, readiness_problem=lambda: "")
 
 
 @pytest.fixture
@@ -89,11 +80,9 @@ def test_what_ran_before_stays_when_the_rest_cannot_be_started(supervisor, tmp_p
     supervisor.up([pair(tmp_path)], patience=60)
     before = supervisor.status("pair").processes
     supervisor.kill("pair", "second")
-    broken = replace(
-        pair(tmp_path, second="raise SystemExit('no disk')"), readiness_problem=lambda: "the second is missing"
-    )
+    broken = pair(tmp_path, second="raise SystemExit('no disk')")
     with pytest.raises(NotReadyError, match="no disk"):
-        supervisor.up([broken], patience=60)
+        supervisor.up([replace(broken, readiness_problem=lambda: "the second is missing")], patience=60)
     assert supervisor.status("pair").processes == {"first": before["first"]}
     assert not supervisor.status("pair").state.startswith("stopped")
 
@@ -110,12 +99,10 @@ def test_a_process_that_no_server_has_is_named(supervisor, tmp_path):
 def test_a_server_that_needs_another_is_started_when_that_one_is_ready(supervisor, tmp_path):
     """Those that need nobody do not wait for each other."""
     events = []
-    probe_counts = {"slow": 0}
 
     def slow() -> str:
-        probe_counts["slow"] += 1
         events.append("slow asked")
-        return "" if probe_counts["slow"] > 2 else "not yet"
+        return "" if events.count("slow asked") > 2 else "not yet"
 
     def prepared(name: str):
         return lambda: events.append(f"{name} starts")
@@ -129,17 +116,12 @@ def test_a_server_that_needs_another_is_started_when_that_one_is_ready(superviso
     assert events == ["slow starts", "free starts", "slow asked", "slow asked", "slow asked", "needy starts"]
 
 
-def test_a_server_is_furnished_once_it_is_ready(supervisor, tmp_path):
-    """And again after every start, since what is to be there may be gone."""
+def test_a_server_is_provisioned_once_it_is_ready(supervisor, tmp_path):
+    """What it is to contain can only be created then."""
     events = []
-
-    def ready() -> str:
-        events.append("asked")
-        return ""
-
-    server = replace(pair(tmp_path), readiness_problem=ready, provision=lambda: events.append("furnished"))
-    supervisor.up([server], patience=60)
-    assert events == ["asked", "furnished"]
+    server = replace(pair(tmp_path), provision=lambda: events.append("provisioned"))
+    supervisor.up([replace(server, readiness_problem=lambda: events.append("asked") or "")], patience=60)
+    assert events == ["asked", "provisioned"]
 
 
 def test_a_process_is_asked_to_end_by_the_signal_that_it_wants(supervisor, tmp_path):
@@ -156,10 +138,7 @@ def test_the_memory_of_a_process_counts_what_it_has_started(supervisor, tmp_path
     """Children in sessions of their own too."""
     supervisor.up([pair(tmp_path, second=WITH_CHILD)], patience=60)
     parent = psutil.Process(supervisor.status("pair").processes["second"])
-    until = time.monotonic() + 30
-    while not parent.children():
-        assert time.monotonic() < until
-    (child,) = parent.children()
+    (child,) = until(parent.children)
     try:
         memory = supervisor.status("pair").memory
         assert memory["second"] > parent.memory_info().rss > 0
@@ -174,9 +153,8 @@ def test_a_port_that_only_old_connections_have_is_waited_for(tmp_path):
     connection = socket.socket()
     connection.bind(("127.0.0.1", port))
     connection.connect(("127.0.0.1", port))
-    connection.setsockopt(
-        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-    )  # nothing of it stays when it closes
+    reset_on_close = struct.pack("ii", 1, 0)  # nothing of it stays when it closes
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset_on_close)
     assert not is_free(port)
     messages = []
     supervisor = Supervisor(tmp_path, say=messages.append, sleep=lambda seconds: connection.close())
@@ -185,26 +163,13 @@ def test_a_port_that_only_old_connections_have_is_waited_for(tmp_path):
     assert f"port {port} has no listener" in messages[0]
 
 
-def test_a_port_that_somebody_listens_on_is_not_waited_for():
-    """He may go on for ever; his name and the setting are told."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        with pytest.raises(PortInUseError, match=rf"port {port} is taken .*another port: SPRINGLINE_SMALL_PORT="):
-            port_wait_reason("small", {"SPRINGLINE_SMALL_PORT + 2": port})
-
-
 def test_a_port_with_half_closed_clients_of_a_killed_server_is_free():
     """They hold nothing back: a server can listen there at once, and so it is told."""
     port = free_ports()
     serving = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); k = s.accept(); time.sleep(600)"
     server = subprocess.Popen([sys.executable, "-c", serving])
-    until = time.monotonic() + 30
-    client = None
-    while client is None:
-        try:
-            client = socket.create_connection(("127.0.0.1", port))
-        except ConnectionRefusedError:
-            assert time.monotonic() < until
+    until(lambda: listener(port))
+    client = socket.create_connection(("127.0.0.1", port))
     server.kill()
     server.wait()
     with client:
@@ -217,9 +182,7 @@ def test_a_killed_process_lives_until_its_last_thread_is_gone(tmp_path):
     port = free_ports()
     process = subprocess.Popen([sys.executable, "-c", PARTLY_ENDED.format(port=port)])
     try:
-        until = time.monotonic() + 30
-        while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
-            assert time.monotonic() < until
+        until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
         assert not is_free(port)
         assert start_time(process.pid) is not None
         process.kill()

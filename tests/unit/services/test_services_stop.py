@@ -20,12 +20,8 @@ from springline.spark_jobs.streaming.settings import StreamSettings
 from tests.support.streams.plain_application import start_application
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
-STUBBORN = (
-    sys.executable,
-    "-c",
-    "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-    "pathlib.Path(sys.argv[1]).touch(); time.sleep(600)",
-)
+IGNORE = "signal.signal(signal.SIGTERM, signal.SIG_IGN); pathlib.Path(sys.argv[1]).touch()"
+STUBBORN = (sys.executable, "-c", f"import pathlib, signal, sys, time; {IGNORE}; time.sleep(600)")
 
 
 def home_at(path: Path) -> Home:
@@ -89,9 +85,8 @@ def test_a_stop_in_which_all_end_by_themselves_went_well(tmp_path: Path) -> None
         cache.mkdir()
         (cache / "block").write_bytes(bytes(1000))
         assert stop_home(home_at(tmp_path), 60.0, messages.append)
-        assert messages[2:] == [
-            f"kept in memory for the next start: the cache, 1 kB in {cache}; remove it with `rm -r` to free the memory"
-        ]
+        remaining = f"the cache, 1 kB in {cache}; remove it with `rm -r` to free the memory"
+        assert messages[2:] == [f"kept in memory for the next start: {remaining}"]
         assert (cache / "block").exists()
     finally:
         (cache / "block").unlink(missing_ok=True)
@@ -108,10 +103,8 @@ def test_a_server_that_cannot_be_looked_at_keeps_no_other(tmp_path: Path) -> Non
     assert not stop_home(home_at(tmp_path), 0.0, messages.append)
     assert not is_alive(other) and not is_alive(stubborn)
     output = "\n".join(messages)
-    assert (
-        "damaged.json: the record of a server cannot be read" in output
-        and "kafka: killed, since it had not stopped after 0.5 s" in output
-    )
+    assert "damaged.json: the record of a server cannot be read" in output
+    assert "kafka: killed, since it had not stopped after 0.5 s" in output
 
 
 def test_what_no_record_tells_of_is_ended_too(tmp_path: Path) -> None:

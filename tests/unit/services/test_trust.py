@@ -23,9 +23,8 @@ def authority(name: str) -> x509.Certificate:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     builder = x509.CertificateBuilder(subject, subject, key.public_key(), 1, LONG_AGO, LONG_AGO.replace(year=2100))
-    return builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(
-        key, hashes.SHA256()
-    )
+    extended = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    return extended.sign(key, hashes.SHA256())
 
 
 @pytest.fixture

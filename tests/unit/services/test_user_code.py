@@ -10,7 +10,7 @@ from springline.persistence.profile import project_folder
 from springline.services.errors import ServiceError
 from springline.services.registry import make_servers
 from springline.services.settings import ServiceSettings
-from springline.services.user_code import BUNDLES, DAGS_FOLDER, dag_settings, python_path
+from springline.services.user_code import BUNDLES, DAGS_FOLDER, dag_settings
 
 
 @pytest.fixture
@@ -40,11 +40,6 @@ def test_a_user_s_modules_are_on_the_path_of_airflow_s_processes(airflow, tmp_pa
     assert path == [f"{project_folder()}/src", f"{tmp_path}/mine", "/elsewhere"]
 
 
-def test_without_a_path_of_the_user_s_the_project_s_is_all(tmp_path):
-    """No empty entry at its end."""
-    assert python_path({}, tmp_path) == str(tmp_path)
-
-
 def test_a_user_s_folder_of_dags_is_read_beside_the_project_s(airflow, tmp_path):
     """Airflow's own variable names it."""
     environment = airflow(**{DAGS_FOLDER: str(tmp_path)})
@@ -55,10 +50,8 @@ def test_a_user_s_folder_of_dags_is_read_beside_the_project_s(airflow, tmp_path)
 
 def test_bundles_of_the_user_s_are_read_beside_the_project_s(airflow):
     """So are those that Airflow's own list names."""
-    user_bundles = [
-        {"name": "git", "classpath": "airflow.providers.git.bundles.git.GitDagBundle", "kwargs": {"subdir": "d"}}
-    ]
-    bundle_settings = bundles(airflow(**{BUNDLES: json.dumps(user_bundles)}))
+    bundle = {"name": "git", "classpath": "airflow.providers.git.bundles.git.GitDagBundle", "kwargs": {"subdir": "d"}}
+    bundle_settings = bundles(airflow(**{BUNDLES: json.dumps([bundle])}))
     assert list(bundle_settings) == ["springline", "git"] and bundle_settings["git"] == {"subdir": "d"}
 
 
@@ -75,7 +68,7 @@ def test_a_list_of_bundles_that_is_none_is_refused(tmp_path, listed):
         dag_settings({BUNDLES: listed}, tmp_path)
 
 
-def test_a_folder_of_dags_that_is_not_there_is_told_before_airflow_starts(tmp_path, monkeypatch):
+def test_a_folder_of_dags_that_is_not_there_is_reported_before_airflow_starts(tmp_path, monkeypatch):
     """Airflow itself would read nothing, and go on."""
     monkeypatch.setenv(DAGS_FOLDER, str(tmp_path / "dogs"))
     (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path))

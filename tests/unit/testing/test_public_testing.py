@@ -15,7 +15,7 @@ from springline.persistence.platform import default_cache_folder
 from springline.persistence.profile import import_root
 from springline.spark_jobs.streaming.errors import UnknownStepError
 from springline.stream_kinds import Input, Output, State
-from springline.testing import JobRun, LinesRunner, MemoryLog, StageRun, lines_of, make_dataset, platform_in
+from springline.testing import JobRun, LinesRunner, StageRun, lines_of, make_dataset, platform_in
 
 WORDS_JOB = """
 [words]
@@ -51,25 +51,20 @@ ADDER = f"{__name__}:Adder"
 
 
 def test_a_platform_in_a_folder_persists_and_brings_back(tmp_path: Path) -> None:
-    """The cache goes with it, so a second one finds what was persisted, and what can be made again."""
+    """The cache goes with it: a second one finds what was persisted or can be recomputed, and nothing else."""
     runner = LinesRunner()
     runner.add("shout", lambda sources, params: [line.upper() for line in sources[0]])
     with platform_in(tmp_path, runner=runner) as platform:
         make_dataset(platform, "words/load", lines=["to be"])
         platform.persister.drain()
         make_dataset(platform, "words/shout", "shout", ["words/load"])
+        make_dataset(platform, "words/lost", lines=["or not"])
     with platform_in(tmp_path, runner=runner) as platform:
         assert lines_of(platform, "words/load") == ["to be"]
         assert lines_of(platform, "words/shout") == ["TO BE"]
+        with pytest.raises(IrrecoverableError, match="words/lost"):
+            lines_of(platform, "words/lost")
     assert runner.executed_operations == ["shout", "shout"]
-
-
-def test_what_was_neither_persisted_nor_can_be_made_again_is_gone(tmp_path: Path) -> None:
-    """As after a fault."""
-    with platform_in(tmp_path) as platform:
-        make_dataset(platform, "words/load", lines=["to be"])
-    with platform_in(tmp_path) as platform, pytest.raises(IrrecoverableError, match="words/load"):
-        lines_of(platform, "words/load")
 
 
 def test_nothing_is_left_in_memory(tmp_path: Path) -> None:
@@ -153,14 +148,6 @@ def test_a_declared_join_reads_two_topics(tmp_path: Path) -> None:
     run.feed("1,2", "2,9", topic="cups")
     run.drain()
     assert run.results() == [{"ticket": 2, "minutes": 9}]
-
-
-def test_a_topic_in_memory_has_gaps_as_kafka_has() -> None:
-    """Whoever counts messages by offsets is found out."""
-    log = MemoryLog({"lines": 1})
-    for value in (b"a", b"b", b"c"):
-        log.put("lines", 0, value)
-    assert [message.offset for message in log.fetch("lines", 0, 0, 10)] == [0, 2, 3]
 
 
 # ---- what it needs
