@@ -51,6 +51,7 @@ PASSWORD_OPTION = f'{{"password": "{SECRET}"}}'
         "postgresql+psycopg://ann:hunter2/or@hunter2@db/catalog",
         "postgresql+psycopg://:hunter2@db/catalog",
         "postgresql+psycopg://ann@db/catalog?password=hunter2&sslmode=require",
+        "postgresql+psycopg://ann@db/catalog?sslpassword=hunter2",
         "sc://host:15002/;token=hunter2;user_id=ann",
         "/webhdfs/v1/a?op=GETFILESTATUS&delegation=hunter2",
         "{'sasl.username': 'ann', 'sasl.password': 'hunter2, and more hunter2'}",
@@ -64,6 +65,7 @@ PASSWORD_OPTION = f'{{"password": "{SECRET}"}}'
         "Authorization: Bearer hunter2hunter2",
         "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----",
         "-----BEGIN RSA PRIVATE KEY-----\nhunter2",
+        "DSN password=hunter2\nhost=db",
     ],
 )
 def test_a_secret_is_left_out(text: str) -> None:
@@ -116,6 +118,7 @@ def test_a_catalog_that_cannot_be_opened_does_not_tell_its_password(url: str) ->
         "http://host:15002/;token=hunter2",
         "sc://host:15002;token=hunter2",
         "sc://host:port/;token=hunter2",
+        "sc:///;token=hunter2",
         "sc://[;token=hunter2",
         "sc://ann:hunter2@/",
         "token=hunter2",
