@@ -12,7 +12,7 @@ from springline.persistence.profile import Bytes, JsonObject, ProfiledSettings, 
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.runtime.stage import Stage
-from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
+from springline.spark_jobs.streaming.runtime.state_folders import StateFolders, check_folder_name
 
 
 class StreamSettings(ProfiledSettings):
@@ -107,8 +107,8 @@ class StreamSettings(ProfiledSettings):
         return (self.stream_spill_dir or self.home / "spill").expanduser().resolve()
 
     def state_folders(self, stage: Stage) -> StateFolders:
-        """Return the folders of the states of a stage on this host."""
-        subfolder = Path(stage.job, stage.name, stage.life)
+        """Return the folders of the states of a stage on this host; raises as `check_folder_name` does."""
+        subfolder = Path(*map(check_folder_name, (stage.job, stage.name, stage.life)))
         return StateFolders(self.state_folder / subfolder, self.spill_folder / subfolder, self.stream_spill_bytes)
 
     def make_folders(self) -> None:

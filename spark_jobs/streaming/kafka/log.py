@@ -17,6 +17,7 @@ from confluent_kafka import (
     Producer,
     TopicCollection,
     TopicPartition,
+    Uuid,
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
@@ -54,6 +55,11 @@ class _TransactionalWriter:
 
     producer: Producer
     last_round_id: RoundId
+
+
+def _topic_id(uuid: Uuid) -> str:
+    """Return the id of a topic as Kafka's own tools print it: in base64 for URLs and file names, without slashes."""
+    return str(uuid).replace("+", "-").replace("/", "_")
 
 
 @dataclass(frozen=True)
@@ -366,7 +372,7 @@ class Kafka:
         futures = self._admin.describe_topics(TopicCollection([name]), request_timeout=_DESCRIBED_SECONDS)
         description = futures[name].result()
         return _TopicDescription(
-            time.monotonic(), str(description.topic_id), sorted(each.id for each in description.partitions)
+            time.monotonic(), _topic_id(description.topic_id), sorted(each.id for each in description.partitions)
         )
 
     def _unavailable(self, what: str, error: KafkaException) -> LogUnavailableError:

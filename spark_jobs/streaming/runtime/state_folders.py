@@ -6,8 +6,20 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.runtime.segment_files import SpillFolder
 from springline.spark_jobs.streaming.runtime.state_store import StateStore
+
+
+def check_folder_name(text: str) -> str:
+    """Return `text` if it names one folder below whatever it is joined to.
+
+    Raises `StreamError` for an empty text, `.`, `..`, and one with a separator: joined to a path, a text that begins
+    with a slash is another place, and what is removed beside it is not the stage's.
+    """
+    if text in ("", ".", "..") or "/" in text or "\0" in text:
+        raise StreamError(f"{text!r} is no name of a folder for the states of a stage")
+    return text
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,8 @@ def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path
     }
     assert (mapping.topic, mapping.downstream, reducing.topic) == ("rows", "a.partials", "a.partials")
     settings = StreamSettings()
-    assert settings.state_folders(mapping).folder(0) != settings.state_folders(reducing).folder(0)
+    folders = [settings.state_folders(replace(stage, life="life")).folder(0) for stage in (mapping, reducing)]
+    assert folders[0] != folders[1]
     assert Stage.decode(mapping.encode()).encode() == mapping.encode() and mapping.make_step()
 
 
