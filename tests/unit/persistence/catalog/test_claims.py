@@ -14,8 +14,6 @@ from sqlalchemy.exc import OperationalError
 from springline.persistence.catalog.claims import Claims, Lease, LeaseLostError
 from springline.persistence.catalog.schema import db_now, generation
 from springline.persistence.catalog.wait_report import load_wait_report
-from springline.persistence.engine.attempt import Attempt
-from springline.persistence.errors import TransitionError
 from springline.persistence.model.dataset import Call, Dataset, Strategy, TransferMethod, UnderStoreState
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
@@ -223,17 +221,6 @@ def test_a_lease_is_renewed_while_it_is_kept(platform: Platform) -> None:
     claims.renew = renew  # type: ignore[method-assign, assignment]
     with claims.renewing(lease) as lost:
         assert lost.wait(30) and renewed.is_set()
-
-
-def test_a_writer_whose_lease_is_lost_is_told(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A synchronous write does not commit on a copy that does not count."""
-
-    def lose(attempt: Attempt, dataset: Dataset) -> Dataset:
-        raise LeaseLostError(f"{dataset.ref}: too late")
-
-    monkeypatch.setattr(Attempt, "send_data", lose)
-    with pytest.raises(TransitionError, match="too late"):
-        make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
 
 
 def test_a_transfer_counts_the_bytes_that_it_has_sent(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:

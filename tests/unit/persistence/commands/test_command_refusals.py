@@ -35,6 +35,9 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
 
 
+MODULE = "springline.persistence.engine.runner"
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "expected_message"),
     [
@@ -46,32 +49,16 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("CATALOG_URL", "nosuch://u:p@h/x", "is not a database URL: write postgresql"),
         ("RUNNER", "nosuch:make", "SPRINGLINE_RUNNER='nosuch:make'.* No module named 'nosuch'"),
         ("RUNNER", ":make", "SPRINGLINE_RUNNER=':make'.* cannot be imported"),
-        (
-            "RUNNER",
-            "springline.persistence.engine.runner",
-            "SPRINGLINE_RUNNER='springline.persistence.engine.runner'.* has no such function",
-        ),
-        (
-            "RUNNER",
-            "springline.persistence.engine.runner:mak",
-            "springline.persistence.engine.runner has no such function",
-        ),
+        ("RUNNER", MODULE, f"SPRINGLINE_RUNNER='{MODULE}'.* has no such function"),
+        ("RUNNER", f"{MODULE}:mak", f"{MODULE} has no such function"),
         ("CATALOG_TIMEOUT", "-1", "SPRINGLINE_CATALOG_TIMEOUT: .* greater than or equal to 0"),
-        (
-            "POLICY",
-            "lru",
-            "policy 'lru': no installed package provides 'lru'; installed: paper, .*; install a package",
-        ),
+        ("POLICY", "lru", "policy 'lru': no installed package provides 'lru'; installed: paper, .*; install a package"),
         (
             "POLICY_WEIGHTS",
             "-4,-2",
-            "SPRINGLINE_POLICY_WEIGHTS: write four numbers separated by commas, such as -4,-2,1,0.1",
+            "POLICY_WEIGHTS: write four numbers separated by commas, such as -4,-2,1,0.1",
         ),
-        (
-            "CACHE_CAPACITY",
-            "8XB",
-            "SPRINGLINE_CACHE_CAPACITY: not a size: write a number of bytes, or a number with a unit",
-        ),
+        ("CACHE_CAPACITY", "8XB", "CACHE_CAPACITY: not a size: write a number of bytes, or a number with a unit"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named_in_one_line(
