@@ -31,6 +31,10 @@ LINE = [Measurement(size * MB, 0.5 + 0.02 * size) for size in range(10, 100, 10)
             "median rate of 3 measurements", id="few give their median rate",
         ),
         pytest.param(
+            [Measurement(size * MB, 0.1 * size - 0.9) for size in (10, 20, 30, 40)], 10 * MB, 0.7,
+            "median rate of 4 measurements", id="a line that begins below nothing is none",
+        ),
+        pytest.param(
             [Measurement(0, 3.0), Measurement(0, 5.0), Measurement(0, 40.0)], 0, 5.0, "",
             id="those of no bytes give their median time",
         ),
