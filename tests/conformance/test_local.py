@@ -73,16 +73,6 @@ def test_a_cache_whose_folder_is_gone_is_empty(cache: LocalBackend) -> None:
     assert read_contents(cache, "a/@1") == {"part.txt": b"y"}
 
 
-def test_an_under_store_whose_folder_is_gone_is_out_of_reach(tmp_path: Path) -> None:
-    """A disk that is not mounted has lost nothing, and nothing is written in its place."""
-    backend = LocalBackend(tmp_path / "not mounted", durable=True)
-    with pytest.raises(StorageUnavailableError, match="not mounted"):
-        backend.files("a/@1")
-    with pytest.raises(StorageUnavailableError):
-        send(backend, "a/@1", "part.txt", b"x")
-    assert not (tmp_path / "not mounted").exists()
-
-
 def test_a_location_that_leads_out_by_a_link_is_refused(cache: LocalBackend, tmp_path: Path) -> None:
     """A link inside the root does not open the rest of the disk."""
     outside = tmp_path / "outside"

@@ -104,26 +104,6 @@ def test_a_worker_killed_in_the_middle_of_a_transfer_is_taken_over(
     assert digests_below(platform) == digests_without_faults() == digests_now(platform)
 
 
-@pytest.mark.parametrize("method", ["data", "operation"])
-def test_a_worker_that_was_stopped_and_wakes_up_late_changes_nothing(
-    platform: Platform, tmp_path: Path, method: str
-) -> None:
-    """While it slept another worker has persisted what it was sending."""
-    half_done(platform, tmp_path, method)
-    with worker_in_the_middle(platform, tmp_path, method) as worker:
-        (sending,) = [d for d in platform.catalog.find() if d.under is UnderStoreState.COPYING]
-        worker.send_signal(signal.SIGSTOP)
-        until(lambda: platform.persister.drain().remaining == 0)
-        winner = platform.catalog.get(sending.ref)
-        (tmp_path / "in the middle.go").touch()
-        worker.send_signal(signal.SIGCONT)
-        output, _ = worker.communicate(timeout=60)
-    assert worker.returncode == 0 and output.strip() not in ("", "nothing to do")
-    assert platform.catalog.get(sending.ref) == winner
-    assert only_whole_copies_are_left(platform, copies_in(platform.under))
-    assert digests_below(platform) == digests_without_faults()
-
-
 def test_a_worker_that_is_only_slow_keeps_its_claim(platform: Platform, tmp_path: Path) -> None:
     """It renews its lease while it works, however long that takes, so nobody else sends the same."""
     half_done(platform, tmp_path, "data")

@@ -59,13 +59,13 @@ def reasons(
     return reasons_by_ref
 
 
-@given(recorded())
-def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, lineage: Lineage) -> None:
-    """Bytes, those that are unproven or gone for good, and the seconds of all that is run again."""
+@given(recorded(), st.booleans())
+def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, lineage: Lineage, is_away: bool) -> None:
+    """Bytes, those that are unproven or gone for good, and the seconds to run; also while the under-store is away."""
     record(catalog, lineage)
-    cache_lineage = catalog.lineage_of_cache()
+    cache_lineage = catalog.lineage_of_cache(ignore_under_store=is_away)
     expected = assess_risk(cache_lineage, catalog.load_cost_model(cache_lineage))
-    loss = catalog.cache_loss()
+    loss = catalog.cache_loss(ignore_under_store=is_away)
     shares = risk_by_dag(loss, catalog.load_cost_model_of(loss.unmeasured_operations)).values()
     assert sum(share.bytes for share in shares) == expected.bytes
     assert sum(share.unproven_bytes for share in shares) == expected.unproven_bytes

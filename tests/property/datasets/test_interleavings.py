@@ -31,16 +31,8 @@ PATHS = ("a", "b")
 WORKERS = ("worker 0", "worker 1")
 MAINTENANCE = ("retire", "scan", "recover", "sweep")
 WEIGHTS = {
-    "go on": 14,
-    "work": 6,
-    "write": 1,
-    "evict": 2,
-    "read": 2,
-    "keep up": 2,
-    "lose": 2,
-    "fall silent": 3,
-    "die": 1,
-}
+    "go on": 14, "work": 6, "write": 1, "evict": 2, "read": 2, "keep up": 2, "lose": 2, "fall silent": 3, "die": 1,
+}  # fmt: skip
 KINDS = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
 # A worker that has recomputed a dataset after its lease expired finds it evicted again.
 EVICTED_AFTER_ITS_LEASE = [
@@ -90,7 +82,7 @@ def open_in(folder: Path, *, by_operation: bool, catalog_url: str = "") -> Platf
     return open_platform(Settings(**platform_settings), runner=runner)  # type: ignore[arg-type]
 
 
-class World:
+class Simulation:
     """Several actors on one catalog and the same stores; a schedule says who does what, and how far."""
 
     def __init__(self, template: Path, *, by_operation: bool) -> None:
@@ -99,10 +91,9 @@ class World:
         self.platform = open_in(self.folder, by_operation=by_operation)
         # From now on nothing is measured, so that a schedule can be played again.
         self.platform.catalog.record_measurement = lambda *args, **how: None  # type: ignore[method-assign]
-        self.platform.persister.sender.limiter = (
-            BandwidthLimiter()
-        )  # gives way to nobody: a killed writer is waited for for ever
-        self.platform.claims.is_any_in_flight = lambda refs: False  # type: ignore[method-assign]  # likewise
+        # It gives way to nobody, and waits for nobody: a killed writer would be waited for for ever.
+        self.platform.persister.sender.limiter = BandwidthLimiter()
+        self.platform.claims.is_any_in_flight = lambda refs: False  # type: ignore[method-assign]
         stage(self.platform, self.pause)
         self.catalog = self.platform.catalog
         for kind in ("read_transaction", "write_transaction"):
@@ -293,13 +284,13 @@ def test_however_they_interleave_each_generation_is_persisted_once_and_nothing_h
     template: Path, schedule: list[tuple[str, int, int]], by_operation: bool
 ) -> None:
     """Workers, zombies and dead ones, evictor, reader and maintenance, paused before any call on store or catalog."""
-    world = World(template, by_operation=by_operation)
+    simulation = Simulation(template, by_operation=by_operation)
     try:
         for path in PATHS:
-            world.write(path)
+            simulation.write(path)
         for kind, which, steps in schedule:
-            world.move(kind, which, steps)
-            world.check()
-        world.check_the_end()
+            simulation.move(kind, which, steps)
+            simulation.check()
+        simulation.check_the_end()
     finally:
-        world.close()
+        simulation.close()

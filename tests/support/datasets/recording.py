@@ -25,10 +25,9 @@ def record(catalog: Catalog, lineage: Lineage) -> None:
             "compute_seconds": dataset.compute_seconds,
             "superseded": dataset.superseded, "created_at": dataset.created_at,
         })  # fmt: skip
-        recorded_sources = (recorded_sources for recorded_sources in dataset.sources if recorded_sources in number)
+        recorded_sources = [number[each] for each in dataset.sources if each in number]
         sources += [
-            {"generation_id": number[ref], "position": i, "source_id": number[each]}
-            for i, each in enumerate(recorded_sources)
+            {"generation_id": number[ref], "position": i, "source_id": key} for i, key in enumerate(recorded_sources)
         ]
     operations = [
         {"name": o.name, "version": o.version, "idempotent": o.idempotent, "checkpoint": o.checkpoint,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 from springline.persistence.backends.local import LocalBackend
-from springline.persistence.backends.spec import Backend, File, Manifest
+from springline.persistence.backends.spec import Backend
 from springline.persistence.engine.runner import Runner
 from springline.persistence.model.dataset import Call, Operation, OperationResult
 from springline.persistence.platform import Platform
@@ -28,72 +27,38 @@ def raise_(error: BaseException) -> Callable[..., None]:
     return fail
 
 
-class Staged(Backend):
-    """A backend that says `at("rename", old)` before each call on it, and `at("rename done", old)` after."""
+class Staged:
+    """A backend that says `at("rename", old)` before such a call on it, and `at("rename done", old)` after."""
+
+    _BEFORE = ("files", "manifest", "create", "rename", "delete", "names", "read_small", "write_small")
+    _AFTER = ("rename", "delete")
+    holds, unavailable_reason, read_range = Backend.holds, Backend.unavailable_reason, Backend.read_range
 
     def __init__(self, inner: LocalBackend, at: At = nothing) -> None:
         self.inner = inner
         self.at = at
 
-    @property
-    def root(self) -> Path:
-        """The folder of the backend behind."""
-        return self.inner.root
+    def __getattr__(self, name: str) -> Any:
+        """A method of the backend behind, with its points; or an attribute as it is."""
+        method = getattr(self.inner, name)
+        if name not in self._BEFORE:
+            return method
 
-    def uri(self, location: str) -> str:
-        return self.inner.uri(location)
+        def call(location: str, *arguments: object) -> object:
+            self.at(name, location)
+            result = method(location, *arguments)
+            if name in self._AFTER:
+                self.at(f"{name} done", location)
+            return result
 
-    def exists(self, location: str) -> bool:
-        return self.inner.exists(location)
-
-    def mark_root(self) -> None:
-        self.inner.mark_root()
-
-    def files(self, location: str) -> tuple[File, ...]:
-        self.at("files", location)
-        return self.inner.files(location)
-
-    def manifest(self, location: str) -> Manifest:
-        self.at("manifest", location)
-        return self.inner.manifest(location)
+        return call
 
     def chunks(self, location: str, name: str) -> Iterator[bytes]:
+        """Say `at("chunks", location)` before the first chunk and `at("chunk done", location)` after each."""
         self.at("chunks", location)
         for chunk in self.inner.chunks(location, name):
             yield chunk
             self.at("chunk done", location)
-
-    def create(self, location: str, name: str, size: int) -> BinaryIO:
-        self.at("create", location)
-        return self.inner.create(location, name, size)
-
-    def rename(self, old: str, new: str) -> None:
-        self.at("rename", old)
-        self.inner.rename(old, new)
-        self.at("rename done", old)
-
-    def delete(self, location: str) -> None:
-        self.at("delete", location)
-        self.inner.delete(location)
-        self.at("delete done", location)
-
-    def names(self, location: str) -> tuple[str, ...]:
-        self.at("names", location)
-        return self.inner.names(location)
-
-    def locations(self, marker: str) -> Iterator[str]:
-        return self.inner.locations(marker)
-
-    def copies(self) -> Iterator[str]:
-        return self.inner.copies()
-
-    def read_small(self, location: str, name: str) -> bytes:
-        self.at("read_small", location)
-        return self.inner.read_small(location, name)
-
-    def write_small(self, location: str, name: str, content: bytes) -> None:
-        self.at("write_small", location)
-        self.inner.write_small(location, name, content)
 
 
 class StagedRunner(Runner):

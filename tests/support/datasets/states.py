@@ -43,6 +43,12 @@ def wipe_cache(platform: Platform) -> None:
     shutil.rmtree(platform.cache.root, ignore_errors=True)  # type: ignore[attr-defined]
 
 
+def lose_cache(platform: Platform) -> None:
+    """Delete the whole cache folder, and notice what was lost."""
+    wipe_cache(platform)
+    platform.maintenance.scan()
+
+
 def lose_catalog(platform: Platform) -> None:
     """Lose the catalog's database with everything in it; the platform is closed, and a new one finds it empty."""
     if platform.catalog.engine.dialect.name == "postgresql":

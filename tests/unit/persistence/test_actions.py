@@ -12,6 +12,8 @@ from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.lineages import cached, evicted, lineage_of, persisted, ref
 
+TO_THE_HEAD = {"expedited": True, "persist_requested": True, "not_before": 0.0}
+
 
 @pytest.mark.parametrize(
     ("wish", "dataset", "reason"),
@@ -39,12 +41,8 @@ def test_what_cannot_be_is_refused_with_the_reason(wish: DatasetAction, dataset:
 @pytest.mark.parametrize(
     ("wish", "dataset", "columns"),
     [
-        (
-            DatasetAction.PERSIST,
-            cached("a", persist_requested=False),
-            {"expedited": True, "persist_requested": True, "not_before": 0.0},
-        ),
-        (DatasetAction.PERSIST, evicted("a"), {"expedited": True, "persist_requested": True, "not_before": 0.0}),
+        (DatasetAction.PERSIST, cached("a", persist_requested=False), TO_THE_HEAD),
+        (DatasetAction.PERSIST, evicted("a"), TO_THE_HEAD),
         (DatasetAction.PIN, cached("a"), {"pinned": True}),
         (DatasetAction.UNPIN, cached("a", pinned=True), {"pinned": False}),
         (DatasetAction.EVICT, persisted("a"), {}),

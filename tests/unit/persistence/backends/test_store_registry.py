@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,8 @@ from springline.persistence.backends.alluxio import AlluxioBackend
 from springline.persistence.backends.hdfs import HdfsBackend
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.registry import Role, open_backend
-from springline.persistence.errors import StorageUnavailableError, UsageError
-from springline.persistence.model.dataset import Strategy
-from springline.persistence.platform import Platform
+from springline.persistence.errors import UsageError
 from springline.persistence.settings import Settings
-from springline.testing.lines import lines_of
-from springline.testing.lines import make_dataset as make
 
 
 @pytest.mark.parametrize(
@@ -41,23 +36,6 @@ def test_a_folder_serves_as_both(tmp_path: Path, role: Role) -> None:
     """It is made, and a percent-encoded URI names the folder that it means."""
     backend = open_backend(f"file://{tmp_path}/a%20b", role, Settings(home=tmp_path))  # type: ignore[call-arg]
     assert isinstance(backend, LocalBackend) and backend.root == tmp_path / "a b"
-
-
-def test_an_under_store_that_was_used_is_not_made_again(open_at: Callable[..., Platform], tmp_path: Path) -> None:
-    """Its disk is not mounted: nothing is written in its place or counts as lost, and what is cached can be read."""
-    used = make(open_at(), "a", "load", strategy=Strategy.CACHE_THROUGH)
-    under, unmounted = tmp_path / "home" / "under", tmp_path / "unmounted"
-    under.rename(unmounted)
-    platform = open_at()
-    assert not under.exists()
-    assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
-    with pytest.raises(StorageUnavailableError, match=f"^{under} does not exist: is its disk mounted"):
-        make(platform, "b", "load", strategy=Strategy.CACHE_THROUGH)
-    with pytest.raises(StorageUnavailableError, match=str(under)):
-        platform.maintenance.scan(deep=True)
-    assert platform.catalog.get(used.ref).persisted
-    unmounted.rename(under)
-    assert platform.maintenance.scan(deep=True).lost == []
 
 
 @pytest.mark.parametrize(

@@ -98,15 +98,10 @@ def test_a_catalog_of_newer_code_is_refused_and_stays_as_it_is(tmp_path: Path) -
     open_database(url).dispose()
 
 
-def test_the_folder_of_a_new_catalog_is_made(tmp_path: Path) -> None:
-    """A home folder that is not there yet is no error."""
-    engine = open_database(f"sqlite:///{tmp_path}/new/home/catalog.db")
-    assert "generation" in inspect(engine).get_table_names()
-
-
-def test_a_catalog_in_memory_serves_too() -> None:
-    """Without a file nothing is locked."""
-    assert "generation" in inspect(open_database("sqlite://")).get_table_names()
+@pytest.mark.parametrize("url", ["sqlite:///{folder}/new/home/catalog.db", "sqlite://"])
+def test_a_new_catalog_is_made_with_its_folder_or_in_memory(tmp_path: Path, url: str) -> None:
+    """A home folder that is not there yet is no error, nor is a catalog without a file that could be locked."""
+    assert "generation" in inspect(open_database(url.format(folder=tmp_path))).get_table_names()
 
 
 @pytest.mark.parametrize("attempt", range(8))

@@ -14,7 +14,7 @@ from springline.persistence.catalog.risk_samples import DagRisk, RiskSample, kno
 from springline.persistence.decisions.persist_status import PersistState
 from springline.persistence.decisions.recovery import assess_risk
 from springline.persistence.model.cost_model import CostModel
-from springline.persistence.model.dataset import CacheState, Dataset, Operation, Origin
+from springline.persistence.model.dataset import Dataset, Operation, Origin
 from springline.persistence.platform import Platform
 from tests.support.datasets.lineages import cached, evicted, lineage_of, persisted, ref
 from tests.support.datasets.recording import record
@@ -26,11 +26,6 @@ DAY = 24 * 60
 def catalog(platform: Platform) -> Catalog:
     """A catalog of its own for each test."""
     return platform.catalog
-
-
-def at(catalog: Catalog, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is so many seconds after 1970 now."""
-    monkeypatch.setattr(catalog, "now", lambda: seconds)
 
 
 def risks(
@@ -98,18 +93,23 @@ def test_the_risk_of_what_one_may_read_is_the_share_of_those_dags(catalog: Catal
 # ---- over time
 
 
-def sampled(*datasets: Dataset, catalog: Catalog, minute: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Record these datasets, and take a sample in that minute."""
-    record(catalog, lineage_of(*datasets))
-    at(catalog, minute * 60 + 30, monkeypatch)
-    return catalog.sample_risk()
+@pytest.fixture
+def sampled(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
+    """Records the datasets given, and takes a sample in the minute given."""
+
+    def sample(minute: int, *datasets: Dataset) -> bool:
+        record(catalog, lineage_of(*datasets))
+        monkeypatch.setattr(catalog, "now", lambda: minute * 60 + 30)
+        return catalog.sample_risk()
+
+    return sample
 
 
-def test_the_risk_is_recorded_as_it_goes(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_risk_is_recorded_as_it_goes(catalog: Catalog, sampled: Callable[..., bool]) -> None:
     """Also that there is none any more."""
     risky = (persisted("a", by=None), cached("b", "a", bytes=10), cached("x", by="dice", bytes=5))
     for minute, datasets in enumerate((risky, risky[:2], risky[:1]), start=100):
-        assert sampled(*datasets, catalog=catalog, minute=minute, monkeypatch=monkeypatch)
+        assert sampled(minute, *datasets)
     series = [
         RiskSample(6000.0, 6060.0, 15, 0, 5, 1.0), RiskSample(6060.0, 6120.0, 10, 0, 0, 1.0),
         RiskSample(6120.0, 6150.0, 0, 0, 0, 0.0),
@@ -118,21 +118,18 @@ def test_the_risk_is_recorded_as_it_goes(catalog: Catalog, monkeypatch: pytest.M
     assert catalog.risk_since(6060) == series[1:] and catalog.risk_since(6061) == series[2:]
 
 
-def test_a_minute_has_one_sample(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_minute_has_one_sample(catalog: Catalog, sampled: Callable[..., bool]) -> None:
     """Whoever comes second records nothing, even if both began at once."""
-    assert sampled(cached("a", by="dice"), catalog=catalog, minute=100, monkeypatch=monkeypatch)
-    assert not sampled(cached("a", bytes=7), catalog=catalog, minute=100, monkeypatch=monkeypatch)
+    assert sampled(100, cached("a", by="dice"))
+    assert not sampled(100, cached("a", bytes=7))
     assert not catalog._record_sample(100, {"": DagRisk(bytes=8)})
     assert [sample.bytes for sample in catalog.risk_since()] == [1000]
 
 
-def test_each_dag_has_its_share(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_dag_has_its_share(catalog: Catalog, sampled: Callable[..., bool]) -> None:
     """What is run again only for another DAG counts for the DAG that made it."""
-    sampled(
-        persisted("a", by=None), evicted("b", "a", origin=Origin("theirs")),
-        cached("c", "b", origin=Origin("mine")), cached("by hand", bytes=3, by=None),
-        catalog=catalog, minute=100, monkeypatch=monkeypatch,
-    )  # fmt: skip
+    theirs, mine = evicted("b", "a", origin=Origin("theirs")), cached("c", "b", origin=Origin("mine"))
+    sampled(100, persisted("a", by=None), theirs, mine, cached("by hand", bytes=3, by=None))
     assert catalog.risk_dag_ids() == ["", "mine", "theirs"]
     for dag_ids, share in (
         (["mine"], (1000, 0, 0, 1.0)),
@@ -152,23 +149,13 @@ def test_old_samples_are_thinned_out() -> None:
     remaining = sorted(set(minutes) - set(redundant_minutes(minutes, now)))
     assert remaining == [*range(now - 3 * DAY, now - DAY, 60), *range(now - DAY, now + 1)]
     later = now + 40 * DAY
-    assert sorted(set(remaining) - set(redundant_minutes(remaining, later))) == [
-        now - 3 * DAY,
-        now - 2 * DAY,
-        now - DAY,
-        now,
-    ]
+    assert sorted(set(remaining) - set(redundant_minutes(remaining, later))) == [*range(now - 3 * DAY, now + 1, DAY)]
 
 
-def test_a_new_sample_removes_what_it_makes_superfluous(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_sample_removes_what_it_makes_superfluous(catalog: Catalog, sampled: Callable[..., bool]) -> None:
     """For every DAG."""
     for minute in (6000, 6001, 6060, 6000 + 2 * DAY):
-        sampled(
-            cached("a", cache=CacheState.PRESENT, origin=Origin("etl")),
-            catalog=catalog,
-            minute=minute,
-            monkeypatch=monkeypatch,
-        )
+        sampled(minute, cached("a", origin=Origin("etl")))
     assert [sample.timestamp / 60 for sample in catalog.risk_since(dag_ids=["etl"])] == [6000, 6060, 6000 + 2 * DAY]
 
 
@@ -183,13 +170,11 @@ def test_a_sample_holds_until_the_next_one_unless_there_is_a_gap() -> None:
     assert known_until([now], now - 0.5) == [now], "the clock of the database may be behind"
 
 
-def test_the_worst_moment_has_the_shares_of_its_dags(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worst_moment_has_the_shares_of_its_dags(catalog: Catalog, sampled: Callable[..., bool]) -> None:
     """Only of those that had any, and that one may read."""
     for minute, size in ((100, 7), (101, 9)):
-        sampled(
-            cached("a", by="dice", bytes=size, origin=Origin("mine")), cached("b", by="dice", origin=Origin("theirs")),
-            catalog=catalog, minute=minute, monkeypatch=monkeypatch,
-        )  # fmt: skip
+        mine = cached("a", by="dice", bytes=size, origin=Origin("mine"))
+        sampled(minute, mine, cached("b", by="dice", origin=Origin("theirs")))
     worst = max(catalog.risk_since(), key=lambda sample: sample.severity)
     assert worst.timestamp == 6060.0
     assert catalog.risk_shares(worst.timestamp, ["", "mine"]) == {"mine": DagRisk(9, 0, 9, 0.0)}

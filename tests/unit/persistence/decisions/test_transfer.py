@@ -1,7 +1,5 @@
 """The paper's transfer table, row by row."""
 
-from dataclasses import replace
-
 import pytest
 
 from springline.persistence.decisions.transfer import TransferPlan, plan_transfer
@@ -30,83 +28,49 @@ def plan(lineage: Lineage, measured: CostModel | None = None) -> TransferPlan:
     return plan_transfer(ref("clean"), lineage, measured or costs(), small_bytes=MB)
 
 
-def test_without_a_recorded_operation_data_is_sent() -> None:
-    """First row of the table."""
-    transfer_plan = plan(clean(call=None))
-    assert transfer_plan.method is TransferMethod.DATA
-    assert "no operation is recorded" in transfer_plan.reason
-
-
-def test_a_small_dataset_is_sent_as_data_though_its_operation_is_recorded() -> None:
-    """Second row: up to the bound, the bound included."""
-    assert plan(clean(bytes=MB)).method is TransferMethod.DATA
-    assert "not more than 1 MB" in plan(clean(bytes=MB)).reason
-    assert (
-        plan_transfer(ref("clean"), clean(bytes=MB), costs(link=9), small_bytes=MB - 1).method
-        is TransferMethod.OPERATION
-    )
+DATA, OPERATION = TransferMethod.DATA, TransferMethod.OPERATION
+OF_BOTH = "operation: running op next to the under-store is predicted to take 1 s, sending 100 MB 10 s"
+LINK_ONLY = CostModel([Measurement(MB, 0.1)])
+STORAGE_ONLY = CostModel(compute={("op", ExecutionSide.STORAGE): [Measurement(MB, 0.1)]})
+NOT_IDEMPOTENT = Lineage(clean().datasets, {("op", "v1"): Operation("op", "v1", idempotent=False)})
+SOURCE_IN_CACHE = clean().with_changes(cached("raw", by=None, bytes=100 * MB))
+EVICTED = clean(bytes=10, cache=CacheState.EVICTED)
 
 
 @pytest.mark.parametrize(
-    ("operation", "reason"),
+    ("lineage", "measured", "method", "reason"),
     [
-        (Operation("op", "v1", idempotent=False), "not idempotent"),
-        (Operation("op", "v1", idempotent=True, nondeterministic=True), "another digest"),
-        (Operation("op", "v1", idempotent=True, runnable=False), "no longer exists"),
+        pytest.param(clean(call=None), costs(), DATA, "no operation is recorded", id="no operation"),
+        pytest.param(clean(bytes=MB), costs(link=9), DATA, "not more than 1 MB", id="small"),
+        pytest.param(clean(bytes=MB + 1), costs(link=9), OPERATION, "predicted to take 1 s", id="just not small"),
+        pytest.param(NOT_IDEMPOTENT, costs(), DATA, "not idempotent", id="not idempotent"),
+        pytest.param(clean(), costs(), OPERATION, OF_BOTH, id="the operation is quicker"),
+        pytest.param(clean(), costs(operation=0.1), DATA, "which is not faster", id="a tie"),
+        pytest.param(clean(), LINK_ONLY, DATA, "no run of op has been measured", id="unmeasured operation"),
+        pytest.param(clean(), STORAGE_ONLY, DATA, "the link has not been measured", id="unmeasured link"),
+        pytest.param(SOURCE_IN_CACHE, costs(), DATA, "raw@1 is not persisted", id="source not persisted"),
+        pytest.param(EVICTED, costs(operation=99), OPERATION, "are evicted", id="evicted, though small and slow"),
     ],
 )
-def test_a_large_dataset_of_an_operation_that_may_not_be_relied_on_is_sent_as_data(
-    operation: Operation, reason: str
+def test_each_row_of_the_table_decides(
+    lineage: Lineage, measured: CostModel, method: TransferMethod, reason: str
 ) -> None:
-    """Third row; an nondeterministic operation and one whose code is gone count as not idempotent."""
-    lineage = clean()
-    transfer_plan = plan(Lineage(lineage.datasets, {("op", "v1"): operation}))
-    assert transfer_plan.method is TransferMethod.DATA
+    """What is chosen, and why; none of these waits for a source."""
+    transfer_plan = plan(lineage, measured)
+    assert (transfer_plan.method, transfer_plan.waits_for) == (method, ())
     assert reason in transfer_plan.reason
 
 
-def test_a_large_dataset_of_an_idempotent_operation_goes_as_the_operation() -> None:
-    """Fourth row: its sources are persisted and running it beside the under-store is quicker."""
-    transfer_plan = plan(clean())
-    assert transfer_plan.method is TransferMethod.OPERATION
-    assert transfer_plan.predicted == transfer_plan.operation
+@pytest.mark.parametrize("operation_rate", [0.01, 1.0])
+def test_both_candidates_are_predicted_whatever_is_chosen(operation_rate: float) -> None:
+    """The operation by the bytes of its sources, for a filter that keeps little still reads all."""
+    lineage = clean().with_changes(persisted("raw", by=None, bytes=500 * MB))
+    transfer_plan = plan(lineage, costs(operation=operation_rate))
     assert transfer_plan.data is not None and transfer_plan.data.seconds == pytest.approx(10.0)
-    assert transfer_plan.reason == (
-        "operation: running op next to the under-store is predicted to take 1 s, sending 100 MB 10 s"
-    )
-
-
-def test_the_operation_is_not_sent_before_its_sources_are_persisted() -> None:
-    """The storage side runs on its own copies, so one missing copy decides for data, and is named."""
-    lineage = clean().with_changes(cached("raw", by=None, bytes=100 * MB))
-    transfer_plan = plan(lineage)
-    assert transfer_plan.method is TransferMethod.DATA
-    assert "raw@1 is not persisted" in transfer_plan.reason
-    assert transfer_plan.waits_for == ()
-
-
-def test_the_operation_is_not_sent_if_it_takes_as_long_as_the_data() -> None:
-    """Less means less: a tie goes to data."""
-    transfer_plan = plan(clean(), costs(link=0.1, operation=0.1))
-    assert transfer_plan.method is TransferMethod.DATA
-    assert transfer_plan.predicted == transfer_plan.data
-
-
-def test_what_was_never_measured_is_sent_as_data() -> None:
-    """Neither an unmeasured operation nor an unmeasured link is guessed."""
-    link = [Measurement(MB, 0.1)]
-    assert "no run of op has been measured" in plan(clean(), CostModel(link)).reason
-    storage = {("op", ExecutionSide.STORAGE): [Measurement(MB, 0.1)]}
-    assert "the link has not been measured" in plan(clean(), CostModel(compute=storage)).reason
-
-
-def test_an_evicted_dataset_goes_as_its_operation_whatever_its_size_and_speed() -> None:
-    """There are no bytes to send."""
-    lineage = clean(bytes=10, cache=CacheState.EVICTED)
-    transfer_plan = plan(lineage, costs(operation=99))
-    assert transfer_plan.method is TransferMethod.OPERATION
-    assert transfer_plan.waits_for == ()
-    assert "its bytes are evicted" in transfer_plan.reason
+    assert transfer_plan.operation is not None
+    assert transfer_plan.operation.seconds == pytest.approx(500 * operation_rate)
+    chosen = transfer_plan.operation if transfer_plan.method is OPERATION else transfer_plan.data
+    assert transfer_plan.predicted == chosen
 
 
 def test_an_evicted_dataset_waits_for_sources_that_are_nowhere() -> None:
@@ -125,21 +89,3 @@ def test_a_lost_dataset_that_cannot_be_made_again_waits_for_itself() -> None:
     transfer_plan = plan(clean(call=None, cache=CacheState.LOST))
     assert transfer_plan.waits_for == (ref("clean"),)
     assert "restore it first" in transfer_plan.reason
-
-
-def test_both_candidates_are_shown_whatever_is_chosen() -> None:
-    """`explain` can say what the other would have taken."""
-    transfer_plan = plan(clean(), costs(link=0.01, operation=0.1))
-    assert transfer_plan.method is TransferMethod.DATA
-    assert transfer_plan.data is not None and transfer_plan.operation is not None
-    assert transfer_plan.data.seconds < transfer_plan.operation.seconds
-
-
-def test_the_operation_is_measured_by_the_bytes_of_its_sources() -> None:
-    """A filter that keeps little still reads all."""
-    lineage = clean().with_changes(persisted("raw", by=None, bytes=500 * MB))
-    transfer_plan = plan_transfer(ref("clean"), lineage, costs(), small_bytes=MB)
-    assert transfer_plan.operation is not None and transfer_plan.operation.seconds == pytest.approx(5.0)
-    assert replace(transfer_plan.operation, summary="") == replace(
-        transfer_plan.predicted or transfer_plan.operation, summary=""
-    )

@@ -59,17 +59,6 @@ def test_a_deep_scan_looks_at_the_copies_below_too(platform: Platform) -> None:
     assert copies_in(platform.under) == [record.under_location]
 
 
-def test_a_scan_marks_nothing_while_the_under_store_is_out_of_reach(platform: Platform) -> None:
-    """It says so instead."""
-    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    let_go(platform, dataset.ref)
-    root = platform.under.root  # type: ignore[attr-defined]
-    root.rename(root.with_name("away"))
-    with pytest.raises(StorageUnavailableError):
-        platform.maintenance.scan(deep=True)
-    assert platform.catalog.get(dataset.ref).persisted
-
-
 def test_what_a_disk_cannot_read_any_more_is_damaged_and_the_scan_goes_on(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,13 +92,23 @@ def test_what_cannot_be_looked_at_keeps_no_other_from_being_looked_at(platform: 
     assert platform.catalog.get(locked.ref).in_cache
 
 
-def test_what_left_the_cache_on_purpose_meanwhile_is_not_reported_lost(open_at: Callable[..., Platform]) -> None:
-    """An eviction beside a scan is no fault."""
+@pytest.mark.parametrize("is_read_again", [False, True])
+def test_what_left_the_cache_on_purpose_meanwhile_is_not_reported_lost(
+    open_at: Callable[..., Platform], *, is_read_again: bool
+) -> None:
+    """An eviction beside a scan is no fault, nor a reader who fetches it again: the files that count are others."""
     scanner, other = open_at(), open_at()
     dataset = make(scanner, "a", "load", strategy=Strategy.CACHE_THROUGH)
     cache, _, _ = stage(scanner)
-    cache.at = once("files", lambda: let_go(other, dataset.ref))
+
+    def meanwhile() -> None:
+        let_go(other, dataset.ref)
+        assert not is_read_again or lines_of(other, "a") == LINES
+
+    cache.at = once("files", meanwhile)
     assert scanner.maintenance.scan().lost == []
+    assert scanner.catalog.get(dataset.ref).in_cache is is_read_again
+    assert Event.LOST not in events_of(scanner, dataset.ref)
 
 
 # ---- retire
@@ -130,16 +129,6 @@ def test_as_many_generations_stay_as_are_to_be_kept(open_at: Callable[..., Platf
     platform = open_at(keep_generations=2)
     datasets = [make(platform, "a", lines=[str(i)]) for i in range(4)]
     assert platform.maintenance.retire() == [datasets[0].ref, datasets[1].ref]
-
-
-def test_a_reader_holds_its_generation(platform: Platform) -> None:
-    """A backfill breaks no reader."""
-    old = make(platform, "a", lines=["old"])
-    with platform.store.read("a") as reading:
-        make(platform, "a", lines=["new"])
-        assert platform.maintenance.retire() == []
-        assert Path(reading.uri.removeprefix("file://")).exists()
-    assert platform.maintenance.retire() == [old.ref]
 
 
 def test_a_running_dag_run_holds_what_it_sees(platform: Platform) -> None:
@@ -189,12 +178,12 @@ def test_an_unpersisted_dependent_holds_its_source(platform: Platform) -> None:
 def test_a_dependent_that_is_being_written_holds_its_source(platform: Platform) -> None:
     """Its operation is reading it."""
     old = make(platform, "a", "load")
-    with platform.store.write("b", call=Call("shout", "1"), sources=[old.ref], strategy=Strategy.CACHE_ONLY) as writing:
+    call = Call("shout", "1")
+    with platform.store.write("b", call=call, sources=[old.ref], strategy=Strategy.CACHE_ONLY) as writing:
         make(platform, "a", "load")
         assert platform.maintenance.retire() == []
-        writing.mark_complete(
-            platform.runner.run(Call("shout", "1"), [platform.cache.uri(old.cache_location)], writing.uri)
-        )
+        source = platform.cache.uri(old.cache_location)
+        writing.mark_complete(platform.runner.run(call, [source], writing.uri))
 
 
 def test_what_is_pinned_or_being_sent_does_not_retire(platform: Platform) -> None:
@@ -265,11 +254,7 @@ def test_a_removal_cut_short_is_taken_up_by_the_next_sweep(platform: Platform) -
     old = make(platform, "a", lines=["old"], strategy=Strategy.CACHE_THROUGH)
     new = make(platform, "a", lines=["new"], strategy=Strategy.CACHE_THROUGH)
     _, under, _ = stage(platform)
-
-    def refuse() -> None:
-        raise StorageUnavailableError("away")
-
-    under.at = once("names", refuse)
+    under.at = once("names", raise_(StorageUnavailableError("away")))
     with pytest.raises(StorageUnavailableError):
         platform.maintenance.retire()
     assert platform.catalog.get(old.ref).phase is Phase.RETIRED and platform.under.exists(old.under_location)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.errors import CatalogUnavailableError, InvalidPathError, StorageUnavailableError
-from springline.persistence.model.dataset import CacheState, Phase, Strategy, TransferMethod, UnderStoreState
+from springline.persistence.model.dataset import CacheState, Strategy, TransferMethod, UnderStoreState
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of
@@ -21,28 +21,13 @@ from tests.support.datasets.states import (
     end_pauses,
     events_of,
     expire_leases,
+    lose_cache,
     lose_catalog,
     pause_of,
     wipe_cache,
 )
 
 # ---- stores, bytes and the catalog
-
-
-def test_a_refusing_under_store_is_tried_again_after_a_pause(open_at: Callable[..., Platform]) -> None:
-    """It waits in the queue meanwhile, and is persisted once the under-store is back."""
-    platform = open_at(retry_seconds=100)
-    dataset = make(platform, "a", "load")
-    root = platform.under.root  # type: ignore[attr-defined]
-    moved_root = root.rename(root.with_name("away"))
-    outcome = platform.persister.step()
-    assert outcome is not None and "does not exist" in outcome.error
-    assert platform.catalog.get(dataset.ref).under is UnderStoreState.NONE
-    assert platform.persister.step() is None and platform.claims.depth() == 1
-    moved_root.rename(root)
-    end_pauses(platform)
-    assert platform.persister.drain().persisted == 1
-    assert platform.catalog.get(dataset.ref).error == ""
 
 
 def test_the_pause_doubles_with_each_attempt(open_at: Callable[..., Platform]) -> None:
@@ -103,8 +88,15 @@ def test_what_does_not_fit_keeps_nobody_else_waiting(open_at: Callable[..., Plat
     assert not [location for location in copies_in(platform.under) if "large" in location]
 
 
-@pytest.mark.parametrize("where", ["create", "manifest", "rename", "write_small"])
-@pytest.mark.parametrize("error", [InvalidPathError("a link"), RecursionError("a library"), KeyError("etag")])
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("create", InvalidPathError("a link")),
+        ("manifest", RecursionError("a library")),
+        ("rename", KeyError("etag")),
+        ("write_small", KeyError("etag")),
+    ],
+)
 def test_whatever_a_store_raises_for_one_dataset_keeps_nobody_else_waiting(
     open_at: Callable[..., Platform], error: Exception, where: str
 ) -> None:
@@ -116,7 +108,7 @@ def test_whatever_a_store_raises_for_one_dataset_keeps_nobody_else_waiting(
     summary = platform.persister.drain()
     assert [platform.catalog.get(d.ref).persisted for d in (bad, good)] == [False, True]
     assert summary.remaining == 1 and str(error) in platform.catalog.get(bad.ref).error
-    assert pause_of(platform, bad.ref) > 50
+    assert pause_of(platform, bad.ref) > 0
     under.at = nothing
     end_pauses(platform)
     assert platform.persister.drain().remaining == 0
@@ -170,8 +162,7 @@ def test_a_lost_one_that_others_can_be_made_from_is_run_again_below(platform: Pl
     """After the loss of the whole cache everything recomputable is persisted without asking anyone."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     datasets = [make(platform, "b", "shout", ["a"]), make(platform, "c", "count", ["b"])]
-    wipe_cache(platform)
-    platform.maintenance.scan()
+    lose_cache(platform)
     assert [platform.catalog.get(d.ref).cache for d in datasets] == [CacheState.LOST] * 2
     runner.executed_operations.clear()
     summary = platform.persister.drain()
@@ -196,18 +187,6 @@ def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Ca
 
 
 # ---- dead workers
-
-
-def test_the_half_copy_of_a_dead_worker_is_swept(platform: Platform) -> None:
-    """Its lease runs out, its half copy goes, the next worker starts anew."""
-    dataset = make(platform, "a", "load")
-    lease = platform.claims.claim(dataset.ref, "dead", TransferMethod.DATA, None)
-    assert lease is not None
-    platform.under.write_small("a/.@1-1", "half.txt", b"half")
-    assert platform.persister.step() is None
-    expire_leases(platform)
-    assert platform.persister.drain().persisted == 1
-    assert copies_in(platform.under) == [platform.catalog.get(dataset.ref).under_location] == ["a/@1-2"]
 
 
 def test_a_copy_that_nobody_recorded_is_swept_too(platform: Platform) -> None:
@@ -281,28 +260,13 @@ def test_a_worker_that_wakes_late_gives_nothing_up(open_at: Callable[..., Platfo
     assert zombie.catalog.get(dataset.ref).under is UnderStoreState.COPYING
 
 
-def test_a_retired_generation_is_not_claimed(platform: Platform) -> None:
-    """A worker that chose it before it was retired is told no."""
-    old = make(platform, "a", lines=["old"])
-    make(platform, "a", lines=["new"])
-    choices = list(platform.persister.candidates())
-    assert platform.maintenance.retire() == [old.ref]
-    assert platform.catalog.get(old.ref).phase is Phase.RETIRED
-    for choice in choices:
-        lease = platform.claims.claim(choice.ref, "late", TransferMethod.DATA, None)
-        assert (lease is None) == (choice.ref == old.ref)
-
-
 def test_a_claim_is_kept_while_what_it_is_on_has_to_be_made_again_first(open_at: Callable[..., Platform]) -> None:
     """That may take longer than a lease lasts, and nobody else must take it over meanwhile."""
     platform = open_at()
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    make(
-        platform, "b", "shout", ["a"], persist_requested=False
-    )  # so that the next cannot be made beside the under-store
+    make(platform, "b", "shout", ["a"], persist_requested=False)  # so that `c` cannot be made beside the under-store
     dataset = make(platform, "c", "shout", ["b"])
-    wipe_cache(platform)
-    platform.maintenance.scan()
+    lose_cache(platform)
     threads: list[str] = []
     _, _, staged = stage(platform)
     staged.at = once("run", lambda: threads.extend(thread.name for thread in threading.enumerate()))

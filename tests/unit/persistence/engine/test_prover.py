@@ -25,7 +25,8 @@ from springline.persistence.model.dataset import Call, Dataset, Idempotence, Ope
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner
 from springline.testing.lines import make_dataset as make
-from tests.support.datasets.states import copies_in, damage, wipe_cache
+from tests.support.datasets.stages import raise_
+from tests.support.datasets.states import copies_in, damage, lose_cache
 
 SAFE = Strategy.ASYNC_AND_SYNC
 
@@ -49,10 +50,12 @@ def make_by_operation(platform: Platform, operation: str, path: str = "b") -> Da
     return make(platform, path, operation, ["a"], strategy=SAFE)
 
 
-def persisted(platform: Platform) -> None:
-    """Persist all that waits as data, so that nothing is proved by sending an operation."""
+def persist_output(platform: Platform, operation: str) -> Dataset:
+    """The same, persisted as data with all else that waits, so that nothing is proved by sending an operation."""
+    dataset = make_by_operation(platform, operation)
     platform.persister.small_bytes = 10**9
     assert platform.persister.drain().remaining == 0
+    return dataset
 
 
 def idempotence_of(platform: Platform, name: str) -> Idempotence:
@@ -74,13 +77,18 @@ def the_plan(platform: Platform) -> ProofPlan:
     return plan
 
 
+def change_proofs(platform: Platform, **columns: object) -> None:
+    """Set columns of every claim on a proof: as if time had passed."""
+    with platform.catalog.write_transaction() as connection:
+        connection.execute(update(proof).values(**columns))
+
+
 # ---- what follows from it
 
 
 def test_an_operation_that_gives_the_same_digest_is_proven(platform: Platform) -> None:
     """What it made, and makes from now on, is recomputable; nothing stays in the cache of the second run."""
-    dataset = make_by_operation(platform, "shout")
-    persisted(platform)
+    dataset = persist_output(platform, "shout")
     before = copies_in(platform.cache)
     outcome = prove_next(platform)
     assert (outcome.verdict, outcome.operation, outcome.witness) == (ProofVerdict.PROVEN, "shout", dataset.ref)
@@ -95,16 +103,14 @@ def test_a_loss_that_a_declaration_hid_is_told_and_then_healed_by_proof(
     platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An operation lies; the second run unmasks it, with a line in the log, and no later loss takes its output."""
-    make_by_operation(platform, "liar")
-    persisted(platform)
+    persist_output(platform, "liar")
     with caplog.at_level(logging.WARNING, "springline.prover"):
         assert prove_next(platform).verdict is ProofVerdict.NONDETERMINISTIC
     assert "liar (version 1) was run a second time" in caplog.text and "not idempotent" in caplog.text
     assert idempotence_of(platform, "liar") is Idempotence.NONE
     second = make(platform, "c", "liar", ["a"], strategy=SAFE)
     assert second.persisted, "from now on it is written before it is committed"
-    wipe_cache(platform)
-    platform.maintenance.scan()
+    lose_cache(platform)
     assert not platform.restorer.restore([second.ref]).irrecoverable
 
 
@@ -123,8 +129,7 @@ def test_what_waits_when_an_operation_is_found_nondeterministic_goes_first_with_
 
 def test_a_second_run_on_a_damaged_source_proves_nothing(platform: Platform, runner: LinesRunner) -> None:
     """The operation is not blamed for it; it is tried again later."""
-    make_by_operation(platform, "shout")
-    persisted(platform)
+    persist_output(platform, "shout")
     damage(platform.cache, platform.catalog.resolve("a").cache_location)
     assert prove_next(platform).verdict is ProofVerdict.FAILED
     assert idempotence_of(platform, "shout") is Idempotence.DECLARED
@@ -135,19 +140,13 @@ def test_an_operation_that_fails_is_tried_again_after_a_pause(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reason is kept, and told with what is planned."""
-    make_by_operation(platform, "shout")
-    persisted(platform)
-
-    def fail(*_: object) -> OperationResult:
-        raise OperationError("no Spark today")
-
+    persist_output(platform, "shout")
     with monkeypatch.context() as patch:
-        patch.setattr(platform.runner, "run", fail)
+        patch.setattr(platform.runner, "run", raise_(OperationError("no Spark today")))
         assert prove_next(platform).verdict is ProofVerdict.FAILED
     assert "no Spark today" in platform.prover.proofs.error_of("shout", "1")
     assert platform.prover.step() is None
-    with platform.catalog.write_transaction() as connection:
-        connection.execute(update(proof).values(not_before=0.0))
+    change_proofs(platform, not_before=0.0)
     assert prove_next(platform).verdict is ProofVerdict.PROVEN
 
 
@@ -159,7 +158,8 @@ def test_nothing_is_proved_while_something_waits_to_be_persisted(platform: Platf
     make_by_operation(platform, "shout")
     runner.executed_operations.clear()
     assert platform.prover.step() is None
-    persisted(platform)
+    platform.persister.small_bytes = 10**9
+    assert platform.persister.drain().remaining == 0
     with platform.store.write("c", strategy=SAFE) as writing:
         assert platform.prover.step() is None
         writing.mark_complete(platform.runner.run(Call("load", "1"), [], writing.uri))
@@ -180,8 +180,7 @@ def test_only_operations_with_a_large_or_dear_output_are_proved(
 ) -> None:
     """By the settings; the default leaves small things alone."""
     platform = eager(open_at(), **bounds)
-    make_by_operation(platform, "shout")
-    persisted(platform)
+    persist_output(platform, "shout")
     assert bool(platform.prover.plan()) is planned
     assert (platform.prover.step() is not None) is planned
 
@@ -189,15 +188,13 @@ def test_only_operations_with_a_large_or_dear_output_are_proved(
 def test_the_settings_turn_proofs_off(open_at: Callable[..., Platform]) -> None:
     """What would be proved is still told."""
     platform = eager(open_at(prove=False))
-    make_by_operation(platform, "shout")
-    persisted(platform)
+    persist_output(platform, "shout")
     assert platform.prover.step() is None and platform.prover.plan()
 
 
 def test_nothing_is_proved_between_two_tasks_of_a_dag_run(platform: Platform) -> None:
     """But once nobody has committed anything for a while."""
-    make_by_operation(platform, "shout")
-    persisted(platform)
+    persist_output(platform, "shout")
     platform.prover.quiet_seconds = 60.0
     assert platform.prover.step() is None
     with platform.catalog.write_transaction() as connection:
@@ -212,16 +209,14 @@ def test_the_witness_is_the_largest_that_can_be_made_again_now(platform: Platfor
     make(platform, "long", lines=[f"a longer line {i}" for i in range(500)])
     large = make(platform, "d", "shout", ["long"], strategy=SAFE)
     assert the_plan(platform).witness == large.ref
-    wipe_cache(platform)
-    platform.maintenance.scan()
+    lose_cache(platform)
     assert (the_plan(platform).witness.path, the_plan(platform).waits_for) == ("b", "")
 
 
 def test_a_proof_waits_for_room_and_evicts_nothing(open_at: Callable[..., Platform]) -> None:
     """It says what it waits for."""
     platform = eager(open_at(cache_capacity=1700))
-    make_by_operation(platform, "shout")
-    persisted(platform)
+    persist_output(platform, "shout")
     assert the_plan(platform).waits_for.startswith("free space in the cache")
     before = platform.catalog.cache_used()
     assert platform.prover.step() is None and platform.catalog.cache_used() == before
@@ -233,8 +228,7 @@ def test_a_proof_waits_for_room_and_evicts_nothing(open_at: Callable[..., Platfo
 def test_an_operation_is_proved_by_one_worker_at_a_time(open_at: Callable[..., Platform], runner: LinesRunner) -> None:
     """Whoever comes second goes on with something else."""
     first, second = eager(open_at()), eager(open_at())
-    make_by_operation(first, "shout")
-    persisted(first)
+    persist_output(first, "shout")
     (plan,) = first.prover.plan()
     outcomes: list[ProofOutcome | None] = []
     run = runner.run
@@ -250,27 +244,23 @@ def test_an_operation_is_proved_by_one_worker_at_a_time(open_at: Callable[..., P
 
 def test_a_killed_prover_leaves_nothing_behind(platform: Platform) -> None:
     """Once its lease has run out the next look removes what it wrote, and the proof may be run again after a pause."""
-    dataset = make_by_operation(platform, "shout")
-    persisted(platform)
+    dataset = persist_output(platform, "shout")
     copies = copies_in(platform.cache)
     scratch = f"{dataset.ref.path}/.@1-0_dead"
     assert platform.prover.proofs.claim("shout", "1", "a worker that dies", scratch) is not None
     platform.runner.run(Call("shout", "1"), [platform.cache.uri(dataset.cache_location)], platform.cache.uri(scratch))
     assert platform.prover.step() is None and scratch in copies_in(platform.cache)
-    with platform.catalog.write_transaction() as connection:
-        connection.execute(update(proof).values(lease_until=db_now() - 1))
+    change_proofs(platform, lease_until=db_now() - 1)
     assert platform.prover.step() is None
     assert copies_in(platform.cache) == copies
     assert "stopped responding" in platform.prover.proofs.error_of("shout", "1")
-    with platform.catalog.write_transaction() as connection:
-        connection.execute(update(proof).values(not_before=0.0))
+    change_proofs(platform, not_before=0.0)
     assert prove_next(platform).verdict is ProofVerdict.PROVEN
 
 
 def test_a_prover_that_is_stopped_clears_up(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its scratch goes, its claim is given back, and nothing holds its sources."""
-    make_by_operation(platform, "shout")
-    persisted(platform)
+    persist_output(platform, "shout")
     copies = copies_in(platform.cache)
     run = platform.runner.run
 
@@ -307,8 +297,7 @@ class Stoppable(LinesRunner):
 
 def test_a_proof_gives_way_to_what_comes_to_be_persisted(platform: Platform, open_at: Callable[..., Platform]) -> None:
     """The run is ended, the operation is no worse for it, and is proved when it is quiet again."""
-    make_by_operation(platform, "shout")
-    persisted(platform)
+    persist_output(platform, "shout")
     copies = copies_in(platform.cache)
     other = open_at()
     platform.prover.runner = Stoppable(platform.runner, lambda: make(other, "c", "load"))  # type: ignore[arg-type]
@@ -324,46 +313,47 @@ def test_a_proof_gives_way_to_what_comes_to_be_persisted(platform: Platform, ope
 # ---- asked for
 
 
-def by_hand(monkeypatch: pytest.MonkeyPatch, platform: Platform, *arguments: str) -> None:
-    """Run the command `prove` on this platform."""
-    monkeypatch.setattr(sys, "argv", ["springline", "operation", "prove", *arguments])
-    monkeypatch.setattr(proofs, "platform_session", lambda *, runs_operations: nullcontext(platform))
-    cli.main()
+@pytest.fixture
+def prove_by_hand(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Run the command `prove` on a platform; returns its exit status, output and error."""
+
+    def run(platform: Platform, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["springline", "operation", "prove", *arguments])
+        monkeypatch.setattr(proofs, "platform_session", lambda *, runs_operations: nullcontext(platform))
+        with pytest.raises(SystemExit) as exit_info:
+            cli.main()
+        return (int(exit_info.value.code or 0), *capsys.readouterr())
+
+    return run
 
 
 def test_a_proof_can_be_asked_for_by_hand(
-    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    open_at: Callable[..., Platform], prove_by_hand: Callable[..., tuple[int, str, str]]
 ) -> None:
     """However small the output and whatever waits; first told, then done."""
     platform = open_at()
     make_by_operation(platform, "shout")
-    with pytest.raises(SystemExit) as exit_info:
-        by_hand(monkeypatch, platform, "shout", "--dry-run")
-    output = capsys.readouterr().out
-    assert not exit_info.value.code and output.startswith("shout (version 1) is run a second time on a@1")
+    code, output, _ = prove_by_hand(platform, "shout", "--dry-run")
+    assert code == 0 and output.startswith("shout (version 1) is run a second time on a@1")
     assert idempotence_of(platform, "shout") is Idempotence.DECLARED
-    with pytest.raises(SystemExit) as exit_info:
-        by_hand(monkeypatch, platform, "shout")
-    assert not exit_info.value.code and "it is proven idempotent" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as exit_info:
-        by_hand(monkeypatch, platform)
-    assert not exit_info.value.code and capsys.readouterr().out == "No operation needs a proof.\n"
+    code, output, _ = prove_by_hand(platform, "shout")
+    assert code == 0 and "it is proven idempotent" in output
+    assert prove_by_hand(platform) == (0, "No operation needs a proof.\n", "")
 
 
 def test_a_command_that_unmasks_an_operation_says_so_by_its_exit_status(
-    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    open_at: Callable[..., Platform], prove_by_hand: Callable[..., tuple[int, str, str]]
 ) -> None:
     """For scripts; in JSON too. An operation that nobody knows is refused."""
     platform = open_at()
     make_by_operation(platform, "liar")
-    with pytest.raises(SystemExit) as exit_info:
-        by_hand(monkeypatch, platform, "lair")
-    assert exit_info.value.code == 2 and "liar" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as exit_info:
-        by_hand(monkeypatch, platform, "liar", "--json")
-    assert exit_info.value.code == 3
-    (row,) = json.loads(capsys.readouterr().out)
-    assert (row["operation"], row["witness"], row["verdict"]) == ("liar", "b@1", "nondeterministic")
+    code, _, error = prove_by_hand(platform, "lair")
+    assert code == 2 and "liar" in error
+    code, output, _ = prove_by_hand(platform, "liar", "--json")
+    (row,) = json.loads(output)
+    assert (code, row["operation"], row["witness"], row["verdict"]) == (3, "liar", "b@1", "nondeterministic")
 
 
 def test_explain_says_whether_an_operation_will_be_proved(open_at: Callable[..., Platform]) -> None:
@@ -380,7 +370,6 @@ def test_explain_says_whether_an_operation_will_be_proved(open_at: Callable[...,
 def test_a_process_without_the_code_proves_nothing(open_at: Callable[..., Platform], runner: LinesRunner) -> None:
     """The proof is left to one that has it."""
     platform = eager(open_at())
-    make_by_operation(platform, "shout")
-    persisted(platform)
+    persist_output(platform, "shout")
     platform.prover.runner = NoRunner()
     assert platform.prover.step() is None and not platform.prover.proofs.error_of("shout", "1")

@@ -8,12 +8,12 @@ import pytest
 
 from springline.persistence.decisions.eviction import Victim
 from springline.persistence.engine.replacement import victim_by_hand
-from springline.persistence.model.dataset import CacheState, Call, Dataset, Ref, Strategy, TransferMethod
+from springline.persistence.model.dataset import CacheState, Call, Dataset, Operation, Ref, Strategy, TransferMethod
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.testing.lines import LinesRunner, lines_of
+from springline.testing.lines import lines_of
 from springline.testing.lines import make_dataset as make
-from tests.support.datasets.states import copies_in, let_go, wipe_cache
+from tests.support.datasets.states import copies_in, let_go, lose_cache
 
 EVERYTHING = 10**9
 
@@ -34,10 +34,10 @@ def chain(platform: Platform, length: int) -> list[Dataset]:
     return datasets
 
 
-def record_reproduction(platform: Platform, dataset: Dataset) -> None:
-    """Note a second run with the same digest."""
+def record_reproduction(platform: Platform, dataset: Dataset, *, same: bool = True) -> None:
+    """Note a second run, with the same digest or another."""
     assert dataset.call is not None
-    platform.catalog.record_reproduction(dataset.call, same=True)
+    platform.catalog.record_reproduction(dataset.call, same=same)
 
 
 def empty(platform: Platform) -> None:
@@ -56,12 +56,6 @@ def test_persisted_ones_go_least_recently_used_first(open_at: Callable[..., Plat
     assert cached(tight) == {"a", "c"}
 
 
-def test_nothing_goes_while_there_is_room(platform: Platform) -> None:
-    """Being persisted alone is no reason to go."""
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    assert platform.replacement.ensure_free_bytes(1000) == 0 and cached(platform) == {"a"}
-
-
 def test_what_cannot_be_made_again_never_goes_unpersisted(open_at: Callable[..., Platform]) -> None:
     """What is missing is said instead."""
     platform = open_at()
@@ -69,27 +63,6 @@ def test_what_cannot_be_made_again_never_goes_unpersisted(open_at: Callable[...,
     tight = open_at(cache_capacity=100)
     assert tight.replacement.ensure_free_bytes(0) == dataset.bytes - 100
     assert cached(tight) == {"a"}
-
-
-def test_an_alternate_goes_only_after_its_operation_was_seen_to_repeat(platform: Platform) -> None:
-    """Declared idempotent is not enough."""
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    dataset = make(platform, "b", "shout", ["a"])
-    empty(platform)
-    assert cached(platform) == {"b"}
-    record_reproduction(platform, dataset)
-    empty(platform)
-    assert cached(platform) == set()
-    assert len(lines_of(platform, "b")) == 100
-
-
-def test_of_a_chain_alternate_ones_go(platform: Platform) -> None:
-    """Each one that went is a single step from one that stayed, and comes back by that step."""
-    datasets = chain(platform, 6)
-    empty(platform)
-    assert cached(platform) == {"d2", "d4"}
-    for dataset in datasets:
-        assert lines_of(platform, dataset.ref.path)
 
 
 def test_an_unwanted_one_may_go_as_soon_as_it_can_be_made_again(platform: Platform) -> None:
@@ -144,67 +117,56 @@ def test_only_what_is_persisted_goes_by_hand(platform: Platform) -> None:
     assert cached(platform) == {"a", "b"}
 
 
-def change_of(event: str) -> Callable[[Platform, list[Dataset]], None]:
+def change(platform: Platform, event: str, source: Dataset, dataset: Dataset, child: Dataset) -> None:
     """What may happen between the plan and its execution."""
-
-    def act(platform: Platform, datasets: list[Dataset]) -> None:
-        source, dataset, child = datasets
-        if event == "its copy below is lost":
-            platform.catalog.change(source.ref, Event.UNDER_STORE_LOST)
-        elif event == "its source goes":
-            platform.catalog.change(source.ref, Event.UNDER_STORE_LOST)
-            let_go_lost(platform, source)
-        elif event == "its operation is nondeterministic":
-            assert dataset.call is not None
-            platform.catalog.record_reproduction(dataset.call, same=False)
-        elif event == "the code of its operation goes":
-            runner = platform.runner
-            assert isinstance(runner, LinesRunner)
-            runner.add("shout", lambda sources, params: [], version="2")
-            platform.store.register_operations(runner.operations().values())
-        elif event == "what was made from it goes":
-            let_go(platform, child.ref)
-        elif event == "what was made from it is lost":
-            let_go_lost(platform, child)
-        elif event == "a person pins it":
-            platform.catalog.amend(dataset.ref, pinned=True)
-
-    return act
+    if event == "its copy below is lost":
+        platform.catalog.change(source.ref, Event.UNDER_STORE_LOST)
+    elif event == "its source goes":
+        platform.catalog.change(source.ref, Event.UNDER_STORE_LOST)
+        lose(platform, source)
+    elif event == "its operation is nondeterministic":
+        record_reproduction(platform, dataset, same=False)
+    elif event == "the code of its operation goes":
+        platform.store.register_operations([Operation("shout", "2", idempotent=True)])
+    elif event == "what was made from it goes":
+        let_go(platform, child.ref)
+    elif event == "what was made from it is lost":
+        lose(platform, child)
+    elif event == "a person pins it":
+        platform.catalog.amend(dataset.ref, pinned=True)
 
 
-def let_go_lost(platform: Platform, dataset: Dataset) -> None:
-    """Lose the cached bytes of a generation."""
+def lose(platform: Platform, dataset: Dataset) -> None:
+    """Lose the cached bytes of a generation, and notice it."""
     platform.cache.delete(dataset.cache_location)
     platform.restorer.verifier.verify(dataset)
 
 
 @pytest.mark.parametrize(
-    ("event", "victim"),
+    ("event", "victim", "goes"),
     [
-        ("its copy below is lost", 0),
-        ("its source goes", 1),
-        ("its operation is nondeterministic", 1),
-        ("the code of its operation goes", 1),
-        ("what was made from it goes", 1),
-        ("what was made from it is lost", 1),
-        ("a person pins it", 1),
+        ("nothing", 0, True),
+        ("its copy below is lost", 0, False),
+        ("nothing", 1, True),
+        ("its source goes", 1, False),
+        ("its operation is nondeterministic", 1, False),
+        ("the code of its operation goes", 1, False),
+        ("what was made from it goes", 1, False),
+        ("what was made from it is lost", 1, False),
+        ("a person pins it", 1, False),
     ],
 )
-def test_what_changed_since_the_plan_is_seen_at_the_last_moment(platform: Platform, event: str, victim: int) -> None:
+def test_what_changed_since_the_plan_is_seen_at_the_last_moment(
+    platform: Platform, event: str, victim: int, *, goes: bool
+) -> None:
     """A victim whose rule no longer holds stays, and its bytes with it."""
     datasets = chain(platform, 3)
     rule = "persisted" if victim == 0 else "alternate"
-    change_of(event)(platform, datasets)
-    assert not platform.replacement.evict(Victim(datasets[victim].ref, datasets[victim].bytes, rule, "planned before"))
-    assert platform.catalog.get(datasets[victim].ref).cache is CacheState.PRESENT
-    assert platform.cache.exists(datasets[victim].cache_location)
-
-
-def test_without_a_change_the_same_victims_go(platform: Platform) -> None:
-    """So the test above is about the changes."""
-    datasets = chain(platform, 3)
-    assert platform.replacement.evict(Victim(datasets[1].ref, datasets[1].bytes, "alternate", ""))
-    assert platform.replacement.evict(Victim(datasets[0].ref, datasets[0].bytes, "persisted", ""))
+    change(platform, event, *datasets)
+    dataset = datasets[victim]
+    assert platform.replacement.evict(Victim(dataset.ref, dataset.bytes, rule, "planned before")) is goes
+    assert platform.catalog.get(dataset.ref).in_cache is not goes
+    assert platform.cache.exists(dataset.cache_location) is not goes
 
 
 def test_an_eviction_says_why(platform: Platform) -> None:
@@ -224,19 +186,9 @@ def test_a_write_makes_room_for_itself(open_at: Callable[..., Platform]) -> None
     assert len(cached(platform)) == 2
 
 
-def test_async_store_loses_nothing_by_eviction(open_at: Callable[..., Platform]) -> None:
-    """What has to stay makes a writer wait, then go straight down."""
-    platform = open_at(cache_capacity=2000)
-    for i in range(5):
-        make(platform, f"a{i}", "load")
-    for i in range(5):
-        assert len(lines_of(platform, f"a{i}")) == 100
-
-
 def test_lost_ones_do_not_count_as_used(platform: Platform) -> None:
     """After the loss of the cache all of it can be used again."""
     make(platform, "a", "load")
-    wipe_cache(platform)
-    platform.maintenance.scan()
+    lose_cache(platform)
     assert platform.catalog.cache_used() == 0
     assert platform.catalog.get(Ref("a", 1)).cache is CacheState.LOST

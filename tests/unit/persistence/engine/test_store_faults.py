@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -29,19 +30,17 @@ def load(platform: Platform, path: str = "a", *, meanwhile: Callable[[], object]
         writing.mark_complete(operation_result)
 
 
-def test_a_fault_after_the_commit_takes_nothing_back(platform: Platform) -> None:
-    """Making room comes after; its failure is not the write's."""
-    platform.replacement.ensure_free_bytes = raise_(StorageUnavailableError("away"))  # type: ignore[method-assign]
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [(StorageUnavailableError("away"), nullcontext()), (KeyboardInterrupt(), pytest.raises(KeyboardInterrupt))],
+)
+def test_a_fault_after_the_commit_takes_nothing_back(
+    platform: Platform, error: BaseException, outcome: AbstractContextManager[object]
+) -> None:
+    """Making room comes after; its failure is not the write's, and what else is raised then reaches the caller."""
+    platform.replacement.ensure_free_bytes = raise_(error)  # type: ignore[method-assign]
     platform.store._must_bypass_cache = lambda expected: False  # type: ignore[method-assign]
-    dataset = make(platform, "a", "load")
-    assert dataset.phase is Phase.COMMITTED and platform.cache.exists(dataset.cache_location)
-
-
-def test_an_error_after_the_commit_deletes_nothing(platform: Platform) -> None:
-    """Whatever is raised then reaches the caller; the generation stays committed, with its bytes."""
-    platform.replacement.ensure_free_bytes = raise_(KeyboardInterrupt())  # type: ignore[method-assign]
-    platform.store._must_bypass_cache = lambda expected: False  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
+    with outcome:
         make(platform, "a", "load")
     assert lines_of(platform, "a") == LINES
 
@@ -105,27 +104,20 @@ def test_the_cache_going_during_a_write_fails_it_clearly(platform: Platform) -> 
 # ---- synchronous writes
 
 
-def test_a_synchronous_copy_damaged_on_its_way_is_sent_again(open_at: Callable[..., Platform]) -> None:
-    """As long as the patience lasts."""
-    platform = open_at(sync_timeout=60)
-    _, under, _ = stage(platform)
-    under.at = once("manifest", lambda: damage(under.inner, "a/.@1-1"))
-    load(platform)
-    record = platform.catalog.resolve("a")
-    assert record.persisted and record.attempts == 2
-    assert copies_in(platform.under) == [record.under_location]
-
-
-def test_a_synchronous_write_that_was_silent_for_too_long_sends_again(open_at: Callable[..., Platform]) -> None:
-    """Somebody took its lease back; nobody else sends what is not committed yet, so it claims once more."""
+@pytest.mark.parametrize("point", ["manifest", "rename"])
+def test_a_synchronous_copy_damaged_or_taken_over_on_its_way_is_sent_again(
+    open_at: Callable[..., Platform], point: str
+) -> None:
+    """While the patience lasts: nobody else sends what is not committed, even if somebody takes a silent lease back."""
     platform, other = open_at(sync_timeout=60), open_at()
     _, under, _ = stage(platform)
 
-    def meanwhile() -> None:
+    def take_lease_back() -> None:
         expire_leases(other)
         assert other.persister.step() is None
 
-    under.at = once("rename", meanwhile)
+    faults = {"manifest": lambda: damage(under.inner, "a/.@1-1"), "rename": take_lease_back}
+    under.at = once(point, faults[point])
     load(platform)
     record = platform.catalog.resolve("a")
     assert record.persisted and record.attempts == 2

@@ -9,11 +9,11 @@ import pytest
 
 from springline.persistence.decisions.recovery import Risk, assess_risk
 from springline.persistence.explain import explain
-from springline.persistence.model.dataset import CacheState, Dataset, Strategy, TransferMethod
+from springline.persistence.model.dataset import CacheState, Dataset, Strategy
 from springline.persistence.platform import Platform
 from springline.persistence.rendering import format_risk, risk_row, worst_moment
 from springline.testing.lines import make_dataset as make
-from tests.support.datasets.states import measured, wipe_cache
+from tests.support.datasets.states import lose_cache, measured
 
 SAFE = Strategy.ASYNC_AND_SYNC
 
@@ -36,8 +36,7 @@ def test_what_a_loss_would_take_for_good_is_told_before_the_loss(platform: Platf
     before = risk_of(platform)
     assert (before.unproven, before.unproven_bytes) == ((lied.ref,), lied.bytes)
     assert before.recomputable_bytes == before.irrecoverable_bytes == 0
-    wipe_cache(platform)
-    platform.maintenance.scan()
+    lose_cache(platform)
     assert lied.ref in platform.restorer.restore([lied.ref]).irrecoverable
 
 
@@ -52,35 +51,13 @@ def test_nothing_is_said_to_be_safe_by_a_declaration(platform: Platform) -> None
     assert worst is not None and worst[1].unproven_bytes == lied.bytes
 
 
-def test_what_comes_from_an_unproven_operation_is_unproven_too(platform: Platform) -> None:
-    """Its own operation has repeated itself; what it would be made from has not."""
-    make_by_operation(platform, "liar")
-    below = make(platform, "c", "shout", ["b"], strategy=SAFE)
-    assert below.call is not None
-    platform.catalog.record_reproduction(below.call, same=True)
-    assert below.ref in risk_of(platform).unproven
-
-
 def test_a_second_run_with_the_same_digest_proves_an_operation(platform: Platform) -> None:
     """From then on what it made counts as recomputable."""
     dataset = make_by_operation(platform, "shout")
     assert risk_of(platform).unproven == (dataset.ref,)
-    wipe_cache(platform)
-    platform.maintenance.scan()
+    lose_cache(platform)
     platform.restorer.ensure_cached([dataset.ref])
     assert (risk_of(platform).recomputable, risk_of(platform).unproven) == ((dataset.ref,), ())
-
-
-def test_a_source_that_is_persisted_takes_the_doubt_away(platform: Platform) -> None:
-    """Only what would be run counts."""
-    lied = make_by_operation(platform, "liar")
-    below = make(platform, "c", "shout", ["b"], strategy=SAFE)
-    assert below.call is not None
-    platform.catalog.record_reproduction(below.call, same=True)
-    with platform.persister.sender.attempt(lied.ref, "test", TransferMethod.DATA, None) as attempt:
-        assert attempt is not None
-        attempt.send_data(lied)
-    assert risk_of(platform).recomputable == (below.ref,)
 
 
 def test_explain_tells_what_is_only_declared(platform: Platform) -> None:
@@ -99,20 +76,14 @@ def test_explain_tells_what_is_only_declared(platform: Platform) -> None:
     assert explain(platform, "b").as_dict()["idempotence"] == "none"
 
 
-@pytest.mark.parametrize(("synchronous", "persisted"), [(False, False), (True, True)])
-def test_unproven_output_may_be_written_synchronously(
-    open_at: Callable[..., Platform], *, synchronous: bool, persisted: bool
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_unproven_output_is_written_synchronously_by_a_setting(
+    open_at: Callable[..., Platform], *, synchronous: bool
 ) -> None:
-    """By a setting: then async_and_sync promises nothing that rests on a declaration."""
+    """Then async_and_sync promises nothing that rests on a declaration; what is proven can be made again."""
     platform = open_at(sync_unproven=synchronous)
-    assert make_by_operation(platform, "shout").persisted is persisted
-
-
-def test_proven_output_is_never_written_synchronously(open_at: Callable[..., Platform]) -> None:
-    """Whatever the setting: it can be made again."""
-    platform = open_at(sync_unproven=True)
     first = make_by_operation(platform, "shout")
-    assert first.call is not None
+    assert first.persisted is synchronous and first.call is not None
     platform.catalog.record_reproduction(first.call, same=True)
     second = make(platform, "b2", "shout", ["a"], strategy=SAFE)
     assert not second.persisted and second.cache is CacheState.PRESENT

@@ -15,78 +15,58 @@ def test_without_history_nothing_is_predicted() -> None:
     assert CostModel().predict_run("clean", ExecutionSide.CACHE, 5 * MB) is None
 
 
-def test_a_line_is_found_through_start_up_and_rate() -> None:
-    """Half a second of start-up and 20 ms a MB come back exactly, and the words say so."""
-    history = [Measurement(size * MB, 0.5 + 0.02 * size) for size in (10, 20, 40, 80, 160)]
-    prediction = CostModel(history).predict_transfer(100 * MB)
-    assert prediction is not None
-    assert prediction.seconds == pytest.approx(2.5)
-    assert prediction.samples == 5
-    assert "line through 5 measurements, 500 ms + 20 ms/MB" in prediction.summary
+LINE = [Measurement(size * MB, 0.5 + 0.02 * size) for size in range(10, 100, 10)]
 
 
-def test_two_stray_slow_runs_do_not_move_the_prediction() -> None:
-    """Two of nine measured a hundred times too slow leave the line where it was."""
-    history = [Measurement(size * MB, 0.5 + 0.02 * size) for size in range(10, 100, 10)]
-    history[2] = Measurement(30 * MB, 110.0)
-    history[6] = Measurement(70 * MB, 190.0)
-    prediction = CostModel(history).predict_transfer(50 * MB)
-    assert prediction is not None
-    assert prediction.seconds == pytest.approx(1.5, rel=0.1)
-
-
-def test_few_measurements_give_their_median_rate() -> None:
-    """Three runs at 10, 20 and 30 ms a MB predict 20."""
-    history = [Measurement(MB, 0.01), Measurement(MB, 0.02), Measurement(MB, 0.03)]
-    prediction = CostModel(history).predict_transfer(100 * MB)
-    assert prediction is not None
-    assert prediction.seconds == pytest.approx(2.0)
-    assert "median rate of 3 measurements" in prediction.summary
-
-
-def test_measurements_of_no_bytes_give_their_median_time() -> None:
-    """An operation without sources takes what it took."""
-    prediction = CostModel([Measurement(0, 3.0), Measurement(0, 5.0), Measurement(0, 40.0)]).predict_transfer(0)
-    assert prediction is not None
-    assert prediction.seconds == 5.0
-
-
-def test_times_that_fall_with_size_never_predict_less_than_nothing() -> None:
-    """A falling line is taken as flat."""
-    prediction = CostModel([Measurement(size * MB, 10.0 - size) for size in range(1, 9)]).predict_transfer(1000 * MB)
-    assert prediction is not None
-    assert prediction.seconds >= 0
-
-
-def test_the_newest_measurements_count() -> None:
-    """A link that became ten times slower is predicted at what it does now."""
-    old = [Measurement(size * MB, 0.01 * size) for size in range(1, 100)]
-    new = [Measurement(size * MB, 0.1 * size) for size in range(1, 100)]
-    prediction = CostModel(old + new).predict_transfer(50 * MB)
-    assert prediction is not None
-    assert prediction.seconds == pytest.approx(5.0)
-
-
-def test_an_operation_measured_on_the_other_side_only_says_so() -> None:
-    """History of the cache side serves for the storage side until there is better."""
-    costs = CostModel(compute={("clean", ExecutionSide.CACHE): [Measurement(MB, 1.0)]})
-    prediction = costs.predict_run("clean", ExecutionSide.STORAGE, 2 * MB)
-    assert prediction is not None
-    assert prediction.seconds == pytest.approx(2.0)
-    assert prediction.summary.endswith("(measured on the cache side)")
+@pytest.mark.parametrize(
+    ("history", "size", "seconds", "summary"),
+    [
+        pytest.param(LINE, 100 * MB, 2.5, "line through 9 measurements, 500 ms + 20 ms/MB", id="a line"),
+        pytest.param(
+            [*LINE[:2], Measurement(30 * MB, 110.0), *LINE[3:6], Measurement(70 * MB, 190.0), *LINE[7:]], 50 * MB, 1.5,
+            "line through 9 measurements", id="two measured a hundred times too slow do not move the line",
+        ),
+        pytest.param(
+            [Measurement(MB, 0.01), Measurement(MB, 0.02), Measurement(MB, 0.03)], 100 * MB, 2.0,
+            "median rate of 3 measurements", id="few give their median rate",
+        ),
+        pytest.param(
+            [Measurement(size * MB, 0.1 * size - 0.9) for size in (10, 20, 30, 40)], 10 * MB, 0.7,
+            "median rate of 4 measurements", id="a line that begins below nothing is none",
+        ),
+        pytest.param(
+            [Measurement(0, 3.0), Measurement(0, 5.0), Measurement(0, 40.0)], 0, 5.0, "",
+            id="those of no bytes give their median time",
+        ),
+        pytest.param(
+            [Measurement(size * MB, rate * size) for rate in (0.01, 0.1) for size in range(1, 100)], 50 * MB, 5.0, "",
+            id="the newest count",
+        ),
+        pytest.param(
+            [Measurement(6, 0.003), Measurement(100 * MB, 2.0)], 50 * MB, 1.0, "",
+            id="a tiny transfer does not set the rate of large ones",
+        ),
+    ],
+)  # fmt: skip
+def test_a_transfer_is_predicted_from_its_history(
+    history: list[Measurement], size: int, seconds: float, summary: str
+) -> None:
+    """By a robust line through start-up and rate, or by a median of what is too little for a line, in words too."""
+    prediction = CostModel(history).predict_transfer(size)
+    assert prediction is not None and summary in prediction.summary
+    assert prediction.seconds == pytest.approx(seconds)
 
 
 def test_an_operation_is_predicted_by_the_side_it_will_run_on() -> None:
-    """Measurements of that side win over those of the other."""
-    costs = CostModel(
-        compute={
-            ("clean", ExecutionSide.CACHE): [Measurement(MB, 1.0)],
-            ("clean", ExecutionSide.STORAGE): [Measurement(MB, 9.0)],
-        }
-    )
-    prediction = costs.predict_run("clean", ExecutionSide.STORAGE, MB)
+    """History of the cache side serves for the storage side until there is better, and says so."""
+    on_cache_side = {("clean", ExecutionSide.CACHE): [Measurement(MB, 1.0)]}
+    prediction = CostModel(compute=on_cache_side).predict_run("clean", ExecutionSide.STORAGE, 2 * MB)
     assert prediction is not None
-    assert prediction.seconds == pytest.approx(9.0)
+    assert prediction.seconds == pytest.approx(2.0)
+    assert prediction.summary.endswith("(measured on the cache side)")
+    on_both_sides = {**on_cache_side, ("clean", ExecutionSide.STORAGE): [Measurement(MB, 9.0)]}
+    prediction = CostModel(compute=on_both_sides).predict_run("clean", ExecutionSide.STORAGE, MB)
+    assert prediction is not None and prediction.seconds == pytest.approx(9.0)
 
 
 def test_making_a_dataset_again_takes_what_it_took() -> None:
@@ -99,9 +79,3 @@ def test_making_a_dataset_again_takes_what_it_took() -> None:
     assert first is not None and first.seconds == 7.0
     assert second is not None and second.seconds == pytest.approx(2.0)
     assert costs.predict_rerun(ref("a"), lineage.with_changes(persisted("a", by=None, compute_seconds=None))) is None
-
-
-def test_a_tiny_transfer_does_not_set_the_rate_of_large_ones() -> None:
-    """Six bytes in 3 ms say nothing of the link; 100 MB in 2 s do."""
-    predicted = CostModel([Measurement(6, 0.003), Measurement(100_000_000, 2.0)]).predict_transfer(50_000_000)
-    assert predicted is not None and predicted.seconds == pytest.approx(1.0)
