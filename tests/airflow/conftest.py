@@ -95,7 +95,7 @@ def pairs(tmp_path: Path, words_job: JobFolder) -> JobFolder:
     return job_folder
 
 
-ROLES = {"vera": "viewer", "ulla": "user", "otto": "op"}
+ROLES = {"vera": "viewer", "ulla": "user"}
 
 
 @pytest.fixture(scope="module")
