@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -29,6 +30,7 @@ HOSTILE = {
     "script": "names/<script>document.title=1</script>/b",
     "long": "names/" + "/".join(["very-long-name-" * 13] * 3),
     "rtl": "names/مجموعة بيانات/עברית",
+    "query": "names/a&path=etl#frag%2F+b",
 }
 
 
@@ -112,17 +114,6 @@ def card(page: Page, name: str):
 # ---- questions
 
 
-def test_which_days_are_broken_is_said_at_once(page: Page, site: LineageSite) -> None:
-    """Without a click: in words, and in the strip of days."""
-    clicks = Clicks(page)
-    site.serve(page)
-    site.open(page)
-    alarm = page.locator(".alarm")
-    expect(alarm).to_contain_text("2 lost datasets in 1 partition:")
-    expect(alarm.locator(".chip")).to_have_text([f"lost {BROKEN}"])
-    assert clicks.number == 0
-
-
 def test_a_day_is_brought_back(page: Page, site: LineageSite) -> None:
     """The day, then Recover; a dry run is shown before anything is done."""
     clicks = Clicks(page)
@@ -140,11 +131,13 @@ def test_a_day_is_brought_back(page: Page, site: LineageSite) -> None:
     assert site.posted[-1][1] == {"generation": 1}
 
 
-def test_all_that_is_lost_is_brought_back_with_one_button(page: Page, site: LineageSite) -> None:
-    """From the line that says so, or of one day in its panel."""
+def test_what_is_broken_is_said_at_once_and_brought_back_with_one_button(page: Page, site: LineageSite) -> None:
+    """In words, with a chip for each day, and without a click."""
     clicks = Clicks(page)
     site.serve(page)
     site.open(page)
+    expect(page.locator(".alarm")).to_contain_text("2 lost datasets in 1 partition:")
+    expect(page.locator(".alarm .chip")).to_have_text([f"lost {BROKEN}"])
     page.get_by_role("button", name="Recover all 2 lost").click()
     expect(page.get_by_role("dialog")).to_contain_text("2 datasets will be restored in about 20 ms, by 2 steps.")
     assert clicks.number == 1 and site.posted == [("lineage/recover", {"partitions": [BROKEN], "dry_run": True})]
@@ -382,15 +375,6 @@ def test_no_edge_passes_behind_a_card(shown: Page) -> None:
     assert crossed == []
 
 
-def test_the_last_picture_stays_while_the_catalog_does_not_answer(shown: Page, site: LineageSite) -> None:
-    """And the page says so, until it answers again."""
-    site.failing = 503
-    expect(shown.locator("#status")).to_contain_text("the catalog does not answer", timeout=10_000)
-    expect(shown.locator(".template")).to_have_count(5)
-    site.failing = 0
-    expect(shown.locator("#status")).not_to_contain_text("does not answer", timeout=15_000)
-
-
 def test_an_empty_catalog_says_what_to_do(page: Page, tmp_path: Path) -> None:
     """Not that something failed."""
     platform = open_platform(Settings(home=tmp_path, cache_uri=f"file://{tmp_path}/cache"), runner=NoRunner())
@@ -414,6 +398,8 @@ def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
     for path in HOSTILE.values():
         page.locator(f'.template[data-key="{path}"] .label').click()
         expect(page.locator(".panel .path")).to_have_text(f"{path}@1")
+        address = f"dataset?path={quote_plus(path)}&generation=1"
+        expect(page.locator(".panel .path a")).to_have_attribute("href", address)
     assert page.locator("main img, main script, main b").count() == 0 and page.title() != "1"
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("button", name="As a table").click()
