@@ -204,10 +204,11 @@ def test_what_fails_is_told_and_what_holds_stays(shown):
     page, replies = shown
     usual = replies["datasets/" + PATH]
     replies["datasets/" + PATH] = AWAY
-    expect(page.get_by_text(re.compile("the catalog does not answer", re.IGNORECASE)).first).to_be_visible()
+    trouble = page.get_by_text(re.compile("the catalog does not answer", re.IGNORECASE))
+    expect(trouble.first).to_be_visible()
     expect(page.get_by_role("region", name="Facts")).to_contain_text("48.3 MB")
     replies["datasets/" + PATH] = usual
-    expect(page.get_by_text(re.compile("the catalog does not answer", re.IGNORECASE))).to_have_count(0)
+    expect(trouble).to_have_count(0)
 
 
 def test_an_under_store_that_is_away_is_told_on_the_page(alone):

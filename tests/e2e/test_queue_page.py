@@ -14,10 +14,7 @@ from tests.support.airflow.browser import THEMES, faults
 from tests.support.airflow.risk_answers import HOSTILE, compared, entry, explanation, queue, retry, sending
 
 PAUSED = "the DAG persister is paused"
-FOCUSED = """() => {
-    const {tagName, textContent, ariaLabel} = document.activeElement;
-    return ariaLabel ?? tagName + textContent;
-}"""
+FOCUSED = "document.activeElement.ariaLabel ?? document.activeElement.tagName + document.activeElement.textContent"
 
 
 def shown(alone, body: dict[str, Any], asked: str = "") -> Page:
