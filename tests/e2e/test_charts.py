@@ -97,6 +97,14 @@ def test_what_is_not_known_is_a_gap(page):
     assert run(page, code) == ["M0 1 H1 V2 M3 4 h0.1", "M0 1 L1 2 V0 H0 Z"]
 
 
+def test_a_few_lines_are_drawn_where_there_are_many(page):
+    """Those with the greatest values, each in the order of time; the others are counted."""
+    rows = [{"window_end": end, "k": f"k{key}", "n": key * end} for end in (2, 1) for key in range(9)]
+    chart = run(page, "return (await load('series')).linesOf(given.rows, 'n', ['k'])", rows=rows)
+    assert [line["name"] for line in chart["lines"]] == ["k8", "k7", "k6", "k5", "k4", "k3"]
+    assert chart["lines"][0]["points"] == [[1, 8], [2, 16]] and chart["more"] == 3
+
+
 def test_a_gap_is_a_band(page):
     """Not a line, and not nothing."""
     draw(page)

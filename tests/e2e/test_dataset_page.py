@@ -57,11 +57,9 @@ def shown(alone):
 # ---- questions
 
 
-def test_what_made_this_and_what_depends_on_it_is_seen_at_once(alone, clicks):
+def test_what_made_this_and_what_depends_on_it_is_seen_at_once(clicks, shown):
     """From the address of the dataset: no click, nothing to open, nothing to scroll to."""
-    page, replies = alone
-    replies |= answers()
-    page.goto(address())
+    page, _ = shown
     lineage = page.get_by_role("region", name="Lineage", exact=True)
     made, dependents = lineage.locator(".made"), lineage.locator(".dependents")
     expect(made).to_contain_text(re.compile(r"Made by clean from etl/2013-01-05/raw@2\s+persisted, etl/planes@1"))
@@ -71,9 +69,9 @@ def test_what_made_this_and_what_depends_on_it_is_seen_at_once(alone, clicks):
     expect(lineage).to_contain_text("1 more source or dependent of DAGs that you may not read.")
     facts = page.get_by_role("region", name="Facts")
     expect(facts).to_contain_text("clean (version 5f8a2c)")
-    expect(facts.get_by_role("link", name="scheduled__2013-01-05T00:00:00+00:00")).to_have_attribute(
-        "href", "../../dags/etl_lineage/runs/scheduled__2013-01-05T00%3A00%3A00%2B00%3A00"
-    )
+    run = facts.get_by_role("link", name="scheduled__2013-01-05T00:00:00+00:00")
+    address_of_run = "../../dags/etl_lineage/runs/scheduled__2013-01-05T00%3A00%3A00%2B00%3A00"
+    expect(run).to_have_attribute("href", address_of_run)
     assert clicks.number == 0
 
 
@@ -151,9 +149,8 @@ def test_columns_are_there_and_rows_come_when_asked_for(shown):
     page, replies = shown
     columns = page.get_by_role("region", name="Columns", exact=True).first
     expect(columns).to_contain_text("6 columns, from the metadata of part-00000.snappy.parquet; 8 files.")
-    expect(columns.locator("tbody tr").nth(3).locator("td")).to_have_text(
-        ["time_hour", "timestamp[us, tz=UTC]", "allowed"]
-    )
+    cells = columns.locator("tbody tr").nth(3).locator("td")
+    expect(cells).to_have_text(["time_hour", "timestamp[us, tz=UTC]", "allowed"])
     part = page.locator("section.rows")
     expect(part.locator("table")).to_have_count(0)
     part.get_by_role("button", name="Show 20 rows").click()

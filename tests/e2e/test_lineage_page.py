@@ -42,11 +42,6 @@ def runner() -> LinesRunner:
     return lines
 
 
-def run_of(day: str) -> str:
-    """The DAG run of a day."""
-    return f"scheduled__{day}T00:00:00+00:00"
-
-
 @pytest.fixture(scope="module")
 def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """Seven days of five templates; of the fifth day `hours` and `routes` are lost."""
@@ -56,7 +51,7 @@ def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
         for name, sources in SOURCES.items():
             make(
                 platform, f"etl/{day}/{name}", name, [f"etl/{day}/{each}" for each in sources], params={"ds": day},
-                origin=Origin("etl", run_of(day), name),
+                origin=Origin("etl", f"scheduled__{day}T00:00:00+00:00", name),
                 strategy=Strategy.CACHE_THROUGH if name == "raw" else Strategy.ASYNC_STORE,
             )  # fmt: skip
     for name in ("hours", "routes"):

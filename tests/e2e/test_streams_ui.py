@@ -87,15 +87,6 @@ def test_the_newest_results_are_lines_over_time(page, live):
     expect(part.locator("tbody tr").first).to_contain_text("icmp")
 
 
-def test_a_few_lines_are_drawn_where_there_are_many(page, live):
-    """Those with the greatest values, each in the order of time; the others are counted."""
-    frame = opened(page, live.address, "streams")
-    rows = [{"window_end": end, "k": f"k{key}", "n": key * end} for end in (2, 1) for key in range(9)]
-    chart = frame.evaluate("async (rows) => (await import('./static/series.js')).linesOf(rows, 'n', ['k'])", rows)
-    assert [line["name"] for line in chart["lines"]] == ["k8", "k7", "k6", "k5", "k4", "k3"]
-    assert chart["lines"][0]["points"] == [[1, 8], [2, 16]] and chart["more"] == 3
-
-
 def test_a_question_is_answered_and_a_wrong_one_says_where(page, live, complaints):
     """The cursor stands there, and what was asked before is gone."""
     frame = of(page, live, "ticks")
