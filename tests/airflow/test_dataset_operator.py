@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from airflow.providers.openlineage.extractors.manager import ExtractorManager
@@ -35,32 +36,9 @@ DATASET = Dataset(
 )  # fmt: skip
 
 
-class Pushed:
-    """A task instance that keeps what is pushed."""
-
-    def __init__(self):
-        self.xcoms = {}
-
-    def xcom_push(self, key, value):
-        self.xcoms[key] = value
-
-
-class Asked:
-    """Stands where materialize is: keeps what it was asked for, answers with a dataset or an error."""
-
-    def __init__(self, answer=DATASET):
-        self.answer = answer
-        self.calls = []
-
-    def __call__(self, platform, name, params, **more):
-        self.calls.append((platform, name, params, more))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
-def make_operator(materialize, **changes):
-    """The task of an operation, its templates rendered."""
+def make_operator(materialize=None, **changes):
+    """The task of an operation, its templates rendered; it makes `DATASET` if nothing else is given."""
+    materialize = materialize or Mock(return_value=DATASET)
     arguments = {"parameters": {"ds": "2013-01-05"}, "strategy": "async_store", **changes}
     return DatasetOperator(
         task_id="clean", operation="etl.clean", sources=("etl/{ds}/parse",), output="etl/{ds}/clean",
@@ -76,22 +54,22 @@ def context(clear_number=0):
         def __missing__(self, asset):
             return self.setdefault(asset.name, SimpleNamespace(extra=None))
 
-    return {"dag_run": run, "ti": Pushed(), "outlet_events": Events()}
+    return {"dag_run": run, "ti": Mock(), "outlet_events": Events()}
 
 
 def test_the_operation_gets_its_parameters_strategy_and_origin():
     """One task is one operation for one day, under the run's strategy."""
-    materialize = Asked()
+    materialize = Mock(return_value=DATASET)
     make_operator(materialize).execute(context())
     origin = Origin("etl_lineage", "manual__1", "clean")
-    expected = {"origin": origin, "strategy": Strategy.ASYNC_STORE}
-    assert materialize.calls == [("the platform", "etl.clean", {"ds": "2013-01-05"}, expected)]
+    asked = ("the platform", "etl.clean", {"ds": "2013-01-05"})
+    materialize.assert_called_once_with(*asked, origin=origin, strategy=Strategy.ASYNC_STORE)
 
 
 def test_the_run_shows_which_generation_was_made_and_the_quality_report():
     """What the task returns, and the asset's event, name the generation, its sources and its report."""
     run_context = context()
-    xcoms = make_operator(Asked()).execute(run_context)
+    xcoms = make_operator().execute(run_context)
     assert xcoms["dataset"] == "etl/2013-01-05/clean@3"
     assert xcoms["sources"] == ["etl/2013-01-05/parse@2"]
     assert xcoms["quality_report"] == {"broken": 0}
@@ -109,7 +87,7 @@ def rendered(*, params=None, begins=MIDNIGHT):
     def one(context):
         """Makes it."""
 
-    materialize = Asked()
+    materialize = Mock(return_value=DATASET)
     with DAG("one", schedule=None):
         task = DatasetOperator.of(
             registry.get("one"), task_id="one", open_platform=lambda actor: nullcontext(), materialize=materialize
@@ -123,8 +101,9 @@ def test_an_operator_needs_no_parameters_of_its_dag():
     """The day is that on which the data interval begins, the strategy Async&Sync; options are left to the settings."""
     task, materialize = rendered(params={"site": "jfk"}, begins=MIDNIGHT - timedelta(days=1))
     task.execute(context())
-    ((_, name, parameters, more),) = materialize.calls
-    assert (name, parameters, more["strategy"]) == ("one", {"ds": "2013-01-05", "site": "jfk"}, Strategy.ASYNC_AND_SYNC)
+    _, name, parameters = materialize.call_args.args
+    assert (name, parameters) == ("one", {"ds": "2013-01-05", "site": "jfk"})
+    assert materialize.call_args.kwargs["strategy"] is Strategy.ASYNC_AND_SYNC
 
 
 def test_parameters_of_the_dag_go_before():
@@ -132,8 +111,8 @@ def test_parameters_of_the_dag_go_before():
     dag_params = {"ds": "2012-12-31", "site": "jfk", "quality": "pass", "strategy": "cache_only"}
     task, materialize = rendered(params=dag_params)
     task.execute(context())
-    ((_, _, parameters, more),) = materialize.calls
-    assert {**parameters, "strategy": more["strategy"]} == dag_params
+    _, _, parameters = materialize.call_args.args
+    assert {**parameters, "strategy": materialize.call_args.kwargs["strategy"]} == dag_params
     empty = rendered(params={"ds": None, "quality": "", "strategy": None})[0]
     assert (empty.parameters["ds"], empty.strategy) == ("2013-01-06", "async_and_sync")
 
@@ -149,28 +128,28 @@ def test_a_field_that_nobody_gives_is_named_with_the_remedy():
 def test_a_strategy_that_there_is_not_fails_at_once():
     """With those that there are."""
     with pytest.raises(AirflowFailException, match=r"'cash_only': use one of cache_only, cache_through, async_store,"):
-        make_operator(Asked(), strategy="cash_only").execute(context())
+        make_operator(strategy="cash_only").execute(context())
 
 
 def test_a_quality_gate_that_stops_leaves_its_report():
     """The task fails at once, and the report can be read from the run."""
     run_context = context()
     with pytest.raises(AirflowFailException, match="3 rows"):
-        make_operator(Asked(QualityError("3 rows are broken", {"broken": 3}))).execute(run_context)
-    assert run_context["ti"].xcoms == {"quality_report": {"broken": 3}}
+        make_operator(Mock(side_effect=QualityError("3 rows are broken", {"broken": 3}))).execute(run_context)
+    run_context["ti"].xcom_push.assert_called_once_with("quality_report", {"broken": 3})
 
 
 @pytest.mark.parametrize("error", [IrrecoverableError, FaultyOperationError])
 def test_what_no_retry_can_repair_fails_at_once(error):
     """A lost source, or wrong code: the error is told, and the task is red."""
     with pytest.raises(AirflowFailException, match=r"etl\.clean: no flight"):
-        make_operator(Asked(error("etl.clean: no flight"))).execute(context())
+        make_operator(Mock(side_effect=error("etl.clean: no flight"))).execute(context())
 
 
 def test_an_error_that_may_pass_is_left_to_airflows_retries():
     """A store that does not answer is tried again."""
     with pytest.raises(StorageUnavailableError):
-        make_operator(Asked(StorageUnavailableError("no answer"))).execute(context())
+        make_operator(Mock(side_effect=StorageUnavailableError("no answer"))).execute(context())
 
 
 def test_a_cleared_run_is_another_origin():
@@ -202,7 +181,7 @@ def events(monkeypatch, tmp_path):
 
 def test_the_provider_tells_the_generations_that_a_task_read_and_made(events):
     """With the facet of persistence, through Airflow's own masking of secrets."""
-    operator = make_operator(Asked())
+    operator = make_operator()
     operator.execute(context())
     OpenLineageAdapter().complete_task(
         run_id="018ec1d0-0000-7000-8000-000000000000", job_name="etl.clean", end_time="2013-01-05T00:00:00Z",
@@ -222,7 +201,7 @@ def test_the_provider_tells_the_generations_that_a_task_read_and_made(events):
 
 def test_the_provider_is_told_of_no_generation_by_a_task_that_made_none():
     """As one that failed."""
-    datasets_of_task = extracted(make_operator(Asked(QualityError("too many broken rows", {}))))
+    datasets_of_task = extracted(make_operator(Mock(side_effect=QualityError("too many broken rows", {}))))
     assert (datasets_of_task.inputs, datasets_of_task.outputs) == ([], [])
 
 
