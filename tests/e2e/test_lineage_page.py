@@ -95,7 +95,6 @@ def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
 @pytest.fixture
 def shown(page: Page, site: LineageSite) -> Page:
     """The page, once it has its cards."""
-    site.serve(page)
     site.open(page)
     page.locator(".template").first.wait_for()
     return page
@@ -112,7 +111,6 @@ def card(page: Page, name: str):
 def test_a_day_is_brought_back(page: Page, site: LineageSite) -> None:
     """The day, then Recover; a dry run is shown before anything is done."""
     clicks = Clicks(page)
-    site.serve(page)
     site.open(page)
     page.locator(".alarm .chip").first.click()
     expect(page.locator(".panel")).to_contain_text(f"etl/{BROKEN}/hours@1")
@@ -129,7 +127,6 @@ def test_a_day_is_brought_back(page: Page, site: LineageSite) -> None:
 def test_what_is_broken_is_said_at_once_and_brought_back_with_one_button(page: Page, site: LineageSite) -> None:
     """In words, with a chip for each day, and without a click."""
     clicks = Clicks(page)
-    site.serve(page)
     site.open(page)
     expect(page.locator(".alarm")).to_contain_text("2 lost datasets in 1 partition:")
     expect(page.locator(".alarm .chip")).to_have_text([f"lost {BROKEN}"])
@@ -182,7 +179,6 @@ def test_a_day_is_backfilled_from_its_panel(shown: Page, site: LineageSite) -> N
 
 def test_a_path_in_the_address_opens_its_generation(page: Page, site: LineageSite) -> None:
     """As the links of other pages have it."""
-    site.serve(page)
     site.open(page, f"?path=etl/{BROKEN}/hours")
     expect(page.locator(".panel")).to_contain_text(f"etl/{BROKEN}/hours@1")
     expect(card(page, "hours")).to_contain_class("selected")
@@ -243,7 +239,6 @@ def test_stream_jobs_are_in_the_same_picture(page: Page, site: LineageSite) -> N
             "stream:sums", "sums", "stream_sums", "ok", "it keeps up", 0, 1000, ["ticks.results"], ["sums.results"]
         ),
     ]  # fmt: skip
-    site.serve(page)
     site.open(page)
     ticks, sums = page.locator('[data-key="stream:ticks"]'), page.locator('[data-key="stream:sums"]')
     expect(ticks).to_contain_text("51 MB of state")
@@ -374,7 +369,6 @@ def test_an_empty_catalog_says_what_to_do(page: Page, tmp_path: Path) -> None:
     """Not that something failed."""
     platform = open_platform(Settings(home=tmp_path, cache_uri=f"file://{tmp_path}/cache"), runner=NoRunner())
     site = LineageSite(platform)
-    site.serve(page)
     site.open(page)
     expect(page.locator(".empty")).to_contain_text("There are no datasets that you may read.")
     assert faults(page) == []
@@ -387,7 +381,6 @@ def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
     for path in HOSTILE.values():
         make(platform, path, "raw", origin=Origin("<b>dag</b>", "run", "task"))
     site = LineageSite(platform)
-    site.serve(page)
     site.open(page)
     expect(page.locator(".template")).to_have_count(len(HOSTILE))
     for path in HOSTILE.values():

@@ -37,12 +37,9 @@ class LineageSite:
     def __post_init__(self) -> None:
         self._index = LiveIndex(self.platform.catalog)
 
-    def serve(self, page: Page) -> None:
-        """Answer this page from now on."""
-        page.route(f"{SITE}/**", self._answer)
-
     def open(self, page: Page, query: str = "") -> None:
-        """Open the page of the lineage."""
+        """Open the page of the lineage, and answer its requests from now on."""
+        page.route(f"{SITE}/**", self._answer)
         page.goto(f"{SITE}/pages/lineage{query}")
 
     def _answer(self, route: Route, request: Request) -> None:
