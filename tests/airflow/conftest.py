@@ -72,15 +72,8 @@ def words_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
         "ackers": [{"acker": 0, "in_flight": 50, "completed": 56_789, "epoch": 1}],
     }  # fmt: skip
     stages = {"retry": {"round": 5, "round_ended_at": 2.0, "counts": {"retried": 12, "failed": 3}}}
-    beating = {
-        "state": "running",
-        "error": "",
-        "heartbeat_at": time.time(),
-        "started_at": 1.0,
-        "pid": 7,
-        "stages": stages,
-    }
-    job_folder.write_heartbeat({**beating, "tracking": tracking})
+    heartbeat = {"state": "running", "error": "", "heartbeat_at": time.time(), "started_at": 1.0, "pid": 7}
+    job_folder.write_heartbeat({**heartbeat, "stages": stages, "tracking": tracking})
     return job_folder
 
 
@@ -95,7 +88,7 @@ def pairs(tmp_path: Path, words_job: JobFolder) -> JobFolder:
     return job_folder
 
 
-ROLES = {"vera": "viewer", "ulla": "user", "otto": "op"}
+ROLES = {"vera": "viewer", "ulla": "user"}
 
 
 @pytest.fixture(scope="module")

@@ -17,20 +17,11 @@ FLOW = {
     "reads": {"split": "lines"},
     "results": {"count": "words.results"},
 }
-INSTALLED = {
-    "modes": ["off", "predictive", "stepwise", "stepwise-literal"], "baselines": ["stepwise-literal"],
-}  # fmt: skip
-THROTTLE = {
-    "downstream": "count",
-    "upstream": "split",
-    "since": 1.0,
-    "reason": "3 MB wait",
-    "throttle_level": 0,
-    "rate": 1e6,
-}
+INSTALLED = {"modes": ["off", "predictive", "stepwise", "stepwise-literal"], "baselines": ["stepwise-literal"]}
+THROTTLE = {"downstream": "count", "upstream": "split", "since": 1.0, "reason": "3 MB wait", "rate": 1e6}
 COUNT = {
     "state": "overloaded", "queue": 3_000_000, "not_admitted": 1_000_000, "seconds": 1.5, "rate": None, "capacity": 2e6,
-    "arriving": 2.5e6, "applied": 2e6, "throttled_by": [], "throttles": [THROTTLE],
+    "arriving": 2.5e6, "applied": 2e6, "throttled_by": [], "throttles": [{**THROTTLE, "throttle_level": 0}],
 }  # fmt: skip
 
 
@@ -66,21 +57,18 @@ def test_a_mode_is_set_and_the_log_tells_by_whom(
     assert "words: ulla has set back-pressure stepwise" in caplog.messages
 
 
-def test_a_channel_is_refused_where_signals_need_none(ulla: TestClient, words_job: JobFolder) -> None:
-    """All stages run in one application."""
-    answer = ulla.put(BACKPRESSURE_URL, json={"signal_channel": "zookeeper"})
-    assert (answer.status_code, answer.json()["error"]) == (422, "InvalidChannelError")
+@pytest.mark.parametrize(
+    ("body", "error", "message"),
+    [
+        ({"mode": "sometimes"}, "ExtensionError", "installed: off, predictive, stepwise; "),
+        ({"signal_channel": "zookeeper"}, "InvalidChannelError", ""),
+    ],
+)
+def test_an_unknown_mode_and_a_channel_where_signals_need_none_are_refused(
+    ulla: TestClient, words_job: JobFolder, body: dict[str, str], error: str, message: str
+) -> None:
+    """In the shape of all errors; all stages run in one application, whose signals need no channel."""
+    answer = ulla.put(BACKPRESSURE_URL, json=body)
+    assert (answer.status_code, answer.json()["error"]) == (422, error)
+    assert message in answer.json()["detail"]
     assert read_config(words_job, DEFAULT_CONFIG) == DEFAULT_CONFIG
-
-
-def test_who_may_only_read_sets_nothing(vera: TestClient, words_job: JobFolder) -> None:
-    """And nothing is written."""
-    assert vera.put(BACKPRESSURE_URL, json={"mode": "stepwise"}).status_code == 403
-    assert read_config(words_job, DEFAULT_CONFIG) == DEFAULT_CONFIG
-
-
-def test_another_word_than_a_mode_is_refused(ulla: TestClient, words_job: JobFolder) -> None:
-    """In the shape of all errors."""
-    answer = ulla.put(BACKPRESSURE_URL, json={"mode": "sometimes"})
-    assert (answer.status_code, answer.json()["error"]) == (422, "ExtensionError")
-    assert "installed: off, predictive, stepwise; " in answer.json()["detail"]

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from starlette.routing import Mount
 from starlette.websockets import WebSocketDisconnect
 
-from springline.airflow.api import PREFIX, access, auth_middleware, datasets
+from springline.airflow.api import PREFIX, access, auth_middleware
 from springline.airflow.platform_context import CachedPlatform
 from springline.persistence.engine.runner import NoRunner
 from springline.persistence.errors import CatalogUnavailableError
@@ -78,7 +78,8 @@ def test_without_a_user_nothing_is_answered_whatever_is_sent(
 def test_no_other_header_makes_a_user(api: FastAPI, root: FastAPI, headers: dict[str, str]) -> None:
     """A token that Airflow did not sign, a password, somebody else's word."""
     stranger = TestClient(root, headers=headers)
-    assert {stranger.get(PREFIX + path).status_code for path in places(api)} <= {401, 403}
+    for method in ("GET", "POST", "PUT", "DELETE"):
+        assert {stranger.request(method, PREFIX + path).status_code for path in places(api)} <= {401, 403}, method
 
 
 def test_every_route_asks_who_it_is_and_those_that_change_who_may(api: FastAPI) -> None:
@@ -127,7 +128,8 @@ def test_a_page_of_another_site_changes_nothing(
     """Whoever is logged in, and though a stop needs no body: a form on another port could send it."""
     for path in places(api):
         assert ulla.post(PREFIX + path, headers=headers).status_code == 403, path
-    assert ulla.get(f"{ROOT}/streams/words", headers=headers).status_code == 200
+    read = ulla.get(f"{ROOT}/streams/words", headers=headers)
+    assert read.status_code == 200 and "access-control-allow-origin" not in read.headers
     own = {"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://testserver"}, {}
     assert {ulla.post(f"{ROOT}/streams/words/stop", headers=each).status_code for each in own} <= {200, 202, 204, 409}
 
@@ -183,7 +185,7 @@ def test_a_generation_is_a_number_that_fits(vera: TestClient, ulla: TestClient, 
 
 
 @pytest.mark.parametrize("key", ["search", "prefix", "dag_id"])
-@pytest.mark.parametrize("value", ["%00", "a" * 1001])
+@pytest.mark.parametrize("value", ["a%00", "a" * 1001])
 def test_what_no_database_takes_is_refused_before_it_is_asked(vera: TestClient, key: str, value: str) -> None:
     """PostgreSQL would answer a zero with an error."""
     response = vera.get(f"{ROOT}/datasets?{key}={value}")
@@ -213,11 +215,3 @@ def test_an_answer_tells_no_secret_of_an_error(vera: TestClient, monkeypatch: py
     monkeypatch.setattr(CachedPlatform, "now", away)
     response = vera.get(f"{ROOT}/queue")
     assert response.status_code == 503 and "hunter2" not in response.text and "ann:***@db" in response.json()["detail"]
-
-
-def test_names_are_checked_where_they_come_in() -> None:
-    """The pattern is one that a zero does not pass, at its end neither."""
-    from pydantic import TypeAdapter, ValidationError
-
-    with pytest.raises(ValidationError):
-        TypeAdapter(datasets.Name).validate_python("a\0")

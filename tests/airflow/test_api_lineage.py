@@ -51,12 +51,6 @@ def platform(api_platform: Platform) -> Platform:
     return api_platform
 
 
-@pytest.fixture
-def only_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody may read any DAG but `other`."""
-    allow_only(monkeypatch, "other")
-
-
 def nodes_of(client: TestClient, **params: object) -> dict[str, dict]:
     """The nodes by key."""
     answer = client.get(f"{ROOT}/lineage", params=params)
@@ -68,7 +62,7 @@ def nodes_of(client: TestClient, **params: object) -> dict[str, dict]:
 
 
 def test_a_template_is_one_node_with_a_strip_of_days(vera: TestClient) -> None:
-    """In layers, sources first; the letters say the states."""
+    """In layers, sources first; the characters say the states."""
     body = vera.get(f"{ROOT}/lineage").json()
     nodes = {node["key"]: node for node in body["nodes"]}
     assert body["partitions"] == list(DAYS) and (body["templates"], body["datasets"]) == (3, 9)
@@ -130,23 +124,19 @@ def test_groups_are_collapsed_and_expanded(vera: TestClient) -> None:
     assert set(nodes_of(vera, grouping="dag", expand=["dag:etl"])) == set(nodes_of(vera))
 
 
-def test_what_one_may_not_read_is_not_in_the_picture(vera: TestClient, only_other: None) -> None:
+def test_what_one_may_not_read_is_not_in_the_picture(vera: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither as a template nor as an edge, a count or a value."""
+    allow_only(monkeypatch, "other")
     body = vera.get(f"{ROOT}/lineage").json()
     assert [node["key"] for node in body["nodes"]] == ["other/{date}/count"] and body["edges"] == []
     assert body["datasets"] == 3
     assert vera.get(f"{ROOT}/lineage/values", params={"field": "dag_id"}).json()["values"] == ["other"]
     asked = {"template": "etl/{date}/clean", "partition": DAYS[0]}
-    hidden, unknown = (
-        vera.get(f"{ROOT}/lineage/cell", params=each) for each in (asked, {**asked, "template": "etl/{date}/none"})
-    )
-    assert hidden.status_code == unknown.status_code == 404
-    by_path, by_unknown = (
-        vera.get(f"{ROOT}/lineage/cell", params={"path": path}) for path in (f"etl/{DAYS[0]}/clean", "etl/x")
-    )
-    assert by_path.status_code == by_unknown.status_code == 404
-    for answer, subject in ((by_path, f"etl/{DAYS[0]}/clean"), (by_unknown, "etl/x")):
-        assert answer.json()["detail"] == f"{subject}: no live dataset that you may read"
+    for hidden_or_unknown in (asked, {**asked, "template": "etl/{date}/none"}):
+        assert vera.get(f"{ROOT}/lineage/cell", params=hidden_or_unknown).status_code == 404
+    for path in (f"etl/{DAYS[0]}/clean", "etl/x"):
+        answer = vera.get(f"{ROOT}/lineage/cell", params={"path": path})
+        assert (answer.status_code, answer.json()["detail"]) == (404, f"{path}: no live dataset that you may read")
     answer = vera.get(f"{ROOT}/lineage/cell", params={"template": "other/{date}/count", "partition": DAYS[0]})
     assert answer.status_code == 200 and "etl/" not in answer.text
 
@@ -206,18 +196,16 @@ def recover(client: TestClient, **body: object) -> dict:
     return answer.json()
 
 
-def test_all_that_is_lost_of_some_days_is_restored_by_one_run(
-    ulla: TestClient, platform: Platform, recover_dag: str
-) -> None:
+@pytest.mark.usefixtures("recover_dag")
+def test_all_that_is_lost_of_some_days_is_restored_by_one_run(ulla: TestClient, platform: Platform) -> None:
     """A dry run says what would be done."""
     lose(platform, "etl/2013-01-05/clean", "other/2013-01-05/count", "other/2013-01-06/count")
     dry = recover(ulla, partitions=["2013-01-05"], dry_run=True)
     names = ["etl/2013-01-05/clean@1", "other/2013-01-05/count@1"]
     assert (dry["datasets"], dry["allowed"], dry["executed"]) == (names, True, False)
     assert dry["message"] == "2 datasets will be restored in about 20 ms, by 2 steps"
-    assert (
-        recover(ulla, partitions=["2013-01-05"], templates=["etl/{date}/clean"], dry_run=True)["datasets"] == names[:1]
-    )
+    of_template = recover(ulla, partitions=["2013-01-05"], templates=["etl/{date}/clean"], dry_run=True)
+    assert of_template["datasets"] == names[:1]
     body = recover(ulla, partitions=["2013-01-05", "2013-01-06"])
     assert body["executed"] and body["dag_id"] == "recover"
     with create_session() as session:

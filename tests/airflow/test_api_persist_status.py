@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+from airflow.models.dag import DagModel
+from airflow.models.pool import Pool
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
+from sqlalchemy import delete, update
 
-from springline.airflow.api import PREFIX
-from springline.persistence.model.dataset import Origin, Strategy, TransferMethod
+from springline.airflow.api import PREFIX, dag_runs
+from springline.airflow.api.persister import no_claim_reason
+from springline.airflow.pools import PERSISTER, create_missing_pools
+from springline.persistence.model.dataset import Strategy, TransferMethod
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
+from tests.support.airflow.two_dags import ETL, OTHER, allow_only
 from tests.support.datasets.states import end_pauses, expire_leases
 
 ROOT = f"{PREFIX}/api/v1"
-ETL, OTHER = Origin("etl", "day 1", "clean"), Origin("other", "day 1", "count")
 
 
 @pytest.fixture
@@ -33,19 +38,16 @@ def why(client: TestClient, path: str, **asked: Any) -> dict[str, Any]:
     return body
 
 
-def test_a_dataset_in_the_queue_says_its_place_and_why_nobody_takes_it(ulla: TestClient, platform: Platform) -> None:
+def test_a_dataset_in_the_queue_says_its_place_and_why_nobody_takes_it(
+    ulla: TestClient, vera: TestClient, platform: Platform
+) -> None:
     """The one at the head cannot be moved there; another one can, by those who may change its DAG."""
     first, second = why(ulla, "a"), why(ulla, "b")
     assert (first["state"], first["position"], first["can_expedite"]) == ("queued", 1, False)
     assert first["sentence"].startswith("it is the 1st in the queue")
     assert (second["position"], second["can_expedite"], second["refusal"]) == (2, True, "")
-    assert "persister" in second["wait_reason"]
-
-
-@pytest.mark.usefixtures("platform")
-def test_who_may_only_read_is_told_why_he_may_not_move_it(vera: TestClient) -> None:
-    """The reason that the action would be refused with."""
     assert why(vera, "b")["refusal"] == "you may not change the DAG etl"
+    assert "persister" in second["wait_reason"]
 
 
 def test_what_is_sent_says_how_far_it_is(ulla: TestClient, platform: Platform) -> None:
@@ -79,9 +81,7 @@ def test_what_failed_says_how_often_why_and_when_it_is_tried_again(ulla: TestCli
     assert 0 < retry["retry_in"] <= 40
     reply = why(ulla, "a")
     assert reply["state"] == "retrying" and reply["can_expedite"]
-    assert reply["sentence"].startswith(
-        "1 attempt failed, the last one with: the disk is full; the next one starts in "
-    )
+    assert "1 attempt failed, the last one with: the disk is full; the next one starts in " in reply["sentence"]
     end_pauses(platform)
     reply = why(ulla, "a")
     assert reply["state"] == "queued" and reply["sentence"].endswith("; its last attempt failed: the disk is full")
@@ -128,15 +128,14 @@ def test_what_one_may_not_read_is_in_no_list_and_in_no_reason(
 ) -> None:
     """Neither what is sent, nor what failed, nor what one asks for by its name."""
     make(platform, "c", "shout", ["b"], strategy=Strategy.ASYNC_STORE, origin=OTHER)
-    monkeypatch.setattr(
-        SimpleAuthManager, "is_authorized_dag", lambda self, **asked: getattr(asked["details"], "id", "") == "other"
-    )
+    allow_only(monkeypatch, "other")
     sent = platform.claims.claim(platform.catalog.resolve("a").ref, "one", TransferMethod.DATA, None)
     failed = platform.claims.claim(platform.catalog.resolve("b").ref, "two", TransferMethod.DATA, None)
     assert sent and failed
     platform.claims.release(failed, "etl: a@1 is missing", pause=40)
     body = vera.get(f"{ROOT}/queue").json()
     assert (body["sending"], body["retries"], [row["path"] for row in body["entries"]]) == ([], [], ["c"])
+    assert body["wait_reason"].startswith("one is persisting ") and "a@1" not in body["wait_reason"]
     assert vera.get(f"{ROOT}/queue/explain", params={"path": "a"}).status_code == 403
     assert why(vera, "c")["state"] == "queued"
     (row,) = vera.get(f"{ROOT}/at-risk").json()["exposed_datasets"]
@@ -146,32 +145,22 @@ def test_what_one_may_not_read_is_in_no_list_and_in_no_reason(
 # ---- what would make it safe
 
 
-@pytest.fixture
-def remedy(ulla: TestClient, platform: Platform) -> Callable[[str], dict[str, Any]]:
-    """What the page of risks advises for a dataset."""
-
-    def advise(path: str) -> dict[str, Any]:
-        rows = {row["path"]: row for row in ulla.get(f"{ROOT}/at-risk").json()["exposed_datasets"]}
-        advice: dict[str, Any] = rows[path]["remedy"]
-        return advice
-
-    return advise
+def remedies(client: TestClient) -> dict[str, dict[str, Any]]:
+    """By path, what the page of risks advises for a dataset."""
+    return {row["path"]: row["remedy"] for row in client.get(f"{ROOT}/at-risk").json()["exposed_datasets"]}
 
 
-def test_each_dataset_at_risk_says_what_would_make_it_safe(
-    remedy: Callable[[str], dict[str, Any]], platform: Platform
-) -> None:
+def test_each_dataset_at_risk_says_what_would_make_it_safe(ulla: TestClient, platform: Platform) -> None:
     """To wait, to persist it now, to make its operation idempotent or to prove it."""
-    first, second = remedy("a"), remedy("b")
+    first, second = (remedies(ulla)[path] for path in "ab")
     assert first["sentence"].startswith("Wait: it is the 1st in the queue") and not first["can_expedite"]
     assert first["alternative"] == "Or make its operation load idempotent."
-    assert (
-        second["sentence"].startswith("Persist it now, or wait: it is the 2nd in the queue") and second["can_expedite"]
-    )
+    assert second["sentence"].startswith("Persist it now, or wait: it is the 2nd in the queue")
+    assert second["can_expedite"]
     assert second["alternative"] == "Or persist a@1, from which it can be recomputed."
     make(platform, "c", "load", strategy=Strategy.CACHE_THROUGH, origin=ETL)
     make(platform, "d", "shout", ["c"], strategy=Strategy.CACHE_ONLY, origin=ETL)
-    reply = remedy("d")
+    reply = remedies(ulla)["d"]
     assert reply["sentence"] == "Persist it now: its strategy is cache_only, so nothing persists it."
     assert reply["alternative"] == "Run `springline operation prove shout`."
 
@@ -185,10 +174,76 @@ def test_the_page_of_risks_says_why_nothing_is_persisted(ulla: TestClient, platf
     assert {row["path"]: row["dependents"] for row in body["exposed_datasets"]} == {"a": 1, "b": 0}
 
 
-@pytest.mark.usefixtures("platform")
 def test_nothing_is_advised_where_nothing_is_at_risk(ulla: TestClient, platform: Platform) -> None:
-    """And what was never measured is counted, as long as there is anything."""
+    """Nor is anything said of an empty queue; what was never measured is counted."""
     assert ulla.get(f"{ROOT}/at-risk").json()["unmeasured"] == 0
     assert platform.persister.drain(timeout=5).persisted == 2
     body = ulla.get(f"{ROOT}/at-risk").json()
     assert (body["datasets"], body["bytes"], body["exposed_datasets"], body["wait_reason"]) == (0, 0, [], "")
+    body = ulla.get(f"{ROOT}/queue").json()
+    assert (body["depth"], body["entries"], body["oldest_seconds"], body["wait_reason"]) == (0, [], None, "")
+
+
+# ---- why nothing is persisted
+
+
+def wait_reason(client: TestClient) -> str:
+    """What the queue says."""
+    return str(client.get(f"{ROOT}/queue").json()["wait_reason"])
+
+
+def change(model: type, condition: Any, **values: object) -> None:
+    """Change rows of Airflow's database."""
+    with create_session() as session:
+        session.execute(update(model).where(condition).values(**values))
+
+
+def test_the_queue_tells_who_persists_what_and_what_has_failed(ulla: TestClient, api_platform: Platform) -> None:
+    """And since when the oldest waits that could be persisted."""
+    make(api_platform, "a", lines=["x"], strategy=Strategy.ASYNC_STORE, origin=ETL)
+    (queued_dataset,) = api_platform.claims.list_claimable(9)
+    assert ulla.get(f"{ROOT}/queue").json()["oldest_seconds"] >= 0
+    lease = api_platform.claims.claim(queued_dataset, "persister here:1", TransferMethod.DATA, None)
+    assert lease is not None
+    assert wait_reason(ulla) == "persister here:1 is persisting a@1"
+    api_platform.claims.release(lease, "the under-store is away", pause=40)
+    body = ulla.get(f"{ROOT}/queue").json()
+    assert body["oldest_seconds"] is None and body["depth"] == 1
+    assert body["wait_reason"].startswith("the last attempt to persist a@1 failed, the next one starts in ")
+    assert body["wait_reason"].endswith("s: the under-store is away")
+
+
+def test_the_queue_tells_what_keeps_the_persister_from_it(
+    ulla: TestClient, platform: Platform, persister_dag: str
+) -> None:
+    """From a DAG that is paused to a task that waits for its slot, each with what is to be done."""
+    dag = DagModel.dag_id == persister_dag
+    change(DagModel, dag, is_paused=True)
+    assert wait_reason(ulla) == "the DAG persister is paused"
+    change(DagModel, dag, is_paused=False)
+    with create_session() as session:
+        session.execute(delete(Pool).where(Pool.pool == PERSISTER.name))
+    remedy = "Airflow has no pool persister: restart its scheduler, or run airflow pools set persister 1 "
+    assert remedy in wait_reason(ulla)
+    create_missing_pools()
+    assert wait_reason(ulla).startswith("the DAG persister has no run yet")
+    with create_session() as session:
+        dag_runs.start(persister_dag, {}, "ulla", session, by_page=False)
+    for state, reason in {
+        None: "has not scheduled the task",
+        "scheduled": "waits for a slot of the pool persister",
+        "queued": "executor has not started it yet",
+        "running": "has not claimed a dataset yet",
+        "deferred": "triggerer polls the queue every few seconds",
+        "up_for_retry": "failed, and will be retried",
+    }.items():
+        change(TaskInstance, TaskInstance.dag_id == persister_dag, state=state)
+        assert reason in wait_reason(ulla), state
+
+
+def test_a_persister_that_airflow_does_not_know_is_named(root: object) -> None:
+    """An Airflow whose DAG folder lacks it, say."""
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == "persister").values(is_stale=True))
+        assert no_claim_reason(session) == "Airflow has not parsed the DAG persister yet"
+        session.rollback()

@@ -33,7 +33,8 @@ def log() -> MemoryLog:
 
 def operator(log: MemoryLog, **changes: Any) -> CompletenessOperator:
     """The task."""
-    return CompletenessOperator(task_id="gate", job="words", open_log=lambda: nullcontext(log), **changes)
+    arguments = {"job": "words", **changes}
+    return CompletenessOperator(task_id="gate", open_log=lambda: nullcontext(log), **arguments)
 
 
 def lose(log: MemoryLog, partition: int, offset: int) -> None:
@@ -42,18 +43,10 @@ def lose(log: MemoryLog, partition: int, offset: int) -> None:
     log._append(OutgoingRecord("words.dead-letters", 0, b"a line", {**place, "reason": b"row 0: sent 5 times"}))
 
 
-def write_heartbeat(words_job: JobFolder, *, marks: dict[str, int], failed: int, dealt: int) -> None:
-    """A heartbeat in which ackers have given so many records up, of which so many are dead letters."""
-    heartbeat = words_job.heartbeat()
-    assert heartbeat is not None
-    heartbeat["tracking"] |= {"low_watermarks": marks, "failed": failed}
-    heartbeat["stages"]["retry"]["counts"]["failed"] = dealt
-    words_job.write_heartbeat(heartbeat)
-
-
-def test_what_is_through_lets_pass_at_once(words_job: JobFolder, log: MemoryLog) -> None:
-    """Without a trigger; what is returned is what was waited for, as JSON."""
-    result = operator(log, to={0: 700, "1": "10"}).execute({})
+@pytest.mark.parametrize("to", [{0: 700, "1": "10"}, '{"0": 700, "1": 10}'])
+def test_what_is_through_lets_pass_at_once(words_job: JobFolder, log: MemoryLog, to: object) -> None:
+    """Without a trigger; offsets can be JSON, as templates make it; what is returned is what was waited for."""
+    result = operator(log, to=to).execute({})
     assert result == {"job": "words", "begin": {}, "end": {"0": 700, "1": 10}, "low_watermarks": MARKS}
     assert json.loads(json.dumps(result)) == result
 
@@ -84,11 +77,6 @@ def test_without_a_range_all_that_was_in_the_topic_is_waited_for(
     assert before == {"0": 6, "1": 0} and log.offset_bounds("lines")[0].high > 6
 
 
-def test_offsets_can_be_json_as_templates_make_it(words_job: JobFolder, log: MemoryLog) -> None:
-    """Of what another task has told, for example."""
-    assert operator(log, to='{"0": 700, "1": 10}').execute({})["end"] == {"0": 700, "1": 10}
-
-
 def test_a_range_of_time_ends_before_the_first_message_at_its_end(words_job: JobFolder, log: MemoryLog) -> None:
     """Or where the topic ends, if there is none yet; times are UTC unless they say otherwise."""
     result = operator(log, begin="2013-01-05 13:00", end="2013-01-05T15:00:00+01:00").execute({})
@@ -113,21 +101,15 @@ def test_begin_and_end_and_offsets_are_templates() -> None:
         ({"end": "noon"}, "end='noon': write a date and time"),
         ({"end": "2999-01-01"}, "end=2999-01-01 is in the future"),
         ({"begin": "2013-01-06", "end": "2013-01-05"}, "is empty: set an end after the beginning"),
+        ({"job": "other"}, r"no job 'other' is declared in .*; declared: words"),
     ],
 )
-def test_a_range_that_cannot_be_fails_at_once(
+def test_a_range_or_job_that_cannot_be_fails_at_once(
     words_job: JobFolder, log: MemoryLog, changes: dict[str, Any], expected_message: str
 ) -> None:
-    """No retry can mend it."""
+    """No retry can repair it."""
     with pytest.raises(AirflowFailException, match=expected_message):
         operator(log, **changes).execute({})
-
-
-def test_a_job_that_is_not_there_fails_at_once(words_job: JobFolder, log: MemoryLog) -> None:
-    """With those that are declared."""
-    task = CompletenessOperator(task_id="gate", job="other", open_log=lambda: nullcontext(log))
-    with pytest.raises(AirflowFailException, match=r"no job 'other' is declared in .*; declared: words"):
-        task.execute({})
 
 
 def test_a_gate_whose_time_is_up_tells_what_is_missing_and_how_the_job_is(words_job: JobFolder, log: MemoryLog) -> None:
@@ -136,9 +118,8 @@ def test_a_gate_whose_time_is_up_tells_what_is_missing_and_how_the_job_is(words_
     with pytest.raises(TaskDeferred) as deferred:
         task.execute({})
     event = first_event(deferred.value.trigger)
-    with pytest.raises(
-        AirflowException, match=r"not completed up to 0:750 after 0 s: 50 messages of partition 0"
-    ) as late:
+    reason = r"not completed up to 0:750 after 0 s: 50 messages of partition 0"
+    with pytest.raises(AirflowException, match=reason) as late:
         task.resume({}, event=event, **deferred.value.kwargs)
     assert "the job is dead" in str(late.value) and not isinstance(late.value, AirflowFailException)
 
@@ -171,8 +152,10 @@ def test_only_a_loss_in_the_range_counts(words_job: JobFolder, log: MemoryLog) -
 
 
 def first_event(trigger: CompletenessTrigger) -> dict[str, str]:
-    """What the trigger fires with, made again from what it serialises to; it looks often and from the start."""
-    _, kwargs = trigger.serialize()
+    """What the trigger fires with, made again from JSON as Airflow does; it polls often and from the start."""
+    classpath, kwargs = trigger.serialize()
+    assert classpath == "springline.airflow.sensors.stream_complete.CompletenessTrigger"
+    assert json.loads(json.dumps(kwargs)) == kwargs
 
     async def first() -> dict[str, str]:
         async for event in CompletenessTrigger(**{**kwargs, "poll": 0.01, "settle": 0.0}).run():
@@ -182,32 +165,24 @@ def first_event(trigger: CompletenessTrigger) -> dict[str, str]:
     return asyncio.run(asyncio.wait_for(first(), 10))
 
 
-def trigger(until: float, **awaited: Any) -> CompletenessTrigger:
+def trigger(until: float) -> CompletenessTrigger:
     """A trigger that awaits offset 750 of the first partition."""
-    return CompletenessTrigger(
-        {"job": "words", "begin": {}, "end": {"0": 750}, "none_lost": False, **awaited}, time.time() + until
-    )
-
-
-def test_the_trigger_is_made_again_from_json() -> None:
-    """As Airflow keeps it."""
-    kind, kwargs = trigger(60).serialize()
-    assert kind == "springline.airflow.sensors.stream_complete.CompletenessTrigger"
-    assert json.loads(json.dumps(kwargs)) == kwargs
+    target = {"job": "words", "begin": {}, "end": {"0": 750}, "none_lost": False}
+    return CompletenessTrigger(target, time.time() + until)
 
 
 def test_the_trigger_fires_when_the_mark_is_there(words_job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It looks again and again until then."""
-    looks = iter([700, 749, 750])
+    """It polls again and again until then."""
+    polls = iter([700, 749, 750])
     missing = CompletenessTrigger._read_missing
 
     def lower_and_read(self: CompletenessTrigger) -> str:
-        write_json(words_job.path / LOW_WATERMARKS, {"low_watermarks": {"0": next(looks)}})
+        write_json(words_job.path / LOW_WATERMARKS, {"low_watermarks": {"0": next(polls)}})
         return missing(self)
 
     monkeypatch.setattr(CompletenessTrigger, "_read_missing", lower_and_read)
     assert first_event(trigger(60)) == {"missing": ""}
-    assert next(looks, None) is None
+    assert next(polls, None) is None
 
 
 def test_the_trigger_fires_when_its_time_is_up(words_job: JobFolder) -> None:

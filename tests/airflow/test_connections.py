@@ -1,4 +1,4 @@
-"""Airflow's connections: they name the servers, and the settings stand where they are not defined."""
+"""Airflow's connections name the servers, and the provider brings a type of them; else the settings stand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import pytest
 from airflow.sdk import Connection
 
 from springline.airflow.connections import CACHE, CATALOG, UNDER, find_connection, overrides, spark_remote
+from springline.airflow.hooks import StoreHook
+from springline.airflow.provider import STORE_TYPE
 from springline.persistence.errors import PersistenceError
+from springline.persistence.settings import Settings
 
 
 def lookup_of(**connections):
@@ -30,13 +33,6 @@ def test_a_postgres_connection_gives_the_catalogs_url_with_its_secret():
     assert url == "postgresql+psycopg://me:p%40ss%2Fword@db:5433/lineage"
 
 
-def test_a_catalog_on_another_database_is_refused():
-    """The error names the connection."""
-    connection = Connection(conn_id=CATALOG, conn_type="mysql", host="db")
-    with pytest.raises(PersistenceError, match="springline_catalog"):
-        overrides(lookup_of(springline_catalog=connection))
-
-
 def test_stores_are_folders_or_servers():
     """A file path, or the server's own scheme, with capacity, bandwidth and the options of its kind as extras."""
     cache = Connection(conn_id=CACHE, conn_type="fs", extra='{"path": "/dev/shm/a b", "capacity": 1000}')
@@ -52,12 +48,6 @@ def test_stores_are_folders_or_servers():
     }
 
 
-def test_a_relative_folder_is_refused():
-    """The error names the connection."""
-    with pytest.raises(PersistenceError, match=r"springline_under.*absolute"):
-        overrides(lookup_of(springline_under=Connection(conn_id=UNDER, conn_type="fs", extra='{"path": "under"}')))
-
-
 def test_the_spark_connection_gives_its_address_and_token(monkeypatch):
     """The Spark provider's own type of connection is read."""
     monkeypatch.setenv(
@@ -65,3 +55,56 @@ def test_the_spark_connection_gives_its_address_and_token(monkeypatch):
         '{"conn_type": "spark_connect", "host": "sc://spark", "port": 15003, "password": "secret"}',
     )
     assert spark_remote() == "sc://spark:15003/;token=secret"
+
+
+@pytest.mark.parametrize(
+    ("connection", "expected_message"),
+    [
+        (Connection(conn_id=CATALOG, conn_type="mysql", host="db"), "springline_catalog"),
+        (Connection(conn_id=UNDER, conn_type="fs", extra='{"path": "under"}'), r"springline_under.*absolute"),
+    ],
+)
+def test_another_database_and_a_relative_folder_are_refused(connection, expected_message):
+    """The error names the connection."""
+    with pytest.raises(PersistenceError, match=expected_message):
+        overrides({connection.conn_id: connection}.get)
+
+
+# ---- the provider
+
+
+def test_airflow_finds_the_provider_and_the_fields_of_its_connection():
+    """By the entry point of the installed package."""
+    from airflow.providers_manager import ProvidersManager
+
+    manager = ProvidersManager()
+    assert manager.providers["springline"].data["name"] == "Springline"
+    manager.initialize_providers_hooks()
+    hook = manager.hooks[STORE_TYPE]
+    assert hook is not None and hook.hook_name == "Springline store"
+    fields = {name for name in manager.connection_form_widgets if STORE_TYPE in name}
+    assert fields == {f"extra__{STORE_TYPE}__{name}" for name in ("capacity", "bandwidth", "options")}
+
+
+def test_a_connection_of_this_type_gives_a_store_with_its_sizes(tmp_path):
+    """Sizes as a person writes them."""
+    connection = Connection(conn_id=CACHE, conn_type=STORE_TYPE, host=tmp_path.as_uri(), extra='{"capacity": "8GB"}')
+    settings = Settings(**overrides({CACHE: connection}.get))
+    assert (settings.cache_uri, settings.cache_capacity) == (tmp_path.as_uri(), 8_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("uri", "answers", "expected_message"),
+    [
+        ("file://{}", True, "answers"),
+        ("file://{}/gone", False, "gone"),
+        ("ftp://host/x", False, "no installed package provides 'ftp'"),
+    ],
+)
+def test_a_store_is_asked_whether_it_answers(tmp_path, monkeypatch, uri, answers, expected_message):
+    """As the button on the page of a Connection does; nothing is made by that."""
+    connection = Connection(conn_id=CACHE, conn_type=STORE_TYPE, host=uri.format(tmp_path))
+    monkeypatch.setattr(StoreHook, "get_connection", lambda self, name: connection)
+    answered, message = StoreHook().test_connection()
+    assert answered is answers and expected_message in message
+    assert list(tmp_path.iterdir()) == []

@@ -96,14 +96,16 @@ def test_a_run_that_is_triggered_today_has_its_tasks(dags):
         day.resolve("yesterday")
 
 
-def test_the_persister_runs_once_at_a_time_and_for_ever(dags):
-    """A continuous schedule with one run."""
-    assert dags["persister"].schedule == "@continuous"
-    assert dags["persister"].max_active_runs == 1
+def test_the_runs_over_ranges_of_a_stream_have_a_day_as_their_interval(dags):
+    """So a backfill over days is one over ranges; nothing is caught up by itself."""
+    dag = dags["stream_range_flights"]
+    assert type(dag.timetable).__name__ == "CronDataIntervalTimetable" and not dag.catchup
+    assert set(dag.params) == {"queries", "begin", "end", "strategy"}
 
 
 def test_what_protects_datasets_runs_from_the_start(dags):
-    """Nobody has to unpause it; a run of `recover` that somebody asks for is not to wait either."""
+    """Nobody has to unpause it, nor a run of `recover` that somebody asks for; the persister runs one run for ever."""
+    assert (dags["persister"].schedule, dags["persister"].max_active_runs) == ("@continuous", 1)
     assert {dag_id for dag_id, dag in dags.items() if dag.is_paused_upon_creation is False} == {
         "maintenance", "persister", "recover",
     }  # fmt: skip
@@ -114,17 +116,12 @@ def test_what_looks_after_datasets_and_streams_waits_behind_no_task_that_makes_d
     own = {task for dag in dags.values() for task in dag.tasks if task.pool != "default_pool"}
     assert {task.dag_id for task in own} == dags.keys() - {"etl_lineage", "stream_range_flights"}
     assert {task.pool for task in own} == {pool.name for pool in POOLS}
+    assert sum(pool.slots for pool in POOLS) == RESERVED_SLOTS, "slots that the executor has beside the default pool's"
     others = [task for dag in dags.values() for task in dag.tasks if task not in own]
     assert min(task.priority_weight for task in own) > max(1000 * len(others) * task.priority_weight for task in others)
     assert {str(task.weight_rule) for task in own} == {str(dags["persister"].tasks[0].weight_rule)}
-    assert (
-        dags["maintenance"].get_task("evict").priority_weight == dags["maintenance"].get_task("retire").priority_weight
-    )
-
-
-def test_the_executor_has_slots_for_the_pools_of_the_platform():
-    """Beside the default pool's, so that these tasks get one though the default pool is full."""
-    assert sum(pool.slots for pool in POOLS) == RESERVED_SLOTS
+    evict, retire = (dags["maintenance"].get_task(name) for name in ("evict", "retire"))
+    assert evict.priority_weight == retire.priority_weight
 
 
 def test_a_recovery_that_fails_fails_its_run(dags):
@@ -156,11 +153,8 @@ def test_airflow_finds_the_plugin_by_its_entry_point():
 
 def test_the_platform_s_dags_are_of_the_file_that_calls_for_them(dags):
     """Airflow shows that file as their code, and looks for it there."""
-    for dag_id, name in {
-        "persister": "persister",
-        "stream_words": "streams",
-        "stream_range_flights": "stream_ranges",
-    }.items():
+    files = {"persister": "persister", "stream_words": "streams", "stream_range_flights": "stream_ranges"}
+    for dag_id, name in files.items():
         assert dags[dag_id].fileloc == str(ROOT / "dags" / f"{name}.py")
 
 

@@ -28,7 +28,7 @@ ETL = Origin("etl", "day 1", "clean")
 
 
 @pytest.fixture(autouse=True)
-def platform(api_platform: Platform) -> Platform:
+def platform(api_platform: Platform, recover_dag: str) -> Platform:
     """The platform that the API finds: `raw` is persisted, `clean` was made of it, `salted` nothing brings back."""
     make(api_platform, "etl/raw", "load", origin=ETL, strategy=Strategy.CACHE_THROUGH)
     make(api_platform, "etl/clean", "shout", ["etl/raw"], origin=ETL)
@@ -52,7 +52,7 @@ def lose(platform: Platform, path: str) -> None:
 # ---- asked for over HTTP
 
 
-def test_what_it_takes_is_told_and_nothing_is_started(ulla: TestClient, platform: Platform, recover_dag: str) -> None:
+def test_what_it_takes_is_told_and_nothing_is_started(ulla: TestClient, platform: Platform) -> None:
     """The steps, with the seconds that they are predicted to take."""
     lose(platform, "etl/clean")
     platform.maintenance.scan()
@@ -67,7 +67,7 @@ def test_what_it_takes_is_told_and_nothing_is_started(ulla: TestClient, platform
     assert len(runs()) == before
 
 
-def test_a_dag_run_is_started_and_who_asked_is_noted(ulla: TestClient, platform: Platform, recover_dag: str) -> None:
+def test_a_dag_run_is_started_and_who_asked_is_noted(ulla: TestClient, platform: Platform) -> None:
     """In the DAG run and in the dataset's history; Airflow will run it as one that was triggered by hand."""
     body = ulla.post(PLACE, json={"generation": 1}).json()
     run = runs()[-1]
@@ -78,7 +78,7 @@ def test_a_dag_run_is_started_and_who_asked_is_noted(ulla: TestClient, platform:
     assert (last.event, last.actor) == ("recovery_requested", "ulla") and run.run_id in last.reason
 
 
-def test_what_nothing_brings_back_starts_nothing(ulla: TestClient, platform: Platform, recover_dag: str) -> None:
+def test_what_nothing_brings_back_starts_nothing(ulla: TestClient, platform: Platform) -> None:
     """The reason is told, dry or not."""
     place, before = PLACE.replace("clean", "salted"), len(runs())
     dry = ulla.post(place, json={"dry_run": True}).json()
@@ -101,7 +101,7 @@ def test_a_dag_that_would_not_run_is_told_at_once(ulla: TestClient, recover_dag:
 
 
 def test_it_takes_the_right_to_change_the_dataset_and_to_trigger_the_dag(
-    vera: TestClient, ulla: TestClient, recover_dag: str, monkeypatch: pytest.MonkeyPatch
+    vera: TestClient, ulla: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who may only read may not even try; nor who may not trigger `recover`, or not read what would be told."""
     before = len(runs())
@@ -122,7 +122,7 @@ def test_it_takes_the_right_to_change_the_dataset_and_to_trigger_the_dag(
 
 
 def test_what_one_may_not_read_has_no_name_in_what_it_takes(
-    ulla: TestClient, platform: Platform, recover_dag: str, monkeypatch: pytest.MonkeyPatch
+    ulla: TestClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though it has to be run again too."""
     make(platform, "secret/a", "load", origin=Origin("secret", "day 1", "a"), strategy=Strategy.CACHE_THROUGH)
@@ -143,17 +143,12 @@ def test_what_one_may_not_read_has_no_name_in_what_it_takes(
 
 def recover(platform: Platform, *datasets: str) -> list[dict[str, Any]]:
     """Run the task of a DAG run that Ulla triggered."""
-    actors: list[str] = []
 
     def open_as(actor: str) -> Any:
-        actors.append(actor)
         platform.catalog.actor = actor
         return nullcontext(platform)
 
-    context = {
-        "params": {"datasets": datasets},
-        "dag_run": SimpleNamespace(triggering_user_name="ulla"),
-    }
+    context = {"params": {"datasets": datasets}, "dag_run": SimpleNamespace(triggering_user_name="ulla")}
     return RecoverOperator(task_id="restore", open_platform=open_as).execute(context)
 
 
@@ -195,7 +190,7 @@ def test_what_is_whole_is_left_alone(platform: Platform) -> None:
         ("etl/gone", "etl/gone@1 is abandoned"),
     ],
 )
-def test_what_no_retry_can_mend_fails_after_the_others_came_back(
+def test_what_no_retry_can_repair_fails_after_the_others_came_back(
     platform: Platform, name: str, expected_message: str
 ) -> None:
     """With the reason."""

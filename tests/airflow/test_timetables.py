@@ -26,27 +26,17 @@ def days(schedule, restriction, most=10):
     while len(dates) < most and (
         info := schedule.next_dagrun_info(last_automated_data_interval=last, restriction=restriction)
     ):
+        assert info.logical_date == info.run_after, "a run is called by its day, as that of `@daily`"
         dates.append(info.logical_date.date().isoformat())
         last = info.data_interval
     return dates
 
 
-def test_every_day_up_to_the_last_and_no_more(schedule):
-    """As for a DAG that catches up, or a backfill."""
-    assert days(schedule, TimeRestriction(FIRST, None, catchup=True)) == ["2013-01-01", "2013-01-02", "2013-01-03"]
-
-
-def test_a_run_is_called_by_its_day(schedule):
-    """As that of `@daily`: the day is what the data are of."""
-    info = schedule.next_dagrun_info(
-        last_automated_data_interval=None, restriction=TimeRestriction(FIRST, None, catchup=True)
-    )
-    assert info.logical_date == info.run_after == FIRST
-
-
-def test_an_earlier_end_holds(schedule):
-    """A backfill's own."""
-    assert days(schedule, TimeRestriction(FIRST, datetime(2013, 1, 2), catchup=True)) == ["2013-01-01", "2013-01-02"]
+@pytest.mark.parametrize(("end", "last"), [(None, 3), (datetime(2013, 1, 2), 2)])
+def test_every_day_up_to_the_last_and_no_more(schedule, end, last):
+    """As for a DAG that catches up; an earlier end, such as that of a backfill, holds."""
+    scheduled_days = days(schedule, TimeRestriction(FIRST, end, catchup=True))
+    assert scheduled_days == ["2013-01-01", "2013-01-02", "2013-01-03"][:last]
 
 
 def test_days_that_are_past_are_not_scheduled_without_catching_up(schedule):

@@ -67,56 +67,7 @@ def test_the_tab_of_a_dag_run_and_of_a_task_show_what_they_made(page, live, day)
     expect(cards).to_contain_text("etl/{ds}/clean")
 
 
-def test_a_card_shows_what_would_bring_its_newest_dataset_back(page, live, day):
-    """In the picture and in words, whether or not its operations were seen to repeat."""
-    frame = opened(page, live.address, "lineage")
-    card = frame.locator('.template[data-key="etl/{ds}/hours"]')
-    card.locator(".label").click()
-    expect(frame.locator("#recovery")).to_contain_text("If the cache were lost,")
-    expect(frame.locator(".panel .steps li").last).to_contain_text(f"etl/{FIRST}/hours")
-    expect(frame.locator(".template.chain").nth(3)).to_be_visible()
-    expect(frame.locator(".panel").get_by_role("link", name=f"etl/{FIRST}/hours@1")).to_be_visible()
-
-
 # ---- the queue
-
-
-def test_the_queue_says_why_one_comes_after_another(page, live, day):
-    """Each row opens and compares its score with that of the row before."""
-    frame = opened(page, live.address, "queue")
-    rows = frame.locator("tbody > tr[data-key]")
-    rows.nth(1).wait_for()
-    first, second = (rows.nth(i).get_attribute("data-key") for i in (0, 1))
-    rows.nth(1).locator("summary").click()
-    expect(rows.nth(1).locator(".opened p").first).to_contain_text(f"It comes after {first}, whose score")
-    text = about(page, live, second.partition("@")[0]).locator(".words").inner_text()
-    assert re.search(r"\d+ (is|are) before it: ", text)
-
-
-def test_what_a_person_opened_on_a_page_stays_while_it_is_told_anew(page, live, day):
-    """Details, focus, and where one has scrolled to; the times go on meanwhile."""
-    page.set_viewport_size({"width": 1100, "height": 420})
-    frame = opened(page, live.address, "queue")
-    row = frame.locator("tbody > tr[data-key]").nth(3)
-    row.locator("summary").click()
-    waited = row.locator("> td").nth(6)
-    before = waited.inner_text()
-    state = "() => [scrollY > 0, document.activeElement.tagName, document.querySelectorAll('details[open]').length]"
-    page_state = frame.evaluate(state)
-    expect(waited).not_to_have_text(before)
-    assert frame.evaluate(state) == page_state
-    assert page_state == [True, "SUMMARY", 1]
-
-
-def test_another_policy_is_looked_at_before_it_is_in_use(page, live, day):
-    """Its positions stand beside the real ones, which stay."""
-    frame = opened(page, live.address, "queue")
-    frame.locator("tbody > tr[data-key]").first.wait_for()
-    names = frame.locator("tbody > tr[data-key]").evaluate_all("(rows) => rows.map((row) => row.dataset.key)")
-    frame.get_by_label("What if: compare with the policy").select_option("fifo")
-    expect(frame.locator("thead th", has_text="by fifo")).to_be_visible()
-    expect(frame.locator(".move").first).to_have_text(re.compile(r"[↑↓]\d+|="))
-    assert names == frame.locator("tbody > tr[data-key]").evaluate_all("(rows) => rows.map((row) => row.dataset.key)")
 
 
 def test_a_dataset_says_why_it_is_not_persisted_and_what_would_be_lost(page, live, day):
@@ -165,14 +116,6 @@ def test_a_page_follows_while_a_dataset_is_persisted(page, live, day, request):
 # ---- losing, and getting back
 
 
-def test_a_copy_that_is_gone_from_the_cache_is_seen(page, live, lost):
-    """It is persisted: the page says where it is, and offers to bring it back."""
-    frame = about(page, live, lost.ref.path)
-    expect(frame.locator("h2.name .state")).to_have_text("persisted")
-    expect(frame.locator(".words")).to_contain_text("lost from the cache, a verified copy is in the under-store")
-    expect(frame.get_by_role("button", name="Recover")).to_be_visible()
-
-
 def test_a_link_to_airflow_leads_the_whole_page_there(page, live, day):
     """Not just the frame."""
     frame = about(page, live, f"etl/{FIRST}/clean")
@@ -192,24 +135,28 @@ def test_the_lineage_of_a_dag_fills_during_a_backfill(backfilled):
 
 
 def test_what_is_lost_and_was_never_persisted_stands_out(page, live, lost_dataset):
-    """In the picture, in the words of the chain, and on its own page."""
+    """In the picture, and in the words of the chain."""
     picture = opened(page, live.address, "lineage")
     expect(picture.locator(".alarm")).to_contain_text("1 lost dataset in 1 partition")
     picture.locator(".alarm .chip").click()
     expect(picture.locator(".panel .path")).to_have_text(f"{lost_dataset.ref}")
     picture.get_by_label("State").select_option("lost")
     expect(picture.locator(".toolbar .count")).to_contain_text("1 template,")
-    frame = about(page, live, lost_dataset.ref.path)
-    expect(frame.locator("h2.name .state")).to_have_text("lost")
-    expect(frame.get_by_role("button", name="Recover")).to_be_visible()
 
 
-@pytest.mark.parametrize(("which", "state"), [("lost", "persisted"), ("lost_dataset", "cached")])
-def test_what_was_lost_comes_back_when_it_is_asked_for(page, live, request, which, state):
-    """By a DAG run that the page leads to: fetched, or made again; the page shows when it is there."""
+@pytest.mark.parametrize(
+    ("which", "location", "state"),
+    [
+        ("lost", "lost from the cache, a verified copy is in the under-store", "persisted"),
+        ("lost_dataset", "lost from the cache, not in the under-store", "cached"),
+    ],
+)
+def test_what_was_lost_comes_back_when_it_is_asked_for(page, live, request, which, location, state):
+    """By a DAG run that the page leads to: fetched, or made again; the page shows where it is, before and after."""
     dataset = request.getfixturevalue(which)
     live.api.await_dags(("recover",))
     frame = about(page, live, dataset.ref.path)
+    expect(frame.locator(".words")).to_contain_text(location)
     assert "will be restored" in wish(frame, "Recover", yes=True)
     dialog = frame.get_by_role("dialog")
     target = dialog.get_by_role("link", name="open the DAG run").get_attribute("href")

@@ -55,47 +55,35 @@ def draw(page: Page, most: int = 90) -> None:
     run(page, CHART, noon=NOON, most=most)
 
 
-@pytest.mark.parametrize(
-    ("least", "most", "ticks"),
-    [
-        (0, 90, [0, 50, 100]),
-        (0, 100, [0, 50, 100]),
-        (0, 231_000, [0, 100_000, 200_000, 300_000]),
-        (-3, 4, [-4, -2, 0, 2, 4]),
-        (0, 0.0013, [0, 0.0005, 0.001, 0.0015]),
-        (7, 7, [7]),
-    ],
-)
-def test_values_have_round_ticks(page, least, most, ticks):
+def test_values_have_round_ticks(page):
     """From at most the least to at least the greatest."""
-    assert run(page, "return niceTicks(given.least, given.most)", least=least, most=most) == ticks
+    for least, most, ticks in (
+        (0, 90, [0, 50, 100]), (0, 100, [0, 50, 100]), (0, 231_000, [0, 100_000, 200_000, 300_000]),
+        (-3, 4, [-4, -2, 0, 2, 4]), (0, 0.0013, [0, 0.0005, 0.001, 0.0015]), (7, 7, [7]),
+    ):  # fmt: skip
+        assert run(page, "return niceTicks(given.least, given.most)", least=least, most=most) == ticks
 
 
-@pytest.mark.parametrize(
-    ("seconds", "texts"),
-    [
+def test_times_have_round_ticks(page):
+    """Round minutes, hours and days; a day is named where it begins."""
+    code = """const ticks = timeTicks(given.first, given.last);
+        return ticks.map((at) => tickText(at, ticks[1] - ticks[0]));"""
+    for seconds, texts in (
         (25, ["12:00:00", "12:00:05", "12:00:10", "12:00:15", "12:00:20", "12:00:25"]),
         (3600, ["12:00", "12:10", "12:20", "12:30", "12:40", "12:50", "13:00"]),
         (86_400, ["12:00", "18:00", "Nov 27", "06:00", "12:00"]),
         (5 * 86_400, ["Nov 27", "Nov 28", "Nov 29", "Nov 30", "Dec 1"]),
-    ],
-)
-def test_times_have_round_ticks(page, seconds, texts):
-    """Round minutes, hours and days; a day is named where it begins."""
-    code = """const ticks = timeTicks(given.first, given.last);
-        return ticks.map((at) => tickText(at, ticks[1] - ticks[0]));"""
-    assert run(page, code, first=NOON, last=NOON + seconds) == texts
+    ):
+        assert run(page, code, first=NOON, last=NOON + seconds) == texts
 
 
 def test_days_begin_in_the_zone_that_the_reader_chose_in_airflow(page):
     """As on Airflow's own pages."""
     page.evaluate("localStorage.setItem('timezone', '\"Asia/Kolkata\"')")
     page.reload()
-    code = (
-        "return [format.formatTime(given.noon), timeTicks(given.noon, given.noon + 86400).map((at) => tickText(at, 1))]"
-    )
-    text, ticks = run(page, code, noon=NOON)
-    assert text == "2026-11-26 17:30:00"
+    assert run(page, "return format.formatTime(given.noon)", noon=NOON) == "2026-11-26 17:30:00"
+    code = "return timeTicks(given.noon, given.noon + 86400).map((at) => tickText(at, 1))"
+    ticks = run(page, code, noon=NOON)
     assert ticks == ["18:00:00", "Nov 27", "06:00:00", "12:00:00"]
 
 
@@ -107,6 +95,14 @@ def test_what_is_not_known_is_a_gap(page):
         const steps = linePath([[[0, 1], [1, 2]], [[3, 4]]], same, same, {step: true});
         return [steps, areaPath([[[0, 1], [1, 2]]], same, same)];"""
     assert run(page, code) == ["M0 1 H1 V2 M3 4 h0.1", "M0 1 L1 2 V0 H0 Z"]
+
+
+def test_a_few_lines_are_drawn_where_there_are_many(page):
+    """Those with the greatest values, each in the order of time; the others are counted."""
+    rows = [{"window_end": end, "k": f"k{key}", "n": key * end} for end in (2, 1) for key in range(9)]
+    chart = run(page, "return (await load('series')).linesOf(given.rows, 'n', ['k'])", rows=rows)
+    assert [line["name"] for line in chart["lines"]] == ["k8", "k7", "k6", "k5", "k4", "k3"]
+    assert chart["lines"][0]["points"] == [[1, 8], [2, 16]] and chart["more"] == 3
 
 
 def test_a_gap_is_a_band(page):
@@ -176,21 +172,15 @@ def test_a_time_is_short_and_says_all_when_asked(page):
     expect(time).to_have_attribute("title", "2026-11-26 12:00:00")
 
 
-@pytest.mark.parametrize(
-    ("age", "text"),
-    [(0, "just now"), (40, "40 s ago"), (200, "3 min ago"), (18_000, "5 h ago"), (1_036_800, "12 days ago")],
-)
-def test_an_age_is_rounded(page, age, text):
+def test_an_age_is_rounded(page):
     """To what one remembers of it."""
-    assert run(page, "return format.formatAge(given.at, given.at + given.age)", at=NOON, age=age) == text
+    texts = {0: "just now", 40: "40 s ago", 200: "3 min ago", 18_000: "5 h ago", 1_036_800: "12 days ago"}
+    code = "return given.ages.map((age) => format.formatAge(given.at, given.at + age))"
+    assert run(page, code, at=NOON, ages=list(texts)) == list(texts.values())
 
 
 def test_rates_have_units(page):
     """Bytes, or what is named."""
     code = "return given.rates.map((rate) => format.formatRate(...rate))"
-    assert run(page, code, rates=[[1.2e6], [4810.4, "rows"], [0.25, "rows"], [None]]) == [
-        "1.2 MB/s",
-        "4,810 rows/s",
-        "0.25 rows/s",
-        "",
-    ]
+    texts = run(page, code, rates=[[1.2e6], [4810.4, "rows"], [0.25, "rows"], [None]])
+    assert texts == ["1.2 MB/s", "4,810 rows/s", "0.25 rows/s", ""]

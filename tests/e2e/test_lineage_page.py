@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -29,6 +30,7 @@ HOSTILE = {
     "script": "names/<script>document.title=1</script>/b",
     "long": "names/" + "/".join(["very-long-name-" * 13] * 3),
     "rtl": "names/مجموعة بيانات/עברית",
+    "query": "names/a&path=etl#frag%2F+b",
 }
 
 
@@ -40,11 +42,6 @@ def runner() -> LinesRunner:
     return lines
 
 
-def run_of(day: str) -> str:
-    """The DAG run of a day."""
-    return f"scheduled__{day}T00:00:00+00:00"
-
-
 @pytest.fixture(scope="module")
 def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """Seven days of five templates; of the fifth day `hours` and `routes` are lost."""
@@ -54,7 +51,7 @@ def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
         for name, sources in SOURCES.items():
             make(
                 platform, f"etl/{day}/{name}", name, [f"etl/{day}/{each}" for each in sources], params={"ds": day},
-                origin=Origin("etl", run_of(day), name),
+                origin=Origin("etl", f"scheduled__{day}T00:00:00+00:00", name),
                 strategy=Strategy.CACHE_THROUGH if name == "raw" else Strategy.ASYNC_STORE,
             )  # fmt: skip
     for name in ("hours", "routes"):
@@ -98,7 +95,6 @@ def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
 @pytest.fixture
 def shown(page: Page, site: LineageSite) -> Page:
     """The page, once it has its cards."""
-    site.serve(page)
     site.open(page)
     page.locator(".template").first.wait_for()
     return page
@@ -112,21 +108,9 @@ def card(page: Page, name: str):
 # ---- questions
 
 
-def test_which_days_are_broken_is_said_at_once(page: Page, site: LineageSite) -> None:
-    """Without a click: in words, and in the strip of days."""
-    clicks = Clicks(page)
-    site.serve(page)
-    site.open(page)
-    alarm = page.locator(".alarm")
-    expect(alarm).to_contain_text("2 lost datasets in 1 partition:")
-    expect(alarm.locator(".chip")).to_have_text([f"lost {BROKEN}"])
-    assert clicks.number == 0
-
-
 def test_a_day_is_brought_back(page: Page, site: LineageSite) -> None:
     """The day, then Recover; a dry run is shown before anything is done."""
     clicks = Clicks(page)
-    site.serve(page)
     site.open(page)
     page.locator(".alarm .chip").first.click()
     expect(page.locator(".panel")).to_contain_text(f"etl/{BROKEN}/hours@1")
@@ -140,11 +124,12 @@ def test_a_day_is_brought_back(page: Page, site: LineageSite) -> None:
     assert site.posted[-1][1] == {"generation": 1}
 
 
-def test_all_that_is_lost_is_brought_back_with_one_button(page: Page, site: LineageSite) -> None:
-    """From the line that says so, or of one day in its panel."""
+def test_what_is_broken_is_said_at_once_and_brought_back_with_one_button(page: Page, site: LineageSite) -> None:
+    """In words, with a chip for each day, and without a click."""
     clicks = Clicks(page)
-    site.serve(page)
     site.open(page)
+    expect(page.locator(".alarm")).to_contain_text("2 lost datasets in 1 partition:")
+    expect(page.locator(".alarm .chip")).to_have_text([f"lost {BROKEN}"])
     page.get_by_role("button", name="Recover all 2 lost").click()
     expect(page.get_by_role("dialog")).to_contain_text("2 datasets will be restored in about 20 ms, by 2 steps.")
     assert clicks.number == 1 and site.posted == [("lineage/recover", {"partitions": [BROKEN], "dry_run": True})]
@@ -194,7 +179,6 @@ def test_a_day_is_backfilled_from_its_panel(shown: Page, site: LineageSite) -> N
 
 def test_a_path_in_the_address_opens_its_generation(page: Page, site: LineageSite) -> None:
     """As the links of other pages have it."""
-    site.serve(page)
     site.open(page, f"?path=etl/{BROKEN}/hours")
     expect(page.locator(".panel")).to_contain_text(f"etl/{BROKEN}/hours@1")
     expect(card(page, "hours")).to_contain_class("selected")
@@ -255,7 +239,6 @@ def test_stream_jobs_are_in_the_same_picture(page: Page, site: LineageSite) -> N
             "stream:sums", "sums", "stream_sums", "ok", "it keeps up", 0, 1000, ["ticks.results"], ["sums.results"]
         ),
     ]  # fmt: skip
-    site.serve(page)
     site.open(page)
     ticks, sums = page.locator('[data-key="stream:ticks"]'), page.locator('[data-key="stream:sums"]')
     expect(ticks).to_contain_text("51 MB of state")
@@ -382,20 +365,10 @@ def test_no_edge_passes_behind_a_card(shown: Page) -> None:
     assert crossed == []
 
 
-def test_the_last_picture_stays_while_the_catalog_does_not_answer(shown: Page, site: LineageSite) -> None:
-    """And the page says so, until it answers again."""
-    site.failing = 503
-    expect(shown.locator("#status")).to_contain_text("the catalog does not answer", timeout=10_000)
-    expect(shown.locator(".template")).to_have_count(5)
-    site.failing = 0
-    expect(shown.locator("#status")).not_to_contain_text("does not answer", timeout=15_000)
-
-
 def test_an_empty_catalog_says_what_to_do(page: Page, tmp_path: Path) -> None:
     """Not that something failed."""
     platform = open_platform(Settings(home=tmp_path, cache_uri=f"file://{tmp_path}/cache"), runner=NoRunner())
     site = LineageSite(platform)
-    site.serve(page)
     site.open(page)
     expect(page.locator(".empty")).to_contain_text("There are no datasets that you may read.")
     assert faults(page) == []
@@ -408,12 +381,13 @@ def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
     for path in HOSTILE.values():
         make(platform, path, "raw", origin=Origin("<b>dag</b>", "run", "task"))
     site = LineageSite(platform)
-    site.serve(page)
     site.open(page)
     expect(page.locator(".template")).to_have_count(len(HOSTILE))
     for path in HOSTILE.values():
         page.locator(f'.template[data-key="{path}"] .label').click()
         expect(page.locator(".panel .path")).to_have_text(f"{path}@1")
+        address = f"dataset?path={quote_plus(path)}&generation=1"
+        expect(page.locator(".panel .path a")).to_have_attribute("href", address)
     assert page.locator("main img, main script, main b").count() == 0 and page.title() != "1"
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("button", name="As a table").click()

@@ -14,14 +14,12 @@ from tests.support.airflow.browser import THEMES, faults
 from tests.support.airflow.risk_answers import HOSTILE, compared, entry, explanation, queue, retry, sending
 
 PAUSED = "the DAG persister is paused"
-FOCUSED = """() => {
-    const {tagName, textContent, ariaLabel} = document.activeElement;
-    return ariaLabel ?? tagName + textContent;
-}"""
+FOCUSED = "document.activeElement.ariaLabel ?? document.activeElement.tagName + document.activeElement.textContent"
 
 
-def shown(page: Page, answers: dict[str, Any], body: dict[str, Any], asked: str = "") -> Page:
+def shown(alone, body: dict[str, Any], asked: str = "") -> Page:
     """Open the page with this answer."""
+    page, answers = alone
     answers["queue"] = (200, body)
     page.goto(f"{SITE}/pages/queue{asked}")
     expect(page.get_by_role("region", name="Next", exact=True)).to_be_visible()
@@ -35,11 +33,7 @@ def shown(page: Page, answers: dict[str, Any], body: dict[str, Any], asked: str 
     ("state", "sentence", "verdict"),
     [
         (PersistState.NOT_REQUESTED, "its strategy is cache_only, so nothing persists it", "Not to be persisted"),
-        (
-            PersistState.RETRYING,
-            "3 attempts failed, the last one with: full; the next one starts in 20 s",
-            "Failed, and",
-        ),
+        (PersistState.RETRYING, "3 attempts failed, the last one with: full; the next one starts", "Failed, and"),
         (PersistState.COPYING, "persister here:1 is sending it since 3 s: 1 MB of 4 MB", "Persisting"),
         (PersistState.STALLED, "persister here:1, which claimed it, does not renew its lease", "Its worker does not"),
         (PersistState.PERSISTED, "a verified copy is in the under-store", "Persisted"),
@@ -52,7 +46,7 @@ def test_why_is_this_not_persisted_is_answered_by_one_click(alone, state, senten
     """Also of what is not in the queue: one types its path, and asks."""
     page, answers = alone
     answers["queue/explain"] = (200, explanation("etl/temp", state, sentence))
-    shown(page, answers, queue())
+    shown(alone, queue())
     page.get_by_label("Why is this dataset not persisted?").fill("etl/temp")
     with page.expect_request("**/queue/explain?path=etl%2Ftemp"):
         page.get_by_role("button", name="Explain").click()
@@ -65,15 +59,13 @@ def test_why_is_this_not_persisted_is_answered_by_one_click(alone, state, senten
 
 def test_why_one_in_the_queue_is_not_persisted_is_answered_by_one_click(alone, clicks):
     """In one sentence, with the row before it, and how it is sent."""
-    page, answers = alone
-    shown(page, answers, queue(entry(1, "etl/a"), entry(2, "etl/b")))
+    page = shown(alone, queue(entry(1, "etl/a"), entry(2, "etl/b")))
     row = page.locator("tbody > tr[data-key]").nth(1)
     row.locator("summary").click()
     opened = row.locator(".opened")
     expect(opened).to_contain_text("It comes after etl/a@1, whose score 100 is higher than its own, 50.")
-    expect(opened).to_contain_text(
-        "A loss of the cache would cost 12.5 s of re-running etl/b@1; persisting it takes 400 ms."
-    )
+    reason = "A loss of the cache would cost 12.5 s of re-running etl/b@1; persisting it takes 400 ms."
+    expect(opened).to_contain_text(reason)
     expect(opened).to_contain_text("Sent as data: no run of clean has been measured yet")
     expect(opened.get_by_role("row", name="seconds saved")).to_contain_text("12.5")
     assert clicks.number == 1
@@ -82,12 +74,11 @@ def test_why_one_in_the_queue_is_not_persisted_is_answered_by_one_click(alone, c
 def test_what_is_explained_can_be_moved_to_the_head(alone):
     """By who may; the answer follows, and so does the address of the page."""
     page, answers = alone
-    reply = explanation(
-        "etl/b", PersistState.QUEUED, "it is the 9th in the queue", can_expedite=True, wait_reason=PAUSED
-    )
+    place = "it is the 9th in the queue"
+    reply = explanation("etl/b", PersistState.QUEUED, place, can_expedite=True, wait_reason=PAUSED)
     answers["queue/explain"] = (200, reply)
     answers["datasets/etl/b/persist"] = (200, {"allowed": True, "message": "etl/b@1 moves to the head of the queue"})
-    shown(page, answers, queue(entry(1, "etl/a")), "?explain=etl/b")
+    shown(alone, queue(entry(1, "etl/a")), "?explain=etl/b")
     answer = page.locator(".answer")
     expect(answer).to_contain_text(f"Nothing is taken from the queue now: {PAUSED}.")
     answer.get_by_role("button", name="Persist now: etl/b@1").click()
@@ -101,34 +92,25 @@ def test_what_is_explained_can_be_moved_to_the_head(alone):
     expect(answer.get_by_role("button")).to_have_count(0)
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "generation"),
-    [
-        ("etl/a", "etl/a", None),
-        (" etl/a@3 ", "etl/a", "3"),
-        ("a@b@12", "a@b", "12"),
-        ("a@", "a@", None),
-        ("", "", None),
-    ],
-)
-def test_a_name_may_have_the_number_of_its_generation(alone, text, path, generation):
+def test_a_name_may_have_the_number_of_its_generation(alone):
     """As it is written everywhere else."""
-    page, answers = alone
-    shown(page, answers, queue())
+    page = shown(alone, queue())
     code = "async (text) => (await import('/pages/static/explainer.js')).parseName(text)"
-    assert page.evaluate(code, text) == {"path": path, "generation": generation}
+    for text, path, generation in (
+        ("etl/a", "etl/a", None), (" etl/a@3 ", "etl/a", "3"), ("a@b@12", "a@b", "12"), ("a@", "a@", None),
+        ("", "", None),
+    ):  # fmt: skip
+        assert page.evaluate(code, text) == {"path": path, "generation": generation}
 
 
 def test_what_is_not_there_is_said_of_a_name(alone):
     """And one can ask for another one."""
     page, answers = alone
     answers["queue/explain"] = (404, {"detail": "etl/none was never written"})
-    shown(page, answers, queue(), "?explain=etl/none")
+    shown(alone, queue(), "?explain=etl/none")
     expect(page.locator(".trouble.wrong")).to_have_text("etl/none was never written")
-    answers["queue/explain"] = (
-        200,
-        explanation("etl/a", PersistState.PERSISTED, "a verified copy is in the under-store"),
-    )
+    reply = explanation("etl/a", PersistState.PERSISTED, "a verified copy is in the under-store")
+    answers["queue/explain"] = (200, reply)
     page.get_by_label("Why is this dataset not persisted?").fill("etl/a")
     page.keyboard.press("Enter")
     expect(page.locator(".answer")).to_contain_text("A verified copy is in the under-store.")
@@ -139,11 +121,10 @@ def test_what_is_not_there_is_said_of_a_name(alone):
 def test_who_may_not_move_it_is_told_why(alone):
     """The button is closed."""
     page, answers = alone
-    refused = explanation(
-        "a", PersistState.QUEUED, "it is the 2nd", can_expedite=True, refusal="you may not change the DAG etl"
-    )
+    refusal = "you may not change the DAG etl"
+    refused = explanation("a", PersistState.QUEUED, "it is the 2nd", can_expedite=True, refusal=refusal)
     answers["queue/explain"] = (200, refused)
-    shown(page, answers, queue(), "?explain=a")
+    shown(alone, queue(), "?explain=a")
     expect(page.get_by_role("button", name="Persist now: a@1")).to_be_disabled()
     expect(page.locator(".refused")).to_have_text("Not permitted: you may not change the DAG etl.")
 
@@ -153,12 +134,9 @@ def test_who_may_not_move_it_is_told_why(alone):
 
 def test_the_page_says_how_much_there_is_and_until_when(alone):
     """In datasets, bytes and seconds."""
-    page, answers = alone
-    shown(page, answers, queue(entry(1, "a"), entry(2, "b"), sending=[sending("c")]))
-    numbers = dict(
-        zip(page.locator(".tiles dt").all_text_contents(), page.locator(".tiles dd").all_text_contents(), strict=True)
-    )
-    assert numbers == {
+    page = shown(alone, queue(entry(1, "a"), entry(2, "b"), sending=[sending("c")]))
+    titles, numbers = (page.locator(f".tiles {tag}").all_text_contents() for tag in ("dt", "dd"))
+    assert dict(zip(titles, numbers, strict=True)) == {
         "in the queue": "3 datasets", "to persist": "3.75 MB", "empty in about": "800 ms", "oldest waiting for": "35 s",
         "policy": "value-density",
     }  # fmt: skip
@@ -168,12 +146,10 @@ def test_the_page_says_how_much_there_is_and_until_when(alone):
 def test_why_nothing_is_sent_is_said_first(alone):
     """A persister that is paused, or an under-store that is away, which counts more."""
     page, answers = alone
-    shown(page, answers, queue(entry(1, "a"), wait_reason=PAUSED))
+    shown(alone, queue(entry(1, "a"), wait_reason=PAUSED))
     expect(page.locator(".notice")).to_have_text(f"Nothing is being sent: {PAUSED}.")
-    answers["queue"] = (
-        200,
-        queue(entry(1, "a"), wait_reason=PAUSED, under_store_away="the under-store does not answer"),
-    )
+    body = queue(entry(1, "a"), wait_reason=PAUSED, under_store_away="the under-store does not answer")
+    answers["queue"] = (200, body)
     expect(page.locator(".notice")).to_have_text("Nothing can be persisted now: the under-store does not answer.")
     expect(page.locator(".tiles")).to_contain_text("unknown")
 
@@ -193,7 +169,7 @@ def test_why_nothing_is_sent_is_said_first(alone):
 def test_what_is_sent_shows_its_progress(alone, changes, share, text):
     """Data by its bytes, an operation by its time; one that takes longer than predicted is not shown as complete."""
     page, answers = alone
-    shown(page, answers, queue(sending=[sending("etl/hours", **changes)]))
+    shown(alone, queue(sending=[sending("etl/hours", **changes)]))
     row = page.get_by_role("region", name="Sent now").first.locator("tbody > tr[data-key]")
     expect(row).to_contain_text(text)
     bar = row.get_by_role("progressbar", name="Progress of etl/hours@1")
@@ -206,8 +182,7 @@ def test_what_is_sent_shows_its_progress(alone, changes, share, text):
 
 def test_what_failed_is_tried_again_at_once_if_one_likes(alone):
     """It says how often it failed, why, and when it is tried again."""
-    page, answers = alone
-    shown(page, answers, queue(retries=[retry("etl/days"), retry("etl/old", refusal="you may not change the DAG etl")]))
+    page = shown(alone, queue(retries=[retry("etl/days"), retry("etl/old", refusal="you may not change the DAG etl")]))
     rows = page.get_by_role("region", name="Failed, and tried again later").first.locator("tbody > tr[data-key]")
     for text in ("2 times", "19 s", "the under-store is full: 3 MB are needed, 1.2 MB are free"):
         expect(rows.nth(0)).to_contain_text(text)
@@ -219,7 +194,7 @@ def test_another_policy_stands_beside_the_real_order(alone):
     """Which stays as it is: only the moves are shown."""
     page, answers = alone
     rows = [compared(entry(1, "a"), 3), compared(entry(2, "b"), 2), compared(entry(3, "c"), 1)]
-    shown(page, answers, queue(*[entry(i, path) for i, path in enumerate("abc", 1)]))
+    shown(alone, queue(*[entry(i, path) for i, path in enumerate("abc", 1)]))
     answers["queue"] = (200, queue(*rows, what_if="paper"))
     with page.expect_request("**/queue?what_if=paper&limit=50"):
         page.get_by_label("What if: compare with the policy").select_option("paper")
@@ -233,12 +208,8 @@ def test_another_policy_stands_beside_the_real_order(alone):
 
 def test_a_row_has_its_costs_and_its_score_as_a_bar_with_its_number(alone):
     """With units; what nothing recomputes costs no seconds."""
-    page, answers = alone
-    shown(
-        page,
-        answers,
-        queue(entry(1, "a", irrecoverable=True, recompute_seconds=None), entry(2, "b", method="operation")),
-    )
+    first = entry(1, "a", irrecoverable=True, recompute_seconds=None)
+    page = shown(alone, queue(first, entry(2, "b", method="operation")))
     rows = page.locator("tbody > tr[data-key]")
     assert [text.strip() for text in rows.nth(0).locator("> td").all_inner_texts()[2:]] == [
         "1.25 MB", "never", "400 ms", "400 ms", "35 s", "100", "≡ data",
@@ -248,33 +219,23 @@ def test_a_row_has_its_costs_and_its_score_as_a_bar_with_its_number(alone):
     assert widths == [64, 32]
 
 
-@pytest.mark.parametrize(
-    ("scores", "lengths"),
-    [
-        ([], []),
-        ([5], [1]),
-        ([100, 50, 1], [1, 0.5, 0.03]),
-        ([1e6, 1e3, 1], [1, 0.5, 0.03]),
-        ([-3, -6, -6], [0.5, 0.03, 0.03]),
-        ([0, 0], [1, 1]),
-        ([2, 0, -2], [1, 0.5, 0.03]),
-    ],
-)
-def test_a_bar_is_as_long_as_its_share_of_the_best_score(alone, scores, lengths):
+def test_a_bar_is_as_long_as_its_share_of_the_best_score(alone):
     """Logarithmic where scores differ by orders of magnitude; never so short that it is not seen."""
-    page, answers = alone
-    shown(page, answers, queue())
+    page = shown(alone, queue())
     code = "async (scores) => (await import('/pages/static/queue_rows.js')).barLengths(scores)"
-    assert page.evaluate(code, scores) == pytest.approx(lengths)
+    for scores, lengths in (
+        ([], []), ([5], [1]), ([100, 50, 1], [1, 0.5, 0.03]), ([1e6, 1e3, 1], [1, 0.5, 0.03]),
+        ([-3, -6, -6], [0.5, 0.03, 0.03]), ([0, 0], [1, 1]), ([2, 0, -2], [1, 0.5, 0.03]),
+    ):  # fmt: skip
+        assert page.evaluate(code, scores) == pytest.approx(lengths)
 
 
 def test_an_empty_queue_is_said_to_be_good_news(alone):
     """And one of which one may read nothing is told apart."""
     page, answers = alone
-    shown(page, answers, queue())
-    expect(page.locator(".empty")).to_have_text(
-        "The queue is empty: everything that is to be persisted is in the under-store."
-    )
+    shown(alone, queue())
+    news = "The queue is empty: everything that is to be persisted is in the under-store."
+    expect(page.locator(".empty")).to_have_text(news)
     answers["queue"] = (200, queue(depth=4))
     expect(page.locator(".empty")).to_contain_text("No dataset that you may read waits for its turn.")
 
@@ -295,7 +256,7 @@ def test_the_page_is_for_everybody(alone, theme):
     body = queue(
         *rows, what_if="paper", sending=[sending(path) for path in HOSTILE], retries=[retry(path) for path in HOSTILE]
     )
-    shown(page, answers, body, "?explain=a&what_if=paper")
+    shown(alone, body, "?explain=a&what_if=paper")
     page.locator("tbody summary").nth(1).click()
     expect(page.locator(".answer")).to_be_visible()
     for width in (1024, 2560):
@@ -309,8 +270,7 @@ def test_the_page_is_for_everybody(alone, theme):
 
 def test_the_keyboard_reaches_everything(alone):
     """The box for a name, its button, the other policies, the rows and their reasons."""
-    page, answers = alone
-    shown(page, answers, queue(entry(1, "etl/a"), retries=[retry("etl/days")]))
+    page = shown(alone, queue(entry(1, "etl/a"), retries=[retry("etl/days")]))
     page.locator("main").focus()
     reached = []
     for _ in range(12):

@@ -20,11 +20,13 @@ from tests.support.airflow.risk_answers import HOSTILE, exposed, history, risks,
 GONE = ["dice (version v1), which made etl/salted@1, is not idempotent"]
 DECLARED = ["shout (version v1), which made etl/loud@1, is declared idempotent, but not proven"]
 AWAY = "the under-store does not answer: /mnt/under does not exist: is its disk mounted?"
+CATALOG_AWAY = "the catalog does not answer"
 MINUTE = 60
 
 
-def shown(page: Page, answers: dict[str, Any], risk: dict[str, Any], past: dict[str, Any] | None = None) -> Page:
+def shown(alone, risk: dict[str, Any], past: dict[str, Any] | None = None) -> Page:
     """Open the page with these answers."""
+    page, answers = alone
     answers |= {"at-risk": (200, risk), "at-risk/history": (200, past or history())}
     page.goto(f"{SITE}/pages/risk")
     expect(page.locator(".summary")).to_be_visible()
@@ -39,13 +41,8 @@ def tiles(page: Page) -> list[str]:
 @pytest.fixture
 def salted() -> ExposedDataset:
     """A dataset that nothing brings back."""
-    waits = Remedy(
-        PersistState.QUEUED,
-        "Wait: it is the 1st in the queue, about 800 ms of transfers until it is persisted.",
-        "Or make its operation dice idempotent.",
-        can_expedite=False,
-        refusal="",
-    )
+    sentence = "Wait: it is the 1st in the queue, about 800 ms of transfers until it is persisted."
+    waits = Remedy(PersistState.QUEUED, sentence, "Or make its operation dice idempotent.", False, "")
     return exposed("etl/salted", bytes=231_000, seconds=None, irrecoverable_reasons=GONE, remedy=waits)
 
 
@@ -54,12 +51,9 @@ def salted() -> ExposedDataset:
 
 def test_what_would_i_lose_now_is_answered_without_a_click(alone, salted, clicks):
     """In one sentence and three numbers; the numbers stand at the end of the curve too."""
-    page, answers = alone
     now = time.time()
-    past = history(
-        sample(now - 2 * MINUTE, now - MINUTE, 106_000, 0, 0, 1.0), sample(now - MINUTE, now, 106_000, 0, 0, 1.0)
-    )
-    shown(page, answers, risks(salted, exposed("etl/clean"), timestamp=now), past)
+    past = history(*(sample(now - age, now - age + MINUTE, 106_000, 0, 0, 1.0) for age in (2 * MINUTE, MINUTE)))
+    page = shown(alone, risks(salted, exposed("etl/clean"), timestamp=now), past)
     expect(page.locator(".summary")).to_have_text("A loss of the cache now would destroy 231 kB for good.")
     assert tiles(page) == ["231 kB", "125 kB", "1.25 s"]
     expect(page.locator(".now")).to_have_text("Now: 231 kB irrecoverable, 125 kB to be recomputed, in about 1.25 s.")
@@ -86,35 +80,30 @@ def test_what_would_i_lose_now_is_answered_without_a_click(alone, salted, clicks
 )
 def test_the_verdict_says_whether_it_is_proven_or_only_declared(alone, rows, verdict, kind):
     """In a colour too, never only in it."""
-    page, answers = alone
-    shown(page, answers, risks(*rows))
+    page = shown(alone, risks(*rows))
     expect(page.locator(f".summary.{kind}")).to_have_text(verdict)
 
 
 def test_what_was_never_measured_is_said_beside_the_time(alone):
     """It counts as nothing."""
-    page, answers = alone
-    shown(page, answers, risks(exposed("a", seconds=None), unmeasured=1))
+    page = shown(alone, risks(exposed("a", seconds=None), unmeasured=1))
     expect(page.locator(".tiles")).to_contain_text("not counting 1 operation run that were never measured")
 
 
 def test_an_under_store_that_is_away_is_said_first(alone):
     """And what to do."""
-    page, answers = alone
-    bring_back = Remedy(
-        PersistState.PERSISTED, "Bring the under-store back; its copy counts again then.", "", False, ""
-    )
+    sentence = "Bring the under-store back; its copy counts again then."
+    bring_back = Remedy(PersistState.PERSISTED, sentence, "", False, "")
     row = exposed("etl/raw", irrecoverable_reasons=GONE, remedy=bring_back)
-    shown(page, answers, risks(row, under_store_away=AWAY))
+    page = shown(alone, risks(row, under_store_away=AWAY))
     expect(page.locator(".notice")).to_have_text(f"T{AWAY[1:]} Its copies count as at risk.")
-    expect(page.locator("tbody")).to_contain_text("Bring the under-store back; its copy counts again then.")
+    expect(page.locator("tbody")).to_contain_text(sentence)
     expect(page.get_by_role("button", name="Persist now")).to_have_count(0)
 
 
 def test_why_nothing_is_persisted_is_said_first(alone):
     """Else one would wait for nothing."""
-    page, answers = alone
-    shown(page, answers, risks(exposed("a"), wait_reason="the DAG persister is paused"))
+    page = shown(alone, risks(exposed("a"), wait_reason="the DAG persister is paused"))
     expect(page.locator(".notice")).to_have_text("Nothing is being persisted now: the DAG persister is paused.")
 
 
@@ -123,7 +112,6 @@ def test_why_nothing_is_persisted_is_said_first(alone):
 
 def test_the_worst_moment_is_marked_and_explained(alone):
     """When it was, what was at risk, and by which DAGs."""
-    page, answers = alone
     now = time.time()
     past = history(
         sample(now - 180, now - 120, 500_000, 0, 0, 9.0),
@@ -131,30 +119,28 @@ def test_the_worst_moment_is_marked_and_explained(alone):
         sample(now - 60, now, 0, 0, 0, 0.0),
         dags=tuple(DagShare(f"dag {i}", 100_000 * (5 - i), 0, 0, 1.0) for i in range(1, 5)),
     )
-    shown(page, answers, risks(timestamp=now), past)
+    page = shown(alone, risks(timestamp=now), past)
     expect(page.locator("text.mark", has_text="worst")).to_have_text("worst: 456 kB")
-    told = page.locator(".worst")
-    expect(told).to_contain_text("300 kB would have been irrecoverable, 156 kB to be recomputed (60 kB of it only if")
-    expect(told).to_contain_text("By DAG: dag 1 400 kB, dag 2 300 kB, dag 3 200 kB and 1 more.")
+    worst = page.locator(".worst")
+    expect(worst).to_contain_text("300 kB would have been irrecoverable, 156 kB to be recomputed (60 kB of it only if")
+    expect(worst).to_contain_text("By DAG: dag 1 400 kB, dag 2 300 kB, dag 3 200 kB and 1 more.")
     expect(page.locator(".now")).to_have_text("Now: 0 B irrecoverable, 0 B to be recomputed, in about 0 ms.")
 
 
 def test_what_is_not_known_is_a_gap_and_not_a_level_line(alone):
     """The line ends where the last sample before it stops to hold."""
-    page, answers = alone
     now = time.time()
     past = history(
         sample(now - 3600, now - 3540, 10, 0, 0, 1.0), sample(now - 3540, now - 3240, 10, 0, 0, 1.0),
         sample(now - 60, now, 10, 0, 0, 1.0),
     )  # fmt: skip
-    shown(page, answers, risks(timestamp=now), past)
+    page = shown(alone, risks(timestamp=now), past)
     expect(page.locator(".plot rect.gap")).to_have_count(2)  # one in each chart
     expect(page.locator(".legend")).to_contain_text("no samples")
     gap = page.locator(".plot rect.gap").first
     left, width = (float(gap.get_attribute(name)) for name in ("x", "width"))
-    first, _ = (
-        page.locator("path.someline").first.get_attribute("d").removeprefix("M").split("M")
-    )  # a line on either side
+    line = page.locator("path.someline").first.get_attribute("d")
+    first, _ = line.removeprefix("M").split("M")  # a line on either side
     ends = max(float(each) for each in re.findall(r"[MH]([\d.]+)", f"M{first}"))
     assert ends == pytest.approx(left, abs=0.2) and width > 100
 
@@ -166,25 +152,21 @@ MOMENTS = """async ([samples, now]) => {
 }"""
 
 
-@pytest.mark.parametrize(
-    ("samples", "runs"),
-    [
+def test_the_curve_ends_with_now(alone):
+    """Every run of moments that are known is one line; nothing is known in the gaps between."""
+    page = shown(alone, risks())
+    for samples, runs in (
         ([], [1]),
         ([(0, 60), (60, 1000)], [3]),
         ([(0, 60), (60, 900)], [3]),  # asked for a while ago
         ([(0, 60), (60, 360)], [2, 1]),
         ([(0, 300), (600, 1000)], [1, 2]),
         ([(0, 1000), (1000, 1000)], [2]),  # a sample of this very moment
-    ],
-)
-def test_the_curve_ends_with_now(alone, samples, runs):
-    """Every run of moments that are known is one line; nothing is known in the gaps between."""
-    page, answers = alone
-    shown(page, answers, risks())
-    asked = [{"timestamp": at, "known_until": until, "bytes": 1} for at, until in samples]
-    moments, lines = page.evaluate(MOMENTS, [asked, {"timestamp": 1000, "bytes": 7}])
-    assert moments[-1]["bytes"] == 7 and moments[-1]["timestamp"] == 1000
-    assert [len(line) for line in lines] == runs
+    ):
+        history_samples = [{"timestamp": at, "known_until": until, "bytes": 1} for at, until in samples]
+        moments, lines = page.evaluate(MOMENTS, [history_samples, {"timestamp": 1000, "bytes": 7}])
+        assert moments[-1]["bytes"] == 7 and moments[-1]["timestamp"] == 1000
+        assert [len(line) for line in lines] == runs
 
 
 # ---- what makes it safe
@@ -192,16 +174,12 @@ def test_the_curve_ends_with_now(alone, samples, runs):
 
 def test_each_dataset_says_what_it_is_worth_and_what_makes_it_safe(alone, salted):
     """With a button where there is something to do, closed where one may not."""
-    page, answers = alone
     refused = Remedy(
         PersistState.NOT_REQUESTED, "Persist it now: its strategy is cache_only, so nothing persists it.", "",
         can_expedite=True, refusal="you may not change the DAG etl",
     )  # fmt: skip
-    shown(
-        page,
-        answers,
-        risks(salted, exposed("etl/clean", unproven_reasons=DECLARED), exposed("etl/temp", remedy=refused)),
-    )
+    clean, temp = exposed("etl/clean", unproven_reasons=DECLARED), exposed("etl/temp", remedy=refused)
+    page = shown(alone, risks(salted, clean, temp))
     rows = page.locator("tbody > tr[data-key]")
     assert rows.nth(0).locator("> td").all_inner_texts()[2:5] == ["231 kB", "never", "3"]
     expect(rows.nth(0)).to_contain_text("irrecoverable")
@@ -219,7 +197,7 @@ def test_a_dataset_is_made_safe_with_two_clicks(alone, clicks):
     dry = {"path": "etl/clean", "generation": 1, "action": "persist", "allowed": True, "executed": False,
            "message": "etl/clean@1 moves to the head of the queue"}  # fmt: skip
     answers["datasets/etl/clean/persist"] = (200, dry)
-    shown(page, answers, risks(exposed("etl/clean")))
+    shown(alone, risks(exposed("etl/clean")))
     with page.expect_request("**/persist") as tried:
         page.get_by_role("button", name="Persist now: etl/clean@1").click()
     assert json.loads(tried.value.post_data) == {"generation": 1, "dry_run": True}
@@ -237,8 +215,7 @@ def test_a_dataset_is_made_safe_with_two_clicks(alone, clicks):
 
 def test_the_datasets_are_grouped_by_dag_if_one_likes(alone, salted):
     """Each DAG with its share; the choice stays while the page updates itself."""
-    page, answers = alone
-    shown(page, answers, risks(salted, exposed("other/count", dag_id="other"), exposed("by-hand", dag_id="")))
+    page = shown(alone, risks(salted, exposed("other/count", dag_id="other"), exposed("by-hand", dag_id="")))
     page.get_by_label("by DAG").check()
     expect(page.get_by_role("heading", level=3)).to_have_text(["etl", "other", "without a DAG"])
     expect(page.locator("main")).to_contain_text("231 kB at risk, 231 kB irrecoverable, 0 ms to recompute")
@@ -255,11 +232,11 @@ def test_the_datasets_are_grouped_by_dag_if_one_likes(alone, salted):
 @pytest.mark.parametrize("rows", [(), tuple(exposed(path, irrecoverable_reasons=GONE) for path in HOSTILE)])
 def test_the_page_is_for_everybody(alone, theme, rows):
     """With nothing at risk, and with names of 200 letters, from right to left, and of HTML; narrow and wide."""
-    page, answers = alone
+    page, _ = alone
     page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
     now = time.time()
     past = history(sample(now - 3600, now - 3300, 9, 3, 1, 2.0), sample(now - 60, now, 900_000, 0, 0, 2.0))
-    shown(page, answers, risks(*rows, timestamp=now), past)
+    shown(alone, risks(*rows, timestamp=now), past)
     expect(page.locator("tbody > tr[data-key]")).to_have_count(len(rows))
     for width in (1024, 2560):
         page.set_viewport_size({"width": width, "height": 900})
@@ -273,9 +250,8 @@ def test_the_page_is_for_everybody(alone, theme, rows):
 
 def test_the_keyboard_reaches_everything(alone):
     """From the curve to the action, and the values of the curve with the arrow keys."""
-    page, answers = alone
     now = time.time()
-    shown(page, answers, risks(exposed("etl/clean"), timestamp=now), history(sample(now - 60, now, 9, 0, 0, 2.0)))
+    page = shown(alone, risks(exposed("etl/clean"), timestamp=now), history(sample(now - 60, now, 9, 0, 0, 2.0)))
     page.get_by_label("Show").focus()
     page.keyboard.press("Tab")
     page.keyboard.press("End")
@@ -285,3 +261,42 @@ def test_the_keyboard_reaches_everything(alone):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.ariaLabel ?? document.activeElement.textContent"))
     assert {"Persist now: etl/clean@1", "etl/clean@1", "As a table"} <= reached
+
+
+# ---- the parts of the page
+
+
+@pytest.mark.parametrize("away", ["at-risk", "at-risk/history"])
+def test_one_half_of_the_page_at_risk_says_what_the_other_does_not_miss(alone, away):
+    """Each half asks again and again; the answers to one take nothing away of what the other says."""
+    page, answers = alone
+    answers |= {"at-risk": (200, risks()), "at-risk/history": (200, history()), away: (503, {"detail": CATALOG_AWAY})}
+    page.goto(f"{SITE}/pages/risk")
+    past = page.get_by_role("region", name="Over time")
+    for _ in range(2):
+        with page.expect_response(re.compile("at-risk$")):
+            pass
+        if away == "at-risk":
+            expect(page.locator("#status.wrong")).to_have_text(CATALOG_AWAY)
+            expect(past).to_contain_text("Nothing was recorded in this period")
+            expect(past.locator(".trouble")).to_be_empty()
+        else:
+            expect(past.locator(".trouble.wrong")).to_have_text(CATALOG_AWAY)
+            expect(page.get_by_text("Nothing can be lost: ")).to_be_visible()
+            expect(page.locator("#status")).to_be_empty()
+    answers[away] = (200, risks() if away == "at-risk" else history())
+    page.get_by_role("button", name="Retry now").click()
+    expect(page.locator(".wrong")).to_have_count(0)
+    expect(past.get_by_label("Show")).to_be_visible()
+
+
+def test_what_nobody_sees_in_a_text_from_outside_is_spelled_out(alone):
+    """An error of a store, say; lines and other scripts stay as they are."""
+    page, answers = alone
+    error = "größe\tمجموعة \x1b[2J \u202egnp.exe \u200b \U000e0041 \x9b"
+    spelled = r"größe\tمجموعة \x1b[2J \u202egnp.exe \u200b \U000e0041 \x9b".replace(r"\t", "\t")
+    body = risks(exposed("a", irrecoverable_reasons=[error]))
+    answers |= {"at-risk": (200, body), "at-risk/history": (503, {"detail": error})}
+    page.goto(f"{SITE}/pages/risk")
+    expect(page.get_by_role("region", name="Over time").locator(".trouble")).to_have_text(spelled)
+    assert spelled in page.locator("main").evaluate("(main) => main.querySelector('tbody').textContent")

@@ -9,7 +9,6 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -43,9 +42,18 @@ def listed(clicks: Clicks, alone, replies: Answers) -> Page:
     return page
 
 
-def open_job(page: Page, job: str) -> None:
-    page.goto(f"{SITE}/pages/streams?job={job}")
-    page.get_by_role("region", name="Dead letters", exact=True).wait_for()
+@pytest.fixture
+def open_job(alone, replies: Answers):
+    """Opens the page of a job, with the usual answers but for the given ones."""
+    page, answers = alone
+
+    def open_page(job: str, changes: Answers | None = None) -> Page:
+        answers.update({**json.loads(json.dumps(replies)), **(changes or {})})
+        page.goto(f"{SITE}/pages/streams?job={job}")
+        page.get_by_role("region", name="Dead letters", exact=True).wait_for()
+        return page
+
+    return open_page
 
 
 # ---- questions
@@ -107,12 +115,16 @@ def test_the_worst_job_comes_first_and_each_health_is_counted(listed: Page) -> N
     expect(page.locator("tr[data-key=stuck]")).to_contain_text("Stage count has completed no round for 3 min 10 s.")
     expect(page.locator("tr[data-key=ticks] svg.sparkline")).to_have_count(2)
     expect(page.locator("tr[data-key=ticks]")).to_contain_text(re.compile(r"rows/s.*33 s behind"))
+    for job in ("crashed", "pairs", "never"):  # a job that does not run claims no lag
+        expect(page.locator(f"tr[data-key={job}] td").nth(2)).to_be_empty()
 
 
-def test_a_job_that_does_not_run_claims_no_lag(listed: Page) -> None:
-    """What it had when it ended is not what it has now."""
-    for job in ("crashed", "pairs", "never"):
-        expect(listed.locator(f"tr[data-key={job}] td").nth(2)).to_be_empty()
+def test_the_list_leads_to_a_job_and_back(listed: Page) -> None:
+    """As the navigation of the page has it."""
+    listed.get_by_role("link", name="ticks").click()
+    expect(listed.locator("h2.name")).to_contain_text("ticks")
+    listed.get_by_role("link", name="All streams").click()
+    expect(listed.locator(".healths")).to_contain_text("7 jobs")
 
 
 # ---- states of a page
@@ -134,7 +146,7 @@ def test_a_page_fits_and_axe_finds_nothing(alone, replies: Answers, job: str, th
     assert faults(page) == []
 
 
-def test_names_of_all_kinds_break_nothing(alone, replies: Answers) -> None:
+def test_names_and_records_of_all_kinds_break_nothing(alone, replies: Answers, open_job) -> None:
     """Two hundred letters, right to left, HTML: as text, at the narrowest width."""
     page, answers = alone
     answers.update(json.loads(json.dumps(replies)))
@@ -148,23 +160,20 @@ def test_names_of_all_kinds_break_nothing(alone, replies: Answers) -> None:
     expect(page.locator("tbody tr")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     expect(page.get_by_role("link", name=r"a\u202eb")).to_be_visible()
-    status, pressed = answers["streams/ticks/backpressure"]
-    renamed = json.loads(
-        json.dumps(pressed).replace('"reduce"', json.dumps(LONG)).replace('"map"', json.dumps(HOSTILE))
-    )
-    answers["streams/ticks/backpressure"] = (status, renamed)
-    open_job(page, "ticks")
+    stages = json.dumps(answers["streams/ticks/backpressure"][1])
+    renamed = json.loads(stages.replace('"reduce"', json.dumps(LONG)).replace('"map"', json.dumps(HOSTILE)))
+    open_job("ticks", {"streams/ticks/backpressure": (200, renamed)})
     expect(page.locator(".slowest").first).to_contain_text("orders_by_customer")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.locator("main img, main script").count() == 0 and asked == []
+    records = page.get_by_role("region", name="Dead letters", exact=True).locator("code")
+    expect(records.filter(has_text=HOSTILE)).to_have_count(1)
+    assert page.locator("main img, main script").count() == 0 and asked == [] and page.title() != "1"
 
 
 @pytest.mark.parametrize("away", ["backpressure", "history", "dead-letters"])
-def test_a_part_that_fails_says_so_and_the_others_go_on(alone, replies: Answers, away: str) -> None:
+def test_a_part_that_fails_says_so_and_the_others_go_on(open_job, away: str) -> None:
     """Such as Kafka, from which only dead letters come."""
-    page, answers = alone
-    answers.update({**replies, f"streams/ticks/{away}": (503, {"detail": "Kafka does not answer"})})
-    open_job(page, "ticks")
+    page = open_job("ticks", {f"streams/ticks/{away}": (503, {"detail": "Kafka does not answer"})})
     names = {"backpressure": "Stages", "history": "Lag and throughput", "dead-letters": "Dead letters"}
     part = page.get_by_role("region", name=names[away], exact=True)
     expect(part.locator(".trouble.wrong")).to_have_text("Kafka does not answer")
@@ -183,11 +192,9 @@ def test_a_list_without_jobs_says_how_to_get_one(alone) -> None:
 # ---- one job
 
 
-def test_a_throttle_is_drawn_from_the_slow_stage_back_to_the_one_that_it_slows(alone, replies: Answers) -> None:
+def test_a_throttle_is_drawn_from_the_slow_stage_back_to_the_one_that_it_slows(open_job) -> None:
     """Records go to the right, the arrow to the left."""
-    page, answers = alone
-    answers.update(replies)
-    open_job(page, "ticks")
+    page = open_job("ticks")
     arrow = page.locator("path[data-throttle='reduce map']")
     start, end = arrow.evaluate(
         "(path) => [path.getPointAtLength(0).x, path.getPointAtLength(path.getTotalLength()).x]"
@@ -201,11 +208,9 @@ def test_a_throttle_is_drawn_from_the_slow_stage_back_to_the_one_that_it_slows(a
     expect(page.locator(".throttles")).to_contain_text("reduce throttles map to 2.1 MB/s since")
 
 
-def test_the_curves_of_the_lag_show_gaps_and_are_read_by_the_keyboard(alone, replies: Answers) -> None:
+def test_the_curves_of_the_lag_show_gaps_and_are_read_by_the_keyboard(open_job) -> None:
     """The three minutes without the job are no line."""
-    page, answers = alone
-    answers.update(replies)
-    open_job(page, "ticks")
+    page = open_job("ticks")
     part = page.get_by_role("region", name="Lag and throughput", exact=True)
     expect(part.locator("figure")).to_have_count(2)
     assert part.locator("path.line").first.get_attribute("d").count("M") == 2
@@ -214,33 +219,11 @@ def test_the_curves_of_the_lag_show_gaps_and_are_read_by_the_keyboard(alone, rep
     expect(part.locator(".readout").first).to_contain_text("4,810 messages behind, 23 s to drain")
 
 
-def test_one_dead_letter_is_retried_after_a_dry_run(alone, replies: Answers) -> None:
-    """The dialog says what would be done; cancelled, nothing is."""
-    page, answers = alone
-    message = "The record at offset 4811 of partition 0 is appended to that partition of ticks as a new record."
-    result = {"allowed": True, "executed": False, "message": message, "retried": ["0:1"], "refused": {}}
-    answers.update({**replies, "streams/ticks/dead-letters/retry": (200, result)})
-    open_job(page, "ticks")
-    sent: list[dict[str, object]] = []
-    page.on("request", lambda request: request.method == "POST" and sent.append(request.post_data_json))
-    button = page.get_by_role("button", name="Retry: partition 0, offset 4811")
-    button.click()
-    expect(page.get_by_role("dialog")).to_contain_text(message)
-    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
-    expect(button).to_be_focused()
-    button.click()
-    page.get_by_role("dialog").get_by_role("button", name="Retry").click()
-    expect(page.get_by_role("dialog")).to_have_count(0)
-    assert sent == [{"records": ["0:1"], "dry_run": True}] * 2 + [{"records": ["0:1"]}]
-
-
-def test_all_that_are_shown_are_retried_together_and_what_is_refused_is_named(alone, replies: Answers) -> None:
+def test_all_that_are_shown_are_retried_together_and_what_is_refused_is_named(open_job) -> None:
     """Those that cannot be are not asked for."""
-    page, answers = alone
     result = {"allowed": True, "executed": True, "message": "2 records are appended to ticks. 1 are not retried: late.",
               "retried": ["0:2", "0:1"], "refused": {"0:9": "late"}}  # fmt: skip
-    answers.update({**replies, "streams/ticks/dead-letters/retry": (200, result)})
-    open_job(page, "ticks")
+    page = open_job("ticks", {"streams/ticks/dead-letters/retry": (200, result)})
     sent: list[dict[str, object]] = []
     page.on("request", lambda request: request.method == "POST" and sent.append(request.post_data_json))
     page.get_by_role("button", name="Retry all shown").click()
@@ -249,11 +232,10 @@ def test_all_that_are_shown_are_retried_together_and_what_is_refused_is_named(al
     assert sent[-1] == {"records": ["0:2", "0:1"]}
 
 
-def test_dead_letters_are_filtered_by_what_is_typed(alone, replies: Answers) -> None:
+def test_dead_letters_are_filtered_by_what_is_typed(alone, open_job) -> None:
     """The server searches; a record that is no text is shown as hexadecimal digits."""
     page, answers = alone
-    answers.update(replies)
-    open_job(page, "ticks")
+    open_job("ticks")
     part = page.get_by_role("region", name="Dead letters", exact=True)
     expect(part.locator("tr[data-key='0:2']")).to_contain_text("ff fe 00not UTF-8, shown as hexadecimal digits")
     answers["streams/ticks/dead-letters"] = (200, {"dead_letters": [], "matching": 0})
@@ -263,23 +245,18 @@ def test_dead_letters_are_filtered_by_what_is_typed(alone, replies: Answers) -> 
     expect(part.get_by_label("Filter")).to_be_focused()
 
 
-def test_a_user_who_may_only_read_sees_everything_and_no_button(alone, replies: Answers, tmp_path: Path) -> None:
+def test_a_user_who_may_only_read_sees_everything_and_no_button(replies: Answers, open_job) -> None:
     """Neither of the job nor of its dead letters."""
-    page, answers = alone
-    answers.update(json.loads(json.dumps(replies)))
-    answers["streams/ticks"][1]["may_change"] = False
-    open_job(page, "ticks")
+    page = open_job("ticks", {"streams/ticks": (200, {**replies["streams/ticks"][1], "may_change": False})})
     expect(page.locator(".refused")).to_contain_text("you may not edit the DAG stream_ticks")
     for name in ("Stop", "Retry all shown", "Retry: partition 0, offset 4811"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
     expect(page.get_by_label("Back-pressure mode")).to_be_disabled()
 
 
-def test_percentiles_are_named_and_completion_has_its_offsets(alone, replies: Answers) -> None:
+def test_percentiles_are_named_and_completion_has_its_offsets(open_job) -> None:
     """By partition, up to where every record is completed."""
-    page, answers = alone
-    answers.update(replies)
-    open_job(page, "words")
+    page = open_job("words")
     part = page.get_by_role("region", name="Tracking", exact=True)
     expect(part).to_contain_text("p50 91 ms, p90 100 ms, p99 420 ms")
     expect(part.get_by_role("region", name="Completed up to (low watermark)")).to_contain_text("700")
@@ -288,13 +265,12 @@ def test_percentiles_are_named_and_completion_has_its_offsets(alone, replies: An
 # ---- a join
 
 
-def test_the_load_of_each_unit_is_compared_with_its_limit(alone, replies: Answers) -> None:
+def test_the_load_of_each_unit_is_compared_with_its_limit(open_job) -> None:
     """As a bar and in words; so are the moves under way."""
-    page, answers = alone
-    answers.update(replies)
-    open_job(page, "pairs")
+    page = open_job("pairs")
     part = page.get_by_role("region", name="Join", exact=True)
     expect(part.locator(".load-bar")).to_have_count(3)
+    expect(part.locator(".load-bar .limit")).to_have_count(3)
     expect(part.locator(".slowest")).to_contain_text("The limit is 204 tuples a unit: unit 0 is over it.")
     expect(part.locator("tr[data-key='unit 0']")).to_contain_text("over the limit")
     expect(part).to_contain_text("30 of 90 tuples moved, 2 pieces to go")
@@ -302,11 +278,16 @@ def test_the_load_of_each_unit_is_compared_with_its_limit(alone, replies: Answer
     expect(part.get_by_role("region", name="Heavy keys")).to_contain_text("split over 2 units")
 
 
-def test_a_heavy_key_leads_to_its_explanation_and_a_light_one_says_why_not(alone, replies: Answers) -> None:
+def test_a_join_says_what_it_would_do_now_and_what_it_did(open_job) -> None:
+    """With its reasons."""
+    decisions = open_job("pairs").get_by_role("region", name="Decisions", exact=True)
+    expect(decisions).to_contain_text("Next steps")
+    expect(decisions.get_by_role("region", name="routing tables")).to_contain_text("is copied: cut over to it")
+
+
+def test_a_heavy_key_leads_to_its_explanation_and_a_light_one_says_why_not(open_job) -> None:
     """A wrong value is refused in words."""
-    page, answers = alone
-    answers.update({**replies, "streams/pairs/join/keys/x": (422, {"detail": "'x' is no value of the column k"})})
-    open_job(page, "pairs")
+    page = open_job("pairs", {"streams/pairs/join/keys/x": (422, {"detail": "'x' is no value of the column k"})})
     part = page.get_by_role("region", name="Key", exact=True)
     page.get_by_role("region", name="Heavy keys").get_by_role("button", name="1", exact=True).first.click()
     expect(part.locator(".summary")).to_contain_text("1 is heavy")

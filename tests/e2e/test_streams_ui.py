@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -12,7 +11,7 @@ from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, 
 from springline.spark_jobs.streaming.tracking.replay.manual_replay import replay_times
 from tests.support.airflow.airflow_pages import opened
 from tests.support.airflow.browser import Complaints
-from tests.support.streams.kept_streams import HOSTILE, JOBS, KINDS
+from tests.support.streams.kept_streams import KINDS
 
 
 @pytest.fixture(autouse=True)
@@ -35,30 +34,6 @@ def forgive(complaints: Complaints, *statuses: int) -> None:
 
 
 # ---- all jobs
-
-
-def test_each_job_is_told_with_its_health_and_its_lag(page, live):
-    """And leads to its own page, from which one comes back."""
-    frame = opened(page, live.address, "streams")
-    expect(frame.locator(".healths")).to_contain_text("7 jobs")
-    assert frame.locator("tbody tr").evaluate_all("rows => rows.map((row) => row.dataset.key)") == list(JOBS)
-    rows = {job: frame.locator(f"tbody tr[data-key={job}]") for job in JOBS}
-    expect(rows["ticks"]).to_contain_text(re.compile(r"lagging4,810 messages behind, 23 s to drain.*rows/s", re.DOTALL))
-    healths = {"crashed": "failed", "stuck": "stalled", "fresh": "starting", "words": "ok", "pairs": "stopped"}
-    for job, health in healths.items():
-        expect(rows[job].locator(".state")).to_have_text(health)
-    expect(rows["never"]).to_contain_text("never started")
-    rows["ticks"].get_by_role("link", name="ticks").click()
-    expect(frame.locator("h2.name")).to_contain_text("ticks")
-    frame.get_by_role("link", name="All streams").click()
-    expect(frame.locator(".healths")).to_contain_text("7 jobs")
-
-
-def test_a_list_without_jobs_says_so(page, live):
-    """Whether none is declared, or they are others'."""
-    page.route("**/api/v1/streams?*", lambda route: route.fulfill(json={"streams": []}))
-    frame = opened(page, live.address, "streams")
-    expect(frame.locator(".empty")).to_contain_text("no stream job that you may read")
 
 
 def test_a_job_that_is_not_there_is_named(page, live, complaints):
@@ -112,20 +87,6 @@ def test_the_newest_results_are_lines_over_time(page, live):
     expect(part.locator("tbody tr").first).to_contain_text("icmp")
 
 
-def test_a_few_lines_are_drawn_where_there_are_many(page, live):
-    """Those with the greatest values, each in the order of time; the others are counted."""
-    frame = opened(page, live.address, "streams")
-    rows = [
-        {"query": "q", "window_start": 0, "window_end": end, "k": f"k{key}", "n": key * end}
-        for end in (2, 1) for key in range(9)
-    ]  # fmt: skip
-    chart = frame.evaluate(
-        "async (rows) => (await import('./static/series.js')).linesOf(rows, 'n', ['k'])", json.loads(json.dumps(rows))
-    )
-    assert [line["name"] for line in chart["lines"]] == ["k8", "k7", "k6", "k5", "k4", "k3"]
-    assert chart["lines"][0]["points"] == [[1, 8], [2, 16]] and chart["more"] == 3
-
-
 def test_a_question_is_answered_and_a_wrong_one_says_where(page, live, complaints):
     """The cursor stands there, and what was asked before is gone."""
     frame = of(page, live, "ticks")
@@ -140,34 +101,6 @@ def test_a_question_is_answered_and_a_wrong_one_says_where(page, live, complaint
     expect(part.locator("tbody")).to_have_count(0)
     assert sql.evaluate("(each) => [each.selectionStart, document.activeElement === each]") == [14, True]
     forgive(complaints, 422)
-
-
-def test_a_kafka_that_is_away_is_told_where_it_is_missed(page, live, complaints):
-    """The rest of the page goes on."""
-    away = {
-        "error": "LogUnavailableError",
-        "detail": "words.dead-letters: Kafka does not answer",
-        "line": None,
-        "column": None,
-    }
-    page.route("**/dead-letters*", lambda route: route.fulfill(status=503, json=away))
-    frame = of(page, live, "words")
-    part = frame.get_by_role("region", name="Dead letters", exact=True)
-    expect(part.locator(".trouble.wrong")).to_have_text("words.dead-letters: Kafka does not answer")
-    expect(frame.get_by_role("region", name="Tracking", exact=True)).to_contain_text("in flight")
-    forgive(complaints, 503)
-
-
-def test_what_a_record_holds_is_shown_as_text(page, live):
-    """And does nothing."""
-    asked = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
-    frame = of(page, live, "words")
-    part = frame.get_by_role("region", name="Dead letters", exact=True)
-    expect(part.locator("code").filter(has_text=HOSTILE)).to_have_count(1)
-    expect(part.locator("tbody tr")).to_have_count(2)
-    assert frame.locator("main img, main script").count() == 0
-    assert asked == [] and page.title() != "1"
 
 
 def test_a_record_that_failed_is_sent_again_when_that_is_confirmed(page, live, streams):
@@ -188,44 +121,7 @@ def test_a_record_that_failed_is_sent_again_when_that_is_confirmed(page, live, s
         yes.click()
     assert sent.value.ok and len(replay_times(streams.folder("words"))) == 1
     expect(part.get_by_role("button", name="Retry: partition 1, offset 3")).to_have_count(0)
-    expect(part.locator("tbody tr").last).to_contain_text("sent ")
-
-
-def test_a_record_of_a_job_that_is_not_tracked_is_shown_as_it_is(page, live):
-    """With the stage that failed on it; what is no text as hexadecimal digits, and found by its content."""
-    frame = of(page, live, "ticks")
-    part = frame.get_by_role("region", name="Dead letters", exact=True)
-    expect(part.locator("tbody tr")).to_have_count(2)
-    expect(part.locator("tbody tr").first).to_contain_text(re.compile("map.*ff fe 00.*not UTF-8"))
-    part.get_by_label("Filter").fill("TCP")
-    expect(part.locator("tbody tr")).to_have_count(1)
-    expect(part.locator("code")).to_have_text("2013-01-05 10:00,x,tcp,many,0.5")
-
-
-def test_a_join_tells_its_loads_and_why_they_are_so(page, live):
-    """A bar a unit, heavy keys, what would be done now, and what was done."""
-    frame = of(page, live, "pairs")
-    part = frame.get_by_role("region", name="Join", exact=True)
-    expect(part.locator(".load-bar rect.left")).to_have_count(3)
-    expect(part.locator(".load-bar .limit")).to_have_count(3)
-    expect(part.get_by_role("region", name="Heavy keys")).to_contain_text("150")
-    decisions = frame.get_by_role("region", name="Decisions", exact=True)
-    expect(decisions).to_contain_text("Next steps")
-    expect(decisions.get_by_role("region", name="routing tables")).to_contain_text("is copied: cut over to it")
-
-
-def test_a_key_of_a_join_is_explained(page, live, complaints):
-    """By its value, typed as its column is."""
-    frame = of(page, live, "pairs")
-    part = frame.get_by_role("region", name="Key", exact=True)
-    part.get_by_label("k (int)").fill("1")
-    part.get_by_role("button", name="Look up").click()
-    expect(part.locator(".summary")).to_contain_text("1 is heavy")
-    expect(part.locator("tr[data-key=right]")).to_contain_text("150")
-    part.get_by_label("k (int)").fill("one")
-    part.get_by_role("button", name="Look up").click()
-    expect(part.locator(".said.wrong")).to_have_text("'one' is no value of the column k, which has the type int")
-    forgive(complaints, 422)
+    expect(part.locator("tbody tr").last).to_contain_text("retried ")
 
 
 def test_a_job_that_never_ran_says_what_it_lacks(page, live, complaints):

@@ -16,15 +16,10 @@ def client(live):
         yield client
 
 
-@pytest.fixture
-def admin(live, client):
-    """The headers of the user that Airflow is started with."""
-    login = {"username": USER, "password": password(live.home)}
-    return {"Authorization": f"Bearer {client.post('/auth/token', json=login).json()['access_token']}"}
-
-
-def test_the_api_server_serves_the_api_to_users_and_to_nobody_else(client, admin):
+def test_the_api_server_serves_the_api_to_users_and_to_nobody_else(live, client):
     """Its schema too; here no jobs are declared."""
+    login = {"username": USER, "password": password(live.home)}
+    admin = {"Authorization": f"Bearer {client.post('/auth/token', json=login).json()['access_token']}"}
     for path in ("streams", "streams/flights", "openapi.json"):
         body = client.get(f"{PREFIX}/api/v1/{path}")
         assert (body.status_code, body.json()["error"]) == (401, "Unauthorized")
@@ -32,11 +27,3 @@ def test_the_api_server_serves_the_api_to_users_and_to_nobody_else(client, admin
     assert client.get(f"{PREFIX}/api/v1/streams/flights", headers=admin).json()["error"] == "UnknownJobError"
     body = client.get(f"{PREFIX}/api/v1/openapi.json", headers=admin).json()
     assert body["servers"] == [{"url": PREFIX}] and "/api/v1/streams/{job}/ask" in body["paths"]
-
-
-def test_airflow_names_the_plugin_and_its_app(client, admin):
-    """On its page of plugins, without an error."""
-    body = client.get("/api/v2/plugins", headers=admin).json()["plugins"]
-    (plugin,) = (each for each in body if each["name"] == "springline")
-    assert [app["url_prefix"] for app in plugin["fastapi_apps"]] == [PREFIX]
-    assert client.get("/api/v2/plugins/importErrors", headers=admin).json()["import_errors"] == []

@@ -26,12 +26,8 @@ FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
 
 def outputs(day):
     """The paths that a run of this day makes."""
-    operations = [
-        operation
-        for operation in load_operations(["springline.spark_jobs.etl"]).topological_order()
-        if operation.name.startswith("etl.")
-    ]
-    return {operation.output.format(ds=day) for operation in operations}
+    operations = load_operations(["springline.spark_jobs.etl"]).topological_order()
+    return {operation.output.format(ds=day) for operation in operations if operation.name.startswith("etl.")}
 
 
 def newest(live, day):
@@ -159,12 +155,8 @@ def test_the_persister_gets_a_slot_while_all_others_are_taken(live, by_command_l
     busy = live.api.trigger("busy", {"until": str(tmp_path / "end")})
     try:
         until(lambda: states("busy", busy).count("running") == 4, seconds=120, reason=lambda: states("busy", busy))
-        asleep = partial(states, "persister")
-        until(
-            lambda: "deferred" in asleep(*live.api.active_runs("persister")),
-            seconds=120,
-            reason=lambda: live.tails("persister"),
-        )
+        tails = partial(live.tails, "persister")
+        until(lambda: "deferred" in states("persister", *live.api.active_runs("persister")), seconds=120, reason=tails)
         make(live.platform, "urgent", lines=["x"], origin=Origin("etl_lineage", "r1", "urgent"))
         reasons = []
 

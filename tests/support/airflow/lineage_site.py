@@ -27,31 +27,24 @@ AIRFLOW = "/api/v2/"
 
 @dataclass
 class LineageSite:
-    """Answers a page's requests; `posted` are the bodies of what it sent, `failing` a status to answer with."""
+    """Answers a page's requests; `posted` are the bodies of what it sent."""
 
     platform: Platform
     posted: list[tuple[str, Any]] = field(default_factory=list)
-    failing: int = 0
     answers: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
     streams: Sequence[StreamNode] = ()
 
     def __post_init__(self) -> None:
         self._index = LiveIndex(self.platform.catalog)
 
-    def serve(self, page: Page) -> None:
-        """Answer this page from now on."""
-        page.route(f"{SITE}/**", self._answer)
-
     def open(self, page: Page, query: str = "") -> None:
-        """Open the page of the lineage."""
+        """Open the page of the lineage, and answer its requests from now on."""
+        page.route(f"{SITE}/**", self._answer)
         page.goto(f"{SITE}/pages/lineage{query}")
 
     def _answer(self, route: Route, request: Request) -> None:
         address = urlsplit(request.url)
         if address.path.startswith((API, AIRFLOW)):
-            if self.failing:
-                route.fulfill(status=self.failing, json={"detail": "the catalog does not answer"})
-                return
             status, body = self._answer_api(address.path, parse_qs(address.query), request)
             route.fulfill(status=status, content_type="application/json", body=body)
             return

@@ -19,58 +19,33 @@ HOSTILE = ("etl/<script>alert(1)</script>", "שלום/עולם ומלואו", LO
 
 def exposed(path: str, **changes: Any) -> ExposedDataset:
     """A dataset that is only in the cache, the third in the queue."""
+    sentence = "Persist it now, or wait: it is the 3rd in the queue, about 20 s of transfers until it is persisted."
     row = ExposedDataset(
-        path=path,
-        generation=1,
-        bytes=125_000,
-        seconds=1.25,
-        dependents=3,
-        irrecoverable_reasons=[],
-        unproven_reasons=[],
-        remedy=Remedy(
-            PersistState.QUEUED,
-            "Persist it now, or wait: it is the 3rd in the queue, about 20 s of transfers until it is persisted.",
-            "",
-            can_expedite=True,
-            refusal="",
-        ),
-        dag_id="etl",
-        run_id="scheduled__2013-01-05T00:00:00+00:00",
-        task_id="clean",
-    )
+        path=path, generation=1, bytes=125_000, seconds=1.25, dependents=3, irrecoverable_reasons=[],
+        unproven_reasons=[], remedy=Remedy(PersistState.QUEUED, sentence, "", can_expedite=True, refusal=""),
+        dag_id="etl", run_id="scheduled__2013-01-05T00:00:00+00:00", task_id="clean",
+    )  # fmt: skip
     return replace(row, **changes)
 
 
 def risks(*rows: ExposedDataset, **changes: Any) -> dict[str, Any]:
     """The risk of these datasets, now."""
-    gone = sum(row.bytes for row in rows if row.irrecoverable_reasons)
-    unproven = sum(row.bytes for row in rows if row.unproven_reasons)
-    total = sum(row.bytes for row in rows)
-    seconds = sum(row.seconds or 0.0 for row in rows)
-    shares = {row.dag_id: DagShare(row.dag_id, 0, 0, 0, 0.0) for row in rows}
+    shares: dict[str, DagShare] = {}
     for row in rows:
-        share = shares[row.dag_id]
+        share = shares.get(row.dag_id, DagShare(row.dag_id, 0, 0, 0, 0.0))
         shares[row.dag_id] = DagShare(
-            row.dag_id,
-            share.bytes + row.bytes,
-            share.unproven_bytes + (row.bytes if row.unproven_reasons else 0),
+            row.dag_id, share.bytes + row.bytes, share.unproven_bytes + (row.bytes if row.unproven_reasons else 0),
             share.irrecoverable_bytes + (row.bytes if row.irrecoverable_reasons else 0),
             share.recompute_seconds + (row.seconds or 0.0),
-        )
+        )  # fmt: skip
+    dags = list(shares.values())
+    total, unproven = sum(dag.bytes for dag in dags), sum(dag.unproven_bytes for dag in dags)
+    gone, seconds = sum(dag.irrecoverable_bytes for dag in dags), sum(dag.recompute_seconds for dag in dags)
     answer = Risks(
-        timestamp=0.0,
-        under_store_away="",
-        wait_reason="",
-        bytes=total,
-        recomputable_bytes=total - gone - unproven,
-        unproven_bytes=unproven,
-        irrecoverable_bytes=gone,
-        recompute_seconds=seconds,
-        unmeasured=0,
-        datasets=len(rows),
-        dags=list(shares.values()),
-        exposed_datasets=rows,
-    )
+        timestamp=0.0, under_store_away="", wait_reason="", bytes=total, recomputable_bytes=total - gone - unproven,
+        unproven_bytes=unproven, irrecoverable_bytes=gone, recompute_seconds=seconds, unmeasured=0,
+        datasets=len(rows), dags=dags, exposed_datasets=rows,
+    )  # fmt: skip
     return asdict(replace(answer, **changes))
 
 
@@ -89,28 +64,15 @@ def history(*samples: RiskSample, dags: tuple[DagShare, ...] = ()) -> dict[str, 
 def entry(position: int, path: str, **changes: Any) -> QueueEntry:
     """A dataset that waits for its turn."""
     row = QueueEntry(
-        position=position,
-        path=path,
-        generation=1,
-        bytes=1_250_000 * position,
-        recompute_seconds=12.5,
-        irrecoverable=False,
-        score=100.0 / position,
+        position=position, path=path, generation=1, bytes=1_250_000 * position, recompute_seconds=12.5,
+        irrecoverable=False, score=100.0 / position,
         terms={"P(loss within a day)": 0.13, "seconds saved": 12.5, "seconds to persist": 0.4},
         reason=f"a loss of the cache would cost 12.5 s of re-running {path}@1; persisting it takes 400 ms",
-        expedited=False,
-        method="data",
+        expedited=False, method="data",
         method_reason="data: no run of clean has been measured yet (line through 12 measurements)",
-        predicted_seconds=0.4,
-        completes_in=0.4 * position,
-        waited_seconds=35.0,
-        waits_for=[],
-        last_error="",
-        dag_id="etl",
-        run_id="r1",
-        task_id="clean",
-        what_if=None,
-    )
+        predicted_seconds=0.4, completes_in=0.4 * position, waited_seconds=35.0, waits_for=[], last_error="",
+        dag_id="etl", run_id="r1", task_id="clean", what_if=None,
+    )  # fmt: skip
     return replace(row, **changes)
 
 
@@ -122,44 +84,26 @@ def compared(row: QueueEntry, position: int) -> QueueEntry:
 def sending(path: str, **changes: Any) -> SendingEntry:
     """A dataset of which a quarter is sent."""
     row = SendingEntry(
-        path=path,
-        generation=1,
-        bytes=80_000_000,
-        sent_bytes=20_000_000,
-        method="data",
-        seconds=4.0,
-        predicted_seconds=15.0,
-        owner="persister worker-1:4711",
-        attempts=1,
-        is_blocking=False,
-    )
+        path=path, generation=1, bytes=80_000_000, sent_bytes=20_000_000, method="data", seconds=4.0,
+        predicted_seconds=15.0, owner="persister worker-1:4711", attempts=1, is_blocking=False,
+    )  # fmt: skip
     return replace(row, **changes)
 
 
 def retry(path: str, **changes: Any) -> RetryEntry:
     """A dataset that could not be sent twice."""
-    return replace(
-        RetryEntry(path, 1, 3_000_000, 2, 18.4, "the under-store is full: 3 MB are needed, 1.2 MB are free", ""),
-        **changes,
-    )
+    error = "the under-store is full: 3 MB are needed, 1.2 MB are free"
+    return replace(RetryEntry(path, 1, 3_000_000, 2, 18.4, error, ""), **changes)
 
 
 def queue(*entries: QueueEntry, **changes: Any) -> dict[str, Any]:
     """The queue of these datasets, of which none is sent."""
     answer = QueueListing(
-        policy="value-density",
-        what_if="",
-        policies=["fifo", "paper", "value-density"],
-        depth=len(entries),
-        bytes=sum(row.bytes for row in entries),
-        empty_in=entries[-1].completes_in if entries else 0.0,
-        under_store_away="",
-        oldest_seconds=35.0 if entries else None,
-        wait_reason="",
-        sending=[],
-        entries=entries,
+        policy="value-density", what_if="", policies=["fifo", "paper", "value-density"], depth=len(entries),
+        bytes=sum(row.bytes for row in entries), empty_in=entries[-1].completes_in if entries else 0.0,
+        under_store_away="", oldest_seconds=35.0 if entries else None, wait_reason="", sending=[], entries=entries,
         retries=[],
-    )
+    )  # fmt: skip
     answer = replace(answer, **changes)
     more = len(answer.sending) + len(answer.retries)
     return asdict(answer if "depth" in changes else replace(answer, depth=answer.depth + more))
