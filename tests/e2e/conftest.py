@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Route
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from springline.persistence.model.dataset import Dataset
 from springline.services.registry import make_servers
@@ -27,6 +27,7 @@ from tests.support.airflow.page_files import SITE, send_file
 from tests.support.servers.memory_folders import temporary_home
 from tests.support.streams.kept_streams import TOPICS, beating, declare, explain_pairs, put_results, serve_slices
 
+expect.set_options(timeout=20_000)  # milliseconds; a busy machine draws late
 ROOT = Path(__file__).resolve().parents[2]
 FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
 OUTPUTS = 13  # datasets that the workflow makes of a day
