@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from springline.persistence import extensions
-from springline.persistence.errors import ExtensionError
-from springline.persistence.extensions import Extensions
 from springline.spark_jobs.streaming.backpressure.admission import MODES, UnlimitedAdmission, make_admission
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 
@@ -51,26 +49,3 @@ def test_a_package_brings_a_mode_which_is_imported_when_it_is_named(install: Ins
     assert MODES.names == ("gentle", "off", "predictive", "stepwise", "stepwise-literal")
     assert "gentle_mode" not in sys.modules
     assert isinstance(make_admission("gentle", "count"), UnlimitedAdmission)
-
-
-def test_a_package_that_cannot_be_imported_is_named(install: Install) -> None:
-    """With what else there is."""
-    install("broken_mode", "broken = broken_mode:Broken", "import nothing_of_this_name\n")
-    with pytest.raises(ExtensionError, match="'broken' needs the Python package nothing_of_this_name: pip"):
-        MODES.load("broken")
-
-
-def test_two_packages_with_one_name_are_named(install: Install) -> None:
-    """Neither is chosen for the user."""
-    install("other_off", "off = other_off:Off", "")
-    with pytest.raises(
-        ExtensionError, match=r"'off' is provided by other_off .* and springline .*; uninstall all but one"
-    ):
-        MODES.check("off")
-
-
-def test_a_package_that_is_not_installed_is_told() -> None:
-    """As where the checkout alone is on the path."""
-    extensions = Extensions("springline.of_no_such_group", "thing")
-    with pytest.raises(ExtensionError, match=r"thing 'a'.*no thing is installed.*pip install"):
-        extensions.load("a")

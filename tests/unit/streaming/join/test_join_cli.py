@@ -79,13 +79,7 @@ def test_an_explanation_is_not_awaited_for_ever(folder: JobFolder, monkeypatch: 
 def test_loads_keys_and_reasons_are_explained(finished_world: JoinWorld) -> None:
     """In words, and as JSON."""
     output = stream_output("explain", "pairs")
-    for word in (
-        "heavy-split-work, 3 units,",
-        "messages per tuple",
-        "imbalance",
-        "heavy key",
-        "now: ",
-    ):
+    for word in ("heavy-split-work, 3 units,", "messages per tuple", "imbalance", "heavy key", "now: "):
         assert word in output, word
     explanation = json.loads(stream_output("explain", "pairs", "--json"))
     assert any("3 units instead of 2" in reason for each in explanation["history"] for reason in each["reasons"])

@@ -171,6 +171,7 @@ def test_rows_without_a_key_and_rows_that_a_filter_drops_are_told() -> None:
         ("abs(l.x - r.y) <= 1", [1e300, math.inf, -math.inf, math.nan], [1e300, math.inf, 0.5], 1),
         ("abs(l.x - r.y) <= 0.001", [1.7e15, 1.7e15 + 1], [1.7e15, 1.7e15 + 2], 1),
         ("l.name = r.name", ["", "a", "ab", None], ["", "ab", "b", None], 2),
+        ("l.a = r.c AND l.a + r.c > 0", [GREATEST, 1], [GREATEST, 1], 1),
     ],
 )
 def test_the_ends_of_the_number_line_are_as_good_as_its_middle(

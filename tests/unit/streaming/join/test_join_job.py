@@ -104,10 +104,7 @@ def test_a_topic_may_be_joined_with_itself(tmp_path: Path) -> None:
         ({"left": {"format": "xml"}}, 'left.format = \'xml\'; expected "arrow" or "csv" or "json"'),
         ({"right": {"topic": "a"}}, "read the same topic: declare the same fields"),
         ({"right": {"topic": "a", "fields": LEFT[::-1]}}, "read the same topic: declare the same fields"),
-        (
-            {"right": {"topic": "a", "fields": LEFT, "format": "json"}},
-            "read the same topic: declare the same fields",
-        ),
+        ({"right": {"topic": "a", "fields": LEFT, "format": "json"}}, "read the same topic: declare the same fields"),
     ],
 )
 def test_a_wrong_declaration_is_named(tmp_path: Path, options: dict[str, Any], message: str) -> None:

@@ -130,10 +130,7 @@ def test_the_lost_state_of_a_unit_that_came_later_is_brought_back_from_its_first
     before = world.sums()
     shutil.rmtree(world.states.memory)
     recoveries = world.begin_next_shift()
-    assert {each.unit: (each.base, each.rounds) for each in recoveries} == {
-        0: ((1, 0), 6),
-        1: ((1, 2), 4),
-    }
+    assert {each.unit: (each.base, each.rounds) for each in recoveries} == {0: ((1, 0), 6), 1: ((1, 2), 4)}
     assert world.sums() == before and before[1] > 10
 
 

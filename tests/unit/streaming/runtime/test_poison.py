@@ -57,12 +57,7 @@ class World:
 
     def __init__(self, folder: Path, *values: bytes, tries: int = 3) -> None:
         self.stage = Stage(
-            "sum",
-            f"{__name__}:make_summing",
-            "numbers",
-            job="job",
-            dead_letters="dead",
-            max_attempts=tries,
+            "sum", f"{__name__}:make_summing", "numbers", job="job", dead_letters="dead", max_attempts=tries
         )
         self.states = StateFolders(folder)
         self.log = MemoryLog({"numbers": 1, "dead": 1, self.stage.rounds: 1, self.stage.reports: 1})

@@ -106,8 +106,7 @@ def test_many_messages_are_remembered_in_few_runs() -> None:
 @settings(deadline=None)
 @given(
     st.lists(
-        st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(1, 4)), min_size=1, max_size=5),
-        max_size=8,
+        st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(1, 4)), min_size=1, max_size=5), max_size=8
     ),
     st.integers(0, 255),
 )

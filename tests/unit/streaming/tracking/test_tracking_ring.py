@@ -24,12 +24,7 @@ from springline.spark_jobs.streaming.tracking.root_id import root_id
 
 
 @pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ("", 0),
-        ("a", 0xCA2E9442),
-        ("The quick brown fox jumps over the lazy dog", 0x519E91F5),
-    ],
+    ("text", "key"), [("", 0), ("a", 0xCA2E9442), ("The quick brown fox jumps over the lazy dog", 0x519E91F5)]
 )
 def test_the_hash_is_one_at_a_time_from_right_to_left(text: str, key: int) -> None:
     """Jenkins' vectors are for bytes from left to right."""

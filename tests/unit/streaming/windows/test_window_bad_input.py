@@ -55,6 +55,7 @@ def reasons(job: Job) -> list[tuple[int, str]]:
         (csv((0, "x", "a", 1, 1)), "row 1: time is outside 2000-01-01T00:00:00 to 2100-01-01T00:00:00"),
         (csv((253_370_764_800, "x", "a", 1, 1)), "row 1: time is outside 2000-01-01T00:00:00 to 2100-01-01T00:00:00"),
         (csv(("1e300", "x", "a", 1, 1)), "row 1: time is not a time in the format s"),
+        (csv(("long" * 100_000, "x", "a", 1, 1)), f"row 1: time is no float: {'long' * 15}…"),
     ],
 )  # fmt: skip
 def test_a_bad_csv_message_is_a_dead_letter_and_its_neighbours_count(bad: bytes, reason: str | None) -> None:
@@ -269,6 +270,9 @@ def test_a_whole_number_has_64_bits(form: str, text: str, is_valid: bool) -> Non
         (b'{"sip":"x","sip":"y"}', "row 1: sip is there twice"),
         (b'{"time":1700000040} {"time":1700000040}', "row 1: not a JSON object, at byte 20"),
         (b"[1]", "row 1: not a JSON object"),
+        (b"\x00\x01", "row 1: a byte 0, at byte 0"),
+        (b'{"time":1700000040,"load":1e400}', "row 1: load is no float: 1e400"),
+        (b'{"time":1700000040,"bytes":"1"}', 'row 1: bytes is no int: "1"'),
         (json.dumps({"time": T, "sip": 5}).encode(), "row 1: sip is no text: 5"),
         (json.dumps({"time": T, "bytes": 1.5}).encode(), "row 1: bytes is no int: 1.5"),
         (json.dumps({"time": T, "bytes": True}).encode(), "row 1: bytes is no int: true"),

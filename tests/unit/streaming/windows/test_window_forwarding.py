@@ -115,9 +115,7 @@ def test_rows_of_a_cube_that_reducers_do_not_know_yet_are_kept() -> None:
     assert alike and sorted(map(repr, run(3).rows("q"))) == alike
 
 
-def test_a_reducer_aggregates_rows_when_a_slice_closes_or_when_there_are_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_reducer_aggregates_rows_when_a_slice_closes_or_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then they are stored as they came."""
 
     def waiting(job: Job) -> int:
