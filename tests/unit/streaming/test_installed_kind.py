@@ -125,9 +125,7 @@ def entries(register: pytest.MonkeyPatch, *values: str) -> None:
         ([], "no kind is installed: the package springline is importable but not installed"),
     ],
 )  # fmt: skip
-def test_a_kind_that_cannot_be_used_is_an_error_with_its_remedy(
-    register: pytest.MonkeyPatch, values: list[str], message: str
-) -> None:
+def test_an_error_of_a_kind_has_a_remedy(register: pytest.MonkeyPatch, values: list[str], message: str) -> None:
     """Which package, what is wrong, what helps."""
     entries(register, *values)
     with pytest.raises(ExtensionError, match=message):

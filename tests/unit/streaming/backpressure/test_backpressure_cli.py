@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from springline.persistence.errors import ExtensionError
 from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig, ChannelKind
 from springline.spark_jobs.streaming.errors import InvalidChannelError, InvalidJobError, UnknownJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -47,15 +46,8 @@ def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
     """As the job last told."""
     backpressure_status = {"mode": "predictive", "signal_channel": "kafka", "stages": {"split": FREE, "count": COUNT}}
     with folder.application_lock():
-        heartbeat = {
-            "state": "running",
-            "error": "",
-            "heartbeat_at": time.time(),
-            "started_at": 0.0,
-            "pid": 7,
-            "stages": {},
-        }
-        folder.write_heartbeat({**heartbeat, "backpressure": backpressure_status})
+        heartbeat = {"state": "running", "error": "", "heartbeat_at": time.time(), "started_at": 0.0, "pid": 7}
+        folder.write_heartbeat({**heartbeat, "stages": {}, "backpressure": backpressure_status})
         output, status = (
             backpressure_output("show", "words"),
             json.loads(backpressure_output("show", "words", "--json")),
@@ -74,16 +66,6 @@ def test_a_mode_is_set_while_the_job_runs_or_not(folder: JobFolder) -> None:
     )
     assert json.loads(backpressure_output("show", "words", "--json"))["mode"] == "stepwise-literal"
     assert isinstance(invoke("stream", "backpressure", "set", "other", "off").exception, UnknownJobError)
-
-
-def test_a_mode_that_nobody_brings_is_refused_with_those_installed(folder: JobFolder) -> None:
-    """And nothing is set."""
-    error = invoke("stream", "backpressure", "set", "words", "sometimes").exception
-    assert isinstance(error, ExtensionError) and error.exit_status == 2
-    assert "'sometimes'" in str(
-        error
-    ) and "off, predictive, stepwise; baselines, for comparison: stepwise-literal" in str(error)
-    assert json.loads(backpressure_output("show", "words", "--json"))["mode"] == "predictive"
 
 
 def test_a_channel_is_for_jobs_with_stages_apart(folder: JobFolder, tmp_path: Path) -> None:

@@ -53,11 +53,7 @@ def error_of(*arguments: str) -> BaseException | None:
 def test_a_join_that_never_ran_explains_nothing(folder: JobFolder) -> None:
     """It says what to do."""
     error = error_of("explain", "pairs")
-    assert isinstance(
-        error, NeverBalancedError
-    ) and "no loads have been observed yet; start the job, and try again when its first rounds are completed" in str(
-        error
-    )
+    assert isinstance(error, NeverBalancedError) and "no loads have been observed yet; start the job, and" in str(error)
 
 
 def test_an_explanation_of_a_running_join_is_awaited(folder: JobFolder) -> None:

@@ -132,9 +132,7 @@ def test_nothing_is_decided_before_all_units_have_told(world: JoinWorld) -> None
     assert read_controller_state(world.folder).table.epoch == 1
 
 
-def test_an_epoch_that_could_not_be_written_is_written_at_the_next_look(
-    world: JoinWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_epoch_that_could_not_be_written_is_written_later(world: JoinWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk between the two files: without the second, no epoch would ever come into force again."""
     failing = True
 

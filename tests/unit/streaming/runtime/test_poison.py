@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.errors import LogUnavailableError, MessageIndependentError, RoundError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.history import read_history, read_line
-from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, RoundPlan
+from springline.spark_jobs.streaming.runtime.history import read_history
+from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
@@ -25,7 +25,7 @@ from springline.spark_jobs.streaming.runtime.worker import poison
 from springline.spark_jobs.streaming.runtime.worker.attempts import read_poison, record_poison
 from springline.spark_jobs.streaming.runtime.worker.poison import find_poison, in_subprocess
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
-from springline.testing.memory_log import KilledError, MemoryLog
+from springline.testing.memory_log import MemoryLog
 from tests.support.streams.next_shift import begin_next_shift
 
 BAD, DEADLY = b"bad", b"deadly"
@@ -69,9 +69,9 @@ class World:
         self.plan: RoundPlan = plan
         calls[0], gets_over[0] = 0, False
 
-    def attempt(self, plan: RoundPlan | None = None) -> None:
+    def attempt(self) -> None:
         """Run the round in a new worker."""
-        StageWorker(self.stage, self.states, self.log).run(plan or self.plan, {}, 0)
+        StageWorker(self.stage, self.states, self.log).run(self.plan, {}, 0)
 
     def fail(self, times: int, match: str = "numbers") -> None:
         """So many attempts that fail."""
@@ -172,24 +172,6 @@ def test_a_replay_leaves_out_the_same_though_the_step_gets_over_it_by_then(tmp_p
     assert len(world.letters) == 1
 
 
-@pytest.mark.parametrize("after", range(1, 12))
-def test_whoever_goes_on_after_a_death_does_what_was_decided(tmp_path: Path, after: int) -> None:
-    """At any call of the log: what was decided before is not decided anew, and the letter is there once."""
-    world = World(tmp_path, b"1", BAD, b"4")
-    world.fail(3)
-    world.log.calls_until_death = after
-    try:
-        world.attempt()
-    except KilledError:
-        world.log.calls_until_death = None
-        # Who has decided is dead, and the step gets over it now.
-        gets_over[0] = any(
-            isinstance(read_line(line), PoisonMessages) for line in world.log.topics[world.stage.rounds][0]
-        )
-        world.attempt()
-    assert len(world.letters) == 1 and world.sum == 5
-
-
 def test_who_decides_later_does_what_was_decided_first(tmp_path: Path) -> None:
     """An attempt that was stopped for a while has found something else meanwhile."""
     world = World(tmp_path, b"1", BAD, b"4")
@@ -198,23 +180,21 @@ def test_who_decides_later_does_what_was_decided_first(tmp_path: Path) -> None:
     assert read_poison(world.stage, world.log, (1, 2), 0) is None
 
 
-def test_attempts_that_fail_for_different_causes_do_not_add_up(tmp_path: Path) -> None:
-    """Something around them is wrong, and may heal."""
-    world = World(tmp_path, b"1", BAD)
-    for value in (BAD, b"worse", BAD, b"worse", BAD):
+@pytest.mark.parametrize(
+    ("values", "is_settled"),
+    [((BAD, b"worse", BAD, b"worse", BAD), False), ((b"0x12 bad", b"0x99 bad", b"0x7 bad"), True)],
+    ids=["different causes", "different numbers"],
+)
+def test_only_attempts_that_fail_alike_add_up(tmp_path: Path, values: Sequence[bytes], is_settled: bool) -> None:
+    """Otherwise something around them is wrong; numbers in an error, such as sizes, make no other cause."""
+    world = World(tmp_path, b"1", values[0])
+    for value in values:
         world.log.topics["numbers"][0][-1] = replace(world.log.topics["numbers"][0][-1], value=value)
         world.fail(1)
     assert world.letters == []
-
-
-def test_numbers_in_an_error_make_no_other_cause(tmp_path: Path) -> None:
-    """Such as sizes and addresses."""
-    world = World(tmp_path, b"1", b"0x12 bad")
-    for value in (b"0x12 bad", b"0x99 bad", b"0x7 bad"):
-        world.log.topics["numbers"][0][-1] = replace(world.log.topics["numbers"][0][-1], value=value)
-        world.fail(1)
-    world.attempt()
-    assert world.sum == 1
+    if is_settled:
+        world.attempt()
+        assert world.sum == 1
 
 
 def test_a_log_that_does_not_answer_says_nothing_of_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

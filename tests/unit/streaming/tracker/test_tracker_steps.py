@@ -29,11 +29,11 @@ RING = {"max_ackers": 2, "epochs": {"1": [0]}}
 class Steps:
     """A tracker of one acker, whose steps are called one after another, a second apart."""
 
-    def __init__(self, timeout: float = 8.0) -> None:
+    def __init__(self) -> None:
         self.log = MemoryLog({"t.requests": 1, "t.results": 1})
         self.client = Tracker("", "t", log=self.log)
         self.intake, self.outcome = Intake(), OutcomeStep()
-        self.acker = Acker(timeout, 1, "slots", outcomes=True)
+        self.acker = Acker(8.0, 1, "slots", outcomes=True)
         self.state, self.number, self.read = State(), 0, 0
         self.intake_output = Output(State())
 
@@ -104,13 +104,6 @@ def test_acks_of_a_root_that_has_not_begun_finish_nothing() -> None:
     steps.client.begin(7, [5])
     assert steps.round() == [(7, 1, "finished")]
     assert [outcome for _ in range(12) for outcome in steps.round()] == [] and steps.values == {}
-
-
-def test_a_root_that_left_on_no_edge_is_finished_at_once() -> None:
-    """Its tree is the root alone."""
-    steps = Steps()
-    steps.client.begin(7, [])
-    assert steps.round() == [(7, 1, "finished")]
 
 
 def test_an_ack_that_comes_twice_finishes_nothing() -> None:

@@ -15,23 +15,10 @@ def records_of(slots: SlotTable) -> list[tuple[int, ...]]:
     return [tuple(int(one) for one in row) for row in zip(*slots.records(), strict=True)]
 
 
-def many(count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(seed)
+def many(count: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(1)
     roots = random.permutation(count).astype(np.uint64) << np.uint64(16)
     return roots, random.integers(1, 2**63, count, dtype=np.uint64)
-
-
-def test_the_papers_worked_example() -> None:
-    """Root 01001: the spring emits 01010 and 01011, each of which becomes one tuple for processor 3."""
-    root, slots = 0b01001, SlotTable()
-    assert not slots.register([root], 1, [0b01010 ^ 0b01011], 0).roots.size
-    assert records_of(slots) == [(root, 1, 1, 0, 0b00001)]
-    assert not slots.ack([root], 1, [0b01010 ^ 0b01100], 0).roots.size
-    assert records_of(slots) == [(root, 1, 1, 0, 0b00111)]
-    assert not slots.ack([root], 1, [0b01011 ^ 0b01101], 0).roots.size
-    assert records_of(slots) == [(root, 1, 1, 0, 0b00001)]
-    assert slots.ack([root], 1, [0b01100 ^ 0b01101], 0).roots.tolist() == [root]
-    assert records_of(slots) == []
 
 
 def test_a_completed_root_tells_the_slice_of_its_registration() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.join import router as routing
+from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.router import TABLE, RelationSource, Router
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
 from springline.spark_jobs.streaming.join.routing.table import RoutingTable
-from springline.spark_jobs.streaming.join.wire import ROWS, Action, JoinSide, KeyBand, RoutedBatch, first_seq
+from springline.spark_jobs.streaming.join.wire import ROWS, Action, JoinSide, RoutedBatch, first_seq
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 
@@ -25,41 +26,15 @@ def test_a_delimiter_at_the_end_of_lines_is_borne():
     assert rows_of(layout, ["name"], [Message(0, b"1|1.5|a|\n2|2|b|\n")]).table.to_pydict() == {"name": ["a", "b"]}
 
 
-class Plain:
-    """A condition: equal keys, rows with a price of 1 or more."""
-
-    key_band = KeyBand(0, 0)
-
-    def fields(self, side: JoinSide) -> list[str]:
-        return ["key", "price"]
-
-    def filter(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
-        return rows.column("price").to_numpy() >= 1
-
-    def keys(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
-        column = rows.column("key")
-        return column.fill_null(0).to_numpy(), column.is_valid().to_numpy(zero_copy_only=False)
-
-    def routed_schema(self, side: JoinSide) -> pa.Schema:
-        kinds = {
-            "key": pa.int64(),
-            "seq": pa.int64(),
-            "unit": pa.uint8(),
-            "action": pa.uint8(),
-            "l.price": pa.float64(),
-        }
-        return pa.schema(list(kinds.items()))
-
-    def carried(self, side: JoinSide, rows: pa.RecordBatch) -> list[pa.Array]:
-        return [rows.column("price")]
-
-
 ROWS_OF_FIVE = b"1,1,a\n2,0.5,b\n,3,c\n4,4,d\n1,5,e\n"
 
 
 def a_router(*, itself: bool = False, tasks: int = 4) -> Router:
-    left = RelationSource("one", Relation("l", FIELDS))
-    return Router(left, left if itself else RelationSource("two", Relation("r", FIELDS)), 4, tasks, Plain())
+    """Of equal keys, of rows with a price of 1 or more."""
+    left, right = Relation("l", FIELDS), Relation("r", FIELDS)
+    condition = Condition.of(left, right, "l.key = r.key AND l.price >= 1 AND r.price >= 1", ["l.price"])
+    source = RelationSource("one", left)
+    return Router(source, source if itself else RelationSource("two", right), 4, tasks, condition)
 
 
 def step(
@@ -94,14 +69,8 @@ def test_rows_become_tuples_with_seqs_by_round_unit_and_row():
     assert sorted(tuples) == [(1, first), (1, first + 4), (4, first + 3)]
     for task, side, actions, units, *_ in routed_batches(output):
         assert side is JoinSide.RIGHT and set(actions) == {Action.BOTH} and set(units) == {task}
-    assert dict(output.counts) == {
-        "rows": 5,
-        "dead_letters": 0,
-        "filtered": 1,
-        "unjoinable": 1,
-        "tuples": 3,
-        "messages": 3,
-    }
+    counts = {"rows": 5, "dead_letters": 0, "filtered": 1, "unjoinable": 1, "tuples": 3, "messages": 3}
+    assert dict(output.counts) == counts
 
 
 def test_a_row_of_a_join_with_itself_is_a_tuple_of_both_sides():
@@ -113,12 +82,8 @@ def test_a_row_of_a_join_with_itself_is_a_tuple_of_both_sides():
         for _, side, _, _, keys, seqs in routed_batches(output)
         for key, seq in zip(keys, seqs, strict=True)
     }
-    assert tuples == {
-        (JoinSide.LEFT, 9, first),
-        (JoinSide.RIGHT, 9, first + 1),
-        (JoinSide.LEFT, 8, first + 2),
-        (JoinSide.RIGHT, 8, first + 3),
-    }
+    left, right = JoinSide.LEFT, JoinSide.RIGHT
+    assert tuples == {(left, 9, first), (right, 9, first + 1), (left, 8, first + 2), (right, 8, first + 3)}
 
 
 def test_the_orders_of_an_epoch_go_to_every_task_once():
