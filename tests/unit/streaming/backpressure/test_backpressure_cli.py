@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from springline.persistence.errors import ExtensionError
 from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig, ChannelKind
 from springline.spark_jobs.streaming.errors import InvalidChannelError, InvalidJobError, UnknownJobError
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -66,6 +67,16 @@ def test_a_mode_is_set_while_the_job_runs_or_not(folder: JobFolder) -> None:
     )
     assert json.loads(backpressure_output("show", "words", "--json"))["mode"] == "stepwise-literal"
     assert isinstance(invoke("stream", "backpressure", "set", "other", "off").exception, UnknownJobError)
+
+
+def test_a_mode_that_nobody_brings_is_refused_with_those_installed(folder: JobFolder) -> None:
+    """And nothing is set."""
+    error = invoke("stream", "backpressure", "set", "words", "sometimes").exception
+    assert isinstance(error, ExtensionError) and error.exit_status == 2
+    assert "'sometimes'" in str(
+        error
+    ) and "off, predictive, stepwise; baselines, for comparison: stepwise-literal" in str(error)
+    assert json.loads(backpressure_output("show", "words", "--json"))["mode"] == "predictive"
 
 
 def test_a_channel_is_for_jobs_with_stages_apart(folder: JobFolder, tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from benchmarks.backpressure.relay_job import RelayJob
-from springline.spark_jobs.streaming.backpressure.accounting import StageAccounting
+from springline.spark_jobs.streaming.backpressure.accounting import StageAccounting, upstreams_of
 from springline.spark_jobs.streaming.backpressure.rate_limit import PlannedRound, write_planned
 from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts
 from springline.spark_jobs.streaming.runtime.report import Flow, UnitReport
 from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
+from springline.spark_jobs.streaming.tracking.config import TrackingConfig
+from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 
 ROUND = 100_000  # bytes of each unit
 
@@ -136,3 +138,11 @@ def test_work_is_of_the_task_with_most_of_it_and_without_the_first_rounds(stages
             assert counted.busy - last == pytest.approx(5.2)
         last = counted.busy
     assert counted.busy_bytes == 18 * ROUND
+
+
+def test_edges_that_lead_back_are_left_out() -> None:
+    """An acker throttles those that send to it, and nobody throttles an acker for what it tells them."""
+    stages = place_stages("w", WordCountJob("w", "lines", TrackingConfig("w")).stages(2))
+    assert upstreams_of(stages) == {
+        "split": (), "retry": (), "count": ("split", "retry"), "acker": ("split", "retry", "count"),
+    }  # fmt: skip

@@ -12,6 +12,7 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     DEFAULT_MODE,
     MINIMUM_RATE,
     MODES,
+    OFF,
     Admission,
     AdmissionDecision,
     StageObservation,
@@ -68,6 +69,11 @@ def test_the_default_is_predictive() -> None:
     assert DEFAULT_MODE == "predictive"
     assert MODES.format_names() == "off, predictive, stepwise; baselines, for comparison: stepwise-literal"
     assert len({type(make_admission(mode, "stage")) for mode in MODES.names}) == len(MODES.names)
+
+
+def test_nothing_is_bounded_without_back_pressure() -> None:
+    """Whatever it sees."""
+    assert decide_at(make_admission(OFF, "stage"), 0.0, 1e12, signal_from(1, 0.0, level=9)) == AdmissionDecision(None)
 
 
 def test_feedback_edges_are_left_out() -> None:

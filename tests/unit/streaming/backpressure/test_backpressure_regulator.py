@@ -11,7 +11,12 @@ import pytest
 
 from springline.persistence.errors import ExtensionError
 from springline.spark_jobs.streaming.backpressure.channel import Channel
-from springline.spark_jobs.streaming.backpressure.config import BackpressureConfig, ChannelKind, update_config
+from springline.spark_jobs.streaming.backpressure.config import (
+    BackpressureConfig,
+    ChannelKind,
+    read_config,
+    update_config,
+)
 from springline.spark_jobs.streaming.backpressure.rate_limit import Credit, GrantReader
 from springline.spark_jobs.streaming.backpressure.regulator import Regulator
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -158,6 +163,15 @@ def test_another_mode_holds_from_the_next_look(world: World) -> None:
     assert world.rate("parse") is None
     update_config(world.folder, world.declared, "stepwise")
     assert world.go(0.05, lagging=True)["mode"] == "stepwise"
+
+
+def test_what_was_chosen_holds_instead_of_what_is_declared(world: World) -> None:
+    """A choice of one leaves the other."""
+    assert read_config(world.folder, world.declared) == world.declared
+    update_config(world.folder, world.declared, signal_channel=ChannelKind.ZOOKEEPER)
+    assert update_config(world.folder, world.declared, "stepwise") == BackpressureConfig(
+        "stepwise", ChannelKind.ZOOKEEPER
+    )
 
 
 def test_all_are_free_again_when_nobody_falls_behind(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 
@@ -58,6 +59,13 @@ def test_doubled_and_overtaken_signals_change_nothing() -> None:
     assert newest_by_pair([signal(2, level=5), signal(1, level=1)]) == {("down", "up"): signal(2, level=5)}
 
 
+def test_a_late_signal_is_not_obeyed() -> None:
+    """Its lease is over."""
+    receiver = SignalReceiver()
+    receiver.accept([signal(1, until=3.0)], 3.0)
+    assert levels(receiver) == {}
+
+
 def test_a_clock_that_is_fast_does_not_bind_for_ever() -> None:
     """A lease ends at the latest so long after the signal came."""
     receiver = SignalReceiver()
@@ -74,6 +82,11 @@ def test_since_when_is_kept_while_a_pair_is_throttled() -> None:
     receiver.accept([signal(3, level=0)], 3.0)
     receiver.accept([signal(4, level=2)], 4.0)
     assert receiver.active_signals()[0].since == 4.0
+
+
+def test_nothing_is_sent_where_nothing_is_asked() -> None:
+    """Not even that nothing is."""
+    assert SignalSender("down").signals_to_send({"up": Demand()}, 0.0) == ()
 
 
 def test_the_same_is_asked_again_before_its_lease_ends() -> None:
@@ -104,3 +117,13 @@ def test_sequences_ascend_also_without_a_state() -> None:
     """They begin at the clock's milliseconds."""
     first = SignalSender("down").signals_to_send({"up": Demand(throttle_level=1)}, 100.0)[0]
     assert SignalSender("down").signals_to_send({"up": Demand(throttle_level=1)}, 100.1)[0].sequence > first.sequence
+
+
+def test_a_restart_goes_on_asking() -> None:
+    """With the next sequence, and since when it was asked first."""
+    sender = SignalSender("down")
+    (first,) = sender.signals_to_send({"up": Demand(throttle_level=1)}, 100.0)
+    restored_sender = SignalSender("down", json.loads(json.dumps(sender.as_json())))
+    (second,) = restored_sender.signals_to_send({"up": Demand(throttle_level=2)}, 99.0)
+    assert second.sequence == first.sequence + 1
+    assert restored_sender.active_signals() == [(second, 100.0)]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from springline.spark_jobs.streaming.errors import NoSinkError
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from tests.support.commands import printed
+from tests.support.commands import invoke, printed
 
 DECLARED = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
 stream_output = partial(printed, "stream")
@@ -65,3 +66,9 @@ def test_stopping_tells_of_jobs_that_do_not_run_unless_asked_to_be_quiet(folder:
     """`make stop` asks for that."""
     assert "ticks: not running" in stream_output("stop")
     assert stream_output("stop", "--quiet") == ""
+
+
+def test_asking_kept_results_before_there_are_any_says_what_to_do(folder: JobFolder) -> None:
+    """As an error of ours, which the command line prints."""
+    result = invoke("stream", "sql", "ticks", "SELECT 1")
+    assert isinstance(result.exception, NoSinkError) and 'sink = "parquet"' in str(result.exception)

@@ -1,12 +1,19 @@
-"""A join that reads the results of another join: queries over more than two streams."""
+"""Joins that read the results of other joins: queries over more than two streams, compared with DuckDB."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
@@ -16,55 +23,173 @@ from springline.spark_jobs.streaming.join.routing.controller import RebalanceCon
 from springline.spark_jobs.streaming.sql.expressions import ARROW
 from tests.support.joins.join_world import JoinWorld
 
-FIELDS = {"id": "int", "i": "int", "x": "float", "t": "text"}
-IDS = [(number,) for number in range(42)]
+Row = tuple[Any, ...]
+CONTROL = RebalanceConfig(2, max_imbalance=0.0, migration_tuples=20, min_tuples=1)
+TABLES: dict[str, dict[str, str]] = {
+    "customer": {"custkey": "int", "mktsegment": "text", "nationkey": "int"},
+    "orders": {"orderkey": "int", "custkey": "int", "orderdate": "text", "totalprice": "float"},
+    "lineitem": {"orderkey": "int", "suppkey": "int", "price": "float", "discount": "float", "shipdate": "text"},
+    "supplier": {"suppkey": "int", "nationkey": "int"},
+    "nation": {"nationkey": "int", "name": "text", "regionkey": "int"},
+}
 
 
-def join_by_id(folder: Path, left: RelationSource, right: str) -> JoinWorld:
-    """A join that shows all columns of its left side, with the ids of its right side as its input."""
-    source = RelationSource(right, Relation(right, {"id": "int"}))
-    alias = left.relation.alias
-    columns = [f"{alias}.{name}" for name in FIELDS]
-    condition = Condition.of(left.relation, source.relation, f"{alias}.id = {right}.id", columns)
-    job = JoinJob(f"{alias}{right}", left, source, condition, RebalanceConfig(2), 4, max_messages_per_round=2)
-    world = JoinWorld(job, folder / job.name, random.Random(1), partitions=1)
-    feed(world, right, IDS)
-    return world
+def rows_of(chance: random.Random) -> dict[str, list[Row]]:
+    """A small TPC-H with a few heavy keys, nulls, and dates as texts."""
+
+    def date() -> str | None:
+        return chance.choice([None, *(f"1995-0{month}-1{chance.randrange(10)}" for month in range(1, 7))])
+
+    segments = ["BUILDING", "AUTOMOBILE", None]
+    orders = [
+        (at, chance.choice([3, chance.randrange(12), None]), date(), chance.choice([None, chance.random() * 1e5]))
+        for at in range(60)
+    ]
+    items = [
+        (chance.choice([7, chance.randrange(60)]), chance.randrange(6), chance.random() * 1e4, at % 11 / 100, date())
+        for at in range(150)
+    ]
+    return {
+        "customer": [(at, segments[at % 3], at % 5) for at in range(12)],
+        "orders": [*orders[:7], (7, 3, "1995-03-15", None), *orders[8:]],
+        "lineitem": items,
+        "supplier": [(at, at % 5) for at in range(6)],
+        "nation": [(at, f'nation "{at} é', at % 2) for at in range(5)],
+    }
 
 
-def feed(world: JoinWorld, topic: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Rows as CSV, four a message."""
-    for first in range(0, len(rows), 4):
-        part = rows[first : first + 4]
-        world.put(topic, "\n".join(",".join(map(cell, row)) for row in part).encode(), len(part))
+@pytest.fixture
+def in_memory() -> Iterator[Path]:
+    """A folder in memory: there are many small files."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
 
 
-def cell(value: Any) -> str:
-    """A value as CSV."""
+class Cascade:
+    """Joins, each of which reads the results of the one before as its left side; `steps` are (name, right, on, select).
+
+    Fields of results have the types that the columns of the join before have.
+    """
+
+    def __init__(self, folder: Path, first: str, steps: Sequence[Row], tables: Any, rows: Any, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.rows = rows
+        self._passed_counts: Counter[tuple[str, int]] = (
+            Counter()
+        )  # messages of a unit of results that the next join has got
+        left = RelationSource(first, Relation(first, tables[first]))
+        self.worlds: list[JoinWorld] = []
+        for name, right, on, select in steps:
+            other = RelationSource(right, Relation(right, tables[right]))
+            condition = Condition.of(left.relation, other.relation, on, select)
+            job = JoinJob(name, left, other, condition, CONTROL, 4, max_messages_per_round=2)
+            self.worlds.append(JoinWorld(job, folder / name, self.chance, partitions=1))
+            kinds: dict[Any, Any] = {arrow: kind for kind, arrow in ARROW.items() if kind in ("int", "float", "text")}
+            fields = {field.name: kinds[field.type] for field in condition.schema}
+            left = RelationSource(job.results, Relation(name, fields), "json")
+        for number, world in enumerate(self.worlds):
+            for source in (world.job.left, world.job.right):
+                if source.topic in rows and (number == 0 or source is world.job.right):
+                    self._feed(world, source.topic, rows[source.topic])
+
+    def _feed(self, world: JoinWorld, topic: str, rows: Sequence[Row]) -> None:
+        for first in range(0, len(rows), 4):
+            part = rows[first : first + 4]
+            world.put(topic, "\n".join(",".join(map(_cell, row)) for row in part).encode(), len(part))
+
+    def finish(self, *, dying: bool = False) -> list[dict[str, Any]]:
+        """Run all of it, each join beside the others, and at times one that dies; what the last one tells."""
+        for _ in range(12 if dying else 0):
+            for world in self.worlds:
+                world.run(2, self.chance.choice([None, 20, 60]))
+            self._pass_on()
+        for world in self.worlds:
+            world.finish()
+            self._pass_on()
+        return self.worlds[-1].results()
+
+    def _pass_on(self) -> None:
+        for world, after in itertools.pairwise(self.worlds):
+            for unit, messages in enumerate(world.log.topics[world.job.results]):
+                for message in messages[self._passed_counts[world.job.name, unit] :]:
+                    value = bytes(message.value)
+                    after.put(world.job.results, value, value.count(b"\n"))
+                self._passed_counts[world.job.name, unit] = len(messages)
+
+
+def _cell(value: Any) -> str:
     if isinstance(value, str):
         return '"' + value.replace('"', '""') + '"'
     return "" if value is None else repr(value)
 
 
-def fields_of(condition: Condition) -> Mapping[str, str]:
-    """The fields of a join's results, with the types that its columns have."""
-    types = {arrow: name for name, arrow in ARROW.items() if name in ("int", "float", "text")}
-    return {field.name: types[field.type] for field in condition.schema}
+def by_duckdb(sql: str, tables: Mapping[str, Mapping[str, str]], rows: Mapping[str, Sequence[Row]]) -> Counter[Row]:
+    """The rows that DuckDB finds."""
+    with duckdb.connect() as connection:
+        for name, fields in tables.items():
+            schema = pa.schema([(field, ARROW[kind]) for field, kind in fields.items()])
+            records = [dict(zip(fields, row, strict=True)) for row in rows[name]]
+            connection.register(name, pa.Table.from_pylist(records, schema))
+        return Counter(connection.sql(sql).fetchall())
 
 
-def test_values_come_through_a_cascade_as_they_were(tmp_path: Path) -> None:
+Q3 = [
+    ("co", "orders", "customer.custkey = orders.custkey AND customer.mktsegment = 'BUILDING'",
+     ["orders.orderkey", "orders.orderdate", "orders.totalprice"]),
+    ("col", "lineitem", "co.orderkey = lineitem.orderkey AND orderdate < '1995-05' AND shipdate > '1995-02'",
+     ["co.orderkey", "orderdate", "totalprice", "price * (1 - discount) AS revenue", "shipdate"]),
+]  # fmt: skip
+Q3_SQL = """
+    SELECT orderkey, orderdate, totalprice, price * (1 - discount), shipdate
+    FROM customer JOIN orders USING (custkey) JOIN lineitem USING (orderkey)
+    WHERE mktsegment = 'BUILDING' AND orderdate < '1995-05' AND shipdate > '1995-02'
+"""
+Q5 = [
+    ("co", "orders", "customer.custkey = orders.custkey", ["orders.orderkey", "nationkey", "orderdate"]),
+    ("col", "lineitem", "co.orderkey = lineitem.orderkey",
+     ["co.nationkey", "suppkey", "orderdate", "price", "discount"]),
+    ("cols", "supplier", "col.suppkey = supplier.suppkey AND col.nationkey = supplier.nationkey",
+     ["col.nationkey", "orderdate", "price * (1 - discount) AS revenue"]),
+    ("all5", "nation", "cols.nationkey = nation.nationkey AND nation.regionkey = 1", ["name", "orderdate", "revenue"]),
+]  # fmt: skip
+Q5_SQL = """
+    SELECT name, orderdate, price * (1 - discount)
+    FROM customer JOIN orders USING (custkey) JOIN lineitem USING (orderkey)
+    JOIN supplier ON lineitem.suppkey = supplier.suppkey AND customer.nationkey = supplier.nationkey
+    JOIN nation ON nation.nationkey = customer.nationkey
+    WHERE regionkey = 1
+"""
+
+
+@pytest.mark.parametrize(("steps", "sql"), [(Q3, Q3_SQL), (Q5, Q5_SQL)], ids=["Q3", "Q5"])
+def test_a_query_over_many_streams_is_a_cascade_of_joins(in_memory: Path, steps: Sequence[Row], sql: str) -> None:
+    """The rows that DuckDB finds, each once, though processes of all joins die meanwhile."""
+    rows = rows_of(random.Random(1))
+    cascade = Cascade(in_memory, "customer", steps, TABLES, rows, 1)
+    results = Counter(tuple(result.values()) for result in cascade.finish(dying=True))
+    assert results == by_duckdb(sql, TABLES, rows)
+    assert results.total() > 10
+    assert not any(world.messages(world.job.dead_letters) for world in cascade.worlds)
+
+
+def test_values_come_through_a_cascade_as_they_were(in_memory: Path) -> None:
     """Whole numbers of 64 bits, doubles to the last bit, any text, and nulls; what JSON has no number for is null."""
     ints = [-(1 << 63), (1 << 63) - 1, (1 << 53) + 1, None, 0]
     floats = [0.1 + 0.2, 1e300, 5e-324, -0.0, None, 1.7976931348623157e308, 123456789012345680.0, 1 / 3]
     texts = ["", None, 'a"b', "é\u2028\x01\x1f", "}null", "\\", "\U0001f600", " x "]
     values = [(at, ints[at % 5], floats[at % 8], texts[at // 5 % 8]) for at in range(40)]
-    first = join_by_id(tmp_path, RelationSource("a", Relation("a", FIELDS)), "b")
-    feed(first, "a", [*values, (40, 0, float("inf"), "odd"), (41, 0, float("nan"), "odd")])
-    first.finish()
-    results = RelationSource(first.job.results, Relation("ab", fields_of(first.job.condition)), "json")
-    second = join_by_id(tmp_path, results, "c")
-    for message in first.messages(first.job.results):
-        second.put(first.job.results, bytes(message.value), bytes(message.value).count(b"\n"))
-    second.finish()
-    rows = {result["id"]: json.dumps(tuple(result.values())) for result in second.results()}
-    assert rows == {row[0]: json.dumps(row) for row in [*values, (40, 0, None, "odd"), (41, 0, None, "odd")]}
+    odd = [(40, 0, float("inf"), "odd"), (41, 0, float("nan"), "odd")]
+    fields = {"id": "int", "i": "int", "x": "float", "t": "text"}
+    tables = {"a": fields, "b": {"id": "int"}, "c": {"id": "int"}}
+    rows = {"a": [*values, *odd], "b": [(at,) for at in range(42)], "c": [(at,) for at in range(42)]}
+    names = ["id", "i", "x", "t"]
+    steps = [
+        ("ab", "b", "a.id = b.id", [f"a.{name}" for name in names]),
+        ("abc", "c", "ab.id = c.id", [f"ab.{name}" for name in names]),
+    ]
+    results = {
+        result["id"]: tuple(result.values()) for result in Cascade(in_memory, "a", steps, tables, rows, 1).finish()
+    }
+    assert {row[0]: json.dumps(row) for row in results.values()} == {
+        row[0]: json.dumps(row) for row in [*values, (40, 0, None, "odd"), (41, 0, None, "odd")]
+    }

@@ -76,6 +76,23 @@ def test_what_one_round_has_no_room_for_is_answered_later_before_anything_moves(
     assert giver.most == 4
 
 
+def test_a_switch_moves_exactly_what_was_copied() -> None:
+    """What came to the giver after the copy stays there."""
+    join_world = world(units=2)
+    join_world.route([{JoinSide.LEFT: rows(1, 2)}])
+    join_world.route([{JoinSide.LEFT: rows(3)}], orders=EpochCommands(1, (PIECE,)))
+    join_world.finish()
+    switch = join_world.switch(PIECE)
+    assert switch is not None
+    join_world.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
+    join_world.finish()
+    assert [join_world.gauges_of(unit)["stored"]["left"] for unit in range(2)] == [1, 2]
+    assert [task.counts["dropped"] for task in join_world.tasks] == [2, 0]
+    assert [task.counts["imported"] for task in join_world.tasks] == [0, 2]
+    assert join_world.tasks[0].gauges["copied"] == {}
+    assert join_world.pairs == {(1, 8): 1, (2, 8): 1, (3, 8): 1}
+
+
 def test_a_piece_moves_between_units_of_one_task_as_between_two() -> None:
     """Its tuples answer once all the while, and are counted where they are."""
     join_world = world(units=3, tasks=2)

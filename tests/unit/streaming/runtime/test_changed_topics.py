@@ -119,6 +119,25 @@ def world(tmp_path: Path) -> World:
 # ---- partitions that are added
 
 
+def test_a_partition_that_is_added_begins_with_an_empty_state(world: World) -> None:
+    """With its first message, in the round after it came; from then on it is a unit like any other."""
+    world.run(2)
+    world.put("numbers", world.log.add_partition("numbers"), 10, 20)
+    assert world.run(1).new_units == (1,)
+    assert world.run(3).new_units == ()
+    assert world.sums() == {0: 6, 1: 30}
+
+
+def test_a_job_that_is_killed_in_the_first_round_of_a_new_unit_goes_on(world: World) -> None:
+    """Its state is not there before that round, and need not be."""
+    world.run(2)
+    world.put("numbers", world.log.add_partition("numbers"), 10, 20)
+    world.run(1, last_units=0)
+    world.begin_next_shift()
+    world.run(3)
+    assert world.sums() == {0: 6, 1: 30}
+
+
 def test_the_lost_state_of_a_unit_that_came_later_is_brought_back_from_its_first_round_on(world: World) -> None:
     """No round before has it."""
     world.run(2)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.spark_jobs.streaming.errors import LogUnavailableError, MessageIndependentError, RoundError
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
-from springline.spark_jobs.streaming.runtime.history import read_history
-from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
+from springline.spark_jobs.streaming.runtime.history import read_history, read_line
+from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
@@ -25,7 +25,7 @@ from springline.spark_jobs.streaming.runtime.worker import poison
 from springline.spark_jobs.streaming.runtime.worker.attempts import read_poison, record_poison
 from springline.spark_jobs.streaming.runtime.worker.poison import find_poison, in_subprocess
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
-from springline.testing.memory_log import MemoryLog
+from springline.testing.memory_log import KilledError, MemoryLog
 from tests.support.streams.next_shift import begin_next_shift
 
 BAD, DEADLY = b"bad", b"deadly"
@@ -170,6 +170,24 @@ def test_a_replay_leaves_out_the_same_though_the_step_gets_over_it_by_then(tmp_p
     restarted_planner = Planner(world.stage, world.log, lambda: 9.0, dict)
     assert restarted_planner.after(restarted_planner.begin()) is not None
     assert len(world.letters) == 1
+
+
+@pytest.mark.parametrize("after", range(1, 12))
+def test_whoever_goes_on_after_a_death_does_what_was_decided(tmp_path: Path, after: int) -> None:
+    """At any call of the log: what was decided before is not decided anew, and the letter is there once."""
+    world = World(tmp_path, b"1", BAD, b"4")
+    world.fail(3)
+    world.log.calls_until_death = after
+    try:
+        world.attempt()
+    except KilledError:
+        world.log.calls_until_death = None
+        # Who has decided is dead, and the step gets over it now.
+        gets_over[0] = any(
+            isinstance(read_line(line), PoisonMessages) for line in world.log.topics[world.stage.rounds][0]
+        )
+        world.attempt()
+    assert len(world.letters) == 1 and world.sum == 5
 
 
 def test_who_decides_later_does_what_was_decided_first(tmp_path: Path) -> None:

@@ -162,6 +162,12 @@ def test_what_somebody_else_writes_to_the_rounds_log_is_passed_over(world: World
     assert Planner(world.stage, world.log, world.time, world.contents).begin().number == 20
 
 
+def test_a_shift_of_one_round_ends_with_it(world: World) -> None:
+    """Whatever the log says."""
+    shift = world.planned(3)
+    assert run_task(world.units(), world.log, TaskLoop(shift.rounds, shift.broadcast_values, None), [0, 1]) == 1
+
+
 @pytest.mark.parametrize("calls", range(2, 60, 3))
 def test_an_attempt_after_another_goes_on_where_that_died(world: World, calls: int) -> None:
     """At any call of the log."""

@@ -46,8 +46,9 @@ class Results:
 
 
 def test_rows_are_counted_over_all_units_and_the_newest_is_last() -> None:
-    """A part of a message, if need be."""
+    """A part of a message, if need be; there are none of an empty topic."""
     results = Results()
+    assert results.newest(5) == []
     results.round((0, "q", "T1", 3), (1, "q", "T1", 2))  # 0 1 2, 3 4
     results.round((0, "q", "T2", 1), (1, "q", "T2", 1))  # 5, 6
     assert results.newest(2) == [5, 6]

@@ -106,6 +106,13 @@ def test_acks_of_a_root_that_has_not_begun_finish_nothing() -> None:
     assert [outcome for _ in range(12) for outcome in steps.round()] == [] and steps.values == {}
 
 
+def test_a_root_that_left_on_no_edge_is_finished_at_once() -> None:
+    """Its tree is the root alone."""
+    steps = Steps()
+    steps.client.begin(7, [])
+    assert steps.round() == [(7, 1, "finished")]
+
+
 def test_an_ack_that_comes_twice_finishes_nothing() -> None:
     """It undoes itself, which a time-out finds."""
     steps = Steps()

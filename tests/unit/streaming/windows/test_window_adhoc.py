@@ -61,6 +61,11 @@ def test_windows_may_be_asked_for() -> None:
     assert [(row["window_start"].timestamp() - T, row["n"]) for row in answer.rows.to_pylist()] == [(0, 8), (120, 4)]
 
 
+def test_having_and_expressions_are_as_in_registered_queries() -> None:
+    """Of aggregates that slices hold."""
+    assert rows(ask("SELECT sip, sum(bytes) / count(*) AS m FROM S GROUP BY sip HAVING sum(bytes) > 6")) == [("y", 2.0)]
+
+
 def test_the_smallest_cube_that_serves_is_taken() -> None:
     """Here one with a filter, since the query has it too."""
     answer = ask("SELECT max(load) AS m FROM S WHERE bytes > 1 AND kind = 'b'")

@@ -1,5 +1,9 @@
 """The generators: seeded, of the shape that they declare, and countable."""
 
+import json
+
+import pyarrow as pa
+
 from springline.spark_jobs.streaming.examples import flights, netflow
 from springline.spark_jobs.streaming.examples.netflow import BLOCK, Flows
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
@@ -83,3 +87,11 @@ def test_flights_come_in_the_order_of_their_times_at_the_speed_that_was_asked_fo
     assert sum(row["n"] for row in job.rows("q")) == 2_000
     assert {row["origin"] for row in job.rows("q")} == {"EWR", "JFK", "LGA"}
     assert not job.dead
+
+
+def test_json_rows_are_objects_of_all_fields() -> None:
+    """One a line."""
+    (message,) = Flows(3).messages("json")
+    assert [list(json.loads(line)) for line in message.splitlines()] == 3 * [[field.name for field in netflow.FIELDS]]
+    (stream,) = Flows(3).messages("arrow")
+    assert pa.ipc.open_stream(stream).read_all().equals(Flows(3).table(0, 3))

@@ -78,6 +78,17 @@ def test_lateness_keeps_slices_open_and_delays_results() -> None:
     assert letter.value == flows(58)[0]
 
 
+def test_what_is_late_does_not_depend_on_rounds_or_on_other_units() -> None:
+    """A row that its own unit has overtaken is late even where the window is still open for want of another unit."""
+    for rounds in ([flows(1, 61, 2)], [flows(1), flows(61), flows(2)]):
+        job = Job(registry(COUNT), mappers=2)
+        for messages in rounds:
+            job.round(messages, flows(0))
+        job.finish()
+        assert job.counts["late.q"] == 1
+        assert windows(job) == [(0, 1 + len(rounds)), (60, 1)]
+
+
 def test_an_idle_unit_holds_nobody_back() -> None:
     """Ten seconds by the clock of the rounds, by default; what it brings later for a closed window is late."""
     job = Job(registry(COUNT), mappers=2)
