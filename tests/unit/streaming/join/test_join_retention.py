@@ -35,9 +35,9 @@ KEEP = 60.0  # so that a tick is a second
 PIECE = StateMigration(1, JoinSide.LEFT, 0, 1, (LEAST, GREATEST))
 
 
-def world(keep: float | None = KEEP, units: int = 1) -> World:
+def world(keep: float | None = KEEP, units: int = 1, most: int = 1_000) -> World:
     """A join by `a` that shows ids."""
-    return World(Condition.of(LEFT, RIGHT, "l.a = r.a", ["l.id AS one", "r.id AS two"]), 1, units, 1_000, keep)
+    return World(Condition.of(LEFT, RIGHT, "l.a = r.a", ["l.id AS one", "r.id AS two"]), 1, units, most, keep)
 
 
 def route(join_world: World, clock: float, orders: EpochCommands | None = None, **ids: list[int]) -> None:
@@ -64,6 +64,26 @@ def test_a_row_finds_partners_for_as_long_as_it_is_kept_and_a_tick_more_at_most(
     route(join_world, 100.5 + seconds, right=[2])
     join_world.finish()
     assert join_world.pairs == ({(1, 2): 1} if expected else {})
+
+
+def test_an_earlier_row_expires_and_a_later_one_of_the_same_segment_does_not() -> None:
+    """Both have the same key, and lie in one run."""
+    join_world = world()
+    route(join_world, 0.0, left=[1])
+    route(join_world, 50.0, left=[2])
+    route(join_world, 70.0, right=[3])
+    join_world.finish()
+    assert join_world.pairs == {(2, 3): 1}
+
+
+def test_what_remains_to_be_answered_goes_by_the_clock_of_its_own_round() -> None:
+    """Later clocks have come meanwhile, and one pair is told in a round of the stage."""
+    join_world = world(most=1)
+    route(join_world, 0.0, left=[1, 2, 3])
+    route(join_world, 60.0, right=[4, 5])
+    route(join_world, 500.0, right=[6])
+    join_world.finish()
+    assert join_world.pairs == {(one, two): 1 for one in (1, 2, 3) for two in (4, 5)}
 
 
 def test_rows_vanish_once_they_have_expired_though_none_come() -> None:

@@ -113,6 +113,20 @@ def test_a_retry_ends_the_first_attempt(table: AckTable) -> None:
     assert table.in_flight == 0
 
 
+def test_an_ack_of_a_retry_ends_the_first_attempt_whichever_comes_first(table: AckTable) -> None:
+    root_range = (3, 0, 60, 1)
+    ids = own(root_range)
+    table.ack(ids[:3], 2, np.uint64(8), 5)
+    table.register_range(*root_range, values(ids), 1, 1)
+    table.ack(np.repeat(ids[:6], 2), np.tile([1, 2], 6), np.repeat(values(ids)[:6], 2), 6)
+    assert table.completed_count == 0
+    assert table.stale == 9
+    records = table.records()
+    assert records.attempts.tolist() == [2] * 6 + [1] * (ids.size - 6)
+    assert records.registered.tolist() == [False] * 6 + [True] * (ids.size - 6)
+    table._check()
+
+
 def test_a_retry_of_a_range_is_registered_by_range(table: AckTable) -> None:
     root_range = (3, 0, 60, 1)
     ids = own(root_range)
