@@ -30,9 +30,7 @@ def windows(folder: Path, stream: str = STREAM, query: str = QUERY) -> Job:
     return declared_job(folder, f'[job]\ntopic = "t"\n{stream}{query}')
 
 
-def test_a_changed_stream_holds_from_the_next_start_on_and_that_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_changed_stream_is_effective_from_the_next_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What was not declared anew stays; nothing is told where nothing has changed."""
     folder = JobFolder(tmp_path / "job")
     windows(tmp_path).prepare(folder)
@@ -58,9 +56,7 @@ def test_a_changed_stream_that_a_registered_query_does_not_fit_is_refused(tmp_pa
     assert registry is not None and [field.name for field in registry.stream("job").fields] == ["t", "k"]
 
 
-def test_a_query_that_is_declared_otherwise_than_it_is_registered_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_query_declared_other_than_registered_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It counts when the job first starts; people may have changed it since."""
     folder = JobFolder(tmp_path / "job")
     windows(tmp_path).prepare(folder)

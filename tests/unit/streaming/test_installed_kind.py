@@ -80,17 +80,6 @@ def test_a_job_of_an_installed_kind_runs_by_its_name(environment: dict[str, str]
     assert output == ["heights.job", [3.0, 5.0, 8.0], ["tall"]]
 
 
-def test_commands_know_a_job_of_an_installed_kind(environment: dict[str, str], tmp_path: Path) -> None:
-    """As any other."""
-    file = tmp_path / "streams.toml"
-    file.write_text(EVEREST)
-    command = ["-m", "springline", "stream", "list", "--json"]
-    (job_status,) = json.loads(
-        run(command, environment, SPRINGLINE_STREAMS_FILE=str(file), SPRINGLINE_HOME=str(tmp_path))
-    )
-    assert (job_status["job"], job_status["state"]) == ("everest", "never started")
-
-
 def test_the_checkout_knows_nothing_of_that_kind(tmp_path: Path) -> None:
     """Without the package it is unknown, and the error says what would bring it."""
     assert find_spec("heights") is None
@@ -136,9 +125,7 @@ def entries(register: pytest.MonkeyPatch, *values: str) -> None:
         ([], "no kind is installed: the package springline is importable but not installed"),
     ],
 )  # fmt: skip
-def test_a_kind_that_cannot_be_used_is_an_error_with_its_remedy(
-    register: pytest.MonkeyPatch, values: list[str], message: str
-) -> None:
+def test_an_error_of_a_kind_has_a_remedy(register: pytest.MonkeyPatch, values: list[str], message: str) -> None:
     """Which package, what is wrong, what helps."""
     entries(register, *values)
     with pytest.raises(ExtensionError, match=message):

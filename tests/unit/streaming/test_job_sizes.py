@@ -30,9 +30,7 @@ MAX_ACKERS = "[job.tracking]\nmax_ackers = {}\n"
     ],
 )
 @pytest.mark.parametrize(("before", "now"), [(4, 2), (2, 4)])
-def test_a_job_is_not_started_with_another_number_of_units(
-    tmp_path: Path, declaration: str, setting: str, before: int, now: int
-) -> None:
+def test_a_job_keeps_its_number_of_units(tmp_path: Path, declaration: str, setting: str, before: int, now: int) -> None:
     """The setting is named, with its value of before and that of now; the same number is right."""
     job = read_job(written(tmp_path, f"[job]\n{declaration.format(before)}"), "job")
     log = MemoryLog(topics_of_stages(job, 3))
@@ -57,13 +55,14 @@ def test_a_job_is_not_started_with_another_number_of_units(
 )
 @pytest.mark.parametrize("units", [1, 3, 9])
 def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path, declaration: str, units: int) -> None:
-    """Every stage that reads what others may have written, but the ackers; a place is a sender in a partition."""
+    """A sender in a partition, of every stage that reads what others may have written; so have those that ack."""
     job = read_job(written(tmp_path, f"[job]\n{declaration}"), "job")
     every = place_stages(job.name, job.stages(units))
     stages = [stage for stage in every if stage.dead_letters]
     assert {stage.name for stage in every} - {stage.name for stage in stages} <= {
         "acker", "outcome",
     }  # fmt: skip
-    senders = [stage.sender(unit) for stage in stages for unit in range(stage.units)]
-    assert len(senders) == len(set(senders))
+    for sending in (stages, [stage for stage in every if stage.acks]):
+        senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
+        assert len(senders) == len(set(senders))
     assert max(stage.units for stage in stages) <= topics_of_stages(job, units)[job.dead_letters]

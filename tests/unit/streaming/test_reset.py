@@ -119,8 +119,8 @@ class World:
         """What is in the job's folder, but its lock."""
         return {path.name for path in self.folder.path.glob("*")} - {"lock"}
 
-    def forget(self, *options: str, job: str = "ticks", answer: str = "") -> Result:
-        return invoke("stream", "reset", job, *options, input=answer)
+    def forget(self, *options: str, answer: str = "") -> Result:
+        return invoke("stream", "reset", "ticks", *options, input=answer)
 
 
 @pytest.fixture
@@ -169,9 +169,7 @@ def test_a_job_that_runs_is_not_forgotten(world: World) -> None:
 
 
 @pytest.mark.parametrize(("answer", "is_deleted"), [("y\n", True), ("n\n", False), ("", False)])
-def test_a_person_at_a_terminal_is_asked_first(
-    world: World, monkeypatch: pytest.MonkeyPatch, answer: str, is_deleted: bool
-) -> None:
+def test_a_person_is_asked_first(world: World, monkeypatch: pytest.MonkeyPatch, answer: str, is_deleted: bool) -> None:
     """Whoever says nothing has not agreed."""
     monkeypatch.setattr(reset, "_on_terminal", lambda: True)
     result = world.forget(answer=answer)
@@ -208,9 +206,7 @@ def test_the_topics_of_each_kind_of_job_are_known(world: World) -> None:
         assert not {"lines", "one", "two", "clock"} & job_topics(job)
 
 
-def test_an_application_that_finds_states_of_another_kafka_says_what_helps(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_of_another_kafka_are_an_error(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before it starts anything; the heartbeat reports it too."""
     job = read_jobs(world.settings.declarations)["ticks"]
     stages = {stage.name: stage for stage in make_stages(job, 1, world.settings)}

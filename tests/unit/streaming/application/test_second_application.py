@@ -32,10 +32,7 @@ def ended(other: SecondApplication) -> None:
 def test_one_that_fails_is_told(python: Path) -> None:
     """By the next look."""
     python.write_text("#!/bin/sh\nexit 3\n")
-    with (
-        pytest.raises(StreamError, match="its second application has failed"),
-        SecondApplication("words") as other,
-    ):
+    with pytest.raises(StreamError, match="its second application has failed"), SecondApplication("words") as other:
         ended(other)
         other.check()
 

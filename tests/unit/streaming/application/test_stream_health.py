@@ -55,32 +55,26 @@ OVERLOADED = beat(
 )
 
 
-def test_a_job_far_behind_is_lagging_and_says_by_whom() -> None:
-    """In one sentence: how much, for how long, and the stage that is the cause."""
-    decided = running_health(OVERLOADED, NOW)
-    assert (decided.health, decided.since) == (Health.LAGGING, NOW)
-    assert decided.reason == "4,810 messages behind, 23 s to drain: reduce is overloaded and throttles map"
-
-
-def test_a_job_that_reads_as_fast_as_messages_come_is_ok() -> None:
-    """With a few messages behind, too."""
-    assert running_health(beat({"map": stage()}), NOW).reason == "no lag"
-    some = running_health(beat({"map": stage(12)}, {"map": pressed(0.2)}), NOW)
-    assert (some.health, some.reason) == (Health.OK, "12 messages behind, 200 ms to drain")
-
-
-def test_old_messages_make_a_job_lag_even_if_its_rate_is_unknown() -> None:
-    """The newest that it has read says how old."""
-    late = beat({"map": stage(3, newest=NOW - LAG_SECONDS - 1)})
-    decided = running_health(late, NOW)
-    assert decided.health is Health.LAGGING
-    assert decided.reason == "3 messages behind, the newest that was read is 61 s old"
-
-
-def test_a_job_without_lag_is_not_lagging_whatever_is_queued_between_its_stages() -> None:
-    """And however long ago its last message came."""
-    quiet = beat({"map": stage(0, newest=1.0)}, {"map": pressed(2 * DRAIN_SECONDS)})
-    assert running_health(quiet, NOW).health is Health.OK
+@pytest.mark.parametrize(
+    ("heartbeat", "health", "reason"),
+    [
+        (OVERLOADED, Health.LAGGING, "4,810 messages behind, 23 s to drain: reduce is overloaded and throttles map"),
+        (beat({"map": stage()}), Health.OK, "no lag"),
+        (beat({"map": stage(12)}, {"map": pressed(0.2)}), Health.OK, "12 messages behind, 200 ms to drain"),
+        (
+            beat({"map": stage(3, newest=NOW - LAG_SECONDS - 1)}),
+            Health.LAGGING,
+            "3 messages behind, the newest that was read is 61 s old",
+        ),
+        (beat({"map": stage(0, newest=1.0)}, {"map": pressed(2 * DRAIN_SECONDS)}), Health.OK, "no lag"),
+        (beat({"map": stage(ended=1.0)}, started_at=NOW - 5), Health.OK, "no lag"),
+    ],
+    ids=["overloaded", "idle", "fast enough", "old messages", "queued between stages only", "just started"],
+)
+def test_a_job_that_is_far_behind_lags_and_says_why(heartbeat: dict[str, Any], health: Health, reason: str) -> None:
+    """By the time to drain, or the age of what it read where its rate is unknown; without lag it is ok."""
+    decided = running_health(heartbeat, NOW)
+    assert (decided.health, decided.reason) == (health, reason)
 
 
 def test_a_stage_that_completes_no_round_stalls_its_job() -> None:
@@ -89,11 +83,6 @@ def test_a_stage_that_completes_no_round_stalls_its_job() -> None:
     decided = running_health(beat({"map": stage(), "reduce": stage(ended=ended)}), NOW)
     assert decided == JobHealth(Health.STALLED, "stage reduce has completed no round for 75 s", ended)
     assert running_health(beat({"map": stage(ended=ended, paused=True)}), NOW).health is Health.OK
-
-
-def test_a_stage_has_as_long_for_its_first_round_after_a_start() -> None:
-    """The round of the application before does not count."""
-    assert running_health(beat({"map": stage(ended=1.0)}, started_at=NOW - 5), NOW).health is Health.OK
 
 
 def test_health_is_told_since_its_first_moment_and_survives_an_oscillation() -> None:
@@ -118,9 +107,7 @@ def test_health_is_told_since_its_first_moment_and_survives_an_oscillation() -> 
         ("silent", {"heartbeat_at": NOW - 40}, JobHealth(Health.STALLED, "no heartbeat for 40 s", NOW - 40)),
     ],
 )
-def test_a_job_that_does_not_run_has_the_health_of_its_state(
-    state: str, more: dict[str, Any], expected: JobHealth
-) -> None:
+def test_a_job_that_is_down_has_the_health_of_its_state(state: str, more: dict[str, Any], expected: JobHealth) -> None:
     """Since its last heartbeat."""
     assert health_of(state, more, NOW) == expected
 

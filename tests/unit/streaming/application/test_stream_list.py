@@ -27,9 +27,9 @@ def lagging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 
 
 def test_jobs_are_listed_with_health_and_reason_the_worst_first(lagging: JobFolder) -> None:
-    """And since when it is so."""
+    """And since when it is so; as JSON too."""
     with lagging.application_lock():
-        output = printed("stream", "list")
+        output, jobs = printed("stream", "list"), json.loads(printed("stream", "list", "--json"))
     lines = output.splitlines()
     (failed,) = (number for number, line in enumerate(lines) if line.split()[:1] == ["crashed"])
     (behind,) = (number for number, line in enumerate(lines) if line.split()[:1] == ["ticks"])
@@ -39,11 +39,5 @@ def test_jobs_are_listed_with_health_and_reason_the_worst_first(lagging: JobFold
     text = " ".join(output.split())
     assert "4,810 messages behind, 23 s to drain: reduce is overloaded and throttles map" in text
     assert "no application of it has run yet" in text
-
-
-def test_a_program_reads_the_same(lagging: JobFolder) -> None:
-    """As JSON."""
-    with lagging.application_lock():
-        jobs = json.loads(printed("stream", "list", "--json"))
     health = {job["job"]: job["health"] for job in jobs}
     assert (jobs[0]["job"], health["ticks"], health["never"]) == ("crashed", "lagging", "never started")

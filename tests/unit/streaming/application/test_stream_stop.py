@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -36,6 +37,15 @@ def started(tmp_path: Path) -> Iterator[Started]:
     for process in running:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def sleeping_process(*, start_new_session: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that obeys SIGTERM alone; it is killed in the end."""
+    code = "import time; time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=start_new_session) as process:
+        yield process
+        process.kill()
 
 
 def test_a_job_that_is_slow_to_stop_does_not_keep_the_others(started: Started) -> None:
@@ -70,53 +80,32 @@ def test_a_job_that_does_not_come_to_rest_is_ended_with_all_that_it_started(
 def test_an_application_that_loads_its_code_is_stopped_too(tmp_path: Path) -> None:
     """It holds no lock yet, and would have begun to run after all else had ended."""
     folder = JobFolder(tmp_path / "coming")
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-    try:
+    with sleeping_process(start_new_session=True) as process:
         folder.record_launch(process.pid)
         assert stop_all([folder], 0.0, print) == [folder]
         assert end_by_force([folder], print) == []
         assert process.wait(10) == -signal.SIGTERM
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_who_shares_a_group_with_an_application_lives_on(tmp_path: Path) -> None:
     """One that a script has started in its own group: the script, and this test, are not it."""
     folder = JobFolder(tmp_path / "shared")
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    try:
+    with sleeping_process(start_new_session=False) as process:
         assert os.getpgid(process.pid) == os.getpgid(0)
         folder.record_launch(process.pid)
         assert end_by_force([folder], print) == []
         assert process.wait(10) == -signal.SIGTERM
-    finally:
-        process.kill()
-        process.wait()
 
 
-def test_a_process_that_has_the_id_of_an_application_by_now_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_got_the_id_of_an_application_is_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the heartbeat of the one before names has begun later."""
     monkeypatch.setattr(stop, "TERMINATE_SECONDS", 0.0)
     monkeypatch.setattr(stop, "KILLED_SECONDS", 0.0)
     folder = JobFolder(tmp_path / "job")
-    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-    try:
+    with sleeping_process(start_new_session=True) as stranger:
         began = psutil.Process(stranger.pid).create_time() - 100
-        heartbeat = {
-            "state": "running",
-            "error": "",
-            "heartbeat_at": time.time(),
-            "started_at": began,
-            "pid": stranger.pid,
-            "stages": {},
-        }
+        times = {"heartbeat_at": time.time(), "started_at": began}
         with folder.application_lock():
-            folder.write_heartbeat(heartbeat)
+            folder.write_heartbeat({"state": "running", "error": "", "pid": stranger.pid, "stages": {}, **times})
             assert end_by_force([folder], print) == [folder]
         assert stranger.poll() is None
-    finally:
-        stranger.kill()
-        stranger.wait()

@@ -47,15 +47,8 @@ def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
     """As the job last told."""
     backpressure_status = {"mode": "predictive", "signal_channel": "kafka", "stages": {"split": FREE, "count": COUNT}}
     with folder.application_lock():
-        heartbeat = {
-            "state": "running",
-            "error": "",
-            "heartbeat_at": time.time(),
-            "started_at": 0.0,
-            "pid": 7,
-            "stages": {},
-        }
-        folder.write_heartbeat({**heartbeat, "backpressure": backpressure_status})
+        heartbeat = {"state": "running", "error": "", "heartbeat_at": time.time(), "started_at": 0.0, "pid": 7}
+        folder.write_heartbeat({**heartbeat, "stages": {}, "backpressure": backpressure_status})
         output, status = (
             backpressure_output("show", "words"),
             json.loads(backpressure_output("show", "words", "--json")),

@@ -43,17 +43,9 @@ class Stages:
             for at in (number, number - 1, number - 2)
         ]
         self._reports[name][unit] = UnitReport(
-            unit,
-            number,
-            {},
-            0,
-            lag,
-            0.0,
-            ended_at=ended_at,
-            offset=number * 10,
-            flow=flows[0],
+            unit, number, {}, 0, lag, 0.0, ended_at=ended_at, offset=number * 10, flow=flows[0],
             earlier_flows=tuple(flows[1:]),
-        )
+        )  # fmt: skip
 
     def both(self, name: str, number: int, busy: float = 0.1, **more: Any) -> None:
         """Both units do."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -33,6 +33,10 @@ from springline.spark_jobs.streaming.backpressure.stepwise import (
 
 MARKS = Thresholds(high=100.0, low=10.0, sensitivity=2.0, ratio=0.5, patience=0.5)
 ORIGINAL = 1e6
+FAILED_AT_8 = UpstreamThrottle(
+    throttle_level=9, step=1, is_down=False, failed_throttle_level=8, failed_rate=1e6, hold_seconds=60.0,
+    changed_at=0.0, underloaded_since=0.0,
+)  # fmt: skip
 SHORT = Tuning(buffer=0.0)  # a stage of 1 MB/s would have no more than its buffer
 
 
@@ -61,9 +65,9 @@ def signal_from(
 
 
 def test_the_default_is_predictive() -> None:
-    """And each mode has its admission."""
+    """And each mode has its admission; the baseline is the last, and is named as one."""
     assert DEFAULT_MODE == "predictive"
-    assert MODES.names == ("off", "predictive", "stepwise", "stepwise-literal")
+    assert MODES.format_names() == "off, predictive, stepwise; baselines, for comparison: stepwise-literal"
     assert len({type(make_admission(mode, "stage")) for mode in MODES.names}) == len(MODES.names)
 
 
@@ -105,45 +109,23 @@ def throttles_of(
     return throttles
 
 
-def test_an_overload_that_goes_on_takes_further_steps() -> None:
-    """One every half a second; the text would stay at the first."""
-    assert [pair.throttle_level for pair in throttles_of([(0, 100), (0.1, 100), (0.5, 200), (1.0, 300)])] == [
-        16,
-        16,
-        32,
-        48,
-    ]
-
-
-def test_a_queue_that_shrinks_takes_no_further_step() -> None:
-    """It is above the high mark still."""
-    assert [pair.throttle_level for pair in throttles_of([(0, 300), (0.5, 250), (1.0, 200)])] == [16, 16, 16]
-
-
-def test_between_the_marks_nothing_changes() -> None:
-    """And the time of an underload begins anew."""
-    pairs = throttles_of([(0, 100), (1, 50), (5, 10), (6, 50), (7, 10), (8.9, 10), (9, 10)])
-    assert [pair.throttle_level for pair in pairs][3:] == [16, 16, 16, 8]
-
-
-def test_steps_halve_at_each_reversal() -> None:
-    """Down 16, up 8, down 4, up 2: the level closes in."""
-    pairs = throttles_of([(0, 100), (1, 0), (3, 0), (3.5, 100), (4, 0), (6, 0)])
-    assert [pair.throttle_level for pair in pairs] == [16, 16, 8, 12, 12, 10]
+@pytest.mark.parametrize(
+    ("queues", "levels"),
+    [
+        pytest.param([(0, 100), (0.1, 100), (0.5, 200), (1.0, 300)], [16, 16, 32, 48], id="an overload goes on"),
+        pytest.param([(0, 300), (0.5, 250), (1.0, 200)], [16] * 3, id="the queue shrinks above the high mark"),
+        pytest.param([(0, 100), (5, 10), (6, 50), (7, 10), (8.9, 10), (9, 10)], [*[16] * 5, 8], id="between the marks"),
+        pytest.param([(0, 100), (1, 0), (3, 0), (3.5, 100), (4, 0), (6, 0)], [16, 16, 8, 12, 12, 10], id="reversals"),
+    ],
+)
+def test_the_level_follows_the_queue(queues: list[tuple[float, float]], levels: list[int]) -> None:
+    """By a step each half second of overload, none where the queue shrinks, and half a step at each reversal."""
+    assert [pair.throttle_level for pair in throttles_of(queues)] == levels
 
 
 def test_a_level_that_overloaded_is_tried_again_after_a_time_that_doubles() -> None:
     """One level above it is as far as is known to be well; twice 2 s, then twice that."""
-    pair = UpstreamThrottle(
-        throttle_level=9,
-        step=1,
-        is_down=False,
-        failed_throttle_level=8,
-        hold_seconds=4.0,
-        failed_rate=1e6,
-        changed_at=0.0,
-        underloaded_since=0.0,
-    )
+    pair = replace(FAILED_AT_8, hold_seconds=4.0)
     assert [each.throttle_level for each in throttles_of([(2.5, 0), (3.9, 0), (4.0, 0)], pair)] == [9, 9, 8]
     failed = throttles_of([(4.0, 0), (4.5, 100)], pair)[-1]
     assert (failed.throttle_level, failed.failed_throttle_level, failed.hold_seconds) == (9, 8, 8.0)
@@ -151,36 +133,20 @@ def test_a_level_that_overloaded_is_tried_again_after_a_time_that_doubles() -> N
 
 def test_what_was_learnt_is_void_once_the_stage_is_quicker() -> None:
     """By a tenth, for five seconds; a burst is not enough."""
-    pair = UpstreamThrottle(
-        throttle_level=9,
-        step=1,
-        is_down=False,
-        failed_throttle_level=8,
-        hold_seconds=60.0,
-        failed_rate=1e6,
-        changed_at=0.0,
-        underloaded_since=0.0,
-    )
-    assert throttles_of([(2.5, 0), (7.5, 0)], pair, rate=1.05e6)[-1].failed_throttle_level == 8
-    assert [each.throttle_level for each in throttles_of([(2.5, 0), (7.4, 0), (7.5, 0)], pair, rate=1.2e6)] == [9, 9, 8]
-    burst = throttles_of([(2.5, 0)], pair, rate=1.2e6)[-1]
+    assert throttles_of([(2.5, 0), (7.5, 0)], FAILED_AT_8, rate=1.05e6)[-1].failed_throttle_level == 8
+    assert [each.throttle_level for each in throttles_of([(2.5, 0), (7.4, 0), (7.5, 0)], FAILED_AT_8, rate=1.2e6)] == [
+        9,
+        9,
+        8,
+    ]
+    burst = throttles_of([(2.5, 0)], FAILED_AT_8, rate=1.2e6)[-1]
     calm = throttles_of([(2.6, 0)], burst, rate=1e6)[-1]
     assert throttles_of([(7.5, 0)], calm, rate=1.2e6)[-1].failed_throttle_level == 8
 
 
 def test_a_stage_that_may_admit_more_again_is_quicker() -> None:
     """What it could do has not changed; what was learnt while it was throttled is void."""
-    pair = UpstreamThrottle(
-        throttle_level=9,
-        step=1,
-        same_direction_steps=1,
-        is_down=False,
-        changed_at=0.0,
-        underloaded_since=0.0,
-        failed_throttle_level=8,
-        failed_rate=ORIGINAL / 2,
-        hold_seconds=60.0,
-    )
+    pair = replace(FAILED_AT_8, same_direction_steps=1, failed_rate=ORIGINAL / 2)
     state = {"pairs": {"up": asdict(pair)}}
     stage = StepwiseAdmission("stage", state, MARKS)
     decide_at(stage, 0.5, 0, signal_from(1, 0.5, level=LEVELS_PER_STEP), rate=ORIGINAL)
@@ -193,13 +159,8 @@ def test_a_stage_that_may_admit_more_again_is_quicker() -> None:
 def test_the_lowest_wins_and_the_release_of_one_does_not_free_the_others() -> None:
     """Two downstreams of one upstream."""
     stage = StepwiseAdmission("stage", thresholds=MARKS)
-    first = decide_at(
-        stage,
-        0.0,
-        0,
-        signal_from(1, 0.0, level=LEVELS_PER_STEP),
-        signal_from(1, 0.0, downstream="other", level=2 * LEVELS_PER_STEP),
-    )
+    other = signal_from(1, 0.0, downstream="other", level=2 * LEVELS_PER_STEP)
+    first = decide_at(stage, 0.0, 0, signal_from(1, 0.0, level=LEVELS_PER_STEP), other)
     assert first.rate == pytest.approx(ORIGINAL / 4)
     decision = decide_at(stage, 0.1, 0, signal_from(2, 0.1, downstream="other"))
     assert decision.rate == pytest.approx(ORIGINAL / 2)

@@ -33,11 +33,11 @@ def stage() -> Stage:
     return Stage("parse", "", "lines", job="job", max_messages_per_round=ADMITTED)
 
 
-def passes(pacing: RateLimiter, seconds: float, every: float, waiting: int = 1 << 20) -> int:
+def passes(pacing: RateLimiter, seconds: float, every: float) -> int:
     """How many messages rounds take that begin so many seconds after one another."""
     admitted, at = 0, 0.0
     while at < seconds:
-        admitted += admit(pacing, {0: waiting, 1: waiting}, at)
+        admitted += admit(pacing, {0: 1 << 20, 1: 1 << 20}, at)
         at += every
     return admitted
 

@@ -15,13 +15,13 @@ def counted(
     return StageCounts(at, {"up": int(sent)}, admitted_bytes, int(applied), busy, **more)  # type: ignore[arg-type]
 
 
-def rounds(meter: StageMeter, rates: list[float], *, first: float = 0.0, share: float = 1.0) -> StageMeasurement:
+def rounds(meter: StageMeter, rates: list[float], *, share: float = 1.0) -> StageMeasurement:
     """Rounds of a tenth of a second at work each, of so many bytes a second, with pauses if `share` is less than 1."""
     applied = busy = 0.0
-    measured = meter.measure(counted(first, 0, 0, 0))
+    measured = meter.measure(counted(0.0, 0, 0, 0))
     for number, rate in enumerate(rates, 1):
         applied, busy = applied + rate * 0.1, busy + 0.1
-        measured = meter.measure(counted(first + number * 0.1 / share, applied, applied, busy))
+        measured = meter.measure(counted(number * 0.1 / share, applied, applied, busy))
     return measured
 
 

@@ -98,10 +98,12 @@ def world(tmp_path: Path) -> World:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_stage_that_falls_behind_throttles_its_upstream(tmp_path: Path, mode: str) -> None:
-    """And tells so; without back-pressure nothing is granted to anybody."""
-    world = World(tmp_path, BackpressureConfig(mode))
+    """And tells so; within one application no channel is opened, whatever `signal_channel` says."""
+    world = World(tmp_path, BackpressureConfig(mode, ChannelKind.ZOOKEEPER))
     assert all(stage["rate"] is None for stage in world.go(2.0, lagging=False)["stages"].values())
-    stages = world.go(8.0, lagging=True)["stages"]
+    status = world.go(8.0, lagging=True)
+    assert world.opened == [] and status["signal_channel"] is None
+    stages = status["stages"]
     assert stages["count"]["state"] == "overloaded" and stages["parse"]["state"] == "throttled"
     assert [each["downstream"] for each in stages["parse"]["throttled_by"]] == ["count"]
     assert stages["count"]["queue"] == 2 * ROUND * (world.sent - world.applied)
@@ -181,14 +183,6 @@ def test_all_are_free_again_when_nobody_falls_behind(world: World) -> None:
 
 
 # ---- in one application, and in two
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_no_channel_is_opened_for_stages_of_one_application(tmp_path: Path, mode: str) -> None:
-    """Whatever `signal_channel` says; and what is told names none."""
-    world = World(tmp_path, BackpressureConfig(mode, ChannelKind.ZOOKEEPER))
-    assert world.go(8.0, lagging=True)["signal_channel"] is None
-    assert world.opened == [] and world.rate("parse") is not None
 
 
 def test_a_signal_is_obeyed_within_the_look_in_which_it_is_sent(tmp_path: Path) -> None:

@@ -49,10 +49,13 @@ def test_what_is_no_signal_is_refused(content: bytes) -> None:
 
 
 def test_doubled_and_overtaken_signals_change_nothing() -> None:
-    """The greatest sequence of a pair counts."""
+    """The greatest sequence of a pair counts; so a throttle does not come back after its release."""
     receiver = SignalReceiver()
     receiver.accept([signal(2, level=5), signal(1, level=1), signal(2, level=5)], 0.0)
     assert levels(receiver) == {"down": 5}
+    receiver.accept([signal(4, level=0)], 0.0)
+    receiver.accept([signal(3, level=4)], 1.0)
+    assert levels(receiver) == {"down": 0}
     assert newest_by_pair([signal(2, level=5), signal(1, level=1)]) == {("down", "up"): signal(2, level=5)}
 
 
@@ -61,14 +64,6 @@ def test_a_late_signal_is_not_obeyed() -> None:
     receiver = SignalReceiver()
     receiver.accept([signal(1, until=3.0)], 3.0)
     assert levels(receiver) == {}
-
-
-def test_a_throttle_that_was_overtaken_by_its_release_does_not_come_back() -> None:
-    """A release is kept for its lease."""
-    receiver = SignalReceiver()
-    receiver.accept([signal(2, level=0)], 0.0)
-    receiver.accept([signal(1, level=4)], 1.0)
-    assert levels(receiver) == {"down": 0}
 
 
 def test_a_clock_that_is_fast_does_not_bind_for_ever() -> None:
@@ -87,14 +82,6 @@ def test_since_when_is_kept_while_a_pair_is_throttled() -> None:
     receiver.accept([signal(3, level=0)], 3.0)
     receiver.accept([signal(4, level=2)], 4.0)
     assert receiver.active_signals()[0].since == 4.0
-
-
-def test_what_is_obeyed_outlives_a_restart() -> None:
-    """As JSON."""
-    receiver = SignalReceiver()
-    receiver.accept([signal(7, level=3)], 1.0)
-    restored_receiver = SignalReceiver(json.loads(json.dumps(receiver.as_json())))
-    assert restored_receiver.active_signals() == receiver.active_signals()
 
 
 def test_nothing_is_sent_where_nothing_is_asked() -> None:

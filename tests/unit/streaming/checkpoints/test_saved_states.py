@@ -50,6 +50,19 @@ def run_to(versions: StateStore, last: int) -> None:
         version = versions.save(version, State({"seen": number}, {"rows": runs}), (1, number), {"offset": number * 10})
 
 
+def checkpointer_of(stage: Stage, platform: Platform, path: Path) -> tuple[Checkpointer, dict[str, Mapping[int, int]]]:
+    """A checkpointer, and what it deletes: the offsets of each topic."""
+    deleted: dict[str, Mapping[int, int]] = {}
+
+    class Log(MemoryLog):
+        def delete(self, topic: str, before: Mapping[int, int]) -> None:
+            deleted[topic] = before
+
+    checkpointer = Checkpointer(JobFolder(path), [stage], platform, Cluster("nowhere"), 1.0)
+    checkpointer._log = Log({stage.rounds: 1})  # type: ignore[assignment]
+    return checkpointer, deleted
+
+
 def test_a_state_is_a_dataset_and_comes_back_as_it_was(platform: Platform, stage: Stage, store: StateStore) -> None:
     """Also from the under-store, when the cache and the states are gone."""
     states = CheckpointStore(platform)
@@ -103,39 +116,21 @@ def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stag
 @pytest.mark.parametrize(
     ("option", "cut"), [("stamped", True), ("reads_feedback", True), ("written_by_clients", True), ("", False)]
 )
-def test_a_log_that_is_the_job_s_own_is_cut_and_one_that_is_others_is_not(
-    platform: Platform, store: StateStore, tmp_path: Path, option: str, cut: bool
-) -> None:
+def test_only_own_logs_are_cut(platform: Platform, store: StateStore, tmp_path: Path, option: str, cut: bool) -> None:
     """Up to what the persisted state needs; what clients have asked is nobody else's either."""
     options = {option: True} if option else {}
     stage = Stage("intake", "", "job.requests", job="job", **options)  # type: ignore[arg-type]
     run_to(store, 3)
     CheckpointStore(platform).save(stage, 0, store, (1, 3))
-    deleted: dict[str, Mapping[int, int]] = {}
-
-    class Log(MemoryLog):
-        def delete(self, topic: str, before: Mapping[int, int]) -> None:
-            deleted[topic] = before
-
-    checkpointer = Checkpointer(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
-    checkpointer._log = Log({stage.rounds: 1})  # type: ignore[assignment]
+    checkpointer, deleted = checkpointer_of(stage, platform, tmp_path)
     checkpointer._truncate_logs()
     assert deleted == ({"job.requests": {0: 30}} if cut else {})
 
 
-def test_what_is_told_is_cut_where_the_persisted_states_of_all_units_are_done_with_it(
-    platform: Platform, tmp_path: Path
-) -> None:
+def test_feedback_is_truncated_where_all_persisted_states_are_done_with_it(platform: Platform, tmp_path: Path) -> None:
     """A state that says nothing of a unit may need all of it; nothing is cut before all units are persisted."""
     stage = Stage("join", "", "job.tuples", 2, job="job", stamped=True, feedback="job.copies")
-    deleted: dict[str, Mapping[int, int]] = {}
-
-    class Log(MemoryLog):
-        def delete(self, topic: str, before: Mapping[int, int]) -> None:
-            deleted[topic] = before
-
-    checkpointer = Checkpointer(JobFolder(tmp_path), [stage], platform, Cluster("nowhere"), 1.0)
-    checkpointer._log = Log({stage.rounds: 1})  # type: ignore[assignment]
+    checkpointer, deleted = checkpointer_of(stage, platform, tmp_path)
     for unit, needs in ((0, {"0": 7, "1": 4, "2": 9}), (1, {"0": 5, "1": 6})):
         versions = StateStore(tmp_path / str(unit))
         versions.save(versions.load(1, 0), State(), (1, 1), {"offset": 10, "needs": needs})

@@ -33,15 +33,7 @@ def test_an_error_of_a_job_is_text(tmp_path: Path, capsys: pytest.CaptureFixture
     settings = StreamSettings(home=tmp_path)
     folder = settings.folder("job")
     folder.path.mkdir(parents=True)
-    folder.write_heartbeat(
-        {
-            "state": "failed",
-            "error": "no [/red] \x1b[2J",
-            "heartbeat_at": time.time(),
-            "started_at": 1.0,
-            "pid": 7,
-            "stages": {},
-        }
-    )
+    times = {"heartbeat_at": time.time(), "started_at": 1.0}
+    folder.write_heartbeat({"state": "failed", "error": "no [/red] \x1b[2J", "pid": 7, "stages": {}, **times})
     Console(width=400).print(_table([read_status("job", folder, time.time())], settings))
     assert r"no [/red] \x1b[2J" in capsys.readouterr().out

@@ -37,29 +37,11 @@ def test_a_job_that_runs_is_told_with_its_stages(folder: JobFolder) -> None:
     stage = {"round": 7, "round_ended_at": time.time(), "counts": {"rows": 1234, "late": 5}, "state_bytes": 2_000_000,
              "seconds": 0.25, "newest_timestamp": 0.0, "lag": 42}  # fmt: skip
     with folder.application_lock():
-        began = time.time() - 3725
-        folder.write_heartbeat(
-            {
-                "state": "running",
-                "error": "",
-                "heartbeat_at": time.time(),
-                "started_at": began,
-                "pid": 7,
-                "stages": {"map": stage},
-            }
-        )
+        times = {"heartbeat_at": time.time(), "started_at": time.time() - 3725}
+        folder.write_heartbeat({"state": "running", "error": "", "pid": 7, "stages": {"map": stage}, **times})
         output_words = stream_output("list").split()
     for word in ("ticks", "running", "1:02:05", "map", "7", "1,234", "42", "250", "2", "MB", "5"):
         assert word in output_words, word
-
-
-def test_a_job_that_failed_is_told_with_its_error(folder: JobFolder) -> None:
-    """In the line below it."""
-    folder.path.mkdir(parents=True)
-    folder.write_heartbeat(
-        {"state": "failed", "error": "no topic", "heartbeat_at": 1.0, "started_at": 0.0, "pid": 7, "stages": {}}
-    )
-    assert "failed" in stream_output("list") and "no topic" in stream_output("list")
 
 
 def test_a_query_that_is_cancelled_is_listed_no_more(folder: JobFolder) -> None:

@@ -52,9 +52,7 @@ def pairs(where: str, left: list[Any], right: list[Any]) -> int:
         ("l.a < r.a AND l.b = r.c AND abs(l.x - r.y) < 1", IntegerKey, KeyBand(0, 0), 2),
     ],
 )
-def test_a_predicate_makes_the_best_key_that_it_can(
-    where: str, kind: type[JoinKeys], reach: KeyBand, checks: int
-) -> None:
+def test_a_predicate_makes_the_best_key_it_can(where: str, kind: type[JoinKeys], reach: KeyBand, checks: int) -> None:
     """Equality before a band before an order; what the key says exactly is not checked again."""
     condition = Condition.of(LEFT, RIGHT, where)
     assert (type(condition.join_keys), condition.key_band, len(condition.checks)) == (kind, reach, checks)
@@ -67,6 +65,8 @@ def test_a_predicate_makes_the_best_key_that_it_can(
         ("z.a = r.a", "there is no side 'z'; the sides are l and r"),
         ("a = r.c", "both sides have a field 'a': write l.a or r.a"),
         ("l.a = r.name", "compares int with text"),
+        ("l.a = r.c OR l.b = r.a", "it would need to compare all pairs"),
+        ("abs(l.name - r.a) <= 1", "needs numbers, and has text"),
         ("l.a = ", "not SQL: something is missing"),
         ("l.a + r.a", "it is not a condition"),
         ("l.a = r.a; l.b = r.c", "write one condition"),
@@ -171,11 +171,10 @@ def test_rows_without_a_key_and_rows_that_a_filter_drops_are_told() -> None:
         ("abs(l.x - r.y) <= 1", [1e300, math.inf, -math.inf, math.nan], [1e300, math.inf, 0.5], 1),
         ("abs(l.x - r.y) <= 0.001", [1.7e15, 1.7e15 + 1], [1.7e15, 1.7e15 + 2], 1),
         ("l.name = r.name", ["", "a", "ab", None], ["", "ab", "b", None], 2),
+        ("l.a = r.c AND l.a + r.c > 0", [GREATEST, 1], [GREATEST, 1], 1),
     ],
 )
-def test_the_ends_of_the_number_line_are_as_good_as_its_middle(
-    where: str, left: list[Any], right: list[Any], expected: int
-) -> None:
+def test_extreme_values_match_as_others_do(where: str, left: list[Any], right: list[Any], expected: int) -> None:
     """Whole numbers do not wrap around, -0.0 is 0.0, NaN matches nothing, 0 is no empty text."""
     assert pairs(where, left, right) == expected
 

@@ -7,7 +7,7 @@ import pytest
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
-from springline.spark_jobs.streaming.sql.depth import MAX_CHAIN, MAX_DEPTH
+from springline.spark_jobs.streaming.sql.depth import MAX_DEPTH
 
 LEFT = Relation("l", {"a": "int", "name": "text"})
 RIGHT = Relation("r", {"a": "int", "name": "text"})
@@ -19,16 +19,11 @@ HOSTILE = [
     "l.a = r.a UNION SELECT true",
     "SELECT * FROM read_text('/etc/passwd')",
     "COPY (SELECT 1) TO '/tmp/made'",
-    "ATTACH '/tmp/made'",
-    "INSTALL httpfs",
-    "SET lock_configuration = false",
-    "PRAGMA database_list",
     "read_text('/etc/passwd') = l.name",
     "getenv('HOME') = l.name",
     "l.name = r.name AND x.name = 'x'",
     "main.l.a = r.a",
     "l.a = $1",
-    "l.a = ?",
     "l.name LIKE (SELECT '%')",
     "l.name = '\0' AND l.a = r.a",
     "l.name = '\ud800' AND l.a = r.a",
@@ -61,13 +56,6 @@ def test_a_predicate_is_not_nested_deeper_than_a_parser_can_go(form: str, many: 
     opening, closing = form.replace(" = r.a", "").split("{}")
     with pytest.raises(InvalidConditionError, match="nested"):
         Condition.of(LEFT, RIGHT, f"{(opening + ' ') * many}l.a{closing * many} = r.a", ["l.a"])
-
-
-@pytest.mark.parametrize("many", [MAX_CHAIN + 1, 3_000])
-def test_a_chain_of_conditions_has_an_end(many: int) -> None:
-    """It is worked out by going down into it."""
-    with pytest.raises(InvalidConditionError, match=r"nested|follow from one another"):
-        Condition.of(LEFT, RIGHT, f"l.a = r.a{' AND l.a > 1' * many}", ["l.a"])
 
 
 @pytest.mark.parametrize("alias", ["", "l r", "l;", "l'", "../l", "l\0"])

@@ -23,11 +23,6 @@ def after(*orders: EpochCommands, tasks: int = 4) -> CopyRetention:
     return retention
 
 
-def test_before_the_first_switch_all_copies_are_needed() -> None:
-    """Those too that nobody knows the offsets of."""
-    assert after(EpochCommands(1, (piece(1), piece(2)))).deletable_before == {}
-
-
 def test_a_copy_is_needed_until_it_and_all_before_it_are_switched_to() -> None:
     """Later ones may be switched to first."""
     epochs = [

@@ -19,11 +19,11 @@ from springline.spark_jobs.streaming.runtime.step import Message
 SOURCE = np.random.default_rng(3)
 
 
-def tuples(keys: list[int], seqs: list[int], unit: int = 0) -> pa.RecordBatch:
-    """Tuples of a unit that carry a text and a number, either of them null at times."""
+def tuples(keys: list[int], seqs: list[int]) -> pa.RecordBatch:
+    """Tuples of unit 0 that carry a text and a number, either of them null at times."""
     texts = [None if seq % 5 == 0 else f"t{seq}" for seq in seqs]
     numbers = [None if seq % 7 == 0 else seq / 2 for seq in seqs]
-    units = pa.array([unit] * len(keys), pa.uint8())
+    units = pa.array([0] * len(keys), pa.uint8())
     return pa.record_batch({"key": keys, "seq": seqs, "unit": units, "l.t": texts, "l.x": numbers})
 
 

@@ -71,9 +71,7 @@ def test_work_that_ends_of_an_error_is_noticed(caplog: pytest.LogCaptureFixture)
         ending.check()
 
 
-def test_maintenance_saves_on_after_an_error_that_nobody_foresaw(
-    platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_savepoints_go_on_after_an_error(platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And who asked for a savepoint hears of it."""
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()

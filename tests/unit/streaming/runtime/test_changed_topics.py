@@ -1,14 +1,16 @@
-"""Topics that change while a job remembers their offsets: partitions are added, or they are made anew."""
+"""Topics that change while a job remembers their offsets: partitions are added, topics are recreated, logs are lost."""
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import MessagesLostError, TopicReplacedError
+from springline.spark_jobs.streaming.errors import LogLostError, MessagesLostError, TopicReplacedError
 from springline.spark_jobs.streaming.kafka.topic_union import union_name
+from springline.spark_jobs.streaming.runtime.driver.lives import assign_lives, check_checkpoints_planned
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING, Savepoint, rewind
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
@@ -37,15 +39,19 @@ def make_adding_up() -> Step:
 class World:
     """A stage whose topic may change, as a driver and workers without memory see it at every run."""
 
-    def __init__(self, folder: Path, topic: str = "numbers", units: int = 1) -> None:
-        self.stage = Stage("add", f"{__name__}:make_adding_up", topic, job="job", max_messages_per_round=1)
+    def __init__(self, folder: Path, topic: str = "numbers", units: int = 1, numbers: int = 3) -> None:
+        self.stage = Stage("add", f"{__name__}:make_adding_up", topic, units, job="job", max_messages_per_round=units)
         self.states = StateFolders(folder / "states")
         self.storage = SavedStates()
         names = topic.split("+")
-        self.log = MemoryLog({**dict.fromkeys(names, units), self.stage.rounds: 1, self.stage.reports: 1})
         self.clock = 0.0
-        for name in names:
-            self.put(name, 0, 1, 2, 3)
+        self.empty(*names, units=units, numbers=numbers)
+
+    def empty(self, *names: str, units: int = 1, numbers: int) -> None:
+        """Recreate all topics; each partition of the input gets so many numbers."""
+        self.log = MemoryLog({**dict.fromkeys(names, units), self.stage.rounds: 1, self.stage.reports: 1})
+        for name, unit in itertools.product(names, range(units)):
+            self.put(name, unit, *range(1, numbers + 1))
 
     def put(self, topic: str, unit: int, *numbers: int) -> None:
         """Messages."""
@@ -61,21 +67,31 @@ class World:
         """A new one."""
         return Planner(self.stage, self.log, self.time, dict, units=units)
 
-    def run(self, rounds: int, *, planner: Planner | None = None, kills: bool = False) -> RoundPlan:
-        """Run so many rounds; with `kills`, the last one is planned, and nothing of it runs."""
+    def run(self, rounds: int, *, planner: Planner | None = None, last_units: int = 9) -> RoundPlan:
+        """Run so many rounds, the last one in so many units."""
         planner, units = planner or self.planner(), StageWorker(self.stage, self.states, self.log)
         plan = planner.begin()
         for number in range(rounds):
             next_plan = planner.after(plan)
             assert next_plan is not None
             plan = next_plan
-            for unit in sorted(plan.ranges) if not kills or number < rounds - 1 else ():
+            for unit in sorted(plan.ranges)[: last_units if number == rounds - 1 else None]:
                 units.run(plan, {}, unit)
         return plan
 
     def begin_next_shift(self) -> list[RecoveredState]:
         """What tasks do first."""
         return begin_next_shift(self.stage, self.states, self.log, self.storage)
+
+    def save(self) -> None:
+        """Save the newest state of each unit elsewhere."""
+        for unit in self.log.offset_bounds(self.stage.topic):
+            if (newest := self.states.store(unit).newest()) is not None:
+                self.storage.save(self.stage, unit, self.states.store(unit), newest)
+
+    def check(self) -> None:
+        """What an application does first."""
+        check_checkpoints_planned(self.stage, self.log, self.storage.round_id)
 
     def savepoint(self) -> Savepoint:
         """Of the states after the newest round."""
@@ -116,7 +132,7 @@ def test_a_job_that_is_killed_in_the_first_round_of_a_new_unit_goes_on(world: Wo
     """Its state is not there before that round, and need not be."""
     world.run(2)
     world.put("numbers", world.log.add_partition("numbers"), 10, 20)
-    world.run(1, kills=True)
+    world.run(1, last_units=0)
     world.begin_next_shift()
     world.run(3)
     assert world.sums() == {0: 6, 1: 30}
@@ -130,10 +146,7 @@ def test_the_lost_state_of_a_unit_that_came_later_is_brought_back_from_its_first
     before = world.sums()
     shutil.rmtree(world.states.memory)
     recoveries = world.begin_next_shift()
-    assert {each.unit: (each.base, each.rounds) for each in recoveries} == {
-        0: ((1, 0), 6),
-        1: ((1, 2), 4),
-    }
+    assert {each.unit: (each.base, each.rounds) for each in recoveries} == {0: ((1, 0), 6), 1: ((1, 2), 4)}
     assert world.sums() == before and before[1] > 10
 
 
@@ -215,3 +228,120 @@ def test_a_job_that_is_to_read_another_topic_than_before_is_refused(world: World
     world.stage = Stage("add", f"{__name__}:make_adding_up", "others", job="job")
     with pytest.raises(MessagesLostError, match="round 1 read the topic numbers, but the job now reads others"):
         world.run(1)
+
+
+# ---- logs that are lost: Kafka was emptied, or its topics were recreated
+
+
+@pytest.fixture
+def two_units(tmp_path: Path) -> World:
+    """A topic of two partitions, with twelve messages each."""
+    return World(tmp_path, units=2, numbers=12)
+
+
+def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_should_be(two_units: World) -> None:
+    """No state is newer than what is planned."""
+    two_units.check()
+    two_units.run(3, last_units=1)
+    two_units.save()
+    two_units.check()
+    assert two_units.begin_next_shift() == []
+    two_units.save()
+    two_units.check()
+
+
+@pytest.mark.parametrize(
+    ("persisted", "expected"), [((1, 5), ["5+0", "5+0"]), ((1, 4), ["4+1", "4+1"]), ((1, 2), ["2+3"] * 2)]
+)
+def test_each_state_that_was_lost_is_told(two_units: World, persisted: tuple[int, int], expected: list[str]) -> None:
+    """Also where the persisted one is so new that no round is replayed."""
+    two_units.run(5)
+    for unit in range(2):
+        two_units.storage.save(two_units.stage, unit, two_units.states.store(unit), persisted)
+        shutil.rmtree(two_units.states.folder(unit))
+    recoveries = two_units.begin_next_shift()
+    assert [f"{each.base[1]}+{each.rounds}" for each in recoveries] == expected
+
+
+def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(two_units: World) -> None:
+    """Otherwise no round would ever be run: those that are planned come before those of the states."""
+    two_units.run(5)
+    two_units.save()
+    two_units.empty("numbers", units=2, numbers=12)
+    expected = (
+        r"job\.add\.rounds is empty, and there is a state after round 5 of incarnation 1, of numbers\[0\]: "
+        r"Kafka was emptied.*`springline stream reset job`"
+    )
+    with pytest.raises(LogLostError, match=expected):
+        two_units.check()
+    assert two_units.planner().begin().number == 0
+
+
+def test_so_are_states_that_are_newer_than_a_rounds_log_that_was_begun_anew(two_units: World) -> None:
+    """Also where they were only saved."""
+    two_units.run(2)
+    with pytest.raises(
+        LogLostError, match=r"ends with round 2 of incarnation 1, and .* after round 7 .* of numbers\[1\]"
+    ):
+        check_checkpoints_planned(two_units.stage, two_units.log, lambda stage, unit: (1, 7) if unit else None)
+    check_checkpoints_planned(two_units.stage, two_units.log, lambda stage, unit: (1, 2))
+
+
+def test_a_rounds_log_that_was_made_anew_is_an_error_though_no_state_was_saved(two_units: World) -> None:
+    """Its states are elsewhere, so its id says it; the first start has none to compare."""
+    (stage,) = assign_lives([two_units.stage], two_units.log, {})
+    two_units.run(2)
+    assert assign_lives([two_units.stage], two_units.log, {stage.name: stage.life}) == (stage,)
+    two_units.log.recreate_topic(two_units.stage.rounds)
+    with pytest.raises(LogLostError, match=r"job\.add\.rounds is another topic than before: Kafka was emptied"):
+        assign_lives([two_units.stage], two_units.log, {stage.name: stage.life})
+
+
+def test_a_round_that_is_still_being_committed_is_awaited(two_units: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By opening the rounds log: the log of a broker that was just started may end before it."""
+    two_units.run(2)
+    two_units.save()
+    offset_bounds, appender = two_units.log.offset_bounds, two_units.log.appender
+
+    def short(topic: str) -> object:
+        return offset_bounds(topic) if topic != two_units.stage.rounds else {0: type(offset_bounds(topic)[0])(0, 1)}
+
+    def opening(writer: str, topic: str) -> object:
+        monkeypatch.setattr(two_units.log, "offset_bounds", offset_bounds)
+        return appender(writer, topic)
+
+    monkeypatch.setattr(two_units.log, "offset_bounds", short)
+    monkeypatch.setattr(two_units.log, "appender", opening)
+    two_units.check()
+    assert two_units.log.offset_bounds == offset_bounds
+
+
+def test_an_input_that_was_made_anew_is_an_error_that_says_what_helps(two_units: World) -> None:
+    """Its rounds log is still there, and goes on behind the end of the topic."""
+    two_units.run(4)
+    two_units.save()
+    own = {topic: two_units.log.topics[topic] for topic in (two_units.stage.rounds, two_units.stage.reports)}
+    ends = {topic: two_units.log.offset_bounds(topic)[0].high for topic in own}
+    before = two_units.log.offset_bounds("numbers")[0].high
+    two_units.empty("numbers", units=2, numbers=3)
+    for topic, messages in own.items():
+        two_units.log.topics[topic] = messages
+        two_units.log._log_end_offsets[topic, 0] = ends[topic]
+    high = two_units.log.offset_bounds("numbers")[0].high
+    assert high < before
+    two_units.check()
+    planner = two_units.planner()
+    expected = (
+        rf"numbers\[0\]: round 5 resumes at offset \d+, but available are 0 to {high}; "
+        r"`springline stream rewind job` .*`springline stream reset job`"
+    )
+    with pytest.raises(MessagesLostError, match=expected):
+        planner.after(planner.begin())
+
+
+def test_a_round_whose_messages_are_gone_says_what_helps_too(two_units: World) -> None:
+    """Where it is run again after the job was killed."""
+    two_units.run(4, last_units=1)
+    two_units.log.truncate("numbers")
+    with pytest.raises(MessagesLostError, match=r"numbers\[1\]: messages .* no longer available; .*reset job"):
+        two_units.begin_next_shift()

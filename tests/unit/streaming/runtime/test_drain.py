@@ -35,9 +35,7 @@ class Telling(MemoryLog):
         return super().offset_bounds(topic)
 
 
-def test_a_stage_that_reads_what_another_tells_is_level_when_it_has_read_what_that_one_s_round_told(
-    tmp_path: Path,
-) -> None:
+def test_a_stage_that_reads_feedback_is_drained_when_it_has_read_that_of_the_last_round(tmp_path: Path) -> None:
     """It is looked at again once that round is known; a savepoint would leave out what was told in between."""
     step = f"{__name__}:make_reading"
     stages = [

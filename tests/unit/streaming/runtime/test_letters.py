@@ -17,16 +17,9 @@ from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Output, State
 
 STAGE = Stage(
-    "first",
-    "step",
-    "source",
-    job="job",
-    downstream="next",
-    acks="acks",
-    outlets={"next": 2, "acks": 1},
-    feedback="told",
-    dead_letters="dead",
-)
+    "first", "step", "source", job="job", downstream="next", acks="acks", outlets={"next": 2, "acks": 1},
+    feedback="requests", dead_letters="dead",
+)  # fmt: skip
 
 
 def batch(rows: int) -> pa.RecordBatch:

@@ -93,20 +93,19 @@ def test_a_unit_that_is_held_does_not_hold_the_others() -> None:
     assert plan is not None and plan.ranges == {0: (0, 0), 1: (0, 9)}
 
 
-@pytest.mark.parametrize("extent", [OffsetBounds(6, 9), OffsetBounds(0, 4)])
-def test_messages_that_are_gone_are_an_error(extent: OffsetBounds) -> None:
-    """Deleted before they were read, or truncated after: the error names the log, the offset, and what is there."""
-    last = RoundPlan(1, 3, 0.0, {0: (2, 5)})
-    with pytest.raises(
-        MessagesLostError, match=rf"netflow\[0\]: round 4 resumes at offset 5.*{extent.low} to {extent.high}"
-    ):
-        next_round(last, {0: extent}, {}, 1.0, V, log="netflow")
-
-
-def test_a_unit_that_is_not_there_any_more_is_an_error() -> None:
-    """Its topic was made anew with fewer partitions."""
-    with pytest.raises(MessagesLostError, match=r"partitions \[1\]"):
-        next_round(RoundPlan(1, 3, 0.0, {0: (0, 5), 1: (0, 5)}), {0: OffsetBounds(0, 5)}, {}, 1.0, V, log="netflow")
+@pytest.mark.parametrize(
+    ("extents", "message"),
+    [
+        ({0: OffsetBounds(6, 9), 1: OffsetBounds(0, 9)}, r"netflow\[0\]: round 4 resumes at offset 5.*6 to 9"),
+        ({0: OffsetBounds(0, 4), 1: OffsetBounds(0, 9)}, r"netflow\[0\]: round 4 resumes at offset 5.*0 to 4"),
+        ({0: OffsetBounds(0, 5)}, r"partitions \[1\]"),
+    ],
+    ids=["deleted", "truncated", "fewer partitions"],
+)
+def test_messages_that_are_gone_are_an_error(extents: dict[int, OffsetBounds], message: str) -> None:
+    """It names the log, the offset, and what is there."""
+    with pytest.raises(MessagesLostError, match=message):
+        next_round(RoundPlan(1, 3, 0.0, {0: (2, 5), 1: (0, 5)}), extents, {}, 1.0, V, log="netflow")
 
 
 def test_a_round_tells_which_units_have_more_than_it_admits() -> None:

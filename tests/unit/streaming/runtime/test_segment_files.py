@@ -103,9 +103,7 @@ def test_a_large_run_is_looked_at_in_its_file(versions: StateStore) -> None:
     assert after.state.runs["rows"][0] is stored_batch
 
 
-def test_while_memory_is_nearly_full_small_runs_go_to_disk_too(
-    versions: StateStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scarce_memory_spills_small_runs(versions: StateStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that manifests and reports, which have no other place, find room."""
     file_system = SimpleNamespace(f_frsize=4096, f_blocks=1_000, f_bavail=1_000)
     monkeypatch.setattr(os, "statvfs", lambda path: file_system)
@@ -118,9 +116,7 @@ def test_while_memory_is_nearly_full_small_runs_go_to_disk_too(
 
 
 @pytest.mark.parametrize(("place", "rows"), [("memory", 3), ("disk", LARGE)])
-def test_a_run_that_its_place_has_no_room_for_goes_to_the_other(
-    versions: StateStore, tmp_path: Path, full: Full, place: str, rows: int
-) -> None:
+def test_a_run_goes_where_room_is(versions: StateStore, tmp_path: Path, full: Full, place: str, rows: int) -> None:
     """What was half written is gone."""
     full(place)
     saved = save(versions, versions.load(1, 0), batch(rows))
@@ -129,9 +125,7 @@ def test_a_run_that_its_place_has_no_room_for_goes_to_the_other(
     assert versions.pack(1, 1).files.keys() == {*saved.files, "manifest.json"}
 
 
-def test_where_nothing_has_room_that_is_said_and_the_round_can_be_run_again(
-    versions: StateStore, tmp_path: Path, full: Full
-) -> None:
+def test_without_any_room_the_round_can_be_run_again_later(versions: StateStore, tmp_path: Path, full: Full) -> None:
     """The state before is still there, and nothing of the one after."""
     first = save(versions, versions.load(1, 0), batch(3))
     before = files(tmp_path)
@@ -185,9 +179,7 @@ def test_what_a_process_that_was_killed_has_left_is_removed_at_the_start(version
     StateStore(tmp_path / "never ran").vacuum()
 
 
-def test_a_state_that_was_lost_with_memory_is_put_back_whatever_lies_on_disk(
-    versions: StateStore, tmp_path: Path
-) -> None:
+def test_a_state_lost_with_memory_is_restored_whatever_lies_on_disk(versions: StateStore, tmp_path: Path) -> None:
     """A file that is left there from before may be damaged: it is written anew."""
     save(versions, versions.load(1, 0), batch(LARGE))
     packed = versions.pack(1, 1)

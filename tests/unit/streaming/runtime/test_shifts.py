@@ -86,13 +86,22 @@ class World:
 
     def planned(self, rounds: int) -> TaskLoop:
         """A shift whose rounds are all planned, and whose end is."""
-        plan = first = self.next(self.planner.begin())
-        named = self.planner.broadcast_values_of(first)
-        follows = self.planner.next_offset()
+        loop = self.begin_loop()
+        plan = loop.rounds[0]
         for _ in range(rounds - 1):
             plan = self.next(plan)
         self.planner.end_task_loop()
-        return TaskLoop((first,), {first.versions[name]: content for name, content in named.items()}, follows)
+        return loop
+
+    def begin_loop(self) -> TaskLoop:
+        """A shift whose first round is planned."""
+        first = self.next(self.planner.begin())
+        return self.loop_from(first, self.planner.next_offset())
+
+    def loop_from(self, first: RoundPlan, next_offset: int) -> TaskLoop:
+        """A shift that begins with a round, and follows the rounds log from that offset on."""
+        named = self.planner.broadcast_values_of(first)
+        return TaskLoop((first,), {first.versions[name]: value for name, value in named.items()}, next_offset)
 
     def log_with(self, follow: Any) -> MemoryLog:
         """The log, of which another function follows the rounds."""
@@ -171,9 +180,7 @@ def test_an_attempt_after_another_goes_on_where_that_died(world: World, calls: i
     assert world.totals() == SUMS
 
 
-def test_a_shift_follows_after_its_first_round_though_the_log_tells_of_it_late(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shift_follows_its_first_round_though_its_log_lags(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who would read that round once more would think that it was given up, and end."""
     extents = world.log.offset_bounds
 
@@ -188,10 +195,7 @@ def test_a_shift_follows_after_its_first_round_though_the_log_tells_of_it_late(
     for _ in range(19):
         plan = world.next(plan)
     world.planner.end_task_loop()
-    named = world.planner.broadcast_values_of(first)
-    contents = {digest: named[name] for name, digest in first.versions.items()}
-    shift = TaskLoop((first,), contents, follows)
-    assert run_task(world.units(), world.log, shift, [0, 1]) == 20
+    assert run_task(world.units(), world.log, world.loop_from(first, follows), [0, 1]) == 20
 
 
 def test_who_was_given_up_ends_when_it_wakes(world: World) -> None:
@@ -216,13 +220,11 @@ def test_who_was_given_up_ends_when_it_wakes(world: World) -> None:
 
 def test_what_rounds_name_may_change_within_a_shift(world: World) -> None:
     """The log tells the new content before the first round that names it."""
-    plan = first = world.next(world.planner.begin())
-    contents = {first.versions["settings"]: {"factor": 1}}
-    follows = world.planner.next_offset()
+    shift = world.begin_loop()
     world.factor = 100
-    world.next(plan)
+    world.next(shift.rounds[0])
     world.planner.end_task_loop()
-    run_task(world.units(), world.log, TaskLoop((first,), contents, follows), [0, 1])
+    run_task(world.units(), world.log, shift, [0, 1])
     assert world.totals()[0] > 0 and world.totals()[0] % 100 == 0  # the first round had only a 0
 
 
@@ -230,23 +232,16 @@ def test_what_rounds_named_long_ago_may_be_named_again_within_a_shift(world: Wor
     """Who runs the shift has never heard of it: it is told once more."""
     plan = world.next(world.planner.begin())
     world.factor = 3
-    plan = first = world.next(plan)
-    named = world.planner.broadcast_values_of(first)
-    shift = TaskLoop(
-        (first,), {digest: named[name] for name, digest in first.versions.items()}, world.planner.next_offset()
-    )  # fmt: skip
+    shift = world.loop_from(world.next(plan), world.planner.next_offset())
     world.factor = 1
-    world.next(plan)
+    world.next(shift.rounds[0])
     world.planner.end_task_loop()
     lines = [read_line(message) for message in world.log.fetch(world.stage.rounds, 0, shift.next_offset or 0, 1 << 40)]
     assert [line.value for line in lines if isinstance(line, BroadcastValue)] == [{"factor": 1}]
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(1_000, 4_100.0), (8_000, 8_110.0)])
-@pytest.mark.parametrize("messages", [0, 1])
-def test_a_clock_that_was_ahead_for_a_moment_goes_on_slower_until_it_is_right(
-    tmp_path: Path, messages: int, seconds: int, expected: float
-) -> None:
+@pytest.mark.parametrize(("messages", "seconds", "expected"), [(0, 8_000, 8_110.0), (1, 1_000, 4_100.0)])
+def test_a_clock_that_was_ahead_slows_down(tmp_path: Path, messages: int, seconds: int, expected: float) -> None:
     """It never goes back, and a stage goes on having rounds, whether there are messages or not."""
     stage = Stage("add", f"{__name__}:make_adding", "numbers", job="job")
     log = MemoryLog({"numbers": 1, stage.rounds: 1, stage.reports: 1})
@@ -291,15 +286,12 @@ def test_a_shift_goes_on_over_rounds_that_were_cut_from_the_log(world: World) ->
 
 def test_nobody_follows_for_ever_when_who_plans_is_gone(world: World) -> None:
     """A round is planned every second, so silence says so."""
-    first = world.next(world.planner.begin())
-    contents = {first.versions["settings"]: {"factor": 1}}
-    assert run_task(world.units(), world.log, TaskLoop((first,), contents, world.planner.next_offset()), [0, 1]) == 1
+    assert run_task(world.units(), world.log, world.begin_loop(), [0, 1]) == 1
 
 
 def test_another_driver_ends_the_shift_of_the_one_before(world: World) -> None:
     """Its tasks end, though nobody who planned for them lives."""
-    first = world.next(world.planner.begin())
-    shift = TaskLoop((first,), {first.versions["settings"]: {"factor": 1}}, world.planner.next_offset())
+    shift = world.begin_loop()
     other = Planner(world.stage, world.log, world.time, world.contents)
     other.after(other.begin())
     assert run_task(world.units(), world.log, shift, [0, 1]) == 1
@@ -349,9 +341,7 @@ def test_rounds_are_planned_while_tasks_run(world: World, planning: TaskLoopDriv
     assert following is not None and following.first.round_id > first.first.round_id
 
 
-def test_a_shift_in_which_a_task_did_not_come_to_run_is_followed_by_short_ones(
-    world: World, planning: TaskLoopDriver
-) -> None:
+def test_a_shift_in_which_a_task_did_not_run_is_followed_by_short_ones(world: World, planning: TaskLoopDriver) -> None:
     """With too few places for all tasks at once they take turns."""
     first = planning.first(1.0)
     assert first is not None
@@ -361,9 +351,7 @@ def test_a_shift_in_which_a_task_did_not_come_to_run_is_followed_by_short_ones(
     assert planning.begin(first).next_offset is None
 
 
-def test_a_stage_waits_for_the_reports_of_the_stage_that_sends_to_it(
-    world: World, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stage_waits_for_upstream(world: World, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks for offsets when that stage has reported a round, or when it waited for long; not all the time."""
     reports = "job.before.reports"
     world.log.topics[reports] = [[]]

@@ -49,9 +49,7 @@ def taken_of(accepted: AcceptedMessages) -> list[bytes]:
     st.none() | st.builds(EndMarker, st.integers(0, 2**64 - 1), st.none() | st.floats(-1e9, 1e11),
                           st.integers(0, 2**63), st.booleans(), clock=st.floats(0, 1e11)),
 )  # fmt: skip
-def test_a_stamp_comes_back_as_it_was_written(
-    incarnation: int, unit: int, number: int, seq: int, end: EndMarker
-) -> None:
+def test_a_stamp_is_read_as_it_was_written(incarnation: int, unit: int, number: int, seq: int, end: EndMarker) -> None:
     """Header bytes say all of it."""
     stamp = Stamp(incarnation, unit, number, seq, end)
     assert Stamp.decode(stamp.encode()) == stamp

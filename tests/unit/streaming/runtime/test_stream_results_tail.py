@@ -46,8 +46,9 @@ class Results:
 
 
 def test_rows_are_counted_over_all_units_and_the_newest_is_last() -> None:
-    """A part of a message, if need be."""
+    """A part of a message, if need be; there are none of an empty topic."""
     results = Results()
+    assert results.newest(5) == []
     results.round((0, "q", "T1", 3), (1, "q", "T1", 2))  # 0 1 2, 3 4
     results.round((0, "q", "T2", 1), (1, "q", "T2", 1))  # 5, 6
     assert results.newest(2) == [5, 6]
@@ -56,10 +57,13 @@ def test_rows_are_counted_over_all_units_and_the_newest_is_last() -> None:
 
 
 def test_within_a_round_the_later_window_is_the_newer_one_whichever_unit_tells_it() -> None:
-    """Units write at the same time."""
+    """Units write at the same time; ends of windows of rows are numbers, which come before all times."""
     results = Results()
     results.round((1, "q", "T1", 1), (1, "q", "T2", 1), (0, "q", "T1", 1), (0, "q", "T2", 1))  # 0 1, 2 3
     assert results.newest(2) == [3, 1]
+    results = Results(1)
+    results.round((0, "time", "T1", 1), (0, "rows", 2000, 1), (0, "rows", 1000, 1))
+    assert results.newest(9) == [2, 1, 0]
 
 
 def test_after_a_rewind_what_is_told_again_is_newer() -> None:
@@ -68,13 +72,6 @@ def test_after_a_rewind_what_is_told_again_is_newer() -> None:
     results.round((0, "q", "T5", 1))
     results.round((0, "q", "T1", 1), incarnation=2)
     assert results.newest(1) == [1]
-
-
-def test_windows_of_rows_are_told_beside_windows_of_time() -> None:
-    """Their ends are numbers, which cannot be compared with times."""
-    results = Results(1)
-    results.round((0, "time", "T1", 1), (0, "rows", 2000, 1), (0, "rows", 1000, 1))
-    assert results.newest(9) == [2, 1, 0]
 
 
 def test_a_query_that_is_seldom_told_is_found_far_back() -> None:
@@ -87,11 +84,6 @@ def test_a_query_that_is_seldom_told_is_found_far_back() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(newest_results, "MAX_OFFSETS", 300)
         assert results.newest(1, "seldom") == []
-
-
-def test_a_job_without_results_has_none() -> None:
-    """Its topic is empty."""
-    assert Results().newest(5) == []
 
 
 def test_rows_that_kafka_has_deleted_are_not_asked_for() -> None:

@@ -126,9 +126,7 @@ def test_a_version_is_whole_with_all_its_runs_and_not_otherwise(versions: StateS
     assert not versions.is_complete(1, 2) and versions.notes(1, 3) is None
 
 
-def test_a_large_run_that_a_step_returns_before_it_has_seen_the_stored_one_is_not_written_again(
-    versions: StateStore,
-) -> None:
+def test_a_large_run_that_is_returned_before_the_stored_one_was_seen_is_not_written_again(versions: StateStore) -> None:
     """The next step runs while the state before is written; from then on it has the mapped one."""
     large = batch(*range(1 << 17))
     first = versions.save(versions.load(1, 0), State({}, {"rows": (large,)}), (1, 1))

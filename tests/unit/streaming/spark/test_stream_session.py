@@ -38,9 +38,7 @@ class Builder:
         raise StartedError
 
 
-def test_it_is_a_session_of_its_own_with_the_name_and_the_folder_of_its_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_has_the_name_and_the_folder_of_its_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its files go when the next application begins, if it is killed; nor is it a client of who started it."""
     home = tmp_path / "a home"
     monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:15002")

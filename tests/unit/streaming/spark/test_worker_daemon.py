@@ -55,9 +55,7 @@ def test_workers_import_the_installed_pyspark_and_not_the_archives_of_spark() ->
     assert completed_process.stdout == "/job/steps.zip:/job/a folder a b\n"
 
 
-def test_executors_have_the_settings_of_the_driver_except_for_those_of_their_host(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_executors_have_the_settings_of_the_driver_but_those_of_their_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as its folders; the variable with all of them is not passed on."""
     monkeypatch.setenv(worker_daemon.SETTINGS, '{"SPRINGLINE_HOME": "/driver", "SPRINGLINE_LEASE_SECONDS": "7"}')
     monkeypatch.setenv("SPRINGLINE_HOME", "/host")

@@ -40,14 +40,6 @@ def test_what_tells_jobs_that_are_tracked_from_others_is_what_they_have(tmp_path
     assert {name for name, job in read_jobs(file).items() if is_tracked(job)} == {"orders", "words"}
 
 
-def test_stages_that_write_to_the_ackers_are_told_apart(tmp_path: Path) -> None:
-    """By the numbers of their units in stamps."""
-    job = read_tracked_job(written(tmp_path, TRACKER), "orders")
-    sending = [stage for stage in place_stages(job.name, job.stages(2)) if stage.acks]
-    senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
-    assert len(sending) == 2 and len(set(senders)) == len(senders)
-
-
 def test_a_root_has_one_try_for_the_ackers_and_they_tell_what_became_of_it(tmp_path: Path) -> None:
     """Of a job of ours they are what they were."""
     file = written(tmp_path, f'{TRACKER}[words]\nkind = "wordcount"\ntopic = "lines"\n')
@@ -66,13 +58,11 @@ def test_a_root_has_one_try_for_the_ackers_and_they_tell_what_became_of_it(tmp_p
             f'{TRACKER}topic = "t"\n',
             "unknown key topic; the keys are backpressure, kind, parallelism, signal_channel, tracking",
         ),
-        (f"{TRACKER}parallelism = 0\n", "parallelism = 0; expected a whole number of at least 1"),
         (
             f"{TRACKER}[orders.tracking]\nmax_attempts = 3\n",
             "unknown key max_attempts; did you mean .*; the keys are ackers, max_ackers,",
         ),
         (f'{TRACKER}[orders.tracking]\ndelivery = "exactly-once"\n', "unknown key delivery"),
-        ('[words]\nkind = "wordcount"\n', "the key topic is missing"),
         ("words = 3\n", "expected a table, got 3"),
     ],
 )

@@ -29,11 +29,11 @@ RING = {"max_ackers": 2, "epochs": {"1": [0]}}
 class Steps:
     """A tracker of one acker, whose steps are called one after another, a second apart."""
 
-    def __init__(self, timeout: float = 8.0) -> None:
+    def __init__(self) -> None:
         self.log = MemoryLog({"t.requests": 1, "t.results": 1})
         self.client = Tracker("", "t", log=self.log)
         self.intake, self.outcome = Intake(), OutcomeStep()
-        self.acker = Acker(timeout, 1, "slots", outcomes=True)
+        self.acker = Acker(8.0, 1, "slots", outcomes=True)
         self.state, self.number, self.read = State(), 0, 0
         self.intake_output = Output(State())
 

@@ -77,9 +77,9 @@ def acked_fold(offset: int, value: int = 7) -> pa.RecordBatch:
     return TELLING.fold_acks(*(np.array([number], np.uint64) for number in (root_id(0, offset), value)))
 
 
-def audited(*offsets: int, age: int, value: int = 7) -> pa.RecordBatch:
+def audited(*offsets: int, age: int) -> pa.RecordBatch:
     """Messages of two rows each, which were registered as a fold before."""
-    values = np.full(2 * len(offsets), value, np.uint64)
+    values = np.full(2 * len(offsets), 7, np.uint64)
     twos = np.full(len(offsets), 2)
     return TELLING.registrations(0, list(offsets), twos, twos, values, age=age)
 
@@ -100,14 +100,6 @@ def named(output: Output) -> list[tuple[str, int, int]]:
         for root, attempt in zip(message.column("root"), message.column("attempt"), strict=True):
             named_roots.append((str(message.kind), unpack_root_id(int(root)).offset, int(attempt)))
     return named_roots
-
-
-def test_what_is_registered_and_acked_is_complete_in_any_order() -> None:
-    """An ack that comes first waits for its registration."""
-    ackers = Ackers()
-    output = ackers.round(acked(2), registered(1, 2, 3), acked(1))
-    assert output.counts["completed"] == 2 and output.gauges["in_flight"] == 1
-    assert ackers.round(acked(3)).gauges["in_flight"] == 0
 
 
 def test_a_root_is_named_within_one_and_a_quarter_of_its_time() -> None:
@@ -155,17 +147,6 @@ def test_the_marks_are_below_what_is_sent_again_as_soon_as_that_is_told(paused: 
     assert ackers.round().gauges["low_watermarks"] == {"0": 2}, "nobody holds it now"
     output = ackers.round(acked(1, value=9, attempt=2, kind=MessageKind.RETRIES), seconds=0.001, paused=paused)
     assert (output.gauges["retried"], output.gauges["low_watermarks"]) == (1, {"0": 1})
-
-
-def test_late_acks_of_an_earlier_attempt_complete_nothing() -> None:
-    """Those of the attempt that runs do."""
-    ackers = Ackers()
-    ackers.round(registered(1))
-    for _ in range(12):
-        ackers.round()
-    ackers.round(acked(1, value=9, attempt=2, kind=MessageKind.RETRIES))
-    assert ackers.round(acked(1, value=7), acked(1, value=9)).gauges["in_flight"] == 1
-    assert ackers.round(acked(1, value=9, attempt=2)).counts == {"acks": 1, "completed": 1}
 
 
 def test_a_fold_completes_all_its_roots_at_once() -> None:

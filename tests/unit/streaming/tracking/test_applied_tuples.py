@@ -43,15 +43,6 @@ def after(applied: AppliedTuples, offsets: Mapping[int, int] | None = None) -> A
     return AppliedTuples(marks(offsets), applied.runs(), applied.last())
 
 
-def test_a_tuple_is_new_once() -> None:
-    """Also within one call, and whatever part of a message comes first."""
-    applied = AppliedTuples(marks())
-    assert new(applied, (1, 0, 2), (2, 0, 1), (1, 1, 1)) == [True, True, True, False]
-    assert new(applied, (2, 0, 2), (3, 4, 2)) == [False, True, True, True]
-    assert new(applied, (3, 0, 5)) == [True, True, True, True, False]
-    assert new(applied, (1, 0, 3), partition=4) == [True, True, True]
-
-
 def test_what_follows_is_new_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as nothing is lost, doubled or late, each range is behind those before, from round to round."""
     monkeypatch.setattr(AppliedTuples, "_bitmap", None)
@@ -60,13 +51,6 @@ def test_what_follows_is_new_without_a_search(monkeypatch: pytest.MonkeyPatch) -
     applied = after(applied)
     assert new(applied, (2, 4, 2), (5, 1, 2)) == [True] * 4
     assert new(applied, (1, 0, 2), partition=4) == [True] * 2
-
-
-def test_what_a_state_holds_is_remembered() -> None:
-    """By whoever begins with it."""
-    applied = AppliedTuples(marks())
-    new(applied, (1, 0, 2), (2, 0, 1))
-    assert new(after(applied), (1, 0, 1), (2, 0, 2)) == [False, False, True]
 
 
 def test_a_tuple_that_comes_when_its_root_is_finished_is_not_applied() -> None:
@@ -78,17 +62,6 @@ def test_a_tuple_that_comes_when_its_root_is_finished_is_not_applied() -> None:
     assert new(AppliedTuples(marks({3: 3}), (), {}), (1, 0, 1), (3, 0, 1), (2, 0, 1), (3, 1, 1)) == [
         False, True, False, True,
     ]  # fmt: skip
-
-
-def test_what_is_below_the_marks_is_forgotten_in_time() -> None:
-    """Runs whose roots are all finished go; the others stay as they are."""
-    applied = AppliedTuples(marks())
-    new(applied, (1, 0, 1), (2, 0, 1))
-    second = after(applied, {3: 3})
-    new(second, (8, 0, 1), (9, 0, 1))
-    assert sum(run.num_rows for run in second.runs()) == 2
-    assert not after(second, {3: 10}).runs()
-    assert after(second, {4: 10}).runs() == second.runs()
 
 
 def test_many_messages_are_remembered_in_few_runs() -> None:
@@ -106,8 +79,7 @@ def test_many_messages_are_remembered_in_few_runs() -> None:
 @settings(deadline=None)
 @given(
     st.lists(
-        st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(1, 4)), min_size=1, max_size=5),
-        max_size=8,
+        st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(1, 4)), min_size=1, max_size=5), max_size=8
     ),
     st.integers(0, 255),
 )
@@ -134,9 +106,7 @@ def test_a_set_of_tuples_says_the_same(calls: list[list[Row]], rounds: int) -> N
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=30),
     st.dictionaries(st.integers(0, 3), st.integers(0, 10)),
 )
-def test_finished_messages_of_several_partitions_are_dropped(
-    messages: list[tuple[int, int]], offsets: dict[int, int]
-) -> None:
+def test_finished_messages_of_partitions_are_dropped(messages: list[tuple[int, int]], offsets: dict[int, int]) -> None:
     """A run stays while more than half of it is open, and has only open messages otherwise."""
     applied = AppliedTuples(marks())
     for partition, offset in messages:

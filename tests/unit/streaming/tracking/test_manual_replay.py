@@ -42,8 +42,8 @@ class World:
         """The places of what failed."""
         return sorted(each.record for each in newest_failures(self.log, "words.dead-letters", 10))
 
-    def send(self, letter: str, now: float = 5.0) -> None:
-        retry_dead_letter(self.log, self.job, self.folder, letter, now)
+    def send(self, letter: str) -> None:
+        retry_dead_letter(self.log, self.job, self.folder, letter, 5.0)
 
     def sent_values(self) -> list[list[bytes]]:
         """What was sent to each partition."""

@@ -30,14 +30,6 @@ def test_a_word_count_is_tracked_exactly_once_unless_it_says_otherwise(tmp_path:
     assert all(stage.make_step() for stage in stages.values())
 
 
-def test_stages_that_write_to_one_topic_are_told_apart(tmp_path: Path) -> None:
-    """By the numbers of their units in stamps."""
-    job = read_tracked_job(written(tmp_path, WORD_COUNT), "words")
-    sending = [stage for stage in place_stages(job.name, job.stages(2)) if stage.acks]
-    senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
-    assert len(set(senders)) == len(senders)
-
-
 def test_at_most_once_tries_once(tmp_path: Path) -> None:
     """However many tries are declared."""
     text = f'{WORD_COUNT}[words.tracking]\ndelivery = "at-most-once"\nmax_attempts = 7\n'

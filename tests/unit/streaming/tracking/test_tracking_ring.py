@@ -24,12 +24,7 @@ from springline.spark_jobs.streaming.tracking.root_id import root_id
 
 
 @pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ("", 0),
-        ("a", 0xCA2E9442),
-        ("The quick brown fox jumps over the lazy dog", 0x519E91F5),
-    ],
+    ("text", "key"), [("", 0), ("a", 0xCA2E9442), ("The quick brown fox jumps over the lazy dog", 0x519E91F5)]
 )
 def test_the_hash_is_one_at_a_time_from_right_to_left(text: str, key: int) -> None:
     """Jenkins' vectors are for bytes from left to right."""
@@ -68,12 +63,11 @@ def runs(count: int) -> Iterator[np.ndarray]:
     yield (np.uint64(99) + rows // np.uint64(5000) << np.uint64(16)) + rows % np.uint64(5000)
 
 
-@pytest.mark.parametrize("count", [100_000, 200_000, 300_000])
-def test_six_ackers_hold_the_same_number_of_roots_within_a_hundredth(count: int) -> None:
+def test_six_ackers_hold_the_same_number_of_roots_within_a_hundredth() -> None:
     circle = AckerRing.of(range(6))
-    for ids in runs(count):
+    for ids in runs(100_000):
         root_counts = np.bincount(circle.owners_of(ids), minlength=6)
-        assert root_counts.sum() == ids.size == count
+        assert root_counts.sum() == ids.size == 100_000
         assert root_counts.max() / root_counts.mean() <= 1.01
 
 
@@ -82,14 +76,10 @@ def test_an_acker_more_or_less_moves_little_more_than_its_own_share(count: int) 
     less, more = AckerRing.of(range(count)), AckerRing.of(range(count + 1))
     least = 1 / (count + 1)
     assert least - 0.001 <= less.share_moved(more) <= least + 0.04
+    assert count < 5 or less.share_moved(more) < 0.2
     assert less.share_moved(less) == 0
     other_ring = AckerRing.of([acker for acker in range(count + 1) if acker != count // 2])
     assert more.share_moved(other_ring) <= least + 0.04
-
-
-def test_at_six_ackers_a_change_moves_less_than_a_fifth() -> None:
-    six = AckerRing.of(range(6))
-    assert max(six.share_moved(AckerRing.of(range(5))), six.share_moved(AckerRing.of(range(7)))) < 0.2
 
 
 @given(st.sets(st.integers(0, 255), min_size=1, max_size=12))

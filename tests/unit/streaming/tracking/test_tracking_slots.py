@@ -8,7 +8,6 @@ import pytest
 from springline.spark_jobs.streaming.tracking.acker.growable_array import GrowableArray
 from springline.spark_jobs.streaming.tracking.acker.slots import SlotTable
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
-from springline.spark_jobs.streaming.tracking.records import tracking_records
 
 
 def records_of(slots: SlotTable) -> list[tuple[int, ...]]:
@@ -16,39 +15,10 @@ def records_of(slots: SlotTable) -> list[tuple[int, ...]]:
     return [tuple(int(one) for one in row) for row in zip(*slots.records(), strict=True)]
 
 
-def many(count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(seed)
+def many(count: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(1)
     roots = random.permutation(count).astype(np.uint64) << np.uint64(16)
     return roots, random.integers(1, 2**63, count, dtype=np.uint64)
-
-
-def test_the_papers_worked_example() -> None:
-    """Root 01001: the spring emits 01010 and 01011, each of which becomes one tuple for processor 3."""
-    root, slots = 0b01001, SlotTable()
-    assert not slots.register([root], 1, [0b01010 ^ 0b01011], 0).roots.size
-    assert records_of(slots) == [(root, 1, 1, 0, 0b00001)]
-    assert not slots.ack([root], 1, [0b01010 ^ 0b01100], 0).roots.size
-    assert records_of(slots) == [(root, 1, 1, 0, 0b00111)]
-    assert not slots.ack([root], 1, [0b01011 ^ 0b01101], 0).roots.size
-    assert records_of(slots) == [(root, 1, 1, 0, 0b00001)]
-    assert slots.ack([root], 1, [0b01100 ^ 0b01101], 0).roots.tolist() == [root]
-    assert records_of(slots) == []
-
-
-def test_a_root_is_not_complete_before_it_is_registered() -> None:
-    """The acks of two stages cancel to zero while the spring's registration is still on its way."""
-    slots = SlotTable()
-    assert not slots.ack([5], 1, [3], 2).roots.size
-    assert not slots.ack([5], 1, [3], 4).roots.size
-    assert records_of(slots) == [(5, 1, 0, 2, 0)]
-    completed = slots.register([5], 1, [0], 6)
-    assert (completed.roots.tolist(), completed.ticks.tolist(), len(slots)) == ([5], [6], 0)
-
-
-def test_a_root_that_nobody_consumes_is_complete_at_once() -> None:
-    slots = SlotTable()
-    assert slots.register([5, 6], 1, [0, 9], 2).roots.tolist() == [5]
-    assert records_of(slots) == [(6, 1, 1, 2, 9)]
 
 
 def test_a_completed_root_tells_the_slice_of_its_registration() -> None:
@@ -59,47 +29,10 @@ def test_a_completed_root_tells_the_slice_of_its_registration() -> None:
     assert slots.ack([5], 1, [2], 11).ticks.tolist() == [4]
 
 
-def test_an_ack_of_an_earlier_attempt_is_dropped_and_counted() -> None:
-    slots = SlotTable()
-    slots.register([5], 2, [3], 1)
-    assert not slots.ack([5], 1, [3], 1).roots.size
-    assert (slots.stale, records_of(slots)) == (1, [(5, 2, 1, 1, 3)])
-
-
-def test_a_later_attempt_takes_the_place_of_an_earlier() -> None:
-    slots = SlotTable()
-    slots.register([5], 1, [3], 1)
-    slots.ack([5], 2, [12], 7)
-    assert records_of(slots) == [(5, 2, 0, 7, 12)]
-    assert slots.register([5], 2, [12], 8).roots.tolist() == [5]
-
-
 def test_one_buffer_may_hold_several_acks_of_a_root() -> None:
     slots = SlotTable()
     slots.register([5, 6], 1, [1 ^ 2 ^ 4, 8], 1)
     assert slots.ack([5, 6, 5, 5], 1, [1, 8, 2, 4], 1).roots.tolist() == [6, 5]
-
-
-def test_what_is_older_than_a_slice_is_swept_registered_or_not() -> None:
-    slots = SlotTable()
-    slots.register([9, 5], [1, 3], [1, 2], 1)
-    slots.ack([7], 1, [4], 1)
-    slots.register([6], 1, [8], 2)
-    late_roots = slots.sweep(2)
-    assert (late_roots.roots.tolist(), late_roots.attempts.tolist(), late_roots.registered.tolist()) == (
-        [5, 7, 9],
-        [3, 1, 1],
-        [True, False, True],
-    )
-    assert records_of(slots) == [(6, 1, 1, 2, 8)]
-
-
-def test_parts_of_one_attempt_from_two_ackers_are_joined() -> None:
-    slots = SlotTable()
-    slots.load(tracking_records([5], 1, False, 3, [6]))
-    slots.load(tracking_records([5, 8], 1, True, 4, [7, 9]))
-    assert records_of(slots) == [(5, 1, 1, 4, 1), (8, 1, 1, 4, 9)]
-    assert slots.load(tracking_records([5], 1, False, 2, [1])).roots.tolist() == [5]
 
 
 def test_a_table_holds_what_was_put_in_while_it_grows_and_shrinks() -> None:
@@ -138,16 +71,6 @@ def test_a_root_takes_at_most_24_bytes_however_many_there_are(count: int) -> Non
     slots.register(roots, 1, values, 1)
     assert len(slots) == count
     assert slots.nbytes <= 24 * count
-
-
-def test_roots_taken_out_are_gone() -> None:
-    roots, values = many(1_000)
-    slots = SlotTable()
-    slots.register(roots, 1, values, 1)
-    popped = slots.pop(np.concatenate([roots[:10], np.array([3], np.uint64)]))
-    assert (popped.roots.tolist(), popped.values.tolist()) == (roots[:10].tolist(), values[:10].tolist())
-    assert slots.records().roots.tolist() == sorted(roots[10:].tolist())
-    slots._check()
 
 
 def test_an_update_that_contradicts_itself_is_refused() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from springline.spark_jobs.streaming.tracking.acker.root_ranges import RootRange
 from springline.spark_jobs.streaming.tracking.acker.table import AckTable, Layout
 from springline.spark_jobs.streaming.tracking.errors import InvalidRootError, InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.ids import root_edges
@@ -59,25 +58,6 @@ def test_a_range_registers_the_roots_that_are_the_ackers(table: AckTable, root_r
     assert records.registered.all()
     assert set(records.attempts) | set(records.ticks) <= {1, 8}
     assert table.in_flight == ids.size
-    table._check()
-
-
-@every_range
-def test_acks_by_root_complete_a_range_in_any_order(table: AckTable, root_range: Any) -> None:
-    ids = own(root_range)
-    table.register_range(*root_range, values(ids), 1, 8)
-    order = shuffled(ids)
-    table.ack(order, 1, np.uint64(5), 9)
-    assert table.completed_count == 0
-    table.ack(order[::2], 1, values(order[::2]) ^ np.uint64(5), 9)
-    table._check()
-    assert sorted(table.records().roots.tolist()) == sorted(order[1::2].tolist())
-    table.ack(order[1::2], 1, values(order[1::2]) ^ np.uint64(5), 9)
-    completed = table.drain_completed()
-    assert sorted(completed.roots.tolist()) == ids.tolist()
-    assert (completed.ticks == 8).all()
-    assert (table.in_flight, table.completed_count) == (0, ids.size)
-    assert not table.drain_completed().roots.size
     table._check()
 
 
@@ -194,24 +174,6 @@ def test_lows_are_the_first_offsets_that_are_not_complete(table: AckTable) -> No
     assert table.low_watermarks()[3] == int(first[0]) >> 16 & 0xFFFF
 
 
-@every_range
-def test_what_a_new_circle_takes_away_is_handed_out_and_the_rest_is_found(table: AckTable, root_range: Any) -> None:
-    ids, four = own(root_range), AckerRing.of(range(4))
-    table.register_range(*root_range, values(ids), 1, 8)
-    is_moved = four.owners_of(ids) != 1
-    released = table.release(four)
-    assert released.roots.tolist() == ids[is_moved].tolist()
-    assert released.values.tolist() == values(ids)[is_moved].tolist()
-    assert table.records().roots.tolist() == ids[~is_moved].tolist()
-    other = AckTable(table.layout, 3, four)
-    other.adopt(released)
-    for one in (table, other):
-        owned = ids[four.owners_of(ids) == one.acker]
-        one.ack(owned, 1, values(owned), 9)
-        assert sorted(one.drain_completed().roots.tolist()) == owned.tolist()
-        one._check()
-
-
 def test_an_ack_sent_under_the_circle_before_reaches_what_was_held_then() -> None:
     """Roots that went to another acker since wait as acks, until they are handed on."""
     root_range, four = (3, 0, 900, 1), AckerRing.of(range(4))
@@ -229,19 +191,6 @@ def test_an_ack_sent_under_the_circle_before_reaches_what_was_held_then() -> Non
         table.ack(own((3, 900, 900, 1), four), 1, np.uint64(5), 9)
         snapshots.append(in_bytes(table))
     assert snapshots[0] == snapshots[1]
-
-
-def test_parts_of_a_root_at_two_ackers_complete_it_where_they_meet(table: AckTable) -> None:
-    root_range = (3, 0, 60, 1)
-    ids, other = own(root_range), AckTable(table.layout, 0, THREE)
-    other.ack(ids, 1, values(ids), 4)
-    table.register_range(*root_range, values(ids), 1, 8)
-    table.adopt(other.release(THREE))
-    assert (other.in_flight, table.in_flight, table.completed_count) == (0, 0, ids.size)
-    other.register(ids, 3, np.uint64(1), 4)
-    table.register_range(*root_range, values(ids), 1, 8)
-    table.adopt(other.release(THREE))
-    assert set(table.records().attempts) == {3}
 
 
 def history(layout: Layout, seed: int) -> AckTable:
@@ -311,8 +260,3 @@ def test_a_range_that_contradicts_itself_is_refused(table: AckTable) -> None:
     with pytest.raises(InvalidRootError):
         table.register_range(0, 2**36 - 30, 60, 1, 5, 1, 1)
     assert table.in_flight == 0
-
-
-def test_runs_of_rows_are_one_a_message() -> None:
-    assert RootRange.of(1, 2, 3, 4) == [RootRange(1, 2, 1, 4), RootRange(1, 3, 1, 4), RootRange(1, 4, 1, 4)]
-    assert RootRange.of(1, 2, 3, 1) == [RootRange(1, 2, 3, 1)]

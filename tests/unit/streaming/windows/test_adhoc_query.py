@@ -137,9 +137,7 @@ def test_a_unit_that_does_not_answer_in_time_is_named(world: World, monkeypatch:
             world.ask()
 
 
-def test_a_question_that_fails_is_logged_and_others_are_answered(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_question_that_fails_is_logged_and_others_answered(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever is in the topic of questions."""
     world.round(1)
     world.server.serve([0, 1])

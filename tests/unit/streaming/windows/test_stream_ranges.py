@@ -45,9 +45,9 @@ def rows_of(platform: Platform, dataset: Dataset, query: str) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def write(platform: Platform, log: MemoryLog, of: WindowsJob, span: EventTimeRange = DAY, **more: Any) -> Dataset:
+def write(platform: Platform, log: MemoryLog, of: WindowsJob, **more: Any) -> Dataset:
     """The range as a dataset."""
-    return write_range(platform, of, registry_for_range(of, None, {}), log, span, **more)
+    return write_range(platform, of, registry_for_range(of, None, {}), log, DAY, **more)
 
 
 def test_a_range_is_a_dataset_with_real_times_and_whole_numbers(platform: Platform) -> None:

@@ -15,20 +15,8 @@ def flows(*seconds: float) -> list[bytes]:
     return [csv(*((T + second, "x", "a", 2, 0.5) for second in seconds))]
 
 
-def windows(job: Job, query: str, value: str = "n") -> list[tuple[float, int]]:
-    return [(row["window_start"].timestamp() - T, row[value]) for row in job.rows(query)]
-
-
-def test_a_query_that_is_registered_later_begins_with_the_first_whole_window() -> None:
-    """Rows of the window in which it was registered are missing for it: that window is not emitted."""
-    job = Job(registry({"a": BY_SIP}), mappers=2, reducers=2)
-    job.round(flows(1), flows(2))
-    job.follow(job.registry.register("b", BY_KIND))
-    job.round(flows(30, 61), flows(31, 62))
-    job.round(flows(121), flows(122))
-    job.finish()
-    assert windows(job, "a") == [(0, 4), (60, 2), (120, 2)]
-    assert windows(job, "b") == [(60, 2), (120, 2)]
+def windows(job: Job, query: str) -> list[tuple[float, int]]:
+    return [(row["window_start"].timestamp() - T, row["n"]) for row in job.rows(query)]
 
 
 def test_a_window_that_one_unit_has_begun_already_is_not_whole() -> None:
@@ -63,30 +51,6 @@ def test_a_changed_query_with_other_slices_starts_anew_and_emits_no_window_again
     assert [(begin, "sip" in row) for row in job.rows("a") for begin in [row["window_start"].timestamp() - T]] == [
         (0, True), (120, False), (180, False),
     ]  # fmt: skip
-
-
-def test_no_window_is_missing_where_the_new_text_has_a_name_of_its_own() -> None:
-    """The old query tells the windows that were open to the end, and is cancelled then."""
-    job = Job(registry({"a": BY_SIP}), mappers=2)
-    job.round(flows(1), flows(62))
-    job.follow(job.registry.register("a2", BY_KIND))
-    job.round(flows(63, 121), flows(64, 122))
-    job.round(flows(181), flows(182))
-    job.follow(job.registry.cancel("a"))
-    job.round(flows(241), flows(242))
-    job.finish()
-    assert windows(job, "a") == [(0, 1), (60, 3), (120, 2)]
-    assert windows(job, "a2") == [(120, 2), (180, 2), (240, 2)]
-
-
-def test_a_changed_text_over_the_same_slices_tells_the_window_that_is_open() -> None:
-    """Other columns, HAVING and another size of as wide slices: nothing is left out."""
-    job = Job(registry({"a": BY_SIP.replace("60 s", "HOP(120 s, 60 s)")}))
-    job.round(flows(1, 61))
-    job.follow(job.registry.change("a", BY_SIP.replace("AS n", "* 10 AS n")))
-    job.round(flows(70, 121, 181))
-    job.finish()
-    assert windows(job, "a") == [(-60, 1), (60, 20), (120, 10), (180, 10)]
 
 
 def test_an_aggregate_that_nobody_asked_for_before_starts_anew() -> None:

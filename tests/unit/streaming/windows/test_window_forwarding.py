@@ -16,9 +16,9 @@ T = 1_700_000_040
 BY_SIP = "SELECT sip, count(*) AS n, sum(bytes) AS b FROM S GROUP BY sip WINDOWING 60 s"
 
 
-def message(groups: int, *, first: int = 0, rows: int = 2_000, second: float = 0) -> bytes:
+def message(groups: int, *, rows: int = 2_000, second: float = 0) -> bytes:
     """Rows over so many groups."""
-    return csv(*((T + second, f"s{first + i % groups}", "a", i % 7, 0.5) for i in range(rows)))
+    return csv(*((T + second, f"s{i % groups}", "a", i % 7, 0.5) for i in range(rows)))
 
 
 def forwarded(output: Output) -> list[bool]:
@@ -115,9 +115,7 @@ def test_rows_of_a_cube_that_reducers_do_not_know_yet_are_kept() -> None:
     assert alike and sorted(map(repr, run(3).rows("q"))) == alike
 
 
-def test_a_reducer_aggregates_rows_when_a_slice_closes_or_when_there_are_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_reducer_aggregates_rows_when_a_slice_closes_or_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then they are stored as they came."""
 
     def waiting(job: Job) -> int:
@@ -161,13 +159,6 @@ def batch(slices: list[int], sips: pa.Array, values: list[int | None]) -> pa.Rec
     return pa.RecordBatch.from_arrays(columns, ["slice", "e0", "e1"], metadata={"rows": layout().encode(), "from": "x"})
 
 
-def test_a_layout_is_read_as_it_was_written() -> None:
-    """From the metadata of a batch; partials have none."""
-    (with_layout,) = [batch([0], pa.array(["a"]), [1])]
-    assert RowLayout.of(with_layout) == layout()
-    assert RowLayout.of(with_layout.replace_schema_metadata({"cube": "c"})) is None
-
-
 def test_texts_are_one_group_in_whatever_form_they_come() -> None:
     """Plain or as a dictionary; null is a group of its own; slices come first."""
     plain = batch([60, 0, 60], pa.array(["a", "b", None]), [1, 2, 3])
@@ -182,9 +173,7 @@ def test_texts_are_one_group_in_whatever_form_they_come() -> None:
     assert np.diff(np.asarray(partials.column("slice"))).min() >= 0
 
 
-def test_groups_are_the_same_in_a_table_with_every_number_in_one_of_hashes_and_in_pairs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_groups_are_the_same_in_a_dense_table_in_one_of_hashes_and_in_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """By how many codes there might be."""
     generator = np.random.default_rng(0)
     sips = pa.array([f"s{i}" for i in generator.integers(0, 300, 5_000)])

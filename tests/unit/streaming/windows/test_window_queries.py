@@ -4,7 +4,6 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
-from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.persistence.model.toml_table import InvalidTableError, read_table
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.schema import Field, Stream, StreamKeys
@@ -141,9 +140,7 @@ GROUPED = "FROM S GROUP BY sip WINDOWING 60 s"
         ("SELECT count(*) FROM S WINDOWING 1 s WHERE kind = 'a'", 1, 38, "'WHERE' after the WINDOWING clause"),
     ],
 )  # fmt: skip
-def test_an_error_names_the_query_the_place_and_what_is_wrong(
-    sql: str, line: int | None, column: int | None, message: str
-) -> None:
+def test_an_error_names_query_place_and_reason(sql: str, line: int | None, column: int | None, message: str) -> None:
     """Line and column count from 1."""
     with pytest.raises(InvalidQueryError) as raised:
         read_query("flows", sql, S)
@@ -171,12 +168,6 @@ def test_a_stream_that_contradicts_itself_is_refused(settings: dict[str, object]
     with pytest.raises(InvalidStreamError, match="stream 'S'") as raised:
         stream(**settings)
     assert message in str(raised.value)
-
-
-def test_a_stream_survives_json() -> None:
-    """As it is stored in a registry."""
-    streams = [stream(format="json", max_future_skew=5.0), stream()]
-    assert [from_json_value(Stream, to_json_value(each), "here") for each in streams] == streams
 
 
 def test_a_declared_stream_has_defaults() -> None:

@@ -1,4 +1,4 @@
-"""The router's step: rows of every form, what cannot be used, what is sent to whom."""
+"""The router's step: which rows become tuples, and what is sent to which task."""
 
 from __future__ import annotations
 
@@ -6,130 +6,35 @@ import json
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 from springline.spark_jobs.streaming.join import router as routing
+from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.router import TABLE, RelationSource, Router
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
 from springline.spark_jobs.streaming.join.routing.table import RoutingTable
-from springline.spark_jobs.streaming.join.wire import ROWS, Action, JoinSide, KeyBand, RoutedBatch, first_seq
+from springline.spark_jobs.streaming.join.wire import ROWS, Action, JoinSide, RoutedBatch, first_seq
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 
 FIELDS = {"key": "int", "price": "float", "name": "text"}
 
 
-def source(form: str, delimiter: str = ",") -> RelationSource:
-    return RelationSource("left", Relation("l", FIELDS), form, delimiter)
-
-
-def arrow(**columns: Any) -> bytes:
-    """An Arrow stream."""
-    table, sink = pa.table(columns), pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-GOOD = {"key": [1, 2, None], "price": [1.5, 2.0, 3.25], "name": ["a", None, "c d"]}
-WRITTEN = {
-    "csv": b"1,1.5,a\n2,2,\n\n,3.25,c d\n",
-    "json": b'{"key":1,"price":1.5,"name":"a","more":1}\n{"price":2,"key":2}\n{"key":null,"price":3.25,"name":"c d"}',
-    "arrow": arrow(
-        key=pa.array([1, 2, None], pa.int32()), name=["a", None, "c d"], price=[1.5, 2.0, 3.25], more=[1, 2, 3]
-    ),
-}
-
-
-@pytest.mark.parametrize("form", sorted(WRITTEN))
-def test_rows_are_read_by_their_declared_fields(form):
-    """Only those that are wanted; how messages are cut does not show."""
-    table, dead = rows_of(source(form).layout, list(FIELDS), [Message(0, WRITTEN[form]), Message(1, WRITTEN[form])])
-    assert not dead and table.to_pydict() == {name: values * 2 for name, values in GOOD.items()}
-    assert rows_of(source(form).layout, ["key"], [Message(0, WRITTEN[form])]).table.column_names == ["key"]
-    assert rows_of(source(form).layout, ["key"], []).table.num_rows == 0
-
-
 def test_a_delimiter_at_the_end_of_lines_is_borne():
-    """As TPC's generators write them."""
-    assert rows_of(source("csv", "|").layout, ["name"], [Message(0, b"1|1.5|a|\n2|2|b|\n")]).table.to_pydict() == {
-        "name": ["a", "b"]
-    }
-
-
-@pytest.mark.parametrize(
-    ("form", "bad", "reason"),
-    [
-        ("csv", b"x,1.5,a", "key is no int: x"),
-        ("csv", b"1,1.5", "2 fields instead of 3"),
-        ("csv", b"1,1.5,\xff", "not UTF-8, at byte 6"),
-        ("csv", b"99999999999999999999,1,a", "key is no int"),
-        ("json", b'{"key": 1.5}', "key is no int: 1.5"),
-        ("json", b"[1]", "not a JSON object, at byte 0"),
-        ("json", b'{"key": 1}{"key": 2}', "not a JSON object, at byte 10"),
-    ],
-)
-def test_bad_rows_go_to_the_dead_letters_and_good_ones_on(form, bad, reason):
-    """Among many good ones, each with the place of its message."""
-    good = WRITTEN[form].rstrip().split(b"\n")[0]
-    lines = [good] * 20
-    lines[13] = bad
-    table, dead = rows_of(source(form).layout, list(FIELDS), [Message(4, good), Message(5, b"\n".join(lines))])
-    assert table.num_rows == 20
-    assert [(letter.offset, letter.value) for letter in dead] == [(5, bad + b"\n")]
-    assert dead[0].reason.startswith(f"row 14: {reason}")
-
-
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        (b"none", "not an Arrow stream"),
-        (arrow(key=[1], price=[1.0]), "column name is missing or duplicated; columns: key, price"),
-        (arrow(key=["1"], price=[1.0], name=["a"]), "column key is string, but int was declared"),
-    ],
-)
-def test_a_message_that_is_not_as_declared_is_a_dead_letter(value, reason):
-    """The others are not."""
-    table, dead = rows_of(source("arrow").layout, list(FIELDS), [Message(0, value), Message(1, WRITTEN["arrow"])])
-    assert table.num_rows == 3 and dead[0].offset == 0 and reason in dead[0].reason
-
-
-class Plain:
-    """A condition: equal keys, rows with a price of 1 or more."""
-
-    key_band = KeyBand(0, 0)
-
-    def fields(self, side: JoinSide) -> list[str]:
-        return ["key", "price"]
-
-    def filter(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
-        return rows.column("price").to_numpy() >= 1
-
-    def keys(self, side: JoinSide, rows: pa.RecordBatch) -> Any:
-        column = rows.column("key")
-        return column.fill_null(0).to_numpy(), column.is_valid().to_numpy(zero_copy_only=False)
-
-    def routed_schema(self, side: JoinSide) -> pa.Schema:
-        kinds = {
-            "key": pa.int64(),
-            "seq": pa.int64(),
-            "unit": pa.uint8(),
-            "action": pa.uint8(),
-            "l.price": pa.float64(),
-        }
-        return pa.schema(list(kinds.items()))
-
-    def carried(self, side: JoinSide, rows: pa.RecordBatch) -> list[pa.Array]:
-        return [rows.column("price")]
+    """As TPC's generators write them; only the columns that are wanted are read."""
+    layout = RelationSource("left", Relation("l", FIELDS), "csv", "|").layout
+    assert rows_of(layout, ["name"], [Message(0, b"1|1.5|a|\n2|2|b|\n")]).table.to_pydict() == {"name": ["a", "b"]}
 
 
 ROWS_OF_FIVE = b"1,1,a\n2,0.5,b\n,3,c\n4,4,d\n1,5,e\n"
 
 
 def a_router(*, itself: bool = False, tasks: int = 4) -> Router:
-    left = RelationSource("one", Relation("l", FIELDS))
-    return Router(left, left if itself else RelationSource("two", Relation("r", FIELDS)), 4, tasks, Plain())
+    """Of equal keys, of rows with a price of 1 or more."""
+    left, right = Relation("l", FIELDS), Relation("r", FIELDS)
+    condition = Condition.of(left, right, "l.key = r.key AND l.price >= 1 AND r.price >= 1", ["l.price"])
+    source = RelationSource("one", left)
+    return Router(source, source if itself else RelationSource("two", right), 4, tasks, condition)
 
 
 def step(
@@ -164,14 +69,8 @@ def test_rows_become_tuples_with_seqs_by_round_unit_and_row():
     assert sorted(tuples) == [(1, first), (1, first + 4), (4, first + 3)]
     for task, side, actions, units, *_ in routed_batches(output):
         assert side is JoinSide.RIGHT and set(actions) == {Action.BOTH} and set(units) == {task}
-    assert dict(output.counts) == {
-        "rows": 5,
-        "dead_letters": 0,
-        "filtered": 1,
-        "unjoinable": 1,
-        "tuples": 3,
-        "messages": 3,
-    }
+    counts = {"rows": 5, "dead_letters": 0, "filtered": 1, "unjoinable": 1, "tuples": 3, "messages": 3}
+    assert dict(output.counts) == counts
 
 
 def test_a_row_of_a_join_with_itself_is_a_tuple_of_both_sides():
@@ -183,12 +82,8 @@ def test_a_row_of_a_join_with_itself_is_a_tuple_of_both_sides():
         for _, side, _, _, keys, seqs in routed_batches(output)
         for key, seq in zip(keys, seqs, strict=True)
     }
-    assert tuples == {
-        (JoinSide.LEFT, 9, first),
-        (JoinSide.RIGHT, 9, first + 1),
-        (JoinSide.LEFT, 8, first + 2),
-        (JoinSide.RIGHT, 8, first + 3),
-    }
+    left, right = JoinSide.LEFT, JoinSide.RIGHT
+    assert tuples == {(left, 9, first), (right, 9, first + 1), (left, 8, first + 2), (right, 8, first + 3)}
 
 
 def test_the_orders_of_an_epoch_go_to_every_task_once():

@@ -187,13 +187,13 @@ def test_nothing_is_planned_while_units_are_level(name):
     assert strategy.plan(table, Loads(dict.fromkeys(range(8), (1000, 1000))), 8) is None
 
 
-@pytest.mark.parametrize(("name", "moved"), [("hash", 4096), ("heavy-split", 4096), ("djb", 4096)])
-def test_twice_the_units_take_half_of_the_buckets(name, moved):
+@pytest.mark.parametrize("name", ["hash", "heavy-split", "djb"])
+def test_twice_the_units_take_half_of_the_buckets(name):
     """From 4 to 8 units: no bucket goes that could stay."""
     strategy = strategy_of(name)
     table = strategy.first(8, 4)
     plan = strategy.plan(table, Loads(dict.fromkeys(range(4), (1000, 1000))), 8)
-    assert sum(len(move.buckets) for move in plan.moves) == pytest.approx(moved, rel=0.05)
+    assert sum(len(move.buckets) for move in plan.moves) == pytest.approx(4096, rel=0.05)
     assert {move.receiver for move in plan.moves} == {4, 5, 6, 7}
 
 
@@ -212,8 +212,10 @@ def test_routers_may_know_of_keys_before_units_have_stored_any(name):
 
 
 def test_what_cannot_be_is_refused():
-    """With what can be."""
-    with pytest.raises(ExtensionError, match=r"'best'.*installed: djb, heavy-split, heavy-split-work; .*: hash, "):
+    """With what can be; the baselines are named as such."""
+    with pytest.raises(
+        ExtensionError, match=r"'best'.*installed: djb, heavy-split, heavy-split-work; baselines.*: hash, jb, jb6"
+    ):
         strategy_of("best")
     with pytest.raises(InvalidRoutingError, match="from 0 to below 1"):
         strategy_of("djb", 1.0)
@@ -369,23 +371,12 @@ def test_what_it_sees_and_would_do_can_be_told():
     control = RebalanceConfig(8)
     course = initial_state(control, 8)
     explanation = explain(course, observation_of(course, 1), control, {"messages": 30, "tuples": 20})
-    assert (
-        explanation.messages_per_tuple == 1.5
-        and explanation.imbalance > 3
-        and explanation.heavy_keys[0]["key"] == 7
-        and not explanation.entries
-    )
-    assert (
-        "keys split" in explanation.next_reasons[0]
-        and explanation.planned_moves[0]["cost"] > 0
-        and "key 7" in explanation.planned_moves[0]["description"]
-    )
+    assert explanation.messages_per_tuple == 1.5 and explanation.imbalance > 3
+    assert explanation.heavy_keys[0]["key"] == 7 and not explanation.entries
+    assert "keys split" in explanation.next_reasons[0]
+    assert explanation.planned_moves[0]["cost"] > 0 and "key 7" in explanation.planned_moves[0]["description"]
     next_state = decide(course, observation_of(course, 1), control, 1).state
     explanation = explain(next_state, observation_of(next_state, 2), control)
-    assert (
-        explanation.migrations
-        and explanation.entries
-        and "wait for" in explanation.next_reasons[0]
-        and not explanation.planned_moves
-    )
+    assert explanation.migrations and explanation.entries and not explanation.planned_moves
+    assert "wait for" in explanation.next_reasons[0]
     assert json.loads(json.dumps(explanation.as_json()))["epoch"] == 2
