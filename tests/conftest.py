@@ -15,7 +15,8 @@ from springline.testing.lines import LinesRunner
 from tests.support.servers.memory_folders import remove_memory_below
 
 # A machine that stands still for a moment is no fault of what is tested; whole tests have a time.
-settings.register_profile("project", deadline=None, derandomize=True)  # a run of the tests draws nothing at random
+# A run of the tests draws nothing at random, and a third of the examples that the nightly tests draw.
+settings.register_profile("project", deadline=None, derandomize=True, max_examples=35)
 settings.load_profile("project")
 settings.register_profile("random", deadline=None, derandomize=False, print_blob=True)
 # For tests marked `fuzz`, which say no number of examples themselves: `make fuzz` chooses this profile.

@@ -26,6 +26,7 @@ from springline.testing.lines import make_dataset as make
 from tests.support.actors import Actor
 from tests.support.datasets.stages import stage
 from tests.support.datasets.states import copies_in, expire_leases, measured
+from tests.support.examples import examples
 
 PATHS = ("a", "b")
 WORKERS = ("worker 0", "worker 1")
@@ -279,7 +280,7 @@ class Simulation:
 
 @example(schedule=EVICTED_AFTER_ITS_LEASE, by_operation=False)
 @given(schedule=st.lists(MOVES, min_size=30, max_size=80), by_operation=st.booleans())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 def test_however_they_interleave_each_generation_is_persisted_once_and_nothing_half_is_left(
     template: Path, schedule: list[tuple[str, int, int]], by_operation: bool
 ) -> None:

@@ -19,6 +19,7 @@ from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner, digest_of, read_lines
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.states import wipe_cache
+from tests.support.examples import examples
 
 PATHS = ("a", "b", "c", "d", "e")
 OPERATIONS = ("shout", "join", "salt", "load", "none")
@@ -159,7 +160,7 @@ class History:
     capacity=st.sampled_from([1 << 30, SMALL]),
     persisted_in_the_end=st.booleans(),
 )
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 def test_nothing_that_is_persisted_or_can_be_made_again_is_ever_lost_for_good(
     template: Path,
     strategy: Strategy,

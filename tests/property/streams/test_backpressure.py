@@ -23,6 +23,7 @@ from springline.spark_jobs.streaming.backpressure.admission import (
 )
 from springline.spark_jobs.streaming.backpressure.signals import LEASE_SECONDS, LONGEST_LEASE, Signal
 from springline.spark_jobs.streaming.backpressure.stage_meter import StageMeasurement
+from tests.support.examples import examples
 
 ORIGINAL = 40e6
 LATE = 5.0  # seconds, at most
@@ -90,7 +91,7 @@ def wild(chance: random.Random) -> dict[str, tuple[float, float | None, float, f
 
 
 @every_mode
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 2**32), faults)
 def test_a_rate_is_never_below_its_minimum_nor_above_the_original(mode: str, seed: int, faults: Faults) -> None:
     """Whatever is seen, whatever becomes of signals, whoever dies."""
@@ -106,7 +107,7 @@ def test_a_rate_is_never_below_its_minimum_nor_above_the_original(mode: str, see
 
 
 @every_mode
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.integers(0, 2**32), faults)
 def test_without_overload_every_rate_returns_to_the_original(mode: str, seed: int, faults: Faults) -> None:
     """In bounded time, after anything; a controller that died for good holds nobody."""
@@ -125,7 +126,7 @@ def test_without_overload_every_rate_returns_to_the_original(mode: str, seed: in
 
 
 @every_mode
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 2**32))
 def test_the_lowest_wins_and_a_release_frees_only_its_own(mode: str, seed: int) -> None:
     """In any order of arrival, with doubles; against the least of what the newest signals ask."""

@@ -13,6 +13,7 @@ from springline.spark_jobs.streaming.backpressure.accounting import StageAccount
 from springline.spark_jobs.streaming.backpressure.rate_limit import Credit, RateLimit, RateLimiter, write_grant
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
+from tests.support.examples import examples
 from tests.support.streams.tracked_world import TrackedWorld
 
 Limits = tuple[float | None, int | None]  # rate, credit
@@ -48,11 +49,9 @@ class ThrottledWorld(TrackedWorld):
             write_grant(self.folder.path, stage.name, limit, self.clock + seconds)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(GRANTS)
-def test_nothing_is_lost_or_doubled_under_any_limits(
-    grants: list[tuple[dict[str, Limits], float, int | None]],
-) -> None:
+def test_nothing_is_lost_or_doubled_under_any_limits(grants: list[tuple[dict[str, Limits], float, int | None]]) -> None:
     """And at the end everything that was sent has been taken, to the byte."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         job = WordCountJob("w", "lines", TrackingConfig("w", 2, 4, timeout=30.0), max_messages_per_round=3)

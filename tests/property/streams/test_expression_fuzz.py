@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
@@ -203,14 +203,16 @@ def test_a_query_is_answered_as_duckdb_answers_it(data: st.DataObject, rows: lis
 
 KEYS = (
     "i = j", "i = j + 1", "j >= i", "abs(i - j) <= 1", "i BETWEEN j - 1 AND j + 2", "i - j = 1", "s = t", "x = y",
-    "y < x", "abs(x - y) <= 0.5", "i = j AND s = t", "n = m AND x = y", "i + 1 = j - 1", "i < j",
+    "y < x", "abs(x - y) <= 0.5", "x - y = 0.0", "i = j AND s = t", "n = m AND x = y", "i + 1 = j - 1", "i < j",
 )  # fmt: skip
 of_left = st.lists(st.tuples(FEW, *(st.one_of(st.none(), OF[k]) for k in ("int", "float", "text"))), max_size=8)
 of_right = st.lists(st.tuples(FEW, FEW, st.one_of(TAME, OF["float"]), OF["text"]), max_size=8)
+EDGES = (0.0, -0.0, 5e-324, math.inf, -math.inf, None)
 
 
 @pytest.mark.fuzz
 @settings(deadline=None)
+@example("x - y = 0.0", [], [(0, 0, x, "a") for x in EDGES], [(0, 0, y, "a") for y in EDGES])
 @given(st.sampled_from(KEYS), st.lists(expressions(COLUMNS, ("bool",), 2), max_size=2), of_left, of_right)
 def test_a_join_finds_the_pairs_that_duckdb_finds(
     key: str, more: list[Drawn], left: list[tuple[Any, ...]], right: list[tuple[Any, ...]]

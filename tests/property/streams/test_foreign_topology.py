@@ -17,6 +17,7 @@ from springline.spark_jobs.streaming.tracker.job import TrackerJob
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.tracking.errors import InvalidRingError
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
+from tests.support.examples import examples
 from tests.support.streams.tracked_world import TrackedWorld
 
 STAGES, DEPTH = 2, 4
@@ -172,7 +173,7 @@ def _harm(world: TrackedWorld, what: str, number: int) -> None:
     world.crash(number, lose_states=what == "lose states")
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32), EVENTS, st.sampled_from([0.0, 0.02, 0.1]))
 def test_an_attempt_is_finished_if_and_only_if_all_of_it_was_processed(
     seed: int, events: list[tuple[str, int]], chance: float

@@ -35,6 +35,35 @@ def small_parts() -> Iterator[None]:
         yield
 
 
+def fed_world(
+    folder: str,
+    chance: random.Random,
+    most: int,
+    ttl: float | None = None,
+    strategy: str = "heavy-split",
+    **limits: int,
+) -> tuple[JoinWorld, list[tuple[Row, Row]]]:
+    """A join that has begun to read 60 rows a side, and the pairs of rows with equal keys."""
+    moved_at_once, in_flight = chance.choice([3, 20]), chance.choice([5, 1000])
+    control = RebalanceConfig(
+        2,
+        strategy,
+        0.0,
+        migration_tuples=moved_at_once,
+        in_flight_tuples=in_flight,
+        min_tuples=1,
+        expires=True,
+        **limits,
+    )
+    job = replace(join_of("l.k = r.k", control, tasks=chance.choice([1, 2, 4])), ttl=ttl)
+    world = JoinWorld(job, Path(folder), chance, chance.choice([1, 2]), most)
+    left, right = ([(first + at, chance.choice(KEYS), 0) for at in range(60)] for first in (0, 1000))
+    world.feed("left", left, chance.choice([1, 2, 4]))
+    world.feed("right", right, chance.choice([1, 2, 4]))
+    world.run(2)
+    return world, [(one, two) for one in left for two in right if one[1] == two[1]]
+
+
 def rounds_of(world: JoinWorld) -> dict[int, RoundPlan]:
     """By the id of each row, the round in which a router read it."""
     stage = world.stages[0]
@@ -58,38 +87,22 @@ def rounds_of(world: JoinWorld) -> dict[int, RoundPlan]:
         max_size=6,
     ),
 )
-def test_pairs_within_what_is_kept_come_out_once_and_no_others(
+def test_pairs_within_the_retention_come_out_once_and_no_others(
     seed: int, strategy: str, keep: float, most: int, events: Sequence[tuple[str, int, float]]
 ) -> None:
     """The clock jumps while tuples move, processes die, and states are lost."""
-    chance = random.Random(seed)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        control = RebalanceConfig(
-            2,
-            strategy,
-            0.0,
-            migration_tuples=chance.choice([3, 20]),
-            in_flight_tuples=chance.choice([5, 1000]),
-            min_tuples=1,
-            expires=True,
-        )
-        job = replace(join_of("l.k = r.k", control, tasks=chance.choice([1, 2, 4])), ttl=keep)
-        world = JoinWorld(job, Path(folder), chance, chance.choice([1, 2]), most)
-        left, right = ([(first + at, chance.choice(KEYS), 0) for at in range(60)] for first in (0, 1000))
-        world.feed("left", left, chance.choice([1, 2, 4]))
-        world.feed("right", right, chance.choice([1, 2, 4]))
-        world.run(2)
+        world, every = fed_world(folder, random.Random(seed), most, ttl=keep, strategy=strategy)
         for what, number, jump in (("units", seed, 0.0), *events):
             world.clock += jump * keep
             world.befall(what, number)
         world.finish()
         world.want_units(1 + seed % 3)
         world.settle()
-        every = [(one, two) for one in left for two in right if one[1] == two[1]]
         clocks = {row: Fraction(plan.clock) for row, plan in rounds_of(world).items()}
         expected_pairs = within(every, clocks, Fraction(keep) / 60)
         event(f"tuples moved: {bool(world.counts('join')['imported'])}")
-        event(f"of all pairs are told: {round(10 * len(expected_pairs) / len(every)) * 10}%")
+        event(f"of all pairs are reported: {round(10 * len(expected_pairs) / len(every)) * 10}%")
         assert world.pairs() == expected_pairs
         world.clock += 3 * keep
         for _ in range(60):
@@ -109,39 +122,22 @@ def within(pairs: Sequence[tuple[Row, Row]], clocks: dict[int, Fraction], tick: 
     most=st.sampled_from([40, 1_000_000]),
     events=st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 120)), max_size=6),
 )
-def test_of_so_many_rows_that_are_kept_pairs_come_out_once(
+def test_of_so_many_rows_that_are_retained_pairs_come_out_once(
     seed: int, keep_rows: int, most: int, events: Sequence[tuple[str, int]]
 ) -> None:
-    """What is let go is let go at the same round by all units; no row before so many have come after it."""
-    chance = random.Random(seed)
+    """What expires does so at the same round in all units; no row before so many have come after it."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        control = RebalanceConfig(
-            2, "heavy-split", 0.0, migration_tuples=chance.choice([3, 20]), in_flight_tuples=chance.choice([5, 1000]),
-            min_tuples=1,
-            expires=True, max_rows=keep_rows,
-        )  # fmt: skip
-        world = JoinWorld(
-            join_of("l.k = r.k", control, tasks=chance.choice([1, 2, 4])),
-            Path(folder),
-            chance,
-            chance.choice([1, 2]),
-            most,
-        )
-        left, right = ([(first + at, chance.choice(KEYS), 0) for at in range(60)] for first in (0, 1000))
-        world.feed("left", left, chance.choice([1, 2, 4]))
-        world.feed("right", right, chance.choice([1, 2, 4]))
-        world.run(2)
+        world, pairs = fed_world(folder, random.Random(seed), most, max_rows=keep_rows)
         for what, number in (("units", seed), *events):
             world.befall(what, number)
         world.finish()
         world.settle()
         rounds, since = rounds_of(world), since_of(world)
-        pairs = [(one, two) for one in left for two in right if one[1] == two[1]]
         numbers = {(one[0], two[0]): sorted((rounds[one[0]].number, rounds[two[0]].number)) for one, two in pairs}
         assert world.pairs() == Counter(pair for pair, (first, last) in numbers.items() if first >= since[last])
         oldest = max(since.values())
         retained_rows = sum(plan.number >= oldest for plan in rounds.values())
-        event(f"rows were let go: {bool(oldest)}")
+        event(f"rows have expired: {bool(oldest)}")
         assert keep_rows <= retained_rows or not oldest
         assert retained_rows <= sum(world.stored().values())
 

@@ -39,6 +39,7 @@ from springline.spark_jobs.streaming.join.wire import (
     first_seq,
 )
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
+from tests.support.examples import examples
 from tests.support.joins.join_pieces import mask_of
 
 MAX_UNITS = 8
@@ -209,7 +210,7 @@ class World:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.names)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(
     reach=st.sampled_from([EQUAL, EQUAL, BAND, LESS]),
     itself=st.booleans(),

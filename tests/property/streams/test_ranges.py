@@ -26,6 +26,7 @@ from tests.property.streams.test_windows_against_duckdb import (
     run,
 )
 from tests.support.decoding.windows_job import Job, registry, stream
+from tests.support.examples import examples
 
 BEGIN, END = 1_700_000_060, 1_700_000_220  # not at the ends of windows of 60 s
 SPAN = EventTimeRange(in_time(BEGIN), in_time(END))
@@ -63,7 +64,7 @@ def inside(rows: str) -> str:
     return f"(SELECT * FROM {rows} WHERE a >= {SPAN.begin} AND z <= {SPAN.end})"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.data(), forms, units_of_rows, st.integers(1, 3), st.sampled_from([0.0, 5.0, 40.0]), st.integers(1, 4),
     st.integers(1, 12),
@@ -90,7 +91,7 @@ def test_a_range_tells_what_the_stream_tells_of_its_windows(
             assert results[f"{name}{i}"] == sorted(repr([plain(value) for value in row]) for row in expected)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(forms, units_of_rows, st.integers(1, 3), st.integers(1, 12))
 def test_windows_of_rows_count_from_the_first_row_of_the_range(
     form: str, units: list[list[Any]], reducers: int, size: int

@@ -16,6 +16,7 @@ from springline.spark_jobs.streaming.runtime.step import Input, Output, State, S
 from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.tracking.config import Delivery, TrackingConfig
 from springline.spark_jobs.streaming.windows.job import WindowsJob
+from tests.support.examples import examples
 from tests.support.streams.tracked_world import TrackedWorld, Wrap
 
 STREAM = Stream("w", (Field("t", "float"), Field("k", "text")), "t", lateness=1.0, max_future_skew=None)
@@ -52,7 +53,7 @@ def losing(number: int) -> Wrap:
     return wrap
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32), EVENTS)
 def test_all_messages_are_through_whatever_dies(seed: int, events: list[tuple[str, int]]) -> None:
     """None is told as lost, ackers come and go, and the marks are at the end of the topic."""

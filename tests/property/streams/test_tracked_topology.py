@@ -19,6 +19,7 @@ from springline.spark_jobs.streaming.tracking.config import Delivery, TrackingCo
 from springline.spark_jobs.streaming.tracking.errors import InvalidRingError
 from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKind
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
+from tests.support.examples import examples
 from tests.support.streams.leaky_stages import Leaks, Leaky, roots_of_names
 from tests.support.streams.tracked_world import TrackedWorld
 
@@ -68,7 +69,7 @@ def losing_fold_acks(step: Step) -> Step:
     return lossy
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32), EVENTS, st.sampled_from([0.0, 0.05, 0.2]))
 def test_each_word_is_counted_once_whatever_is_lost_doubled_or_late(
     seed: int, events: list[tuple[str, int]], chance: float

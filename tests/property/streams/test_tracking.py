@@ -20,6 +20,7 @@ from springline.spark_jobs.streaming.tracking.acker.table import AckTable
 from springline.spark_jobs.streaming.tracking.ids import child, root_edge
 from springline.spark_jobs.streaming.tracking.ring import AckerRing
 from springline.spark_jobs.streaming.tracking.root_id import root_id
+from tests.support.examples import examples
 
 CIRCLES = {ackers: AckerRing.of(ackers) for ackers in ((0,), (0, 1), (1, 2), (0, 1, 2), (2,))}
 
@@ -127,7 +128,7 @@ class World:
             assert sum(table.in_flight for table in tables) == 0
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.data(), ranges, st.lists(shapes, min_size=1, max_size=8), st.booleans(), st.integers(0, 2**32))
 def test_a_root_is_complete_exactly_when_every_tuple_of_an_attempt_was_processed(
     data: st.DataObject, drawn: list[tuple[tuple[int, int], int]], kinds: list[list[int]], prompt: bool, seed: int

@@ -40,6 +40,7 @@ from springline.spark_jobs.streaming.windows.job import WindowsJob
 from springline.spark_jobs.streaming.windows.mapper import Mapper
 from springline.testing.job_run import RestoringWorker
 from springline.testing.memory_log import KilledError, MemoryLog
+from tests.support.examples import examples
 from tests.support.streams.saved_states import SavedStates, packed_savepoint
 
 MAPPERS = 2
@@ -67,15 +68,8 @@ class Faulty(Mapper):
         return super().__call__(state, replace(step_input, messages=messages))
 
 
-FAULTS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["die", "die", "die", "lose state", "lose checkpoint", "second driver", "save", "save, cut, lose", "rewind"]
-        ),
-        st.integers(0, 60),
-    ),
-    max_size=6,
-)
+FAULT_NAMES = ["die"] * 3 + ["lose state", "lose checkpoint", "second driver", "save", "save, cut, lose", "rewind"]
+FAULTS = st.lists(st.tuples(st.sampled_from(FAULT_NAMES), st.integers(0, 60)), max_size=6)
 
 
 @dataclass
@@ -278,11 +272,7 @@ class World:
         return lines_by_incarnation
 
 
-def _run(faults: list[tuple[str, int]], seed: int = 0) -> dict[int, Counter[str]]:
-    return _run_world(faults, seed).results()
-
-
-def _run_world(faults: list[tuple[str, int]], seed: int = 0) -> World:
+def run(faults: list[tuple[str, int]], seed: int = 0) -> World:
     folder = Path(tempfile.mkdtemp())
     try:
         world = World(folder, seed)
@@ -337,7 +327,7 @@ def _fence_off(world: World) -> None:
                 continue
 
 
-CLEAN = _run([])[1]
+CLEAN = run([]).results()[1]
 
 
 def test_a_run_without_faults_counts_every_row_once() -> None:
@@ -347,13 +337,13 @@ def test_a_run_without_faults_counts_every_row_once() -> None:
 
 
 @given(FAULTS, st.integers(0, 1 << 16))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_result_is_lost_or_doubled_whatever_dies(faults: list[tuple[str, int]], seed: int) -> None:
     """Workers and drivers that die at any call, lost states, cut logs, no checkpoint, a second driver, going back.
 
     After going back results are told again, as those of another incarnation.
     """
-    lines_by_incarnation = _run(faults, seed)
+    lines_by_incarnation = run(faults, seed).results()
     assert all(times == 1 for lines in lines_by_incarnation.values() for times in lines.values())
     assert set().union(*lines_by_incarnation.values()) == set(CLEAN)
     if "rewind" not in {fault for fault, _ in faults}:
@@ -366,7 +356,7 @@ def test_no_result_is_lost_or_doubled_whatever_dies(faults: list[tuple[str, int]
     st.randoms(),
     st.integers(0, 1 << 16),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_message_that_no_round_gets_over_is_put_aside_once_and_nothing_else(
     faults: list[tuple[str, int]], poisons: list[tuple[str, int]], chance: random.Random, seed: int
 ) -> None:
@@ -374,19 +364,19 @@ def test_a_message_that_no_round_gets_over_is_put_aside_once_and_nothing_else(
     faults = [fault for fault in faults if fault[0] != "rewind"]
     for poison in poisons:
         faults.insert(chance.randrange(len(faults) + 1), poison)
-    world = _run_world(faults, seed)
+    world = run(faults, seed)
     assert world.results() == {1: CLEAN}
     assert world.put_aside() == world.poisoned
 
 
 @given(FAULTS, st.integers(0, 5), st.integers(1, 2), st.integers(0, 1 << 16))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_each_row_of_a_partition_that_is_added_is_counted_once_or_told_to_be_late(
     faults: list[tuple[str, int]], at: int, partitions: int, seed: int
 ) -> None:
     """Whatever dies before, meanwhile or after; and so is each row of the others."""
     faults = [fault for fault in faults if fault[0] != "rewind"]
-    world = _run_world([*faults[:at], *[("partition", 0)] * partitions, *faults[at:]], seed)
+    world = run([*faults[:at], *[("partition", 0)] * partitions, *faults[at:]], seed)
     counted_lines = world.results()[1]
     assert set(counted_lines.values()) == {1}
     assert sum(json.loads(line)["rows"] for line in counted_lines) + world.late() == world.rows

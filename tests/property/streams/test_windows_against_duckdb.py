@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Any
 
 import duckdb
@@ -14,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.decoding.windows_job import Job, csv, ipc, registry, stream
+from tests.support.examples import examples
 
 START = 1_700_000_000
 SELECT = (
@@ -166,16 +169,16 @@ def same(job: Job, query: str, database: duckdb.DuckDBPyConnection, expected: st
     assert ours == theirs
 
 
+def messages_of(form: str, rounds_of_units: list[list[list[list[Any]]]]) -> Iterator[list[list[bytes]]]:
+    """The messages of each unit, round by round; a unit whose rounds are over has none."""
+    for messages_by_unit in zip_longest(*rounds_of_units, fillvalue=()):
+        yield [[in_form(form, rows) for rows in messages] for messages in messages_by_unit]
+
+
 def run(job: Job, form: str, data: st.DataObject, units: list[list[Any]]) -> None:
     """All rows, cut into rounds and messages at random."""
-    rounds = [data.draw(cut(rows)) for rows in units]
-    for number in range(max(map(len, rounds))):
-        job.round(
-            *(
-                [in_form(form, rows) for rows in unit_rows[number]] if number < len(unit_rows) else []
-                for unit_rows in rounds
-            )
-        )
+    for messages in messages_of(form, [data.draw(cut(rows)) for rows in units]):
+        job.round(*messages)
     job.finish()
 
 
@@ -184,7 +187,7 @@ lates = st.sampled_from([0.0, 5.0, 40.0])
 units_of_rows = st.lists(rows_of_a_unit, min_size=1, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.data(), forms, units_of_rows, st.integers(1, 3), lates, st.sampled_from([(60, 60), (60, 20), (50, 20), (1, 1)])
 )
@@ -201,7 +204,7 @@ def test_tumbling_and_sliding_windows_of_time_equal_the_oracle(
         same(job, f"q{i}", database, ask.of(hops(size, slide, math.gcd(size, slide), late)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.data(), forms, units_of_rows, st.integers(1, 3), lates, st.integers(-100, 200), st.sampled_from([7, 60]))
 def test_landmark_windows_equal_the_oracle(
     data: st.DataObject, form: str, units: list[list[Any]], reducers: int, late: float, since: int, width: int
@@ -215,7 +218,7 @@ def test_landmark_windows_equal_the_oracle(
     same(job, "q", oracle(units), ask.of(landmark(START + since, width, late)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.data(), forms, units_of_rows, st.integers(1, 3), lates,
     st.sampled_from([(4, 4), (6, 2), (5, 3), (1, 1), (3, 5)]), st.sampled_from(ASKS[:4]),
@@ -239,7 +242,7 @@ def test_windows_of_rows_equal_the_oracle(
     same(job, "q", oracle(units), ask.of(of_rows(*window, late, ask.where)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.data(), forms, units_of_rows, lates)
 def test_every_row_is_counted_once_or_is_late(
     data: st.DataObject, form: str, units: list[list[Any]], late: float

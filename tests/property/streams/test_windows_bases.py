@@ -14,8 +14,9 @@ from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner, answer_f
 from springline.spark_jobs.streaming.windows.base_cubes import BaseCube, with_bases
 from springline.spark_jobs.streaming.windows.multi_query import cubes_of
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
-from tests.property.streams.test_windows_against_duckdb import cut, in_form, units_of_rows
+from tests.property.streams.test_windows_against_duckdb import cut, messages_of, units_of_rows
 from tests.support.decoding.windows_job import Job, registry, stream
+from tests.support.examples import examples
 
 KEYS = ("sip, kind", "kind")
 WHERES = ("", "WHERE kind = 'a'", "WHERE bytes > 2", "WHERE sip LIKE '1%'", "WHERE load > 0 OR bytes IS NULL")
@@ -33,24 +34,21 @@ def run(
 ) -> Job:
     """All rounds; stages learn of changes at different times, and a gap of the clock may make units idle."""
     job = Job(first, mappers=len(rounds), reducers=reducers)
-    count = max(map(len, rounds))
-    for number in range(count):
+    for number, messages in enumerate(messages_of("csv", rounds)):
         job.registry = of_rounds[min(max(number - max(-lag, 0), 0), len(of_rounds) - 1)]
         job.reduced_by = of_rounds[min(max(number - max(lag, 0), 0), len(of_rounds) - 1)]
-        job.round(
-            *([in_form("csv", m) for m in rows[number]] if number < len(rows) else [] for rows in rounds),
-            clock=job.clock + gaps[number % len(gaps)],
-        )
+        job.round(*messages, clock=job.clock + gaps[number % len(gaps)])
     job.follow(of_rounds[-1])
     job.finish()
     return job
 
 
 def results(job: Job) -> list[str]:
+    """Everything that the job emitted, in any order."""
     return sorted(repr(row) for batch in job.results for row in batch.to_pylist())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.data(), units_of_rows, st.lists(texts, min_size=2, max_size=10, unique=True), changes, st.integers(-2, 2),
     st.lists(st.sampled_from([1, 1, 1, 15, 80]), min_size=1, max_size=4), st.integers(1, 3),
@@ -87,7 +85,7 @@ def test_bases_give_what_their_members_give(
     assert sorted(map(repr, job.dead)) == sorted(map(repr, alike.dead))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.data(), units_of_rows, st.integers(1, 3))
 def test_ad_hoc_queries_see_the_open_slices_of_bases(
     data: st.DataObject, units: list[list[Any]], reducers: int
@@ -108,8 +106,8 @@ def test_ad_hoc_queries_see_the_open_slices_of_bases(
     for choose in (with_bases, tuple):
         job = Job(queries, mappers=len(units), reducers=reducers)
         with patch.object(mapper, "with_bases", choose):
-            for number in range(max(map(len, rounds))):
-                job.round(*([in_form("csv", m) for m in r[number]] if number < len(r) else [] for r in rounds))
+            for messages in messages_of("csv", rounds):
+                job.round(*messages)
         states = [state for (stage, _), state in sorted(job.states.items()) if stage == "reduce"]
         answers.append([sorted(map(repr, answer_from_states(plan, states).rows.to_pylist())) for plan in plans])
     assert answers[0] == answers[1]
@@ -123,7 +121,7 @@ THIRDS = [  # whose shares of partials are exactly as many as the combinations o
 ]  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(texts, min_size=1, max_size=14, unique=True))
 @example(THIRDS)
 def test_every_cube_is_sent_once_and_a_base_never_pays_less_than_its_members(sqls: list[str]) -> None:

@@ -10,20 +10,21 @@ from hypothesis import strategies as st
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from tests.property.streams.test_windows_against_duckdb import (
     ASKS,
-    SELECT,
     cut,
     forms,
     in_form,
     lates,
+    messages_of,
     rows_of_a_unit,
     units_of_rows,
 )
 from tests.support.decoding.windows_job import Job, in_bytes, registry, stream
+from tests.support.examples import examples
 
 WINDOWS = ("60 s", "HOP(60 s, 20 s)", "20 s", "LANDMARK('2023-11-14 22:00:30', 60 s)", "60 s LATE 30 s")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.data(), forms, rows_of_a_unit, st.integers(1, 3), lates)
 def test_how_a_rounds_rows_are_cut_into_messages_does_not_show(
     data: st.DataObject, form: str, rows: list[Any], reducers: int, late: float
@@ -41,7 +42,7 @@ def test_how_a_rounds_rows_are_cut_into_messages_does_not_show(
     assert outputs[0] == outputs[1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.data(),
     units_of_rows,
@@ -58,13 +59,8 @@ def test_a_query_among_others_gives_what_it_gives_alone(
 
     def run(of: QueryRegistry) -> Job:
         job = Job(of, mappers=len(units), reducers=2)
-        for number in range(max(map(len, rounds))):
-            job.round(
-                *(
-                    [in_form("csv", rows) for rows in unit_rows[number]] if number < len(unit_rows) else []
-                    for unit_rows in rounds
-                )
-            )
+        for messages in messages_of("csv", rounds):
+            job.round(*messages)
         job.finish()
         return job
 
@@ -73,26 +69,3 @@ def test_a_query_among_others_gives_what_it_gives_alone(
         alone = run(registry({name: sql}))
         assert sorted(map(repr, together.rows(name))) == sorted(map(repr, alone.rows(name)))
         assert together.counts[f"late.{name}"] == alone.counts[f"late.{name}"]
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.data(), units_of_rows, st.sampled_from(WINDOWS))
-def test_rounds_and_the_number_of_reducers_do_not_show(
-    data: st.DataObject, units: list[list[Any]], window: str
-) -> None:
-    """Neither how rows are cut into rounds nor where groups go changes a result, doubles to the last bit."""
-    sql = f"SELECT {SELECT} FROM S GROUP BY sip, kind WINDOWING {window}"
-    results = []
-    for reducers in (1, 3):
-        job = Job(registry({"q": sql}), mappers=len(units), reducers=reducers)
-        rounds = [data.draw(cut(rows)) for rows in units]
-        for number in range(max(map(len, rounds))):
-            job.round(
-                *(
-                    [in_form("csv", rows) for rows in unit_rows[number]] if number < len(unit_rows) else []
-                    for unit_rows in rounds
-                )
-            )
-        job.finish()
-        results.append(sorted(map(repr, job.rows("q"))))
-    assert results[0] == results[1]

@@ -12,7 +12,6 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springline.spark_jobs.streaming.runtime.step import DeadLetter
 from springline.spark_jobs.streaming.windows import mapper
 from springline.spark_jobs.streaming.windows.adhoc import AdHocPlanner, answer_from_states
 from springline.spark_jobs.streaming.windows.aggregation import forwarded_rows, grouping, row_aggregation
@@ -22,15 +21,14 @@ from tests.property.streams.test_windows_against_duckdb import (
     Ask,
     cut,
     forms,
-    hops,
     in_form,
-    lates,
-    oracle,
-    same,
+    messages_of,
     units_of_rows,
 )
+from tests.property.streams.test_windows_bases import results
 from tests.property.streams.test_windows_cuts import WINDOWS
 from tests.support.decoding.windows_job import Job, in_bytes, registry, stream
+from tests.support.examples import examples
 
 FORWARDABLE = (
     Ask(
@@ -60,33 +58,19 @@ def forwarding(above: float, *, row_batches: int = 64, dense: int = 1 << 24) -> 
 
 def run(job: Job, rounds: list[list[list[list[Any]]]], above: list[float], form: str) -> None:
     """All rounds, each with a limit of its own above which rows are forwarded."""
-    for number in range(max(map(len, rounds))):
+    for number, messages in enumerate(messages_of(form, rounds)):
         with forwarding(above[number % len(above)]):
-            job.map(
-                *(
-                    [in_form(form, rows) for rows in unit_rows[number]] if number < len(unit_rows) else []
-                    for unit_rows in rounds
-                )
-            )
+            job.map(*messages)
         job.reduce()
     job.finish()
 
 
-def results(job: Job) -> list[str]:
-    """Everything that the job emitted, in any order."""
-    return sorted(repr(row) for batch in job.results for row in batch.to_pylist())
+def late_rows(job: Job) -> Counter[tuple[int | None, int]]:
+    """How many dead letters of late rows there are of each message."""
+    return Counter((letter.partition, letter.offset) for letter in job.dead if letter.reason.startswith("late"))
 
 
-def late_rows(job: Job) -> Counter[tuple[int, int]]:
-    """How many dead letters there are of each message."""
-    return Counter((-1 if letter.partition is None else letter.partition, letter.offset) for letter in _all(job.dead))
-
-
-def _all(letters: list[DeadLetter]) -> list[DeadLetter]:
-    return [letter for letter in letters if letter.reason.startswith("late")]
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.data(), forms, units_of_rows, st.integers(1, 3),
     st.lists(st.tuples(st.sampled_from(FORWARDABLE), st.sampled_from(WINDOWS)), min_size=1, max_size=4, unique=True),
@@ -118,26 +102,7 @@ def test_forwarded_rows_give_what_partials_give(
         assert jobs[0].counts[name] == jobs[1].counts[name]
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.data(), forms, units_of_rows, st.integers(1, 3), lates, st.sampled_from([(60, 60), (60, 20), (1, 1)]))
-def test_windows_of_forwarded_rows_equal_the_oracle(
-    data: st.DataObject, form: str, units: list[list[Any]], reducers: int, late: float, window: tuple[int, int]
-) -> None:
-    """Each query in a job of its own, so that its rows are forwarded."""
-    size, slide = window
-    rounds = [data.draw(cut(rows)) for rows in units]
-    database = oracle(units)
-    for ask in FORWARDABLE:
-        job = Job(
-            registry({"q": ask.sql(f"HOP({size} s, {slide} s) LATE {late} s")}, stream(format=form)),
-            mappers=len(units),
-            reducers=reducers,
-        )
-        run(job, rounds, [ALWAYS], form)
-        same(job, "q", database, ask.of(hops(size, slide, math.gcd(size, slide), late)))
-
-
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.data(), forms, units_of_rows, st.integers(1, 2))
 def test_ad_hoc_queries_see_forwarded_rows(
     data: st.DataObject, form: str, units: list[list[Any]], reducers: int
@@ -153,14 +118,14 @@ def test_ad_hoc_queries_see_forwarded_rows(
     for above in (ALWAYS, NEVER):
         job = Job(queries, mappers=len(units), reducers=reducers)
         with forwarding(above):
-            for number in range(max(map(len, rounds))):
-                job.round(*([in_form(form, m) for m in rows[number]] if number < len(rows) else [] for rows in rounds))
+            for messages in messages_of(form, rounds):
+                job.round(*messages)
         states = [state for (stage, _), state in sorted(job.states.items()) if stage == "reduce"]
         answers.append(sorted(map(repr, answer_from_states(plan, states).rows.to_pylist())))
     assert answers[0] == answers[1]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.data(), forms, units_of_rows, st.integers(1, 3))
 def test_how_forwarded_rows_are_cut_into_messages_does_not_show(
     data: st.DataObject, form: str, units: list[list[Any]], reducers: int

@@ -18,11 +18,8 @@ from springline.spark_jobs.streaming.windows.reducer import Reducer
 from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 
 FIELDS = (
-    Field("time", "float"),
-    Field("sip", "text"),
-    Field("kind", "text"),
-    Field("bytes", "int"),
-    Field("load", "float"),
+    *(Field("time", "float"), Field("sip", "text"), Field("kind", "text")),
+    *(Field("bytes", "int"), Field("load", "float")),
 )
 SOON = 3_600.0  # no test's time reaches so far
 
@@ -76,10 +73,7 @@ class Job:
         self.results: list[pa.RecordBatch] = []
         self.buffers: list[list[pa.RecordBatch]] = [[] for _ in range(reducers)]
         self.states = {("map", u): State() for u in range(mappers)} | {("reduce", u): State() for u in range(reducers)}
-        self._steps: dict[str, Step] = {
-            "map": Mapper(stream_name, reducers),
-            "reduce": Reducer(stream_name, "source"),
-        }
+        self._steps: dict[str, Step] = {"map": Mapper(stream_name, reducers), "reduce": Reducer(stream_name, "source")}
         self._watermarks: dict[int, float] = {}
         self._idle: set[int] = set()
         self._clocks: dict[int, float] = {}
@@ -177,13 +171,6 @@ def in_bytes(output: Output) -> list[Any]:
 
     runs = {name: all_of(batches) for name, batches in output.state.runs.items()}
     buffers = {unit: all_of(batches) for unit, batches in output.buffers.items()}
-    scalars = json.dumps(output.state.scalars)
-    return [
-        scalars,
-        runs,
-        buffers,
-        all_of(output.results),
-        (output.watermark, output.idle),
-        list(output.dead_letters),
-        dict(output.counts),
-    ]
+    scalars, event_time = json.dumps(output.state.scalars), (output.watermark, output.idle)
+    sent = [buffers, all_of(output.results)]
+    return [scalars, runs, *sent, event_time, list(output.dead_letters), dict(output.counts)]

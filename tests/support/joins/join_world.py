@@ -81,9 +81,8 @@ class JoinWorld:
         self.rows = 0
         self.clock = 1.0
         self.looks = 0
-        self.saved: dict[
-            str, dict[int, tuple[UnitCheckpoint, PackedSnapshot]]
-        ] = {}  # the persisted states of stages, by unit
+        # The persisted states of stages, by unit.
+        self.saved: dict[str, dict[int, tuple[UnitCheckpoint, PackedSnapshot]]] = {}
         self.cut: Counter[str] = Counter()  # messages that were deleted, by topic
         self._coming: list[tuple[str, int, bytes]] = []  # messages that nobody has written yet
         self._late: list[Any] = []  # rounds of units that zombies have worked out, and not sent yet

@@ -13,6 +13,7 @@ from springline.spark_jobs.streaming.tracker import wire as module
 from springline.spark_jobs.streaming.tracker.wire import SCHEMA, TrackerRequests
 from springline.spark_jobs.streaming.tracking.errors import InvalidUpdateError
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
+from tests.support.examples import examples
 
 ROWS = [(0, 1, True, 5), (NO_ROOT - 1, 63, False, (1 << 64) - 1)]
 
@@ -56,7 +57,7 @@ def test_a_message_of_too_many_rows_is_refused(monkeypatch: pytest.MonkeyPatch) 
         TrackerRequests.read(TrackerRequests.of(ROWS).encode())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=4), st.integers(0, 600))
 def test_a_damaged_message_is_refused_or_read_and_nothing_else(changes: list[tuple[int, int]], cut: int) -> None:
     """Bytes that were changed, and an end that is missing."""

@@ -21,6 +21,7 @@ from springline.spark_jobs.streaming.tracking.ring import (
     one_at_a_time,
 )
 from springline.spark_jobs.streaming.tracking.root_id import root_id
+from tests.support.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_an_acker_less_moves_its_own_roots_alone_in_the_papers_ring() -> None:
     assert (before != after).any()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.integers(0, 4095), st.integers(0, 2**36 - 5000), st.integers(0, 2**16 - 5000))
 def test_rows_of_a_message_and_first_rows_of_messages_go_round_all_arcs(partition: int, offset: int, row: int) -> None:
     circle = AckerRing.of(range(5))
@@ -83,7 +84,7 @@ def test_an_acker_more_or_less_moves_little_more_than_its_own_share(count: int) 
 
 
 @given(st.sets(st.integers(0, 255), min_size=1, max_size=12))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_ranks_count_the_arcs_of_an_acker(ackers: set[int]) -> None:
     circle = AckerRing.of(sorted(ackers))
     most = -(-ARCS // len(ackers))

@@ -28,6 +28,7 @@ from springline.spark_jobs.streaming.join.routing.strategies.costs import PAPER_
 from springline.spark_jobs.streaming.join.routing.strategies.water_filling import pair_moves
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Placement, RoutingTable, TableDraft
 from springline.spark_jobs.streaming.join.wire import JoinSide
+from tests.support.examples import examples
 
 LEFT, RIGHT = SIDES
 Keys = dict[tuple[JoinSide, int], dict[int, int]]
@@ -133,7 +134,7 @@ def test_the_cost_is_the_weighted_sum():
     assert costs.migration_cost(1000, 100, entries=1, extra_probes=500) == pytest.approx(0.0002 + 0.15 + 0.05)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     counts=st.lists(st.integers(0, 60), min_size=8, max_size=8),
     away=st.lists(st.tuples(st.integers(0, 7), st.integers(1, 30)), max_size=3),

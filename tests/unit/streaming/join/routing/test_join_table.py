@@ -29,6 +29,7 @@ from springline.spark_jobs.streaming.join.wire import (
     KeyBand,
     StateMigration,
 )
+from tests.support.examples import examples
 from tests.support.joins.join_pieces import mask_of
 
 LEFT, RIGHT = SIDES
@@ -154,7 +155,7 @@ def test_parts_of_different_salts_know_nothing_of_each_other():
 # ---- sketches
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(seed=st.integers(0, 1000), cuts=st.integers(1, 4))
 def test_counts_are_too_small_by_what_is_missed_at_most(seed, cuts):
     """Over rounds and routers, with many more keys than counters."""
