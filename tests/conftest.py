@@ -18,7 +18,7 @@ from tests.support.servers.memory_folders import remove_memory_below
 # A run of the tests draws nothing at random, and a third of the examples that the nightly tests draw.
 settings.register_profile("project", deadline=None, derandomize=True, max_examples=35)
 settings.load_profile("project")
-settings.register_profile("random", deadline=None, derandomize=False, print_blob=True)
+settings.register_profile("random", deadline=None, derandomize=False, max_examples=100, print_blob=True)
 # For tests marked `fuzz`, which say no number of examples themselves: `make fuzz` chooses this profile.
 settings.register_profile(
     "fuzz",
