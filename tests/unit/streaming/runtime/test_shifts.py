@@ -131,9 +131,8 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits long, but a busy machine is given its time."""
+    """Tasks that follow a log in which nobody plans give up soon."""
     monkeypatch.setattr(task_loop, "_ALONE_SECONDS", 1.0)
-    monkeypatch.setattr(task_loop_driver, "_STALLED_SECONDS", 0.5)
 
 
 SUMS = [sum(10 * number + unit for number in range(MESSAGES)) for unit in (0, 1)]
@@ -313,8 +312,11 @@ def request_() -> list[SaveRequest | None]:
 
 
 @pytest.fixture
-def planning(world: World, paused: list[bool], request_: list[SaveRequest | None]) -> Iterator[TaskLoopDriver]:
-    """Shifts of a minute."""
+def planning(
+    world: World, paused: list[bool], request_: list[SaveRequest | None], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TaskLoopDriver]:
+    """Shifts of a minute; a busy machine is given its time."""
+    monkeypatch.setattr(task_loop, "_ALONE_SECONDS", 60.0)
     driver = TaskLoopDriver(world.planner, lambda: paused[0], 60.0, lambda: request_[0])
     yield driver
     paused[0] = True
@@ -323,7 +325,7 @@ def planning(world: World, paused: list[bool], request_: list[SaveRequest | None
 
 def test_rounds_are_planned_while_tasks_run(world: World, planning: TaskLoopDriver, paused: list[bool]) -> None:
     """Each when all units have done the one before; the shift ends when nothing is to be planned any more."""
-    first = planning.first(1.0)
+    first = planning.first(20.0)
     assert first is not None
     shift = planning.begin(first)
     assert planning.begin(first) is shift  # asked again
@@ -337,17 +339,20 @@ def test_rounds_are_planned_while_tasks_run(world: World, planning: TaskLoopDriv
     assert run_task(units, world.log_with(ending), shift, [0, 1]) >= MESSAGES // 2
     assert world.totals() == SUMS
     paused[0] = False
-    following = planning.first(1.0)
+    following = planning.first(20.0)
     assert following is not None and following.first.round_id > first.first.round_id
 
 
-def test_a_shift_in_which_a_task_did_not_run_is_followed_by_short_ones(world: World, planning: TaskLoopDriver) -> None:
+def test_a_shift_in_which_a_task_did_not_run_is_followed_by_short_ones(
+    world: World, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With too few places for all tasks at once they take turns."""
-    first = planning.first(1.0)
+    monkeypatch.setattr(task_loop_driver, "_STALLED_SECONDS", 0.5)
+    first = planning.first(20.0)
     assert first is not None
     shift = planning.begin(first)
     run_task(world.units(), world.log, shift, [0])  # until the planner says that it is over
-    assert planning.first(1.0) == first
+    assert planning.first(20.0) == first
     assert planning.begin(first).next_offset is None
 
 
@@ -375,7 +380,7 @@ def test_a_stage_waits_for_upstream(world: World, planning: TaskLoopDriver, monk
     assert asked.count("numbers") <= 8  # 100 with a look each 5 ms
     world.log.put("numbers", 0, b"1")
     world.log.put(reports, 0, b"of a round")
-    assert planning.first(0.5) is not None
+    assert planning.first(20.0) is not None
 
 
 @pytest.mark.parametrize("lost", [(0,), (0, 1)])
@@ -394,13 +399,13 @@ def test_a_task_recovers_the_states_that_were_lost_before_it(world: World, lost:
 
 def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(world: World, planning: TaskLoopDriver) -> None:
     """The tasks are let go before."""
-    first = planning.first(1.0)
+    first = planning.first(20.0)
     assert first is not None
     world.factor = 0
     shift = planning.begin(first)
     assert run_task(world.units(), world.log, shift, [0, 1]) == 1
     with pytest.raises(UnknownTopicError, match="nobody knows"):
-        planning.first(1.0)
+        planning.first(20.0)
 
 
 def test_a_round_that_fails_is_logged_with_unit_and_round(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -480,7 +485,7 @@ def test_a_shift_that_saves_states_ends_the_one_before_and_repeats_its_last_roun
     """Those that are asked for, once; then rounds go on, from where they were."""
     storage, worker = SavedStates(), world.units()
     checkpoints = CheckpointWriter(worker, storage)
-    first = planning.first(1.0)
+    first = planning.first(20.0)
     assert first is not None
 
     def following(*place: Any) -> Sequence[Message]:
@@ -489,7 +494,7 @@ def test_a_shift_that_saves_states_ends_the_one_before_and_repeats_its_last_roun
         return world.log.follow(*place)
 
     run_task(worker, world.log_with(following), planning.begin(first), [0, 1])
-    saving = planning.first(1.0)
+    saving = planning.first(20.0)
     assert saving is not None and saving.save == (1, 3) and saving.first.round_id > (1, 3)
     shift = planning.begin(saving)
     assert planning.begin(saving) is shift and shift.next_offset is None and shift.rounds == (saving.first,)
@@ -497,7 +502,7 @@ def test_a_shift_that_saves_states_ends_the_one_before_and_repeats_its_last_roun
     assert run_task(worker, world.log, shift, [0, 1], checkpoints=checkpoints) == 0
     assert world.totals() == before
     assert {round_id for round_id, _ in storage.newest.values()} == {(1, 3)}
-    going_on = planning.first(1.0)
+    going_on = planning.first(20.0)
     assert going_on is not None and going_on.save is None
     assert going_on.first.previous_round_id == saving.first.round_id
 
@@ -510,11 +515,11 @@ def test_the_newest_states_are_saved_before_the_end(
     paused[0] = True
     assert planning.first(0.0) is None
     paused[0], request_[0] = False, None
-    first = planning.first(1.0)
+    first = planning.first(20.0)
     assert first is not None
     run_task(world.units(), world.log, replace(planning.begin(first), next_offset=None), [0, 1])
     request_[0], paused[0] = SaveRequest(), True
-    saving = planning.first(1.0)
+    saving = planning.first(20.0)
     assert saving is not None and saving.save == saving.first.round_id
     planning.begin(saving)
     assert planning.first(0.0) is None
