@@ -1,4 +1,4 @@
-"""Every benchmark at its quick size, one after another in processes of their own, and what came of their goals."""
+"""Every benchmark at its quick size, one after another in processes of their own, and whether their goals were met."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from springline.persistence.text.formatting import format_seconds
 
 
 def run_all(names: Iterable[str], folder: Path, console: Console) -> bool:
-    """Run them, keep the results in `folder`, tell what was missed; whether every one came to its end."""
+    """Run them, keep the results in `folder`, print what was missed; whether every one ended."""
     table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False)
     for heading in ("benchmark", "took", "goals met", "missed"):
         table.add_column(heading, overflow="fold")

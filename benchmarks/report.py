@@ -108,8 +108,8 @@ def _table(title: str, rows: Sequence[Row], columns: Sequence[str]) -> Table:
 
 def _least_width(rows: Sequence[Row], column: str) -> int:
     """Return the least width of a column in which its cells and the words of its heading are not broken."""
-    words = column.replace("_", " ").split()
-    return max(len(text) for text in (*words, *(_cell(row.get(column)) for row in rows)))
+    heading_words = column.replace("_", " ").split()
+    return max(len(text) for text in (*heading_words, *(_cell(row.get(column)) for row in rows)))
 
 
 def _transposed_tables(title: str, rows: Sequence[Row], columns: Sequence[str], width: int) -> Iterator[Table]:
@@ -119,18 +119,18 @@ def _transposed_tables(title: str, rows: Sequence[Row], columns: Sequence[str], 
     while remaining:
         table, left = Table(title=title, show_header=False), width - names
         table.add_column(no_wrap=True)
-        chosen: list[Row] = []
+        table_columns: list[Row] = []
         for row in remaining:
             size = max(len(_cell(row.get(column))) for column in columns) + _EDGES
-            if chosen and size > left:
+            if table_columns and size > left:
                 break
-            chosen.append(row)
+            table_columns.append(row)
             table.add_column(justify="right")
             left -= size
         for column in columns:
-            table.add_row(column.replace("_", " "), *(_cell(row.get(column)) for row in chosen))
+            table.add_row(column.replace("_", " "), *(_cell(row.get(column)) for row in table_columns))
         yield table
-        del remaining[: len(chosen)]
+        del remaining[: len(table_columns)]
 
 
 def _cell(value: Any) -> str:

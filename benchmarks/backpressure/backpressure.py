@@ -3,7 +3,7 @@
     topic (20 MB/s) -> take -> parse -+-> count (its capacity changes)
                                       +-> keep  (the sibling branch)
 
-What is told of them is as in `backpressure_simulation`, whose first stage is called spring.
+The measures are those of `backpressure_simulation`, whose first stage is called spring.
 """
 
 from __future__ import annotations

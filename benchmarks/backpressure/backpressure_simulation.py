@@ -3,7 +3,7 @@
     topic (20 MB/s) -> spring -> parse -+-> count (its capacity changes)
                                         +-> keep  (the sibling branch)
 
-What is measured is told by `measures`; the world by `simulator`, the other modes by `peers`.
+`measures` says what is measured; the stages are simulated by `simulator`, the other modes are in `peers`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.backpressure.peers import PEERS
-from benchmarks.backpressure.simulator import GRID, Station, Trace, World
+from benchmarks.backpressure.simulator import GRID, Simulation, Station, Trace
 from benchmarks.report import Goal, Report, Row
 from springline.spark_jobs.streaming.backpressure.admission import (
     DEFAULT_MODE,
@@ -140,7 +140,7 @@ def simulate(scenario: Scenario, mode: str, *, buffer: float = 0.0, seed: int = 
         for name in STAGES
     ]
     drop_at = DROP_AT if mode == "drop-and-resend" else float("inf")
-    return World(stations, upstreams, make, OFFERED, scenario.seconds, seed=seed, drop_at=drop_at).run()
+    return Simulation(stations, upstreams, make, OFFERED, scenario.seconds, seed=seed, drop_at=drop_at).run()
 
 
 def ideal(scenario: Scenario) -> Floats:
@@ -152,7 +152,7 @@ def ideal(scenario: Scenario) -> Floats:
 
 
 def measures(scenario: Scenario, trace: Trace) -> Row:
-    """What is told of a run; megabytes, milliseconds, per cent."""
+    """The measures of a run; megabytes, milliseconds, per cent."""
     waiting = {name: np.array(trace.waiting[name]) for name in STAGES[1:]}
     worst = max(waiting, key=lambda name: float(waiting[name].max()))
     per_second = _per_second(trace.admitted[SPRING], scenario.seconds)

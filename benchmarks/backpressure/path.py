@@ -77,7 +77,7 @@ def course(where: Place, scenario: Scenario, mode: str, *, offered: float = OFFE
 
 @dataclass(eq=False)  # a thread is itself alone
 class _Watch(threading.Thread):
-    """Feeds the job, changes the capacity, and notes what its units have told; then lets it stop."""
+    """Feeds the job, changes the capacity, and notes what its units have reported; then stops it."""
 
     settings: StreamSettings
     job: RelayJob
@@ -104,7 +104,7 @@ class _Watch(threading.Thread):
         feeder.start()
         try:
             self._warm_up(points[0])
-            self._go_through(points)
+            self._apply_capacities(points)
             over.set()
             feeder.join()
             self.slow.unlink()
@@ -129,7 +129,7 @@ class _Watch(threading.Thread):
         allow(self.slow, capacity)
         time.sleep(_CALM)
 
-    def _go_through(self, points: Sequence[float]) -> None:
+    def _apply_capacities(self, points: Sequence[float]) -> None:
         """Change the capacity as the scenario does, and look."""
         counting = StageAccounting(self.settings.folder(self.job.name).path, self._stages, 1, self._reports)
         self.started_at = time.time()

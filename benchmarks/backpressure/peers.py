@@ -55,7 +55,7 @@ class _Rated:
         raise NotImplementedError
 
     def as_json(self) -> dict[str, Any]:
-        """Nothing in the simulator is started anew."""
+        """Nothing in the simulator is restarted."""
         return {}
 
 
@@ -128,7 +128,7 @@ class Credit:
         return AdmissionDecision(None, max_queue=CREDIT_BYTES)
 
     def as_json(self) -> dict[str, Any]:
-        """Nothing in the simulator is started anew."""
+        """Nothing in the simulator is restarted."""
         return {}
 
 

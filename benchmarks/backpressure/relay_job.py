@@ -1,6 +1,6 @@
 """A job that hands messages on through stages of which one can be slowed down while it runs.
 
-    topic -> take -> parse -+-> count   as slow as a file says, tells the number of each message
+    topic -> take -> parse -+-> count   as slow as a file says, emits the number of each message
                             +-> keep    the sibling branch
 
 `python -m benchmarks.backpressure.relay_job NAME MODE TOPIC FILE` is its application; `… FILE two` is one of two, which
@@ -27,7 +27,7 @@ from springline.spark_jobs.streaming.settings import StreamSettings
 
 _STEPS = "benchmarks.backpressure.relay_job"
 _DIGITS = 12  # with which a message begins
-_TURN = 0.02  # seconds after which a capacity is looked at again
+_TURN = 0.02  # seconds after which a capacity is read again
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def make_count(slow: str) -> Step:
 
 
 def numbered(number: int, size: int) -> bytes:
-    """A message of so many bytes, of which `count` tells the number."""
+    """A message of so many bytes, of which `count` emits the number."""
     return b"%0*d" % (_DIGITS, number) + b"x" * (size - _DIGITS)
 
 

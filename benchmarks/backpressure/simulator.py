@@ -27,7 +27,7 @@ from springline.spark_jobs.streaming.backpressure.admission import (
 from springline.spark_jobs.streaming.backpressure.stage_meter import StageCounts, StageMeasurement, StageMeter
 
 GRID = 0.01  # seconds between two points at which capacities are given
-LOOK_SECONDS = 0.05
+CONTROL_INTERVAL = 0.05
 RESEND_SECONDS = 30.0  # after which a spring sends again what was dropped
 _CADENCE = (0.02, 0.03)  # seconds between the beginnings of two rounds, at least
 _POLL_SECONDS = 0.005  # after which a stage that could not begin a round tries again
@@ -124,7 +124,7 @@ class _Stage:
         )  # fmt: skip
 
 
-class World:
+class Simulation:
     """Runs stages, the first of which reads the topic; `offered` bytes a second come into that.
 
     `upstreams` says whom each stage may throttle. With `drop_at`, a stage drops what comes to a queue of so many bytes,
@@ -184,7 +184,7 @@ class World:
 
     def _decide(self, stage: _Stage) -> None:
         name = stage.station.name
-        self._plan(self.now + LOOK_SECONDS, "decide", name)
+        self._plan(self.now + CONTROL_INTERVAL, "decide", name)
         if name == self._first:
             self._fill(stage)
         counted = stage.counted(self.now)
@@ -201,7 +201,7 @@ class World:
         self._note(stage, measured)
 
     def _grant_credits(self, stage: _Stage, counted: StageCounts) -> None:
-        """Tell the stages before this one what they may still admit."""
+        """Grant the stages before this one what they may still admit."""
         if stage.admitted.max_queue is None:
             return
         for upstream in (self.stages[name] for name in self._upstreams.get(stage.station.name, ())):

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.cluster.soaking import streams
+from benchmarks.cluster.soaking.cluster import SoakCluster, running_cluster
 from benchmarks.cluster.soaking.diary import Diary
 from benchmarks.cluster.soaking.faults import Struck, draw
-from benchmarks.cluster.soaking.watching import Sample, Watch, growers, growth, zombies
+from benchmarks.cluster.soaking.resource_samples import ResourceMonitor, Sample, growers, growth, zombies
 from benchmarks.cluster.soaking.workflow import Workflow
-from benchmarks.cluster.soaking.world import World, world
 from benchmarks.report import Goal, Report, Row
 
 _SEED = 20130105
@@ -21,28 +21,28 @@ _EVERY = 60.0  # seconds between two faults
 _MOST = 12.0  # GiB that all may hold
 _GROWTH = 0.1  # by which what levels off may still grow
 _PATIENCE = 300.0  # seconds for the last faults to heal
-_LOOK_SECONDS = 3.0
+_POLL_SECONDS = 3.0
 
 
 def run(size: str) -> Report:
     """An hour (quick: three minutes) under three streams and the workflow; a seed, the same faults in order."""
     seconds = 3600.0 if size == "full" else 180.0
     diary, drawn = Diary(), random.Random(_SEED)
-    with world(streams.DECLARED, diary) as place:
-        workflow = Workflow(place)
-        streams.begin(place)
-        place.keep_up()
-        watch = Watch(place)
+    with running_cluster(streams.DECLARED, diary) as soak_cluster:
+        workflow = Workflow(soak_cluster)
+        streams.begin(soak_cluster)
+        soak_cluster.keep_up()
+        monitor = ResourceMonitor(soak_cluster)
         diary.note("all is at work; the faults begin")
-        feeding = streams.Feeding(place.streams.cluster, seconds + 600)
-        faults = _harm(place, drawn, int(seconds / _EVERY))
+        feeding = streams.Feeding(soak_cluster.streams.cluster, seconds + 600)
+        faults = _harm(soak_cluster, drawn, int(seconds / _EVERY))
         diary.note("no more faults")
         feeding.end()
-        streams.await_through(place)
+        streams.await_completion(soak_cluster)
         workflow.end()
         left = workflow.await_persisted()
-        wrong = streams.wrong(place)
-        dead = zombies(place)
+        wrong = streams.wrong(soak_cluster)
+        dead = zombies(soak_cluster)
     goals = [
         *(Goal(f"results of the stream {job} that are missing, doubled or wrong", many, "0", many == 0)
           for job, many in wrong.items()),
@@ -51,14 +51,14 @@ def run(size: str) -> Report:
         Goal("faults that did not heal", sum(each.healed is None for each in faults), "0",
              all(each.healed is not None for each in faults)),
         Goal("DAG runs started again by hand", diary.count("by hand"), "0", not diary.count("by hand")),
-        *_level(watch.samples),
+        *_level(monitor.samples),
         Goal("zombies in the end", dead, "0", not dead),
     ]  # fmt: skip
     rows: list[Row] = [
         {"at_s": round(each.at), "fault": each.struck.what, "healed_s": each.healed and round(each.healed)}
         for each in faults
     ]
-    return Report("soak", size, rows, goals, [*_REMARKS, _course(watch.samples)])
+    return Report("soak", size, rows, goals, [*_REMARKS, _course(monitor.samples)])
 
 
 _REMARKS = (
@@ -86,43 +86,43 @@ class _Fault:
         return time.monotonic() >= self.started_at + self.struck.seconds
 
 
-def _harm(place: World, drawn: random.Random, many: int) -> list[_Fault]:
+def _harm(soak_cluster: SoakCluster, drawn: random.Random, many: int) -> list[_Fault]:
     """A fault a minute, whether or not the one before has healed; then wait for what has not."""
     started_at, faults = time.monotonic(), list[_Fault]()
     while True:
         if len(faults) < many and time.monotonic() >= started_at + len(faults) * _EVERY:
-            faults.append(_strike(place, drawn, len(faults) + 1))
+            faults.append(_strike(soak_cluster, drawn, len(faults) + 1))
         open_ = [each for each in faults if each.healed is None and each.over]
-        missing = place.missing() or _stalled_stream(place, faults[-1].before)
+        missing = soak_cluster.missing() or _stalled_stream(soak_cluster, faults[-1].before)
         if not missing:
             for each in open_:
                 each.healed = time.monotonic() - each.started_at - each.struck.seconds
-                place.diary.note(f"fault {faults.index(each) + 1} has healed, {each.healed:.0f} s after it")
+                soak_cluster.diary.note(f"fault {faults.index(each) + 1} has healed, {each.healed:.0f} s after it")
         if len(faults) == many and all(each.healed is not None for each in faults):
             return faults
         if time.monotonic() > faults[-1].started_at + _PATIENCE:
-            place.diary.note(f"after {_PATIENCE:.0f} s still: {missing}")
+            soak_cluster.diary.note(f"after {_PATIENCE:.0f} s still: {missing}")
             return faults
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
-def _strike(place: World, drawn: random.Random, number: int) -> _Fault:
-    before = {job: streams.rows_of(place, job) for job in streams.JOBS}
-    at = place.diary.now
-    struck = draw(drawn)(place, drawn)
-    place.diary.note(f"fault {number}: {struck.what}")
+def _strike(soak_cluster: SoakCluster, drawn: random.Random, number: int) -> _Fault:
+    before = {job: streams.rows_of(soak_cluster, job) for job in streams.JOBS}
+    at = soak_cluster.diary.now
+    struck = draw(drawn)(soak_cluster, drawn)
+    soak_cluster.diary.note(f"fault {number}: {struck.what}")
     if struck.seconds:
         threading.Timer(struck.seconds, struck.undo).start()
     return _Fault(at, struck, before)
 
 
-def _stalled_stream(place: World, before: dict[str, int]) -> str:
+def _stalled_stream(soak_cluster: SoakCluster, before: dict[str, int]) -> str:
     """The first stream that does not work, or has read nothing since."""
     for job, rows in before.items():
-        status = streams.status_of(place, job)
+        status = streams.status_of(soak_cluster, job)
         if not status.is_ready:
             return f"stream {job} is {status.state} {status.error}"
-        if streams.rows_of(place, job) <= rows:
+        if streams.rows_of(soak_cluster, job) <= rows:
             return f"stream {job} has read nothing"
     return ""
 

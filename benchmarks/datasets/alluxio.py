@@ -97,7 +97,7 @@ def _in_turn(turn: int) -> Sequence[str]:
 def _tried(
     make: Make, name: str, recipes: Mapping[str, Recipe], what: str, strike: Strike | None = None
 ) -> TrialResult:
-    """One trial, with a line that tells how far the benchmark is."""
+    """One trial, with a line of progress."""
     with make(name) as side:
         result = Trial(side, recipes, strike).run()
     line = f"{name}, {what}: {result.run_seconds:.1f} s"
@@ -116,7 +116,7 @@ def _strike(servers: Cluster, at: float) -> Strike:
 def _spark(servers: Cluster, batch: int) -> AbstractContextManager[tuple[SparkRunner, Path]]:
     """A Spark of this process's own that knows Alluxio, and a folder with a landing file; both go afterwards."""
     conf = {
-        "spark.log.level": "OFF",  # what fails under a strike is told by the trial
+        "spark.log.level": "OFF",  # what fails under a strike is in the trial's result
         "spark.driver.extraClassPath": str(Jars(servers.settings).folder("spark") / "*"),
         **ALLUXIO_CLIENT,
     }

@@ -39,7 +39,7 @@ class Side(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """What decides whether an output can be made again."""
+    """What decides whether an output can be recomputed."""
 
     idempotent: bool
     sources: tuple[str, ...]
@@ -143,8 +143,8 @@ class Strike:
 class Trial:
     """The workload under one side, once.
 
-    Without a strike, what is at risk is sampled. After one nobody begins an operation until the cache is there
-    again and what was lost has been made again. What is gone for good is made again too, by operations that are
+    Without a strike, what is at risk is sampled. After one no operation begins until the cache is there
+    again and what was lost has been recomputed. What is irrecoverable is recomputed too, by operations that are
     not to be run twice: so every run ends, and recoveries can be compared.
     """
 

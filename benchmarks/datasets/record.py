@@ -56,7 +56,7 @@ class Recording:
 def record(lineage: Lineage, about: str = "recorded from a catalog") -> dict[str, Any]:
     """Export the committed generations of a catalog, as they would be without retirement and persisting.
 
-    Reads are told by the operations that read a generation; reads beyond those count at its last one.
+    Reads are counted by the operations that read a generation; reads beyond those count at its last one.
     """
     selected = [d for d in lineage.datasets.values() if d.phase is Phase.COMMITTED or d.committed_at is not None]
     selected.sort(key=lambda d: (_committed(d), d.ref))

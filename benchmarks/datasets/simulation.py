@@ -64,18 +64,18 @@ class Loss:
 
 def simulate(recording: Recording, policy: Policy, setup: Setup) -> Trace:
     """Persist everything that is wanted in the order of `policy`, as it appears."""
-    world = _World(recording, setup)
+    catalog = _SimulatedCatalog(recording, setup)
     costs = _costs(recording, setup)
     now, as_operations = 0.0, 0
     while True:
-        now = world.advance(now)
-        waiting = world.waiting()
+        now = catalog.advance(now)
+        waiting = catalog.waiting()
         if not waiting:
-            if (upcoming := world.next_commit()) is None:
-                return Trace(world.persisted_at, as_operations, now)
+            if (upcoming := catalog.next_commit()) is None:
+                return Trace(catalog.persisted_at, as_operations, now)
             now = upcoming
             continue
-        lineage = world.lineage()
+        lineage = catalog.lineage()
         best = max(
             waiting,
             key=lambda generation: (policy.score(generation.ref, lineage, costs, now).value, -generation.committed_at),
@@ -91,14 +91,14 @@ def simulate(recording: Recording, policy: Policy, setup: Setup) -> Trace:
         else:
             now += best.bytes / setup.bandwidth
         now += _PER_TRANSFER
-        world.persist(best.ref, now)
+        catalog.persist(best.ref, now)
 
 
 def loss_at(recording: Recording, persisted_at: Mapping[Ref, float], moment: float) -> Loss:
     """What the loss of the cache at `moment` costs.
 
     Wanted again are all wanted generations that are not persisted, and whatever operations that have not
-    ended yet read. They are run again, with everything unpersisted upstream, or are gone for good.
+    ended yet read. They are run again, with everything unpersisted upstream, or are irrecoverable.
     """
     repeatable = {(o.name, o.version) for o in recording.operations if o.idempotent}
     there = [generation for generation in recording.datasets if generation.committed_at <= moment]
@@ -141,13 +141,13 @@ def losses(recording: Recording, trace: Trace, moments: Sequence[float]) -> list
 
 
 def not_recomputable(recording: Recording) -> frozenset[Ref]:
-    """What Async&Sync persists synchronously: all that cannot be made again from what is persisted so."""
+    """What Async&Sync persists synchronously: all that cannot be recomputed from what is persisted so."""
     repeatable = {(o.name, o.version) for o in recording.operations if o.idempotent}
     calls = ((generation.ref, generation.call) for generation in recording.datasets)
     return frozenset(ref for ref, call in calls if call is None or (call.name, call.version) not in repeatable)
 
 
-class _World:
+class _SimulatedCatalog:
     """What the catalog would hold at a moment, and what waits to be persisted."""
 
     def __init__(self, recording: Recording, setup: Setup) -> None:

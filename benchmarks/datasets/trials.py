@@ -29,7 +29,7 @@ class Bench:
         run_trial(self._folder / "run", self._runner, Conditions(Strategy.CACHE_ONLY, 1, 0, 4_000 * MB))
 
     def tried(self, conditions: Conditions) -> Trial:
-        """One trial, with a line that tells how far the benchmark is."""
+        """One trial, with a line of progress."""
         trial = run_trial(self._folder / "run", self._runner, conditions)
         wiped = "" if trial.wiped_at is None else f", cache wiped at {trial.wiped_at:.1f} s"
         link = f"{conditions.bandwidth / MB:.0f} MB/s"

@@ -103,7 +103,7 @@ def _simple(column: pa.ChunkedArray) -> pa.ChunkedArray:
 class Roads:
     """Position reports of vehicles on an expressway of 100 segments, 4 lanes and 2 directions, as in Linear Road.
 
-    Each vehicle tells every 30 seconds where it is, at whole miles an hour. Most want to go at 65, where a segment is
+    Each vehicle reports every 30 seconds where it is, at whole miles an hour. Most want to go at 65, where a segment is
     full all go slower, behind an accident they stand; so some speeds are far more frequent than others.
     """
 

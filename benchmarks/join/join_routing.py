@@ -1,7 +1,7 @@
 """Routing of a join by counts alone: messages a tuple, how level units are, how much migrates, for every strategy.
 
 Tuples of both sides come with Zipf's distribution over 100,000 keys; strategies and controller are the real ones and
-know what the sketches would tell. A message is a tuple sent to a unit. `bound` is what no placement can go below if no
+know the sketches' estimates. A message is a tuple sent to a unit. `bound` is what no placement can go below if no
 unit is to store more than 1.05 of the mean.
 """
 

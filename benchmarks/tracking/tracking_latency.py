@@ -1,6 +1,6 @@
 """How long it takes until a root is known to be complete: from the round that sent its last ack, by load.
 
-Roots are lines of one word, so that each has one ack. The stage that counts tells after each round how many words it
+Roots are lines of one word, so that each has one ack. The stage that counts reports after each round how many words it
 has acked, the ackers how many roots are complete; the n-th of the one and the n-th of the other make a sample.
 """
 
@@ -66,7 +66,7 @@ def _row(rate: int, latencies: npt.NDArray[np.float64], sent: float) -> Mapping[
 
 
 class _Steps(threading.Thread):
-    """Notes how far the units of a stage were, and when, as their reports tell."""
+    """Notes how far the units of a stage were, and when, from their reports."""
 
     def __init__(self, kafka: str) -> None:
         super().__init__(daemon=True)
@@ -100,7 +100,7 @@ def _loaded(where: Place, rate: int, seconds: float) -> tuple[npt.NDArray[np.flo
     """Seconds from ack to completion under a load, root by root, and the roots a second that were really sent."""
     steps = _Steps(where.kafka)
     steps.start()
-    time.sleep(1.5)  # each unit has told once how far it was before
+    time.sleep(1.5)  # each unit has reported once how far it was before
     context = multiprocessing.get_context("spawn")
     rates = context.Queue()
     feeder = context.Process(target=_feed, args=(where.kafka, rate, seconds, rates))
@@ -117,7 +117,7 @@ def _loaded(where: Place, rate: int, seconds: float) -> tuple[npt.NDArray[np.flo
 
 
 def _feed(kafka: str, rate: int, seconds: float, rates: Any) -> None:
-    """Send lines; tells how many there were: fewer than wanted where the broker does not take so many."""
+    """Send lines; returns how many there were: fewer than asked for where the broker does not take so many."""
     lines = max(rate // (_UNITS * _A_SECOND), 1)
     value = "\n".join(f"w{number % 1_000}" for number in range(lines)).encode()
     sending = KafkaSender(Producer(Cluster(kafka).config(linger_ms=0)), 30)

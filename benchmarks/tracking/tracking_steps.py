@@ -98,8 +98,8 @@ class _Passage:
             start, to = (number - 1) * of_round, number * of_round
             inboxes: dict[str, list[list[Message]]] = {"words": [[], []], "acks": [[]]}
             for unit in range(_UNITS):
-                given = [Message(at, texts[unit::_UNITS][at]) for at in range(start, to)]
-                self._step("split", unit, number, given, inboxes, (start, to))
+                input_messages = [Message(at, texts[unit::_UNITS][at]) for at in range(start, to)]
+                self._step("split", unit, number, input_messages, inboxes, (start, to))
             for unit in range(_UNITS):
                 self._step("count", unit, number, inboxes["words"][unit], inboxes)
             if self._tracked:

@@ -42,7 +42,7 @@ class Case:
 
     @property
     def topic(self) -> str:
-        """A name that nobody else's rows have."""
+        """A name that no other rows have."""
         return f"{self.content or self.name}-{self.form}-{self.size}-{self.units}".replace(" ", "-").replace(",", "")
 
 

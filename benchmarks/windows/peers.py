@@ -85,7 +85,7 @@ def _with_pyspark(where: Place, case: Case, turn: int) -> float:
 
 
 def _messages_of(progress: Any) -> int:
-    """The messages of a batch, by its offsets: the number of rows that Spark tells counts what it exploded."""
+    """The messages of a batch, by its offsets: the number of rows that Spark reports counts what it exploded."""
     (source,) = progress["sources"]
     start, end = (json.loads(source[name] or "{}") for name in ("startOffset", "endOffset"))
     (topic,) = end

@@ -80,7 +80,7 @@ def _loaded(where: Place, rate: int, seconds: float) -> tuple[list[float], float
 
 
 def _feed(kafka: str, rate: int, seconds: float, results: Any) -> None:
-    """Send rows of the present time; tells when each second was closed in all units, and how many rows there were.
+    """Send rows of the present time; returns when each second was closed in all units, and how many rows there were.
 
     Those are fewer than were wanted where the broker does not take so many.
     """

@@ -1,4 +1,4 @@
-"""The API inside an app like Airflow's, with Airflow's own auth manager and tokens: who gets in, and what is told."""
+"""The API inside an app like Airflow's, with Airflow's own auth manager and tokens: who gets in, and the answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from springline.testing.lines import make_dataset as make
 from springline.testing.memory_log import MemoryLog
 from tests.support.airflow.two_dags import allow_only
 from tests.support.decoding.windows_job import Job, csv, registry, stream
-from tests.support.streams.kept_streams import save_states
+from tests.support.streams.declared_streams import save_states
 
 SQL = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind WINDOWING 60 s"
 AD_HOC = "SELECT kind, count(*) AS n, avg(load) AS load FROM ticks GROUP BY kind"
@@ -62,7 +62,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words_job: JobFolder, pairs: JobFolder) -> JobFolder:
-    """The folder of the job `ticks`; beside it, `words` and `pairs` is `tocks`, which nobody started."""
+    """The folder of the job `ticks`; beside it, `words` and `pairs` is `tocks`, which was not started."""
     with (tmp_path / "streams.toml").open("a") as streams_file:
         streams_file.write("".join(STREAM.format(n, FIELDS, SQL.replace("ticks", n)) for n in JOBS))
     read_jobs(tmp_path / "streams.toml")["pairs"].prepare(pairs)
@@ -206,7 +206,7 @@ def test_no_route_passes_over_what_it_does_not_know(
 def test_every_answer_forbids_to_guess_its_type_and_to_keep_it(
     api: FastAPI, clients: dict[str, TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of every route, with a login and without, of what is no route, and of an error that nobody foresaw."""
+    """Of every route, with a login and without, of what is no route, and of an unexpected error."""
     answers = {
         (name, method, path): clients[name].request(method, path, json=body(method, path))
         for name in ("nobody", "vera", "ulla")
@@ -221,10 +221,10 @@ def test_every_answer_forbids_to_guess_its_type_and_to_keep_it(
         assert answer.headers["cache-control"] == ("no-cache" if page else "no-store"), asked
 
 
-# ---- what is told
+# ---- what is answered
 
 
-def test_a_job_tells_what_can_be_asked_of_it_and_whether_you_may_change_it(
+def test_a_job_lists_what_can_be_asked_of_it_and_whether_you_may_change_it(
     vera: TestClient, ulla: TestClient, log: MemoryLog
 ) -> None:
     """By its kind, and by its DAG; in the list as alone, and when it is stopped."""
@@ -263,7 +263,7 @@ def test_the_worst_job_comes_first_with_health_reason_and_history(
 
 
 def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: pytest.LogCaptureFixture) -> None:
-    """Each is a version of its own, and the log tells who it was; the same text again is no change."""
+    """Each is a version of its own, and the log says who it was; the same text again is no change."""
     more, place = SQL.replace("60 s", "30 s"), f"{TICKS}/queries/more"
     with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
         response = [ulla.put(place, json={"sql": sql}) for sql in (SQL, more, more)]
@@ -278,7 +278,7 @@ def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: p
     ]
 
 
-def test_what_can_be_asked_is_told_before_anybody_asks(vera: TestClient) -> None:
+def test_the_parts_of_a_query_are_listed_before_the_first_query(vera: TestClient) -> None:
     """By the queries that are registered."""
     (slices,) = vera.get(f"{TICKS}/ask").json()["slices"]
     assert slices["keys"] == ["kind"] and "count(*)" in slices["aggregates"] and slices["queries"] == ["all"]
@@ -310,7 +310,7 @@ def test_a_job_that_runs_is_asked_to_stop(ulla: TestClient, folder: JobFolder) -
     assert folder.stop_file.exists()
 
 
-def test_the_schema_tells_every_route(api: FastAPI, vera: TestClient) -> None:
+def test_the_schema_lists_every_route(api: FastAPI, vera: TestClient) -> None:
     """And where the app is mounted."""
     schema = vera.get(f"{ROOT}/openapi.json").json()
     assert schema["servers"] == [{"url": PREFIX}]
@@ -356,7 +356,9 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla: TestClient, monk
         assert expected[2] in problem["detail"]
 
 
-def test_an_unknown_job_is_told_those_that_one_may_read(ulla: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_an_unknown_job_lists_those_that_one_may_read(
+    ulla: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Names of other jobs are theirs."""
     detail = ulla.get(f"{ROOT}/streams/tickz").json()["detail"]
     assert detail.endswith("; declared: words, pairs, ticks, tocks")
@@ -364,9 +366,7 @@ def test_an_unknown_job_is_told_those_that_one_may_read(ulla: TestClient, monkey
     assert ulla.get(f"{ROOT}/streams/tickz").json()["detail"].endswith("; declared: ticks")
 
 
-def test_an_error_that_nobody_foresaw_tells_nothing_of_itself(
-    ulla: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_error_reveals_nothing_of_itself(ulla: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is left to the log of the API server."""
     monkeypatch.setattr(streams, "ask", lambda *_: 1 / 0)
     answer = ulla.post(f"{TICKS}/ask", json={"sql": AD_HOC})

@@ -1,4 +1,4 @@
-"""Back-pressure over HTTP: what is told, who changes it, and what is wrong."""
+"""Back-pressure over HTTP: its status, who changes it, and which requests are refused."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ COUNT = {
 }  # fmt: skip
 
 
-def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words_job: JobFolder) -> None:
-    """By the last heartbeat, with the state of the job; how a job is tells the same."""
+def test_queues_and_who_throttles_whom_are_shown_in_json(vera: TestClient, words_job: JobFolder) -> None:
+    """By the last heartbeat, with the state of the job; the job's status says the same."""
     heartbeat = words_job.heartbeat()
     assert heartbeat is not None
     pressed = {"mode": "predictive", "signal_channel": None, "stages": {"count": COUNT}}
@@ -38,7 +38,7 @@ def test_queues_and_who_throttles_whom_are_told(vera: TestClient, words_job: Job
     assert body == {**pressed, **FLOW, **INSTALLED, "stages": stages, "state": "running", "bottleneck": "count"}
 
 
-def test_a_job_that_has_told_nothing_has_its_mode_and_no_stages(vera: TestClient, words_job: JobFolder) -> None:
+def test_a_job_without_a_report_has_its_mode_and_no_stages(vera: TestClient, words_job: JobFolder) -> None:
     """As one that ran before there was back-pressure."""
     body = vera.get(BACKPRESSURE_URL).json()
     assert body == {
@@ -47,7 +47,7 @@ def test_a_job_that_has_told_nothing_has_its_mode_and_no_stages(vera: TestClient
     }  # fmt: skip
 
 
-def test_a_mode_is_set_and_the_log_tells_by_whom(
+def test_a_mode_is_set_and_the_user_is_logged(
     ulla: TestClient, words_job: JobFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """From then on."""

@@ -1,4 +1,4 @@
-"""Datasets over HTTP, in an app like Airflow's: what is told of them, and what is kept from those who may not read."""
+"""Datasets over HTTP, in an app like Airflow's: what is answered, and what is hidden from those who may not read."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def proven(workflow: None, platform: Platform) -> None:
 
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody may read any DAG but `other`."""
+    """No user may read any DAG but `other`."""
     allow_only(monkeypatch, "other")
 
 
-# ---- what is told
+# ---- what is answered
 
 
 def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestClient, proven: None) -> None:
@@ -78,7 +78,7 @@ def test_a_dataset_is_where_the_queue_has_it(vera: TestClient, proven: None, pla
         assert text.startswith(("It is the next one:", "1 is before it:", "2 are before it:")[before]), text
 
 
-def test_at_risk_names_what_would_be_gone_for_good_first(vera: TestClient, workflow: None, platform: Platform) -> None:
+def test_at_risk_names_what_would_be_irrecoverable_first(vera: TestClient, workflow: None, platform: Platform) -> None:
     """With the reason; the others with the seconds that they would take."""
     body = vera.get(f"{ROOT}/at-risk").json()
     first, *others = body["exposed_datasets"]
@@ -91,7 +91,7 @@ def test_at_risk_names_what_would_be_gone_for_good_first(vera: TestClient, workf
     assert len(vera.get(f"{ROOT}/at-risk", params={"limit": 1}).json()["exposed_datasets"]) == 1
 
 
-def test_an_under_store_that_is_away_is_told_wherever_its_copies_count(
+def test_an_unreachable_under_store_is_reported_wherever_its_copies_count(
     vera: TestClient, ulla: TestClient, workflow: None, platform: Platform
 ) -> None:
     """What it has is at risk, a dataset's page says so, nothing that rests on it leaves the cache."""
@@ -116,7 +116,7 @@ def test_an_under_store_that_is_away_is_told_wherever_its_copies_count(
 def test_the_risk_over_time_is_a_series_the_newest_last(
     vera: TestClient, workflow: None, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each sample is what the page of risks told then."""
+    """Each sample is what the page of risks showed then."""
     at, samples = 1_700_000_040, []
     for later in (0, 60):
         monkeypatch.setattr(platform.catalog, "now", lambda later=later: at + later + 7.0)
@@ -134,8 +134,8 @@ def test_the_risk_over_time_is_a_series_the_newest_last(
     assert vera.get(f"{ROOT}/at-risk/history", params={"since": -1}).status_code == 422
 
 
-def test_everything_about_a_dataset_is_told(vera: TestClient, workflow: None, platform: Platform) -> None:
-    """What it is, where it came from, what came of it, what happened, and what would bring it back."""
+def test_everything_about_a_dataset_is_answered(vera: TestClient, workflow: None, platform: Platform) -> None:
+    """What it is, what it was derived from, what was derived from it, what happened, and what would bring it back."""
     body = vera.get(f"{ROOT}/datasets/etl/clean").json()
     recorded = platform.catalog.resolve("etl/clean")
     assert (body["path"], body["generation"], body["status"]) == ("etl/clean", 1, "cached")
@@ -148,7 +148,7 @@ def test_everything_about_a_dataset_is_told(vera: TestClient, workflow: None, pl
     assert set(body["paragraphs"]) >= {"Dataset", "Queue", "If the cache were lost now"}
 
 
-def test_an_older_generation_is_told_if_asked_for(vera: TestClient, platform: Platform) -> None:
+def test_an_older_generation_is_returned_if_asked_for(vera: TestClient, platform: Platform) -> None:
     """Else the newest, committed or not; each with all the others."""
     for line in ("x", "y"):
         make(platform, "a", lines=[line], origin=ETL)
@@ -159,7 +159,7 @@ def test_an_older_generation_is_told_if_asked_for(vera: TestClient, platform: Pl
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "it's \"quoted\" & 'so'", "שלום עולם", "x" * 190])
-def test_a_hostile_name_is_told_as_it_is(name: str, vera: TestClient, platform: Platform) -> None:
+def test_a_hostile_name_is_returned_as_it_is(name: str, vera: TestClient, platform: Platform) -> None:
     """As text in JSON, which no browser takes for a page."""
     path = f"etl/{name.replace('/', '-')}"
     make(platform, path, lines=["x"], origin=ETL)
@@ -168,7 +168,7 @@ def test_a_hostile_name_is_told_as_it_is(name: str, vera: TestClient, platform: 
 
 
 def test_what_is_not_there_is_not_found(vera: TestClient) -> None:
-    """A path that can be none is told apart."""
+    """An invalid path has an error of its own."""
     for path, status, error in (("etl/none", 404, "NeverWrittenError"), ("a/../../b@", 422, "InvalidPathError")):
         answer = vera.get(f"{ROOT}/datasets/{path.replace('..', '%2E%2E')}")
         assert (answer.status_code, answer.json()["error"]) == (status, error), path
@@ -250,7 +250,7 @@ def test_a_wish_is_tried_dry_then_granted_and_noted(ulla: TestClient, workflow: 
     assert ulla.post(place, json={"dry_run": True}).json()["allowed"] is False
 
 
-def test_a_dataset_tells_which_wishes_one_may_not_have_and_why(
+def test_a_dataset_lists_which_actions_are_refused_and_why(
     vera: TestClient, ulla: TestClient, workflow: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only of those that its state allows, with the reason that a wish would be refused with."""

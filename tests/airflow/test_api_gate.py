@@ -1,4 +1,4 @@
-"""The gate of the API: nobody gets in without a user whatever is sent, and hostile names lead nowhere."""
+"""The gate of the API: no request without a user gets in, whatever is sent, and hostile names lead nowhere."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_page_of_another_site_changes_nothing(
 
 @pytest.mark.parametrize("pieces", [False, True])
 def test_more_than_a_request_may_have_is_not_read(ulla: TestClient, pieces: bool) -> None:
-    """Told beforehand, or found as it comes."""
+    """Declared in the header, or noticed while reading."""
     body = b'{"mode": "' + b"x" * auth_middleware.MAX_BODY_BYTES + b'"}'
     sent = iter([body[:1000], body[1000:]]) if pieces else body
     response = ulla.put(
@@ -206,7 +206,7 @@ def test_a_job_is_one_that_is_declared(ulla: TestClient, words_job: JobFolder, j
 # ---- secrets
 
 
-def test_an_answer_tells_no_secret_of_an_error(vera: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_reveals_no_secret_of_an_error(vera: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the error holds one."""
 
     def away(self: CachedPlatform) -> None:

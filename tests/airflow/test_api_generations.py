@@ -29,7 +29,7 @@ def workflow(platform: Platform) -> None:
 
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody may read any DAG but `etl`."""
+    """No user may read any DAG but `etl`."""
     allow_only(monkeypatch, "etl")
 
 
@@ -161,7 +161,7 @@ def test_many_dependents_are_counted_and_some_are_drawn(vera: TestClient, workfl
 
 
 def test_what_has_no_copy_is_drawn_as_it_is(vera: TestClient, workflow: None, platform: Platform) -> None:
-    """Lost, if it can be made again."""
+    """Lost, if it can be recomputed."""
     platform.cache.delete(platform.catalog.resolve("etl/clean").cache_location)
     platform.maintenance.scan()
     nodes = vera.get(f"{ROOT}/datasets/etl/raw@1/lineage").json()["nodes"]

@@ -1,4 +1,4 @@
-"""Joins over HTTP: what is told of loads, keys, moves and reasons, and what is wrong."""
+"""Joins over HTTP: loads, keys, moves and reasons, and which requests are refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from springline.airflow.api import PREFIX
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.joins.pairs import EXPLAINED, KEY
-from tests.support.streams.kept_streams import explain_pairs
+from tests.support.streams.declared_streams import explain_pairs
 
 ROOT = f"{PREFIX}/api/v1/streams"
 PAIRS = f"{ROOT}/pairs/join"
@@ -21,12 +21,12 @@ COPIED_KEYS = ("strategy", "units", "requested_units", "imbalance", "max_imbalan
 
 @pytest.fixture
 def explained_pairs(pairs: JobFolder, tmp_path: Path) -> None:
-    """A real join has told its loads and keys."""
+    """A real join has reported its loads and keys."""
     explain_pairs(pairs, tmp_path / "scratch")
 
 
-def test_what_a_join_is_doing_and_why_is_told(vera: TestClient, pairs: JobFolder) -> None:
-    """As the last look told it, with the state of the job."""
+def test_what_a_join_is_doing_and_why_is_answered(vera: TestClient, pairs: JobFolder) -> None:
+    """As the controller last reported it, with the state of the job."""
     body = vera.get(PAIRS).json()
     assert body["state"] == "never started"
     assert {name: body[name] for name in COPIED_KEYS} == {name: EXPLAINED[name] for name in COPIED_KEYS}
@@ -37,7 +37,7 @@ def test_what_a_join_is_doing_and_why_is_told(vera: TestClient, pairs: JobFolder
     ]
 
 
-def test_a_key_is_told_to_the_last_bit(vera: TestClient, pairs: JobFolder) -> None:
+def test_a_key_is_exact_to_the_last_bit(vera: TestClient, pairs: JobFolder) -> None:
     """As text: a number of JavaScript has 53 bits."""
     body = vera.get(PAIRS).json()
     (heavy_key,) = EXPLAINED["heavy_keys"]
@@ -45,8 +45,8 @@ def test_a_key_is_told_to_the_last_bit(vera: TestClient, pairs: JobFolder) -> No
     assert [entry["key"] for entry in body["routing"]["entries"]] == [str(KEY), "-2"]
 
 
-def test_the_routing_table_is_told_in_short(vera: TestClient, pairs: JobFolder) -> None:
-    """All keys with a place of their own are counted, and so many told as are asked for."""
+def test_the_routing_table_is_summarized(vera: TestClient, pairs: JobFolder) -> None:
+    """All keys with a place of their own are counted, and as many shown as are asked for."""
     body = vera.get(PAIRS, params={"limit": 1}).json()["routing"]
     assert (body["epoch"], body["keys"]) == (5, {"left": 1, "right": 1})
     assert body["entries"] == [
@@ -54,7 +54,7 @@ def test_the_routing_table_is_told_in_short(vera: TestClient, pairs: JobFolder) 
     ]
 
 
-def test_what_a_real_join_tells_fits(vera: TestClient, explained_pairs: None) -> None:
+def test_the_report_of_a_real_join_fits(vera: TestClient, explained_pairs: None) -> None:
     """One that split a key and went to another number of units; only keys that are heavy are listed as such."""
     body = vera.get(PAIRS).json()
     assert (body["state"], body["units"]) == ("stopped", 3)
@@ -87,8 +87,8 @@ def test_an_error_says_what_is_wrong(
     assert expected_message in answer.json()["detail"]
 
 
-def test_a_join_that_nobody_started_says_so(vera: TestClient, pairs: JobFolder) -> None:
-    """It is there, and has told nothing."""
+def test_a_join_that_was_not_started_says_so(vera: TestClient, pairs: JobFolder) -> None:
+    """It exists, and has reported nothing."""
     (pairs.path / "explain.json").unlink()
     answer = vera.get(PAIRS)
     assert (answer.status_code, answer.json()["error"]) == (409, "NeverBalancedError")
@@ -96,7 +96,7 @@ def test_a_join_that_nobody_started_says_so(vera: TestClient, pairs: JobFolder) 
     assert reason in answer.json()["detail"]
 
 
-def test_a_key_tells_what_the_join_does_with_it(vera: TestClient, explained_pairs: None) -> None:
+def test_a_key_shows_what_the_join_does_with_it(vera: TestClient, explained_pairs: None) -> None:
     """A heavy one is split over units; another one has its unit by its hash."""
     heavy = vera.get(f"{PAIRS}/keys/1").json()
     assert (heavy["key"], heavy["values"], heavy["columns"]) == ("1", ["1"], [{"name": "k", "type": "int"}])

@@ -143,9 +143,13 @@ def test_what_one_may_not_read_is_not_in_the_picture(vera: TestClient, monkeypat
 
 def test_stream_jobs_are_in_the_picture(vera: TestClient, words_job: JobFolder) -> None:
     """Of the DAG that is asked for; a filter of datasets leaves them out."""
-    (words,) = vera.get(f"{ROOT}/lineage").json()["streams"]
-    assert (words["key"], words["dag_id"], words["reads"]) == ("stream:words", "stream_words", ["lines"])
-    assert words["health"] and words["health_reason"] and words["results"]
+    (stream_node,) = vera.get(f"{ROOT}/lineage").json()["streams"]
+    assert (stream_node["key"], stream_node["dag_id"], stream_node["reads"]) == (
+        "stream:words",
+        "stream_words",
+        ["lines"],
+    )
+    assert stream_node["health"] and stream_node["health_reason"] and stream_node["results"]
     for params, count in (({"dag_id": "stream_words"}, 1), ({"dag_id": "etl"}, 0), ({"state": "lost"}, 0)):
         assert len(vera.get(f"{ROOT}/lineage", params=params).json()["streams"]) == count
 

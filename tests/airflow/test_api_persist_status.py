@@ -32,21 +32,21 @@ def platform(api_platform: Platform) -> Platform:
     return api_platform
 
 
-def why(client: TestClient, path: str, **asked: Any) -> dict[str, Any]:
+def persist_status(client: TestClient, path: str, **asked: Any) -> dict[str, Any]:
     """The explanation of a dataset."""
     body: dict[str, Any] = client.get(f"{ROOT}/queue/explain", params={"path": path, **asked}).json()
     return body
 
 
-def test_a_dataset_in_the_queue_says_its_place_and_why_nobody_takes_it(
+def test_a_dataset_in_the_queue_says_its_place_and_why_no_worker_takes_it(
     ulla: TestClient, vera: TestClient, platform: Platform
 ) -> None:
     """The one at the head cannot be moved there; another one can, by those who may change its DAG."""
-    first, second = why(ulla, "a"), why(ulla, "b")
+    first, second = persist_status(ulla, "a"), persist_status(ulla, "b")
     assert (first["state"], first["position"], first["can_expedite"]) == ("queued", 1, False)
     assert first["sentence"].startswith("it is the 1st in the queue")
     assert (second["position"], second["can_expedite"], second["refusal"]) == (2, True, "")
-    assert why(vera, "b")["refusal"] == "you may not change the DAG etl"
+    assert persist_status(vera, "b")["refusal"] == "you may not change the DAG etl"
     assert "persister" in second["wait_reason"]
 
 
@@ -62,12 +62,12 @@ def test_what_is_sent_says_how_far_it_is(ulla: TestClient, platform: Platform) -
     }  # fmt: skip
     assert sending["seconds"] >= 0 and not sending["is_blocking"]
     assert [row["path"] for row in body["entries"]] == ["b"] and body["depth"] == 2
-    reply = why(ulla, "a")
+    reply = persist_status(ulla, "a")
     assert reply["state"] == "copying" and reply["sentence"].startswith("persister here:1 is sending it since ")
     assert reply["sentence"].endswith(f"{size // 2} B of {size} B")
     expire_leases(platform)
     assert ulla.get(f"{ROOT}/queue").json()["sending"] == []
-    stalled = why(ulla, "a")
+    stalled = persist_status(ulla, "a")
     assert stalled["state"] == "stalled" and stalled["sentence"].startswith("persister here:1, which claimed it, ")
 
 
@@ -79,28 +79,30 @@ def test_what_failed_says_how_often_why_and_when_it_is_tried_again(ulla: TestCli
     (retry,) = ulla.get(f"{ROOT}/queue").json()["retries"]
     assert (retry["path"], retry["attempts"], retry["error"]) == ("a", 1, "the disk is full")
     assert 0 < retry["retry_in"] <= 40
-    reply = why(ulla, "a")
+    reply = persist_status(ulla, "a")
     assert reply["state"] == "retrying" and reply["can_expedite"]
     assert "1 attempt failed, the last one with: the disk is full; the next one starts in " in reply["sentence"]
     end_pauses(platform)
-    reply = why(ulla, "a")
+    reply = persist_status(ulla, "a")
     assert reply["state"] == "queued" and reply["sentence"].endswith("; its last attempt failed: the disk is full")
 
 
 def test_what_is_not_to_be_persisted_says_so(ulla: TestClient, platform: Platform) -> None:
     """By its strategy, or by its writer; it can be persisted all the same."""
     make(platform, "c", lines=["x"], strategy=Strategy.CACHE_ONLY, origin=ETL)
-    reply = why(ulla, "c")
+    reply = persist_status(ulla, "c")
     assert (reply["state"], reply["can_expedite"]) == ("not requested", True)
     assert reply["sentence"] == "its strategy is cache_only, so nothing persists it"
     assert ulla.post(f"{ROOT}/datasets/c/persist", json={}).json()["executed"]
-    assert why(ulla, "c")["state"] == "queued" and "moved to the head" in why(ulla, "c")["sentence"]
+    assert (
+        persist_status(ulla, "c")["state"] == "queued" and "moved to the head" in persist_status(ulla, "c")["sentence"]
+    )
 
 
 def test_what_is_persisted_is_said_to_be(ulla: TestClient, platform: Platform) -> None:
     """It is not in the queue, and cannot be moved to its head."""
     make(platform, "c", "load", strategy=Strategy.CACHE_THROUGH, origin=ETL)
-    reply = why(ulla, "c")
+    reply = persist_status(ulla, "c")
     assert (reply["state"], reply["position"], reply["can_expedite"]) == ("persisted", 0, False)
     assert reply["sentence"] == "a verified copy is in the under-store"
 
@@ -109,8 +111,8 @@ def test_an_under_store_that_is_away_is_the_reason_for_everything(ulla: TestClie
     """Also of what only the catalog says that it is persisted."""
     make(platform, "c", "load", strategy=Strategy.CACHE_THROUGH, origin=ETL)
     platform.under.root.rename(platform.under.root.with_name("away"))  # type: ignore[attr-defined]
-    assert "the catalog has a copy of it, but the under-store does not answer" in why(ulla, "c")["sentence"]
-    queued = why(ulla, "b")
+    assert "the catalog has a copy of it, but the under-store does not answer" in persist_status(ulla, "c")["sentence"]
+    queued = persist_status(ulla, "b")
     assert "nothing is persisted now: the under-store does not answer" in queued["sentence"]
     assert queued["wait_reason"] == ""
 
@@ -118,7 +120,7 @@ def test_an_under_store_that_is_away_is_the_reason_for_everything(ulla: TestClie
 def test_an_older_generation_and_one_that_is_no_more_are_explained(ulla: TestClient, platform: Platform) -> None:
     """And what was never written is not found."""
     make(platform, "b", "shout", ["a"], strategy=Strategy.ASYNC_STORE, origin=ETL)
-    assert (why(ulla, "b")["generation"], why(ulla, "b", generation=1)["generation"]) == (2, 1)
+    assert (persist_status(ulla, "b")["generation"], persist_status(ulla, "b", generation=1)["generation"]) == (2, 1)
     assert ulla.get(f"{ROOT}/queue/explain", params={"path": "none"}).status_code == 404
     assert ulla.get(f"{ROOT}/queue/explain", params={"path": "../a"}).status_code == 422
 
@@ -137,7 +139,7 @@ def test_what_one_may_not_read_is_in_no_list_and_in_no_reason(
     assert (body["sending"], body["retries"], [row["path"] for row in body["entries"]]) == ([], [], ["c"])
     assert body["wait_reason"].startswith("one is persisting ") and "a@1" not in body["wait_reason"]
     assert vera.get(f"{ROOT}/queue/explain", params={"path": "a"}).status_code == 403
-    assert why(vera, "c")["state"] == "queued"
+    assert persist_status(vera, "c")["state"] == "queued"
     (row,) = vera.get(f"{ROOT}/at-risk").json()["exposed_datasets"]
     assert row["path"] == "c" and "a@1" not in str(row) and "b@1" not in str(row)
 
@@ -198,7 +200,9 @@ def change(model: type, condition: Any, **values: object) -> None:
         session.execute(update(model).where(condition).values(**values))
 
 
-def test_the_queue_tells_who_persists_what_and_what_has_failed(ulla: TestClient, api_platform: Platform) -> None:
+def test_the_queue_shows_which_worker_persists_what_and_what_has_failed(
+    ulla: TestClient, api_platform: Platform
+) -> None:
     """And since when the oldest waits that could be persisted."""
     make(api_platform, "a", lines=["x"], strategy=Strategy.ASYNC_STORE, origin=ETL)
     (queued_dataset,) = api_platform.claims.list_claimable(9)
@@ -213,7 +217,7 @@ def test_the_queue_tells_who_persists_what_and_what_has_failed(ulla: TestClient,
     assert body["wait_reason"].endswith("s: the under-store is away")
 
 
-def test_the_queue_tells_what_keeps_the_persister_from_it(
+def test_the_queue_shows_what_keeps_the_persister_from_it(
     ulla: TestClient, platform: Platform, persister_dag: str
 ) -> None:
     """From a DAG that is paused to a task that waits for its slot, each with what is to be done."""

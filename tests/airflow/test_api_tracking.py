@@ -28,7 +28,7 @@ NEVER = '[never]\nkind = "wordcount"\ntopic = "lines"\n'
 
 @pytest.fixture(autouse=True)
 def declared(words_job: JobFolder, tmp_path: Path) -> None:
-    """Beside `words` there are `ticks`, which is not tracked, and `never`, which nobody started."""
+    """Beside `words` there are `ticks`, which is not tracked, and `never`, which was not started."""
     with (tmp_path / "streams.toml").open("a") as file:
         file.write(TICKS + NEVER)
 
@@ -48,7 +48,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryLog:
     return memory_log
 
 
-def test_what_is_in_flight_completed_and_given_up_is_told(vera: TestClient, words_job: JobFolder) -> None:
+def test_records_in_flight_completed_and_abandoned_are_counted(vera: TestClient, words_job: JobFolder) -> None:
     """By the last heartbeat, with the state of the job; a time that is not known is null."""
     with words_job.application_lock():
         body = vera.get(TRACKING_URL).json()
@@ -61,7 +61,7 @@ def test_what_is_in_flight_completed_and_given_up_is_told(vera: TestClient, word
     assert vera.get(TRACKING_URL).json()["state"] == "dead"
 
 
-def test_whether_a_range_is_through_is_told_with_what_is_missing(vera: TestClient) -> None:
+def test_whether_a_range_is_complete_is_answered_with_what_is_missing(vera: TestClient) -> None:
     """Up to the marks everything is."""
     for to, is_complete, missing in (((700, 10), True, {}), ((750, 800), False, {"0": 50})):
         body = vera.get(f"{TRACKING_URL}/completion", params={"to": [f"0:{to[0]}", f"1:{to[1]}"]}).json()
@@ -82,14 +82,14 @@ def test_without_offsets_all_that_is_in_the_topic_now_is_asked_for(vera: TestCli
 
 
 def test_the_ring_shows_every_acker_that_there_can_be(vera: TestClient) -> None:
-    """With what it holds, if it has told that."""
+    """With what it holds, if it has reported that."""
     body = vera.get(f"{TRACKING_URL}/ackers").json()
     assert (body["epoch"], body["max_ackers"]) == (1, 4)
     rows = [(each["in_ring"], each["in_flight"], each["completed"]) for each in body["ackers"]]
     assert rows == [(True, 50, 56_789), (True, None, None), (False, None, None), (False, None, None)]
 
 
-def test_ackers_are_added_and_removed_and_the_log_tells_by_whom(
+def test_ackers_are_added_and_removed_and_the_user_is_logged(
     ulla: TestClient, words_job: JobFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each change is an epoch of the ring, which the job finds in its folder."""
@@ -132,7 +132,7 @@ def test_an_error_says_what_is_wrong(
 
 
 @pytest.mark.parametrize(("error", "status"), [(UnknownTopicError, 404), (LogUnavailableError, 503)])
-def test_a_topic_that_is_not_there_and_a_kafka_that_is_away_are_told_apart(
+def test_a_missing_topic_and_an_unreachable_kafka_have_different_errors(
     vera: TestClient, log: MemoryLog, monkeypatch: pytest.MonkeyPatch, error: type[Exception], status: int
 ) -> None:
     """Where the topic ends."""
@@ -176,7 +176,7 @@ def test_dead_letters_are_searched_by_content_position_and_reason(
     assert ([each["offset"] for each in body["dead_letters"]], body["matching"]) == (offsets, len(offsets))
 
 
-def test_a_long_record_is_cut_and_its_size_is_told(vera: TestClient, log: MemoryLog) -> None:
+def test_a_long_record_is_cut_and_its_size_is_reported(vera: TestClient, log: MemoryLog) -> None:
     """Also in the middle of a character."""
     for number, content in enumerate(("ä" * 8_000, "a" + "ä" * 8_000)):
         log._append(OutgoingRecord("words.dead-letters", 0, content.encode(), PLACE), timestamp=1.8e9 + number)
@@ -185,7 +185,7 @@ def test_a_long_record_is_cut_and_its_size_is_told(vera: TestClient, log: Memory
     assert (odd["content"], odd["encoding"]) == ("a" + "ä" * 4_999, "text")
 
 
-def test_a_retry_is_tried_dry_and_done_once_and_the_log_tells_by_whom(
+def test_a_retry_is_tried_dry_and_done_once_and_the_user_is_logged(
     ulla: TestClient, vera: TestClient, log: MemoryLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By those who may change the job; to the partition that it came from, byte by byte."""
@@ -203,16 +203,16 @@ def test_a_retry_is_tried_dry_and_done_once_and_the_log_tells_by_whom(
     assert [record.getMessage() for record in caplog.records if record.name == dead_letters.__name__] == [
         f"words: ulla has retried the dead letters {last}"
     ]
-    again = ulla.post(place, json={"records": records}).json()
-    assert (again["retried"], again["refused"]) == ([records[0]], {last: "it was already retried"})
-    assert "1 are not retried: it was already retried" in again["message"]
+    retried = ulla.post(place, json={"records": records}).json()
+    assert (retried["retried"], retried["refused"]) == ([records[0]], {last: "it was already retried"})
+    assert "1 are not retried: it was already retried" in retried["message"]
     assert len(log.topics["lines"][1]) == 2
 
 
 def test_records_of_a_job_that_is_not_tracked_are_retried_too(ulla: TestClient, log: MemoryLog) -> None:
     """All that are shown, in one request."""
-    letters = ulla.get(f"{ROOT}/ticks/dead-letters").json()["dead_letters"]
-    records = [each["record"] for each in letters]
+    dead_letters = ulla.get(f"{ROOT}/ticks/dead-letters").json()["dead_letters"]
+    records = [each["record"] for each in dead_letters]
     body = ulla.post(f"{ROOT}/ticks/dead-letters/retry", json={"records": records}).json()
     assert body["retried"] == records and "2 records are appended to t" in body["message"]
     assert [bytes(message.value) for message in log.topics["t"][0]] == [b"1,x", b"2,y"]

@@ -8,7 +8,7 @@ from springline.persistence.platform import Platform
 
 
 def test_every_call_that_is_measured_is_answered(platform: Platform) -> None:
-    """Past the gate, which lets nobody through without a user."""
+    """Past the gate, which lets no request through without a user."""
     fill(platform, 1000)
     with client(platform) as get:
         rows = measure(get, 1, lambda _: None)

@@ -112,7 +112,7 @@ def test_a_range_or_job_that_cannot_be_fails_at_once(
         operator(log, **changes).execute({})
 
 
-def test_a_gate_whose_time_is_up_tells_what_is_missing_and_how_the_job_is(words_job: JobFolder, log: MemoryLog) -> None:
+def test_a_gate_that_times_out_reports_what_is_missing_and_how_the_job_is(words_job: JobFolder, log: MemoryLog) -> None:
     """A retry may find it through."""
     task = operator(log, to={"0": 750}, max_wait=0.0)
     with pytest.raises(TaskDeferred) as deferred:
@@ -127,7 +127,7 @@ def test_a_gate_whose_time_is_up_tells_what_is_missing_and_how_the_job_is(words_
 # ---- what was lost
 
 
-def test_a_record_that_was_given_up_lets_pass_unless_it_may_not(words_job: JobFolder, log: MemoryLog) -> None:
+def test_an_abandoned_record_lets_pass_unless_it_may_not(words_job: JobFolder, log: MemoryLog) -> None:
     """Then the error names the first ones, and no retry helps."""
     for offset in range(10, 17):
         lose(log, 1, offset)
@@ -139,7 +139,7 @@ def test_a_record_that_was_given_up_lets_pass_unless_it_may_not(words_job: JobFo
 
 
 def test_only_a_loss_in_the_range_counts(words_job: JobFolder, log: MemoryLog) -> None:
-    """Not one before it, behind it, or in a partition that nobody asks for."""
+    """Not one before it, behind it, or in a partition that is not asked for."""
     for partition, offset in ((0, 0), (0, 3), (1, 1)):
         lose(log, partition, offset)
     within = {"begin": "2013-01-05 13:00", "end": "2013-01-05 14:00"}  # offset 2 alone
@@ -152,7 +152,7 @@ def test_only_a_loss_in_the_range_counts(words_job: JobFolder, log: MemoryLog) -
 
 
 def first_event(trigger: CompletenessTrigger) -> dict[str, str]:
-    """What the trigger fires with, made again from JSON as Airflow does; it polls often and from the start."""
+    """What the trigger fires with, recomputed from JSON as Airflow does; it polls often and from the start."""
     classpath, kwargs = trigger.serialize()
     assert classpath == "springline.airflow.sensors.stream_complete.CompletenessTrigger"
     assert json.loads(json.dumps(kwargs)) == kwargs

@@ -165,7 +165,7 @@ def test_the_example_is_there_only_where_it_is_asked_for(monkeypatch):
     assert (bag.dags, bag.import_errors) == ({}, {})
 
 
-def test_a_dag_of_operations_that_nobody_has_tells_where_to_name_them():
+def test_a_dag_of_unknown_operations_says_where_to_name_them():
     """An empty DAG would succeed at once and have done nothing."""
     with pytest.raises(UnknownOperationError, match=r"has the prefix 'shop\.'.*SPRINGLINE_OPERATIONS"):
         dataset_tasks(OperationRegistry(), prefix="shop.")

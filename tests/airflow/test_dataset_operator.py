@@ -1,4 +1,4 @@
-"""The dataset operator: what it hands to the operation, what it tells of the result, which errors end the task."""
+"""The dataset operator: what it hands to the operation, what it reports of the result, which errors end the task."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_run_shows_which_generation_was_made_and_the_quality_report():
     assert run_context["outlet_events"]["etl/{ds}/clean"].extra == xcoms
 
 
-MIDNIGHT = datetime(2013, 1, 6, tzinfo=UTC)  # the day that has begun then is the 6th
+MIDNIGHT = datetime(2013, 1, 6, tzinfo=UTC)  # the day that starts then is the 6th
 
 
 def rendered(*, params=None, begins=MIDNIGHT):
@@ -117,7 +117,7 @@ def test_parameters_of_the_dag_go_before():
     assert (empty.parameters["ds"], empty.strategy) == ("2013-01-06", "async_and_sync")
 
 
-def test_a_field_that_nobody_gives_is_named_with_the_remedy():
+def test_a_missing_field_is_named_with_the_remedy():
     """At once: trying again is useless."""
     with pytest.raises(AirflowFailException, match=r"one: no value for the parameters site\. Set them when trigger"):
         rendered()[0].execute(context())
@@ -141,7 +141,7 @@ def test_a_quality_gate_that_stops_leaves_its_report():
 
 @pytest.mark.parametrize("error", [IrrecoverableError, FaultyOperationError])
 def test_what_no_retry_can_repair_fails_at_once(error):
-    """A lost source, or wrong code: the error is told, and the task is red."""
+    """A lost source, or wrong code: the error is logged, and the task is red."""
     with pytest.raises(AirflowFailException, match=r"etl\.clean: no flight"):
         make_operator(Mock(side_effect=error("etl.clean: no flight"))).execute(context())
 
@@ -179,7 +179,7 @@ def events(monkeypatch, tmp_path):
     return lambda: [json.loads(each.read_text()) for each in tmp_path.glob("events*")]
 
 
-def test_the_provider_tells_the_generations_that_a_task_read_and_made(events):
+def test_the_provider_reports_the_generations_that_a_task_read_and_wrote(events):
     """With the facet of persistence, through Airflow's own masking of secrets."""
     operator = make_operator()
     operator.execute(context())
@@ -199,7 +199,7 @@ def test_the_provider_tells_the_generations_that_a_task_read_and_made(events):
     Draft202012Validator(schema, format_checker=FormatChecker()).validate(facet)
 
 
-def test_the_provider_is_told_of_no_generation_by_a_task_that_made_none():
+def test_the_provider_gets_no_generation_from_a_task_that_wrote_none():
     """As one that failed."""
     datasets_of_task = extracted(make_operator(Mock(side_effect=QualityError("too many broken rows", {}))))
     assert (datasets_of_task.inputs, datasets_of_task.outputs) == ([], [])

@@ -52,12 +52,12 @@ def test_metrics_go_through_airflows_own_where_these_are_on(backend):
     ]
 
 
-def test_a_collector_that_is_named_is_told_directly(backend, monkeypatch):
+def test_a_collector_that_is_named_is_sent_metrics_directly(backend, monkeypatch):
     """And Airflow's metrics are not."""
     monkeypatch.setenv("SPRINGLINE_OTLP_ENDPOINT", "http://127.0.0.1:9")
     assert {type(task_meter()), type(trigger_meter())} == {OtlpMetricsReporter}
 
 
-def test_nothing_is_told_where_nothing_is_on():
+def test_nothing_is_sent_where_nothing_is_on():
     """As it is by default."""
     assert {type(task_meter()), type(trigger_meter())} == {NoMetricsReporter}

@@ -57,7 +57,9 @@ def test_nothing_in_the_modules_reads_text_as_html_or_comes_from_outside() -> No
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|https?://", text), (
             path.name
         )
-        assert path.name == "elements.js" or "textContent" not in text, path.name  # `write` spells out what nobody sees
+        assert path.name == "elements.js" or "textContent" not in text, (
+            path.name
+        )  # `write` escapes invisible characters
 
 
 def test_what_is_no_page_is_not_found(vera: TestClient, clients: dict[str, TestClient]) -> None:

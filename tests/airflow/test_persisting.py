@@ -87,7 +87,7 @@ def fires(trigger):
 
 
 def test_the_trigger_fires_when_something_can_be_persisted(open_at):
-    """It is made again from what it serialises to."""
+    """It survives a round trip through its serialised form."""
     platform = open_at()
     make(platform, "a", "load")
     kind, kwargs = QueueTrigger(until=time.time() + 60, poll=0.01, settle=0).serialize()
@@ -154,7 +154,7 @@ def test_retire_removes_superseded_generations(platform):
 
 
 def test_the_risk_is_recorded_by_maintenance_and_while_something_is_persisted(platform, monkeypatch):
-    """As it was before the transfer, and after the maintenance; the next minute's sample tells the difference."""
+    """As it was before the transfer, and after the maintenance; the next minute's sample has the difference."""
     dataset = make(platform, "a", "load")
     monkeypatch.setattr(platform.catalog, "now", lambda: 600.0)
     with pytest.raises(TaskDeferred):
@@ -184,7 +184,7 @@ summary = "something is at risk"
 """
 
 
-def test_the_maintenance_dag_tells_each_alert_once(platform, tmp_path, monkeypatch):
+def test_the_maintenance_dag_sends_each_alert_once(platform, tmp_path, monkeypatch):
     """Its beginning, and its end."""
     (tmp_path / "rules.toml").write_text(RULES)
     monkeypatch.setenv("SPRINGLINE_ALERT_RULES", str(tmp_path / "rules.toml"))
@@ -197,7 +197,7 @@ def test_the_maintenance_dag_tells_each_alert_once(platform, tmp_path, monkeypat
 
 
 def test_wrong_rules_fail_the_task_with_file_and_rule(platform, tmp_path, monkeypatch):
-    """Nobody would be warned of anything."""
+    """No warning would be sent."""
     (tmp_path / "rules.toml").write_text(RULES.replace("above", "over"))
     monkeypatch.setenv("SPRINGLINE_ALERT_RULES", str(tmp_path / "rules.toml"))
     with pytest.raises(AlertRulesError, match=r"rules.toml: rule 'risk': .*unknown key over"):

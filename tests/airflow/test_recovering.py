@@ -1,4 +1,4 @@
-"""Bringing one dataset back: what is told before, the DAG run that is started, and the task that does it."""
+"""Bringing one dataset back: the preview, the DAG run that is started, and the task that does it."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def runs() -> list[DagRun]:
 
 
 def lose(platform: Platform, path: str) -> None:
-    """The bytes of a dataset go from the cache, and nobody has noticed."""
+    """The bytes of a dataset go from the cache, and the catalog has not noticed."""
     shutil.rmtree(platform.cache.uri(platform.catalog.resolve(path).cache_location).removeprefix("file://"))
 
 
 # ---- asked for over HTTP
 
 
-def test_what_it_takes_is_told_and_nothing_is_started(ulla: TestClient, platform: Platform) -> None:
+def test_the_cost_is_shown_and_nothing_is_started(ulla: TestClient, platform: Platform) -> None:
     """The steps, with the seconds that they are predicted to take."""
     lose(platform, "etl/clean")
     platform.maintenance.scan()
@@ -79,7 +79,7 @@ def test_a_dag_run_is_started_and_who_asked_is_noted(ulla: TestClient, platform:
 
 
 def test_what_nothing_brings_back_starts_nothing(ulla: TestClient, platform: Platform) -> None:
-    """The reason is told, dry or not."""
+    """The reason is given, dry run or not."""
     place, before = PLACE.replace("clean", "salted"), len(runs())
     dry = ulla.post(place, json={"dry_run": True}).json()
     assert dry["allowed"] is False and "salt (version 1), which made etl/salted@1, is not idempotent" in dry["message"]
@@ -88,7 +88,7 @@ def test_what_nothing_brings_back_starts_nothing(ulla: TestClient, platform: Pla
     assert len(runs()) == before
 
 
-def test_a_dag_that_would_not_run_is_told_at_once(ulla: TestClient, recover_dag: str) -> None:
+def test_a_dag_that_would_not_run_is_reported_at_once(ulla: TestClient, recover_dag: str) -> None:
     """A DAG run of a paused DAG would wait for ever."""
     with create_session() as session:
         session.get(DagModel, recover_dag).is_paused = True
@@ -103,7 +103,7 @@ def test_a_dag_that_would_not_run_is_told_at_once(ulla: TestClient, recover_dag:
 def test_it_takes_the_right_to_change_the_dataset_and_to_trigger_the_dag(
     vera: TestClient, ulla: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who may only read may not even try; nor who may not trigger `recover`, or not read what would be told."""
+    """Who may only read may not even try; nor who may not trigger `recover`, or not read what would be shown."""
     before = len(runs())
     answer = vera.post(PLACE, json={"dry_run": True})
     assert (answer.status_code, answer.json()["detail"]) == (403, "you may not change the DAG etl")
@@ -153,7 +153,7 @@ def recover(platform: Platform, *datasets: str) -> list[dict[str, Any]]:
 
 
 def test_a_lost_dataset_comes_back_in_the_name_of_who_asked(platform: Platform) -> None:
-    """The others that were lost stay so; nobody had noticed the loss."""
+    """The others that were lost stay so; their loss had not been noticed."""
     expected = lines_of(platform, "etl/clean")
     lose(platform, "etl/clean")
     (result,) = recover(platform, "etl/clean")
@@ -163,7 +163,7 @@ def test_a_lost_dataset_comes_back_in_the_name_of_who_asked(platform: Platform) 
     assert events[-2:] == [(event, "recover task, requested by ulla") for event in ("lost", "restored")]
 
 
-def test_damaged_bytes_are_found_and_made_again(platform: Platform) -> None:
+def test_damaged_bytes_are_detected_and_recomputed(platform: Platform) -> None:
     """Though as many as before."""
     folder = platform.cache.uri(platform.catalog.resolve("etl/clean").cache_location).removeprefix("file://")
     (part,) = (path for path in Path(folder).iterdir() if path.name[0] not in "._")
@@ -174,7 +174,7 @@ def test_damaged_bytes_are_found_and_made_again(platform: Platform) -> None:
 
 
 def test_what_is_whole_is_left_alone(platform: Platform) -> None:
-    """And that is told."""
+    """And that is reported."""
     before = platform.catalog.resolve("etl/clean")
     assert recover(platform, "etl/clean@1")[0]["summary"] == "it was intact"
     assert platform.catalog.resolve("etl/clean").cache_location == before.cache_location

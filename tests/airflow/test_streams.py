@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 
 
 def write_heartbeat(folder: JobFolder, state: str, **more: object) -> None:
-    """What an application would tell."""
+    """What an application would report."""
     folder.path.mkdir(parents=True, exist_ok=True)
     now = time.time()
     heartbeat = {"state": state, "error": "", "heartbeat_at": now, "started_at": now, "pid": None, "stages": {}}
@@ -90,7 +90,7 @@ def test_an_application_that_died_is_started_again_within_limits(folder):
     assert started_jobs == ["ticks", "ticks"]
 
 
-def test_a_stream_that_is_given_up_is_an_alert(folder, tmp_path):
+def test_a_stream_that_is_abandoned_is_an_alert(folder, tmp_path):
     """By the rules that are shipped; the task fails as before."""
     write_heartbeat(folder, "failed", error="no")
     for _ in range(7):
@@ -157,7 +157,7 @@ def test_a_user_who_ends_the_task_stops_the_stream(folder):
 
 
 def range_context(**more):
-    """What Airflow tells a task."""
+    """The context that Airflow passes to a task."""
     return {"dag_run": SimpleNamespace(dag_id="stream_range_ticks", run_id="scheduled__1", clear_number=0), **more}
 
 
@@ -173,7 +173,7 @@ def range_operator(platform, **changes):
 
 
 def test_the_data_interval_of_the_run_is_the_range(platform):
-    """The task tells what it made, what it read, and what could not be used."""
+    """The task reports what it wrote, what it read, and what could not be used."""
     result = range_operator(platform).execute(range_context(**DAY))
     assert result["dataset"] == "streams/ticks/ranges/2013-01-05T000000--2013-01-06T000000@1"
     assert result["rows"] == 1 and result["queries"] == {"all": {"rows": 1, "files": ["all-0.parquet"]}}
@@ -181,7 +181,7 @@ def test_the_data_interval_of_the_run_is_the_range(platform):
     assert "not UTF-8" in result["dead_letters"][0]["reason"] and result["status"] == "persisted"
 
 
-def test_a_retry_makes_nothing_anew_and_a_run_that_is_cleared_does(platform):
+def test_a_retry_recomputes_nothing_and_a_run_that_is_cleared_does(platform):
     """As for every dataset."""
     task = range_operator(platform)
     first = task.execute(range_context(**DAY))

@@ -63,7 +63,7 @@ def cache(tmp_path: Path) -> LocalBackend:
 
 
 def test_a_cache_whose_folder_is_gone_is_empty(cache: LocalBackend) -> None:
-    """The loss of the whole cache is the loss of what was in it, no refusal; the next write makes it anew."""
+    """The loss of the whole cache is the loss of what was in it, no refusal; the next write recreates it."""
     send(cache, "a/@1", "part.txt", b"x")
     shutil.rmtree(cache.root)
     with pytest.raises(FileNotFoundError):

@@ -25,7 +25,7 @@ from tests.support.airflow.browser import Clicks, Complaints, chromium, themed
 from tests.support.airflow.live_airflow import Live, live_airflow
 from tests.support.airflow.page_files import SITE, send_file
 from tests.support.servers.memory_folders import temporary_home
-from tests.support.streams.kept_streams import TOPICS, beating, declare, explain_pairs, put_results, serve_slices
+from tests.support.streams.declared_streams import TOPICS, beating, declare, explain_pairs, put_results, serve_slices
 
 expect.set_options(timeout=20_000)  # milliseconds; a busy machine draws late
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +61,7 @@ def kafka(home: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def live(home: Path, kafka: str) -> Iterator[Live]:
-    """Airflow and Spark Connect with two days landed and streams declared; nobody persists, and no stream runs yet."""
+    """Airflow and Spark Connect with two days landed and streams declared; neither a persister nor a stream runs."""
     dag_ids = (DAG, "persister", "maintenance")
     environment = {"SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": kafka, "SPRINGLINE_STREAMS_FILE": str(home / "streams.toml")}
     declare(home / "streams.toml")
@@ -140,7 +140,7 @@ def page(context: BrowserContext, complaints: Complaints) -> Page:
 
 @pytest.fixture
 def alone(browser):
-    """A tab whose pages are ours, and the answers that it gets: a status and what is told, by address."""
+    """A tab whose pages are ours, and the answers that it gets: status and body, by address."""
     context = themed(browser, "light")
     page = context.new_page()
     answers: dict[str, tuple[int, Any]] = {}

@@ -77,8 +77,10 @@ def test_a_dataset_says_why_it_is_not_persisted_and_what_would_be_lost(page, liv
     expect(frame.locator(".answer")).to_contain_text(re.compile(r"Queued: .*It is the \d+(st|nd|rd|th) in the queue"))
     frame = opened(page, live.address, "risk")
     frame.locator(".tiles dd.large").nth(2).wait_for()
-    gone, again, _ = frame.locator(".tiles dd.large").all_text_contents()
-    expect(frame.locator(".now")).to_contain_text(f"Now: {gone} irrecoverable, {again} to be recomputed, in about ")
+    irrecoverable_bytes, recomputable_bytes, _ = frame.locator(".tiles dd.large").all_text_contents()
+    expect(frame.locator(".now")).to_contain_text(
+        f"Now: {irrecoverable_bytes} irrecoverable, {recomputable_bytes} to be recomputed, in about "
+    )
 
 
 # ---- acting
@@ -152,7 +154,7 @@ def test_what_is_lost_and_was_never_persisted_stands_out(page, live, lost_datase
     ],
 )
 def test_what_was_lost_comes_back_when_it_is_asked_for(page, live, request, which, location, state):
-    """By a DAG run that the page leads to: fetched, or made again; the page shows where it is, before and after."""
+    """By a DAG run that the page leads to: fetched, or recomputed; the page shows where it is, before and after."""
     dataset = request.getfixturevalue(which)
     live.api.await_dags(("recover",))
     frame = about(page, live, dataset.ref.path)

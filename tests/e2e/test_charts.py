@@ -124,7 +124,7 @@ def test_a_chart_has_the_width_of_its_place_and_never_scales_its_text(page):
 
 
 def test_the_values_at_a_time_are_read_by_pointer_and_by_keyboard(page):
-    """What does not see the chart is told politely."""
+    """Screen readers get the chart's text politely."""
     draw(page)
     readout = page.locator(".readout[aria-live=polite]")
     expect(readout).to_be_empty()

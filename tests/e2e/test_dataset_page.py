@@ -61,10 +61,10 @@ def test_what_made_this_and_what_depends_on_it_is_seen_at_once(clicks, shown):
     """From the address of the dataset: no click, nothing to open, nothing to scroll to."""
     page, _ = shown
     lineage = page.get_by_role("region", name="Lineage", exact=True)
-    made, dependents = lineage.locator(".made"), lineage.locator(".dependents")
-    expect(made).to_contain_text(re.compile(r"Made by clean from etl/2013-01-05/raw@2\s+persisted, etl/planes@1"))
+    maker, dependents = lineage.locator(".made"), lineage.locator(".dependents")
+    expect(maker).to_contain_text(re.compile(r"Made by clean from etl/2013-01-05/raw@2\s+persisted, etl/planes@1"))
     expect(dependents).to_contain_text(re.compile(r"2 datasets depend on it: etl/2013-01-05/hours@1\s+cached"))
-    for place in (made, dependents, lineage.locator(".neighbours svg")):
+    for place in (maker, dependents, lineage.locator(".neighbours svg")):
         expect(place).to_be_in_viewport()
     expect(lineage).to_contain_text("1 more source or dependent of DAGs that you may not read.")
     facts = page.get_by_role("region", name="Facts")
@@ -196,19 +196,19 @@ def test_a_dataset_without_neighbours_or_other_generations_says_so(alone):
 # ---- states
 
 
-def test_what_fails_is_told_and_what_holds_stays(shown):
+def test_what_fails_is_shown_and_what_holds_stays(shown):
     """The catalog is away, then it is back."""
     page, replies = shown
     usual = replies["datasets/" + PATH]
     replies["datasets/" + PATH] = AWAY
-    trouble = page.get_by_text(re.compile("the catalog does not answer", re.IGNORECASE))
-    expect(trouble.first).to_be_visible()
+    error = page.get_by_text(re.compile("the catalog does not answer", re.IGNORECASE))
+    expect(error.first).to_be_visible()
     expect(page.get_by_role("region", name="Facts")).to_contain_text("48.3 MB")
     replies["datasets/" + PATH] = usual
-    expect(trouble).to_have_count(0)
+    expect(error).to_have_count(0)
 
 
-def test_an_under_store_that_is_away_is_told_on_the_page(alone):
+def test_an_unreachable_under_store_is_shown_on_the_page(alone):
     """With the reason; the rest holds."""
     page, replies = alone
     away = "the under-store does not answer: /mnt/under does not exist: is its disk mounted?"

@@ -85,9 +85,9 @@ def test_what_is_explained_can_be_moved_to_the_head(alone):
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("etl/b@1 moves to the head of the queue.")
     answers["queue/explain"] = (200, {**reply, "sentence": "it is the 1st in the queue", "can_expedite": False})
-    with page.expect_request("**/persist") as done:
+    with page.expect_request("**/persist") as request_info:
         dialog.get_by_role("button", name="Persist now").click()
-    assert json.loads(done.value.post_data) == {"generation": 1}
+    assert json.loads(request_info.value.post_data) == {"generation": 1}
     expect(answer).to_contain_text("It is the 1st in the queue.")
     expect(answer.get_by_role("button")).to_have_count(0)
 
@@ -118,7 +118,7 @@ def test_what_is_not_there_is_said_of_a_name(alone):
     assert page.url.endswith("/pages/queue?explain=etl%2Fa")
 
 
-def test_who_may_not_move_it_is_told_why(alone):
+def test_who_may_not_move_it_sees_why(alone):
     """The button is closed."""
     page, answers = alone
     refusal = "you may not change the DAG etl"
@@ -231,7 +231,7 @@ def test_a_bar_is_as_long_as_its_share_of_the_best_score(alone):
 
 
 def test_an_empty_queue_is_said_to_be_good_news(alone):
-    """And one of which one may read nothing is told apart."""
+    """And one of which one may read nothing is marked."""
     page, answers = alone
     shown(alone, queue())
     news = "The queue is empty: everything that is to be persisted is in the under-store."

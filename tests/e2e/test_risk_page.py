@@ -17,7 +17,7 @@ from tests.e2e.conftest import SITE
 from tests.support.airflow.browser import THEMES, faults
 from tests.support.airflow.risk_answers import HOSTILE, exposed, history, risks, sample
 
-GONE = ["dice (version v1), which made etl/salted@1, is not idempotent"]
+REASONS = ["dice (version v1), which made etl/salted@1, is not idempotent"]
 DECLARED = ["shout (version v1), which made etl/loud@1, is declared idempotent, but not proven"]
 AWAY = "the under-store does not answer: /mnt/under does not exist: is its disk mounted?"
 CATALOG_AWAY = "the catalog does not answer"
@@ -43,7 +43,7 @@ def salted() -> ExposedDataset:
     """A dataset that nothing brings back."""
     sentence = "Wait: it is the 1st in the queue, about 800 ms of transfers until it is persisted."
     waits = Remedy(PersistState.QUEUED, sentence, "Or make its operation dice idempotent.", False, "")
-    return exposed("etl/salted", bytes=231_000, seconds=None, irrecoverable_reasons=GONE, remedy=waits)
+    return exposed("etl/salted", bytes=231_000, seconds=None, irrecoverable_reasons=REASONS, remedy=waits)
 
 
 # ---- the first question
@@ -75,7 +75,11 @@ def test_what_would_i_lose_now_is_answered_without_a_click(alone, salted, clicks
             "run has proven.",
             "doubtful",
         ),
-        ([exposed("a", irrecoverable_reasons=GONE)], "A loss of the cache now would destroy 125 kB for good.", "wrong"),
+        (
+            [exposed("a", irrecoverable_reasons=REASONS)],
+            "A loss of the cache now would destroy 125 kB for good.",
+            "wrong",
+        ),
     ],
 )
 def test_the_verdict_says_whether_it_is_proven_or_only_declared(alone, rows, verdict, kind):
@@ -94,7 +98,7 @@ def test_an_under_store_that_is_away_is_said_first(alone):
     """And what to do."""
     sentence = "Bring the under-store back; its copy counts again then."
     bring_back = Remedy(PersistState.PERSISTED, sentence, "", False, "")
-    row = exposed("etl/raw", irrecoverable_reasons=GONE, remedy=bring_back)
+    row = exposed("etl/raw", irrecoverable_reasons=REASONS, remedy=bring_back)
     page = shown(alone, risks(row, under_store_away=AWAY))
     expect(page.locator(".notice")).to_have_text(f"T{AWAY[1:]} Its copies count as at risk.")
     expect(page.locator("tbody")).to_contain_text(sentence)
@@ -205,9 +209,9 @@ def test_a_dataset_is_made_safe_with_two_clicks(alone, clicks):
     expect(dialog).to_contain_text("etl/clean@1 moves to the head of the queue.")
     assert faults(page) == []
     answers["at-risk"] = (200, risks())
-    with page.expect_request("**/persist") as done:
+    with page.expect_request("**/persist") as request_info:
         dialog.get_by_role("button", name="Persist now").click()
-    assert json.loads(done.value.post_data) == {"generation": 1}
+    assert json.loads(request_info.value.post_data) == {"generation": 1}
     expect(page.locator(".summary.safe")).to_contain_text("Nothing can be lost: ")
     expect(page.locator("tbody > tr[data-key]")).to_have_count(0)
     assert clicks.number == 2
@@ -229,7 +233,7 @@ def test_the_datasets_are_grouped_by_dag_if_one_likes(alone, salted):
 
 
 @pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("rows", [(), tuple(exposed(path, irrecoverable_reasons=GONE) for path in HOSTILE)])
+@pytest.mark.parametrize("rows", [(), tuple(exposed(path, irrecoverable_reasons=REASONS) for path in HOSTILE)])
 def test_the_page_is_for_everybody(alone, theme, rows):
     """With nothing at risk, and with names of 200 letters, from right to left, and of HTML; narrow and wide."""
     page, _ = alone
@@ -290,7 +294,7 @@ def test_one_half_of_the_page_at_risk_says_what_the_other_does_not_miss(alone, a
     expect(past.get_by_label("Show")).to_be_visible()
 
 
-def test_what_nobody_sees_in_a_text_from_outside_is_spelled_out(alone):
+def test_invisible_characters_in_a_text_from_outside_are_escaped(alone):
     """An error of a store, say; lines and other scripts stay as they are."""
     page, answers = alone
     error = "größe\tمجموعة \x1b[2J \u202egnp.exe \u200b \U000e0041 \x9b"

@@ -18,7 +18,7 @@ JOBS = {"ticks": "path.line", "words": "td code", "pairs": "svg.load-bar"}  # wh
 
 @pytest.fixture(scope="module", autouse=True)
 def missing(live, lost_dataset, streams) -> Dataset:
-    """A dataset that is lost and that nobody brings back; beside it there are streams."""
+    """A dataset that is lost and not recovered; beside it there are streams."""
     return lose(live, f"etl/{SECOND}/causes")
 
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import SITE
 from tests.support.airflow.browser import THEMES, Clicks, faults
-from tests.support.streams.kept_streams import HOSTILE, JOBS, beating
+from tests.support.streams.declared_streams import HOSTILE, JOBS, beating
 from tests.support.streams.stream_answers import Answers, stream_answers
 
 WIDTHS = (1024, 1440, 2560)

@@ -11,7 +11,7 @@ from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, 
 from springline.spark_jobs.streaming.tracking.replay.manual_replay import replay_times
 from tests.support.airflow.airflow_pages import opened
 from tests.support.airflow.browser import Complaints
-from tests.support.streams.kept_streams import KINDS
+from tests.support.streams.declared_streams import KINDS
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def test_a_question_is_answered_and_a_wrong_one_says_where(page, live, complaint
 
 
 def test_a_record_that_failed_is_sent_again_when_that_is_confirmed(page, live, streams):
-    """Once: then the page tells when that was."""
+    """Once: then the page shows when that was."""
     frame = of(page, live, "words")
     part = frame.get_by_role("region", name="Dead letters", exact=True)
     send = part.get_by_role("button", name="Retry: partition 1, offset 3")

@@ -75,7 +75,7 @@ def worker_in_the_middle(platform: Platform, tmp_path: Path, method: str) -> Ite
         process.wait()
 
 
-def half_done(platform: Platform, tmp_path: Path, method: str) -> None:
+def run_until_transfer(platform: Platform, tmp_path: Path, method: str) -> None:
     """A workflow whose load is persisted and whose next output is about to be sent."""
     run_workflow(platform, land(tmp_path), strategy=Strategy.ASYNC_AND_SYNC)
     if method == "operation":
@@ -88,7 +88,7 @@ def test_a_worker_killed_in_the_middle_of_a_transfer_is_taken_over(
     platform: Platform, tmp_path: Path, method: str
 ) -> None:
     """Its lease runs out, its half copy goes, and the other worker's outputs are those of a run without faults."""
-    half_done(platform, tmp_path, method)
+    run_until_transfer(platform, tmp_path, method)
     with worker_in_the_middle(platform, tmp_path, method) as worker:
         (sending,) = [d for d in platform.catalog.find() if d.under is UnderStoreState.COPYING]
         assert sending.method is TransferMethod(method)
@@ -105,8 +105,8 @@ def test_a_worker_killed_in_the_middle_of_a_transfer_is_taken_over(
 
 
 def test_a_worker_that_is_only_slow_keeps_its_claim(platform: Platform, tmp_path: Path) -> None:
-    """It renews its lease while it works, however long that takes, so nobody else sends the same."""
-    half_done(platform, tmp_path, "data")
+    """It renews its lease while it works, however long that takes, so no other worker sends the same."""
+    run_until_transfer(platform, tmp_path, "data")
     with worker_in_the_middle(platform, tmp_path, "data") as worker:
         (sending,) = [d for d in platform.catalog.find() if d.under is UnderStoreState.COPYING]
         ends = platform.catalog.now() + 2 * platform.settings.lease_seconds

@@ -21,7 +21,7 @@ SMALL = {"alluxio_memory": 256 << 20, "alluxio_workers": 2, "spark_workers": 2}
 
 @pytest.fixture(scope="session")
 def service_settings() -> Iterator[ServiceSettings]:
-    """A home and ports that are nobody else's."""
+    """A home and ports of its own."""
     # Not one of pytest's folders: those are private, and started by root PostgreSQL runs as another user.
     home = Path(tempfile.mkdtemp(prefix="springline-servers-", dir="/tmp"))
     home.chmod(0o711)
@@ -47,7 +47,7 @@ def start(supervisor: Supervisor, service_settings: ServiceSettings) -> Callable
     def start(name: str) -> Running:
         (server,) = make_servers([name], service_settings)
         running = Running(name, server.address, service_settings, supervisor)
-        running.mend()
+        running.restart_stopped()
         return running
 
     return start

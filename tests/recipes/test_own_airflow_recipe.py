@@ -72,7 +72,7 @@ INSTALL, EXPORT, STANDALONE, TRIGGER, WIPE, STATUS_COMMAND = blocks(PAGE)
 
 
 def ours(home: Path) -> list[psutil.Process]:
-    """The processes that this Airflow has begun, by the home in their environment."""
+    """The processes that this Airflow has started, by the home in their environment."""
     processes = []
     for process in psutil.process_iter():
         try:
@@ -99,7 +99,7 @@ def shell(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 @pytest.fixture(scope="module")
 def airflow(shell: Shell) -> Iterator[OwnAirflow]:
-    """It runs, on ports that are nobody else's, and has read its DAGs."""
+    """It runs, on ports of its own, and has read its DAGs."""
     port = free_ports(3)
     shell.environment |= {
         "AIRFLOW__API__HOST": "127.0.0.1",
@@ -147,7 +147,7 @@ def test_what_the_page_shows_is_run_persisted_wiped_and_brought_back(airflow: Ow
 
 
 def test_the_pages_are_there_for_those_who_have_logged_in(airflow: OwnAirflow) -> None:
-    """And for nobody else; what streams need is named where it is not installed."""
+    """And for no other user; what streams need is named where it is not installed."""
     page_of_lineage = airflow.http.get("/springline/pages/lineage")
     assert page_of_lineage.status_code == 200 and "<title>Lineage · Springline</title>" in page_of_lineage.text
     here = STATUS_COMMAND.replace("http://127.0.0.1:8080", str(airflow.http.base_url).rstrip("/"))

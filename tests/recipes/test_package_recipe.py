@@ -21,7 +21,7 @@ def shell(wheel: Path, tmp_path: Path) -> Shell:
 
 
 def test_without_extras_datasets_are_made_persisted_lost_and_brought_back(shell: Shell) -> None:
-    """By the program that the page shows, with neither Spark nor Airflow; its commands print what it tells."""
+    """By the program that the page shows, with neither Spark nor Airflow; its commands print what it shows."""
     assert "ModuleNotFoundError" in shell("python -c 'import pyspark' 2>&1", 1)
     write_files_of(PAGE, shell.folder)
     shell.run_examples(PAGE)

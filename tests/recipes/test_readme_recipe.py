@@ -42,7 +42,7 @@ def copy() -> Iterator[Path]:
     for name in filter(None, listed.stdout.split("\0")):
         if (source := project_folder() / name).is_file() or source.is_symlink():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, folder / name, follow_symlinks=False)  # as old as it is: nothing is installed anew
+            shutil.copy2(source, folder / name, follow_symlinks=False)  # with its time: nothing is installed again
     (folder / ".venv").symlink_to(Path(sys.prefix))
     yield folder
     remove_memory_of(folder / "var")
@@ -51,7 +51,7 @@ def copy() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def settings(copy: Path) -> ServiceSettings:
-    """Ports that are nobody else's."""
+    """Ports of its own."""
     return scratch_settings(copy / "var")
 
 
@@ -102,7 +102,7 @@ def backfilled(api: AirflowApi) -> bool:
     )
 
 
-def begun_by(answer: str) -> dict[str, Any] | None:
+def dag_run_of(answer: str) -> dict[str, Any] | None:
     """The backfill that Airflow has made, if it has."""
     dag_run: dict[str, Any] = json.loads(answer)
     return dag_run if "dag_run_conf" in dag_run else None
@@ -137,7 +137,7 @@ def test_what_the_readme_starts_runs_as_it_stands(
         token = json.loads(run(ask_token, copy, environment, 60))["access_token"]
         begin = f"TOKEN={token} {use_token}"
         # Airflow counts the backfill before as one that runs for a moment after its last run.
-        dag_run = until(lambda: begun_by(run(begin, copy, environment, 60)), every=1, reason=lambda: "it is refused")
+        dag_run = until(lambda: dag_run_of(run(begin, copy, environment, 60)), every=1, reason=lambda: "it is refused")
         assert dag_run["dag_id"] == "etl_lineage" and dag_run["dag_run_conf"] == {"strategy": "async_store"}
         api.end_backfills("etl_lineage")
     finally:

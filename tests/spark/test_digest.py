@@ -183,7 +183,7 @@ def test_floats_alike_to_the_declared_digits_are_the_same(spark: SparkSession, o
     assert digests_by_name["one"] == digests_by_name["other"]
 
 
-def test_floats_that_differ_are_told_apart(spark: SparkSession) -> None:
+def test_floats_that_differ_are_distinguished(spark: SparkSession) -> None:
     """In the 8th digit, by sign, beyond the range of rounding, and all that is no number."""
     values = [1.0, 1.0000001, -1.0, 0.0, 1e-300, 1e300, 1.1e300, math.inf, -math.inf, math.nan, None]
     digests_by_value = digests(spark, {repr(value): [[value]] for value in values}, "x double")

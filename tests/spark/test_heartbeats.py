@@ -1,4 +1,4 @@
-"""The heartbeat of a stream's application: what it tells of stages."""
+"""The heartbeat of a stream's application: what it reports of stages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from springline.spark_jobs.streaming.runtime.report import UnitReport
 from springline.spark_jobs.streaming.runtime.stage import Stage
 
 
-def test_a_stage_is_told_by_the_reports_of_its_units(tmp_path: Path) -> None:
-    """Those that have told nothing yet count as units; before the first round all else is 0; what holds one is seen."""
+def test_the_status_of_a_stage_is_from_the_reports_of_its_units(tmp_path: Path) -> None:
+    """Those without a report yet count as units; before the first round all else is 0; what holds one is seen."""
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
     first, second = (

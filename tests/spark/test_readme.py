@@ -1,4 +1,4 @@
-"""The README shows what its commands print, on the workflow that it tells of."""
+"""The README shows what its commands print, on the workflow that it describes."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_another_version_is_not_run(make_runner: MakeRunner, numbers: OperationR
         make_runner(numbers).run(Call("make", "old", {"ds": "7"}), [], f"{tmp_path}/out")
 
 
-def test_an_operation_that_is_not_registered_here_is_told(make_runner: MakeRunner, tmp_path: Path) -> None:
+def test_an_operation_that_is_not_registered_here_is_reported(make_runner: MakeRunner, tmp_path: Path) -> None:
     """With the setting that names its module."""
     with pytest.raises(OperationError, match=r"mine\.own is not registered.*SPRINGLINE_OPERATIONS"):
         make_runner().run(Call("mine.own", "1", {}), [], f"{tmp_path}/out")
@@ -110,7 +110,7 @@ def test_a_failure_inside_names_operation_and_parameters(make_runner: MakeRunner
         (lambda spark: spark.range(3).select(F.raise_error(F.lit("the disk is away")).cast("int").alias("id")), False),
     ],
 )
-def test_wrong_code_is_told_from_what_may_pass(
+def test_wrong_code_is_distinguished_from_what_may_pass(
     make_runner: MakeRunner, tmp_path: Path, body: Callable[[SparkSession], DataFrame], faulty: bool
 ) -> None:
     """An unknown column, a wrong type or name will fail again; a table that is away may be back."""

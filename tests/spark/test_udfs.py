@@ -122,7 +122,7 @@ def test_the_version_of_an_operation_follows_its_udfs(own: OperationRegistry, tm
 
 
 def test_pyspark_is_as_it_was_once_a_module_is_loaded(own: OperationRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever makes a UDF afterwards gets PySpark's own; versions do not tell how a module was loaded."""
+    """Whoever makes a UDF afterwards gets PySpark's own; versions do not depend on how a module was loaded."""
     assert F.udf is builtin.udf and isinstance(F.udf, FunctionType)
     module = sys.modules["own_udfs"]
     version = code_version(module.udfs)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Killed(BaseException):
-    """Raised in an actor that was killed, when its stage is cleared at last; nobody handles it."""
+    """Raised in an actor that was killed, when its stage is cleared at last; it is not handled."""
 
 
 class Actor:
@@ -56,7 +56,7 @@ class Actor:
         self.killed = True
 
     def clear(self) -> None:
-        """End its thread, after everything was looked at."""
+        """End its thread, after everything was checked."""
         self.killed = True
         self._go.release()
         self._thread.join()

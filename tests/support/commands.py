@@ -10,7 +10,7 @@ from springline.cli import app
 
 
 def invoke(*arguments: str, **more: Any) -> Result:
-    """What came of `springline` with these words; `more` is what the runner of commands takes, such as `input`."""
+    """The result of `springline` with these arguments; `more` is what the runner of commands takes, such as `input`."""
     return CliRunner().invoke(app, list(arguments), prog_name="springline", **more)
 
 

@@ -37,7 +37,7 @@ def _options(command: object) -> set[str]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home, with one folder of files in the under-store that nobody knows yet."""
+    """An empty home, with one folder of unknown files in the under-store."""
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", (tmp_path / "cache").as_uri())
     (tmp_path / "under" / "handed-over").mkdir(parents=True)

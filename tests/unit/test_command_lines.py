@@ -17,7 +17,7 @@ ALL = list(iterate_commands())
 
 
 @pytest.mark.parametrize(("path", "command"), ALL, ids=[" ".join(path) for path, _ in ALL])
-def test_a_command_can_be_imported_and_tells_what_it_does(path: tuple[str, ...], command: LazyCommand) -> None:
+def test_a_command_can_be_imported_and_says_what_it_does(path: tuple[str, ...], command: LazyCommand) -> None:
     """With -h and --help; the first line is the one in the list, which is read without an import."""
     result = invoke(*path, "-h")
     assert result.exit_code == 0 and result.output == invoke(*path, "--help").output

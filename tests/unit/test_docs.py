@@ -194,7 +194,7 @@ def test_a_result_that_is_missing_leaves_the_command_that_makes_it(tmp_path):
 
 
 def test_figures_show_goals_rows_and_remarks(tmp_path):
-    """A result that nobody chose columns for is shown whole; a missed goal stands out."""
+    """A result without chosen columns is shown whole; a missed goal stands out."""
     result = {
         "name": "new", "when": "2026-01-02T03:04:05+00:00", "size": "quick",
         "machine": {"processor": "a processor", "cores": 2, "memory_gb": 8.0},
@@ -211,7 +211,7 @@ def test_figures_show_goals_rows_and_remarks(tmp_path):
 
 
 def test_what_stands_between_other_markers_is_left_alone():
-    """Only the parts of the kind that is asked for are written anew."""
+    """Only the parts of the kind that is asked for are rewritten."""
     text = "<!-- figures: a -->\nold\n<!-- end -->\n<!-- other: b -->\nkept\n<!-- end -->\n"
     assert fill_parts(text, "figures", str.upper) == text.replace("\nold\n", "\n\nA\n\n", 1)
 
@@ -317,7 +317,7 @@ def test_every_status_and_every_strategy_is_explained():
 
 
 def test_the_constants_that_are_reported_are_those_of_the_code():
-    """What cannot be made again counts as an hour and 1,000 seconds for each megabyte."""
+    """What cannot be recomputed counts as an hour and 1,000 seconds for each megabyte."""
     assert "counts as an hour and 1,000 seconds\nfor each megabyte" in read(PERSISTENCE)
     assert (IRRECOVERABLE_SECONDS, IRRECOVERABLE_SECONDS_PER_BYTE * 1e6) == (3600, 1000)
 

@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def problems(*arguments: str) -> dict[str, str]:
-    """By message, the remedies of the problems that a command tells; it ends with 3 if there are any."""
+    """By message, the remedies of the problems that a command reports; it ends with 3 if there are any."""
     result = invoke(*arguments, "--json")
     remedies = {each["message"]: each["remedy"] for each in json.loads(result.stdout) if each["state"] == "problem"}
     assert result.exit_code == (3 if remedies else 0), result.output
@@ -120,8 +120,8 @@ def test_disk_and_memory_that_are_short_are_reported(monkeypatch: pytest.MonkeyP
     assert machine.check_memory(tmp_path / "no", tmp_path).state is FindingState.NOTE
 
 
-def test_a_server_that_hangs_keeps_nobody_waiting() -> None:
-    """It is told as one that does not answer; the others are told too, in their order."""
+def test_a_server_that_hangs_delays_no_check() -> None:
+    """It is reported as one that does not answer; the others are reported too, in their order."""
     started_at = time.monotonic()
     slow, quick = run_checks({"slow": lambda: time.sleep(30) or ok("slow", ""), "quick": lambda: ok("quick", "")}, 0.3)  # type: ignore[func-returns-value]
     assert slow.state is FindingState.PROBLEM and "no answer within" in slow.message and quick.state is FindingState.OK
@@ -129,7 +129,7 @@ def test_a_server_that_hangs_keeps_nobody_waiting() -> None:
 
 
 def test_the_catalog_is_asked_and_not_made(tmp_path: Path) -> None:
-    """A file that is none is damaged; a revision that nobody here knows is newer code's."""
+    """A file that is none is damaged; an unknown revision is newer code's."""
     address = f"sqlite:///{tmp_path}/catalog.db"
     assert "will be created at first use" in check_catalog(address).message and not list(tmp_path.iterdir())
     Catalog(address, actor="test").engine.dispose()

@@ -76,7 +76,7 @@ def test_a_path_that_leads_out_is_no_dataset(platform: Platform) -> None:
     assert platform.catalog.find() == []
 
 
-def test_no_letter_that_nobody_sees_is_in_a_name() -> None:
+def test_no_invisible_character_is_in_a_name() -> None:
     """All that Unicode says are formats, but the signs of Arabic and others that stand before numbers and are seen."""
     visible = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
     for number in range(sys.maxunicode + 1):
@@ -186,13 +186,13 @@ def urls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def hdfs() -> HdfsBackend:
-    """A store whose NameNode nobody asks."""
+    """A store whose NameNode is not asked."""
     web = WebHdfs("http://host:9870", server="hdfs://host:8020", user="ann")
     return HdfsBackend("hdfs://host:8020/springline", web, HdfsBytes("hdfs://host:8020"))
 
 
 def alluxio() -> AlluxioBackend:
-    """One whose proxy nobody asks."""
+    """One whose proxy is not asked."""
     proxy = AlluxioProxy("http://host:39999", server="alluxio://host:19998")
     return AlluxioBackend("alluxio://host:19998/springline", [proxy])
 
@@ -220,7 +220,7 @@ def test_a_server_is_asked_for_the_name_as_it_stands(
 @pytest.mark.parametrize("store", ["local", "hdfs", "alluxio"])
 @pytest.mark.parametrize("name", ["", "/etc/passwd", "../a", "a/..", "a\0"])
 def test_no_store_goes_out_of_its_root(store: str, name: str, tmp_path: Path, urls: list[str]) -> None:
-    """For any of its calls: nobody is asked, nothing is made."""
+    """For any of its calls: no server is asked, nothing is created."""
     backend: Backend = {"local": LocalBackend(tmp_path / "root"), "hdfs": hdfs(), "alluxio": alluxio()}[store]
     (tmp_path / "a").write_text("hunter2")
     calls: list[Callable[[], Any]] = [

@@ -39,7 +39,7 @@ def test_the_tests_that_are_shown_pass(tmp_path: Path) -> None:
 
 
 def test_the_step_that_is_shown_runs_in_a_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It tells each record once, across rounds and a worker without memory, and puts aside what is no number."""
+    """It emits each record once, across rounds and a worker without memory, and puts aside what is no number."""
     monkeypatch.syspath_prepend(str(FOLDER / "stream_kind"))
     run = StageRun("heights.step:Records", tmp_path, arguments={"least": 0.0}, admitted=2)
     run.feed("3", "2", "tall", "5", "5", "8")

@@ -65,7 +65,7 @@ def test_an_installed_store_keeps_what_the_cache_loses(run_with: Callable[..., R
 
 
 def test_an_installed_store_says_what_it_does_not_take(run_with: Callable[..., Run]) -> None:
-    """A role, and an option by name; a kind that nobody installed is told with those that there are."""
+    """A role, and an option by name; the error of an unknown kind lists those that are installed."""
     run = run_with("store")
     open_it = "from springline import *; open_platform(Settings(under_uri={!r}))"
     for uri, message in (
@@ -77,7 +77,7 @@ def test_an_installed_store_says_what_it_does_not_take(run_with: Callable[..., R
 
 
 def test_an_installed_policy_orders_the_queue(run_with: Callable[..., Run]) -> None:
-    """Its scores are those that the queue shows, and its name is told with the others."""
+    """Its scores are those that the queue shows, and its name is listed with the others."""
     run = run_with("policy", policy="smallest")
     run("words.py", "async_store")
     waiting = json.loads(run("-m", "springline", "queue", "list", "--json"))

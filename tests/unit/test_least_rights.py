@@ -34,7 +34,7 @@ from springline.testing.lines import make_dataset as make
 CODE = ("persistence", "spark_jobs", "plugins", "services", "dags")
 ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
 HERE = "127.0.0.1"
-# What each server is told where to listen; without one of these it would choose by itself.
+# Where each server is configured to listen; without one of these it would choose by itself.
 EXPECTED_SETTINGS = {
     "airflow": ("AIRFLOW__API__HOST=127.0.0.1", "--skip-serve-logs"),
     "alluxio": tuple(
@@ -51,7 +51,7 @@ EXPECTED_SETTINGS = {
 
 
 def launch_text(name: str, home: Path) -> str:
-    """All that a server is told: its commands and its environment."""
+    """All configuration of a server: its commands and its environment."""
     (server,) = make_servers([name], ServiceSettings(home=home))
     environment = {**server.environment, **{k: v for each in server.processes for k, v in each.environment.items()}}
     commands = [word for each in (*server.processes, *server.init_steps) for word in each.command]
@@ -60,7 +60,7 @@ def launch_text(name: str, home: Path) -> str:
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_server_listens_on_this_machine_alone(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told so, and no other address is among what it is told."""
+    """It is configured so, and no other address is in its configuration."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     text = launch_text(name, tmp_path)
     assert all(each in text for each in EXPECTED_SETTINGS[name])
@@ -158,7 +158,7 @@ def test_what_lies_in_a_home_is_for_its_owner_alone(home: Path) -> None:
     assert open_to_others == {}
 
 
-def test_a_home_that_others_could_read_is_mended(home: Path) -> None:
+def test_a_home_that_others_could_read_is_made_private(home: Path) -> None:
     """By whoever opens the platform next; a folder of one's own elsewhere keeps the rights that it has."""
     own = home.parent / "own"
     own.mkdir(mode=0o755)

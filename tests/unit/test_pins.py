@@ -31,6 +31,6 @@ def test_every_line_of_the_requirements_is_one_version() -> None:
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in PINS} & MENDED.keys()))
-def test_a_package_is_not_below_what_mended_a_known_flaw(name: str) -> None:
-    """Wherever it is pinned; `pip-audit` tells of those that became known since."""
+def test_a_package_is_not_below_the_version_that_fixed_a_known_flaw(name: str) -> None:
+    """Wherever it is pinned; `pip-audit` reports those that became known since."""
     assert all(Version(version) >= Version(MENDED[name]) for pinned, version in PINS if pinned == name)

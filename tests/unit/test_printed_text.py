@@ -86,7 +86,7 @@ def test_a_line_of_a_log_steers_no_terminal(form: logging.Formatter) -> None:
 
 
 def test_a_traceback_steers_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an error that nobody foresaw."""
+    """Of an unexpected error."""
 
     def broken(**_: object) -> None:
         raise RuntimeError(STEERING)

@@ -110,7 +110,7 @@ def test_every_public_error_says_when_it_is_raised() -> None:
         assert error.__name__ == name
 
 
-def test_every_error_that_a_public_name_tells_of_is_public() -> None:
+def test_every_error_that_a_public_name_documents_is_public() -> None:
     """Or Python's own, or one of pydantic-settings: whoever calls can catch it."""
     public_names = {*springline.errors.__all__, *springline.testing.__all__, "SettingsError"}
     for module, name in NAMES:
@@ -121,7 +121,7 @@ def test_every_error_that_a_public_name_tells_of_is_public() -> None:
 
 @pytest.mark.parametrize("module", ["springline.airflow", "springline.stream_kinds"])
 def test_names_and_values_say_what_they_are(module: str) -> None:
-    """Those for DAG files need Airflow, so a process of its own tells."""
+    """Those for DAG files need Airflow, so a process of its own checks."""
     names = describe_in_process(module)["names"]
     assert names
     assert [each["name"] for each in names if not each["doc"]] == []

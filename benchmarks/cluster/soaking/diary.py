@@ -1,4 +1,4 @@
-"""What happened in a soak, in its order: told at once, and kept."""
+"""The events of a soak, in order: printed at once, and counted by type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from springline.persistence.text.formatting import format_seconds
 
 
 class Diary:
-    """Lines with the seconds since it was begun; `count` tells how many were of a kind."""
+    """Lines with the seconds since the start; `count` is how many were of a type."""
 
     def __init__(self) -> None:
         self._started_at = time.monotonic()
@@ -19,11 +19,11 @@ class Diary:
 
     @property
     def now(self) -> float:
-        """Seconds since it was begun."""
+        """Seconds since the start."""
         return time.monotonic() - self._started_at
 
     def note(self, text: str, kind: str = "") -> None:
-        """Tell something."""
+        """Print a line, with the seconds since the start."""
         with self._lock:
             self._kinds.append(kind)
             print(f"{format_seconds(self.now):>12}  {text}", file=sys.stderr, flush=True)

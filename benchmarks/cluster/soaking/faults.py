@@ -1,4 +1,4 @@
-"""What is done to a soak: each fault strikes something at random, and tells what; some end after a while."""
+"""The faults of a soak: each strikes something at random, and says what; some end after a while."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import psutil
 import requests
 
+from benchmarks.cluster.soaking.cluster import SoakCluster
 from benchmarks.cluster.soaking.streams import JOBS, status_of
-from benchmarks.cluster.soaking.world import World
 from springline.services.demo.fault_injection import wipe_cache
 from springline.services.errors import ServiceError
 from springline.spark_jobs.streaming.spark import worker_daemon
@@ -30,13 +30,13 @@ class Struck:
     undo: Callable[[], None] = lambda: None
 
 
-Fault = Callable[[World, random.Random], Struck]
+Fault = Callable[[SoakCluster, random.Random], Struck]
 
 
-def kill_server(world: World, drawn: random.Random) -> Struck:
+def kill_server(soak_cluster: SoakCluster, drawn: random.Random) -> Struck:
     """kill -9 of a process of a server, with all that it started."""
-    name = drawn.choice([server.name for server in world.servers])
-    alive = world.supervisor.status(name).processes
+    name = drawn.choice([server.name for server in soak_cluster.servers])
+    alive = soak_cluster.supervisor.status(name).processes
     if not alive:
         return Struck(f"{name} was to be killed, and did not live")
     process = drawn.choice(sorted(alive))
@@ -45,44 +45,44 @@ def kill_server(world: World, drawn: random.Random) -> Struck:
     return Struck(f"killed {process} of {name}")
 
 
-def kill_stream(world: World, drawn: random.Random) -> Struck:
+def kill_stream(soak_cluster: SoakCluster, drawn: random.Random) -> Struck:
     """kill -9 of the driver, the JVM or a Python worker of a stream."""
     job = drawn.choice(sorted(JOBS))
-    kind, process = _part_of(world, job, drawn)
+    kind, process = _part_of(soak_cluster, job, drawn)
     if process is not None:
         with suppress(psutil.Error):
             process.kill()
     return Struck(f"killed the {kind} of the stream {job}")
 
 
-def stop_stream(world: World, drawn: random.Random) -> Struck:
+def stop_stream(soak_cluster: SoakCluster, drawn: random.Random) -> Struck:
     """A process of a stream stands still, and goes on."""
     job = drawn.choice(sorted(JOBS))
-    kind, process = _part_of(world, job, drawn)
+    kind, process = _part_of(soak_cluster, job, drawn)
     return _pause_process(f"the {kind} of the stream {job}", process, drawn)
 
 
-def stop_server(world: World, drawn: random.Random) -> Struck:
+def stop_server(soak_cluster: SoakCluster, drawn: random.Random) -> Struck:
     """A worker of a server, or the broker, stands still, and goes on."""
     name, process = drawn.choice([("kafka", "broker"), ("hdfs", "datanode-1"), ("alluxio", "worker-1")])
-    pid = world.supervisor.status(name).processes.get(process)
+    pid = soak_cluster.supervisor.status(name).processes.get(process)
     return _pause_process(f"{process} of {name}", psutil.Process(pid) if pid else None, drawn)
 
 
-def delete_cached_copies(world: World, drawn: random.Random) -> Struck:
+def delete_cached_copies(soak_cluster: SoakCluster, drawn: random.Random) -> Struck:
     """Delete every copy in the cache, past the catalog."""
     try:
-        return Struck(f"deleted all {wipe_cache(world.platform.cache)} copies in the cache")
+        return Struck(f"deleted all {wipe_cache(soak_cluster.platform.cache)} copies in the cache")
     except ServiceError as error:
         return Struck(f"the cache could not be deleted, being away: {str(error)[:80]}")
 
 
-def fill_store(world: World, drawn: random.Random) -> Struck:
+def fill_store(soak_cluster: SoakCluster, drawn: random.Random) -> Struck:
     """The under-store takes nothing more for a while: its quota is one byte."""
-    folder = f"http://127.0.0.1:{world.settings.hdfs_http_port}/webhdfs/v1/springline"
+    folder = f"http://127.0.0.1:{soak_cluster.settings.hdfs_http_port}/webhdfs/v1/springline"
 
     def quota(size: int) -> None:
-        quota_options = {"op": "SETQUOTA", "storagespacequota": str(size), "user.name": _user(world)}
+        quota_options = {"op": "SETQUOTA", "storagespacequota": str(size), "user.name": _user(soak_cluster)}
         requests.put(folder, params=quota_options, timeout=30).raise_for_status()
 
     seconds = drawn.uniform(*_PAUSE)
@@ -92,7 +92,7 @@ def fill_store(world: World, drawn: random.Random) -> Struck:
         return Struck(f"the under-store could not be filled, being away: {type(error).__name__}")
 
     def empty() -> None:
-        while not world.over.wait(1):
+        while not soak_cluster.over.wait(1):
             with suppress(requests.RequestException):  # struck down meanwhile
                 quota(-1)
                 break
@@ -124,9 +124,9 @@ def _pause_process(what: str, process: psutil.Process | None, drawn: random.Rand
     return Struck(f"{what} stands still for {seconds:.0f} s", seconds, go_on)
 
 
-def _part_of(world: World, job: str, drawn: random.Random) -> tuple[str, psutil.Process | None]:
+def _part_of(soak_cluster: SoakCluster, job: str, drawn: random.Random) -> tuple[str, psutil.Process | None]:
     """A process of a stream's application; none where it is being started."""
-    pid = status_of(world, job).pid
+    pid = status_of(soak_cluster, job).pid
     try:
         driver = psutil.Process(pid) if pid else None
         below = driver.children(recursive=True) if driver else []
@@ -139,6 +139,6 @@ def _part_of(world: World, job: str, drawn: random.Random) -> tuple[str, psutil.
     return kind, drawn.choice(candidates) if candidates else None
 
 
-def _user(world: World) -> str:
+def _user(soak_cluster: SoakCluster) -> str:
     """Who started the NameNode: HDFS's superuser."""
-    return str(psutil.Process(world.supervisor.status("hdfs").processes["namenode"]).username())
+    return str(psutil.Process(soak_cluster.supervisor.status("hdfs").processes["namenode"]).username())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import duckdb
 import pandas as pd
 
-from benchmarks.cluster.soaking.world import World
+from benchmarks.cluster.soaking.cluster import SoakCluster
 from springline.services.airflow_api import AirflowApiError
 from springline.services.demo.streams import dag_of, has_caught_up
 from springline.spark_jobs.streaming.application.status import JobStatus, read_status
@@ -27,7 +27,7 @@ from springline.spark_jobs.streaming.runtime.message_log import MessageLog, Outg
 FLOWS, WORD_COUNTS, ORDERS = "flows", "words", "orders"
 JOBS = {FLOWS: "map", WORD_COUNTS: "split", ORDERS: "route"}  # each with its first stage
 _UNITS = 2
-_LOOK_SECONDS = 2.0
+_POLL_SECONDS = 2.0
 _PATIENCE = 600.0  # seconds for a stream to work at first, and for all to be through in the end
 _FAR = 86_400.0  # seconds of event time after the last row: every window closes
 
@@ -82,39 +82,39 @@ FEEDS = (
 )
 
 
-def begin(world: World) -> None:
+def begin(soak_cluster: SoakCluster) -> None:
     """Make the topics, and start one stream after another, each under its DAG."""
-    with closing(Kafka(world.streams.cluster)) as log:
+    with closing(Kafka(soak_cluster.streams.cluster)) as log:
         log.create({feed.topic: _UNITS for feed in FEEDS})
     for job in JOBS:
-        world.api.pause(dag_of(job), False)
-        world.api.trigger(dag_of(job), {})
+        soak_cluster.api.pause(dag_of(job), False)
+        soak_cluster.api.trigger(dag_of(job), {})
         until = time.monotonic() + _PATIENCE
-        while not status_of(world, job).stages:
+        while not status_of(soak_cluster, job).stages:
             if time.monotonic() > until:
-                raise StreamError(f"{job} does not come to work: {status_of(world, job)}")
-            time.sleep(_LOOK_SECONDS)
-    threading.Thread(target=_keep, args=(world,), daemon=True).start()
+                raise StreamError(f"{job} does not come to work: {status_of(soak_cluster, job)}")
+            time.sleep(_POLL_SECONDS)
+    threading.Thread(target=_keep, args=(soak_cluster,), daemon=True).start()
 
 
-def status_of(world: World, job: str) -> JobStatus:
+def status_of(soak_cluster: SoakCluster, job: str) -> JobStatus:
     """How a stream is."""
-    return read_status(job, world.streams.folder(job), time.time())
+    return read_status(job, soak_cluster.streams.folder(job), time.time())
 
 
-def rows_of(world: World, job: str) -> int:
+def rows_of(soak_cluster: SoakCluster, job: str) -> int:
     """The rows that its first stage has read."""
-    return int(status_of(world, job).stages.get(JOBS[job], {}).get("counts", {}).get("rows", 0))
+    return int(status_of(soak_cluster, job).stages.get(JOBS[job], {}).get("counts", {}).get("rows", 0))
 
 
-def _keep(world: World) -> None:
+def _keep(soak_cluster: SoakCluster) -> None:
     """Trigger the DAG of a stream whose run has ended, as a person would have to."""
-    while not world.over.wait(_LOOK_SECONDS):
+    while not soak_cluster.over.wait(_POLL_SECONDS):
         for job in JOBS:
             try:
-                if not world.api.active_runs(dag_of(job)):
-                    world.diary.note(f"the run of {dag_of(job)} has ended: triggered again by hand", "by hand")
-                    world.api.trigger(dag_of(job), {})
+                if not soak_cluster.api.active_runs(dag_of(job)):
+                    soak_cluster.diary.note(f"the run of {dag_of(job)} has ended: triggered again by hand", "by hand")
+                    soak_cluster.api.trigger(dag_of(job), {})
             except AirflowApiError:
                 continue  # it is away at the moment
 
@@ -175,29 +175,29 @@ class _Patient:
         self._log.close()
 
 
-def await_through(world: World) -> None:
+def await_completion(soak_cluster: SoakCluster) -> None:
     """Wait until the streams have taken all that was sent; raises `StreamError`."""
     until = time.monotonic() + _PATIENCE
     level = 0
     while level < 3:
-        late = [each for each in (status_of(world, job) for job in JOBS) if not has_caught_up(each)]
+        late = [each for each in (status_of(soak_cluster, job) for job in JOBS) if not has_caught_up(each)]
         level = 0 if late else level + 1
         if time.monotonic() > until:
             raise StreamError(f"not through after {_PATIENCE:g} s: {late}")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
-def wrong(world: World) -> dict[str, int]:
+def wrong(soak_cluster: SoakCluster) -> dict[str, int]:
     """By stream, how many results are missing, doubled or others than they should be; of how many is noted."""
-    with closing(Kafka(world.streams.cluster)) as log:
+    with closing(Kafka(soak_cluster.streams.cluster)) as log:
         comparison = compared(log)
     for job, (expected, reported, different) in comparison.items():
-        world.diary.note(f"{job}: {reported:,} told, {expected:,} wanted, {different:,} wrong")
+        soak_cluster.diary.note(f"{job}: {reported:,} told, {expected:,} wanted, {different:,} wrong")
     return {job: different for job, (_, _, different) in comparison.items()}
 
 
 def compared(log: MessageLog) -> dict[str, tuple[int, int, int]]:
-    """By stream, how many results what was fed should give, how many were told, in how many they differ."""
+    """By stream, how many results are expected of the input, how many were emitted, and in how many they differ."""
     results = {
         FLOWS: (_expected_sums(log), _reported_rows(log, FLOWS, ("window_start", "sip", "type", "rows", "bytes"))),
         WORD_COUNTS: (_expected_words(log), _reported_words(log)),

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from benchmarks.cluster.soaking.world import World
+from benchmarks.cluster.soaking.cluster import SoakCluster
 from springline.services.airflow_api import AirflowApiError
 from springline.services.demo.workflow import DAG_ID, DAYS, FILES, MAINTENANCE, PERSISTER, newest_committed
 from springline.services.errors import ServiceError
@@ -15,24 +15,24 @@ from springline.spark_jobs.landing import land
 from springline.spark_jobs.settings import JobSettings
 
 _RANDOM = ("rotate", "accepted", "quarantine")  # made with a random salt, or from what was
-_LOOK_SECONDS = 2.0
+_POLL_SECONDS = 2.0
 _PATIENCE = 3600.0  # seconds for a backfill: what still runs is not run again by hand
 _FINAL = {"success", "failed"}
 _T = TypeVar("_T")
 
 
 class Workflow:
-    """Runs the days, one backfill after another; the first one, before any fault, tells what they have to give."""
+    """Runs the days, one backfill after another; the first one, before any fault, has the expected results."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, soak_cluster: SoakCluster) -> None:
+        self._soak_cluster = soak_cluster
         self._over = threading.Event()
         self.runs = 0
         self.wrong = 0
         land(DAYS, JobSettings().landing_folder)
-        world.api.await_dags((DAG_ID, PERSISTER, MAINTENANCE))
+        soak_cluster.api.await_dags((DAG_ID, PERSISTER, MAINTENANCE))
         for dag_id in (DAG_ID, PERSISTER, MAINTENANCE):
-            world.api.pause(dag_id, False)
+            soak_cluster.api.pause(dag_id, False)
         self._run()
         self._expected = self._digests()
         self._error: ServiceError | None = None
@@ -49,10 +49,12 @@ class Workflow:
     def await_persisted(self, patience: float = 600.0) -> int:
         """Wait until nothing wants persisting; how many datasets of the days are not persisted then."""
         until = time.monotonic() + patience
-        while self._world.platform.claims.depth() and time.monotonic() < until:
-            time.sleep(_LOOK_SECONDS)
+        while self._soak_cluster.platform.claims.depth() and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
         return sum(
-            not each.persisted for day in DAYS for each in newest_committed(self._world.platform, f"{FILES}{day}/")
+            not each.persisted
+            for day in DAYS
+            for each in newest_committed(self._soak_cluster.platform, f"{FILES}{day}/")
         )
 
     def _go_on(self) -> None:
@@ -69,23 +71,23 @@ class Workflow:
         other = sorted(path for path, digest in self._expected.items() if digests.get(path) != digest)
         self.wrong += len(other)
         result = f"others than without a fault: {', '.join(other)}" if other else "all as without a fault"
-        self._world.diary.note(f"workflow: backfill {self.runs} has ended; {result}")
+        self._soak_cluster.diary.note(f"workflow: backfill {self.runs} has ended; {result}")
 
     def _digests(self) -> Mapping[str, str]:
         """By path, what the newest generation holds, in whatever order and encoding."""
-        datasets = (each for day in DAYS for each in newest_committed(self._world.platform, f"{FILES}{day}/"))
+        datasets = (each for day in DAYS for each in newest_committed(self._soak_cluster.platform, f"{FILES}{day}/"))
         return {each.ref.path: each.digest for each in datasets if each.ref.path.rpartition("/")[2] not in _RANDOM}
 
     def _run(self) -> None:
         """One backfill; failed days are run once more, as a person would."""
-        api, tries = self._world.api, 0
+        api, tries = self._soak_cluster.api, 0
         while True:
             self._retry_call(lambda: api.end_backfills(DAG_ID))
             self._retry_call(lambda: api.backfill(DAG_ID, DAYS[0], DAYS[-1], {}, runs_at_once=len(DAYS)))
             states = self._await_runs()
             if set(states.values()) == {"success"}:
                 return
-            self._world.diary.note(f"workflow: {states}: run again by hand", "by hand")
+            self._soak_cluster.diary.note(f"workflow: {states}: run again by hand", "by hand")
             tries += 1
             if tries > 5:
                 raise ServiceError(f"the workflow does not come to an end: {states}")
@@ -93,10 +95,10 @@ class Workflow:
     def _await_runs(self) -> dict[str, str]:
         until = time.monotonic() + _PATIENCE
         while True:
-            states = self._retry_call(lambda: self._world.api.runs(DAG_ID, DAYS[0], DAYS[-1]))
+            states = self._retry_call(lambda: self._soak_cluster.api.runs(DAG_ID, DAYS[0], DAYS[-1]))
             if (len(states) == len(DAYS) and set(states.values()) <= _FINAL) or time.monotonic() > until:
                 return states
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def _retry_call(self, call: Callable[[], _T]) -> _T:
         """Ask Airflow, again while it is away; raises the last refusal after two minutes."""
@@ -107,4 +109,4 @@ class Workflow:
             except AirflowApiError:
                 if time.monotonic() > until:
                     raise
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)

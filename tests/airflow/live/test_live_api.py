@@ -16,7 +16,7 @@ def client(live):
         yield client
 
 
-def test_the_api_server_serves_the_api_to_users_and_to_nobody_else(live, client):
+def test_the_api_server_serves_the_api_to_users_only(live, client):
     """Its schema too; here no jobs are declared."""
     login = {"username": USER, "password": password(live.home)}
     admin = {"Authorization": f"Bearer {client.post('/auth/token', json=login).json()['access_token']}"}

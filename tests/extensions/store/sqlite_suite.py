@@ -26,7 +26,7 @@ class TestSqlite(StoreSuite):
         file, _, location = uri.removeprefix("sqlite://").partition(".db/")
         SqliteBackend(Path(f"{file}.db"))._put("REPLACE", f"{location}/{name}", content)
 
-    def test_a_database_that_was_used_is_not_made_again(self, tmp_path):
+    def test_a_database_that_was_used_is_not_created_again(self, tmp_path):
         """Its disk is not mounted: nothing is missing from it."""
         used = SqliteBackend(tmp_path / "used.db", in_use=lambda: True)
         assert "is its disk mounted" in used.unavailable_reason()

@@ -27,11 +27,11 @@ def run(live, strategy: str, when: str, fault: Callable[[], None], patience: flo
     live.api.end_backfills("etl_lineage")
     live.api.backfill("etl_lineage", DAY, DAY, {"strategy": strategy}, runs_at_once=1)
 
-    def is_made() -> bool:
+    def is_committed() -> bool:
         datasets = live.platform.catalog.find(path=f"etl/{DAY}/{when}")
         return any(each.committed_at and each.ref not in before for each in datasets)
 
-    until(is_made, seconds=180, every=0.1, reason=lambda: live.tails("etl_lineage"))
+    until(is_committed, seconds=180, every=0.1, reason=lambda: live.tails("etl_lineage"))
     fault()
     live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", DAY, DAY).values(), patience)
     new_datasets = live.platform.catalog.find(prefix=f"etl/{DAY}/", superseded=False)
@@ -60,7 +60,7 @@ def test_a_run_ends_right_when_the_spark_connect_server_is_killed(live, without_
 
 
 def test_a_run_ends_right_when_the_whole_cache_is_deleted(live, without_fault):
-    """What was only in the cache is made again, from what Async&Sync had persisted."""
+    """What was only in the cache is recomputed, from what Async&Sync had persisted."""
 
     def wipe() -> None:
         for entry in default_cache_folder(live.home).iterdir():
@@ -91,7 +91,7 @@ def test_a_run_waits_for_an_under_store_that_refuses_writes(live, without_fault)
 
 
 def test_a_run_goes_on_when_the_scheduler_is_killed_with_its_tasks(live, without_fault):
-    """The next scheduler notices that they are dead, and begins them anew, long before Airflow's five minutes."""
+    """The next scheduler notices that they are dead, and restarts them, long before Airflow's five minutes."""
     states: list[str] = []
 
     def kill() -> None:

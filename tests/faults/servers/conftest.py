@@ -41,6 +41,6 @@ def platform(tmp_path: Path, runner: LinesRunner, hdfs: Running, alluxio: Runnin
     put_on_servers(platform, runner)
     yield platform
     platform.close()
-    hdfs.mend()
-    alluxio.mend()
+    hdfs.restart_stopped()
+    alluxio.restart_stopped()
     platform.cache.delete("etl")

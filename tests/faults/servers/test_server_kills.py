@@ -79,7 +79,9 @@ def in_the_middle(platform: Platform, act: Callable[[], object]) -> None:
 # ---- Alluxio
 
 
-def test_what_a_killed_alluxio_worker_held_is_made_again(platform: Platform, alluxio: Running, tmp_path: Path) -> None:
+def test_the_data_of_a_killed_alluxio_worker_is_recomputed(
+    platform: Platform, alluxio: Running, tmp_path: Path
+) -> None:
     """Every output is what it would have been, whether or not the workers come back with their blocks."""
     datasets = ran(platform, tmp_path)
     cache_locations = {d.ref.path: d.cache_location for d in datasets.values()}
@@ -88,7 +90,7 @@ def test_what_a_killed_alluxio_worker_held_is_made_again(platform: Platform, all
     until(lambda: all(_is_lost(platform, location) for location in cache_locations.values()))
     assert sorted(ref.path for ref in platform.maintenance.scan().lost) == sorted(cache_locations)
     assert not platform.restorer.plan([d.ref for d in datasets.values()]).irrecoverable
-    alluxio.mend()
+    alluxio.restart_stopped()
     platform.restorer.restore([d.ref for d in platform.maintenance.find_lost()])
     assert digests_now(platform) == digests_without_faults()
     goes_on_by_itself(platform)
@@ -101,7 +103,7 @@ def test_a_killed_alluxio_worker_that_comes_back_soon_has_lost_nothing(
     ran(platform, tmp_path)
     for worker in ("worker-1", "worker-2"):
         alluxio.kill(worker)
-    threading.Thread(target=alluxio.mend).start()
+    threading.Thread(target=alluxio.restart_stopped).start()
     goes_on_by_itself(platform)
     assert digests_now(platform) == digests_without_faults()
 
@@ -120,7 +122,7 @@ def _is_lost(platform: Platform, location: str) -> bool:
 def test_a_datanode_killed_while_two_replicas_are_written_costs_nothing(
     platform: Platform, hdfs: Running, tmp_path: Path
 ) -> None:
-    """The write goes on with the other one, or is begun again."""
+    """The write goes on with the other one, or is restarted."""
     ran(platform, tmp_path)
     in_the_middle(platform, lambda: hdfs.kill("datanode-1"))
     goes_on_by_itself(platform)
@@ -141,7 +143,7 @@ def test_a_file_whose_datanode_dies_while_it_is_sent_is_whole(platform: Platform
 
 
 def test_both_datanodes_killed_in_the_middle_are_waited_for(platform: Platform, hdfs: Running, tmp_path: Path) -> None:
-    """Nobody takes the bytes; once one is back the queue goes on."""
+    """No server takes the bytes; once one is back the queue goes on."""
     ran(platform, tmp_path)
 
     def act() -> None:
@@ -151,7 +153,7 @@ def test_both_datanodes_killed_in_the_middle_are_waited_for(platform: Platform, 
     in_the_middle(platform, act)
     outcome = platform.persister.step()
     assert outcome is not None and hdfs.address in outcome.error
-    threading.Thread(target=hdfs.mend).start()
+    threading.Thread(target=hdfs.restart_stopped).start()
     goes_on_by_itself(platform)
 
 
@@ -162,7 +164,7 @@ def test_a_namenode_killed_during_persisting_is_waited_for(platform: Platform, h
     summary = platform.persister.drain()
     assert summary.persisted == 0 and summary.remaining == len(datasets) - 1
     waits_for(platform, "is HDFS running?")
-    threading.Thread(target=hdfs.mend).start()
+    threading.Thread(target=hdfs.restart_stopped).start()
     goes_on_by_itself(platform)
 
 
@@ -181,7 +183,7 @@ def test_hdfs_in_safe_mode_is_waited_for(platform: Platform, hdfs: Running, tmp_
 def test_an_hdfs_that_does_not_answer_is_waited_for(
     platform: Platform, hdfs: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A NameNode that stands still is given up after a time-out, tried again, and found when it moves."""
+    """A NameNode that hangs is abandoned after a time-out, retried, and reached when it answers again."""
     ran(platform, tmp_path)
     monkeypatch.setattr(platform.under._web, "_timeout", 1)  # type: ignore[attr-defined]
     process = hdfs.processes["namenode"]
@@ -206,10 +208,10 @@ def test_a_job_reads_on_from_alluxio_while_hdfs_is_away(platform: Platform, hdfs
 def test_what_is_synchronous_is_not_committed_while_hdfs_is_away(
     platform: Platform, hdfs: Running, tmp_path: Path, runner: LinesRunner
 ) -> None:
-    """A load that cannot be made again waits for its copy; readers see it once it is there."""
+    """A load that cannot be recomputed waits for its copy; readers see it once it is there."""
     landing = land(tmp_path)
     hdfs.kill("namenode")
-    threading.Thread(target=hdfs.mend).start()
+    threading.Thread(target=hdfs.restart_stopped).start()
     datasets = run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC)
     assert datasets["etl/load"].persisted and datasets["etl/load"].committed_at is not None
     assert datasets["etl/load"].digest == digest_of(landing.read_text().splitlines())

@@ -80,8 +80,10 @@ def test_windows_are_those_of_one_machine(
     assert not list(job.state.rglob("*.json")) or all(".queries" in str(path) for path in job.state.rglob("*.json"))
     job.stop()
     assert job.results() == expected(flows)
-    again = json.loads(job.run("query", f"SELECT type, count(*) AS n FROM {job.name} GROUP BY type", "--json"))
-    assert sorted(map(str, again)) == sorted(map(str, answer))
+    answer_after_restart = json.loads(
+        job.run("query", f"SELECT type, count(*) AS n FROM {job.name} GROUP BY type", "--json")
+    )
+    assert sorted(map(str, answer_after_restart)) == sorted(map(str, answer))
 
 
 def test_words_are_counted_once(
@@ -95,7 +97,7 @@ def test_words_are_counted_once(
     job.start()
     job.await_rounds(3)
     lose_a_host(hosts)
-    job.await_through(patience=400)
+    job.await_completion(patience=400)
     job.await_counts(Counter({word: times * 16_000 for word, times in Counter(_TEXT.split()).items()}))
     assert not job.failures()
     job.stop()

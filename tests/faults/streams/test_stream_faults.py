@@ -29,13 +29,13 @@ def test_every_row_is_counted_once_whatever_dies(make_job: Callable[..., StreamJ
     killed = [*(["worker"] * 2), "jvm", "driver"]
     faults = [*(partial(job.kill, each) for each in killed), lambda: kafka.restart("broker"),
               job.lose_states, job.lose_checkpoints]  # fmt: skip
-    assert job.go_through(faults, random.Random(SEED)) > len(faults) // 2
+    assert job.apply_faults(faults, random.Random(SEED)) > len(faults) // 2
     job.await_rows(flows.rows, patience=400)
     job.stop()
     assert job.results() == expected(flows)
 
 
-def test_executors_that_were_given_up_and_wake_again_disturb_nobody(
+def test_abandoned_executors_that_wake_again_disturb_no_other(
     make_job: Callable[..., StreamJob], spark: Running
 ) -> None:
     """On a cluster of two workers: executors are stopped beyond their heartbeat, and go on when others have taken over.

@@ -76,13 +76,13 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
     for fault in random.Random(7).sample(faults, len(faults)):
         job.await_rounds(3)
         fault()
-    job.await_through(patience=400)
+    job.await_completion(patience=400)
     assert "all completed" in job.run("wait")
     assert "no failed records" in job.run("dead-letters")
     job.await_counts(counts)
     job.stop()
     assert not job.failures()
-    retried_roots = {root for root, _, _ in named_again(job)}
+    retried_roots = {root for root, _, _ in retry_requests(job)}
     texts = texts_by_position(job)
     lost, late, doubled = (noted_in(tmp_path, what, texts) for what in ("lost", "late", "doubled"))
     assert len(lost) > LINES * CHANCE
@@ -93,7 +93,7 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
 def test_a_lost_root_is_named_within_one_and_a_half_time_outs(
     make_words: Callable[..., WordJob], tmp_path: Path
 ) -> None:
-    """From when its spring had registered it until an acker told that it is to be sent again."""
+    """From its registration until an acker requested its retry."""
     timeout = 8.0  # half of it is what the rounds between may take
     job = make_words(tracking=f"timeout = {timeout}\nmax_attempts = 20", admitted=4, **leaky(tmp_path, lost=0.01))
     messages, counts = lines(LINES)
@@ -102,12 +102,12 @@ def test_a_lost_root_is_named_within_one_and_a_half_time_outs(
     while len(longest) < 3 and min(longest, default=math.inf) > timeout * 1.5:  # a busy machine takes longer at times
         fed_at = time.time()
         job.feed(messages)
-        job.await_through()
+        job.await_completion()
         job.await_counts(Counter({word: times * (len(longest) + 1) for word, times in counts.items()}))
         registration_times = registered(job, fed_at)
         waited = [
             at - registration_times[message]
-            for root, attempt, at in named_again(job)
+            for root, attempt, at in retry_requests(job)
             if attempt == 2 and (message := message_of(root)) in registration_times
         ]
         assert len(waited) > 500
@@ -143,8 +143,8 @@ def texts_by_position(job: WordJob) -> dict[tuple[int, int], bytes]:
         }
 
 
-def named_again(job: WordJob) -> Iterator[tuple[int, int, float]]:
-    """The roots that ackers told to be sent again, the attempt to come, and when."""
+def retry_requests(job: WordJob) -> Iterator[tuple[int, int, float]]:
+    """The roots whose retry ackers requested, the next attempt, and when."""
     for message in messages_of(job, "feedback"):
         ack_message = AckMessage.read(message.value)
         if ack_message.kind is MessageKind.REPLAY_REQUESTS:

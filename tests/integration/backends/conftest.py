@@ -20,7 +20,7 @@ Open = Callable[..., Backend]
 
 @pytest.fixture
 def open_hdfs(hdfs: Running, tmp_path: Path) -> Iterator[Open]:
-    """Opens a folder of HDFS that nobody else has, or one by name."""
+    """Opens a folder of HDFS that no other test uses, or one by name."""
 
     def open_(folder: str = "", *, in_use: Callable[[], bool] = never_in_use, **settings: object) -> Backend:
         chosen_settings = {
@@ -36,7 +36,7 @@ def open_hdfs(hdfs: Running, tmp_path: Path) -> Iterator[Open]:
 
 @pytest.fixture
 def open_alluxio(alluxio: Running, tmp_path: Path) -> Iterator[Open]:
-    """Opens a folder of Alluxio that nobody else has; it is emptied in the end, since nothing there goes by itself."""
+    """Opens a folder of Alluxio of its own; it is emptied in the end, since nothing there goes by itself."""
     opened: list[AlluxioBackend] = []
 
     def open_(folder: str = "", **settings: object) -> Backend:

@@ -156,6 +156,6 @@ def test_what_a_dead_worker_held_is_unreadable_at_once_and_lost_when_the_master_
                 backend.files(f"a/@{number}")
         assert lost_numbers and all(backend.manifest(f"a/@{number}").bytes == MEGABYTE for number in available_numbers)
     finally:
-        alluxio.mend()
+        alluxio.restart_stopped()
     until(lambda: not any(backend.file_status(f"a/@{n}", "part.txt").is_lost for n in lost_numbers))
     assert all(backend.manifest(f"a/@{number}").bytes == MEGABYTE for number in lost_numbers)

@@ -71,7 +71,7 @@ class TestHdfs(UnderStoreSuite):
 def test_a_copy_is_verified_by_the_checksum_of_hdfs_and_not_read_back(
     open_hdfs: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """HDFS tells the CRC32C of the whole file; nothing crosses the network twice, whatever the number of blocks."""
+    """HDFS returns the CRC32C of the whole file; nothing crosses the network twice, whatever the number of blocks."""
     backend = open_hdfs()
     manifest = send_files(backend, "a/.@1-1", {"part.txt": bytes(range(256)) * 9000, "empty.txt": b""})
     monkeypatch.setattr(backend, "chunks", None)

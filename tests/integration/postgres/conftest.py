@@ -24,6 +24,6 @@ def catalog_url(postgres: Running) -> Iterator[str]:
             open_database(database_url(postgres.settings, "catalog_template")).dispose()
         connection.execute(f"CREATE DATABASE {name} TEMPLATE catalog_template")  # type: ignore[call-overload]
     yield database_url(postgres.settings, name)
-    postgres.mend()  # a test may have killed it
+    postgres.restart_stopped()  # a test may have killed it
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[call-overload]

@@ -16,12 +16,12 @@ from tests.support.datasets.states import copies_in, events_of, expire_leases
 from tests.support.servers.servers import Running
 
 
-def kill_and_mend(postgres: Running) -> Callable[[], None]:
+def kill_and_restart(postgres: Running) -> Callable[[], None]:
     """kill -9, and a start in the background."""
 
     def act() -> None:
         postgres.kill("server")
-        threading.Thread(target=postgres.mend).start()
+        threading.Thread(target=postgres.restart_stopped).start()
 
     return act
 
@@ -35,7 +35,7 @@ def test_whoever_begins_a_transaction_waits_for_a_catalog_that_is_away(
     postgres.kill("server")
     with pytest.raises(CatalogUnavailableError, match=r"127\.0\.0\.1.* does not answer"):
         hurried.catalog.get(dataset.ref)
-    threading.Thread(target=postgres.mend).start()
+    threading.Thread(target=postgres.restart_stopped).start()
     assert patient.catalog.get(dataset.ref) == dataset
 
 
@@ -46,7 +46,7 @@ def test_a_kill_during_a_transfer_loses_nothing_and_the_queue_goes_on(
     """Whatever was under way when the catalog went away, each generation is persisted once and nothing half is left."""
     platform = open_at(catalog_timeout=120)
     datasets = [make(platform, path, "load") for path in ("a", "b")]
-    stage(platform, once(point, kill_and_mend(postgres), where="/.@"))
+    stage(platform, once(point, kill_and_restart(postgres), where="/.@"))
     for _ in range(5):
         platform.persister.drain()
         expire_leases(platform)
@@ -62,7 +62,7 @@ def test_a_kill_in_the_middle_of_a_claim_claims_once_or_not_at_all(
     """The claim's transaction is rolled back with the server; the worker claims again by itself."""
     platform = open_at(catalog_timeout=120)
     dataset = make(platform, "a", "load")
-    apply, act = platform.catalog.apply, kill_and_mend(postgres)
+    apply, act = platform.catalog.apply, kill_and_restart(postgres)
 
     def killed(*args: object, **how: object) -> object:
         platform.catalog.apply = apply  # type: ignore[method-assign]

@@ -22,7 +22,7 @@ every_server = pytest.mark.parametrize(
 )
 
 
-def living(server: Running) -> tuple[psutil.Process, ...]:
+def running_processes(server: Running) -> tuple[psutil.Process, ...]:
     """Every process of the server, with what its processes have started."""
     record = ServerRecords(server.settings.home / "run").load(server.name)
     if record is None:
@@ -40,19 +40,19 @@ def test_a_server_serves_this_machine_alone_and_keeps_its_data_through_kill_and_
     server, trip = start(name), ROUND_TRIPS[name]
     trip.write(server)
     assert trip.read(server) == TEXT
-    assert heard_on(server) and all(loopback(address) for address in heard_on(server))
+    assert listening_addresses(server) and all(loopback(address) for address in listening_addresses(server))
     before = server.processes
     for process in before:
         server.kill(process)
     assert not server.processes
-    server.mend()
+    server.restart_stopped()
     assert server.processes.keys() == before.keys()
     assert trip.read(server) == TEXT
-    processes = living(server)
+    processes = running_processes(server)
     assert len(processes) >= len(server.processes) > 0
     assert server.supervisor.down(name, 20)
     assert not [each for each in processes if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
-    server.mend()
+    server.restart_stopped()
     assert trip.read(server) == TEXT
 
 
@@ -74,15 +74,15 @@ def test_only_the_process_that_was_killed_is_started_again(start, name, process)
     before = server.processes
     server.kill(process)
     assert server.processes == {each: pid for each, pid in before.items() if each != process}
-    server.mend()
+    server.restart_stopped()
     after = server.processes
     assert {each for each in before if before[each] != after[each]} == {process}
     assert ROUND_TRIPS[name].read(server) == TEXT
 
 
-def heard_on(server: Running) -> set[str]:
+def listening_addresses(server: Running) -> set[str]:
     """The addresses on which the server listens."""
-    ids = {each.pid for each in living(server)}
+    ids = {each.pid for each in running_processes(server)}
     connections = psutil.net_connections(kind="tcp")
     return {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN and each.pid in ids}
 

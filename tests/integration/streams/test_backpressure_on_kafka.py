@@ -56,7 +56,7 @@ def throttled(status: JobStatus, *stages: str) -> bool:
     return all(stages_by_name.get(stage, {}).get("throttled_by") for stage in stages)
 
 
-def through_and_free(relay: RelayApp, status: JobStatus) -> bool:
+def is_drained_and_free(relay: RelayApp, status: JobStatus) -> bool:
     """Whether all came out, and no stage is throttled."""
     stages = status.backpressure["stages"].values()
     return sum(relay.numbers().values()) >= relay.fed and all(stage["rate"] is None for stage in stages)
@@ -81,7 +81,7 @@ def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: 
     relay.kill_all()
     relay.speed_up()
     relay.finish_feeding()
-    free = relay.await_(lambda status: status.is_ready and through_and_free(relay, status), patience=240)
+    free = relay.await_(lambda status: status.is_ready and is_drained_and_free(relay, status), patience=240)
     assert free.error == ""
     relay.stop()
     assert relay.numbers() == Counter(range(relay.fed))
@@ -91,7 +91,7 @@ def test_a_slow_stage_throttles_the_source_and_a_kill_then_loses_nothing(relay: 
 def test_signals_by_zookeeper_end_with_their_leases_when_it_dies_and_come_again(
     crossing: RelayApp, zookeeper: Running
 ) -> None:
-    """Nobody stays throttled by what nobody can take back; the channel is chosen while the job runs."""
+    """No stage stays throttled by a signal that cannot be revoked; the channel is chosen while the job runs."""
     crossing.feed(OFFERED, SIZE)
     crossing.await_(lambda status: status.stages["count"]["counts"].get("messages", 0) > 200, patience=120)
     assert has_control_topic(crossing)
@@ -100,10 +100,10 @@ def test_signals_by_zookeeper_end_with_their_leases_when_it_dies_and_come_again(
     crossing.await_(lambda status: throttled(status, "take", "parse"), patience=120)
     zookeeper.kill("server")
     crossing.await_(lambda status: not throttled(status, "take") and "ZooKeeper" in status.error, patience=120)
-    zookeeper.mend()
+    zookeeper.restart_stopped()
     crossing.await_(lambda status: throttled(status, "take", "parse"), patience=120)
     crossing.speed_up()
     crossing.finish_feeding()
-    crossing.await_(lambda status: through_and_free(crossing, status), patience=240)
+    crossing.await_(lambda status: is_drained_and_free(crossing, status), patience=240)
     crossing.stop()
     assert crossing.numbers() == Counter(range(crossing.fed))

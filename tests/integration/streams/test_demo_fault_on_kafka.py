@@ -56,7 +56,7 @@ def application(kafka: Running, tmp_path: Path) -> Iterator[Application]:
 def test_what_the_fault_of_the_demo_takes_comes_back_and_is_seen_to(
     kafka: Running, application: Application, open_at: Callable[..., Platform]
 ) -> None:
-    """A dataset is made again, the stream goes on from its saved states, and every word is counted once."""
+    """A dataset is recomputed, the stream goes on from its saved states, and every word is counted once."""
     platform = open_at(home=application.home)
     persisted = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     alone = make(platform, "b", "shout", ["a"], strategy=Strategy.ASYNC_STORE)

@@ -35,7 +35,7 @@ def truth(on: str, left: Sequence[Row], right: Sequence[Row]) -> Counter[tuple[i
         ),
     ],
 )
-def test_each_pair_is_told_once_while_tuples_move_and_processes_die(
+def test_each_pair_is_emitted_once_while_tuples_move_and_processes_die(
     make_join: Callable[..., JoinJob], on: str, itself: bool
 ) -> None:
     """As DuckDB finds them, with skewed keys, units that become more and fewer, and a worker and the JVM killed."""

@@ -24,7 +24,7 @@ from tests.support.streams.stream_job import read_committed
 
 @pytest.fixture
 def topic(log: Kafka) -> str:
-    """A topic of one unit that nobody else has."""
+    """A topic of one unit of its own."""
     name = f"t-{uuid.uuid4().hex}"
     log.create({name: 1})
     return name
@@ -111,7 +111,7 @@ def test_each_sender_of_a_topic_has_rounds_of_its_own(log: Kafka, topic: str, ka
 
 
 def test_whoever_opens_a_log_later_fences_the_first_one_off(log: Kafka, topic: str) -> None:
-    """The first one's next line is refused. Each append tells the offset of its last line."""
+    """The first one's next line is refused. Each append returns the offset of its last line."""
     first = log.appender(topic, topic)
     assert first.append([b"1", b"2"]) == 1
     second = log.appender(topic, topic)
@@ -152,7 +152,7 @@ def test_a_topic_that_is_not_there_is_named(log: Kafka) -> None:
         log.offsets_for_time("nowhere", 0.0)
 
 
-def test_topics_that_are_removed_can_be_made_anew_and_begin_at_offset_0(log: Kafka, topic: str) -> None:
+def test_topics_that_are_removed_can_be_recreated_and_begin_at_offset_0(log: Kafka, topic: str) -> None:
     """One that is not there is no error."""
     sent(log, topic, b"a", b"b")
     assert topic in log.all_topics()
@@ -169,8 +169,8 @@ def test_a_broker_that_does_not_answer_is_named() -> None:
         Kafka(Cluster("127.0.0.1:1"), timeout=2).offset_bounds("any")
 
 
-def test_a_topic_that_is_made_anew_has_another_id_and_one_that_grows_keeps_it(log: Kafka, topic: str) -> None:
-    """So is one told from the other, whatever offsets it holds."""
+def test_a_topic_that_is_recreated_has_another_id_and_one_that_grows_keeps_it(log: Kafka, topic: str) -> None:
+    """That distinguishes them, whatever offsets they hold."""
     first = log.ids(topic)
     log.grow(topic, 3)
     log.grow(topic, 2)  # it has more

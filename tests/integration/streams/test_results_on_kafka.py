@@ -16,7 +16,7 @@ from tests.support.waiting import until
 
 
 def test_the_newest_rows_of_rounds_come_back_in_order(log: Kafka) -> None:
-    """Over two units, by another connection than the one that wrote them, and for a query that is seldom told."""
+    """Over two units, by another connection than the one that wrote them, and for a query that seldom emits."""
     topic = f"t-{uuid.uuid4().hex}.results"
     log.create({topic: 2})
     for number in range(1, 101):

@@ -15,7 +15,7 @@ FLOWS = Flows(200_000, seed=5, sips=200, types=5, rate=10_000)
 
 
 @pytest.mark.nightly("starts a job three times")
-def test_a_job_that_goes_back_tells_again_what_came_after(make_job: Callable[..., StreamJob]) -> None:
+def test_a_job_that_rewinds_emits_again_what_came_after(make_job: Callable[..., StreamJob]) -> None:
     """After a savepoint, also when the cache is lost with all states, since it is in the under-store; or everything."""
     job = make_job(FLOWS)
     job.start()

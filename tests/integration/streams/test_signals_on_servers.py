@@ -22,7 +22,7 @@ Open = Callable[[Collection[str]], Channel]
 
 @pytest.fixture
 def job() -> str:
-    """A job that nobody else has."""
+    """A job of its own."""
     return f"j{uuid.uuid4().hex}"
 
 
@@ -54,7 +54,7 @@ def outlasting(open_end: Open, server: Running, process: str) -> str:
         here.send([signal(number)])
     assert time.monotonic() - began < 1.0
     last_error = troubled(here)
-    server.mend()
+    server.restart_stopped()
     last = signal(6)
     here.send([last])
     assert received_last(there, last)[-1] == last
@@ -62,7 +62,7 @@ def outlasting(open_end: Open, server: Running, process: str) -> str:
 
 
 def outlasting_a_partition(open_end: Open, server: Running, process: str) -> None:
-    """Nobody waits for a server that answers nothing; when it answers again, the newest signal comes."""
+    """No caller waits for a server that answers nothing; when it answers again, the newest signal comes."""
     here, there = open_end(["count"]), open_end(["parse"])
     here.send([signal(1)])
     received(there, "parse")
@@ -98,7 +98,7 @@ class TestControlTopic(ChannelSuite):
         """Requests time out meanwhile."""
         outlasting_a_partition(open_end, kafka, "broker")
 
-    def test_a_control_topic_that_was_deleted_is_made_again(self, open_end: Open, kafka: Running, job: str) -> None:
+    def test_a_control_topic_that_was_deleted_is_recreated(self, open_end: Open, kafka: Running, job: str) -> None:
         """By whoever needs it next."""
         here, there = open_end(["count"]), open_end(["parse"])
         here.send([signal(1)])
@@ -123,7 +123,7 @@ class TestControlTopic(ChannelSuite):
         assert received(open_end(["parse"]), "parse") == [sent]
 
     def test_other_messages_on_the_topic_are_passed_over(self, open_end: Open, kafka: Running, job: str) -> None:
-        """They bind nobody, and break nothing."""
+        """They throttle no stage, and break nothing."""
         here, there = open_end(["count"]), open_end(["parse"])
         here.send([signal(1)])
         received(there, "parse")
@@ -154,7 +154,7 @@ class TestZooKeeper(ChannelSuite):
         """The session is over meanwhile."""
         outlasting_a_partition(open_end, zookeeper, "server")
 
-    def test_messages_are_deleted_and_the_state_is_told(self, open_end: Open, zookeeper: Running, job: str) -> None:
+    def test_messages_are_deleted_and_the_state_is_reported(self, open_end: Open, zookeeper: Running, job: str) -> None:
         """The patent's nodes: nothing is left at /taskmessage, what is asked of a stage is at /taskstate."""
         from kazoo.client import KazooClient
 
@@ -175,7 +175,7 @@ class TestZooKeeper(ChannelSuite):
 
 
 @pytest.mark.parametrize("kind", ["kafka", "zookeeper"])
-def test_a_server_that_cannot_be_reached_is_told_and_holds_nobody(kind: str) -> None:
+def test_a_server_that_cannot_be_reached_is_reported_and_throttles_no_stage(kind: str) -> None:
     """Opening, sending, asking and closing return; a stage without signals is free when leases end."""
     end: Channel
     if kind == "kafka":

@@ -97,7 +97,7 @@ def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) 
     assert all("customer" in json.loads(line) for line in outputs["results"].splitlines()) and outputs["results"]
 
 
-def test_a_wrong_query_is_told_with_its_place_and_changes_nothing(environment: dict[str, str]) -> None:
+def test_the_error_of_a_wrong_query_has_its_place_and_nothing_changes(environment: dict[str, str]) -> None:
     """Also without a job that runs."""
     sql = "SELECT nothing, count(*) AS n FROM flights GROUP BY nothing WINDOWING 60 s"
     command = [sys.executable, "-m", "springline", "stream", "register", "flights", "bad", sql]

@@ -1,4 +1,4 @@
-"""The tracker alone on the real Kafka and Spark: threads tell it what they process, and hear what was lost."""
+"""The tracker alone on the real Kafka and Spark: threads ack what they process, and receive what was lost."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def process(servers: str, job: str, tuples: Queue[Tuple | None]) -> None:
 
 
 def test_a_topology_that_is_not_ours_hears_what_was_finished_and_what_was_lost(job: Application) -> None:
-    """Each attempt once; what failed is finished in its second. Bad messages are told, and the job stops as any."""
+    """Each attempt once; what failed is finished in its second. Bad messages are reported, and the job stops."""
     servers = job.kafka.address
     job.start()
     job.await_(lambda status: status.is_ready, patience=240)

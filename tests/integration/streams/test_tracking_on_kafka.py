@@ -30,6 +30,6 @@ def test_a_topology_may_cross_two_applications(make_words: Callable[..., WordJob
         job.await_rounds(3)
         assert len(job.processes("jvm")) == 2
         job.kill(kind)
-    job.await_through()
+    job.await_completion()
     job.await_counts(Counter(" ".join(texts).split()))
     assert not job.failures()

@@ -19,7 +19,7 @@ from tests.support.servers.servers import Running
 pytestmark = pytest.mark.nightly("all commands of the tutorial, one after the other")
 
 TUTORIAL = project_folder() / "docs" / "tutorial.md"
-DONE_ELSEWHERE = {  # what makes ready and tidies up: the environment of the tests, their Kafka, and their folder
+RUN_ELSEWHERE = {  # what makes ready and tidies up: the environment of the tests, their Kafka, and their folder
     "make setup",
     "source .venv/bin/activate",
     "springline up kafka",
@@ -65,7 +65,7 @@ def test_the_tutorial_prints_what_it_shows(tmp_path: Path, environment: dict[str
 
 
 def test_only_making_ready_and_tidying_up_is_left_out() -> None:
-    """No command of the page stands where nobody runs it."""
+    """The tests run every command of the page."""
     text = TUTORIAL.read_text(encoding="utf-8")
     shown = "".join(re.findall(r"^```sh\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL))
-    assert set(shown.splitlines()) == DONE_ELSEWHERE
+    assert set(shown.splitlines()) == RUN_ELSEWHERE

@@ -31,7 +31,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 @st.composite
 def recorded(draw: st.DrawFn) -> Lineage:
     """Any lineage; some of it open still, some never timed, made by several DAGs or none."""
-    lineage = draw(lineages(10))  # a generation is told ten causes at most
+    lineage = draw(lineages(10))  # a generation lists ten causes at most
     return lineage.with_changes(*(
         replace(
             dataset,
@@ -61,7 +61,7 @@ def reasons(
 
 @given(recorded(), st.booleans())
 def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, lineage: Lineage, is_away: bool) -> None:
-    """Bytes, those that are unproven or gone for good, and the seconds to run; also while the under-store is away."""
+    """Bytes, those that are unproven or irrecoverable, and the seconds to run; also while the under-store is away."""
     record(catalog, lineage)
     cache_lineage = catalog.lineage_of_cache(ignore_under_store=is_away)
     expected = assess_risk(cache_lineage, catalog.load_cost_model(cache_lineage))

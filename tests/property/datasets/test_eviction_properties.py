@@ -64,7 +64,7 @@ def test_no_eviction_takes_away_what_could_be_brought_back(lineage: Lineage, nee
 def test_enough_is_freed_or_the_plan_says_what_is_missing_and_why(
     lineage: Lineage, needed: int, replacement: str
 ) -> None:
-    """If bytes are short, everything in the cache was looked at: it goes, or there is a reason why it stays."""
+    """If bytes are short, everything in the cache was considered: it goes, or there is a reason why it stays."""
     eviction_plan = plan(lineage, needed, replacement)
     assert eviction_plan.freed_bytes == sum(victim.bytes for victim in eviction_plan.victims)
     assert eviction_plan.missing_bytes == max(needed - eviction_plan.freed_bytes, 0)

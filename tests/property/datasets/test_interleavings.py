@@ -222,7 +222,7 @@ class Simulation:
     # ---- what must hold
 
     def check(self) -> None:
-        """States change by the table only, nothing is persisted twice or given up, what is named is there."""
+        """States change by the table only, nothing is persisted twice or abandoned, what is named is there."""
         moments = self.catalog.history()
         for moment in moments[self.checked_moments :]:
             state = GenerationState(moment.phase, moment.cache, moment.under)

@@ -65,15 +65,17 @@ def test_states_and_recoveries_are_those_of_the_lineage(catalog: Catalog, lineag
     record(catalog, lineage)
     index = LiveIndex(catalog)
     index.refresh()
-    whole = catalog.lineage_around([dataset.ref for dataset in catalog.find(limit=10_000)])
+    full_lineage = catalog.lineage_around([dataset.ref for dataset in catalog.find(limit=10_000)])
     by_ref = {Ref(row.path, row.generation): key for key, row in index.rows.items()}
-    assert by_ref.keys() == {ref for ref, each in whole.datasets.items() if each.phase in (Phase.OPEN, Phase.COMMITTED)}
+    assert by_ref.keys() == {
+        ref for ref, each in full_lineage.datasets.items() if each.phase in (Phase.OPEN, Phase.COMMITTED)
+    }
     for ref, key in by_ref.items():
-        expected = whole.datasets[ref].status(recomputable=whole.is_restorable(ref))
+        expected = full_lineage.datasets[ref].status(recomputable=full_lineage.is_restorable(ref))
         assert index.statuses[key] == expected, ref
-    exposed = [dataset.ref for dataset in exposed_datasets(whole)]
+    exposed = [dataset.ref for dataset in exposed_datasets(full_lineage)]
     assert {by_ref[ref] for ref in exposed} == {row.id for row in index.exposed()}
-    after = whole.with_changes(*(replace(whole.datasets[ref], cache=CacheState.LOST) for ref in exposed))
+    after = full_lineage.with_changes(*(replace(full_lineage.datasets[ref], cache=CacheState.LOST) for ref in exposed))
     _, blocked = after.recompute_order(exposed)
     unproven = after.find_unproven(exposed)
     for ref in exposed:
@@ -115,10 +117,10 @@ def apply(database: Catalog, index: LiveIndex, refs: list[Ref], step: tuple) -> 
             sources = [newest[path] for each in OPERATIONS[name] if (path := f"etl/{day}/{each}") in newest]
             origin = Origin("etl", f"scheduled__{day}T00:00:00+00:00", name) if by_dag else Origin()
             call = Call(name, "1", {"ds": day})
-            made = database.begin(
+            new_dataset = database.begin(
                 f"etl/{day}/{name}", call=call, sources=sources, strategy=Strategy.ASYNC_STORE, origin=origin
             )
-            refs.append(made.ref)
+            refs.append(new_dataset.ref)
         case ("event", number, Event.COMMITTED) if refs:
             with suppress(TransitionError):
                 database.commit(refs[number % len(refs)])

@@ -65,7 +65,7 @@ class History:
         self.platform = open_in(self.folder, capacity=capacity)
         self.catalog = self.platform.catalog
         self.strategy = strategy
-        self.may_be_gone: set[Ref] = set()
+        self.may_be_irrecoverable: set[Ref] = set()
         self.loads = 0
 
     def happen(self, kind: str, which: int, one: int, two: int) -> None:
@@ -102,7 +102,9 @@ class History:
         source_count = {"shout": 1, "salt": 1, "join": 2}.get(operation, 0)
         if source_count > len(committed_sources):
             operation, source_count = "load", 0
-        if any(self.committed(source)[0].ref in self.may_be_gone for source in committed_sources[:source_count]):
+        if any(
+            self.committed(source)[0].ref in self.may_be_irrecoverable for source in committed_sources[:source_count]
+        ):
             return
         if operation == "none":
             make(self.platform, path, lines=[f"by hand {self.loads}"], strategy=self.strategy)
@@ -113,12 +115,12 @@ class History:
             )
 
     def room_may_be_made(self) -> None:
-        """A write, or what is brought back, may make room; only what cache_only wrote may be gone for good thereby."""
+        """A write, or or a recovery, may make room; only what cache_only wrote may be irrecoverable thereby."""
         if self.strategy is Strategy.CACHE_ONLY and self.platform.settings.cache_capacity <= SMALL:
             self.note_what_a_loss_may_take(self.committed())
 
     def evict(self, size: int) -> None:
-        """Make room by hand; again only what cache_only wrote may be gone for good thereby."""
+        """Make room by hand; again only what cache_only wrote may be irrecoverable thereby."""
         if self.strategy is Strategy.CACHE_ONLY:
             self.note_what_a_loss_may_take(self.committed())
         for victim in self.platform.replacement.plan(size).victims:
@@ -131,18 +133,18 @@ class History:
             with self.platform.store.read(dataset.ref.path, generation=dataset.ref.generation) as reading:
                 assert digest_of(read_lines(reading.uri)) == dataset.digest
         except IrrecoverableError as error:
-            assert dataset.ref in self.may_be_gone, error
+            assert dataset.ref in self.may_be_irrecoverable, error
             assert str(dataset.ref) in str(error)
 
     def note_what_a_loss_may_take(self, datasets: list[Dataset]) -> None:
-        """What is neither persisted nor can be made again, by the promises, not by the code under test."""
-        self.may_be_gone |= {d.ref for d in datasets if not d.persisted and not self.can_be_made(d)}
+        """What is neither persisted nor can be recomputed, by the promises, not by the code under test."""
+        self.may_be_irrecoverable |= {d.ref for d in datasets if not d.persisted and not self.is_recomputable(d)}
 
-    def can_be_made(self, dataset: Dataset) -> bool:
+    def is_recomputable(self, dataset: Dataset) -> bool:
         """An idempotent operation, and every source persisted or itself such a one."""
         if dataset.call is None or dataset.call.name not in ("shout", "join"):
             return False
-        return all(source.persisted or self.can_be_made(source) for source in self.catalog.get_all(dataset.sources))
+        return all(source.persisted or self.is_recomputable(source) for source in self.catalog.get_all(dataset.sources))
 
     def committed(self, path: str = "") -> list[Dataset]:
         """The committed generations, the newest first."""
@@ -161,7 +163,7 @@ class History:
     persisted_in_the_end=st.booleans(),
 )
 @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
-def test_nothing_that_is_persisted_or_can_be_made_again_is_ever_lost_for_good(
+def test_nothing_that_is_persisted_or_recomputable_is_ever_lost_for_good(
     template: Path,
     strategy: Strategy,
     events: list[tuple[str, int, int, int]],
@@ -178,6 +180,6 @@ def test_nothing_that_is_persisted_or_can_be_made_again_is_ever_lost_for_good(
         for dataset in history.committed():
             history.read(dataset)
         if strategy in (Strategy.ASYNC_AND_SYNC, Strategy.CACHE_THROUGH):
-            assert not history.may_be_gone
+            assert not history.may_be_irrecoverable
     finally:
         history.close()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.backpressure.simulator import Station, World
+from benchmarks.backpressure.simulator import Simulation, Station
 from benchmarks.backpressure.wire import Faults, Wire
 from springline.spark_jobs.streaming.backpressure.admission import (
     MINIMUM_RATE,
@@ -110,7 +110,7 @@ def test_a_rate_is_never_below_its_minimum_nor_above_the_original(mode: str, see
 @settings(max_examples=examples(8), deadline=None)
 @given(st.integers(0, 2**32), faults)
 def test_without_overload_every_rate_returns_to_the_original(mode: str, seed: int, faults: Faults) -> None:
-    """In bounded time, after anything; a controller that died for good holds nobody."""
+    """In bounded time, after anything; a controller that died for good throttles no stage."""
     chance, stages = random.Random(seed), Stages(mode, seed, faults)
     for _ in range(10):
         load = wild(chance)
@@ -173,7 +173,7 @@ def test_a_killed_downstream_lets_its_upstream_go_by_lease(mode: str, seed: int,
     assert stages.admitted["b"].rate is not None
 
 
-def small_world(mode: str, seed: int, faults: Faults, capacity: Any, seconds: float) -> World:
+def small_simulation(mode: str, seed: int, faults: Faults, capacity: Any, seconds: float) -> Simulation:
     """spring -> split -> (slow, sibling) in the simulator."""
     points = np.asarray(capacity(np.arange(round(seconds * 100)) / 100), dtype=np.float64)
     sends = {"spring": {"split": 1.0}, "split": {"slow": 1.0, "sibling": 1.0}}
@@ -182,7 +182,9 @@ def small_world(mode: str, seed: int, faults: Faults, capacity: Any, seconds: fl
         for name in ("spring", "split", "slow", "sibling")
     ]
     upstreams = {"split": ("spring",), "slow": ("split",), "sibling": ("split",)}
-    return World(stations, upstreams, lambda name: make_admission(mode, name), 20e6, seconds, seed=seed, faults=faults)
+    return Simulation(
+        stations, upstreams, lambda name: make_admission(mode, name), 20e6, seconds, seed=seed, faults=faults
+    )
 
 
 @every_mode
@@ -190,16 +192,16 @@ def small_world(mode: str, seed: int, faults: Faults, capacity: Any, seconds: fl
 @given(st.integers(0, 1_000), st.floats(0, 0.5))
 def test_a_queue_is_bounded_while_the_slow_stage_stands_still(mode: str, seed: int, lost: float) -> None:
     """For twenty seconds, in which 400 MB come; though half of the signals are lost: credits bound it."""
-    world = small_world(mode, seed, Faults(lost=lost), lambda at: np.where(at > 5, 0.0, 25e6), 25.0)
-    trace = world.run()
+    simulation = small_simulation(mode, seed, Faults(lost=lost), lambda at: np.where(at > 5, 0.0, 25e6), 25.0)
+    trace = simulation.run()
     assert max(trace.queue["slow"]) + max(trace.queue["split"]) < 30e6
 
 
 @pytest.mark.parametrize(("seed", "megabytes"), [(1, 9), (255, 8), (480, 11), (637, 10), (794, 9), (816, 16)])
 def test_stepwise_does_not_oscillate_for_ever(seed: int, megabytes: int) -> None:
     """With a capacity between two levels it turns ever more seldom, also where its own bursts look like quickness."""
-    world = small_world("stepwise", seed, Faults(), lambda at: np.full(len(at), megabytes * 1e6), 240.0)
-    trace = world.run()
+    simulation = small_simulation("stepwise", seed, Faults(), lambda at: np.full(len(at), megabytes * 1e6), 240.0)
+    trace = simulation.run()
     rates = np.array(trace.rate["split"])
     turns = np.flatnonzero(np.diff(np.sign(np.diff(rates)[np.diff(rates) != 0]))).size
     late = rates[len(rates) * 3 // 4 :]

@@ -14,7 +14,7 @@ from springline.spark_jobs.streaming.backpressure.rate_limit import Credit, Rate
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.examples import examples
-from tests.support.streams.tracked_world import TrackedWorld
+from tests.support.streams.tracked_simulation import TrackedSimulation
 
 Limits = tuple[float | None, int | None]  # rate, credit
 TEXTS = [f"a b{number % 3}\nthe log c{number}" for number in range(24)]
@@ -32,7 +32,7 @@ GRANTS = st.lists(
 )
 
 
-class ThrottledWorld(TrackedWorld):
+class ThrottledSimulation(TrackedSimulation):
     """Whose planners are granted rates and credits."""
 
     def start(self) -> None:
@@ -55,15 +55,15 @@ def test_nothing_is_lost_or_doubled_under_any_limits(grants: list[tuple[dict[str
     """And at the end everything that was sent has been taken, to the byte."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         job = WordCountJob("w", "lines", TrackingConfig("w", 2, 4, timeout=30.0), max_messages_per_round=3)
-        world = ThrottledWorld(job, Path(folder))
-        world.feed(*TEXTS)
+        simulation = ThrottledSimulation(job, Path(folder))
+        simulation.feed(*TEXTS)
         for limits, seconds, dies_in in grants:
-            world.grant(limits, seconds)
-            world.crash(dies_in)
-        world.finish()
-        assert world.counts() == Counter(" ".join(TEXTS).split())
-        assert not world.dead()
-        counting = StageAccounting(world.folder.path, world.stages, 2, world.reports)
-        counted = counting.count(world.clock)
+            simulation.grant(limits, seconds)
+            simulation.crash(dies_in)
+        simulation.finish()
+        assert simulation.counts() == Counter(" ".join(TEXTS).split())
+        assert not simulation.dead()
+        counting = StageAccounting(simulation.folder.path, simulation.stages, 2, simulation.reports)
+        counted = counting.count(simulation.clock)
         queues = {name: counted[name].queue for name, upstreams in counting.upstreams.items() if upstreams}
         assert queues["count"] == 0 and counted["count"].applied > 0

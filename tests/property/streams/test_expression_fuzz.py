@@ -24,7 +24,7 @@ from springline.spark_jobs.streaming.windows.query import read_query
 from tests.support.decoding.drawn_sql import FLOATS, INTS, TEXTS, Drawn, Leaves, expressions, leaves
 from tests.support.decoding.windows_job import Job, ipc, registry, stream
 from tests.support.decoding.word_soup import soups
-from tests.support.joins.join_tasks import World
+from tests.support.joins.join_tasks import JoinTasks
 
 T = 1_700_000_040
 LEFT = Relation("l", {"i": "int", "n": "int", "x": "float", "s": "text"})
@@ -124,10 +124,10 @@ def test_whatever_words_stand_there_is_refused_in_words_or_can_be_worked_out(sou
         condition = Condition.of(LEFT, RIGHT, f"l.i = r.j AND ({soup})", ["l.i"])
     except InvalidConditionError:
         return
-    world = World(condition)
+    join_tasks = JoinTasks(condition)
     left, right = {"i": 1, "n": 1, "x": 0.5, "s": "a"}, {"j": 1, "m": 2, "y": 2.5, "t": "😀"}
-    world.route([{JoinSide.LEFT: [left], JoinSide.RIGHT: [right]}])
-    world.finish()
+    join_tasks.route([{JoinSide.LEFT: [left], JoinSide.RIGHT: [right]}])
+    join_tasks.finish()
 
 
 @st.composite
@@ -224,11 +224,11 @@ def test_a_join_finds_the_pairs_that_duckdb_finds(
     except InvalidConditionError as refused:
         assert "no pair can match" in str(refused)
         return
-    world = World(condition)
+    join_tasks = JoinTasks(condition)
     sides = [[dict(zip(of.fields, row, strict=True)) for row in rows] for of, rows in ((LEFT, left), (RIGHT, right))]
-    world.route([{JoinSide.LEFT: sides[0], JoinSide.RIGHT: sides[1]}])
-    world.finish()
+    join_tasks.route([{JoinSide.LEFT: sides[0], JoinSide.RIGHT: sides[1]}])
+    join_tasks.finish()
     theirs = " AND ".join([key, *(each.theirs for each in more)])
     tables = {"l": table_of(left, list(LEFT.fields)), "r": table_of(right, list(RIGHT.fields))}
     pairs = duckdb_rows(f"SELECT l.*, r.* FROM l, r WHERE {theirs}", **tables)
-    assert in_order(list(world.pairs.elements())) == in_order(pairs)
+    assert in_order(list(join_tasks.pairs.elements())) == in_order(pairs)

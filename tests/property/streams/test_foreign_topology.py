@@ -18,7 +18,7 @@ from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.tracking.errors import InvalidRingError
 from springline.spark_jobs.streaming.tracking.root_id import NO_ROOT
 from tests.support.examples import examples
-from tests.support.streams.tracked_world import TrackedWorld
+from tests.support.streams.tracked_simulation import TrackedSimulation
 
 STAGES, DEPTH = 2, 4
 LOSSY = 2  # attempts in which anything is lost
@@ -54,8 +54,8 @@ class Client:
 class Topology:
     """A spring and stages, each with a client; a tuple is lost, or its ack, or a client, by `chance`."""
 
-    def __init__(self, world: TrackedWorld, chance: float, seed: int) -> None:
-        self.world, self.chance, self.drawn = world, chance, random.Random(seed)
+    def __init__(self, simulation: TrackedSimulation, chance: float, seed: int) -> None:
+        self.simulation, self.chance, self.drawn = simulation, chance, random.Random(seed)
         self.trees: dict[Name, Tree] = {}
         self.tuples: list[tuple[Name, int, int]] = []  # on an edge, so deep in the tree
         self.spring, self.stages = self.client(), [self.client() for _ in range(STAGES)]
@@ -63,7 +63,7 @@ class Topology:
         self.outcomes: dict[Name, str] = {}
 
     def client(self) -> Client:
-        return Client(Tracker("", self.world.job.name, log=self.world.log))
+        return Client(Tracker("", self.simulation.job.name, log=self.simulation.log))
 
     def send(self, root: int, attempt: int = 1) -> None:
         """Send a root on some edges, and begin it."""
@@ -96,7 +96,7 @@ class Topology:
         unsent = self.spring.unflushed
         if unsent and self.loses(*unsent):
             self.spring = self.client()
-            for root, attempt in unsent:  # nobody will ever tell what became of it
+            for root, attempt in unsent:  # no client will ever ack or fail it
                 self.send(root, attempt + 1)
         for name in self.spring.flush():
             self.trees[name].is_registered = True
@@ -119,7 +119,7 @@ class Topology:
         return all(attempt <= LOSSY for _, attempt in names) and self.drawn.random() < self.chance
 
     def hear(self) -> Iterator[Name]:
-        """What the tracker tells, held against what is true; yields what has failed."""
+        """The tracker's outcomes, compared with the true ones; yields what has failed."""
         for root, attempt, outcome in self.watcher.tracker.outcomes(0.0):
             name = (root, attempt)
             tree = self.trees[name]
@@ -143,9 +143,9 @@ def roots(seed: int, count: int) -> list[int]:
 
 def run(folder: Path, seed: int, chance: float, events: list[tuple[str, int]]) -> Topology:
     """Until every root is finished: what failed is sent again."""
-    world = TrackedWorld(TrackerJob("t", TrackingConfig("t", timeout=8.0, foreign=True)), folder)
-    world.step_seconds = 0.2
-    topology = Topology(world, chance, seed)
+    simulation = TrackedSimulation(TrackerJob("t", TrackingConfig("t", timeout=8.0, foreign=True)), folder)
+    simulation.step_seconds = 0.2
+    topology = Topology(simulation, chance, seed)
     left = set(roots(seed, 40))
     for root in sorted(left):
         topology.send(root)
@@ -153,9 +153,9 @@ def run(folder: Path, seed: int, chance: float, events: list[tuple[str, int]]) -
     for number in range(600):
         topology.step()
         if waiting and number % 4 == 3:
-            _harm(world, *waiting.pop())
+            _harm(simulation, *waiting.pop())
         else:
-            world.turn()
+            simulation.turn()
         for root, attempt in topology.hear():
             topology.send(root, attempt + 1)
         left -= {root for (root, _), outcome in topology.outcomes.items() if outcome == "finished"}
@@ -165,12 +165,12 @@ def run(folder: Path, seed: int, chance: float, events: list[tuple[str, int]]) -
     return topology
 
 
-def _harm(world: TrackedWorld, what: str, number: int) -> None:
+def _harm(simulation: TrackedSimulation, what: str, number: int) -> None:
     if what in ("add", "remove"):
-        epochs = world.epochs
+        epochs = simulation.epochs
         with suppress(InvalidRingError):
-            world.change_ring(epochs.with_acker(number % 4) if what == "add" else epochs.without_acker(number % 4))
-    world.crash(number, lose_states=what == "lose states")
+            simulation.change_ring(epochs.with_acker(number % 4) if what == "add" else epochs.without_acker(number % 4))
+    simulation.crash(number, lose_states=what == "lose states")
 
 
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -178,12 +178,12 @@ def _harm(world: TrackedWorld, what: str, number: int) -> None:
 def test_an_attempt_is_finished_if_and_only_if_all_of_it_was_processed(
     seed: int, events: list[tuple[str, int]], chance: float
 ) -> None:
-    """What is lost is told to have failed, and each outcome once, with whatever dies and ackers that come and go."""
+    """What is lost is reported as failed, and each outcome once, with whatever dies and ackers that come and go."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         topology = run(Path(folder), seed, chance, events)
         registered_names = {name for name, tree in topology.trees.items() if tree.is_registered}
         assert set(topology.outcomes) == registered_names
-        assert not topology.world.dead()
+        assert not topology.simulation.dead()
 
 
 def test_marks_are_not_made_of_ids_that_say_nothing_of_offsets() -> None:
@@ -191,5 +191,5 @@ def test_marks_are_not_made_of_ids_that_say_nothing_of_offsets() -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         topology = run(Path(folder), 3, 0.1, [("add", 60), ("remove", 60)])
         assert "failed" in topology.outcomes.values()
-        assert all(not gauges["low_watermarks"] for gauges in topology.world._gauges)
-        assert topology.world.total("failed") == list(topology.outcomes.values()).count("failed")
+        assert all(not gauges["low_watermarks"] for gauges in topology.simulation._gauges)
+        assert topology.simulation.total("failed") == list(topology.outcomes.values()).count("failed")

@@ -21,8 +21,8 @@ from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.task import migration, task
 from springline.spark_jobs.streaming.runtime.history import read_history
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
+from tests.support.joins.join_simulation import JoinSimulation, Row, join_of
 from tests.support.joins.join_tasks import SMALL
-from tests.support.joins.join_world import JoinWorld, Row, join_of
 
 KEYS = (0, 1, 2, 100, 101, 205)
 EVENTS = ["die", "lose all", "lose join", "lose a unit", "second driver", "save", "units", "die looking"]
@@ -42,8 +42,8 @@ def fed_world(
     ttl: float | None = None,
     strategy: str = "heavy-split",
     **limits: int,
-) -> tuple[JoinWorld, list[tuple[Row, Row]]]:
-    """A join that has begun to read 60 rows a side, and the pairs of rows with equal keys."""
+) -> tuple[JoinSimulation, list[tuple[Row, Row]]]:
+    """A join that has started to read 60 rows a side, and the pairs of rows with equal keys."""
     moved_at_once, in_flight = chance.choice([3, 20]), chance.choice([5, 1000])
     control = RebalanceConfig(
         2,
@@ -56,21 +56,21 @@ def fed_world(
         **limits,
     )
     job = replace(join_of("l.k = r.k", control, tasks=chance.choice([1, 2, 4])), ttl=ttl)
-    world = JoinWorld(job, Path(folder), chance, chance.choice([1, 2]), most)
+    simulation = JoinSimulation(job, Path(folder), chance, chance.choice([1, 2]), most)
     left, right = ([(first + at, chance.choice(KEYS), 0) for at in range(60)] for first in (0, 1000))
-    world.feed("left", left, chance.choice([1, 2, 4]))
-    world.feed("right", right, chance.choice([1, 2, 4]))
-    world.run(2)
-    return world, [(one, two) for one in left for two in right if one[1] == two[1]]
+    simulation.feed("left", left, chance.choice([1, 2, 4]))
+    simulation.feed("right", right, chance.choice([1, 2, 4]))
+    simulation.run(2)
+    return simulation, [(one, two) for one in left for two in right if one[1] == two[1]]
 
 
-def rounds_of(world: JoinWorld) -> dict[int, RoundPlan]:
+def rounds_of(simulation: JoinSimulation) -> dict[int, RoundPlan]:
     """By the id of each row, the round in which a router read it."""
-    stage = world.stages[0]
+    stage = simulation.stages[0]
     plans: dict[int, RoundPlan] = {}
-    for plan in read_history(stage, world.log).plans.values():
+    for plan in read_history(stage, simulation.log).plans.values():
         for router, (start, to) in plan.ranges.items():
-            for message in world.log.fetch(stage.topic, router, start, to):
+            for message in simulation.log.fetch(stage.topic, router, start, to):
                 for line in bytes(message.value).splitlines():
                     plans[int(line.split(b",")[0])] = plan
     return plans
@@ -92,22 +92,22 @@ def test_pairs_within_the_retention_come_out_once_and_no_others(
 ) -> None:
     """The clock jumps while tuples move, processes die, and states are lost."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        world, every = fed_world(folder, random.Random(seed), most, ttl=keep, strategy=strategy)
+        simulation, every = fed_world(folder, random.Random(seed), most, ttl=keep, strategy=strategy)
         for what, number, jump in (("units", seed, 0.0), *events):
-            world.clock += jump * keep
-            world.befall(what, number)
-        world.finish()
-        world.want_units(1 + seed % 3)
-        world.settle()
-        clocks = {row: Fraction(plan.clock) for row, plan in rounds_of(world).items()}
+            simulation.clock += jump * keep
+            simulation.befall(what, number)
+        simulation.finish()
+        simulation.want_units(1 + seed % 3)
+        simulation.settle()
+        clocks = {row: Fraction(plan.clock) for row, plan in rounds_of(simulation).items()}
         expected_pairs = within(every, clocks, Fraction(keep) / 60)
-        event(f"tuples moved: {bool(world.counts('join')['imported'])}")
+        event(f"tuples moved: {bool(simulation.counts('join')['imported'])}")
         event(f"of all pairs are reported: {round(10 * len(expected_pairs) / len(every)) * 10}%")
-        assert world.pairs() == expected_pairs
-        world.clock += 3 * keep
+        assert simulation.pairs() == expected_pairs
+        simulation.clock += 3 * keep
         for _ in range(60):
-            world.turn()
-        assert not any(world.stored().values())
+            simulation.turn()
+        assert not any(simulation.stored().values())
 
 
 def within(pairs: Sequence[tuple[Row, Row]], clocks: dict[int, Fraction], tick: Fraction) -> Counter[tuple[int, int]]:
@@ -127,24 +127,24 @@ def test_of_so_many_rows_that_are_retained_pairs_come_out_once(
 ) -> None:
     """What expires does so at the same round in all units; no row before so many have come after it."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        world, pairs = fed_world(folder, random.Random(seed), most, max_rows=keep_rows)
+        simulation, pairs = fed_world(folder, random.Random(seed), most, max_rows=keep_rows)
         for what, number in (("units", seed), *events):
-            world.befall(what, number)
-        world.finish()
-        world.settle()
-        rounds, since = rounds_of(world), since_of(world)
+            simulation.befall(what, number)
+        simulation.finish()
+        simulation.settle()
+        rounds, since = rounds_of(simulation), since_of(simulation)
         numbers = {(one[0], two[0]): sorted((rounds[one[0]].number, rounds[two[0]].number)) for one, two in pairs}
-        assert world.pairs() == Counter(pair for pair, (first, last) in numbers.items() if first >= since[last])
+        assert simulation.pairs() == Counter(pair for pair, (first, last) in numbers.items() if first >= since[last])
         oldest = max(since.values())
         retained_rows = sum(plan.number >= oldest for plan in rounds.values())
         event(f"rows have expired: {bool(oldest)}")
         assert keep_rows <= retained_rows or not oldest
-        assert retained_rows <= sum(world.stored().values())
+        assert retained_rows <= sum(simulation.stored().values())
 
 
-def since_of(world: JoinWorld) -> dict[int, int]:
+def since_of(simulation: JoinSimulation) -> dict[int, int]:
     """By the number of each round, the first one whose rows answer in it."""
-    history = read_history(world.stages[0], world.log)
+    history = read_history(simulation.stages[0], simulation.log)
     return {
         plan.number: history.broadcast_values[plan.versions[TABLE]]["commands"]["retained_since"]
         if plan.versions

@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.rebalance import read_controller_state
 from springline.spark_jobs.streaming.join.router import RelationSource
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
-from tests.support.joins.join_world import JoinWorld
+from tests.support.joins.join_simulation import JoinSimulation
 
 _ROWS = 100  # in a message
 
@@ -59,7 +59,7 @@ def numbered(name: str, z: float) -> pa.Table:
 
 def fed(
     case: Case, z: float, control: RebalanceConfig, folder: Path, chance: random.Random
-) -> tuple[JoinWorld, Counter]:
+) -> tuple[JoinSimulation, Counter]:
     """A join whose streams are on their way, and the pairs of ids that DuckDB finds."""
     tables = {name: numbered(name, z) for name in (case.left, case.right) if name}
     left, right = tables[case.left], tables[case.right or case.left]
@@ -69,14 +69,14 @@ def fed(
         RelationSource(name, side, "arrow")
         for name, side in zip((case.left, case.right or case.left), sides, strict=True)
     ]
-    world = JoinWorld(JoinJob("j", *sources, condition, control, 8, max_messages_per_round=1), folder, chance)
+    simulation = JoinSimulation(JoinJob("j", *sources, condition, control, 8, max_messages_per_round=1), folder, chance)
     parts = [(name, table.slice(at, _ROWS)) for name, table in tables.items() for at in range(0, len(table), _ROWS)]
     for name, part in sorted(parts, key=lambda _: chance.random()):
-        world.put(name, message_of(part), part.num_rows)
+        simulation.put(name, message_of(part), part.num_rows)
     with duckdb.connect() as connection:
         connection.register("l", left)
         connection.register("r", right)
-        return world, Counter(connection.sql(f"SELECT l.id, r.id FROM l JOIN r ON {case.on}").fetchall())
+        return simulation, Counter(connection.sql(f"SELECT l.id, r.id FROM l JOIN r ON {case.on}").fetchall())
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_it_finds_what_duckdb_finds_while_units_die_and_become_more_and_fewer(na
     chance = random.Random(f"{name} {z}")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         control = RebalanceConfig(4, migration_tuples=200, in_flight_tuples=2_000, min_tuples=5)
-        world, expected_pairs = fed(CASES[name], z, control, Path(folder), chance)
-        world.run(1)
+        simulation, expected_pairs = fed(CASES[name], z, control, Path(folder), chance)
+        simulation.run(1)
         for units, loses in ((8, ""), (8, "join"), (3, "route"), (3, "")):
-            world.want_units(units)
-            world.run(2, chance.randrange(10, 120), loses)
-            world.die_looking(chance.randrange(3), looks=1)
-        world.finish()
-        world.settle()
-        assert world.pairs() == expected_pairs and expected_pairs.total() > 50
-        assert world.switched() and read_controller_state(world.folder).table.units == (0, 1, 2)
+            simulation.want_units(units)
+            simulation.run(2, chance.randrange(10, 120), loses)
+            simulation.die_in_controller(chance.randrange(3), polls=1)
+        simulation.finish()
+        simulation.settle()
+        assert simulation.pairs() == expected_pairs and expected_pairs.total() > 50
+        assert simulation.switched() and read_controller_state(simulation.folder).table.units == (0, 1, 2)

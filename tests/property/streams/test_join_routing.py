@@ -116,7 +116,7 @@ def fits(reach: KeyBand, difference: int) -> bool:
 
 
 @dataclass
-class World:
+class Simulation:
     """Two router units, all units there is room for on some tasks, the controller, and its last input."""
 
     control: RebalanceConfig
@@ -185,7 +185,7 @@ class World:
                 receiver.stored[switch.migration.side][one[1]] = giver.stored[switch.migration.side].pop(one[1])
 
     def decide(self, ready: random.Random) -> None:
-        """What the controller makes of what it was told; not all copies are through yet."""
+        """What the controller decides from the reports; not all copies are complete yet."""
         units = {
             number: {
                 "stored": {"left": len(unit.stored[JoinSide.LEFT]), "right": len(unit.stored[JoinSide.RIGHT])},
@@ -229,11 +229,11 @@ def test_each_pair_is_found_once(strategy, reach, itself, seed, theta, changes):
         in_flight_tuples=chance.choice([5, 50, 5000]),
         min_tuples=1,
     )
-    world = World(control, reach, itself, chance.choice([1, 2, MAX_UNITS]))
+    simulation = Simulation(control, reach, itself, chance.choice([1, 2, MAX_UNITS]))
     units_by_round = dict(changes)
     for number in range(18):
         if number in units_by_round:
-            world.control = RebalanceConfig(
+            simulation.control = RebalanceConfig(
                 units_by_round[number],
                 strategy,
                 theta,
@@ -242,33 +242,39 @@ def test_each_pair_is_found_once(strategy, reach, itself, seed, theta, changes):
                 min_tuples=1,
             )
         heavy = chance.choice([0, 1, 7])
-        world.step(
-            [[chance.choice([heavy, chance.randrange(12)]) for _ in range(chance.randrange(12))] for _ in world.routers]
+        simulation.step(
+            [
+                [chance.choice([heavy, chance.randrange(12)]) for _ in range(chance.randrange(12))]
+                for _ in simulation.routers
+            ]
         )
         for _ in range(chance.choice([0, 1, 1, 2])):
-            world.decide(chance)
-    world.check()
+            simulation.decide(chance)
+    simulation.check()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.names)
 def test_a_smaller_number_of_units_leaves_the_others_empty(strategy):
     """Once all has moved: 4, then 8, then 3 units; what is no longer used holds nothing and is not probed."""
-    world, chance = World(RebalanceConfig(4, strategy, 0.1, min_tuples=1), EQUAL, False, MAX_UNITS), random.Random(5)
+    simulation, chance = (
+        Simulation(RebalanceConfig(4, strategy, 0.1, min_tuples=1), EQUAL, False, MAX_UNITS),
+        random.Random(5),
+    )
     for units in (4, 8, 3):
-        world.control = RebalanceConfig(units, strategy, 0.1, migration_tuples=20, min_tuples=1)
+        simulation.control = RebalanceConfig(units, strategy, 0.1, migration_tuples=20, min_tuples=1)
         for _ in range(60):
-            world.step([[chance.choice([1, chance.randrange(40)]) for _ in range(3)] for _ in world.routers])
-            world.decide(random.Random(1))
+            simulation.step([[chance.choice([1, chance.randrange(40)]) for _ in range(3)] for _ in simulation.routers])
+            simulation.decide(random.Random(1))
         for _ in range(400):
-            if not (world.course.copying or world.course.pending):
+            if not (simulation.course.copying or simulation.course.pending):
                 break
-            world.step([[], []])
-            world.decide(random.Random(1))
-        assert {u for side in JoinSide for place in world.course.table.places(side) for u in place.holds} <= set(
+            simulation.step([[], []])
+            simulation.decide(random.Random(1))
+        assert {u for side in JoinSide for place in simulation.course.table.places(side) for u in place.holds} <= set(
             range(units)
         )
-        assert not any(unit.stored[side] for unit in world.units[units:] for side in JoinSide)
-    world.check()
+        assert not any(unit.stored[side] for unit in simulation.units[units:] for side in JoinSide)
+    simulation.check()
 
 
 def test_seqs_of_a_round_fit():

@@ -24,7 +24,7 @@ from springline.spark_jobs.streaming.join.wire import (
     first_seq,
 )
 from tests.support.examples import examples
-from tests.support.joins.join_tasks import World, rows_of
+from tests.support.joins.join_tasks import JoinTasks, rows_of
 
 LEFT = Relation("l", {"id": "int", "a": "int", "x": "float", "name": "text", "key": "int"})
 RIGHT = Relation("r", {"id": "int", "b": "int", "y": "float", "name": "text", "seq": "int"})
@@ -68,15 +68,15 @@ def expected(rounds: list[list[dict[JoinSide, list[Any]]]], where: str) -> Count
 class Moves:
     """A controller that moves pieces at random: copies some, and switches to copies that are there."""
 
-    def __init__(self, data: st.DataObject, world: World) -> None:
-        self.data, self.world = data, world
+    def __init__(self, data: st.DataObject, join_tasks: JoinTasks) -> None:
+        self.data, self.join_tasks = data, join_tasks
         self.flying: dict[int, StateMigration] = {}
         self.epoch = self.pieces = 0
 
     def orders(self) -> EpochCommands | None:
         """What the next round asks for, if anything."""
         draw = self.data.draw
-        ready = [each for piece in self.flying.values() if (each := self.world.switch(piece)) is not None]
+        ready = [each for piece in self.flying.values() if (each := self.join_tasks.switch(piece)) is not None]
         switches = [each for each in ready if draw(st.booleans(), "switch")]
         copies = []
         for _ in range(draw(st.integers(0, 2), "copies")):
@@ -93,14 +93,14 @@ class Moves:
         return EpochCommands(self.epoch, tuple(copies), tuple(switches))
 
     def _piece(self) -> StateMigration | None:
-        draw, units = self.data.draw, self.world.units
+        draw, units = self.data.draw, self.join_tasks.units
         giver = draw(st.integers(0, units - 1), "giver")
         receiver = draw(st.integers(0, units - 1), "receiver")
         if receiver == giver:
             return None
         low, high = sorted(draw(st.tuples(*[st.integers(-5, 5)] * 2), "keys"))
         keys = draw(st.sampled_from([(low, high), (LEAST, GREATEST), (LEAST, low)]), "range")
-        cut = first_seq(draw(st.integers(1, self.world.round + 1), "seqs"))
+        cut = first_seq(draw(st.integers(1, self.join_tasks.round + 1), "seqs"))
         seqs = draw(st.sampled_from([(0, GREATEST), (cut, GREATEST), (0, cut)]), "part")
         return StateMigration(self.pieces, JoinSide(draw(st.integers(0, 1), "side")), giver, receiver, keys, seqs)
 
@@ -110,24 +110,27 @@ def _meet(piece: StateMigration, other: StateMigration) -> bool:
 
 
 def run(
-    data: st.DataObject, world: World, rounds: list[list[dict[JoinSide, list[Any]]]], clocks: Sequence[float] = ()
+    data: st.DataObject,
+    join_tasks: JoinTasks,
+    rounds: list[list[dict[JoinSide, list[Any]]]],
+    clocks: Sequence[float] = (),
 ) -> None:
     """Route all rounds, at these clocks, with tasks that lag behind each other, and pieces on the move."""
     draw = data.draw
-    moves = Moves(data, world)
+    moves = Moves(data, join_tasks)
     spread = draw(st.sampled_from(["key", "seq", "one"]), "spread")
     both = draw(st.booleans(), "both")
 
     def store(side: JoinSide, key: int, seq: int) -> int:
-        return {"key": key, "seq": seq, "one": 0}[spread] % world.units
+        return {"key": key, "seq": seq, "one": 0}[spread] % join_tasks.units
 
-    for of_routers, clock in zip_longest(rounds, clocks, fillvalue=world.clock):
-        world.clock = clock
-        world.route(of_routers, store, moves.orders(), both, draw_merge(data))
-        for task in world.tasks:
+    for of_routers, clock in zip_longest(rounds, clocks, fillvalue=join_tasks.clock):
+        join_tasks.clock = clock
+        join_tasks.route(of_routers, store, moves.orders(), both, draw_merge(data))
+        for task in join_tasks.tasks:
             for _ in range(draw(st.integers(0, 2), "steps")):
-                world.step(task, draw(st.integers(task.at, len(task.log)), "upto"))
-    world.finish()
+                join_tasks.step(task, draw(st.integers(task.at, len(task.log)), "upto"))
+    join_tasks.finish()
 
 
 def draw_merge(data: st.DataObject) -> Any:
@@ -159,11 +162,11 @@ def test_each_pair_comes_out_once_whatever_happens_on_the_way(
     """Messages are cut anywhere, results are bounded, pieces move from unit to unit while rows come in."""
     tasks = data.draw(st.integers(1, units), "tasks")
     condition = Condition.of(LEFT, RIGHT, where, ["l.id AS one", "r.id AS two"])
-    world = World(condition, routers, units, most, tasks=tasks)
+    join_tasks = JoinTasks(condition, routers, units, most, tasks=tasks)
     rounds = rounds_of(data, routers)
-    run(data, world, rounds)
-    assert world.pairs == expected(rounds, where)
-    assert all(task.most <= most for task in world.tasks)
+    run(data, join_tasks, rounds)
+    assert join_tasks.pairs == expected(rounds, where)
+    assert all(task.most <= most for task in join_tasks.tasks)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -171,19 +174,19 @@ def test_each_pair_comes_out_once_whatever_happens_on_the_way(
     st.data(), st.sampled_from(["l.a = r.b", "l.a < r.b", "abs(l.a - r.b) <= 1"]), st.integers(1, 2),
     st.integers(1, 3), st.sampled_from([3, 10**6]), st.sampled_from([0.1, 60.0, 3600.0]),
 )  # fmt: skip
-def test_pairs_are_told_as_far_apart_as_tuples_are_kept(
+def test_pairs_are_emitted_as_far_apart_as_tuples_are_retained(
     data: st.DataObject, where: str, routers: int, units: int, most: int, keep: float
 ) -> None:
     """By the clocks of the routers' rounds, wherever tuples are and however far units lag behind."""
     tasks = data.draw(st.integers(1, units), "tasks")
     condition = Condition.of(LEFT, RIGHT, where, ["l.id AS one", "r.id AS two"])
-    world = World(condition, routers, units, most, keep, tasks)
+    join_tasks = JoinTasks(condition, routers, units, most, keep, tasks)
     rounds = rounds_of(data, routers, 10)
     steps = st.sampled_from([0.0, 0.3, 1.0, 10.0, 29.5, 30.0, 59.0, 60.0, 60.5, 61.0, 200.0])
     first = data.draw(st.floats(0.0, 2e9), "first")
     jumps = data.draw(st.lists(steps, min_size=len(rounds), max_size=len(rounds)), "jumps")
     clocks = list(accumulate((jump * keep / 60 for jump in jumps[1:]), initial=first))
-    run(data, world, rounds, clocks)
+    run(data, join_tasks, rounds, clocks)
     arrival_times = {
         row["id"]: Fraction(clock)
         for of_routers, clock in zip(rounds, clocks, strict=True)
@@ -192,10 +195,12 @@ def test_pairs_are_told_as_far_apart_as_tuples_are_kept(
         for row in router[side]
     }
     every, tick = expected(rounds, where), Fraction(keep) / 60
-    assert world.pairs == {
+    assert join_tasks.pairs == {
         pair: 1 for pair in every if abs(arrival_times[pair[0]] // tick - arrival_times[pair[1]] // tick) <= 60
     }
     for one, two in every:
         apart = abs(arrival_times[one] - arrival_times[two])
-        assert (one, two) in world.pairs if apart <= keep else apart < 61 * tick or (one, two) not in world.pairs
-    event(f"pairs are left out: {len(world.pairs) < len(every)}")
+        assert (
+            (one, two) in join_tasks.pairs if apart <= keep else apart < 61 * tick or (one, two) not in join_tasks.pairs
+        )
+    event(f"pairs are left out: {len(join_tasks.pairs) < len(every)}")

@@ -20,8 +20,8 @@ from springline.spark_jobs.streaming.join.routing.controller import RebalanceCon
 from springline.spark_jobs.streaming.join.routing.strategies import STRATEGIES
 from springline.spark_jobs.streaming.join.task import migration, task
 from tests.support.examples import examples
+from tests.support.joins.join_simulation import JoinSimulation, Row, join_of
 from tests.support.joins.join_tasks import SMALL
-from tests.support.joins.join_world import JoinWorld, Row, join_of
 
 JOINS: dict[str, Callable[[Row, Row], bool]] = {
     "l.k = r.k": lambda one, two: one[1] == two[1],
@@ -52,19 +52,19 @@ def rows_of(chance: random.Random, many: int, first: int) -> list[Row]:
     ]
 
 
-def world_of(folder: str, on: str, strategy: str, chance: random.Random, *, itself: bool, most: int) -> Any:
+def simulation_of(folder: str, on: str, strategy: str, chance: random.Random, *, itself: bool, most: int) -> Any:
     """A world that is fed, and the pairs that are to come of it."""
     moved_at_once, in_flight = chance.choice([3, 20]), chance.choice([5, 1000])
     control = RebalanceConfig(
         2, strategy, 0.0, migration_tuples=moved_at_once, in_flight_tuples=in_flight, min_tuples=1
     )
     job = join_of(on, control, itself=itself, tasks=chance.choice([1, 2, 3, 4]))
-    world = JoinWorld(job, Path(folder), chance, chance.choice([1, 2]), most)
+    simulation = JoinSimulation(job, Path(folder), chance, chance.choice([1, 2]), most)
     left = rows_of(chance, 60, 0)
     right = left if itself else rows_of(chance, 60, 1000)
-    for source, rows in zip(world.job.sources, (left, right), strict=False):
-        world.feed(source, rows, chance.choice([1, 2, 4]))
-    return world, Counter((one[0], two[0]) for one in left for two in right if JOINS[on](one, two))
+    for source, rows in zip(simulation.job.sources, (left, right), strict=False):
+        simulation.feed(source, rows, chance.choice([1, 2, 4]))
+    return simulation, Counter((one[0], two[0]) for one in left for two in right if JOINS[on](one, two))
 
 
 @settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -81,17 +81,17 @@ def test_each_pair_comes_out_once_whatever_moves_dies_or_is_lost(
 ) -> None:
     """Under every strategy: processes die, states are lost, places are full, others take over, units come and go."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        world, expected_pairs = world_of(folder, on, strategy, random.Random(seed), itself=itself, most=most)
-        world.run(2)
+        simulation, expected_pairs = simulation_of(folder, on, strategy, random.Random(seed), itself=itself, most=most)
+        simulation.run(2)
         for what, number in (("units", seed), *events):
-            world.befall(what, number)
-        world.finish()
-        world.want_units(1 + seed % 3)
-        world.settle()
-        event(f"pieces were switched to: {bool(world.switched())}")
-        event(f"copies were deleted: {bool(world.cut[world.job.copies])}")
-        event(f"tuples moved: {bool(world.counts('join')['imported'])}")
-        assert world.pairs() == expected_pairs
+            simulation.befall(what, number)
+        simulation.finish()
+        simulation.want_units(1 + seed % 3)
+        simulation.settle()
+        event(f"pieces were switched to: {bool(simulation.switched())}")
+        event(f"copies were deleted: {bool(simulation.cut[simulation.job.copies])}")
+        event(f"tuples moved: {bool(simulation.counts('join')['imported'])}")
+        assert simulation.pairs() == expected_pairs
 
 
 @pytest.mark.parametrize(("strategy", "on"), zip([*STRATEGIES.names, "heavy-split"], itertools.cycle(JOINS)))
@@ -99,36 +99,42 @@ def test_tuples_do_move_while_rows_come_and_units_die(strategy: str, on: str) ->
     """From 2 units to 4, to 3, and back: pieces are switched to under every strategy, and the others are empty."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         chance = random.Random(f"{strategy} {on}")
-        world, expected_pairs = world_of(folder, on, strategy, chance, itself=False, most=1_000_000)
+        simulation, expected_pairs = simulation_of(folder, on, strategy, chance, itself=False, most=1_000_000)
         for units, loses in ((2, ""), (4, "join"), (3, "all")):
-            world.want_units(units)
-            world.run(4, 150, loses)
-        world.finish()
-        world.want_units(2)
-        world.settle()
-        assert world.switched() and world.counts("join")["imported"] > 0
-        assert read_controller_state(world.folder).table.units == (0, 1)
-        assert not world.stored()[2] and not world.stored()[3]
-        assert world.pairs() == expected_pairs
+            simulation.want_units(units)
+            simulation.run(4, 150, loses)
+        simulation.finish()
+        simulation.want_units(2)
+        simulation.settle()
+        assert simulation.switched() and simulation.counts("join")["imported"] > 0
+        assert read_controller_state(simulation.folder).table.units == (0, 1)
+        assert not simulation.stored()[2] and not simulation.stored()[3]
+        assert simulation.pairs() == expected_pairs
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_copies_that_every_state_is_done_with_are_deleted_and_nothing_is_missed(seed: int) -> None:
     """States are persisted at any time, and lost; when all has moved and is persisted, no copy is left."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        world, expected_pairs = world_of(folder, "l.k = r.k", "heavy-split", random.Random(seed), itself=False, most=40)
+        simulation, expected_pairs = simulation_of(
+            folder, "l.k = r.k", "heavy-split", random.Random(seed), itself=False, most=40
+        )
         for units, loses in ((4, "join"), (2, "all"), (3, "join")):
-            world.want_units(units)
+            simulation.want_units(units)
             for _ in range(3):
-                world.run(2)
-                world.save()
-            world.run(4, 60, loses)
-        world.finish()
-        world.settle()
-        world.save()
-        assert world.switched() and world.cut[world.job.copies] and not world.messages(world.job.copies)
-        world._lose("all")
-        world.start()
-        world.want_units(1)
-        world.settle()
-        assert world.pairs() == expected_pairs
+                simulation.run(2)
+                simulation.save()
+            simulation.run(4, 60, loses)
+        simulation.finish()
+        simulation.settle()
+        simulation.save()
+        assert (
+            simulation.switched()
+            and simulation.cut[simulation.job.copies]
+            and not simulation.messages(simulation.job.copies)
+        )
+        simulation._lose("all")
+        simulation.start()
+        simulation.want_units(1)
+        simulation.settle()
+        assert simulation.pairs() == expected_pairs

@@ -69,10 +69,10 @@ def inside(rows: str) -> str:
     st.data(), forms, units_of_rows, st.integers(1, 3), st.sampled_from([0.0, 5.0, 40.0]), st.integers(1, 4),
     st.integers(1, 12),
 )  # fmt: skip
-def test_a_range_tells_what_the_stream_tells_of_its_windows(
+def test_a_range_has_the_windows_that_the_stream_emits(
     data: st.DataObject, form: str, units: list[list[Any]], reducers: int, late: float, admitted: int, size: int
 ) -> None:
-    """Windows of time and landmarks, with late rows, however the messages are cut; and DuckDB tells the same."""
+    """Windows of time and landmarks, with late rows, however the messages are cut; and DuckDB computes the same."""
     queries = {
         f"{name}{i}": ask.sql(f"{window} LATE {late} s")
         for window, name in WINDOWS.items()

@@ -1,4 +1,4 @@
-"""Windowed statistics whose messages are tracked: all are through in the end, and what was lost is told."""
+"""Windowed statistics whose messages are tracked: all are complete in the end, and what was lost is reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.sources.schema import Field, Stream
 from springline.spark_jobs.streaming.tracking.config import Delivery, TrackingConfig
 from springline.spark_jobs.streaming.windows.job import WindowsJob
 from tests.support.examples import examples
-from tests.support.streams.tracked_world import TrackedWorld, Wrap
+from tests.support.streams.tracked_simulation import TrackedSimulation, Wrap
 
 STREAM = Stream("w", (Field("t", "float"), Field("k", "text")), "t", lateness=1.0, max_future_skew=None)
 QUERIES = {"q": "SELECT k, count(*) AS n FROM w GROUP BY k WINDOWING 5 s"}
@@ -26,10 +26,10 @@ BEGIN = 1_600_000_000.5  # seconds since 1970
 PLAIN: Wrap = lambda stage, step: step  # noqa: E731
 
 
-def world(folder: Path, wrap: Wrap = PLAIN) -> TrackedWorld:
+def new_simulation(folder: Path, wrap: Wrap = PLAIN) -> TrackedSimulation:
     """A job of two mappers and two reducers."""
     tracked = TrackingConfig("w", 2, 3, timeout=5.0, delivery=Delivery.AT_MOST_ONCE)
-    return TrackedWorld(
+    return TrackedSimulation(
         WindowsJob("w", "rows", STREAM, QUERIES, max_messages_per_round=2, tracking=tracked), folder, wrap=wrap
     )
 
@@ -56,9 +56,9 @@ def losing(number: int) -> Wrap:
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32), EVENTS)
 def test_all_messages_are_through_whatever_dies(seed: int, events: list[tuple[str, int]]) -> None:
-    """None is told as lost, ackers come and go, and the marks are at the end of the topic."""
+    """None is reported as lost, ackers come and go, and the marks are at the end of the topic."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        topology = world(Path(folder))
+        topology = new_simulation(Path(folder))
         topology.feed(*rows(seed, 20))
         for what, number in events:
             epochs = topology.epochs
@@ -72,15 +72,15 @@ def test_all_messages_are_through_whatever_dies(seed: int, events: list[tuple[st
         assert not topology.total("failed") and not topology.dead()
 
 
-def test_what_a_reducer_lost_is_told_with_its_content() -> None:
+def test_the_dead_letters_of_a_reducer_have_their_content() -> None:
     """By partition and offset; nothing else is."""
     texts = rows(7, 20)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        topology = world(Path(folder), losing(3))
+        topology = new_simulation(Path(folder), losing(3))
         topology.feed(*texts)
         topology.finish()
         dead = topology.dead()
-        letters = [message for unit in topology.log.topics["w.dead-letters"] for message in unit]
-        lost = Counter(bytes(message.value).decode() for message in letters)
+        dead_letters = [message for unit in topology.log.topics["w.dead-letters"] for message in unit]
+        lost = Counter(bytes(message.value).decode() for message in dead_letters)
         assert 0 < len(dead) < 20
         assert set(lost) <= set(texts) and all("sent once, not completed" in reason for *_, reason in dead)

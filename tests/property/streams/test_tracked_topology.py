@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKin
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from tests.support.examples import examples
 from tests.support.streams.leaky_stages import Leaks, Leaky, roots_of_names
-from tests.support.streams.tracked_world import TrackedWorld
+from tests.support.streams.tracked_simulation import TrackedSimulation
 
 VOCABULARY = ["a", "b", "spark", "log", "acker", "the", "the"]
 EVENTS = st.lists(
@@ -38,7 +38,7 @@ def lines(seed: int, messages: int) -> list[str]:
     ]
 
 
-def world(folder: Path, delivery: Delivery, harm: Leaks | Callable[[Step], Step]) -> TrackedWorld:
+def new_simulation(folder: Path, delivery: Delivery, harm: Leaks | Callable[[Step], Step]) -> TrackedSimulation:
     """A word count with leaks in its second stage, or another harm to it."""
     job = WordCountJob(
         "w",
@@ -52,7 +52,7 @@ def world(folder: Path, delivery: Delivery, harm: Leaks | Callable[[Step], Step]
             return step
         return Leaky(step, harm) if isinstance(harm, Leaks) else harm(step)
 
-    return TrackedWorld(job, folder, wrap=wrap)
+    return TrackedSimulation(job, folder, wrap=wrap)
 
 
 def losing_fold_acks(step: Step) -> Step:
@@ -78,7 +78,7 @@ def test_each_word_is_counted_once_whatever_is_lost_doubled_or_late(
     leaks = Leaks(lost=chance, doubled=chance, delayed=chance, seed=seed, last=60)
     texts = lines(seed, 12)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        topology = world(Path(folder), Delivery.EXACTLY_ONCE, leaks)
+        topology = new_simulation(Path(folder), Delivery.EXACTLY_ONCE, leaks)
         topology.feed(*texts)
         for what, number in events:
             if what in ("add", "remove"):
@@ -99,7 +99,7 @@ def test_without_faults_no_root_is_ever_sent_again() -> None:
     for delivery in Delivery:
         texts = lines(1, 20)
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            topology = world(Path(folder), delivery, Leaks())
+            topology = new_simulation(Path(folder), delivery, Leaks())
             topology.feed(*texts)
             topology.finish()
             assert topology.total("replay_requests") == topology.total("failed") == 0
@@ -113,7 +113,7 @@ def test_what_was_lost_is_sent_again_and_nothing_else() -> None:
         noted = Path(folder) / "noted"
         noted.mkdir()
         leaks = Leaks(lost=0.03, doubled=0.03, delayed=0.03, seed=4, noted=str(noted))
-        topology = world(Path(folder) / "world", Delivery.EXACTLY_ONCE, leaks)
+        topology = new_simulation(Path(folder) / "world", Delivery.EXACTLY_ONCE, leaks)
         topology.feed(*texts)
         topology.finish()
         assert topology.counts() == Counter(" ".join(texts).split())
@@ -143,7 +143,7 @@ def test_a_lost_ack_of_a_fold_costs_an_audit_and_no_retry() -> None:
     for delivery in Delivery:
         texts = lines(2, 20)
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            topology = world(Path(folder), delivery, losing_fold_acks)
+            topology = new_simulation(Path(folder), delivery, losing_fold_acks)
             topology.feed(*texts)
             topology.finish()
             assert topology.total("audit_requests") > 20
@@ -155,7 +155,7 @@ def test_at_most_once_names_what_was_lost_and_sends_nothing_again() -> None:
     """Each lost line is among the dead letters, by partition, offset and row, with its content; nothing else is."""
     texts = [f"w{number}" for number in range(200)]
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        topology = world(Path(folder), Delivery.AT_MOST_ONCE, Leaks(lost=0.2, seed=5))
+        topology = new_simulation(Path(folder), Delivery.AT_MOST_ONCE, Leaks(lost=0.2, seed=5))
         topology.feed(*texts)
         topology.finish()
         dead = [topology.log.topics["lines"][partition] for partition, _, _ in topology.dead()]
@@ -175,7 +175,7 @@ def test_at_least_once_counts_what_is_sent_again_twice_at_times_and_loses_nothin
     """That is what the delivery promises."""
     texts = [f"w{number}" for number in range(200)]
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        topology = world(Path(folder), Delivery.AT_LEAST_ONCE, Leaks(lost=0.2, seed=6))
+        topology = new_simulation(Path(folder), Delivery.AT_LEAST_ONCE, Leaks(lost=0.2, seed=6))
         topology.feed(*texts)
         topology.finish()
         counts = topology.counts()

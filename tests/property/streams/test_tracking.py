@@ -68,7 +68,7 @@ class Oracle:
 
 
 @dataclass
-class World:
+class Simulation:
     """The tables of three ackers, in both layouts, and the oracle."""
 
     oracle: Oracle
@@ -160,17 +160,23 @@ def test_a_root_is_complete_exactly_when_every_tuple_of_an_attempt_was_processed
     if data.draw(st.booleans()):
         chance.shuffle(events)
     turns = data.draw(st.lists(st.tuples(st.integers(0, 30), st.sampled_from(sorted(CIRCLES))), max_size=3))
-    world = World(Oracle({key: len(tree_messages) for key, tree_messages in values.items()}), prompt)
+    simulation = Simulation(Oracle({key: len(tree_messages) for key, tree_messages in values.items()}), prompt)
     for at, buffer in enumerate(buffers(events)):
         for _, ackers in (turn for turn in turns if turn[0] == at):
-            world.turn(ackers)
-        send(world, world.circle if prompt else chance.choice([world.circle, world.before]), buffer, values, runs)
-        if world.prompt or chance.random() < 0.1:
-            world.compare()
-    world.prompt = True
-    world.forward()
-    world.compare()
-    world.lost()
+            simulation.turn(ackers)
+        send(
+            simulation,
+            simulation.circle if prompt else chance.choice([simulation.circle, simulation.before]),
+            buffer,
+            values,
+            runs,
+        )
+        if simulation.prompt or chance.random() < 0.1:
+            simulation.compare()
+    simulation.prompt = True
+    simulation.forward()
+    simulation.compare()
+    simulation.lost()
 
 
 def buffers(events: list[Event]) -> Iterator[list[Event]]:
@@ -186,13 +192,13 @@ def buffers(events: list[Event]) -> Iterator[list[Event]]:
 
 
 def send(
-    world: World,
+    simulation: Simulation,
     sent: AckerRing,
     buffer: list[Event],
     values: dict[tuple[int, int], list[int]],
     runs: list[tuple[int, int, int, int]],
 ) -> None:
-    """Tell a range, a retry or some acks to the tables, by the circle that the sender knows, and to the oracle."""
+    """Apply a range, a retry or some acks to the tables, by the circle that the sender knows, and to the oracle."""
     kind = buffer[0][0]
     if kind == "range":
         partition, offset, messages, rows = runs[buffer[0][1]]
@@ -200,11 +206,11 @@ def send(
         owners = sent.owners_of(np.array(roots, np.uint64))
         for acker in sent.ackers:
             part = [values[root, 1][0] for root, owner in zip(roots, owners, strict=True) if owner == acker]
-            for tables in world.tables.values():
+            for tables in simulation.tables.values():
                 edges = np.array(part, np.uint64)
                 tables[acker].register_range(partition, offset, messages, rows, edges, 1, 1, ring=sent)
         for root in roots:
-            world.oracle.hear(root, 1, 0)
+            simulation.oracle.hear(root, 1, 0)
         return
     ids = np.array([root for _, root, _, _ in buffer], np.uint64)
     attempts = np.array([attempt for _, _, attempt, _ in buffer], np.uint8)
@@ -212,8 +218,8 @@ def send(
     owners = sent.owners_of(ids)
     for acker in set(owners.tolist()):
         is_own = owners == acker
-        for tables in world.tables.values():
+        for tables in simulation.tables.values():
             tell = tables[acker].ack if kind == "ack" else tables[acker].register
             tell(ids[is_own], attempts[is_own], edges[is_own], 1)
     for _, root, attempt, message in sorted(buffer, key=lambda event: event[2] == 1):  # later attempts first
-        world.oracle.hear(root, attempt, message)
+        simulation.oracle.hear(root, attempt, message)

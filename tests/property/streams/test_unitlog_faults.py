@@ -81,7 +81,7 @@ class Lane:
     to_commit: deque[RoundEntry] = field(default_factory=deque)
 
 
-class World:
+class Simulation:
     """A job's driver and workers as one process that may die, and what outlives it: logs, states, the checkpoint.
 
     Rounds overlap: `chance` decides which step runs next, and which round is committed.
@@ -102,7 +102,7 @@ class World:
         self.states = {stage.name: StateFolders(folder / "job" / stage.name) for stage in self.stages}
         self.saved = SavedStates()
         self.committed: dict[str, RoundPlan] = {}  # what Spark's checkpoint knows: the last round that was committed
-        self.zombies: list[tuple[StageWorker, RoundEntry]] = []  # of workers that were given up and live
+        self.zombies: list[tuple[StageWorker, RoundEntry]] = []  # of workers that were abandoned and live
         self.savepoint: Savepoint = BEGINNING
         self.start()
 
@@ -170,9 +170,9 @@ class World:
 
     def late(self) -> int:
         """The rows of the dead letters: each a group that came late."""
-        letters = [message for unit in self.log.topics[JOB.dead_letters] for message in unit]
-        assert all(letter.headers["reason"].startswith(b"late: ") for letter in letters)
-        return sum(json.loads(line)["rows()"] for letter in letters for line in bytes(letter.value).splitlines())
+        dead_letters = [message for unit in self.log.topics[JOB.dead_letters] for message in unit]
+        assert all(letter.headers["reason"].startswith(b"late: ") for letter in dead_letters)
+        return sum(json.loads(line)["rows()"] for letter in dead_letters for line in bytes(letter.value).splitlines())
 
     def poison(self, unit: int) -> None:
         """A message that no round gets over."""
@@ -182,7 +182,7 @@ class World:
     def put_aside(self) -> Counter[tuple[int, int]]:
         """The partitions and offsets of the messages that were put aside."""
         units = enumerate(self.log.topics[JOB.dead_letters])
-        return Counter((unit, int(each.headers["offset"])) for unit, letters in units for each in letters)
+        return Counter((unit, int(each.headers["offset"])) for unit, dead_letters in units for each in dead_letters)
 
     def time(self) -> float:
         """A clock that goes on with every look."""
@@ -272,54 +272,54 @@ class World:
         return lines_by_incarnation
 
 
-def run(faults: list[tuple[str, int]], seed: int = 0) -> World:
+def run(faults: list[tuple[str, int]], seed: int = 0) -> Simulation:
     folder = Path(tempfile.mkdtemp())
     try:
-        world = World(folder, seed)
+        simulation = Simulation(folder, seed)
         for fault, after in faults:
             if fault == "die":
-                world.log.calls_until_death = after
+                simulation.log.calls_until_death = after
             try:
                 for _ in range(1 + after % 5):
-                    world.turn()
+                    simulation.turn()
             except KilledError:
-                world.start()
-            world.log.calls_until_death = None
+                simulation.start()
+            simulation.log.calls_until_death = None
             if fault.startswith("save"):
-                world.save()
+                simulation.save()
             if fault in ("lose state", "save, cut, lose"):
                 shutil.rmtree(folder / "job", ignore_errors=True)
-                world.start()
+                simulation.start()
             elif fault == "lose checkpoint":
-                world.committed.clear()
-                world.start()
+                simulation.committed.clear()
+                simulation.start()
             elif fault == "second driver":
-                _fence_off(world)
+                _fence_off(simulation)
             elif fault == "rewind":
                 if after % 2:
-                    world.rewind()
+                    simulation.rewind()
                 else:
-                    world.keep()
+                    simulation.keep()
             elif fault == "partition":
-                world.grow()
+                simulation.grow()
             elif fault == "poison":
-                world.poison(after % MAPPERS)
-        world.finish()
-        return world
+                simulation.poison(after % MAPPERS)
+        simulation.finish()
+        return simulation
     finally:
         shutil.rmtree(folder)
 
 
-def _fence_off(world: World) -> None:
-    """A driver takes over while the first one lives: that one plans nothing more, and its worker harms nobody.
+def _fence_off(simulation: Simulation) -> None:
+    """A driver takes over while the first one lives: that one plans nothing more, and its worker does no harm.
 
     The worker commits what it has stepped, late, some of it never.
     """
-    zombie, units, lanes = world.planners, world.units, world.lanes
-    world.start()
-    for stage in world.stages:
-        world.zombies += [(units[stage.name], stepped) for stepped in lanes[stage.name].to_commit]
-        last = world.committed.get(stage.name)
+    zombie, units, lanes = simulation.planners, simulation.units, simulation.lanes
+    simulation.start()
+    for stage in simulation.stages:
+        simulation.zombies += [(units[stage.name], stepped) for stepped in lanes[stage.name].to_commit]
+        last = simulation.committed.get(stage.name)
         if last is not None:
             try:
                 zombie[stage.name].after(zombie[stage.name].open_rounds(last)[-1])
@@ -341,7 +341,7 @@ def test_a_run_without_faults_counts_every_row_once() -> None:
 def test_no_result_is_lost_or_doubled_whatever_dies(faults: list[tuple[str, int]], seed: int) -> None:
     """Workers and drivers that die at any call, lost states, cut logs, no checkpoint, a second driver, going back.
 
-    After going back results are told again, as those of another incarnation.
+    After a rewind results are emitted again, as those of another incarnation.
     """
     lines_by_incarnation = run(faults, seed).results()
     assert all(times == 1 for lines in lines_by_incarnation.values() for times in lines.values())
@@ -364,57 +364,57 @@ def test_a_message_that_no_round_gets_over_is_put_aside_once_and_nothing_else(
     faults = [fault for fault in faults if fault[0] != "rewind"]
     for poison in poisons:
         faults.insert(chance.randrange(len(faults) + 1), poison)
-    world = run(faults, seed)
-    assert world.results() == {1: CLEAN}
-    assert world.put_aside() == world.poisoned
+    simulation = run(faults, seed)
+    assert simulation.results() == {1: CLEAN}
+    assert simulation.put_aside() == simulation.poisoned
 
 
 @given(FAULTS, st.integers(0, 5), st.integers(1, 2), st.integers(0, 1 << 16))
 @settings(max_examples=examples(20), deadline=None)
-def test_each_row_of_a_partition_that_is_added_is_counted_once_or_told_to_be_late(
+def test_each_row_of_a_partition_that_is_added_is_counted_once_or_reported_as_late(
     faults: list[tuple[str, int]], at: int, partitions: int, seed: int
 ) -> None:
     """Whatever dies before, meanwhile or after; and so is each row of the others."""
     faults = [fault for fault in faults if fault[0] != "rewind"]
-    world = run([*faults[:at], *[("partition", 0)] * partitions, *faults[at:]], seed)
-    counted_lines = world.results()[1]
+    simulation = run([*faults[:at], *[("partition", 0)] * partitions, *faults[at:]], seed)
+    counted_lines = simulation.results()[1]
     assert set(counted_lines.values()) == {1}
-    assert sum(json.loads(line)["rows"] for line in counted_lines) + world.late() == world.rows
+    assert sum(json.loads(line)["rows"] for line in counted_lines) + simulation.late() == simulation.rows
 
 
 @pytest.mark.parametrize("turns", [0, 1, 4, 9])
-def test_going_back_tells_again_what_came_after_the_savepoint(tmp_path: Path, turns: int) -> None:
+def test_a_rewind_emits_again_what_came_after_the_savepoint(tmp_path: Path, turns: int) -> None:
     """Exactly that, as results of the next incarnation; without a savepoint, all."""
-    world = World(tmp_path)
+    simulation = Simulation(tmp_path)
     for _ in range(turns):
-        world.turn()
-    world.keep()
-    saved = world.savepoint["reduce"].round_id[1] if world.savepoint else 0
-    before = world.results(saved).get(1, Counter())
-    world.finish()
-    world.rewind()
-    world.finish()
-    assert world.results() == {1: CLEAN, 2: CLEAN - before}
+        simulation.turn()
+    simulation.keep()
+    saved = simulation.savepoint["reduce"].round_id[1] if simulation.savepoint else 0
+    before = simulation.results(saved).get(1, Counter())
+    simulation.finish()
+    simulation.rewind()
+    simulation.finish()
+    assert simulation.results() == {1: CLEAN, 2: CLEAN - before}
 
 
 def test_going_back_is_refused_where_the_source_has_forgotten(tmp_path: Path) -> None:
     """Nothing has changed then: the job goes on where it was."""
-    world = World(tmp_path)
+    simulation = Simulation(tmp_path)
     for _ in range(3):
-        world.turn()
-    world.keep()
+        simulation.turn()
+    simulation.keep()
     for _ in range(3):
-        world.turn()
-    world.end_rounds()
-    world.log.truncate(JOB.topic)
+        simulation.turn()
+    simulation.end_rounds()
+    simulation.log.truncate(JOB.topic)
     with pytest.raises(MessagesLostError, match=r"rows\[0\]: the savepoint resumes at offset \d+, but available are"):
-        world.rewind()
-    world.start()
-    assert world.planners["map"].begin().incarnation == 1
+        simulation.rewind()
+    simulation.start()
+    assert simulation.planners["map"].begin().incarnation == 1
 
 
 def test_a_job_that_never_ran_has_nothing_to_go_back_from(tmp_path: Path) -> None:
-    """It is not begun by that either."""
-    world = World(tmp_path)
+    """That does not start it either."""
+    simulation = Simulation(tmp_path)
     with pytest.raises(NeverRanError, match=r"so it cannot be rewound; .* reset job"):
-        world.rewind()
+        simulation.rewind()

@@ -1,4 +1,4 @@
-"""What the API tells of a dataset, as pages get it: shaped by the API's own classes, with the values of a usual day."""
+"""The answers about a dataset, as pages get it: shaped by the API's own classes, with the values of a usual day."""
 
 from __future__ import annotations
 

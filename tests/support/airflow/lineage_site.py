@@ -63,19 +63,19 @@ class LineageSite:
         if place == "lineage/cell":
             return self._cell(value)
         if place == "lineage/values":
-            found = {row.dag_id for row in self._index.rows.values() if value.get("text", "") in row.dag_id}
-            return 200, json.dumps({"values": sorted(found) if value["field"] == "dag_id" else []})
+            dag_ids = {row.dag_id for row in self._index.rows.values() if value.get("text", "") in row.dag_id}
+            return 200, json.dumps({"values": sorted(dag_ids) if value["field"] == "dag_id" else []})
         return 404, json.dumps({"detail": place})
 
     def _overview(self, value: Mapping[str, str], expand: list[str]) -> str:
-        wanted = LineageFilter(
+        row_filter = LineageFilter(
             dag_id=value.get("dag_id", ""), task_id=value.get("task_id", ""), prefix=value.get("prefix", ""),
             run_ids=frozenset([value["run_id"]] if "run_id" in value else []),
             status=DatasetStatus(value["state"]) if "state" in value else None,
             first=value.get("first", ""), last=value.get("last", ""),
         )  # fmt: skip
         grouping = Grouping(value["grouping"]) if "grouping" in value else None
-        overview = build_overview(self._index, wanted, lambda dag_id: True, grouping, expand, self.streams)
+        overview = build_overview(self._index, row_filter, lambda dag_id: True, grouping, expand, self.streams)
         return TypeAdapter(LineageOverview).dump_json(overview).decode()
 
     def _cell(self, value: Mapping[str, str]) -> tuple[int, str]:

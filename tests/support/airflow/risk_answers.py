@@ -40,19 +40,20 @@ def risks(*rows: ExposedDataset, **changes: Any) -> dict[str, Any]:
         )  # fmt: skip
     dags = list(shares.values())
     total, unproven = sum(dag.bytes for dag in dags), sum(dag.unproven_bytes for dag in dags)
-    gone, seconds = sum(dag.irrecoverable_bytes for dag in dags), sum(dag.recompute_seconds for dag in dags)
+    irrecoverable, seconds = sum(dag.irrecoverable_bytes for dag in dags), sum(dag.recompute_seconds for dag in dags)
     answer = Risks(
-        timestamp=0.0, under_store_away="", wait_reason="", bytes=total, recomputable_bytes=total - gone - unproven,
-        unproven_bytes=unproven, irrecoverable_bytes=gone, recompute_seconds=seconds, unmeasured=0,
+        timestamp=0.0, under_store_away="", wait_reason="",
+        bytes=total, recomputable_bytes=total - irrecoverable - unproven, unproven_bytes=unproven,
+        irrecoverable_bytes=irrecoverable, recompute_seconds=seconds, unmeasured=0,
         datasets=len(rows), dags=dags, exposed_datasets=rows,
     )  # fmt: skip
     return asdict(replace(answer, **changes))
 
 
 def sample(timestamp: float, known_until: float, *values: float) -> RiskSample:
-    """A sample of the bytes at risk, those unproven, those gone for good, and the seconds."""
-    total, unproven, gone, seconds = values
-    return RiskSample(timestamp, known_until, int(total), int(unproven), int(gone), seconds)
+    """A sample of the bytes at risk, those unproven, those irrecoverable, and the seconds."""
+    total, unproven, irrecoverable, seconds = values
+    return RiskSample(timestamp, known_until, int(total), int(unproven), int(irrecoverable), seconds)
 
 
 def history(*samples: RiskSample, dags: tuple[DagShare, ...] = ()) -> dict[str, Any]:

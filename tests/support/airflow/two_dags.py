@@ -21,7 +21,7 @@ def make_chain(platform: Platform) -> None:
 
 
 def allow_only(monkeypatch: pytest.MonkeyPatch, dag_id: str) -> None:
-    """Nobody may do anything with any other DAG."""
+    """No user may do anything with any other DAG."""
     monkeypatch.setattr(
         SimpleAuthManager, "is_authorized_dag", lambda self, **asked: getattr(asked["details"], "id", "") == dag_id
     )

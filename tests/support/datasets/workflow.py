@@ -17,7 +17,7 @@ LINES = [f"flight {i} from {'ABC'[i % 3]}" for i in range(200)]
 
 
 def workflow_runner(at: Callable[[str], None] = lambda operation: None) -> LinesRunner:
-    """The operations of the workflow; `at` is told of each one while it runs, its output half written."""
+    """The operations of the workflow; `at` is called with each one while it runs, its output half written."""
     runner = LinesRunner()
 
     def during(name: str, lines: list[str]) -> list[str]:

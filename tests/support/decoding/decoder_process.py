@@ -60,7 +60,7 @@ def decode(form: str, values: Sequence[bytes], *, windows: bool = False) -> Deco
     source = RelationSource("source", Relation("l", {each.name: each.type for each in FIELDS}), form)
     table, dead = rows_of(source.layout, NAMES, messages)
     table.validate(full=True)
-    decoded = Decoded(table.to_pylist(), _letters(dead))
+    decoded = Decoded(table.to_pylist(), _dead_letters(dead))
     for chunk in chunks_of(source.layout, NAMES, messages, []):
         for row in chunk.source_rows:
             (letter,) = chunk.source.dead_letters(chunk.source_rows[chunk.source_rows == row], lambda row, place: "")
@@ -114,11 +114,11 @@ def _route(source: RelationSource, messages: Sequence[Message], decoded: Decoded
             time = row["time"]
             micros = None if time is None or abs(time) > 1e12 else round(time * 1e6)
             decoded.joined.append((micros, *(row[name] for name in NAMES[1:])))
-    decoded.joined_dead = _letters(output.dead_letters)
+    decoded.joined_dead = _dead_letters(output.dead_letters)
 
 
 def _map(form: str, messages: Sequence[Message], decoded: Decoded) -> None:
-    """What a mapper adds up of the messages, in windows as short as times can tell apart."""
+    """What a mapper adds up of the messages, in windows as short as the resolution of times."""
     query = "SELECT sip, kind, bytes, load, count(*) AS n FROM S GROUP BY sip, kind, bytes, load WINDOWING 1 us"
     versions = {"queries": to_json_value(registry({"q": f"{query} LATE 36525 d"}, stream(format=form)))}
     output = Mapper("S", 1)(State(), Input("map", 0, Round(1, 1, 0.0, versions), messages))
@@ -126,15 +126,15 @@ def _map(form: str, messages: Sequence[Message], decoded: Decoded) -> None:
         if "slice" in batch.schema.names:
             for row in batch.to_pylist():
                 decoded.windowed += [tuple(row[name] for name in ("slice", "k0", "k1", "k2", "k3"))] * row["rows()"]
-    decoded.windowed_dead = _letters(output.dead_letters)
+    decoded.windowed_dead = _dead_letters(output.dead_letters)
 
 
-def _letters(dead: Iterable[DeadLetter]) -> list[Letter]:
+def _dead_letters(dead: Iterable[DeadLetter]) -> list[Letter]:
     return [(letter.offset, letter.reason, letter.value) for letter in dead]
 
 
 class DecoderProcess:
-    """Decodes in a process of its own, which begins anew after it has died."""
+    """Decodes in a process of its own, which is restarted after it has died."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

@@ -1,6 +1,6 @@
 """Expressions of SQL drawn at random, each as a user writes it and as DuckDB is asked for the same.
 
-What differs on purpose between the two, and is told in docs/sql.md, stands in the rules of this file alone:
+What differs on purpose between the two, as documented in docs/sql.md, stands in the rules of this file alone:
 
 - whole numbers are BIGINT, numbers with a point DOUBLE (DuckDB's are INTEGER and DECIMAL),
 - what raises an error in DuckDB is NULL: every operation of whole numbers is TRY(…),

@@ -48,13 +48,13 @@ def _cell(value: Any) -> str:
 
 
 def as_json(rows: Sequence[Row], *, ascii_only: bool = True) -> bytes:
-    """An object a line, with a field that nobody wants."""
+    """An object a line, with an unused field."""
     objects = ({**dict(zip(NAMES, row, strict=True)), "more": {"a": [row[1], None, {}]}} for row in rows)
     return "\n".join(json.dumps(each, ensure_ascii=ascii_only) for each in objects).encode()
 
 
 def as_arrow(rows: Sequence[Row], *, dictionary: bool = False, views: bool = False, codec: str | None = None) -> bytes:
-    """A batch, with a column that nobody wants."""
+    """A batch, with an unused column."""
     kind = pa.dictionary(pa.int8(), pa.string()) if dictionary else pa.string_view() if views else pa.string()
     kinds = (pa.float64(), pa.string(), kind, pa.int64(), pa.float64())
     columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]

@@ -53,7 +53,7 @@ def ipc(batch: pa.RecordBatch | pa.Table) -> bytes:
 class Job:
     """Runs rounds, every step twice: what it makes must be the same to the byte.
 
-    Where it is not `placed`, mappers are not told which offsets they read.
+    Where it is not `placed`, mappers do not know which offsets they read.
     """
 
     def __init__(

@@ -66,11 +66,11 @@ class JoinJob(Application):
         return int(self.status().stages.get("route", {}).get("counts", {}).get("rows", 0))
 
     def explained(self) -> Mapping[str, Any]:
-        """What the controller tells."""
+        """What the controller reports."""
         return read_explanation(self.folder) or {}
 
     def await_pairs(self, expected_pairs: Counter[tuple[int, int]], *, patience: float = 240) -> None:
-        """Wait until as many pairs are told as are wanted, or more."""
+        """Wait until at least so many pairs are emitted."""
         total = sum(expected_pairs.values())
 
         def all_are_reported(status: Any) -> bool:

@@ -60,7 +60,7 @@ def with_action(tuples: pa.RecordBatch, action: Action) -> pa.RecordBatch:
 
 @dataclass
 class Task:
-    """A task: its log of messages and ends, how far it is, and what came of it."""
+    """A task: its log of messages and ends, how far it is, and its results."""
 
     number: int
     step: JoinTask
@@ -74,10 +74,10 @@ class Task:
     most: int = 0  # pairs of one round
 
 
-class World:
+class JoinTasks:
     """So many routers, and so many units of a join on tasks, of which there are as many if nothing is said.
 
-    Rows are stored in the unit that `store` says, and every task is probed. With `keep`, routers tell the `clock` with
+    Rows are stored in the unit that `store` says, and every task is probed. With `keep`, routers send the `clock` with
     each round.
     """
 

@@ -1,4 +1,4 @@
-"""The join `pairs` as it is declared, and what it tells when a key is split over its units and a piece moves."""
+"""The join `pairs` as it is declared, and what it reports when a key is split over its units and a piece moves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
-from tests.support.joins.join_world import JoinWorld, join_of
+from tests.support.joins.join_simulation import JoinSimulation, join_of
 
 PAIRS = """
 [pairs]
@@ -45,17 +45,17 @@ EXPLAINED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def widened(folder: JobFolder, scratch: Path, rows: int, *, max_imbalance: float) -> JoinWorld:
+def widened(folder: JobFolder, scratch: Path, rows: int, *, max_imbalance: float) -> JoinSimulation:
     """The join after so many rows a side, half of them of one key, and after it went from two units to three."""
-    world = JoinWorld(
+    simulation = JoinSimulation(
         join_of("l.k = r.k", RebalanceConfig(2, max_imbalance=max_imbalance, min_tuples=1)), scratch, random.Random(3)
     )
-    world.folder = folder
-    world.start()
+    simulation.folder = folder
+    simulation.start()
     for topic in ("left", "right"):
-        world.feed(topic, [(number, 1 if number % 2 else number, 0) for number in range(rows)], max(rows // 30, 3))
-    world.want_units(3)
-    world.finish()
-    world.settle()
-    world.helm.rebalance()
-    return world
+        simulation.feed(topic, [(number, 1 if number % 2 else number, 0) for number in range(rows)], max(rows // 30, 3))
+    simulation.want_units(3)
+    simulation.finish()
+    simulation.settle()
+    simulation.controller.rebalance()
+    return simulation

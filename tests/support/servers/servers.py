@@ -30,7 +30,7 @@ class Running:
 
     @contextmanager
     def cut_off(self, process: str) -> Iterator[None]:
-        """One of its processes answers nobody for a while, and all it was asked is answered late: a partition."""
+        """One of its processes does not answer for a while, and all it was asked is answered late: a partition."""
         pid = self.processes[process]
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -41,14 +41,14 @@ class Running:
     def restart(self, process: str) -> None:
         """Kill one of its processes with -9, and start it again."""
         self.kill(process)
-        self.mend()
+        self.restart_stopped()
 
-    def mend(self) -> None:
+    def restart_stopped(self) -> None:
         """Start what has ended of it, and wait until it is ready."""
         self.supervisor.up(make_servers([self.name], self.settings), 240)
 
     def forget_topics(self) -> None:
-        """Delete every topic of this Kafka: jobs of the same names begin anew."""
+        """Delete every topic of this Kafka: jobs of the same names start from scratch."""
         admin = AdminClient({"bootstrap.servers": self.address})
         own = [topic for topic in admin.list_topics(timeout=30).topics if not topic.startswith("__")]
         for deletion in admin.delete_topics(own).values() if own else ():

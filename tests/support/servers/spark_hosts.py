@@ -111,10 +111,10 @@ class SparkHosts:
 
     def await_ready(self) -> None:
         """Wait until the master knows every host that lives."""
-        living = sum(host.poll() is None for host in self.hosts)
+        running_hosts = sum(host.poll() is None for host in self.hosts)
         log = self._folder / "master.log"
         until(
-            lambda: log.read_text().count("Registering worker") >= living, seconds=120, every=0.2,
+            lambda: log.read_text().count("Registering worker") >= running_hosts, seconds=120, every=0.2,
             reason=lambda: "\n".join(path.read_text()[-2000:] for path in sorted(self._folder.glob("*.log"))),
         )  # fmt: skip
         time.sleep(0.5)

@@ -14,7 +14,7 @@ PATIENCE = 40.0  # seconds until a test gives up on a server that was started ag
 
 
 def signal(sequence: int, *, downstream: str = "count", upstream: str = "parse", level: int = 1) -> Signal:
-    """A signal whose lease has just begun."""
+    """A signal whose lease has just started."""
     return Signal(downstream, upstream, sequence, time.time() + 5, level, None, f"number {sequence}")
 
 

@@ -82,7 +82,7 @@ class RelayApp(Application):
             self._feeder.join()
 
     def stages(self) -> dict[str, Any]:
-        """What is told of each stage's back-pressure."""
+        """The back-pressure status of each stage."""
         stage_states: dict[str, Any] = self.status().backpressure.get("stages", {})
         return stage_states
 

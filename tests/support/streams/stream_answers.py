@@ -19,12 +19,12 @@ from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.rebalance import read_controller_state, require_explanation
 from springline.spark_jobs.streaming.join.routing.key_explanation import explain_key
 from springline.spark_jobs.streaming.join.wire import KeyBand
-from tests.support.streams.kept_streams import HOSTILE, JOBS, KINDS, SQL, explain_pairs
+from tests.support.streams.declared_streams import HOSTILE, JOBS, KINDS, SQL, explain_pairs
 
 Answers = dict[str, tuple[int, Any]]
 CAPABILITIES = {"ticks": ("queries",), "pairs": ("join",)}
 UPSTREAMS = {"ticks": {"map": [], "reduce": ["map"]}, "pairs": {"route": [], "join": ["route"]}}
-WORDS = {"split": [], "retry": [], "count": ["split", "retry"], "acker": ["split", "retry", "count"]}
+WORD_UPSTREAMS = {"split": [], "retry": [], "count": ["split", "retry"], "acker": ["split", "retry", "count"]}
 READS = {"ticks": {"map": "ticks"}, "pairs": {"route": "left+right"}}
 RESULTS = {"ticks": {"reduce": "ticks.results"}, "pairs": {"join": "pairs.results"}}
 KEY_COLUMNS = [{"name": "k", "type": "int"}]
@@ -50,7 +50,7 @@ def backpressure(job: str, pressed: Mapping[str, Any], state: str) -> dict[str, 
     """The stages of a job."""
     return {
         "state": state, "mode": "predictive", "modes": ["off", "predictive", "stepwise", "stepwise-literal"],
-        "baselines": ["stepwise-literal"], "signal_channel": None, "upstreams": UPSTREAMS.get(job, WORDS),
+        "baselines": ["stepwise-literal"], "signal_channel": None, "upstreams": UPSTREAMS.get(job, WORD_UPSTREAMS),
         "reads": READS.get(job, {"split": "lines"}), "results": RESULTS.get(job, {"count": f"{job}.results"}),
         "stages": {name: plain(StagePressure.of(stage)) for name, stage in pressed.items()},
         "bottleneck": bottleneck_of(pressed),
@@ -67,7 +67,7 @@ def letter(number: int, content: str, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-LETTERS = [
+DEAD_LETTERS = [
     letter(1, "2013-01-05 10:00,x,tcp,many,0.5"),
     letter(2, "ff fe 00", encoding="hex", bytes=3),
     letter(3, HOSTILE, retried_at="2026-11-25T22:00:00Z", refusal="it was already retried"),
@@ -145,8 +145,8 @@ def stream_answers(home: Path, scratch: Path, *, may_change: bool = True) -> Ans
             else (409, {"detail": f"{job}: it has not tracked any record yet; start it first"}),
         }
     answers |= {
-        "streams/ticks/dead-letters": (200, {"dead_letters": LETTERS, "matching": 4}),
-        "streams/words/dead-letters": (200, {"dead_letters": LETTERS[:2], "matching": 2}),
+        "streams/ticks/dead-letters": (200, {"dead_letters": DEAD_LETTERS, "matching": 4}),
+        "streams/words/dead-letters": (200, {"dead_letters": DEAD_LETTERS[:2], "matching": 2}),
         "streams/ticks/queries": (200, {"version": 1, "queries": [{"name": "kinds", "sql": SQL, "since": 1}]}),
         "streams/ticks/results": (200, results()),
         "streams/ticks/ask": (200, {"slices": []}),

@@ -57,8 +57,8 @@ class StreamJob(Application):
 
     def dead_letters(self) -> Counter[str]:
         """The reasons of what could not be used."""
-        letters = read_committed(self.kafka.address, f"{self.name}.dead-letters")
-        return Counter(headers["reason"].decode() for _, headers in letters)
+        messages = read_committed(self.kafka.address, f"{self.name}.dead-letters")
+        return Counter(headers["reason"].decode() for _, headers in messages)
 
     def put(self, value: bytes, unit: int = 0) -> None:
         """Append a message of any content."""
@@ -81,7 +81,7 @@ class StreamJob(Application):
         with closing(Kafka(Cluster(self.kafka.address))) as log:
             log.grow(self.name, log.units(self.name) + 1)
 
-    def make_topic_anew(self, flows: Flows) -> None:
+    def recreate_topic(self, flows: Flows) -> None:
         """Delete the topic, and make one of that name which holds each row more often than before."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
             log.remove([self.name])
@@ -99,7 +99,7 @@ class StreamJob(Application):
         """Wait until so many rows are in results."""
         self.await_(lambda _: self.counted(incarnation) >= rows, patience=patience)
 
-    def go_through(self, faults: Sequence[Callable[[], None]], drawn: random.Random) -> int:
+    def apply_faults(self, faults: Sequence[Callable[[], None]], drawn: random.Random) -> int:
         """Run, with the faults in a random order, some rounds apart; how many of them came while there was work."""
         self.start()
         number = at_work = 0

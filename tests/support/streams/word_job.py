@@ -53,7 +53,7 @@ class WordJob(Application):
         return word_counts
 
     def failures(self) -> list[Failure]:
-        """The records that were given up."""
+        """The records that were abandoned."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
             return newest_failures(log, f"{self.name}.dead-letters", 1_000_000)
 
@@ -67,7 +67,7 @@ class WordJob(Application):
 
         self.await_(on, patience=240)
 
-    def await_through(self, *, patience: float = 240) -> None:
+    def await_completion(self, *, patience: float = 240) -> None:
         """Wait until every record that was fed is through; the application is started again when it ends."""
         with closing(Kafka(Cluster(self.kafka.address))) as log:
             expected_offsets = {str(unit): extent.high for unit, extent in log.offset_bounds(self.name).items()}
@@ -79,5 +79,5 @@ class WordJob(Application):
         self.await_(is_complete, patience=patience)
 
     def await_counts(self, expected_counts: Counter[str], *, patience: float = 60) -> None:
-        """Wait until these counts are told."""
+        """Wait until these counts are emitted."""
         self.await_(lambda _: self.counts() == expected_counts, patience=patience)

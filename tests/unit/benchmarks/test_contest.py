@@ -67,14 +67,14 @@ def test_what_has_its_sources_can_be_recomputed_and_nothing_else() -> None:
     assert irrecoverable({"load", "count"}, RECIPES) == ["load"]
 
 
-def test_the_workload_itself_has_two_outputs_that_cannot_be_made_again() -> None:
+def test_the_workload_itself_has_two_outputs_that_cannot_be_recomputed() -> None:
     """`load` reads what may be gone tomorrow and `rotate` is random; all the others follow from their sources."""
     recipes = recipes_of(load_operations(("benchmarks.datasets.workload",)))
     assert [name for name, recipe in recipes.items() if not recipe.idempotent] == ["bench.load", "bench.rotate"]
     assert recipes["bench.rotate"].sources == ("bench.derive",)
 
 
-def test_what_a_strike_took_is_made_again_in_order_and_the_run_ends() -> None:
+def test_what_a_strike_destroyed_is_recomputed_in_order_and_the_run_ends() -> None:
     """The operation under way fails; what was lost comes back first, each once, then it is tried again."""
     side = Memory(persisted=("load",), slow="count")
     outcome = Trial(side, RECIPES, struck(side)).run()
@@ -82,7 +82,7 @@ def test_what_a_strike_took_is_made_again_in_order_and_the_run_ends() -> None:
     assert (outcome.lost, outcome.lost_for_good, outcome.finished) == (["parse"], [], 2)
 
 
-def test_what_is_lost_for_good_is_counted_and_made_again_nevertheless() -> None:
+def test_irrecoverable_datasets_are_counted_and_recomputed_nevertheless() -> None:
     """Without it no run would end, and there would be no recovery to compare."""
     side = Memory(slow="count")
     outcome = Trial(side, RECIPES, struck(side)).run()

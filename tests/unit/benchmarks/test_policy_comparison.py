@@ -24,13 +24,13 @@ from tests.support.datasets.lineages import cached, evicted, lineage_of, ref
 def as_lineage(recording: Recording, persisted_at: dict[Ref, float], moment: float) -> Lineage:
     """What the catalog would hold after the cache was lost at `moment`."""
     datasets = {}
-    for made in recording.datasets:
-        if made.committed_at <= moment:
-            is_persisted = persisted_at.get(made.ref, 1e99) <= moment
-            datasets[made.ref] = Dataset(
-                made.ref, cache=CacheState.LOST, bytes=made.bytes, call=made.call, sources=made.sources,
+    for dataset in recording.datasets:
+        if dataset.committed_at <= moment:
+            is_persisted = persisted_at.get(dataset.ref, 1e99) <= moment
+            datasets[dataset.ref] = Dataset(
+                dataset.ref, cache=CacheState.LOST, bytes=dataset.bytes, call=dataset.call, sources=dataset.sources,
                 under=UnderStoreState.PRESENT if is_persisted else UnderStoreState.NONE,
-                compute_seconds=made.seconds, persist_requested=made.persist_requested,
+                compute_seconds=dataset.seconds, persist_requested=dataset.persist_requested,
             )  # fmt: skip
     return Lineage(datasets, {(o.name, o.version): o for o in recording.operations})
 
@@ -63,7 +63,7 @@ def test_one_persister_sends_one_after_the_other() -> None:
 
 
 def test_the_loss_at_many_moments_is_the_loss_at_each() -> None:
-    """What is remembered between two changes is what would be worked out anew."""
+    """What is remembered between two changes is what would be computed from scratch."""
     recording = read(generate("rolling", 2, batches=4))
     trace = simulate(recording, FifoPolicy(), Setup(5e6))
     moments = [trace.ended_at * i / 30 for i in range(30)]
@@ -71,8 +71,8 @@ def test_the_loss_at_many_moments_is_the_loss_at_each() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_nothing_is_gone_for_good_when_what_cannot_be_recomputed_is_written_synchronously(shape: str) -> None:
-    """Async&Sync: at any moment all that can be lost can be made again."""
+def test_nothing_is_irrecoverable_when_what_cannot_be_recomputed_is_written_synchronously(shape: str) -> None:
+    """Async&Sync: at any moment all that can be lost can be recomputed."""
     recording = read(generate(shape, 3, batches=5))
     trace = simulate(recording, FifoPolicy(), Setup(3e6, synchronous=True))
     assert not_recomputable(recording)

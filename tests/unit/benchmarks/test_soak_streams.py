@@ -1,4 +1,4 @@
-"""What a soak wants of its streams, reckoned from what was fed, beside what the streams tell."""
+"""What a soak expects of its streams, computed from the input, beside what the streams emit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def log() -> MemoryLog:
     return memory_log
 
 
-def tell(log: MemoryLog, job: str, *results: dict[str, object]) -> None:
+def write_results(log: MemoryLog, job: str, *results: dict[str, object]) -> None:
     """Results of a job, one a message."""
     for number, result in enumerate(results):
         log.put(f"{job}.results", number % 2, (json.dumps(result) + "\n").encode())
@@ -63,21 +63,21 @@ COUNTS = [("to", 1), ("be", 2), ("or", 1), ("not", 1), ("to", 2)]
 
 def test_nothing_is_wrong_where_all_was_reported_once(log: MemoryLog) -> None:
     """The last row of flows, which closes the windows, is in none that is compared; counts of words go on."""
-    tell(log, "flows", window(FIRST, "t1", 3, 13), window(SECOND, "t2", 1, 1))
-    tell(log, "words", *({"word": word, "count": many} for word, many in COUNTS))
-    tell(log, "orders", *PAIRS)
+    write_results(log, "flows", window(FIRST, "t1", 3, 13), window(SECOND, "t2", 1, 1))
+    write_results(log, "words", *({"word": word, "count": many} for word, many in COUNTS))
+    write_results(log, "orders", *PAIRS)
     assert {job: wrong for job, (_, _, wrong) in streams.compared(log).items()} == {"flows": 0, "words": 0, "orders": 0}
 
 
 def test_what_is_missing_doubled_or_other_counts(log: MemoryLog) -> None:
     """A wrong sum is one missing and one too much."""
-    tell(log, "flows", window(FIRST, "t1", 3, 12), window(SECOND, "t2", 1, 1))
-    tell(log, "words", *({"word": word, "count": many} for word, many in COUNTS[:-1]))
-    tell(log, "orders", *PAIRS, PAIRS[0])
+    write_results(log, "flows", window(FIRST, "t1", 3, 12), window(SECOND, "t2", 1, 1))
+    write_results(log, "words", *({"word": word, "count": many} for word, many in COUNTS[:-1]))
+    write_results(log, "orders", *PAIRS, PAIRS[0])
     assert streams.compared(log) == {"flows": (2, 2, 2), "words": (6, 5, 1), "orders": (2, 3, 1)}
 
 
-def test_the_join_that_is_declared_tells_the_columns_that_are_compared() -> None:
+def test_the_join_that_is_declared_emits_the_columns_that_are_compared() -> None:
     """By the names that results have."""
     table = tomllib.loads(streams.DECLARED)["orders"]
     join = declare_join("orders", read_keys(JoinJobKeys, table, "streams.toml"))

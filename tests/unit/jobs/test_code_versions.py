@@ -217,7 +217,7 @@ OF_A_PACKAGE = """
 
 
 def version_in(folder: Path, tax: str) -> str:
-    """The version of an operation of the package `shop`, which lies in `folder`, as another process tells it."""
+    """The version of an operation of the package `shop`, which lies in `folder`, as another process computes it."""
     package = folder / "shop"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()

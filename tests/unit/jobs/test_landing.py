@@ -68,7 +68,7 @@ def test_landing_a_day_again_changes_nothing(flights: Path) -> None:
 
 
 def test_landing_a_day_again_repairs_a_file_and_a_manifest(flights: Path) -> None:
-    """What was spoilt is written anew."""
+    """What was damaged is written again."""
     flights.write_text("spoilt")
     flights.with_name("weather.csv.manifest.json").write_text(json.dumps({"lines": 1, "size": 1, "xxh3_128": "x"}))
     assert [one.is_new for one in land([DAY], flights.parent.parent)] == [True, True]
@@ -113,7 +113,7 @@ def test_a_damaged_file_is_refused_with_what_is_wrong(flights: Path, damage: Dam
 
 
 def test_a_file_without_a_manifest_is_refused_with_what_writes_one(flights: Path) -> None:
-    """Nobody could tell it from a cut one; once somebody vouches for it, it is taken."""
+    """It could not be distinguished from a truncated one; once a user vouches for it, it is used."""
     flights.with_name("flights.csv.manifest.json").unlink()
     with pytest.raises(
         LandingError, match=rf"no manifest flights.csv.manifest.json, .*springline landing manifest {flights}`"
@@ -124,7 +124,7 @@ def test_a_file_without_a_manifest_is_refused_with_what_writes_one(flights: Path
 
 
 def test_who_says_so_takes_a_file_unchecked(flights: Path) -> None:
-    """Cut at a line's end and without a manifest: only that it is there, below the folder, is looked at."""
+    """Cut at a line's end and without a manifest: only that it is there, below the folder, is checked."""
     flights.write_bytes(without_last_lines(flights.read_bytes()))
     flights.with_name("flights.csv.manifest.json").unlink()
     landing = Landing(flights.parent.parent)
@@ -209,7 +209,7 @@ def test_days_are_dates_and_nothing_else(text: str) -> None:
 def test_a_link_that_leads_out_of_the_landing_folder_is_not_looked_into(
     flights: Path, tmp_path_factory: pytest.TempPathFactory, which: str
 ) -> None:
-    """An error about wrong columns would tell the first line of any file, such as a key's."""
+    """An error about wrong columns would reveal the first line of any file, such as a key's."""
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "token.key"
     elsewhere.write_text("hunter2\n")
     (flights.parent / which).unlink()

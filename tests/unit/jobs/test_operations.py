@@ -48,7 +48,7 @@ def test_the_order_puts_makers_before_users_whatever_the_declaration_said(regist
 
 
 def test_a_source_may_be_made_by_an_operation_registered_elsewhere(registry: OperationRegistry) -> None:
-    """A source without a maker has no edge, and is told as coming from outside."""
+    """A source without a maker has no edge, and is shown as coming from outside."""
     declare(registry, "use", "etl/{ds}/use", "elsewhere/{ds}/made")
     assert registry.edges == {"use": ()}
     assert registry.external_sources("use") == ("elsewhere/{ds}/made",)
@@ -77,7 +77,7 @@ def test_an_output_has_one_maker(registry: OperationRegistry) -> None:
 
 
 def test_a_field_that_the_output_does_not_have_is_refused(registry: OperationRegistry) -> None:
-    """A source cannot ask for a parameter that nobody gives."""
+    """A source cannot ask for a parameter that is not given."""
     with pytest.raises(DeclarationError, match=r"'etl/\{hour\}/load' has the field 'hour'"):
         declare(registry, "parse", "etl/{ds}/parse", "etl/{hour}/load")
 

@@ -1,4 +1,4 @@
-"""Rules of alerts: read with clear errors, judged over readings, each beginning and end told once."""
+"""Rules of alerts: read with clear errors, judged over readings, each beginning and end reported once."""
 
 from __future__ import annotations
 
@@ -117,9 +117,7 @@ def test_what_stands_is_listed_over_all_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[{}]", "[1]", '{"a": 1}', "1"])
-def test_a_damaged_file_of_what_stands_is_begun_anew(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str
-) -> None:
+def test_a_damaged_file_of_alerts_is_recreated(tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str) -> None:
     """With a warning that names it; the next look finds it whole."""
     file = tmp_path / "persistence.json"
     file.write_text(content)

@@ -1,4 +1,4 @@
-"""`springline alert list`: it checks the rules first, tells what stands, and who judged which rules when."""
+"""`springline alert list`: it checks the rules first, shows what is firing, and who evaluated which rules when."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ summary = "behind"
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of rules, of a home where nobody has judged yet."""
+    """The file of rules, of a home where no rule was evaluated yet."""
     path = tmp_path / "rules.toml"
     path.write_text(RULES)
     for name, value in (("HOME", tmp_path), ("ALERT_RULES", path)):
@@ -93,7 +93,7 @@ def test_rules_that_nobody_has_judged_are_listed_as_such(run: Callable[..., str]
 
 
 def test_rules_are_reported_with_who_has_judged_them_last_and_when(file: Path, run: Callable[..., str]) -> None:
-    """Beside those that nobody has judged."""
+    """Beside those that were never evaluated."""
     evaluate_risk(file, 0)
     output = run()
     assert "No alert is active; 1 of 2 rules have been evaluated." in output

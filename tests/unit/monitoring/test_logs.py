@@ -83,7 +83,7 @@ def test_a_traceback_is_a_field(logged: Callable[..., io.StringIO]) -> None:
 
 
 def test_what_is_below_the_level_is_left_out(logged: Callable[..., io.StringIO]) -> None:
-    """Rounds of units are told at the level debug."""
+    """Rounds of units are logged at the level debug."""
     for level, count in (("info", 0), ("debug", 1)):
         lines = logged(log_level=level)
         logging.getLogger("springline.unit").debug("round done")
@@ -91,7 +91,7 @@ def test_what_is_below_the_level_is_left_out(logged: Callable[..., io.StringIO])
 
 
 def test_starting_again_takes_the_first_ones_place(logged: Callable[..., io.StringIO]) -> None:
-    """No line is told twice."""
+    """No line is logged twice."""
     first, second = logged(), logged(log_format="json")
     logging.getLogger("springline.x").warning("once")
     assert not first.getvalue() and len(objects(second)) == 1

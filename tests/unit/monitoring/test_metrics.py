@@ -1,4 +1,4 @@
-"""Metrics of persistence: what is told when something happens, what gauges read, and that collectors get it."""
+"""Metrics of persistence: what is counted when something happens, what gauges read, and that collectors get it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def commit_with_report(platform: Platform, path: str, *, broken: int, rows: int 
         writing.mark_complete(OperationResult(rows=rows, digest="d", seconds=0.1, report=report))
 
 
-def test_a_transfer_tells_its_seconds_and_bytes(platform: Platform, meter: RecordingReporter) -> None:
+def test_a_transfer_reports_its_seconds_and_bytes(platform: Platform, meter: RecordingReporter) -> None:
     """Once, by the method that it went by."""
     dataset = make(platform, "a", "load")
     platform.persister.drain()
@@ -75,7 +75,7 @@ def test_a_recovery_is_counted(platform: Platform, meter: RecordingReporter) -> 
     assert meter.of(metrics.RECOVERIES) == [(1, {})]
 
 
-def test_an_eviction_and_a_retirement_are_heard_of(platform: Platform, meter: RecordingReporter) -> None:
+def test_an_eviction_and_a_retirement_are_counted(platform: Platform, meter: RecordingReporter) -> None:
     """Also those that are part of a larger transaction."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     for victim in platform.replacement.plan(1).victims:
@@ -96,7 +96,7 @@ def test_a_verdict_of_the_quality_gate_is_counted_with_the_broken_rows(
     assert [value for value, _ in meter.of(metrics.BROKEN_ROWS)] == [0, 7]
 
 
-def test_gauges_tell_what_is_at_risk_and_what_waits(platform: Platform) -> None:
+def test_gauges_report_what_is_at_risk_and_what_waits(platform: Platform) -> None:
     """What is persisted is neither."""
     persisted_dataset = make(platform, "kept", "load", strategy=Strategy.CACHE_THROUGH)
     loose = make(platform, "loose", "load")
@@ -107,7 +107,7 @@ def test_gauges_tell_what_is_at_risk_and_what_waits(platform: Platform) -> None:
 
 
 def test_the_share_of_broken_rows_is_that_of_the_worst_in_force(platform: Platform) -> None:
-    """A generation that was superseded is no more looked at."""
+    """A generation that was superseded is not checked any more."""
     commit_with_report(platform, "a", broken=90)
     commit_with_report(platform, "a", broken=10)
     commit_with_report(platform, "b", broken=20)
@@ -115,7 +115,7 @@ def test_the_share_of_broken_rows_is_that_of_the_worst_in_force(platform: Platfo
     assert values == [(0.2, {"operation": "gate"})]
 
 
-def test_gauges_are_not_read_where_nobody_listens(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gauges_are_not_read_without_a_collector(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     """They cost queries."""
     monkeypatch.setattr(platform.catalog, "cache_loss", lambda: pytest.fail("it was read"))
     platform.metrics_reporter = NoMetricsReporter()
@@ -158,7 +158,7 @@ def test_a_collector_that_is_away_stops_no_work(open_at: Callable[..., Platform]
 
 
 def test_what_was_closed_takes_no_harm_from_closing_again() -> None:
-    """Nor from closing before anything was told."""
+    """Nor from closing before anything was reported."""
     meter = OtlpMetricsReporter("http://127.0.0.1:9", 60)
     meter.close()
     meter.close()
@@ -178,7 +178,7 @@ def test_an_error_of_who_hears_of_a_change_stops_no_work(platform: Platform, cap
 
 
 def test_tags_that_a_metric_has_not_are_refused(meter: MetricsReporter) -> None:
-    """So that the reference says what is told."""
+    """So that the reference lists what is reported."""
     with pytest.raises(ValueError, match=r"transfer\.bytes was reported with the tags \[\], but .*\['method'\]"):
         meter.report(metrics.TRANSFER_BYTES, 1)
 

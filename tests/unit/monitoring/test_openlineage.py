@@ -1,4 +1,4 @@
-"""OpenLineage events: what is told of datasets, in the form that the standard and our facet's schema want."""
+"""OpenLineage events: what is reported of datasets, in the form that the standard and our facet's schema want."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def check(event: dict[str, Any]) -> None:
 
 
 def facet(event: dict[str, Any]) -> dict[str, Any]:
-    """What an event tells of the persistence of its output."""
+    """What an event reports of the persistence of its output."""
     (output,) = event["outputs"]
     facet_fields: dict[str, Any] = output["outputFacets"][FACET]
     return facet_fields
@@ -93,7 +93,7 @@ def kinds(events: Events) -> list[tuple[str, str]]:
 
 
 def test_the_schema_of_our_facet_is_one_and_knows_every_state() -> None:
-    """Every value that the code may tell is allowed, and the address in events names it."""
+    """Every value that the code may report is allowed, and the address in events names it."""
     Draft202012Validator.check_schema(FACET_SCHEMA)
     allowed = {name: set(definition.get("enum", ())) for name, definition in FACET_SCHEMA["properties"].items()}
     assert FACET_SCHEMA["$id"] == FACET_SCHEMA["properties"]["_schemaURL"]["const"] == SCHEMA
@@ -102,7 +102,7 @@ def test_the_schema_of_our_facet_is_one_and_knows_every_state() -> None:
     assert (allowed["strategy"], allowed["persistedBy"]) == (set(Strategy), set(model.TransferMethod))
 
 
-def test_a_commit_tells_inputs_outputs_and_that_nothing_is_persisted_yet(platform_and_events: Any) -> None:
+def test_a_commit_reports_inputs_outputs_and_that_nothing_is_persisted_yet(platform_and_events: Any) -> None:
     """With exact generations, rows and bytes."""
     platform, read_events = platform_and_events
     make(platform, "a", "load")
@@ -123,7 +123,7 @@ def test_a_commit_tells_inputs_outputs_and_that_nothing_is_persisted_yet(platfor
 
 
 def test_a_commit_is_not_reported_where_the_task_reports_it(open_at: Callable[..., Platform], tmp_path: Path) -> None:
-    """The task's own events name what it made; a later change is told all the same."""
+    """The task's own events name what it made; a later change is reported all the same."""
     file = tmp_path / "events"
     client = OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=str(file), append=True)))
     platform, lineage = open_at(), LineageSender(client, "here", sends_commits=False)
@@ -143,7 +143,7 @@ def test_what_no_operation_made_is_reported_by_the_name_of_its_task(platform_and
     assert kinds(read_events()) == [("stream_flights.map-0", "START"), ("stream_flights.map-0", "COMPLETE")]
 
 
-def test_a_transfer_tells_what_was_sent(platform_and_events: Any) -> None:
+def test_a_transfer_reports_what_was_sent(platform_and_events: Any) -> None:
     """As a run of its own, that took as long as the transfer."""
     platform, read_events = platform_and_events
     dataset = make(platform, "a", "load", origin=TASK)
@@ -227,10 +227,10 @@ def test_nothing_is_set_up_where_no_place_is_named() -> None:
     assert open_lineage_sender(environment={"OPENLINEAGE_URL": "http://host", "OPENLINEAGE_DISABLED": "true"}) is None
 
 
-def test_a_transport_that_nobody_knows_stops_no_work(
+def test_an_unknown_transport_stops_no_work(
     open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told in the log."""
+    """It is logged."""
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "pigeon")
     with caplog.at_level(logging.ERROR, "springline.openlineage"):
         platform = open_at()

@@ -81,7 +81,7 @@ RECOMPUTE = "run op on a@1 to recompute b@1 (1 s: as in its first run)"
     ],
 )
 def test_what_comes_back_says_how_and_how_long_it_takes(dataset: Dataset, message: str) -> None:
-    """From the under-store if it is there, else by running its operation; also while nobody has missed it yet."""
+    """From the under-store if it is there, else by running its operation; also while the loss is not noticed yet."""
     decision = decide_recovery(ref("b"), lineage_of(persisted("a"), dataset), COSTS)
     assert (decision.message, decision.allowed) == (message, True)
 
@@ -159,8 +159,8 @@ def test_what_is_let_go_is_gone_from_the_cache_and_stays_below(platform: Platfor
     assert last_entry(platform, "a") == ("evicted", "ulla")
 
 
-def test_what_came_into_use_after_it_was_looked_at_stays(platform: Platform) -> None:
-    """The decision is out of date, and that is told."""
+def test_what_came_into_use_after_it_was_checked_stays(platform: Platform) -> None:
+    """The decision is out of date, and that is reported."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     decision = decide_action(platform.catalog.resolve("a"), DatasetAction.EVICT)
     with platform.store.read("a"), pytest.raises(TransitionError, match="stays in the cache: it is being read"):
@@ -169,7 +169,7 @@ def test_what_came_into_use_after_it_was_looked_at_stays(platform: Platform) -> 
 
 
 def test_what_was_refused_is_not_carried_out(platform: Platform) -> None:
-    """Whoever calls it all the same is told why."""
+    """A call all the same gets the reason."""
     make(platform, "a", "load")
     with pytest.raises(TransitionError, match="is not pinned"):
         grant(platform, "a", DatasetAction.UNPIN)

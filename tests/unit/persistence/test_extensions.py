@@ -52,8 +52,8 @@ def open_store(uri: str, home: Path) -> object:
     return open_backend(uri, "under", Settings(home=home))  # type: ignore[call-arg]
 
 
-def test_an_opener_that_does_not_work_is_told_with_its_package(add: Callable[..., None], tmp_path: Path) -> None:
-    """Whatever it does wrong, nobody sees a traceback; its own error about the store is raised as it is."""
+def test_the_error_of_a_broken_opener_names_its_package(add: Callable[..., None], tmp_path: Path) -> None:
+    """Whatever it does wrong, no traceback is shown; its own error about the store is raised as it is."""
     add(
         "theirs", "springline.stores",
         "away = theirs:away", "wrong = theirs:wrong", "fails = theirs:fails", "gone = theirs:gone",
@@ -71,7 +71,9 @@ def test_an_opener_that_does_not_work_is_told_with_its_package(add: Callable[...
             open_store(f"{scheme}://x", tmp_path)
 
 
-def test_what_a_store_lacks_is_told_with_the_extra_that_brings_it(add: Callable[..., None], tmp_path: Path) -> None:
+def test_the_error_of_a_missing_package_names_the_extra_that_brings_it(
+    add: Callable[..., None], tmp_path: Path
+) -> None:
     """Of the package that adds the store, by what its metadata say."""
     requires = "Requires-Dist: zstandard-of.theirs>=1; extra == 'fast'\nProvides-Extra: fast"
     add("their-stores", "springline.stores", "lacks = theirs:lacks", requires=requires)
@@ -87,14 +89,14 @@ def test_the_extras_of_springline_are_named_too(module: str, extra: str) -> None
 
 
 def test_a_name_that_two_packages_add_is_nobodys(add: Callable[..., None], tmp_path: Path) -> None:
-    """Which one is meant cannot be told; both are named."""
+    """Which one is meant is ambiguous; both are named."""
     add("theirs", "springline.stores", "file = theirs:away")
     with pytest.raises(UsageError, match=r"'file' is provided by springline .* and theirs .*; uninstall all but one"):
         open_store(f"file://{tmp_path}", tmp_path)
 
 
 def test_a_policy_of_another_name_is_refused(add: Callable[..., None], tmp_path: Path) -> None:
-    """It would be told by one name and chosen by another."""
+    """It would be shown by one name and selected by another."""
     add("theirs", "springline.policies", "mine = theirs:wrong")
     with pytest.raises(
         UsageError, match="policy 'mine': its package returned 'no store', which is not a Policy of that name"
@@ -102,7 +104,7 @@ def test_a_policy_of_another_name_is_refused(add: Callable[..., None], tmp_path:
         load_policy(Settings(home=tmp_path, policy="mine"))  # type: ignore[call-arg]
 
 
-def test_options_are_of_the_query_and_of_the_settings_and_shown_to_nobody(tmp_path: Path) -> None:
+def test_options_are_of_the_query_and_of_the_settings_and_never_shown(tmp_path: Path) -> None:
     """What the settings say goes before; a kind that has none refuses each by name, without its content."""
     settings = Settings(home=tmp_path, under_options='{"token": "hidden", "b": "2"}')  # type: ignore[call-arg, arg-type]
     assert "hidden" not in repr(settings) and "hidden" not in str(settings.under_options)

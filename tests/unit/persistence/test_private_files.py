@@ -24,7 +24,7 @@ def test_a_secret_is_for_its_owner_alone_whatever_the_mask(tmp_path: Path, write
 
 
 def test_what_is_there_stays_or_is_replaced(tmp_path: Path) -> None:
-    """A password that was handed out is not made anew; the one of today's start is."""
+    """A password that was handed out is not replaced; the one of today's start is."""
     for write in (write_private, write_private_once):
         write(tmp_path / "key", write.__name__)
     assert (tmp_path / "key").read_text() == "write_private"

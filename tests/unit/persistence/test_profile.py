@@ -46,7 +46,7 @@ def test_a_profile_is_named_by_its_file_in_the_folder_of_profiles(tmp_path: Path
 
 
 def test_a_profile_that_is_not_there_is_an_error_that_names_those_that_are(tmp_path: Path) -> None:
-    """Nobody runs on the default by a slip of the pen."""
+    """A typo does not select the default."""
     (tmp_path / "cluster.env").touch()
     with pytest.raises(SettingsError, match=r"'clutser'.*clutser.env does not exist; " r"available profiles: cluster"):
         profile_file("clutser", tmp_path)

@@ -1,4 +1,4 @@
-"""What the API tells of answers and of errors, as plain values."""
+"""What the API declares of answers and of errors, as plain values."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_answer_from_nothing_covers_nothing() -> None:
     ],
 )
 def test_what_an_error_is_answered_with_follows_from_its_kind(error: StreamError, status: int) -> None:
-    """What is nobody's fault out there is the server's."""
+    """What is not the client's fault is the server's."""
     assert status_of(error) == status
     assert problem_of(error).error == type(error).__name__
 

@@ -209,8 +209,8 @@ def test_no_file_does_more_than_be_refused(tmp_path_factory: pytest.TempPathFact
     """Random bytes, and files of each format in which some bytes are others."""
     table = pa.table({"a": [1, 2], "b": [{"c": [b"x"]}, None], "t": pa.array([1, 2], pa.timestamp("ns", tz="UTC"))})
     csv = b"a,b\n1,2\n"
-    whole = data.draw(st.sampled_from([parquet(table), b'{"a": [1]}\n{"b": 2}\n', csv, gzip.compress(csv), b""]))
-    content = bytearray(whole + data.draw(st.binary(max_size=100)) if data.draw(st.booleans()) else whole)
+    full_content = data.draw(st.sampled_from([parquet(table), b'{"a": [1]}\n{"b": 2}\n', csv, gzip.compress(csv), b""]))
+    content = bytearray(full_content + data.draw(st.binary(max_size=100)) if data.draw(st.booleans()) else full_content)
     for _ in range(data.draw(st.integers(0, 4)) if content else 0):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     name = data.draw(st.sampled_from(["a.parquet", "a.json", "a.csv", "a.tsv.gz", "a"]))
@@ -271,7 +271,7 @@ def test_what_the_cache_has_lost_is_read_from_the_under_store(platform: Platform
 
 
 def test_a_store_that_is_away_is_reported_if_the_other_has_no_copy(platform: Platform) -> None:
-    """Else nobody needs to know."""
+    """Else no one needs to know."""
     dataset = commit(platform, {"a.txt": b"x\n"})
     root = platform.under.root  # type: ignore[attr-defined]
     root.rename(root.with_name("away"))

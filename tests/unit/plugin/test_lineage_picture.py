@@ -1,4 +1,4 @@
-"""The lineage as a picture: what is drawn, where it stands, and what is not told of other DAGs."""
+"""The lineage as a picture: what is drawn, where it stands, and what is hidden of other DAGs."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def crossings(graph: Graph) -> int:
 
 def test_a_generation_is_drawn_with_its_state_and_what_made_it() -> None:
     """Every generation has a box of its own, named as everywhere else."""
-    made = cached("b", "a", origin=Origin("etl", "day 1", "clean"))
-    first, second = drawn(persisted("a", by=None), made).nodes
+    cleaned = cached("b", "a", origin=Origin("etl", "day 1", "clean"))
+    first, second = drawn(persisted("a", by=None), cleaned).nodes
     assert (first.key, first.operation, first.step) == ("a@1", "", 0)
     assert second == Node(
         "b@1", "b", 1, step=1, status="cached", bytes=1000, operation="op", dag_id="etl", run_id="day 1",
@@ -62,8 +62,13 @@ def test_an_edge_begins_at_the_generation_that_was_read() -> None:
     """It is stale if a newer one has superseded that; a source that is not drawn has no edge."""
     old = persisted("a", by=None, superseded=True)
     new = replace(old, ref=Ref("a", 2), superseded=False)
-    again = replace(cached("b", "a", "elsewhere"), ref=Ref("b", 2), sources=(new.ref, new.ref, ref("elsewhere")))
-    assert set(drawn(old, new, cached("b", "a"), again).edges) == {Edge("a@1", "b@1", stale=True), Edge("a@2", "b@2")}
+    second_generation = replace(
+        cached("b", "a", "elsewhere"), ref=Ref("b", 2), sources=(new.ref, new.ref, ref("elsewhere"))
+    )
+    assert set(drawn(old, new, cached("b", "a"), second_generation).edges) == {
+        Edge("a@1", "b@1", stale=True),
+        Edge("a@2", "b@2"),
+    }
 
 
 def test_a_generation_that_was_made_from_the_one_before_has_an_edge_from_it() -> None:
@@ -103,7 +108,7 @@ def test_nothing_is_laid_out_as_nothing() -> None:
     assert lay_out(drawn()) == Graph((), ())
 
 
-# ---- what is not told
+# ---- what is hidden
 
 
 def is_readable(dataset: Dataset) -> bool:
@@ -112,7 +117,7 @@ def is_readable(dataset: Dataset) -> bool:
 
 
 def test_what_one_may_not_read_has_no_name_and_changes_nothing_else() -> None:
-    """Neither in sources nor in reasons; what can be made again stays so."""
+    """Neither in sources nor in reasons; what can be recomputed stays so."""
     own_fields, other_fields = {"origin": Origin("mine")}, {"origin": Origin("theirs")}
     true = lineage_of(
         cached("secret", by="dice", **other_fields), cached("b", "secret", **own_fields),

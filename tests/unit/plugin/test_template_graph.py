@@ -112,7 +112,7 @@ def test_a_path_without_a_partition_has_that_of_its_run_or_none(platform: Platfo
 
 
 def test_few_templates_are_not_grouped() -> None:
-    """As many as one tells apart."""
+    """As many as one can distinguish."""
     assert suitable_grouping([node(str(i), f"dag{i}") for i in range(MAX_UNGROUPED)]) is Grouping.NONE
 
 
@@ -128,18 +128,18 @@ def test_many_templates_are_grouped_as_finely_as_one_can_read(dags: int, operati
 def test_a_group_sums_up_its_templates() -> None:
     """Edges inside it are dropped, those across are kept once."""
     nodes = [node("a", strip="pl"), node("b", strip="cp"), node("c", "other")]
-    whole = graph(nodes, ("a", "b"), ("a", "c"), ("b", "c"))
-    collapsed = collapse(whole, Grouping.DAG)
+    full_graph = graph(nodes, ("a", "b"), ("a", "c"), ("b", "c"))
+    collapsed = collapse(full_graph, Grouping.DAG)
     group, alone = collapsed.nodes
     assert (group.key, group.strip, group.states, group.templates, group.exposed_bytes) == (
         "dag:etl", "cl", {"persisted": 4}, 2, 2,
     )  # fmt: skip
     assert (alone.key, alone.group) == ("c", "") and collapsed.edges == [TemplateEdge("dag:etl", "c")]
-    expanded = collapse(whole, Grouping.DAG, ["dag:etl"])
+    expanded = collapse(full_graph, Grouping.DAG, ["dag:etl"])
     assert {each.key: each.group for each in expanded.nodes} == {"a": "dag:etl", "b": "dag:etl", "c": ""}
-    assert set(expanded.edges) == set(whole.edges)
-    assert collapse(whole, Grouping.DAG, ["*"]).edges == expanded.edges
-    assert collapse(whole, Grouping.NONE) is whole
+    assert set(expanded.edges) == set(full_graph.edges)
+    assert collapse(full_graph, Grouping.DAG, ["*"]).edges == expanded.edges
+    assert collapse(full_graph, Grouping.NONE) is full_graph
 
 
 def test_the_overview_counts_what_is_collapsed(platform: Platform) -> None:

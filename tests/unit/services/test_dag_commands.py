@@ -96,7 +96,7 @@ def test_dags_runs_and_tasks_are_reported() -> None:
 
 
 def test_a_run_is_started_with_parameters_and_awaited(airflow: Airflow) -> None:
-    """Of a day, or of none; the exit status tells what became of it."""
+    """Of a day, or of none; the exit status is the outcome."""
     assert run_command("trigger", "bikes", "--param", "ds=2026-01-05")["run"] == "manual__1"
     assert airflow.asked[-1][2] == {"logical_date": None, "conf": {"ds": "2026-01-05"}}
     run_command("trigger", "bikes", "--date", "2026-01-05")
@@ -117,7 +117,7 @@ def test_a_backfill_is_started_and_a_dag_paused(airflow: Airflow) -> None:
 
 
 def test_a_paused_dag_is_not_run(airflow: Airflow) -> None:
-    """Its run would wait, and nobody would know for what."""
+    """Its run would wait, for an unknown reason."""
     airflow.dag["is_paused"] = True
     result = invoke("dag", "trigger", "bikes")
     assert "`springline dag unpause bikes` first" in str(result.exception)
@@ -148,10 +148,10 @@ def refused(set_up: Callable[[], None]) -> str:
     return str(result.exception)
 
 
-def test_each_refusal_says_what_to_do_and_tells_no_secret(
+def test_each_refusal_says_what_to_do_and_reveals_no_secret(
     airflow: Airflow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A wrong password, a wrong token, no right, nobody there, no Airflow at all."""
+    """A wrong password, a wrong token, no right, no answer, no Airflow at all."""
     env = monkeypatch.setenv
     assert "does not accept the user eve" in refused(lambda: env("SPRINGLINE_AIRFLOW_USER", "eve"))
     env("SPRINGLINE_AIRFLOW_USER", "ann")

@@ -24,7 +24,7 @@ def task(task_id, state, attempt=1):
 
 
 def test_without_a_terminal_each_ended_task_is_one_line():
-    """A line when it ends, and none again when it is told once more."""
+    """A line when it ends, and none again when it is repeated."""
     out = io.StringIO()
     with RunProgress(Console(file=out, width=100)) as progress:
         progress.show("2013-01-05", [task("load", "success"), task("parse", "running")])
@@ -33,7 +33,7 @@ def test_without_a_terminal_each_ended_task_is_one_line():
     assert lines == [["2013-01-05", "load: success"], ["2013-01-05", "parse: failed"]]
 
 
-def test_on_a_terminal_a_bar_tells_what_is_running():
+def test_on_a_terminal_a_bar_shows_what_is_running():
     """One bar a run: how many tasks of how many ended, and which run."""
     out = io.StringIO()
     with RunProgress(Console(file=out, width=100, force_terminal=True)) as progress:

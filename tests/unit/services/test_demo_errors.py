@@ -101,7 +101,7 @@ def test_tasks_that_failed_are_reported_in_a_few_lines(tmp_path: Path) -> None:
     [CatalogUnavailableError("the catalog at x does not answer: refused; is it running?"), OSError(28, "No space")],
 )
 def test_no_error_ends_in_a_traceback(error: Exception, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One of ours is its own sentence; one that nobody has foreseen has its traceback in a log that is named."""
+    """One of ours is its own sentence; an unexpected one has its traceback in a log that is named."""
     message = error_lines(capsys, error)
     assert "Traceback" not in " ".join(message) and len(message) < 5
     if isinstance(error, OSError):

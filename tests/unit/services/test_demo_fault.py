@@ -1,4 +1,4 @@
-"""What the demo tells of its streams, and the fault that it makes: whom it kills, what it counts as healed."""
+"""What the demo shows of its streams, and the fault that it makes: whom it kills, what it counts as healed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from springline.services.demo.terminal import main
 from springline.services.errors import ServiceError
 from springline.services.supervisor import Supervisor
 from springline.spark_jobs.streaming.application.status import JobStatus
-from tests.support.streams.kept_streams import ticks_heartbeat, words_heartbeat
+from tests.support.streams.declared_streams import ticks_heartbeat, words_heartbeat
 
 NOW = 1_700_000_000.0
 
@@ -51,10 +51,10 @@ def printed(table):
     return out.getvalue()
 
 
-# ---- what came of the streams
+# ---- the results of the streams
 
 
-def test_the_table_of_streams_tells_what_came_of_each():
+def test_the_table_of_streams_shows_the_result_of_each():
     """Windows and their results, roots and what became of them, pairs and loads, and who throttles whom."""
     ticks, counting = ticks_heartbeat(10), words_heartbeat(10)
     windows = JobStatus("ticks", "running", stages=ticks["stages"], backpressure=ticks["backpressure"])
@@ -79,7 +79,7 @@ def test_streams_that_have_done_nothing_yet_are_reported_too():
     assert "never started" in printed(streams_table(rows))
 
 
-def test_a_stream_is_begun_unless_a_run_of_it_lives():
+def test_a_stream_is_started_unless_a_run_of_it_lives():
     """Where it was stopped, its run is about to end, and the next one waits for that."""
     assert needs_run(job_status(), [])
     assert not needs_run(job_status(), ["running"])
@@ -191,7 +191,7 @@ def test_losing_states_takes_the_folder_away_at_once(tmp_path):
 
 
 class PersisterApi:
-    """Airflow where a task of the persister goes from one state to the next each time that it is looked at."""
+    """Airflow where a task of the persister goes from one state to the next each time that it is polled."""
 
     def __init__(self, *states):
         self.states = list(states)
@@ -235,7 +235,7 @@ def test_a_cache_is_healed_when_the_loss_is_known_and_what_was_only_there_is_bac
 
 
 def test_counts_are_right_when_each_word_is_reported_as_often_as_it_was_sent():
-    """Missing words and doubled ones are told apart; an older count of a word does not matter."""
+    """Missing words and doubled ones are distinguished; an older count of a word does not matter."""
     sent_counts = count_words([b"a b a\nc", b"b"])
     assert sent_counts == Counter(a=2, b=2, c=1)
     counts = newest_counts([b'{"word": "a", "count": 1}\n{"word": "c", "count": 1}', b'{"word": "a", "count": 2}'])
@@ -252,7 +252,7 @@ def test_results_of_what_was_not_harmed_may_become_more_but_none_may_go_or_come_
     assert format_harm(before, Counter([b"a 1", b"a 3"])) == "1 result missing, 0 duplicated"
 
 
-def test_the_table_of_healing_tells_how_long_each_took():
+def test_the_table_of_recoveries_shows_how_long_each_took():
     """What was not harmed took no time."""
     items = [RecoveredItem("cache", "recomputed", 12.3), RecoveredItem("flights", "unaffected", 0.0)]
     output = printed(recovery_table(items))

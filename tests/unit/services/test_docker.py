@@ -165,14 +165,14 @@ def test_airflow_has_the_same_settings_as_without_containers(tmp_path):
 
 
 def test_every_setting_that_is_given_is_one():
-    """A name that nobody reads would be a mistake that nobody sees."""
+    """An unused name would be an unnoticed mistake."""
     declared = {*Settings.model_fields, *JobSettings.model_fields, *ServiceSettings.model_fields}
     text = FILE.read_text() + (DOCKER / "Dockerfile").read_text()
     assert {name.lower() for name in re.findall(r"(?<!CONN_)SPRINGLINE_([A-Z_]+)[:=]", text)} <= declared
 
 
 def test_waiting_ends_somewhere():
-    """Nobody waits for a service that is not there, or for itself."""
+    """No service waits for one that does not exist, or for itself."""
     services = read()["services"]
     waits = {name: set(each.get("depends_on", {})) for name, each in services.items()}
     assert {other for others in waits.values() for other in others} <= services.keys()

@@ -239,8 +239,8 @@ def making(folder: Path, script: str = "sys.exit(0)") -> InitStep:
     return InitStep("format", (sys.executable, "-c", code), folder / "formatted", output_folder=data)
 
 
-def test_a_first_start_that_was_cut_short_begins_anew(supervisor, tmp_path):
-    """Its half-made folder is removed; once it is whole nothing tells of a first start any more."""
+def test_a_first_start_that_was_cut_short_starts_over(supervisor, tmp_path):
+    """Its half-made folder is removed; once it is whole no mark of a first start is left."""
     server = make_server(tmp_path)
     with pytest.raises(NotReadyError, match="no space"):
         supervisor.up([replace(server, init_steps=(making(server.folder, "sys.exit('no space')"),))], patience=60)
@@ -269,7 +269,7 @@ def test_data_whose_stamp_is_missing_are_not_destroyed(supervisor, tmp_path):
 
 
 def test_airflow_listens_on_this_machine_only(tmp_path):
-    """No log server is started (it would listen everywhere), and tasks are told the port that was chosen."""
+    """No log server is started (it would listen everywhere), and tasks get the port that was chosen."""
     (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path, airflow_port=8099))
     assert server.environment["AIRFLOW__API__HOST"] == "127.0.0.1"
     assert server.environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://127.0.0.1:8099/execution/"
@@ -291,7 +291,7 @@ def test_the_password_is_made_once_and_is_for_its_owner_only(tmp_path):
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"processes": [1]}'])
 def test_a_damaged_record_is_an_error_that_names_its_file(tmp_path, content):
-    """What it told of may still run: it is not taken for a server that does not."""
+    """The process that it recorded may still run: it is not taken for a server that does not."""
     records = ServerRecords(tmp_path)
     records.path("small").write_text(content)
     message = r"small\.json: .* cannot be read: .*: stop small if it is running, and remove that file"

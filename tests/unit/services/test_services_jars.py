@@ -86,7 +86,7 @@ def test_a_set_is_whole_as_long_as_no_jar_is_missing_cut_short_or_out_of_date(tm
 
 
 @pytest.mark.parametrize("stamp", ["{", "[]", "{}"])
-def test_a_set_whose_stamp_is_damaged_is_fetched_anew(tmp_path, stamp):
+def test_a_set_whose_stamp_is_damaged_is_fetched_again(tmp_path, stamp):
     """It is said so, and nothing ends in a traceback."""
     messages = []
     jars = Jars(ServiceSettings(home=tmp_path, jars_dir=str(tmp_path / "jars")), say=messages.append)

@@ -35,7 +35,7 @@ def test_the_end_of_a_large_log_is_read_without_the_rest(tmp_path: Path) -> None
 
 
 def test_the_end_of_a_small_log_is_all_of_it(tmp_path: Path) -> None:
-    """One that is not there is told as such; what is no text is no error."""
+    """One that does not exist is reported as missing; what is no text is no error."""
     log = tmp_path / "a.log"
     assert tail(log).endswith("(no such file)")
     log.write_bytes(b"one\n\xff two")

@@ -36,7 +36,7 @@ def make_server(name: str, home: Path, **settings: object) -> Server:
 
 @every_server
 def test_a_server_lies_in_its_home_and_its_ports_are_settings(name, tmp_path):
-    """So that two homes get in nobody's way."""
+    """So that two homes do not conflict."""
     server = make_server(name, tmp_path)
     assert server.folder.is_relative_to(tmp_path) or (name == "postgres" and os.geteuid() == 0)
     for setting, port in server.ports.items():
@@ -46,7 +46,7 @@ def test_a_server_lies_in_its_home_and_its_ports_are_settings(name, tmp_path):
 
 
 def test_no_two_servers_share_a_port(tmp_path):
-    """As long as nobody sets one."""
+    """As long as none is set."""
     ports = [port for name in SERVERS for port in make_server(name, tmp_path).ports.values()]
     assert len(ports) == len(set(ports))
 
@@ -105,7 +105,7 @@ def test_every_worker_of_alluxio_has_a_ramdisk_and_ports_of_its_own(tmp_path):
 
 
 def test_alluxio_waits_for_hdfs_where_it_lies_on_it(tmp_path):
-    """Its master asks for its root at the start; over a folder it waits for nobody."""
+    """Its master asks for its root at the start; over a folder it waits for no server."""
     assert make_server("alluxio", tmp_path).after == ()
     on_hdfs = make_server("alluxio", tmp_path, alluxio_under_uri="hdfs://127.0.0.1:8020/alluxio")
     assert on_hdfs.after == ("hdfs",)
@@ -144,7 +144,7 @@ def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(postgres, 
 
 
 def test_a_cluster_whose_home_was_removed_gives_it_its_password_again(postgres, tmp_path):
-    """It may lie outside the home, and would let nobody in with a new one."""
+    """It may lie outside the home, and would refuse every login with a new one."""
     file = password_file(ServiceSettings(home=tmp_path))
     before = file.read_text()
     file.unlink()
@@ -196,7 +196,7 @@ def test_postgresql_is_found_on_the_path_else_debians_newest(tmp_path):
 
 
 def test_airflow_keeps_its_state_in_the_postgresql_beside_it_and_uses_one_driver(tmp_path):
-    """Its asynchronous half would ask for another one; on SQLite, where that is chosen, it needs nobody."""
+    """Its asynchronous half would ask for another one; on SQLite, where that is chosen, it needs no server."""
     variable, url = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", database_url(ServiceSettings(home=tmp_path), "airflow")
     plain = make_server("airflow", tmp_path, airflow_database="sqlite")
     assert plain.needs == () and plain.environment[variable].startswith("sqlite:///")

@@ -76,7 +76,7 @@ def test_only_the_process_that_ended_is_started_again(supervisor, tmp_path):
 
 
 def test_what_ran_before_stays_when_the_rest_cannot_be_started(supervisor, tmp_path):
-    """The error shows the log of the one that ended, and `status` tells that it is missing."""
+    """The error shows the log of the one that ended, and `status` shows that it is missing."""
     supervisor.up([pair(tmp_path)], patience=60)
     before = supervisor.status("pair").processes
     supervisor.kill("pair", "second")
@@ -97,7 +97,7 @@ def test_a_process_that_no_server_has_is_named(supervisor, tmp_path):
 
 
 def test_a_server_that_needs_another_is_started_when_that_one_is_ready(supervisor, tmp_path):
-    """Those that need nobody do not wait for each other."""
+    """Those without dependencies do not wait for each other."""
     events = []
 
     def slow() -> str:
@@ -148,7 +148,7 @@ def test_the_memory_of_a_process_counts_what_it_has_started(supervisor, tmp_path
 
 
 def test_a_port_that_only_old_connections_have_is_waited_for(tmp_path):
-    """Somebody who connected to himself has it, as clients of a server that is gone do; nobody listens."""
+    """Somebody who connected to himself has it, as clients of a server that is gone do; no process listens."""
     port = free_ports()
     connection = socket.socket()
     connection.bind(("127.0.0.1", port))
@@ -164,7 +164,7 @@ def test_a_port_that_only_old_connections_have_is_waited_for(tmp_path):
 
 
 def test_a_port_with_half_closed_clients_of_a_killed_server_is_free():
-    """They hold nothing back: a server can listen there at once, and so it is told."""
+    """They hold nothing back: a server can listen there at once, and gets the port."""
     port = free_ports()
     serving = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); k = s.accept(); time.sleep(600)"
     server = subprocess.Popen([sys.executable, "-c", serving])

@@ -1,4 +1,4 @@
-"""`make stop`: what is slow to stop, or cannot be looked at, keeps nothing else running, and the exit status tells."""
+"""`make stop`: what is slow to stop, or cannot be inspected, keeps nothing else running; the exit status shows it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_stream_that_is_slow_to_stop_leaves_nothing_running(
 
 
 def test_a_stop_in_which_all_end_by_themselves_went_well(tmp_path: Path) -> None:
-    """A folder of the cache in which nothing is goes too; one that holds something is told."""
+    """A folder of the cache in which nothing is goes too; one that holds something is reported."""
     cache = default_cache_folder(tmp_path)
     (cache / ".streams").mkdir(parents=True)
     process, _ = start_application(JobFolder(tmp_path / "streams" / "quick"), "the request")
@@ -95,8 +95,8 @@ def test_a_stop_in_which_all_end_by_themselves_went_well(tmp_path: Path) -> None
         process.wait()
 
 
-def test_a_server_that_cannot_be_looked_at_keeps_no_other(tmp_path: Path) -> None:
-    """Its record is damaged: that is told, and the others end."""
+def test_a_server_that_cannot_be_inspected_keeps_no_other_running(tmp_path: Path) -> None:
+    """Its record is damaged: that is reported, and the others end."""
     other, stubborn = start(tmp_path, "spark", *SLEEP), start(tmp_path, "kafka", *STUBBORN)
     (tmp_path / "run" / "damaged.json").write_text("{")
     messages: list[str] = []
@@ -107,7 +107,7 @@ def test_a_server_that_cannot_be_looked_at_keeps_no_other(tmp_path: Path) -> Non
     assert "kafka: killed, since it had not stopped after 0.5 s" in output
 
 
-def test_what_no_record_tells_of_is_ended_too(tmp_path: Path) -> None:
+def test_a_process_without_a_record_is_ended_too(tmp_path: Path) -> None:
     """Its record was removed while it ran."""
     process = start(tmp_path, "kafka", *SLEEP)
     (tmp_path / "run" / "kafka.json").unlink()

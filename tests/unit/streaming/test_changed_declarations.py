@@ -31,7 +31,7 @@ def windows(folder: Path, stream: str = STREAM, query: str = QUERY) -> Job:
 
 
 def test_a_changed_stream_is_effective_from_the_next_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What was not declared anew stays; nothing is told where nothing has changed."""
+    """What was not declared again stays; nothing is reported where nothing has changed."""
     folder = JobFolder(tmp_path / "job")
     windows(tmp_path).prepare(folder)
     with caplog.at_level(logging.INFO, "springline.stream"):
@@ -67,7 +67,7 @@ def test_a_query_declared_other_than_registered_is_logged(tmp_path: Path, caplog
     ]
 
 
-def test_the_predicate_of_a_join_that_ran_is_refused_until_it_begins_anew(tmp_path: Path) -> None:
+def test_the_predicate_of_a_join_that_ran_is_refused_until_it_is_reset(tmp_path: Path) -> None:
     """Its units hold what was stored for the one before; what tuples do not depend on may change."""
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()

@@ -74,7 +74,7 @@ def run(command: list[str], environment: dict[str, str], **settings: str) -> str
 
 
 def test_a_job_of_an_installed_kind_runs_by_its_name(environment: dict[str, str], tmp_path: Path) -> None:
-    """It tells each record once, across rounds and workers without memory, and puts aside what is no number."""
+    """It emits each record once, across rounds and workers without memory, and puts aside what is no number."""
     (tmp_path / "streams.toml").write_text(EVEREST)
     output = json.loads(run(["-c", RUN, str(tmp_path)], environment))
     assert output == ["heights.job", [3.0, 5.0, 8.0], ["tall"]]
@@ -133,7 +133,7 @@ def test_an_error_of_a_kind_has_a_remedy(register: pytest.MonkeyPatch, values: l
 
 
 def test_a_kind_is_imported_when_a_table_names_it_and_not_before(register: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One that is broken hurts nobody who does not use it."""
+    """A broken one does no harm to jobs that do not use it."""
     entry_points = [
         *extensions.entry_points(group=KINDS.group),
         EntryPoint("heights", "no_such_module:KIND", KINDS.group),

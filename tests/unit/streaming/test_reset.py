@@ -1,4 +1,4 @@
-"""`stream reset`: what a stopped job keeps is told, deleted when that is confirmed, and nothing else is touched."""
+"""`stream reset`: what a stopped job stores is listed, deleted when that is confirmed, and nothing else is touched."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from springline.spark_jobs.streaming.runtime.step import State
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.testing.memory_log import MemoryLog
 from tests.support.commands import invoke
-from tests.support.streams.kept_streams import save_states
+from tests.support.streams.declared_streams import save_states
 
 STREAM = 'time = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
 DECLARED = f"""
@@ -83,7 +83,7 @@ class Log(MemoryLog):
     def close(self) -> None: ...
 
 
-class World:
+class StoppedJob:
     """A home with the job `ticks`, which ran and was stopped, and a log."""
 
     def __init__(self, home: Path) -> None:
@@ -124,7 +124,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def stopped_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoppedJob:
     """The home, its declarations, and a log in place of Kafka."""
     (tmp_path / "streams.toml").write_text(DECLARED)
     for name, value in (
@@ -132,72 +132,74 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         ("STREAM_STATE_DIR", str(tmp_path / "states")),
     ):  # fmt: skip
         monkeypatch.setenv(f"SPRINGLINE_{name}", value)
-    new_world = World(tmp_path)
-    monkeypatch.setattr(reset, "opened_log", lambda: nullcontext(new_world.log))
-    return new_world
+    new_stopped_job = StoppedJob(tmp_path)
+    monkeypatch.setattr(reset, "opened_log", lambda: nullcontext(new_stopped_job.log))
+    return new_stopped_job
 
 
-def test_all_that_a_job_keeps_is_told_and_deleted_and_nothing_else(world: World) -> None:
+def test_all_that_a_job_stores_is_listed_and_deleted_and_nothing_else(stopped_job: StoppedJob) -> None:
     """What it reads stays, what other jobs keep, answers over ranges, and what people have chosen."""
-    result = world.forget("--yes")
+    result = stopped_job.forget("--yes")
     assert result.exit_code == 0, result.output
     assert f"12 topics: {', '.join(sorted(OWN))}" in result.output
     assert "1 result dataset, 1 saved state, 1 savepoint; 6 B" in result.output
-    assert f"states in {world.settings.state_folder / 'ticks'}: 4 B" in result.output
+    assert f"states in {stopped_job.settings.state_folder / 'ticks'}: 4 B" in result.output
     assert "checkpoint, heartbeat.json" in result.output and "its next start begins from scratch" in result.output
-    assert world.log.topics.keys() == OTHERS.keys()
-    assert world.paths() == {"streams/ticks/ranges/x", "streams/words/split/0"}
-    assert world.files() == {"registry.json", "backpressure.json", "log"}
-    for folder in (world.settings.state_folder, world.settings.spill_folder):
+    assert stopped_job.log.topics.keys() == OTHERS.keys()
+    assert stopped_job.paths() == {"streams/ticks/ranges/x", "streams/words/split/0"}
+    assert stopped_job.files() == {"registry.json", "backpressure.json", "log"}
+    for folder in (stopped_job.settings.state_folder, stopped_job.settings.spill_folder):
         assert {path.name for path in folder.iterdir()} == {"words"}
-    assert world.forget("--yes").output == "ticks: there is nothing to delete\n"
+    assert stopped_job.forget("--yes").output == "ticks: there is nothing to delete\n"
 
 
-def test_queries_are_forgotten_when_that_is_asked_for(world: World) -> None:
+def test_queries_are_forgotten_when_that_is_asked_for(stopped_job: StoppedJob) -> None:
     """So that a changed declaration counts."""
-    world.forget("--yes", "--queries")
-    assert world.files() == {"backpressure.json", "log"}
+    stopped_job.forget("--yes", "--queries")
+    assert stopped_job.files() == {"backpressure.json", "log"}
 
 
-def test_a_job_that_runs_is_not_forgotten(world: World) -> None:
+def test_a_job_that_runs_is_not_forgotten(stopped_job: StoppedJob) -> None:
     """The error says how to stop it."""
-    with world.folder.application_lock():
-        result = world.forget("--yes")
+    with stopped_job.folder.application_lock():
+        result = stopped_job.forget("--yes")
     assert isinstance(result.exception, AlreadyRunningError)
     assert "ticks: it is running; stop it first: springline stream stop ticks" in str(result.exception)
-    assert len(world.log.topics) == len(OWN) + len(OTHERS)
+    assert len(stopped_job.log.topics) == len(OWN) + len(OTHERS)
 
 
 @pytest.mark.parametrize(("answer", "is_deleted"), [("y\n", True), ("n\n", False), ("", False)])
-def test_a_person_is_asked_first(world: World, monkeypatch: pytest.MonkeyPatch, answer: str, is_deleted: bool) -> None:
+def test_a_person_is_asked_first(
+    stopped_job: StoppedJob, monkeypatch: pytest.MonkeyPatch, answer: str, is_deleted: bool
+) -> None:
     """Whoever says nothing has not agreed."""
     monkeypatch.setattr(reset, "_on_terminal", lambda: True)
-    result = world.forget(answer=answer)
+    result = stopped_job.forget(answer=answer)
     assert "Delete all this?" in result.output and result.exit_code == (0 if is_deleted else 1)
-    assert ("ticks.results" not in world.log.topics) == is_deleted and (
-        "heartbeat.json" not in world.files()
+    assert ("ticks.results" not in stopped_job.log.topics) == is_deleted and (
+        "heartbeat.json" not in stopped_job.files()
     ) == is_deleted
 
 
-def test_where_nobody_can_be_asked_it_has_to_be_said(world: World) -> None:
+def test_without_a_terminal_a_reset_has_to_be_confirmed_by_an_option(stopped_job: StoppedJob) -> None:
     """A script says --yes."""
-    result = world.forget()
+    result = stopped_job.forget()
     assert isinstance(result.exception, StreamError) and "nothing was deleted: without a terminal, give --yes" in str(
         result.exception
     )
-    assert len(world.log.topics) == len(OWN) + len(OTHERS)
+    assert len(stopped_job.log.topics) == len(OWN) + len(OTHERS)
 
 
-def test_who_reads_what_is_deleted_is_told(world: World) -> None:
+def test_the_jobs_that_read_what_is_deleted_are_listed(stopped_job: StoppedJob) -> None:
     """They must be forgotten too, or go back."""
-    assert "The job tocks reads the results of ticks" in world.forget("--yes").output
-    jobs = read_jobs(world.settings.declarations)
+    assert "The job tocks reads the results of ticks" in stopped_job.forget("--yes").output
+    jobs = read_jobs(stopped_job.settings.declarations)
     assert readers_of(["one"], iter(jobs.values())) == ["pairs"]
 
 
-def test_the_topics_of_each_kind_of_job_are_known(world: World) -> None:
+def test_the_topics_of_each_kind_of_job_are_known(stopped_job: StoppedJob) -> None:
     """Also without Kafka; those that others write are not among them."""
-    jobs = read_jobs(world.settings.declarations)
+    jobs = read_jobs(stopped_job.settings.declarations)
     assert job_topics(jobs["ticks"]) == OWN
     assert {"words.words", "words.acks", "words.feedback", "words.retry.rounds"} < job_topics(jobs["words"])
     assert {"pairs.copies", "pairs.tuples"} < job_topics(jobs["pairs"])
@@ -206,15 +208,17 @@ def test_the_topics_of_each_kind_of_job_are_known(world: World) -> None:
         assert not {"lines", "one", "two", "clock"} & job_topics(job)
 
 
-def test_states_of_another_kafka_are_an_error(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_of_another_kafka_are_an_error(
+    stopped_job: StoppedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before it starts anything; the heartbeat reports it too."""
-    job = read_jobs(world.settings.declarations)["ticks"]
-    stages = {stage.name: stage for stage in make_stages(job, 1, world.settings)}
+    job = read_jobs(stopped_job.settings.declarations)["ticks"]
+    stages = {stage.name: stage for stage in make_stages(job, 1, stopped_job.settings)}
     save_states(stages["map"], [State()], (1, 7), tmp_path / "scratch")
-    monkeypatch.setattr(application, "Kafka", lambda cluster: world.log)
+    monkeypatch.setattr(application, "Kafka", lambda cluster: stopped_job.log)
     for topic in ("clock", *OWN):
-        world.log.topics[topic] = [[]] * (2 if topic == "ticks.partials" else 1)
-    (world.folder.path / "registry.json").unlink()
+        stopped_job.log.topics[topic] = [[]] * (2 if topic == "ticks.partials" else 1)
+    (stopped_job.folder.path / "registry.json").unlink()
     with pytest.raises(LogLostError, match=r"clock\[0\].*stream reset ticks"):
-        application.run_job(job, world.settings)
-    assert "stream reset ticks" in (world.folder.heartbeat() or {})["error"]
+        application.run_job(job, stopped_job.settings)
+    assert "stream reset ticks" in (stopped_job.folder.heartbeat() or {})["error"]

@@ -1,4 +1,4 @@
-"""What can be declared of a job, and what a wrong declaration is told."""
+"""What can be declared of a job, and the errors of wrong declarations."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_step_that_is_nowhere_is_named_with_what_to_do(step: str, message: str
         Stage("map", step, "rows", job="job").make_step()
 
 
-def test_a_stage_that_sends_to_where_nobody_reads_is_refused(tmp_path: Path) -> None:
+def test_a_stage_that_sends_to_where_no_stage_reads_is_refused(tmp_path: Path) -> None:
     """Its messages would be of no use, and their topic has no number of units."""
     specs = [StageSpec("first", "", "in", downstream="a.second"), StageSpec("second", "", "a.seconds", stamped=True)]
     with pytest.raises(

@@ -37,7 +37,7 @@ right = { topic = "cups", alias = "c", fields = [["ticket", "int"], ["minutes", 
 
 
 class Adder:
-    """Adds numbers up, and tells the sum with each round."""
+    """Adds numbers up, and emits the sum with each round."""
 
     def __call__(self, state: State, step_input: Input) -> Output:
         total = state.scalars.get("total", 0) + sum(int(bytes(message.value)) for message in step_input.messages)

@@ -53,7 +53,7 @@ def test_bytes_take_the_time_that_the_bandwidth_asks_for(clock: FakeClock, link:
     assert clock.now == pytest.approx(120)
 
 
-def test_time_that_nobody_used_is_not_saved_up(clock: FakeClock, link: Link) -> None:
+def test_unused_time_is_not_saved_up(clock: FakeClock, link: Link) -> None:
     """A link that stood idle passes no faster afterwards."""
     stream = link.stream(0)
     stream.pass_bytes(100)

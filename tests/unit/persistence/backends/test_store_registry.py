@@ -25,7 +25,7 @@ from springline.persistence.settings import Settings
 def test_a_servers_backend_is_opened_without_asking_the_server(
     tmp_path: Path, uri: str, role: Role, kind: type
 ) -> None:
-    """A server that is down stops nobody from opening the platform; its locations have the URIs that Hadoop takes."""
+    """The platform opens although a server is down; its locations have the URIs that Hadoop takes."""
     backend = open_backend(uri, role, Settings(home=tmp_path))  # type: ignore[call-arg]
     assert isinstance(backend, kind)
     assert backend.uri("a b/@1") == f"{uri.rstrip('/')}/a b/@1"
@@ -66,7 +66,7 @@ def test_a_uri_that_nothing_serves_in_that_role_is_refused(tmp_path: Path, uri: 
 def test_users_tokens_and_certificates_are_handed_on(
     tmp_path: Path, settings: dict[str, str], parameters: dict[str, str]
 ) -> None:
-    """A token goes before a user, and is shown to nobody; the certificates hold for both servers."""
+    """A token goes before a user, and is never shown; the certificates hold for both servers."""
     settings_of_stores = Settings(
         home=tmp_path, ca_bundle="/etc/own.pem", alluxio_proxy="https://a:1;https://b:1", **settings
     )  # type: ignore[arg-type]

@@ -217,7 +217,7 @@ def test_a_run_of_another_dag_with_the_same_name_is_another_run(platform: Platfo
     assert lines_of(platform, "a", Origin("two", "scheduled", "t")) == ["x"]
 
 
-def test_a_generation_begun_before_a_run_and_committed_after_is_not_seen(platform: Platform) -> None:
+def test_a_generation_started_before_a_run_and_committed_after_is_not_visible(platform: Platform) -> None:
     """Commits count, not beginnings."""
     make(platform, "a", lines=["old"])
     with platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing:
@@ -227,7 +227,7 @@ def test_a_generation_begun_before_a_run_and_committed_after_is_not_seen(platfor
     assert len(lines_of(platform, "a")) == 100
 
 
-def test_who_reads_an_older_generation_is_told_that_there_was_a_newer_one(
+def test_a_read_of_an_older_generation_records_that_there_was_a_newer_one(
     platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In a DAG run that began before, and where the newest was let go; the newest is read without a word."""
@@ -260,7 +260,7 @@ def waiting_chain(platform: Platform) -> list[Dataset]:
 def test_code_that_changes_while_its_output_waits_sends_the_data_first_in_the_queue(
     platform: Platform, runner: LinesRunner
 ) -> None:
-    """What the old code made, and what came of that, cannot be made again: the bytes go, the new code is not run."""
+    """What the old code wrote, and what derives from it, cannot be rebuilt: the bytes go, the new code is not run."""
     _, dataset, child = waiting_chain(platform)
     measured(platform, "shout", run=0.001, send=10.0)
     assert not platform.catalog.get(dataset.ref).expedited
@@ -310,7 +310,7 @@ def test_an_operation_that_another_process_registers_at_the_same_time_is_no_erro
 def test_an_operation_that_is_no_longer_declared_idempotent_sends_its_waiting_outputs_to_the_head(
     platform: Platform,
 ) -> None:
-    """The same code, declared otherwise: what it made, and what came of that, cannot be relied on to come back."""
+    """The same code, declared otherwise: what it wrote, and what was derived from it, may not be recomputable."""
     _, dataset, child = waiting_chain(platform)
     assert registered(platform, Operation("shout", "1", idempotent=False)) == [dataset.ref, child.ref]
     assert platform.catalog.get(dataset.ref).expedited and platform.catalog.get(child.ref).expedited

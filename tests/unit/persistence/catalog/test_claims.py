@@ -23,7 +23,7 @@ from tests.support.datasets.states import end_pauses, events_of, expire_leases, 
 
 
 def claimed(platform: Platform, dataset: Dataset, owner: str = "one") -> Lease:
-    """A lease on a generation that nobody else has."""
+    """A lease on a generation of its own."""
     lease = platform.claims.claim(dataset.ref, owner, TransferMethod.DATA, 1.5)
     assert lease is not None
     return lease
@@ -37,7 +37,7 @@ def settle(platform: Platform, lease: Lease) -> Dataset:
 
 
 def test_a_generation_is_claimed_once(platform: Platform) -> None:
-    """The second worker is told no, without an error."""
+    """The second worker is refused, without an error."""
     dataset = make(platform, "a", "load")
     lease = claimed(platform, dataset)
     assert platform.claims.claim(dataset.ref, "two", TransferMethod.DATA, None) is None
@@ -49,7 +49,7 @@ def test_a_generation_is_claimed_once(platform: Platform) -> None:
 
 
 def test_a_job_waits_for_a_transfer_only_while_it_writes_synchronously(platform: Platform) -> None:
-    """A background transfer keeps nobody waiting, nor does a synchronous one that has ended or fallen silent."""
+    """No one waits for a background transfer, nor does a synchronous one that has ended or fallen silent."""
     waits = []
 
     def ask_before_and_after_its_lease_expires(point: str, _: str) -> None:

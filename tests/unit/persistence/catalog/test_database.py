@@ -106,7 +106,7 @@ def test_a_new_catalog_is_made_with_its_folder_or_in_memory(tmp_path: Path, url:
 
 @pytest.mark.parametrize("attempt", range(8))
 def test_processes_that_open_a_new_database_at_once_make_it_once(tmp_path: Path, attempt: int) -> None:
-    """The first one migrates, the others wait for it, and nobody finds it locked."""
+    """The first one migrates, the others wait for it, and none finds it locked."""
     processes = multiprocessing.get_context("fork")
     barrier, ends = processes.Barrier(6), processes.Queue()
     url = f"sqlite:///{tmp_path}/catalog.db"
@@ -168,7 +168,7 @@ def test_a_catalog_in_a_file_that_cannot_be_opened_is_said_to_be_away_at_once(tm
 @pytest.mark.parametrize(
     ("url", "options_of_url"), [(NOBODY, {"connect_timeout": 10}), (f"{NOBODY}?connect_timeout=1", {})]
 )
-def test_a_server_that_says_nothing_is_given_up(
+def test_a_server_that_says_nothing_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, url: str, options_of_url: dict[str, int]
 ) -> None:
     """After ten seconds, or after those of the URL."""

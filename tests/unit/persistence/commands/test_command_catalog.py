@@ -54,7 +54,7 @@ def test_a_backup_overwrites_nothing_and_says_why_it_cannot_be_made(
     assert "pg_dump" in error and "geheim" not in error and home.is_dir()
 
 
-def test_a_catalog_that_is_damaged_is_told(home: Path) -> None:
+def test_a_catalog_that_is_damaged_is_reported(home: Path) -> None:
     """Exit status 3; a sound one counts its generations."""
     output = json.loads(invoke("catalog", "check", "--json").stdout)
     assert output["generations"] == {"committed": 1} and output["faults"] == []
@@ -77,7 +77,7 @@ def test_what_a_dataset_is_made_of_and_where_its_files_are_is_shown() -> None:
     assert "no dataset was ever written" in str(invoke("dataset", "show", "a/c").exception)
 
 
-def test_a_setting_is_told_with_where_it_comes_from_and_without_its_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_is_shown_with_where_it_comes_from_and_without_its_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its variable, or its name in small letters."""
     monkeypatch.setenv("SPRINGLINE_POLICY", "lrc")
     monkeypatch.setenv("SPRINGLINE_HDFS_TOKEN", "hunter2")

@@ -81,7 +81,7 @@ def test_a_catalog_that_is_away_is_a_failure(monkeypatch: pytest.MonkeyPatch, re
 
 
 def test_to_evict_nothing_in_particular_is_refused(refused: Callable[..., str]) -> None:
-    """Rather than done with: nobody types that and means nothing."""
+    """Rather than ignored: a user who types that means something."""
     message = refused("dataset", "evict")
     assert message.startswith("springline: evict: give either dataset paths or the bytes to free")
 
@@ -104,5 +104,5 @@ def test_a_path_that_never_was_is_refused_with_the_nearest(
     [("queue", "list", "--limit", "-1"), ("queue", "list", "--limit", "0"), ("dataset", "evict", "--bytes", "-1")],
 )
 def test_a_number_out_of_its_range_is_refused(arguments: tuple[str, ...], refused: Callable[..., str]) -> None:
-    """Before anything is looked at."""
+    """Before anything is read."""
     assert f"Invalid value for '{arguments[2]}'" in refused(*arguments)

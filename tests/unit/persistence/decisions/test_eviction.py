@@ -48,7 +48,7 @@ def test_lrfu_keeps_what_is_read_often_though_not_lately() -> None:
 
 
 def test_an_unknown_replacement_is_refused() -> None:
-    """Better than an order that nobody asked for."""
+    """Better than an order that was not asked for."""
     with pytest.raises(ValueError, match="use lru or lrfu"):
         plan(chain_of(1), 1, replacement="mru")
 
@@ -63,12 +63,12 @@ def test_alternate_members_of_a_chain_go() -> None:
     }
 
 
-@pytest.mark.parametrize(("join_used_at", "gone"), [(5.0, ["a", "b", "c"]), (1.0, ["a", "d"])])
-def test_of_a_diamond_both_sides_go_or_the_join(join_used_at: float, gone: list[str]) -> None:
-    """The join is made again from both sides, so it goes only before them."""
+@pytest.mark.parametrize(("join_used_at", "evicted_names"), [(5.0, ["a", "b", "c"]), (1.0, ["a", "d"])])
+def test_of_a_diamond_both_sides_go_or_the_join(join_used_at: float, evicted_names: list[str]) -> None:
+    """The join is recomputed from both sides, so it goes only before them."""
     sides = (cached(side, "a", created_at=3.0) for side in "bc")
     lineage = lineage_of(persisted("a", by=None), *sides, cached("d", "b", "c", created_at=join_used_at))
-    assert victims(plan(lineage, 10**6)) == gone
+    assert victims(plan(lineage, 10**6)) == evicted_names
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_of_a_diamond_both_sides_go_or_the_join(join_used_at: float, gone: list[
         ("fresh", "is not proven idempotent yet"),
     ],
 )
-def test_what_could_not_surely_be_made_again_never_goes(by: str | None, reason: str) -> None:
+def test_what_could_not_surely_be_recomputed_is_never_evicted(by: str | None, reason: str) -> None:
     """Wanted or not; bytes stay missing and the plan says why."""
     operations = {
         "liar": Operation("liar", "v1", idempotent=True, nondeterministic=True, repeats=1),
@@ -119,7 +119,7 @@ def test_cache_only_datasets_go_last_and_for_good_as_their_strategy_says() -> No
 
 
 def test_a_whole_cache_only_chain_can_go() -> None:
-    """Alternate members first, while they can be made again; then the others."""
+    """Alternate members first, while they can be recomputed; then the others."""
     unwanted = {"strategy": Strategy.CACHE_ONLY, "persist_requested": False}
     lineage = lineage_of(cached("d0", **unwanted), *(cached(f"d{i}", f"d{i - 1}", **unwanted) for i in range(1, 5)))
     assert plan(lineage, 5000).missing_bytes == 0

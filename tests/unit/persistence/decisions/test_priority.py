@@ -72,7 +72,7 @@ def test_value_density_counts_what_an_operation_is_still_to_read() -> None:
     assert score("value-density", "t", lineage).terms["seconds saved"] == 1.0
 
 
-def test_value_density_gives_nothing_to_what_nobody_needs() -> None:
+def test_value_density_gives_nothing_to_what_is_not_needed() -> None:
     """Not wanted, and nothing still to run on it."""
     lineage = lineage_of(persisted("raw", by=None), cached("t", "raw", persist_requested=False))
     dataset_score = score("value-density", "t", lineage)

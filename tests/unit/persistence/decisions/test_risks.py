@@ -31,7 +31,7 @@ def catalog(platform: Platform) -> Catalog:
 def risks(
     catalog: Catalog, reads: Callable[[str], bool] = lambda dag_id: True, limit: int = 9
 ) -> tuple[RiskTotals, list[ExposedDataset]]:
-    """What is told to somebody who may read what those DAGs made: the sums, and the worst datasets."""
+    """What is shown to a user who may read the datasets of those DAGs: the sums, and the worst datasets."""
     loss, costs = catalog.cache_loss(), CostModel()
     totals = sum_risk(loss, costs, reads, limit=limit)
     named = redact_hidden(
@@ -59,7 +59,7 @@ def test_the_risks_add_up_to_what_the_command_line_says(catalog: Catalog) -> Non
     assert [each.dependents for each in worst] == [0, 1, 0, 1]
 
 
-def test_what_is_only_declared_is_told_apart_and_comes_before_what_is_proven(catalog: Catalog) -> None:
+def test_what_is_only_declared_is_marked_and_comes_before_what_is_proven(catalog: Catalog) -> None:
     """After what is irrecoverable; with the operation that was never seen to repeat, also upstream."""
     lineage = lineage_of(
         persisted("a", by=None), cached("b", "a", by="fresh", bytes=10), cached("c", "b", bytes=3), cached("d", "a"),

@@ -69,8 +69,8 @@ def test_both_candidates_are_predicted_whatever_is_chosen(operation_rate: float)
     assert transfer_plan.data is not None and transfer_plan.data.seconds == pytest.approx(10.0)
     assert transfer_plan.operation is not None
     assert transfer_plan.operation.seconds == pytest.approx(500 * operation_rate)
-    chosen = transfer_plan.operation if transfer_plan.method is OPERATION else transfer_plan.data
-    assert transfer_plan.predicted == chosen
+    predicted = transfer_plan.operation if transfer_plan.method is OPERATION else transfer_plan.data
+    assert transfer_plan.predicted == predicted
 
 
 def test_an_evicted_dataset_waits_for_sources_that_are_nowhere() -> None:
@@ -84,7 +84,7 @@ def test_an_evicted_dataset_waits_for_sources_that_are_nowhere() -> None:
     assert transfer_plan.reason.endswith("waits for c@1")
 
 
-def test_a_lost_dataset_that_cannot_be_made_again_waits_for_itself() -> None:
+def test_a_lost_dataset_that_cannot_be_recomputed_waits_for_itself() -> None:
     """Its data has to be recovered before it can be sent."""
     transfer_plan = plan(clean(call=None, cache=CacheState.LOST))
     assert transfer_plan.waits_for == (ref("clean"),)

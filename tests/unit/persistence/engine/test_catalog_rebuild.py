@@ -53,7 +53,7 @@ def test_a_lost_catalog_is_rebuilt_from_the_sidecars(open_at: Callable[..., Plat
 def test_a_source_that_was_not_persisted_is_known_to_be_gone(
     open_at: Callable[..., Platform], runner: LinesRunner
 ) -> None:
-    """It is named, it keeps its number, and nobody runs the operation on the sources that are left."""
+    """It is named, it keeps its number, and the operation is not run on the sources that are left."""
     before = open_at()
     for path in ("a", "b"):
         make(before, path, "load", strategy=Strategy.CACHE_ONLY)
@@ -92,7 +92,7 @@ def test_sidecars_that_cannot_be_read_are_named_and_the_others_used(open_at: Cal
 
 
 def test_of_several_copies_the_newest_lease_counts_and_half_ones_do_not(open_at: Callable[..., Platform]) -> None:
-    """A dead worker may have left a whole copy that nobody recorded."""
+    """A dead worker may have left a complete copy that was not recorded."""
     before = open_at()
     dataset = make(before, "a", "load", strategy=Strategy.CACHE_THROUGH)
     content = sidecar.encode(dataset, under_checksum=dataset.under_checksum, under_bytes=dataset.bytes)

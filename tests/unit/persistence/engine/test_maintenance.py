@@ -26,7 +26,7 @@ RUN = Origin("etl", "run 1", "task")
 
 
 def grow_old(platform: Platform) -> None:
-    """Let all that is open have been begun a day ago."""
+    """Let all that is open have been started a day ago."""
     with platform.catalog.write_transaction() as connection:
         connection.execute(update(generation).values(created_at=db_now() - 86400))
 
@@ -81,7 +81,7 @@ def test_what_a_disk_cannot_read_any_more_is_damaged_and_the_scan_goes_on(
     assert platform.persister.drain().persisted == 2
 
 
-def test_what_cannot_be_looked_at_keeps_no_other_from_being_looked_at(platform: Platform) -> None:
+def test_what_cannot_be_checked_keeps_no_other_from_being_checked(platform: Platform) -> None:
     """It is named with the reason, and nothing is said of it."""
     locked, missing = make(platform, "locked", "load"), make(platform, "missing", "load")
     platform.cache.delete(missing.cache_location)
@@ -164,7 +164,7 @@ def test_a_dag_run_that_never_ended_holds_nothing_for_ever(open_at: Callable[...
 
 
 def test_an_unpersisted_dependent_holds_its_source(platform: Platform) -> None:
-    """It could not be made again otherwise, whether it waits in the cache or was let go."""
+    """It could not be recomputed otherwise, whether it waits in the cache or was let go."""
     old = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     child = make(platform, "b", "shout", ["a"])
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
@@ -249,7 +249,7 @@ def test_a_copy_made_while_it_was_decided_is_removed_too(open_at: Callable[..., 
     assert copies_in(retiring.under) == [other.catalog.get(new.ref).under_location]
 
 
-def test_a_removal_cut_short_is_taken_up_by_the_next_sweep(platform: Platform) -> None:
+def test_a_removal_cut_short_is_resumed_by_the_next_sweep(platform: Platform) -> None:
     """The generation is retired, its bytes are still there."""
     old = make(platform, "a", lines=["old"], strategy=Strategy.CACHE_THROUGH)
     new = make(platform, "a", lines=["new"], strategy=Strategy.CACHE_THROUGH)

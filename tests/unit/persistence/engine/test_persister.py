@@ -68,7 +68,7 @@ def test_a_transfer_is_measured_and_the_next_one_predicted_from_it(platform: Pla
 
 
 def test_a_worker_gives_way_while_a_job_waits_and_that_is_no_time_of_the_link() -> None:
-    """It stops between two chunks until nobody waits any more; what it stood aside is told apart."""
+    """It stops between two chunks until no one waits any more; the time that it yielded is reported apart."""
     now, waits = [100.0], [True, True, True, False]
 
     def sleep(seconds: float) -> None:
@@ -241,7 +241,7 @@ def test_an_evicted_one_is_persisted_by_its_operation_once_its_source_is_there(
     assert "count" in runner.executed_operations and lines_of(platform, "c") == ["100"]
 
 
-def test_an_evicted_one_whose_source_nobody_persists_is_made_again_and_sent(
+def test_an_evicted_one_whose_source_is_not_persisted_is_recomputed_and_sent(
     platform: Platform, runner: LinesRunner
 ) -> None:
     """A temporary source stays in the cache alone, so the operation runs beside the cache."""
@@ -263,7 +263,7 @@ def transfer_order(platform: Platform) -> list[str]:
 
 
 def test_the_policy_sets_the_order(open_at: Callable[..., Platform]) -> None:
-    """Under `paper` what cannot be made again comes first, under `fifo` what waited longest."""
+    """Under `paper` what cannot be recomputed comes first, under `fifo` what waited longest."""
     platform = open_at(policy="paper")
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     make(platform, "easy", "shout", ["a"])

@@ -76,7 +76,7 @@ def test_patience_tries_again_until_the_under_store_is_back(platform: Platform) 
     assert (summary.persisted, summary.remaining, len(slept)) == (1, 0, 2)
 
 
-def test_what_does_not_fit_keeps_nobody_else_waiting(open_at: Callable[..., Platform]) -> None:
+def test_what_does_not_fit_keeps_no_other_waiting(open_at: Callable[..., Platform]) -> None:
     """A full under-store takes what is small enough, and names what it cannot take."""
     platform = open_at(under_capacity=4000, retry_seconds=100)
     large = make(platform, "large", lines=["x" * 5000])
@@ -97,7 +97,7 @@ def test_what_does_not_fit_keeps_nobody_else_waiting(open_at: Callable[..., Plat
         ("write_small", KeyError("etag")),
     ],
 )
-def test_whatever_a_store_raises_for_one_dataset_keeps_nobody_else_waiting(
+def test_whatever_a_store_raises_for_one_dataset_keeps_no_other_waiting(
     open_at: Callable[..., Platform], error: Exception, where: str
 ) -> None:
     """Errors that no store should raise are recorded with the dataset, which is tried again after a pause."""
@@ -130,7 +130,7 @@ def test_bytes_damaged_on_their_way_are_sent_again(platform: Platform) -> None:
 def test_cached_bytes_found_damaged_are_recovered_and_sent(
     open_at: Callable[..., Platform], how: Callable[..., None]
 ) -> None:
-    """What cannot be sent as it was written is lost, is made again, and is persisted then."""
+    """What cannot be sent as it was written is lost, is recomputed, and is persisted then."""
     platform = open_at(min_operation_bytes=1 << 20)
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     dataset = make(platform, "b", "shout", ["a"])
@@ -143,7 +143,7 @@ def test_cached_bytes_found_damaged_are_recovered_and_sent(
     assert lines_of(platform, "b") == [f"LINE {i}" for i in range(100)]
 
 
-def test_what_cannot_come_back_is_given_up_by_name(platform: Platform) -> None:
+def test_what_cannot_come_back_is_abandoned_by_name(platform: Platform) -> None:
     """The dataset and the reason are named, and the queue goes on without it."""
     dataset = make(platform, "a", "load")
     child = make(platform, "b", "shout", ["a"])
@@ -171,7 +171,7 @@ def test_a_lost_one_that_others_can_be_made_from_is_run_again_below(platform: Pl
 
 
 def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Callable[..., Platform]) -> None:
-    """Whoever forgets to rebuild is told so, and what was persisted before stays as it was."""
+    """The error says that a rebuild is missing, and what was persisted before stays as it was."""
     platform = open_at()
     make(platform, "a", lines=["old"])
     platform.persister.drain()
@@ -189,7 +189,7 @@ def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Ca
 # ---- dead workers
 
 
-def test_a_copy_that_nobody_recorded_is_swept_too(platform: Platform) -> None:
+def test_a_copy_without_a_record_is_swept_too(platform: Platform) -> None:
     """A worker that died between its rename and its record leaves a whole copy without a winner's name."""
     dataset = make(platform, "a", "load")
     _, under, _ = stage(platform)
@@ -260,8 +260,8 @@ def test_a_worker_that_wakes_late_gives_nothing_up(open_at: Callable[..., Platfo
     assert zombie.catalog.get(dataset.ref).under is UnderStoreState.COPYING
 
 
-def test_a_claim_is_kept_while_what_it_is_on_has_to_be_made_again_first(open_at: Callable[..., Platform]) -> None:
-    """That may take longer than a lease lasts, and nobody else must take it over meanwhile."""
+def test_a_claim_is_kept_while_its_dataset_has_to_be_recomputed_first(open_at: Callable[..., Platform]) -> None:
+    """That may take longer than a lease lasts, and no other worker must take it over meanwhile."""
     platform = open_at()
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     make(platform, "b", "shout", ["a"], persist_requested=False)  # so that `c` cannot be made beside the under-store

@@ -99,7 +99,7 @@ def test_an_operation_that_gives_the_same_digest_is_proven(platform: Platform) -
     assert assess_risk(lineage, platform.catalog.load_cost_model(lineage)).unproven == ()
 
 
-def test_a_loss_that_a_declaration_hid_is_told_and_then_healed_by_proof(
+def test_a_loss_that_a_declaration_hid_is_reported_and_then_healed_by_proof(
     platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An operation lies; the second run unmasks it, with a line in the log, and no later loss takes its output."""
@@ -139,7 +139,7 @@ def test_a_second_run_on_a_damaged_source_proves_nothing(platform: Platform, run
 def test_an_operation_that_fails_is_tried_again_after_a_pause(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reason is kept, and told with what is planned."""
+    """The reason is stored, and shown with what is planned."""
     persist_output(platform, "shout")
     with monkeypatch.context() as patch:
         patch.setattr(platform.runner, "run", raise_(OperationError("no Spark today")))
@@ -186,14 +186,14 @@ def test_only_operations_with_a_large_or_dear_output_are_proved(
 
 
 def test_the_settings_turn_proofs_off(open_at: Callable[..., Platform]) -> None:
-    """What would be proved is still told."""
+    """What would be proved is still shown."""
     platform = eager(open_at(prove=False))
     persist_output(platform, "shout")
     assert platform.prover.step() is None and platform.prover.plan()
 
 
 def test_nothing_is_proved_between_two_tasks_of_a_dag_run(platform: Platform) -> None:
-    """But once nobody has committed anything for a while."""
+    """But once no commit has happened for a while."""
     persist_output(platform, "shout")
     platform.prover.quiet_seconds = 60.0
     assert platform.prover.step() is None
@@ -203,7 +203,7 @@ def test_nothing_is_proved_between_two_tasks_of_a_dag_run(platform: Platform) ->
     assert proof is not None and proof.verdict is ProofVerdict.PROVEN
 
 
-def test_the_witness_is_the_largest_that_can_be_made_again_now(platform: Platform) -> None:
+def test_the_witness_is_the_largest_that_can_be_recomputed_now(platform: Platform) -> None:
     """A larger one whose source is gone is no witness; what none can be made of says what it waits for."""
     make_by_operation(platform, "shout")
     make(platform, "long", lines=[f"a longer line {i}" for i in range(500)])
@@ -332,7 +332,7 @@ def prove_by_hand(
 def test_a_proof_can_be_asked_for_by_hand(
     open_at: Callable[..., Platform], prove_by_hand: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """However small the output and whatever waits; first told, then done."""
+    """However small the output and whatever waits; first shown, then done."""
     platform = open_at()
     make_by_operation(platform, "shout")
     code, output, _ = prove_by_hand(platform, "shout", "--dry-run")
@@ -346,7 +346,7 @@ def test_a_proof_can_be_asked_for_by_hand(
 def test_a_command_that_unmasks_an_operation_says_so_by_its_exit_status(
     open_at: Callable[..., Platform], prove_by_hand: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """For scripts; in JSON too. An operation that nobody knows is refused."""
+    """For scripts; in JSON too. An unknown operation is refused."""
     platform = open_at()
     make_by_operation(platform, "liar")
     code, _, error = prove_by_hand(platform, "lair")

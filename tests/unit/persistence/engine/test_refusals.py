@@ -52,7 +52,7 @@ def test_a_refusal_of_hdfs_names_the_place_and_what_is_wrong(
     ],
 )
 def test_a_refusal_of_alluxio_names_the_place(error: exceptions.AlluxioError, kind: type[Exception]) -> None:
-    """No room is told from no answer."""
+    """No space has another error than no answer."""
     translated = translate_alluxio_error(error, "alluxio://host:19998/a")
     assert type(translated) is kind and "alluxio://host:19998/a" in str(translated)
 

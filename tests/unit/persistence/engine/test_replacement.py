@@ -1,4 +1,4 @@
-"""Making room in the cache: what goes, what never goes, and what is looked at again at the last moment."""
+"""Making room in the cache: what goes, what never goes, and what is checked again at the last moment."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_persisted_ones_go_least_recently_used_first(open_at: Callable[..., Plat
     assert cached(tight) == {"a", "c"}
 
 
-def test_what_cannot_be_made_again_never_goes_unpersisted(open_at: Callable[..., Platform]) -> None:
+def test_what_cannot_be_recomputed_is_never_evicted_unpersisted(open_at: Callable[..., Platform]) -> None:
     """What is missing is said instead."""
     platform = open_at()
     dataset = make(platform, "a", "load")
@@ -65,7 +65,7 @@ def test_what_cannot_be_made_again_never_goes_unpersisted(open_at: Callable[...,
     assert cached(tight) == {"a"}
 
 
-def test_an_unwanted_one_may_go_as_soon_as_it_can_be_made_again(platform: Platform) -> None:
+def test_an_unwanted_one_may_go_as_soon_as_it_can_be_recomputed(platform: Platform) -> None:
     """Temporary files need no persisting, and still are not thrown away for good."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     temporary = make(platform, "b", "shout", ["a"], persist_requested=False)

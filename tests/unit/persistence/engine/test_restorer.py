@@ -52,7 +52,7 @@ def test_what_is_persisted_is_fetched_and_nothing_is_run(platform: Platform, run
 
 
 def test_a_damaged_copy_below_is_noticed_when_it_is_fetched(platform: Platform, runner: LinesRunner) -> None:
-    """It counts as lost there, and the generation is made again."""
+    """It counts as lost there, and the generation is recomputed."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     dataset = make(platform, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
     let_go(platform, dataset.ref)
@@ -144,7 +144,7 @@ def test_reading_by_a_recovery_does_not_count_as_reading(platform: Platform) -> 
 
 
 def test_many_liars_are_found_nondeterministic_in_one_recovery(platform: Platform, runner: LinesRunner) -> None:
-    """Each costs one plan, its output is gone for good, with the reason, and the honest one is brought back."""
+    """Each costs one plan, its output is irrecoverable, with the reason, and the honest one is brought back."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     for i in range(8):
         runner.add(f"liar{i}", lambda sources, params: [str(random.random())])
@@ -196,7 +196,7 @@ def test_the_whole_cache_going_during_a_recovery_is_survived(platform: Platform)
 
 
 def test_a_fault_that_never_ends_is_raised(platform: Platform) -> None:
-    """After a few surprises whoever asked is told."""
+    """After a few surprises the caller gets the error."""
     chain(platform, 2)
     platform.cache.delete("d1/@1")
     _, _, staged = stage(platform)

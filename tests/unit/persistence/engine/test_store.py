@@ -27,7 +27,7 @@ def test_cache_through_commits_only_what_is_persisted(platform: Platform) -> Non
     assert platform.under.exists(dataset.under_location)
 
 
-def test_async_and_sync_waits_only_for_what_cannot_be_made_again(platform: Platform) -> None:
+def test_async_and_sync_waits_only_for_what_cannot_be_recomputed(platform: Platform) -> None:
     """Async&Sync writes the load synchronously, its idempotent child behind the job's back."""
     loaded = make(platform, "a", "load", strategy=Strategy.ASYNC_AND_SYNC)
     derived_dataset = make(platform, "b", "shout", ["a"], strategy=Strategy.ASYNC_AND_SYNC)

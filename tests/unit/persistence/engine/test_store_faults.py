@@ -70,7 +70,7 @@ def test_a_write_of_no_files_at_all_is_refused(platform: Platform, left: tuple[s
 
 
 def test_an_empty_dataset_is_a_dataset(platform: Platform) -> None:
-    """A file of no bytes is written, persisted, evicted, fetched and made again like any other."""
+    """A file of no bytes is written, persisted, evicted, fetched and recomputed like any other."""
     make(platform, "a", lines=[], strategy=Strategy.CACHE_THROUGH)
     dataset = make(platform, "b", "shout", ["a"], strategy=Strategy.CACHE_THROUGH)
     assert (dataset.bytes, dataset.rows) == (0, 0)
@@ -83,7 +83,7 @@ def test_an_empty_dataset_is_a_dataset(platform: Platform) -> None:
 
 
 def test_a_write_that_says_nothing_is_abandoned(platform: Platform) -> None:
-    """Without done() nobody knows whether it is whole."""
+    """Without done() it may be incomplete."""
     with (
         pytest.raises(PersistenceError, match=r"without mark_complete\(\)"),
         platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing,
@@ -199,7 +199,7 @@ def too_large(open_at: Callable[..., Platform]) -> Platform:
 
 @pytest.mark.parametrize("point", ["manifest", "write_small", "rename", "rename done"])
 def test_a_write_straight_down_that_fails_leaves_nothing(open_at: Callable[..., Platform], point: str) -> None:
-    """Neither a half copy nor a whole one that nobody knows."""
+    """Neither a half copy nor a complete one that is unknown."""
     platform = too_large(open_at)
     before = copies_in(platform.under)
     _, under, _ = stage(platform)
@@ -239,7 +239,7 @@ def test_a_retry_does_not_adopt_what_is_lost_for_good(platform: Platform, runner
     platform.cache.delete(second.cache_location)
     adoptable = platform.store.committed_by_earlier_try
     dataset = adoptable("b", call=second.call, sources=second.sources, origin=RUN)
-    assert dataset is not None and dataset.ref == second.ref  # its source is there: it can be made again
+    assert dataset is not None and dataset.ref == second.ref  # its source is there: it can be recomputed
     wipe_cache(platform)
     assert adoptable("b", call=second.call, sources=second.sources, origin=RUN) is None
     assert adoptable("a", call=first.call, sources=(), origin=RUN) is None

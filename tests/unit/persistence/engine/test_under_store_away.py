@@ -1,4 +1,4 @@
-"""An under-store that is away: nothing leaves the cache on the word of the catalog, and whoever asks is told."""
+"""An under-store that is away: nothing leaves the cache on the word of the catalog, and a read is an error."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_nothing_leaves_the_cache_while_the_under_store_is_away(open_at: Callabl
     assert not stays(platform, dataset) and lines_of(platform, "a") == [f"line {i}" for i in range(100)]
 
 
-def test_a_person_is_told_why_nothing_goes(platform: Platform) -> None:
+def test_the_command_says_why_nothing_is_evicted(platform: Platform) -> None:
     """When the wish is tried, and when it is carried out."""
     dataset = persisted(platform)
     decision = decide_action(dataset, DatasetAction.EVICT)
@@ -119,10 +119,10 @@ def test_a_copy_that_an_operation_made_below_is_asked_for_by_its_own_size(
 ) -> None:
     """It has other bytes than the one in the cache: the sidecar beside it says how many."""
     persisted(platform, "a")
-    made = make(platform, "b", "shout", ["a"])
-    with platform.persister.sender.attempt(made.ref, "test", TransferMethod.OPERATION, None) as attempt:
+    output = make(platform, "b", "shout", ["a"])
+    with platform.persister.sender.attempt(output.ref, "test", TransferMethod.OPERATION, None) as attempt:
         assert attempt is not None
-        dataset = attempt.send_operation(made, [platform.catalog.get(Ref("a", 1))])
+        dataset = attempt.send_operation(output, [platform.catalog.get(Ref("a", 1))])
     assert dataset.under_checksum != dataset.checksum
     if is_cut_short:
         file = file_below(platform, dataset)
@@ -131,7 +131,7 @@ def test_a_copy_that_an_operation_made_below_is_asked_for_by_its_own_size(
     assert stays(platform, dataset) is is_cut_short
 
 
-def test_what_would_be_made_again_from_a_copy_below_stays_if_that_is_not_there(platform: Platform) -> None:
+def test_what_would_be_recomputed_from_a_copy_below_stays_if_that_is_not_there(platform: Platform) -> None:
     """The source left the cache; its copy is asked for before what is made from it goes."""
     source = persisted(platform)
     dataset = make(platform, "b", "shout", ["a"])
@@ -215,7 +215,7 @@ def test_the_first_copy_marks_an_under_store_that_did_not_answer_when_it_was_ope
     assert mark.is_file() and platform.under.unavailable_reason() == ""
 
 
-# ---- what is told
+# ---- what is answered
 
 
 def run_command(platform: Platform, *arguments: str) -> tuple[int, str]:
@@ -227,7 +227,7 @@ def run_command(platform: Platform, *arguments: str) -> tuple[int, str]:
 
 
 def test_what_is_only_believed_to_be_persisted_is_at_risk(platform: Platform) -> None:
-    """The sentence that says so names the store; a machine is told as much."""
+    """The sentence that says so names the store; JSON says as much."""
     cached, evicted = persisted(platform, "cached"), persisted(platform, "evicted")
     let_go(platform, evicted.ref)
     assert run_command(platform, "risk")[1] == "If the cache were lost now: nothing would be lost."
@@ -293,7 +293,7 @@ def test_the_maintenance_dag_ends_with_the_word_that_the_under_store_is_away(pla
 
 
 def test_a_sample_of_the_risk_does_not_count_copies_that_are_away(platform: Platform) -> None:
-    """The gauges neither: an alert on what would be gone for good begins."""
+    """The gauges neither: an alert on irrecoverable bytes begins."""
     dataset = persisted(platform)
     remove_root(platform)
     assert platform.catalog.sample_risk(find_unavailable_reason=platform.watch.unavailable_reason)

@@ -30,8 +30,8 @@ def make_by_operation(platform: Platform, operation: str) -> Dataset:
     return make(platform, "b", operation, ["a"], strategy=SAFE)
 
 
-def test_what_a_loss_would_take_for_good_is_told_before_the_loss(platform: Platform) -> None:
-    """An operation declares itself idempotent, is none, and the cache is wiped: those bytes had been told at risk."""
+def test_what_a_loss_would_make_irrecoverable_is_reported_before_the_loss(platform: Platform) -> None:
+    """An operation declares itself idempotent, is none, and the cache is wiped: those bytes were reported at risk."""
     lied = make_by_operation(platform, "liar")
     before = risk_of(platform)
     assert (before.unproven, before.unproven_bytes) == ((lied.ref,), lied.bytes)
@@ -60,7 +60,7 @@ def test_a_second_run_with_the_same_digest_proves_an_operation(platform: Platfor
     assert (risk_of(platform).recomputable, risk_of(platform).unproven) == ((dataset.ref,), ())
 
 
-def test_explain_tells_what_is_only_declared(platform: Platform) -> None:
+def test_explain_shows_what_is_only_declared(platform: Platform) -> None:
     """Beside what would bring it back, and for machines."""
     dataset = make_by_operation(platform, "shout")
     explanation = explain(platform, "b")
@@ -80,7 +80,7 @@ def test_explain_tells_what_is_only_declared(platform: Platform) -> None:
 def test_unproven_output_is_written_synchronously_by_a_setting(
     open_at: Callable[..., Platform], *, synchronous: bool
 ) -> None:
-    """Then async_and_sync promises nothing that rests on a declaration; what is proven can be made again."""
+    """Then async_and_sync promises nothing that rests on a declaration; what is proven can be recomputed."""
     platform = open_at(sync_unproven=synchronous)
     first = make_by_operation(platform, "shout")
     assert first.persisted is synchronous and first.call is not None
@@ -99,7 +99,7 @@ def queue_of(platform: Platform) -> list[str]:
 
 @pytest.mark.parametrize("policy", ["paper", "value-density"])
 def test_what_is_unproven_is_persisted_before_what_is_proven(open_at: Callable[..., Platform], policy: str) -> None:
-    """After what cannot be made again; other things being equal."""
+    """After what cannot be recomputed; other things being equal."""
     platform = open_at(policy=policy)
     make(platform, "a", "load", strategy=SAFE)
     for path, operation in (("proven", "shout"), ("unproven", "liar"), ("random", "salt")):
@@ -111,7 +111,7 @@ def test_what_is_unproven_is_persisted_before_what_is_proven(open_at: Callable[.
     assert queue_of(platform) == ["random", "unproven", "proven"]
 
 
-def test_the_reason_tells_of_the_doubt(platform: Platform) -> None:
+def test_the_reason_mentions_the_doubt(platform: Platform) -> None:
     """A person sees why it comes first."""
     make_by_operation(platform, "liar")
     (choice,) = platform.persister.candidates()

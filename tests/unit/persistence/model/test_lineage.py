@@ -72,13 +72,13 @@ def test_every_cause_is_named_once() -> None:
 
 
 def test_a_chain_goes_back_to_what_is_at_hand_and_no_further() -> None:
-    """A cached source is read, not made again, even though it could not be; what is at hand itself needs no run."""
+    """A cached source is read, not recomputed, even though it could not be; what is at hand itself needs no run."""
     lineage = lineage_of(cached("landing", by=None), evicted("a", "landing"), evicted("b", "a"))
     assert lineage.recompute_order([ref("b"), ref("landing")]) == ((ref("a"), ref("b")), {})
 
 
 def test_a_chain_that_nothing_can_begin_names_what_is_missing() -> None:
-    """Each dataset that cannot come back is told with every cause."""
+    """Each dataset that cannot come back is listed with every cause."""
     lineage = lineage_of(evicted("landing", by=None), evicted("noise", by="dice"), evicted("a", "landing", "noise"))
     order, blocked = lineage.recompute_order([ref("a")])
     assert (order, set(blocked)) == ((), {ref("a")})
@@ -112,7 +112,7 @@ def test_a_cycle_among_declared_operations_is_named(operations: dict[str, list[s
 
 
 def test_declared_lineage_without_a_cycle_passes() -> None:
-    """A diamond, and a source that nobody declares, are fine."""
+    """A diamond, and an undeclared source, are fine."""
     check_acyclic({"d": ["b", "c"], "b": ["a"], "c": ["a"]})
 
 

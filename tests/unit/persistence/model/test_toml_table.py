@@ -1,4 +1,4 @@
-"""Tables of TOML files: what a wrong table is told, and which keys a class declares."""
+"""Tables of TOML files: the errors of a wrong table, and which keys a class declares."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_long_lists_name_the_first_few_and_count_the_rest() -> None:
     assert format_list("abcdefg") == "a, b, c and 4 more"
 
 
-def test_what_there_is_instead_of_an_unknown_name_is_told_in_few_words() -> None:
+def test_the_error_of_an_unknown_name_lists_the_known_ones_in_few_words() -> None:
     """All of few; of many, those that are spelled nearly so, and how many there are."""
     many = ["flights", "flows", *(f"job{number}" for number in range(98))]
     assert format_alternatives("x", []) == "none"

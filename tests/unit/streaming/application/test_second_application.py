@@ -29,7 +29,7 @@ def ended(other: SecondApplication) -> None:
     other._process.wait(10)
 
 
-def test_one_that_fails_is_told(python: Path) -> None:
+def test_one_that_fails_is_reported(python: Path) -> None:
     """By the next look."""
     python.write_text("#!/bin/sh\nexit 3\n")
     with pytest.raises(StreamError, match="its second application has failed"), SecondApplication("words") as other:

@@ -44,12 +44,12 @@ def pressed(seconds: float | None, throttles: tuple[str, ...] = (), by: tuple[st
             "throttled_by": [{"downstream": name} for name in by]}  # fmt: skip
 
 
-def beat(stages: dict[str, Any], queues: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def beating(stages: dict[str, Any], queues: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     """A heartbeat of now."""
     return {"started_at": 1.0, "heartbeat_at": NOW, "stages": stages, "backpressure": {"stages": queues or {}}, **more}
 
 
-OVERLOADED = beat(
+OVERLOADED = beating(
     {"map": stage(4_810), "reduce": stage()},
     {"map": pressed(23.0, by=("reduce",)), "reduce": pressed(1.4, throttles=("map",))},
 )
@@ -59,15 +59,15 @@ OVERLOADED = beat(
     ("heartbeat", "health", "reason"),
     [
         (OVERLOADED, Health.LAGGING, "4,810 messages behind, 23 s to drain: reduce is overloaded and throttles map"),
-        (beat({"map": stage()}), Health.OK, "no lag"),
-        (beat({"map": stage(12)}, {"map": pressed(0.2)}), Health.OK, "12 messages behind, 200 ms to drain"),
+        (beating({"map": stage()}), Health.OK, "no lag"),
+        (beating({"map": stage(12)}, {"map": pressed(0.2)}), Health.OK, "12 messages behind, 200 ms to drain"),
         (
-            beat({"map": stage(3, newest=NOW - LAG_SECONDS - 1)}),
+            beating({"map": stage(3, newest=NOW - LAG_SECONDS - 1)}),
             Health.LAGGING,
             "3 messages behind, the newest that was read is 61 s old",
         ),
-        (beat({"map": stage(0, newest=1.0)}, {"map": pressed(2 * DRAIN_SECONDS)}), Health.OK, "no lag"),
-        (beat({"map": stage(ended=1.0)}, started_at=NOW - 5), Health.OK, "no lag"),
+        (beating({"map": stage(0, newest=1.0)}, {"map": pressed(2 * DRAIN_SECONDS)}), Health.OK, "no lag"),
+        (beating({"map": stage(ended=1.0)}, started_at=NOW - 5), Health.OK, "no lag"),
     ],
     ids=["overloaded", "idle", "fast enough", "old messages", "queued between stages only", "just started"],
 )
@@ -80,19 +80,19 @@ def test_a_job_that_is_far_behind_lags_and_says_why(heartbeat: dict[str, Any], h
 def test_a_stage_that_completes_no_round_stalls_its_job() -> None:
     """Since its last round; a paused stage does not."""
     ended = NOW - ROUND_AGE_SECONDS - 15
-    decided = running_health(beat({"map": stage(), "reduce": stage(ended=ended)}), NOW)
+    decided = running_health(beating({"map": stage(), "reduce": stage(ended=ended)}), NOW)
     assert decided == JobHealth(Health.STALLED, "stage reduce has completed no round for 75 s", ended)
-    assert running_health(beat({"map": stage(ended=ended, paused=True)}), NOW).health is Health.OK
+    assert running_health(beating({"map": stage(ended=ended, paused=True)}), NOW).health is Health.OK
 
 
-def test_health_is_told_since_its_first_moment_and_survives_an_oscillation() -> None:
+def test_health_counts_from_its_first_moment_and_survives_an_oscillation() -> None:
     """A lagging job is ok once it is well below the threshold."""
     first = running_health(OVERLOADED, NOW)
-    almost = beat({"map": stage(9)}, {"map": pressed(DRAIN_SECONDS * (RECOVERED_SHARE + 0.1))})
+    almost = beating({"map": stage(9)}, {"map": pressed(DRAIN_SECONDS * (RECOVERED_SHARE + 0.1))})
     assert running_health(almost, NOW).health is Health.OK
-    still = running_health(almost, NOW + 20, previous=first)
-    assert (still.health, still.since) == (Health.LAGGING, NOW)
-    over = running_health(beat({"map": stage(9)}, {"map": pressed(1.0)}), NOW + 25, previous=still)
+    second_decision = running_health(almost, NOW + 20, previous=first)
+    assert (second_decision.health, second_decision.since) == (Health.LAGGING, NOW)
+    over = running_health(beating({"map": stage(9)}, {"map": pressed(1.0)}), NOW + 25, previous=second_decision)
     assert (over.health, over.since) == (Health.OK, NOW + 25)
 
 
@@ -155,7 +155,7 @@ def test_a_changed_rule_counts_from_the_next_heartbeat(tmp_path: Path) -> None:
     """A job that runs for weeks does not have to be restarted."""
     rules = tmp_path / "alerts.toml"
     record = HealthRecord("job", rules)
-    late = beat({"map": stage(3, newest=NOW - 30)})
+    late = beating({"map": stage(3, newest=NOW - 30)})
     assert record.update(late).health is Health.OK
     rules.write_text('[a]\nmetric = "streams.lag.seconds"\nabove = 20\nseverity = "info"\nsummary = "x"\n')
     assert record.update(late).health is Health.LAGGING
@@ -168,4 +168,4 @@ def test_no_alert_is_active_about_a_stream_whose_health_is_ok(age: float) -> Non
     rules = [rule for rule in read_rules(RULES, by_name(METRICS)) if rule.metric.name.startswith("streams.")]
     samples = readings(JobStatus("job", "running", started_at=1.0, stages=stages), NOW)
     alerts = evaluate_rules(rules, samples, (), NOW).active_alerts
-    assert bool(alerts) == (running_health(beat(stages), NOW).health is not Health.OK)
+    assert bool(alerts) == (running_health(beating(stages), NOW).health is not Health.OK)

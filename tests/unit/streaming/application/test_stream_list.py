@@ -10,7 +10,7 @@ import pytest
 
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.commands import printed
-from tests.support.streams.kept_streams import crash, declare, ticks_heartbeat
+from tests.support.streams.declared_streams import crash, declare, ticks_heartbeat
 
 
 @pytest.fixture
@@ -32,10 +32,10 @@ def test_jobs_are_listed_with_health_and_reason_the_worst_first(lagging: JobFold
         output, jobs = printed("stream", "list"), json.loads(printed("stream", "list", "--json"))
     lines = output.splitlines()
     (failed,) = (number for number, line in enumerate(lines) if line.split()[:1] == ["crashed"])
-    (behind,) = (number for number, line in enumerate(lines) if line.split()[:1] == ["ticks"])
-    assert failed < behind
-    assert "failed" in lines[failed] and "lagging" in lines[behind]
-    assert time.strftime("%H:", time.localtime(time.time() - 1_260)) in lines[behind]
+    (lagging_line,) = (number for number, line in enumerate(lines) if line.split()[:1] == ["ticks"])
+    assert failed < lagging_line
+    assert "failed" in lines[failed] and "lagging" in lines[lagging_line]
+    assert time.strftime("%H:", time.localtime(time.time() - 1_260)) in lines[lagging_line]
     text = " ".join(output.split())
     assert "4,810 messages behind, 23 s to drain: reduce is overloaded and throttles map" in text
     assert "no application of it has run yet" in text

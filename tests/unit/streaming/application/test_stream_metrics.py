@@ -96,7 +96,7 @@ def folder(tmp_path: Path) -> JobFolder:
 def monitor(
     folder: JobFolder, rules: str = "", **settings: str
 ) -> tuple[Monitor, RecordingReporter, MonitoringSettings]:
-    """One that keeps what it tells."""
+    """One that keeps what it reports."""
     file = folder.path / "rules.toml"
     file.write_text(rules)
     monitoring_settings, meter = MonitoringSettings(home=folder.path, alert_rules=file, **settings), RecordingReporter()
@@ -106,8 +106,8 @@ def monitor(
 LAG = '[lag]\nmetric = "streams.lag.messages"\nabove = 1\nseverity = "warning"\nsummary = "lag"'
 
 
-def test_a_monitor_tells_and_judges_with_a_pause_between(folder: JobFolder) -> None:
-    """What it told is the same ten seconds later."""
+def test_a_monitor_reports_and_evaluates_with_a_pause_between(folder: JobFolder) -> None:
+    """What it reported is the same ten seconds later."""
     job_monitor, meter, settings = monitor(folder, LAG)
     for now in (100.0, 105.0, 110.0):
         job_monitor.evaluate(job_status(), now)
@@ -118,21 +118,21 @@ def test_a_monitor_tells_and_judges_with_a_pause_between(folder: JobFolder) -> N
 
 
 def test_the_end_of_a_job_ends_its_alerts_at_once(folder: JobFolder) -> None:
-    """Nobody looks again."""
+    """It is not polled again."""
     job_monitor, _, settings = monitor(folder, LAG)
     job_monitor.evaluate(job_status(), 100)
     job_monitor.evaluate(job_status("stopped"), 101)
     assert list_active_alerts(read_states(settings.alerts_folder)) == []
 
 
-def test_a_job_that_is_given_up_can_be_warned_of(folder: JobFolder) -> None:
+def test_an_alert_can_fire_for_a_job_that_is_abandoned(folder: JobFolder) -> None:
     """By the look that gives it up."""
     job_monitor, meter, _ = monitor(folder)
     job_monitor.evaluate(job_status("failed"), 100, restart_limit_reached=True)
     assert meter.of(metrics.RESTART_LIMIT_REACHED) == [(1, {"job": "flights"})]
 
 
-def test_where_a_collector_is_named_the_application_tells_what_it_can(folder: JobFolder) -> None:
+def test_where_a_collector_is_named_the_application_sends_what_it_can(folder: JobFolder) -> None:
     """Only that it is down, it cannot."""
     job_monitor, meter, _ = monitor(folder, otlp_endpoint="http://127.0.0.1:9")
     job_monitor.evaluate(job_status(), 100)
@@ -151,8 +151,10 @@ def test_wrong_rules_are_logged_once_and_metrics_go_on(folder: JobFolder, caplog
     assert len(meter.of(metrics.LAG_MESSAGES)) == 2
 
 
-def test_a_heartbeat_that_cannot_be_read_stops_nobody(folder: JobFolder, caplog: pytest.LogCaptureFixture) -> None:
-    """One of another version, say; it is told in the log."""
+def test_a_heartbeat_that_cannot_be_read_stops_no_application(
+    folder: JobFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One of another version, say; it is logged."""
     job_monitor, _, _ = monitor(folder)
     status = JobStatus("flights", "running", stages={"map": {"round": 1}})
     job_monitor.evaluate(status, 100)

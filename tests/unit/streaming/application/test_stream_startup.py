@@ -1,4 +1,4 @@
-"""Waiting for an application until it works: as long as it gets on, and told what for."""
+"""Waiting for an application until it works: as long as it makes progress, and reported what for."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_start_that_gets_on_is_waited_for_however_long_it_takes() -> None:
         (RUNNING, "it runs; waiting for the first round of map, without progress for 61 s"),
     ],
 )
-def test_a_start_that_does_not_get_on_is_given_up_with_what_it_waits_for(status: JobStatus, message: str) -> None:
+def test_a_start_without_progress_is_abandoned_with_what_it_waits_for(status: JobStatus, message: str) -> None:
     """An application that beats and gets no further is silent in that sense too."""
     startup = Startup(timeout=60.0)
     startup.wait_for(status, 0.0)
@@ -62,8 +62,8 @@ def test_an_application_that_has_ended_is_not_waited_for() -> None:
         startup.wait_for(failed, 0.6)
 
 
-def test_a_process_that_ends_before_it_tells_anything_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
-    """What the application before it has told is not its error."""
+def test_a_process_that_ends_before_its_first_heartbeat_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
+    """What the application before it has reported is not its error."""
     folder = JobFolder(tmp_path / "job")
     with folder.application_lock():
         folder.write_heartbeat(
@@ -88,7 +88,7 @@ def test_a_process_that_ends_before_it_tells_anything_is_told_with_the_end_of_it
 
 
 def test_what_an_application_does_while_it_starts_is_in_its_heartbeat(tmp_path: Path) -> None:
-    """Whoever looks at it is told, and who supervises it; one that runs has no phase any more."""
+    """Its status says so, and who supervises it; one that runs has no phase any more."""
     folder = JobFolder(tmp_path / "job")
     with folder.application_lock():
         beats = HeartbeatWriter("job", folder)

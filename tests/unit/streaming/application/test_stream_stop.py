@@ -49,7 +49,7 @@ def sleeping_process(*, start_new_session: bool) -> Iterator[subprocess.Popen[by
 
 
 def test_a_job_that_is_slow_to_stop_does_not_keep_the_others(started: Started) -> None:
-    """All are asked at once, and told as each has come to rest; what lives when the patience is over is left."""
+    """All are asked at once, and each is reported when it has stopped; what lives when the patience is over is left."""
     (slow, (application, _)), (quick, _) = started("a-slow", "nothing"), started("b-quick", "the request")
     lines: list[str] = []
 
@@ -78,7 +78,7 @@ def test_a_job_that_does_not_come_to_rest_is_ended_with_all_that_it_started(
 
 
 def test_an_application_that_loads_its_code_is_stopped_too(tmp_path: Path) -> None:
-    """It holds no lock yet, and would have begun to run after all else had ended."""
+    """It holds no lock yet, and would have started to run after all else had ended."""
     folder = JobFolder(tmp_path / "coming")
     with sleeping_process(start_new_session=True) as process:
         folder.record_launch(process.pid)
@@ -98,7 +98,7 @@ def test_who_shares_a_group_with_an_application_lives_on(tmp_path: Path) -> None
 
 
 def test_a_process_that_got_the_id_of_an_application_is_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the heartbeat of the one before names has begun later."""
+    """What the heartbeat of the one before names started later."""
     monkeypatch.setattr(stop, "TERMINATE_SECONDS", 0.0)
     monkeypatch.setattr(stop, "KILLED_SECONDS", 0.0)
     folder = JobFolder(tmp_path / "job")

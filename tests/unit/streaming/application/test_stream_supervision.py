@@ -1,4 +1,4 @@
-"""When a job is waited for, started, started again, and given up; and that there is one application of it."""
+"""When a job is waited for, started, restarted, and abandoned; and that there is one application of it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_state_of_a_job_decides_the_action(state: str, fields: dict[str, Any
 
 
 def test_a_job_whose_lease_expired_is_restarted_by_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow's triggers were away for long, and nobody asked for a stop."""
+    """Airflow's triggers were away for long, and no stop was requested."""
     monkeypatch.setenv(LEASE, "60")
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
@@ -87,7 +87,7 @@ def test_a_job_whose_lease_expired_is_restarted_by_its_run(tmp_path: Path, monke
 
 
 def test_a_stopped_job_is_finished_though_its_lease_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asked first is heard."""
+    """The first request counts."""
     monkeypatch.setenv(LEASE, "60")
     folder = JobFolder(tmp_path / "job")
     folder.request_stop()
@@ -120,7 +120,7 @@ def test_one_that_was_started_again_lately_gets_more_time(starts: tuple[float, .
 
 
 def test_starts_are_counted_for_each_run(tmp_path: Path) -> None:
-    """Another run begins anew."""
+    """Another run starts over."""
     folder = JobFolder(tmp_path / "job")
     record_start(folder, "a", 1.0)
     record_start(folder, "a", 2.0)
@@ -139,7 +139,7 @@ def test_one_application_holds_a_job(tmp_path: Path) -> None:
 
 
 def test_an_application_that_loads_its_code_is_starting_and_can_be_ended(tmp_path: Path) -> None:
-    """It holds no lock yet, and has told nothing: what the one before has told says nothing of it."""
+    """It holds no lock yet, and has reported nothing: what the one before reported is not about it."""
     folder = JobFolder(tmp_path / "job")
     with folder.application_lock():
         heartbeat = {**HEARTBEAT, "stages": {"map": {"round_ended_at": 9.0}}}
@@ -186,7 +186,7 @@ def test_what_a_job_said_last_counts_only_while_it_lives(tmp_path: Path) -> None
 
 
 def test_an_application_without_a_renewed_lease_is_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that nobody supervises has none, and lives on."""
+    """One without a supervisor has none, and lives on."""
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
     renew_lease(folder)
@@ -198,7 +198,7 @@ def test_an_application_without_a_renewed_lease_is_abandoned(tmp_path: Path, mon
     assert is_abandoned(folder, 159.0), "its home was removed"
 
 
-def test_the_log_of_one_that_hangs_tells_where(tmp_path: Path) -> None:
+def test_the_log_of_one_that_hangs_shows_where(tmp_path: Path) -> None:
     """Of every process of it, those that know nothing of that too; then it is killed."""
     folder = JobFolder(tmp_path / "job")
     code = """

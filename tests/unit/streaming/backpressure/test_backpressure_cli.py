@@ -44,7 +44,7 @@ def test_a_job_that_never_ran_has_the_mode_that_it_is_declared_with(folder: JobF
 
 
 def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
-    """As the job last told."""
+    """As the job last reported."""
     backpressure_status = {"mode": "predictive", "signal_channel": "kafka", "stages": {"split": FREE, "count": COUNT}}
     with folder.application_lock():
         heartbeat = {"state": "running", "error": "", "heartbeat_at": time.time(), "started_at": 0.0, "pid": 7}
@@ -59,7 +59,7 @@ def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
 
 
 def test_a_mode_is_set_while_the_job_runs_or_not(folder: JobFolder) -> None:
-    """And shown from then on; a baseline is told as one."""
+    """And shown from then on; a baseline is marked as one."""
     assert backpressure_output("set", "words", "stepwise") == "words: back-pressure stepwise\n"
     assert (
         backpressure_output("set", "words", "stepwise-literal")
@@ -69,7 +69,7 @@ def test_a_mode_is_set_while_the_job_runs_or_not(folder: JobFolder) -> None:
     assert isinstance(invoke("stream", "backpressure", "set", "other", "off").exception, UnknownJobError)
 
 
-def test_a_mode_that_nobody_brings_is_refused_with_those_installed(folder: JobFolder) -> None:
+def test_a_mode_that_is_not_installed_is_refused_with_those_installed(folder: JobFolder) -> None:
     """And nothing is set."""
     error = invoke("stream", "backpressure", "set", "words", "sometimes").exception
     assert isinstance(error, ExtensionError) and error.exit_status == 2
@@ -80,7 +80,7 @@ def test_a_mode_that_nobody_brings_is_refused_with_those_installed(folder: JobFo
 
 
 def test_a_channel_is_for_jobs_with_stages_apart(folder: JobFolder, tmp_path: Path) -> None:
-    """Where none is, signals need none: to choose one is refused, and none is told."""
+    """Where none is, signals need none: to choose one is refused, and none is shown."""
     assert isinstance(
         invoke("stream", "backpressure", "set", "words", "stepwise", "--signal-channel", "zookeeper").exception,
         InvalidChannelError,

@@ -36,7 +36,7 @@ class Stages:
     def ended(
         self, name: str, unit: int, number: int, busy: float = 0.1, *, lag: int = 0, ended_at: float = 0.0
     ) -> None:
-        """A unit tells that it has ended a round, of `ROUND` bytes as all before, each of so many seconds."""
+        """A unit reports that it has ended a round, of `ROUND` bytes as all before, each of so many seconds."""
         stage = self.stages[name]
         flows = [
             Flow(ROUND * at, {f"{topic}[{unit}]": ROUND * at for topic in stage.outlets}, busy * at)
@@ -141,7 +141,7 @@ def test_work_is_of_the_task_with_most_of_it_and_without_the_first_rounds(stages
 
 
 def test_edges_that_lead_back_are_left_out() -> None:
-    """An acker throttles those that send to it, and nobody throttles an acker for what it tells them."""
+    """An acker throttles those that send to it, and no stage throttles an acker for what it sends them."""
     stages = place_stages("w", WordCountJob("w", "lines", TrackingConfig("w")).stages(2))
     assert upstreams_of(stages) == {
         "split": (), "retry": (), "count": ("split", "retry"), "acker": ("split", "retry", "count"),

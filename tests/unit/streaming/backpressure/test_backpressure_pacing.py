@@ -1,4 +1,4 @@
-"""Rates as planners carry them out: messages of rounds, and what holds when nobody renews a lease."""
+"""Rates as planners carry them out: messages of rounds, and what holds when a lease is not renewed."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_message_larger_than_a_credit_is_admitted(stage: Stage, tmp_path: Path
 
 
 def test_a_credit_is_void_once_its_lease_has_ended(stage: Stage, tmp_path: Path) -> None:
-    """Nobody counts any more what has been freed."""
+    """What was freed is not counted any more."""
     write_grant(tmp_path, stage.name, RateLimit(None, 500.0, Credit(0, after_round=0)), until=2.0)
     limiter = RateLimiter(stage, tmp_path)
     assert limiter.max_messages({0: 5_000}, 2.0) == {0: 0}
@@ -140,7 +140,7 @@ def test_messages_are_spread_by_what_waits(messages: float, waiting: dict[int, i
 
 
 def test_a_planner_plans_by_the_rate_and_plans_nothing_while_too_much_is_owed(stage: Stage, tmp_path: Path) -> None:
-    """A round is told before it ends, so that one which lasts is noticed; what was planned stays as it was."""
+    """A round is reported before it ends, so that one which lasts is noticed; what was planned stays as it was."""
     log = MemoryLog({"lines": 2, stage.rounds: 1, stage.reports: 1})
     for number in range(100):
         log.put("lines", number % 2, b"x" * 500)

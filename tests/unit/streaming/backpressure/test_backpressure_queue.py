@@ -49,7 +49,7 @@ def test_a_queue_in_seconds_needs_a_rate() -> None:
 
 
 def test_a_starved_stage_is_not_thought_to_be_slow() -> None:
-    """The rate is told by the time at work; what passes is told apart."""
+    """The rate is computed from the time at work; what passes is reported separately."""
     measured = rounds(StageMeter(), [1e6] * 20, share=0.1)
     assert measured.rate == pytest.approx(1e6)
     assert measured.outflow == pytest.approx(1e5, rel=0.1)
@@ -63,7 +63,7 @@ def test_one_slow_round_does_not_change_the_rate_and_several_do() -> None:
 
 
 def test_a_round_that_does_not_end_bounds_the_rate() -> None:
-    """A stage that stands still has no round that would tell it."""
+    """A stage that stands still has no round that would report it."""
     meter = StageMeter()
     last = rounds(meter, [1e6] * 10)
     rates = [
@@ -85,7 +85,7 @@ def test_short_rounds_do_not_lower_the_rate() -> None:
 
 
 def test_what_a_round_takes_whatever_its_size_is_not_taken_for_slowness() -> None:
-    """A stage of 20 MB/s whose rounds take 10 ms more gets little: what it would do in a full round is told."""
+    """A stage of 20 MB/s whose rounds take 10 ms more gets little: what it would do in a full round is reported."""
     meter, applied, busy = StageMeter(), 0.0, 0.0
     for number, size in enumerate([20e3, 200e3, 400e3, 400e3]):
         measured = meter.measure(counted(number * 0.1, applied, applied, busy))
@@ -94,7 +94,7 @@ def test_what_a_round_takes_whatever_its_size_is_not_taken_for_slowness() -> Non
     assert measured.rate == pytest.approx(20e6 * 0.09 / 0.1, rel=0.01)
 
 
-def test_rounds_of_one_size_tell_what_they_came_to() -> None:
+def test_rounds_of_one_size_report_their_totals() -> None:
     """Nothing follows from times that differ by noise."""
     assert rounds(StageMeter(), [1e6, 0.9e6, 1.1e6] * 5).rate == pytest.approx(1e6, rel=0.1)
 
@@ -122,7 +122,7 @@ def test_amplification_is_the_95th_percentile_over_rounds() -> None:
     assert measured.amplification == {"down": pytest.approx(5.0)}
 
 
-def test_inflow_is_told_by_upstream() -> None:
+def test_inflow_is_computed_from_upstream() -> None:
     """Over the last second."""
     meter = StageMeter()
     for at in range(3):
@@ -131,7 +131,7 @@ def test_inflow_is_told_by_upstream() -> None:
     assert measured.arrival_rate == 400
 
 
-def test_counts_that_went_back_begin_anew() -> None:
+def test_counts_that_went_back_start_over() -> None:
     """A job that was rewound counts from an earlier state."""
     meter = StageMeter()
     rounds(meter, [1e6] * 10)
@@ -140,7 +140,7 @@ def test_counts_that_went_back_begin_anew() -> None:
     assert measured.rate == pytest.approx(1e6)
 
 
-def test_a_meter_goes_on_from_what_another_one_told() -> None:
+def test_a_meter_goes_on_from_what_another_one_reported() -> None:
     """The rate and the amplification are known at the first look."""
     meter = StageMeter()
     rounds(meter, [1e6] * 10)

@@ -90,7 +90,7 @@ def test_a_state_is_saved_once(platform: Platform, stage: Stage, store: StateSto
 def test_a_later_state_than_was_asked_for_is_not_put_back(platform: Platform, stage: Stage, store: StateStore) -> None:
     """What ran after it is not known to have arrived."""
     states = CheckpointStore(platform)
-    for number in (4, 2):  # late, by a worker that was given up
+    for number in (4, 2):  # late, by an abandoned worker
         run_to(store, number)
         states.save(stage, 0, store, (1, number))
     shutil.rmtree(store.folder)
@@ -117,7 +117,7 @@ def test_a_log_is_needed_from_the_newest_saved_state_on(platform: Platform, stag
     ("option", "cut"), [("stamped", True), ("reads_feedback", True), ("written_by_clients", True), ("", False)]
 )
 def test_only_own_logs_are_cut(platform: Platform, store: StateStore, tmp_path: Path, option: str, cut: bool) -> None:
-    """Up to what the persisted state needs; what clients have asked is nobody else's either."""
+    """Up to what the persisted state needs; what clients have asked is needed by no other either."""
     options = {option: True} if option else {}
     stage = Stage("intake", "", "job.requests", job="job", **options)  # type: ignore[arg-type]
     run_to(store, 3)

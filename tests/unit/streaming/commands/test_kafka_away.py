@@ -55,8 +55,8 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "stream wait words",
     ],
 )
-def test_a_kafka_that_is_down_is_told_at_once_with_what_to_do(command: str, tmp_path: Path) -> None:
-    """Nobody listens; nothing was begun."""
+def test_a_kafka_that_is_down_is_reported_at_once_with_what_to_do(command: str, tmp_path: Path) -> None:
+    """No broker listens; nothing was started."""
     error = failed(*command.split())
     assert isinstance(error, LogUnavailableError)
     assert str(error).startswith("Kafka at 127.0.0.1:1 does not answer; Connection refused. Start it")
@@ -86,7 +86,7 @@ def mute() -> Iterator[int]:
             each.close()
 
 
-def test_who_listens_and_does_not_answer_is_told_too(mute: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_listens_and_does_not_answer_is_reported_too(mute: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that hangs, or another server."""
     monkeypatch.setattr(probe, "_ANSWER_SECONDS", 0.2)
     with pytest.raises(LogUnavailableError, match=rf"Kafka at 127.0.0.1:{mute} does not answer; .+\. Start it"):

@@ -27,7 +27,7 @@ class Log(MemoryLog):
 
 
 def test_a_job_that_goes_back_has_nothing_through_ahead_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Marks never go back while it runs: those of before would tell that records are through which are read again."""
+    """Marks never go back while it runs: earlier ones would report records as complete that are read again."""
     file = written(tmp_path, '[words]\nkind = "wordcount"\ntopic = "lines"\n')
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(file))

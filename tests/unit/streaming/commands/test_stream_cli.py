@@ -1,4 +1,4 @@
-"""What the live view of streams tells of jobs."""
+"""What the live view of streams shows of jobs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     return JobFolder(tmp_path / "streams" / "ticks")
 
 
-def test_a_job_that_never_ran_is_told_as_such(folder: JobFolder) -> None:
+def test_a_job_that_never_ran_is_shown_as_such(folder: JobFolder) -> None:
     """And in JSON too."""
     assert "never started" in stream_output("list")
     assert '"state": "never started"' in stream_output("list", "--json")
 
 
-def test_a_job_that_runs_is_told_with_its_stages(folder: JobFolder) -> None:
+def test_a_job_that_runs_is_shown_with_its_stages(folder: JobFolder) -> None:
     """How long, how far, how far behind."""
     stage = {"round": 7, "round_ended_at": time.time(), "counts": {"rows": 1234, "late": 5}, "state_bytes": 2_000_000,
              "seconds": 0.25, "newest_timestamp": 0.0, "lag": 42}  # fmt: skip
@@ -62,7 +62,7 @@ def test_asking_nothing_lists_what_can_be_asked(folder: JobFolder) -> None:
     assert '"aggregates"' in stream_output("query", "ticks", "--json")
 
 
-def test_stopping_tells_of_jobs_that_do_not_run_unless_asked_to_be_quiet(folder: JobFolder) -> None:
+def test_stopping_names_jobs_that_do_not_run_unless_asked_to_be_quiet(folder: JobFolder) -> None:
     """`make stop` asks for that."""
     assert "ticks: not running" in stream_output("stop")
     assert stream_output("stop", "--quiet") == ""

@@ -19,7 +19,7 @@ def test_the_lines_of_a_file_go_to_the_units_in_turn(tmp_path: Path) -> None:
     assert values == [[b"a,1\nb,2\n", "é,5".encode()], [b"c,3\nd,4\n"]]
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     """By its name."""
     with pytest.raises(FileNotFoundError, match=r"rows\.csv"):
         list(lines_of(tmp_path / "rows.csv", size=1))

@@ -21,7 +21,7 @@ from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.router import RelationSource
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.sql.expressions import ARROW
-from tests.support.joins.join_world import JoinWorld
+from tests.support.joins.join_simulation import JoinSimulation
 
 Row = tuple[Any, ...]
 CONTROL = RebalanceConfig(2, max_imbalance=0.0, migration_tuples=20, min_tuples=1)
@@ -78,43 +78,43 @@ class Cascade:
             Counter()
         )  # messages of a unit of results that the next join has got
         left = RelationSource(first, Relation(first, tables[first]))
-        self.worlds: list[JoinWorld] = []
+        self.simulations: list[JoinSimulation] = []
         for name, right, on, select in steps:
             other = RelationSource(right, Relation(right, tables[right]))
             condition = Condition.of(left.relation, other.relation, on, select)
             job = JoinJob(name, left, other, condition, CONTROL, 4, max_messages_per_round=2)
-            self.worlds.append(JoinWorld(job, folder / name, self.chance, partitions=1))
+            self.simulations.append(JoinSimulation(job, folder / name, self.chance, partitions=1))
             kinds: dict[Any, Any] = {arrow: kind for kind, arrow in ARROW.items() if kind in ("int", "float", "text")}
             fields = {field.name: kinds[field.type] for field in condition.schema}
             left = RelationSource(job.results, Relation(name, fields), "json")
-        for number, world in enumerate(self.worlds):
-            for source in (world.job.left, world.job.right):
-                if source.topic in rows and (number == 0 or source is world.job.right):
-                    self._feed(world, source.topic, rows[source.topic])
+        for number, simulation in enumerate(self.simulations):
+            for source in (simulation.job.left, simulation.job.right):
+                if source.topic in rows and (number == 0 or source is simulation.job.right):
+                    self._feed(simulation, source.topic, rows[source.topic])
 
-    def _feed(self, world: JoinWorld, topic: str, rows: Sequence[Row]) -> None:
+    def _feed(self, simulation: JoinSimulation, topic: str, rows: Sequence[Row]) -> None:
         for first in range(0, len(rows), 4):
             part = rows[first : first + 4]
-            world.put(topic, "\n".join(",".join(map(_cell, row)) for row in part).encode(), len(part))
+            simulation.put(topic, "\n".join(",".join(map(_cell, row)) for row in part).encode(), len(part))
 
     def finish(self, *, dying: bool = False) -> list[dict[str, Any]]:
-        """Run all of it, each join beside the others, and at times one that dies; what the last one tells."""
+        """Run all of it, each join beside the others, and at times one that dies; what the last one emits."""
         for _ in range(12 if dying else 0):
-            for world in self.worlds:
-                world.run(2, self.chance.choice([None, 20, 60]))
+            for simulation in self.simulations:
+                simulation.run(2, self.chance.choice([None, 20, 60]))
             self._pass_on()
-        for world in self.worlds:
-            world.finish()
+        for simulation in self.simulations:
+            simulation.finish()
             self._pass_on()
-        return self.worlds[-1].results()
+        return self.simulations[-1].results()
 
     def _pass_on(self) -> None:
-        for world, after in itertools.pairwise(self.worlds):
-            for unit, messages in enumerate(world.log.topics[world.job.results]):
-                for message in messages[self._passed_counts[world.job.name, unit] :]:
+        for simulation, after in itertools.pairwise(self.simulations):
+            for unit, messages in enumerate(simulation.log.topics[simulation.job.results]):
+                for message in messages[self._passed_counts[simulation.job.name, unit] :]:
                     value = bytes(message.value)
-                    after.put(world.job.results, value, value.count(b"\n"))
-                self._passed_counts[world.job.name, unit] = len(messages)
+                    after.put(simulation.job.results, value, value.count(b"\n"))
+                self._passed_counts[simulation.job.name, unit] = len(messages)
 
 
 def _cell(value: Any) -> str:
@@ -169,7 +169,7 @@ def test_a_query_over_many_streams_is_a_cascade_of_joins(in_memory: Path, steps:
     results = Counter(tuple(result.values()) for result in cascade.finish(dying=True))
     assert results == by_duckdb(sql, TABLES, rows)
     assert results.total() > 10
-    assert not any(world.messages(world.job.dead_letters) for world in cascade.worlds)
+    assert not any(simulation.messages(simulation.job.dead_letters) for simulation in cascade.simulations)
 
 
 def test_values_come_through_a_cascade_as_they_were(in_memory: Path) -> None:

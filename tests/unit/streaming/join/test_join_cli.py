@@ -16,7 +16,7 @@ from springline.spark_jobs.streaming.join.errors import NeverBalancedError
 from springline.spark_jobs.streaming.join.rebalance import requested_units
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
 from tests.support.commands import invoke, printed
-from tests.support.joins.join_world import JoinWorld
+from tests.support.joins.join_simulation import JoinSimulation
 from tests.support.joins.pairs import EXPLAINED, PAIRS, widened
 
 DECLARED = f"""{PAIRS}
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
 
 
 @pytest.fixture
-def finished_world(folder: JobFolder, tmp_path: Path) -> JoinWorld:
+def finished_join(folder: JobFolder, tmp_path: Path) -> JoinSimulation:
     """The same, with a heavy key: from two units to three."""
     return widened(folder, tmp_path, 60, max_imbalance=0.0)
 
@@ -72,7 +72,7 @@ def test_an_explanation_is_not_awaited_for_ever(folder: JobFolder, monkeypatch: 
         assert isinstance(error_of("explain", "pairs"), NeverBalancedError)
 
 
-def test_loads_keys_and_reasons_are_explained(finished_world: JoinWorld) -> None:
+def test_loads_keys_and_reasons_are_explained(finished_join: JoinSimulation) -> None:
     """In words, and as JSON."""
     output = stream_output("explain", "pairs")
     for word in ("heavy-split-work, 3 units,", "messages per tuple", "imbalance", "heavy key", "now: "):

@@ -13,7 +13,7 @@ from springline.spark_jobs.streaming.join.condition.keys import BandKey, FloatKe
 from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation
 from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, JoinSide, KeyBand
-from tests.support.joins.join_tasks import World, rows_of
+from tests.support.joins.join_tasks import JoinTasks, rows_of
 
 LEFT = Relation("l", {"a": "int", "b": "int", "x": "float", "name": "text"})
 RIGHT = Relation("r", {"a": "int", "c": "int", "y": "float", "name": "text"})
@@ -21,16 +21,16 @@ RIGHT = Relation("r", {"a": "int", "c": "int", "y": "float", "name": "text"})
 
 def pairs(where: str, left: list[Any], right: list[Any]) -> int:
     """How many pairs a unit finds of one column of each side."""
-    world = World(Condition.of(LEFT, RIGHT, where, ["l.a AS one"]))
+    join_tasks = JoinTasks(Condition.of(LEFT, RIGHT, where, ["l.a AS one"]))
     row = {"a": None, "b": None, "c": None, "x": None, "y": None, "name": None}
     (own,), (other,) = ([name for name in names if f"{alias}.{name}" in where] for alias, names in
                         (("l", LEFT.fields), ("r", RIGHT.fields)))  # fmt: skip
     lefts, rights = [{**row, own: value} for value in left], [{**row, other: value} for value in right]
     rows_by_side = [[{name: each[name] for name in side.fields} for each in rows]
             for side, rows in ((LEFT, lefts), (RIGHT, rights))]  # fmt: skip
-    world.route([{JoinSide.LEFT: rows_by_side[0], JoinSide.RIGHT: rows_by_side[1]}])
-    world.finish()
-    return world.pairs.total()
+    join_tasks.route([{JoinSide.LEFT: rows_by_side[0], JoinSide.RIGHT: rows_by_side[1]}])
+    join_tasks.finish()
+    return join_tasks.pairs.total()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_only_what_is_needed_is_read_and_only_what_pairs_show_is_carried() -> No
     ],
 )
 def test_a_whole_number_that_is_the_key_is_not_carried_beside_it(where: str, left: list[str], right: list[str]) -> None:
-    """It is looked at where the key is; one that the key is worked out from is carried."""
+    """It is evaluated where the key is; one that the key is worked out from is carried."""
     condition = Condition.of(LEFT, RIGHT, where, ["l.a", "r.c AS other"])
     for side, name, carried in ((JoinSide.LEFT, "l.a", left), (JoinSide.RIGHT, "r.c", right)):
         assert [each for each in condition.carried_schema(side).names if each == name] == carried
@@ -146,7 +146,7 @@ def test_all_columns_come_out_where_none_is_selected() -> None:
     assert names == ["l_a", "b", "x", "l_name", "r_a", "c", "y", "r_name"]
 
 
-def test_rows_without_a_key_and_rows_that_a_filter_drops_are_told() -> None:
+def test_rows_without_a_key_and_rows_that_a_filter_drops_are_counted() -> None:
     """Null and NaN match nothing; a filter that is null is not true."""
     condition = Condition.of(LEFT, RIGHT, "l.x = r.y AND l.a > 1")
     rows = rows_of(LEFT, [{"x": x, "a": a} for x, a in ((1.0, 2), (None, 1), (math.nan, None), (-0.0, 3))])

@@ -1,4 +1,4 @@
-"""What can be declared of a join, and what a wrong declaration is told."""
+"""What can be declared of a join, and the errors of wrong declarations."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_wrong_declaration_is_named(tmp_path: Path, options: dict[str, Any], m
 
 
 def test_tuples_are_kept_for_ever_unless_seconds_are_declared(tmp_path: Path) -> None:
-    """Then routers tell their clock, and units and the controller know that tuples expire."""
+    """Then routers send their clock, and units and the controller know that tuples expire."""
     without_ttl, with_ttl = declared_job(tmp_path), declared_job(tmp_path, ttl=60)
     assert without_ttl.ttl is None and with_ttl.ttl == 60.0
     assert (without_ttl.rebalance_config.expires, with_ttl.rebalance_config.expires) == (False, True)

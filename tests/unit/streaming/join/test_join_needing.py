@@ -15,7 +15,7 @@ def piece(id_: int, giver: int = 0) -> StateMigration:
 
 
 def after(*orders: EpochCommands, tasks: int = 4) -> CopyRetention:
-    """What is known after some epochs, each of which is taken up from a state that was read again."""
+    """What is known after some epochs, each of which is resumed from a state that was read again."""
     retention = CopyRetention(tasks)
     for each in orders:
         retention = from_json_value(CopyRetention, json.loads(json.dumps(to_json_value(retention))), "here")
@@ -37,7 +37,7 @@ def test_a_copy_is_needed_until_it_and_all_before_it_are_switched_to() -> None:
     assert after(*epochs).migrations == {}
 
 
-def test_givers_are_told_apart() -> None:
+def test_givers_are_distinguished() -> None:
     """Each has offsets of its own."""
     retention = after(
         EpochCommands(1, (piece(1), piece(2, 1))), EpochCommands(2, (piece(3, 1),), (Cutover(piece(2, 1), 0, 7),))
@@ -45,7 +45,7 @@ def test_givers_are_told_apart() -> None:
     assert retention.deletable_before == {1: 7} and retention.migrations == {0: [(1, None)], 1: [(3, None)]}
 
 
-def test_givers_of_one_task_are_told_apart_by_their_migrations_alone() -> None:
+def test_givers_of_one_task_are_distinguished_by_their_migrations_alone() -> None:
     """Their copies are in one partition, in the order of the commands."""
     retention = after(
         EpochCommands(1, (piece(1), piece(2, 2), piece(3, 1))),

@@ -28,29 +28,29 @@ from springline.spark_jobs.streaming.join.wire import (
     StateMigration,
     first_seq,
 )
-from tests.support.joins.join_tasks import World
+from tests.support.joins.join_tasks import JoinTasks
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
 KEEP = 60.0  # so that a tick is a second
 PIECE = StateMigration(1, JoinSide.LEFT, 0, 1, (LEAST, GREATEST))
 
 
-def world(keep: float | None = KEEP, units: int = 1, most: int = 1_000) -> World:
+def new_join_tasks(keep: float | None = KEEP, units: int = 1, most: int = 1_000) -> JoinTasks:
     """A join by `a` that shows ids."""
-    return World(Condition.of(LEFT, RIGHT, "l.a = r.a", ["l.id AS one", "r.id AS two"]), 1, units, most, keep)
+    return JoinTasks(Condition.of(LEFT, RIGHT, "l.a = r.a", ["l.id AS one", "r.id AS two"]), 1, units, most, keep)
 
 
-def route(join_world: World, clock: float, orders: EpochCommands | None = None, **ids: list[int]) -> None:
+def route(join_tasks: JoinTasks, clock: float, orders: EpochCommands | None = None, **ids: list[int]) -> None:
     """A round at a clock, with rows of one key, which unit 0 stores."""
-    join_world.clock = clock
-    join_world.route(
+    join_tasks.clock = clock
+    join_tasks.route(
         [{JoinSide[name.upper()]: [{"a": 7, "id": each} for each in own] for name, own in ids.items()}], orders=orders
     )
 
 
-def stored(join_world: World, unit: int = 0, side: str = "left") -> int:
+def stored(join_tasks: JoinTasks, unit: int = 0, side: str = "left") -> int:
     """How many tuples of a side lie in a unit."""
-    return int(join_world.gauges_of(unit)["stored"][side])
+    return int(join_tasks.gauges_of(unit)["stored"][side])
 
 
 @pytest.mark.parametrize(
@@ -58,59 +58,59 @@ def stored(join_world: World, unit: int = 0, side: str = "left") -> int:
     [(0.0, True), (59.0, True), (60.0, True), (60.25, True), (60.5, False), (61.0, False), (1e6, False)],
 )
 def test_a_row_finds_partners_for_as_long_as_it_is_kept_and_a_tick_more_at_most(seconds: float, expected: bool) -> None:
-    """The first row comes half a tick after its tick has begun."""
-    join_world = world()
-    route(join_world, 100.5, left=[1])
-    route(join_world, 100.5 + seconds, right=[2])
-    join_world.finish()
-    assert join_world.pairs == ({(1, 2): 1} if expected else {})
+    """The first row comes half a tick after its tick has started."""
+    join_tasks = new_join_tasks()
+    route(join_tasks, 100.5, left=[1])
+    route(join_tasks, 100.5 + seconds, right=[2])
+    join_tasks.finish()
+    assert join_tasks.pairs == ({(1, 2): 1} if expected else {})
 
 
 def test_an_earlier_row_expires_and_a_later_one_of_the_same_segment_does_not() -> None:
     """Both have the same key, and lie in one run."""
-    join_world = world()
-    route(join_world, 0.0, left=[1])
-    route(join_world, 50.0, left=[2])
-    route(join_world, 70.0, right=[3])
-    join_world.finish()
-    assert join_world.pairs == {(2, 3): 1}
+    join_tasks = new_join_tasks()
+    route(join_tasks, 0.0, left=[1])
+    route(join_tasks, 50.0, left=[2])
+    route(join_tasks, 70.0, right=[3])
+    join_tasks.finish()
+    assert join_tasks.pairs == {(2, 3): 1}
 
 
 def test_what_remains_to_be_answered_goes_by_the_clock_of_its_own_round() -> None:
-    """Later clocks have come meanwhile, and one pair is told in a round of the stage."""
-    join_world = world(most=1)
-    route(join_world, 0.0, left=[1, 2, 3])
-    route(join_world, 60.0, right=[4, 5])
-    route(join_world, 500.0, right=[6])
-    join_world.finish()
-    assert join_world.pairs == {(one, two): 1 for one in (1, 2, 3) for two in (4, 5)}
+    """Later clocks have come meanwhile, and one pair is emitted in a round of the stage."""
+    join_tasks = new_join_tasks(most=1)
+    route(join_tasks, 0.0, left=[1, 2, 3])
+    route(join_tasks, 60.0, right=[4, 5])
+    route(join_tasks, 500.0, right=[6])
+    join_tasks.finish()
+    assert join_tasks.pairs == {(one, two): 1 for one in (1, 2, 3) for two in (4, 5)}
 
 
 def test_rows_vanish_once_they_have_expired_though_none_come() -> None:
-    """Rounds are planned all the same, and tell the time."""
-    join_world = world()
-    route(join_world, 0.0, left=[1, 2], right=[3])
-    route(join_world, 60.0)
-    join_world.finish()
-    assert (stored(join_world), stored(join_world, side="right")) == (2, 1)
-    route(join_world, 61.0)
-    join_world.finish()
-    assert (stored(join_world), stored(join_world, side="right")) == (0, 0)
-    assert join_world.tasks[0].gauges["bytes"] == 0
-    assert join_world.gauges_of(0)["arrived"] == {"left": 2, "right": 1}
+    """Rounds are planned all the same, and carry the time."""
+    join_tasks = new_join_tasks()
+    route(join_tasks, 0.0, left=[1, 2], right=[3])
+    route(join_tasks, 60.0)
+    join_tasks.finish()
+    assert (stored(join_tasks), stored(join_tasks, side="right")) == (2, 1)
+    route(join_tasks, 61.0)
+    join_tasks.finish()
+    assert (stored(join_tasks), stored(join_tasks, side="right")) == (0, 0)
+    assert join_tasks.tasks[0].gauges["bytes"] == 0
+    assert join_tasks.gauges_of(0)["arrived"] == {"left": 2, "right": 1}
 
 
 @pytest.mark.parametrize("keys", ["the same", "ascending", "scattered"])
 def test_what_is_stored_is_bounded_in_an_endless_stream(keys: str) -> None:
     """At most twice what is kept, and 61 ticks of the time."""
-    join_world = world()
-    (task,), most, scalars = join_world.tasks, [], []
+    join_tasks = new_join_tasks()
+    (task,), most, scalars = join_tasks.tasks, [], []
     for number in range(240):
-        join_world.clock += 3.0
+        join_tasks.clock += 3.0
         of = {"the same": 7, "ascending": number, "scattered": number * 37 % 101}[keys]
-        join_world.route([{JoinSide.LEFT: [{"a": of, "id": 3 * number + each} for each in range(3)]}])
-        join_world.step(task)
-        most.append(stored(join_world))
+        join_tasks.route([{JoinSide.LEFT: [{"a": of, "id": 3 * number + each} for each in range(3)]}])
+        join_tasks.step(task)
+        most.append(stored(join_tasks))
         scalars.append(len(task.state.scalars["retention"]["tick_starts"]))
     assert max(most) <= 2 * 3 * (61 / 3 + 1)
     assert max(scalars) <= 61 and len(json.dumps(task.state.scalars)) < 6_000
@@ -118,79 +118,79 @@ def test_what_is_stored_is_bounded_in_an_endless_stream(keys: str) -> None:
 
 def test_a_piece_on_its_way_is_dropped_exactly_though_its_rows_expire() -> None:
     """They answer nothing any more, stay until the switch, and then neither side has them for long."""
-    join_world = world(units=2)
-    giver = join_world.tasks[0]
-    route(join_world, 0.0, left=[1, 2])
-    route(join_world, 40.0, left=[3])
-    route(join_world, 50.0, EpochCommands(1, (PIECE,)))
-    route(join_world, 70.0, right=[4])
-    join_world.finish()
-    assert join_world.pairs == {(3, 4): 1} and stored(join_world) == 3
-    switch = join_world.switch(PIECE)
+    join_tasks = new_join_tasks(units=2)
+    giver = join_tasks.tasks[0]
+    route(join_tasks, 0.0, left=[1, 2])
+    route(join_tasks, 40.0, left=[3])
+    route(join_tasks, 50.0, EpochCommands(1, (PIECE,)))
+    route(join_tasks, 70.0, right=[4])
+    join_tasks.finish()
+    assert join_tasks.pairs == {(3, 4): 1} and stored(join_tasks) == 3
+    switch = join_tasks.switch(PIECE)
     assert switch is not None
-    route(join_world, 80.0, EpochCommands(2, cutovers=(switch,)), right=[5])
-    join_world.finish()
-    assert join_world.pairs == {(3, 4): 1, (3, 5): 1}
-    assert giver.counts["dropped"] == 3 and (stored(join_world), stored(join_world, 1)) == (0, 1)
-    route(join_world, 101.0, right=[6])
-    join_world.finish()
-    assert join_world.pairs == {(3, 4): 1, (3, 5): 1} and stored(join_world, 1) == 0
+    route(join_tasks, 80.0, EpochCommands(2, cutovers=(switch,)), right=[5])
+    join_tasks.finish()
+    assert join_tasks.pairs == {(3, 4): 1, (3, 5): 1}
+    assert giver.counts["dropped"] == 3 and (stored(join_tasks), stored(join_tasks, 1)) == (0, 1)
+    route(join_tasks, 101.0, right=[6])
+    join_tasks.finish()
+    assert join_tasks.pairs == {(3, 4): 1, (3, 5): 1} and stored(join_tasks, 1) == 0
 
 
 @pytest.mark.parametrize(("more", "left"), [([4], 2), ([], 1)])
 def test_rows_that_had_expired_before_a_piece_was_copied_are_not_of_it(more: list[int], left: int) -> None:
     """They lie in one segment with another row at the cut, and vanish when that is cleaned at the end of the round."""
-    join_world = world(units=2)
-    giver = join_world.tasks[0]
-    route(join_world, 0.0, left=[1, 2])
-    route(join_world, 40.0, left=[3])
-    route(join_world, 70.0, EpochCommands(1, (PIECE,)), left=more)
-    join_world.finish()
-    switch = join_world.switch(PIECE)
-    assert switch is not None and giver.counts["copied"] == 1 and stored(join_world) == left
-    route(join_world, 72.0, EpochCommands(2, cutovers=(switch,)))
-    route(join_world, 73.0, right=[6])
-    join_world.finish()
-    assert giver.counts["dropped"] == stored(join_world, 1) == 1
-    assert join_world.pairs == {(one, 6): 1 for one in (3, *more)}
+    join_tasks = new_join_tasks(units=2)
+    giver = join_tasks.tasks[0]
+    route(join_tasks, 0.0, left=[1, 2])
+    route(join_tasks, 40.0, left=[3])
+    route(join_tasks, 70.0, EpochCommands(1, (PIECE,)), left=more)
+    join_tasks.finish()
+    switch = join_tasks.switch(PIECE)
+    assert switch is not None and giver.counts["copied"] == 1 and stored(join_tasks) == left
+    route(join_tasks, 72.0, EpochCommands(2, cutovers=(switch,)))
+    route(join_tasks, 73.0, right=[6])
+    join_tasks.finish()
+    assert giver.counts["dropped"] == stored(join_tasks, 1) == 1
+    assert join_tasks.pairs == {(one, 6): 1 for one in (3, *more)}
 
 
 def test_pieces_of_one_side_do_not_hold_up_the_other() -> None:
     """The left piece stays as it was copied; right tuples vanish."""
-    join_world = world(units=2)
-    route(join_world, 0.0, left=[1], right=[2])
-    route(join_world, 10.0, EpochCommands(1, (PIECE,)))
-    route(join_world, 90.0)
-    join_world.finish()
-    assert (stored(join_world), stored(join_world, side="right")) == (1, 0)
+    join_tasks = new_join_tasks(units=2)
+    route(join_tasks, 0.0, left=[1], right=[2])
+    route(join_tasks, 10.0, EpochCommands(1, (PIECE,)))
+    route(join_tasks, 90.0)
+    join_tasks.finish()
+    assert (stored(join_tasks), stored(join_tasks, side="right")) == (1, 0)
 
 
 def test_rows_from_before_it_was_declared_count_as_of_the_first_round_with_a_clock() -> None:
     """A job may be stopped, and go on with another declaration."""
-    join_world = world(keep=None)
-    route(join_world, 0.0, left=[1])
-    join_world.finish()
-    state = join_world.tasks[0].state
-    restored_world = world()
-    restored_world.round, restored_world.tasks[0].state = 1, state
-    route(restored_world, 1000.0, right=[2])
-    route(restored_world, 1060.0, right=[3])
-    route(restored_world, 1061.0, right=[4])
-    restored_world.finish()
-    assert restored_world.pairs == {(1, 2): 1, (1, 3): 1}
+    join_tasks = new_join_tasks(keep=None)
+    route(join_tasks, 0.0, left=[1])
+    join_tasks.finish()
+    state = join_tasks.tasks[0].state
+    restored_tasks = new_join_tasks()
+    restored_tasks.round, restored_tasks.tasks[0].state = 1, state
+    route(restored_tasks, 1000.0, right=[2])
+    route(restored_tasks, 1060.0, right=[3])
+    route(restored_tasks, 1061.0, right=[4])
+    restored_tasks.finish()
+    assert restored_tasks.pairs == {(1, 2): 1, (1, 3): 1}
 
 
 def test_nothing_of_it_is_remembered_where_tuples_are_kept_for_ever() -> None:
     """Neither in the unit's state nor in its stores'."""
-    join_world, other = world(keep=None), world()
-    for each in (join_world, other):
+    join_tasks, other = new_join_tasks(keep=None), new_join_tasks()
+    for each in (join_tasks, other):
         route(each, 0.0, left=[1])
         route(each, 1e9, left=[2])
         each.finish()
-    scalars, more = (each.tasks[0].state.scalars for each in (join_world, other))
+    scalars, more = (each.tasks[0].state.scalars for each in (join_tasks, other))
     assert set(more) - set(scalars) == {"retention"}
     assert set(more["stores"]["left"]) - set(scalars["stores"]["left"]) == {"expired"}
-    assert stored(join_world) == 2 and stored(other) == 1
+    assert stored(join_tasks) == 2 and stored(other) == 1
 
 
 def test_a_retention_goes_from_tick_to_tick() -> None:

@@ -21,16 +21,18 @@ from springline.spark_jobs.streaming.join.wire import (
 )
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.spark_jobs.streaming.runtime.step import EndedRound, Message
-from tests.support.joins.join_tasks import World
+from tests.support.joins.join_tasks import JoinTasks
 
 LEFT, RIGHT = Relation("l", {"a": "int", "id": "int"}), Relation("r", {"a": "int", "id": "int"})
 WHERE = "l.a = r.a"
 PIECE = StateMigration(1, JoinSide.LEFT, 0, 1, (LEAST, GREATEST))
 
 
-def world(routers: int = 1, units: int = 1, most: int = 1_000, tasks: int | None = None) -> World:
+def new_join_tasks(routers: int = 1, units: int = 1, most: int = 1_000, tasks: int | None = None) -> JoinTasks:
     """A join by `a` that shows ids."""
-    return World(Condition.of(LEFT, RIGHT, WHERE, ["l.id AS one", "r.id AS two"]), routers, units, most, tasks=tasks)
+    return JoinTasks(
+        Condition.of(LEFT, RIGHT, WHERE, ["l.id AS one", "r.id AS two"]), routers, units, most, tasks=tasks
+    )
 
 
 def rows(*ids: int) -> list[dict[str, int]]:
@@ -40,129 +42,129 @@ def rows(*ids: int) -> list[dict[str, int]]:
 
 def test_a_round_waits_until_every_router_unit_has_ended_it() -> None:
     """Half a round is kept; several whole ones are done at once."""
-    join_world = world(routers=2)
+    join_tasks = new_join_tasks(routers=2)
     for number in range(3):
-        join_world.route([{JoinSide.LEFT: rows(number)}, {JoinSide.RIGHT: rows(number)}])
-    (task,) = join_world.tasks
+        join_tasks.route([{JoinSide.LEFT: rows(number)}, {JoinSide.RIGHT: rows(number)}])
+    (task,) = join_tasks.tasks
     ends = [at for at, each in enumerate(task.log) if isinstance(each, EndedRound)]
-    join_world.step(task, ends[1])  # all but the end of round 1 at the second router
+    join_tasks.step(task, ends[1])  # all but the end of round 1 at the second router
     assert task.gauges["pending"] == {"rounds": 0, "tuples": 4, "probes": 0}
     assert not task.pairs
-    join_world.step(task, ends[5])  # now the ends of rounds 1 and 2, and round 3 but for its last end
+    join_tasks.step(task, ends[5])  # now the ends of rounds 1 and 2, and round 3 but for its last end
     assert task.gauges["round"] == 2
     assert task.pairs == {(one, two): 1 for one in (0, 1) for two in (0, 1)}
-    join_world.finish()
+    join_tasks.finish()
     assert task.pairs == {(one, two): 1 for one in range(3) for two in range(3)}
-    assert join_world.gauges_of(0)["stored"] == {"left": 3, "right": 3}
+    assert join_tasks.gauges_of(0)["stored"] == {"left": 3, "right": 3}
     assert task.counts["pairs"] == 9
     assert task.counts["stored"] == 6
 
 
 def test_what_one_round_has_no_room_for_is_answered_later_before_anything_moves() -> None:
     """The piece is copied once the probes before it are answered, and it has all their tuples."""
-    join_world = world(units=2, most=4)
-    join_world.route([{JoinSide.LEFT: rows(*range(6)), JoinSide.RIGHT: rows(*range(5))}])
-    join_world.route([{}], orders=EpochCommands(1, (PIECE,)))
-    giver = join_world.tasks[0]
-    output = join_world.step(giver)
+    join_tasks = new_join_tasks(units=2, most=4)
+    join_tasks.route([{JoinSide.LEFT: rows(*range(6)), JoinSide.RIGHT: rows(*range(5))}])
+    join_tasks.route([{}], orders=EpochCommands(1, (PIECE,)))
+    giver = join_tasks.tasks[0]
+    output = join_tasks.step(giver)
     assert output.counts["pairs"] == 4
     assert giver.gauges["pending"]["rounds"] == 2
     assert giver.gauges["epoch"] == 0
     assert not output.feedback
-    join_world.finish()
+    join_tasks.finish()
     assert giver.gauges["epoch"] == 1
     assert giver.gauges["copied"] == {"1": {"rows": 6, "bytes": 6 * 25, "parts": 1, "stage_round": giver.rounds}}
-    assert join_world.pairs == {(one, two): 1 for one in range(6) for two in range(5)}
+    assert join_tasks.pairs == {(one, two): 1 for one in range(6) for two in range(5)}
     assert giver.most == 4
 
 
 def test_a_switch_moves_exactly_what_was_copied() -> None:
     """What came to the giver after the copy stays there."""
-    join_world = world(units=2)
-    join_world.route([{JoinSide.LEFT: rows(1, 2)}])
-    join_world.route([{JoinSide.LEFT: rows(3)}], orders=EpochCommands(1, (PIECE,)))
-    join_world.finish()
-    switch = join_world.switch(PIECE)
+    join_tasks = new_join_tasks(units=2)
+    join_tasks.route([{JoinSide.LEFT: rows(1, 2)}])
+    join_tasks.route([{JoinSide.LEFT: rows(3)}], orders=EpochCommands(1, (PIECE,)))
+    join_tasks.finish()
+    switch = join_tasks.switch(PIECE)
     assert switch is not None
-    join_world.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
-    join_world.finish()
-    assert [join_world.gauges_of(unit)["stored"]["left"] for unit in range(2)] == [1, 2]
-    assert [task.counts["dropped"] for task in join_world.tasks] == [2, 0]
-    assert [task.counts["imported"] for task in join_world.tasks] == [0, 2]
-    assert join_world.tasks[0].gauges["copied"] == {}
-    assert join_world.pairs == {(1, 8): 1, (2, 8): 1, (3, 8): 1}
+    join_tasks.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
+    join_tasks.finish()
+    assert [join_tasks.gauges_of(unit)["stored"]["left"] for unit in range(2)] == [1, 2]
+    assert [task.counts["dropped"] for task in join_tasks.tasks] == [2, 0]
+    assert [task.counts["imported"] for task in join_tasks.tasks] == [0, 2]
+    assert join_tasks.tasks[0].gauges["copied"] == {}
+    assert join_tasks.pairs == {(1, 8): 1, (2, 8): 1, (3, 8): 1}
 
 
 def test_a_piece_moves_between_units_of_one_task_as_between_two() -> None:
     """Its tuples answer once all the while, and are counted where they are."""
-    join_world = world(units=3, tasks=2)
+    join_tasks = new_join_tasks(units=3, tasks=2)
     piece = StateMigration(1, JoinSide.LEFT, 0, 2, (LEAST, GREATEST))
-    join_world.route([{JoinSide.LEFT: rows(1, 2)}])
-    join_world.route([{JoinSide.RIGHT: rows(7)}], orders=EpochCommands(1, (piece,)))
-    join_world.finish()
-    switch = join_world.switch(piece)
+    join_tasks.route([{JoinSide.LEFT: rows(1, 2)}])
+    join_tasks.route([{JoinSide.RIGHT: rows(7)}], orders=EpochCommands(1, (piece,)))
+    join_tasks.finish()
+    switch = join_tasks.switch(piece)
     assert switch is not None
-    join_world.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
-    join_world.finish()
-    assert [join_world.gauges_of(unit)["stored"] for unit in range(3)] == [
+    join_tasks.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
+    join_tasks.finish()
+    assert [join_tasks.gauges_of(unit)["stored"] for unit in range(3)] == [
         {"left": 0, "right": 2}, {"left": 0, "right": 0}, {"left": 2, "right": 0},
     ]  # fmt: skip
-    assert join_world.pairs == {(one, two): 1 for one in (1, 2) for two in (7, 8)}
+    assert join_tasks.pairs == {(one, two): 1 for one in (1, 2) for two in (7, 8)}
 
 
 def test_tuples_of_a_unit_of_another_task_are_refused() -> None:
     """The router would have another number of tasks."""
-    join_world = world(units=2)
-    schema = join_world.condition.routed_schema(JoinSide.LEFT)
+    join_tasks = new_join_tasks(units=2)
+    schema = join_tasks.condition.routed_schema(JoinSide.LEFT)
     own = pa.record_batch([[1], [first_seq(1)], [1], [Action.BOTH], [1]], schema=schema)
-    task = join_world.tasks[0]
+    task = join_tasks.tasks[0]
     task.log += [Message(0, arrow_bytes(RoutedBatch(1, own).to_batch())), EndedRound(0, 1, 0, 0, units=1)]
     with pytest.raises(InvalidBatchError, match=r"task 0, router round 1: tuples of units \[1\]"):
-        join_world.step(task)
+        join_tasks.step(task)
 
 
 def test_a_run_that_is_not_merged_is_the_same_object_in_the_next_state() -> None:
     """So it is not written again."""
-    join_world = world()
-    join_world.route([{JoinSide.LEFT: rows(*range(10))}])
-    join_world.finish()
-    (task,) = join_world.tasks
+    join_tasks = new_join_tasks()
+    join_tasks.route([{JoinSide.LEFT: rows(*range(10))}])
+    join_tasks.finish()
+    (task,) = join_tasks.tasks
     (first,) = task.state.runs["left"]
-    join_world.route([{JoinSide.LEFT: rows(99)}])
-    join_world.finish()
+    join_tasks.route([{JoinSide.LEFT: rows(99)}])
+    join_tasks.finish()
     assert task.state.runs["left"][0] is first
 
 
 def test_orders_that_cannot_be_obeyed_are_refused() -> None:
     """An epoch that goes back; a switch of what was not copied; two routers that disagree."""
-    join_world = world(units=2)
-    join_world.route([{}], orders=EpochCommands(3))
-    join_world.finish()
-    join_world.route([{}], orders=EpochCommands(2))
+    join_tasks = new_join_tasks(units=2)
+    join_tasks.route([{}], orders=EpochCommands(3))
+    join_tasks.finish()
+    join_tasks.route([{}], orders=EpochCommands(2))
     with pytest.raises(InvalidCommandsError, match="epoch 2 does not follow epoch 3"):
-        join_world.finish()
-    join_world = world(units=2)
-    join_world.route([{}], orders=EpochCommands(1, cutovers=(Cutover(PIECE, 0, 1),)))
+        join_tasks.finish()
+    join_tasks = new_join_tasks(units=2)
+    join_tasks.route([{}], orders=EpochCommands(1, cutovers=(Cutover(PIECE, 0, 1),)))
     with pytest.raises(InvalidCommandsError, match="piece 1 was not copied here"):
-        join_world.finish()
-    join_world = world(routers=2)
-    (task,) = join_world.tasks
+        join_tasks.finish()
+    join_tasks = new_join_tasks(routers=2)
+    (task,) = join_tasks.tasks
     for epoch in (1, 2):
         task.log.append(
             Message(0, arrow_bytes(RoutedBatch(1, pa.record_batch({}), commands=EpochCommands(epoch)).to_batch()))
         )
     with pytest.raises(InvalidCommandsError, match="two router units send different commands"):
-        join_world.step(task)
+        join_tasks.step(task)
 
 
 def test_a_message_that_no_router_sent_is_refused() -> None:
     """With its offset: bytes of another kind, columns of another join, a round that is over."""
-    join_world = world()
-    join_world.route([{JoinSide.LEFT: rows(1)}])
-    join_world.finish()
-    (task,) = join_world.tasks
+    join_tasks = new_join_tasks()
+    join_tasks.route([{JoinSide.LEFT: rows(1)}])
+    join_tasks.finish()
+    (task,) = join_tasks.tasks
     other = pa.record_batch({"key": [1], "seq": [first_seq(2)], "l.id": ["text"]})
-    schema = join_world.condition.routed_schema(JoinSide.LEFT)
+    schema = join_tasks.condition.routed_schema(JoinSide.LEFT)
     own = pa.record_batch([[1], [first_seq(1)], [0], [Action.STORE], [1]], schema=schema)
     for value, message in (
         (b"x", "1 bytes that are not a router message"),
@@ -173,5 +175,5 @@ def test_a_message_that_no_router_sent_is_refused() -> None:
         at = len(task.log)
         task.log.append(Message(5, value))
         with pytest.raises(InvalidBatchError, match=message):
-            join_world.step(task)
+            join_tasks.step(task)
         assert task.at == at + 1

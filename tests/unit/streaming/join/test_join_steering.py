@@ -25,7 +25,7 @@ from springline.spark_jobs.streaming.join.wire import JoinSide, KeyBand, StateMi
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.encoding import arrow_bytes
 from springline.testing.memory_log import MemoryLog
-from tests.support.joins.join_world import JoinWorld, join_of
+from tests.support.joins.join_simulation import JoinSimulation, join_of
 
 EQUAL = KeyBand(0, 0)
 CONTROL = RebalanceConfig(2, migration_tuples=5, min_tuples=1)
@@ -47,12 +47,12 @@ def folder(tmp_path: Path) -> JobFolder:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> JoinWorld:
-    """A join of two units whose rounds have begun, with rows to move."""
-    join_world = JoinWorld(join_of("l.k = r.k", CONTROL), tmp_path, random.Random(1))
+def simulation(tmp_path: Path) -> JoinSimulation:
+    """A join of two units whose rounds have started, with rows to move."""
+    join_simulation = JoinSimulation(join_of("l.k = r.k", CONTROL), tmp_path, random.Random(1))
     for topic in ("left", "right"):
-        join_world.feed(topic, [(number, number * 7, 0) for number in range(40)], 2)
-    return join_world
+        join_simulation.feed(topic, [(number, number * 7, 0) for number in range(40)], 2)
+    return join_simulation
 
 
 def test_only_pieces_that_are_whole_are_found() -> None:
@@ -73,7 +73,7 @@ def test_only_pieces_that_are_whole_are_found() -> None:
     assert copies.complete_copies([])[7] == copy_ranges[7]
 
 
-def test_pieces_that_lie_between_each_other_are_told_apart() -> None:
+def test_pieces_that_lie_between_each_other_are_distinguished() -> None:
     """The offsets of a piece may hold parts of another one."""
     log = MemoryLog({"copies": 2})
     for one, two in zip(parts(1, 0, 2), parts(2, 0, 2), strict=True):
@@ -121,18 +121,22 @@ def test_another_room_than_at_first_is_refused(folder: JobFolder) -> None:
         prepare_routing(folder, CONTROL, 4, EQUAL)
 
 
-def test_nothing_is_decided_before_all_units_have_told(world: JoinWorld) -> None:
+def test_nothing_is_decided_before_all_units_have_reported(simulation: JoinSimulation) -> None:
     """A job that was just started has reports of none, then of some; the next look is to come soon."""
-    route, join = world.stages
-    assert world.helm.rebalance() and read_explanation(world.folder) is None
-    while len(world._reports("join")) < join.units - 1:
-        world._step(route)
-        world._step(join)
-        assert world.helm.rebalance() is (len(world._reports("join")) < join.units) or read_explanation(world.folder)
-    assert read_controller_state(world.folder).table.epoch == 1
+    route, join = simulation.stages
+    assert simulation.controller.rebalance() and read_explanation(simulation.folder) is None
+    while len(simulation._reports("join")) < join.units - 1:
+        simulation._step(route)
+        simulation._step(join)
+        assert simulation.controller.rebalance() is (len(simulation._reports("join")) < join.units) or read_explanation(
+            simulation.folder
+        )
+    assert read_controller_state(simulation.folder).table.epoch == 1
 
 
-def test_an_epoch_that_could_not_be_written_is_written_later(world: JoinWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_that_could_not_be_written_is_written_later(
+    simulation: JoinSimulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A full disk between the two files: without the second, no epoch would ever come into force again."""
     failing = True
 
@@ -141,19 +145,23 @@ def test_an_epoch_that_could_not_be_written_is_written_later(world: JoinWorld, m
             raise OSError("no space left")
         write_json(path, value)
 
-    world.finish()
-    world.settle()
-    before = read_controller_state(world.folder).table.epoch
-    world.want_units(4)
+    simulation.finish()
+    simulation.settle()
+    before = read_controller_state(simulation.folder).table.epoch
+    simulation.want_units(4)
     monkeypatch.setattr(rebalance, "write_json", full)
     with pytest.raises(OSError, match="no space"):
         for _ in range(50):
-            world._step(world.stages[0])
-            world.helm.rebalance()
-    assert read_controller_state(world.folder).table.epoch > read_json(world.folder.path / ROUTING)["epoch"] >= before
+            simulation._step(simulation.stages[0])
+            simulation.controller.rebalance()
+    assert (
+        read_controller_state(simulation.folder).table.epoch
+        > read_json(simulation.folder.path / ROUTING)["epoch"]
+        >= before
+    )
     failing = False
-    world.helm.rebalance()
-    assert read_controller_state(world.folder).table.epoch == read_json(world.folder.path / ROUTING)["epoch"]
+    simulation.controller.rebalance()
+    assert read_controller_state(simulation.folder).table.epoch == read_json(simulation.folder.path / ROUTING)["epoch"]
     monkeypatch.undo()
-    world.settle()
-    assert read_controller_state(world.folder).table.units == (0, 1, 2, 3)
+    simulation.settle()
+    assert read_controller_state(simulation.folder).table.units == (0, 1, 2, 3)

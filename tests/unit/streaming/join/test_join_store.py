@@ -75,13 +75,13 @@ def test_columns_are_taken_from_all_segments() -> None:
     table = SegmentTable(segments, 0, segments[-1].end)
     where = SOURCE.integers(0, len(segments), 500).astype(np.int32)
     at = np.array([SOURCE.integers(0, len(segments[one])) for one in where], np.int32)
-    taken = table.take_columns(where, at, {"key": "key", "text": "l.t", "number": "l.x"})
+    columns = table.take_columns(where, at, {"key": "key", "text": "l.t", "number": "l.x"})
     expected = [batches[one].slice(int(row), 1).to_pylist()[0] for one, row in zip(where, at, strict=True)]
-    for array in taken.values():
+    for array in columns.values():
         array.validate(full=True)
-    assert taken["key"].to_pylist() == [row["key"] for row in expected]
-    assert taken["text"].to_pylist() == [row["l.t"] for row in expected]
-    assert taken["number"].to_pylist() == [row["l.x"] for row in expected]
+    assert columns["key"].to_pylist() == [row["key"] for row in expected]
+    assert columns["text"].to_pylist() == [row["l.t"] for row in expected]
+    assert columns["number"].to_pylist() == [row["l.x"] for row in expected]
     assert table.text_sizes(where, at).tolist() == [len(row["l.t"] or "") for row in expected]
     assert [len(one) for one in table.take_columns(where[:0], at[:0], {"a": "key", "b": "l.t"}).values()] == [0, 0]
 

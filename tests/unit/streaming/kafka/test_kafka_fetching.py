@@ -1,4 +1,4 @@
-"""What fetching from Kafka tells where no messages come; the client is a stand-in that has none."""
+"""What fetching from Kafka reports where no messages come; the client is a stand-in that has none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def silent(monkeypatch: pytest.MonkeyPatch, high: int) -> ConsumerPool:
     return readers
 
 
-def test_a_log_that_became_shorter_is_told_from_one_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_became_shorter_is_distinguished_from_one_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """In the first case waiting does not help: what was there is gone."""
     with pytest.raises(
         MessagesLostError, match=r"rows\[0\]: the messages at offsets 5 to 9 are no longer available; available: 0 to 7"

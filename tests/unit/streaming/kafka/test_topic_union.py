@@ -17,7 +17,7 @@ PLACES = [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("c", 1)]
 
 
 def test_units_are_partitions_of_each_topic_in_turn() -> None:
-    """Whoever asks for one is told which partition of which topic it is."""
+    """Whoever asks for one gets which partition of which topic it is."""
     assert topics_of(NAME) == ["a", "b", "c"]
     assert [partition_of(NAME, unit) for unit in range(6)] == PLACES
     partitions = [{0: "a0", 1: "a1"}, {0: "b0"}, {0: "c0", 1: "c1"}]

@@ -41,7 +41,7 @@ class Ending(BackgroundService):
         raise KeyError("nothing is there")
 
 
-def test_an_error_that_nobody_foresaw_is_told_and_the_next_turn_comes(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_error_is_logged_and_the_next_turn_comes(caplog: pytest.LogCaptureFixture) -> None:
     """The log says where it was, once; one that was foreseen is said in words."""
     errors = (KeyError("a"), KeyError("a"), StreamError("no broker"))
     with caplog.at_level(logging.WARNING, "springline.stream"), TestedService(*errors) as service:

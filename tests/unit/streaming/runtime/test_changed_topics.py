@@ -36,7 +36,7 @@ def make_adding_up() -> Step:
     return adding_up
 
 
-class World:
+class Simulation:
     """A stage whose topic may change, as a driver and workers without memory see it at every run."""
 
     def __init__(self, folder: Path, topic: str = "numbers", units: int = 1, numbers: int = 3) -> None:
@@ -111,135 +111,137 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def simulation(tmp_path: Path) -> Simulation:
     """A topic of one partition, with three messages."""
-    return World(tmp_path)
+    return Simulation(tmp_path)
 
 
 # ---- partitions that are added
 
 
-def test_a_partition_that_is_added_begins_with_an_empty_state(world: World) -> None:
+def test_a_partition_that_is_added_begins_with_an_empty_state(simulation: Simulation) -> None:
     """With its first message, in the round after it came; from then on it is a unit like any other."""
-    world.run(2)
-    world.put("numbers", world.log.add_partition("numbers"), 10, 20)
-    assert world.run(1).new_units == (1,)
-    assert world.run(3).new_units == ()
-    assert world.sums() == {0: 6, 1: 30}
+    simulation.run(2)
+    simulation.put("numbers", simulation.log.add_partition("numbers"), 10, 20)
+    assert simulation.run(1).new_units == (1,)
+    assert simulation.run(3).new_units == ()
+    assert simulation.sums() == {0: 6, 1: 30}
 
 
-def test_a_job_that_is_killed_in_the_first_round_of_a_new_unit_goes_on(world: World) -> None:
+def test_a_job_that_is_killed_in_the_first_round_of_a_new_unit_goes_on(simulation: Simulation) -> None:
     """Its state is not there before that round, and need not be."""
-    world.run(2)
-    world.put("numbers", world.log.add_partition("numbers"), 10, 20)
-    world.run(1, last_units=0)
-    world.begin_next_shift()
-    world.run(3)
-    assert world.sums() == {0: 6, 1: 30}
+    simulation.run(2)
+    simulation.put("numbers", simulation.log.add_partition("numbers"), 10, 20)
+    simulation.run(1, last_units=0)
+    simulation.begin_next_shift()
+    simulation.run(3)
+    assert simulation.sums() == {0: 6, 1: 30}
 
 
-def test_the_lost_state_of_a_unit_that_came_later_is_brought_back_from_its_first_round_on(world: World) -> None:
+def test_the_lost_state_of_a_unit_that_came_later_is_brought_back_from_its_first_round_on(
+    simulation: Simulation,
+) -> None:
     """No round before has it."""
-    world.run(2)
-    world.put("numbers", world.log.add_partition("numbers"), 10, 20, 30)
-    world.run(4)
-    before = world.sums()
-    shutil.rmtree(world.states.memory)
-    recoveries = world.begin_next_shift()
+    simulation.run(2)
+    simulation.put("numbers", simulation.log.add_partition("numbers"), 10, 20, 30)
+    simulation.run(4)
+    before = simulation.sums()
+    shutil.rmtree(simulation.states.memory)
+    recoveries = simulation.begin_next_shift()
     assert {each.unit: (each.base, each.rounds) for each in recoveries} == {0: ((1, 0), 6), 1: ((1, 2), 4)}
-    assert world.sums() == before and before[1] > 10
+    assert simulation.sums() == before and before[1] > 10
 
 
-def test_a_unit_that_came_after_a_savepoint_begins_anew_after_going_back_to_it(world: World) -> None:
+def test_a_unit_that_came_after_a_savepoint_starts_empty_after_a_rewind_to_it(simulation: Simulation) -> None:
     """The savepoint has no state of it."""
-    world.run(1)
-    savepoint = world.savepoint()
-    world.put("numbers", world.log.add_partition("numbers"), 10, 20)
-    world.run(2)
-    world.rewind(savepoint)
-    world.begin_next_shift()
-    world.run(5)
-    assert world.sums() == {0: 6, 1: 30}
+    simulation.run(1)
+    savepoint = simulation.savepoint()
+    simulation.put("numbers", simulation.log.add_partition("numbers"), 10, 20)
+    simulation.run(2)
+    simulation.rewind(savepoint)
+    simulation.begin_next_shift()
+    simulation.run(5)
+    assert simulation.sums() == {0: 6, 1: 30}
 
 
-def test_a_planner_that_knows_of_one_unit_lets_another_one_wait(world: World) -> None:
+def test_a_planner_that_knows_of_one_unit_lets_another_one_wait(simulation: Simulation) -> None:
     """What the application has made for its units is there when theirs begins."""
-    planner = world.planner(units=1)
-    world.run(1, planner=planner)
-    world.put("numbers", world.log.add_partition("numbers"), 10)
-    assert list(world.run(2, planner=planner).ranges) == [0]
-    assert list(world.run(1).ranges) == [0, 1]
+    planner = simulation.planner(units=1)
+    simulation.run(1, planner=planner)
+    simulation.put("numbers", simulation.log.add_partition("numbers"), 10)
+    assert list(simulation.run(2, planner=planner).ranges) == [0]
+    assert list(simulation.run(1).ranges) == [0, 1]
 
 
 @pytest.mark.parametrize("topic", ["a", "b"])
 def test_either_topic_of_a_sum_may_get_another_partition(tmp_path: Path, topic: str) -> None:
     """The units of the other one keep their numbers, and so their offsets."""
-    world = World(tmp_path, union_name(["a", "b"]))
-    world.run(1)
-    world.put(topic, world.log.add_partition(topic), 10, 20)
-    world.run(5)
-    assert sorted(world.sums().values()) == [0, 6, 6, 30]
+    simulation = Simulation(tmp_path, union_name(["a", "b"]))
+    simulation.run(1)
+    simulation.put(topic, simulation.log.add_partition(topic), 10, 20)
+    simulation.run(5)
+    assert sorted(simulation.sums().values()) == [0, 6, 6, 30]
 
 
-# ---- topics that are made anew
+# ---- topics that are recreated
 
 
-def test_a_topic_that_is_made_anew_is_noticed_however_long_it_is(world: World) -> None:
+def test_a_topic_that_is_recreated_is_noticed_however_long_it_is(simulation: Simulation) -> None:
     """Its rows would be skipped up to the offset that is remembered; the error says what helps."""
-    world.run(2)
-    world.log.recreate_topic("numbers")
-    world.put("numbers", 0, *range(100, 120))
+    simulation.run(2)
+    simulation.log.recreate_topic("numbers")
+    simulation.put("numbers", 0, *range(100, 120))
     expected = (
         r"numbers was deleted and recreated after round 2: .*`springline stream rewind job` .*"
         r"`springline stream reset job`"
     )
     with pytest.raises(TopicReplacedError, match=expected):
-        world.run(1)
+        simulation.run(1)
 
 
-def test_no_state_is_rebuilt_from_a_topic_that_was_made_anew(world: World) -> None:
+def test_no_state_is_rebuilt_from_a_topic_that_was_recreated(simulation: Simulation) -> None:
     """Its messages at those offsets are others."""
-    world.run(2)
-    world.log.recreate_topic("numbers")
-    world.put("numbers", 0, *range(100, 120))
-    shutil.rmtree(world.states.memory)
+    simulation.run(2)
+    simulation.log.recreate_topic("numbers")
+    simulation.put("numbers", 0, *range(100, 120))
+    shutil.rmtree(simulation.states.memory)
     with pytest.raises(TopicReplacedError, match="reset job"):
-        world.begin_next_shift()
+        simulation.begin_next_shift()
 
 
-def test_a_savepoint_of_a_topic_that_was_made_anew_is_refused_and_its_beginning_is_not(world: World) -> None:
+def test_a_savepoint_of_a_topic_that_was_recreated_is_refused_and_its_beginning_is_not(simulation: Simulation) -> None:
     """Nothing has changed by the first; after the second, all that is there now is read."""
-    world.run(2)
-    savepoint = world.savepoint()
-    world.log.recreate_topic("numbers")
-    world.put("numbers", 0, 100, 200, 300, 400)
+    simulation.run(2)
+    savepoint = simulation.savepoint()
+    simulation.log.recreate_topic("numbers")
+    simulation.put("numbers", 0, 100, 200, 300, 400)
     with pytest.raises(TopicReplacedError, match="numbers was deleted and recreated since"):
-        world.rewind(savepoint)
-    world.rewind(BEGINNING)
-    world.begin_next_shift()
-    world.run(6)
-    assert world.sums() == {0: 1000}
+        simulation.rewind(savepoint)
+    simulation.rewind(BEGINNING)
+    simulation.begin_next_shift()
+    simulation.run(6)
+    assert simulation.sums() == {0: 1000}
 
 
-def test_a_job_that_is_to_read_another_topic_than_before_is_refused(world: World) -> None:
+def test_a_job_that_is_to_read_another_topic_than_before_is_refused(simulation: Simulation) -> None:
     """Offsets of one are not those of the other."""
-    world.run(1)
-    world.log.topics["others"] = [[]]
-    world.stage = Stage("add", f"{__name__}:make_adding_up", "others", job="job")
+    simulation.run(1)
+    simulation.log.topics["others"] = [[]]
+    simulation.stage = Stage("add", f"{__name__}:make_adding_up", "others", job="job")
     with pytest.raises(MessagesLostError, match="round 1 read the topic numbers, but the job now reads others"):
-        world.run(1)
+        simulation.run(1)
 
 
 # ---- logs that are lost: Kafka was emptied, or its topics were recreated
 
 
 @pytest.fixture
-def two_units(tmp_path: Path) -> World:
+def two_units(tmp_path: Path) -> Simulation:
     """A topic of two partitions, with twelve messages each."""
-    return World(tmp_path, units=2, numbers=12)
+    return Simulation(tmp_path, units=2, numbers=12)
 
 
-def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_should_be(two_units: World) -> None:
+def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_should_be(two_units: Simulation) -> None:
     """No state is newer than what is planned."""
     two_units.check()
     two_units.run(3, last_units=1)
@@ -253,7 +255,9 @@ def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_sho
 @pytest.mark.parametrize(
     ("persisted", "expected"), [((1, 5), ["5+0", "5+0"]), ((1, 4), ["4+1", "4+1"]), ((1, 2), ["2+3"] * 2)]
 )
-def test_each_state_that_was_lost_is_told(two_units: World, persisted: tuple[int, int], expected: list[str]) -> None:
+def test_each_state_that_was_lost_is_named(
+    two_units: Simulation, persisted: tuple[int, int], expected: list[str]
+) -> None:
     """Also where the persisted one is so new that no round is replayed."""
     two_units.run(5)
     for unit in range(2):
@@ -263,7 +267,7 @@ def test_each_state_that_was_lost_is_told(two_units: World, persisted: tuple[int
     assert [f"{each.base[1]}+{each.rounds}" for each in recoveries] == expected
 
 
-def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(two_units: World) -> None:
+def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(two_units: Simulation) -> None:
     """Otherwise no round would ever be run: those that are planned come before those of the states."""
     two_units.run(5)
     two_units.save()
@@ -277,7 +281,7 @@ def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(tw
     assert two_units.planner().begin().number == 0
 
 
-def test_so_are_states_that_are_newer_than_a_rounds_log_that_was_begun_anew(two_units: World) -> None:
+def test_so_are_states_that_are_newer_than_a_rounds_log_that_was_recreated(two_units: Simulation) -> None:
     """Also where they were only saved."""
     two_units.run(2)
     with pytest.raises(
@@ -287,7 +291,7 @@ def test_so_are_states_that_are_newer_than_a_rounds_log_that_was_begun_anew(two_
     check_checkpoints_planned(two_units.stage, two_units.log, lambda stage, unit: (1, 2))
 
 
-def test_a_rounds_log_that_was_made_anew_is_an_error_though_no_state_was_saved(two_units: World) -> None:
+def test_a_rounds_log_that_was_recreated_is_an_error_though_no_state_was_saved(two_units: Simulation) -> None:
     """Its states are elsewhere, so its id says it; the first start has none to compare."""
     (stage,) = assign_lives([two_units.stage], two_units.log, {})
     two_units.run(2)
@@ -297,7 +301,9 @@ def test_a_rounds_log_that_was_made_anew_is_an_error_though_no_state_was_saved(t
         assign_lives([two_units.stage], two_units.log, {stage.name: stage.life})
 
 
-def test_a_round_that_is_still_being_committed_is_awaited(two_units: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_that_is_still_being_committed_is_awaited(
+    two_units: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By opening the rounds log: the log of a broker that was just started may end before it."""
     two_units.run(2)
     two_units.save()
@@ -316,7 +322,7 @@ def test_a_round_that_is_still_being_committed_is_awaited(two_units: World, monk
     assert two_units.log.offset_bounds == offset_bounds
 
 
-def test_an_input_that_was_made_anew_is_an_error_that_says_what_helps(two_units: World) -> None:
+def test_an_input_that_was_recreated_is_an_error_that_says_what_helps(two_units: Simulation) -> None:
     """Its rounds log is still there, and goes on behind the end of the topic."""
     two_units.run(4)
     two_units.save()
@@ -339,7 +345,7 @@ def test_an_input_that_was_made_anew_is_an_error_that_says_what_helps(two_units:
         planner.after(planner.begin())
 
 
-def test_a_round_whose_messages_are_gone_says_what_helps_too(two_units: World) -> None:
+def test_a_round_whose_messages_are_gone_says_what_helps_too(two_units: Simulation) -> None:
     """Where it is run again after the job was killed."""
     two_units.run(4, last_units=1)
     two_units.log.truncate("numbers")

@@ -1,4 +1,4 @@
-"""When the stages of a job are level, where one of them reads what another one tells."""
+"""When the stages of a job are level, where one of them reads what another one emits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make_reading() -> Step:
 
 
 class Telling(MemoryLog):
-    """A log in which something is told when the rounds of `teller` are looked at, as if it had just ended one."""
+    """A log that gets a result when the rounds of `teller` are read, as if it had just ended one."""
 
     teller = ""
 
@@ -36,7 +36,7 @@ class Telling(MemoryLog):
 
 
 def test_a_stage_that_reads_feedback_is_drained_when_it_has_read_that_of_the_last_round(tmp_path: Path) -> None:
-    """It is looked at again once that round is known; a savepoint would leave out what was told in between."""
+    """It is read again once that round is known; a savepoint would leave out what was emitted in between."""
     step = f"{__name__}:make_reading"
     stages = [
         Stage("again", step, "audits", job="job", reads_feedback=True),

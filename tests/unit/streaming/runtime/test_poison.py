@@ -52,7 +52,7 @@ def make_summing() -> Step:
     return summing
 
 
-class World:
+class Simulation:
     """A stage of one unit that reads all in one round, and attempts at it by workers without memory."""
 
     def __init__(self, folder: Path, *values: bytes, tries: int = 3) -> None:
@@ -85,15 +85,15 @@ class World:
         return int(self.states.store(0).load(*self.plan.round_id).state.scalars["sum"])
 
     @property
-    def letters(self) -> list[tuple[bytes, int, str]]:
+    def dead_letters(self) -> list[tuple[bytes, int, str]]:
         """The dead letters: what came, its offset, why."""
         messages = self.log.topics["dead"][0]
         return [(bytes(m.value), int(m.headers["offset"]), m.headers["reason"].decode()) for m in messages]
 
 
-def offset_of(world: World, value: bytes) -> int:
+def offset_of(simulation: Simulation, value: bytes) -> int:
     """Where a message is."""
-    return next(m.offset for m in world.log.topics["numbers"][0] if bytes(m.value) == value)
+    return next(m.offset for m in simulation.log.topics["numbers"][0] if bytes(m.value) == value)
 
 
 # ---- which messages they are
@@ -133,69 +133,73 @@ def test_one_among_a_thousand_is_found_in_some_twenty_trials() -> None:
 
 def test_an_error_names_topic_unit_and_offsets(tmp_path: Path) -> None:
     """From the first attempt on."""
-    world = World(tmp_path, b"1", BAD)
-    to = world.plan.ranges[0][1] - 1
-    world.fail(1, rf"numbers\[0\], offsets 0 to {to}: ValueError: invalid literal for int\(\) .*bad")
+    simulation = Simulation(tmp_path, b"1", BAD)
+    to = simulation.plan.ranges[0][1] - 1
+    simulation.fail(1, rf"numbers\[0\], offsets 0 to {to}: ValueError: invalid literal for int\(\) .*bad")
 
 
 def test_a_round_that_has_failed_three_times_goes_on_without_the_message_that_it_fails_with(tmp_path: Path) -> None:
     """Which is a dead letter, with its offset and the error; it is counted."""
-    world = World(tmp_path, b"1", b"2", BAD, b"4")
-    world.fail(3)
-    assert world.letters == []
-    world.attempt()
-    assert world.sum == 7
-    ((value, offset, reason),) = world.letters
-    assert (value, offset) == (BAD, offset_of(world, BAD))
+    simulation = Simulation(tmp_path, b"1", b"2", BAD, b"4")
+    simulation.fail(3)
+    assert simulation.dead_letters == []
+    simulation.attempt()
+    assert simulation.sum == 7
+    ((value, offset, reason),) = simulation.dead_letters
+    assert (value, offset) == (BAD, offset_of(simulation, BAD))
     assert reason.startswith("round 1 fails on it: ValueError: invalid literal")
-    notes = world.states.store(0).notes(*world.plan.round_id)
+    notes = simulation.states.store(0).notes(*simulation.plan.round_id)
     assert notes is not None and notes["counts"] == {"poison_messages": 1, "dead_letters": 1, "rows": 1}
 
 
 def test_a_replay_leaves_out_the_same_though_the_step_gets_over_it_by_then(tmp_path: Path) -> None:
     """What was decided is in the rounds log: who took what was sent would not fit to another state."""
-    world = World(tmp_path, b"1", BAD, b"4")
-    world.fail(3)
-    world.attempt()
+    simulation = Simulation(tmp_path, b"1", BAD, b"4")
+    simulation.fail(3)
+    simulation.attempt()
     gets_over[0] = True
-    shutil.rmtree(world.states.memory)
-    begin_next_shift(world.stage, world.states, world.log)
-    assert world.sum == 5
-    plan = read_history(world.stage, world.log).last
+    shutil.rmtree(simulation.states.memory)
+    begin_next_shift(simulation.stage, simulation.states, simulation.log)
+    assert simulation.sum == 5
+    plan = read_history(simulation.stage, simulation.log).last
     assert (
         plan is not None
         and list(plan.poison) == [0]
         and from_json_value(RoundPlan, to_json_value(plan), "here") == plan
     )
-    restarted_planner = Planner(world.stage, world.log, lambda: 9.0, dict)
+    restarted_planner = Planner(simulation.stage, simulation.log, lambda: 9.0, dict)
     assert restarted_planner.after(restarted_planner.begin()) is not None
-    assert len(world.letters) == 1
+    assert len(simulation.dead_letters) == 1
 
 
 @pytest.mark.parametrize("after", range(1, 12))
 def test_whoever_goes_on_after_a_death_does_what_was_decided(tmp_path: Path, after: int) -> None:
-    """At any call of the log: what was decided before is not decided anew, and the letter is there once."""
-    world = World(tmp_path, b"1", BAD, b"4")
-    world.fail(3)
-    world.log.calls_until_death = after
+    """At any call of the log: what was decided before is not decided again, and the dead letter is there once."""
+    simulation = Simulation(tmp_path, b"1", BAD, b"4")
+    simulation.fail(3)
+    simulation.log.calls_until_death = after
     try:
-        world.attempt()
+        simulation.attempt()
     except KilledError:
-        world.log.calls_until_death = None
+        simulation.log.calls_until_death = None
         # Who has decided is dead, and the step gets over it now.
         gets_over[0] = any(
-            isinstance(read_line(line), PoisonMessages) for line in world.log.topics[world.stage.rounds][0]
+            isinstance(read_line(line), PoisonMessages) for line in simulation.log.topics[simulation.stage.rounds][0]
         )
-        world.attempt()
-    assert len(world.letters) == 1 and world.sum == 5
+        simulation.attempt()
+    assert len(simulation.dead_letters) == 1 and simulation.sum == 5
 
 
 def test_who_decides_later_does_what_was_decided_first(tmp_path: Path) -> None:
     """An attempt that was stopped for a while has found something else meanwhile."""
-    world = World(tmp_path, b"1", BAD, b"4")
-    first = record_poison(world.stage, world.log, world.plan.round_id, 0, {2: "first"})
-    assert first == record_poison(world.stage, world.log, world.plan.round_id, 0, {0: "second"}) == {2: "first"}
-    assert read_poison(world.stage, world.log, (1, 2), 0) is None
+    simulation = Simulation(tmp_path, b"1", BAD, b"4")
+    first = record_poison(simulation.stage, simulation.log, simulation.plan.round_id, 0, {2: "first"})
+    assert (
+        first
+        == record_poison(simulation.stage, simulation.log, simulation.plan.round_id, 0, {0: "second"})
+        == {2: "first"}
+    )
+    assert read_poison(simulation.stage, simulation.log, (1, 2), 0) is None
 
 
 @pytest.mark.parametrize(
@@ -205,50 +209,50 @@ def test_who_decides_later_does_what_was_decided_first(tmp_path: Path) -> None:
 )
 def test_only_attempts_that_fail_alike_add_up(tmp_path: Path, values: Sequence[bytes], is_settled: bool) -> None:
     """Otherwise something around them is wrong; numbers in an error, such as sizes, make no other cause."""
-    world = World(tmp_path, b"1", values[0])
+    simulation = Simulation(tmp_path, b"1", values[0])
     for value in values:
-        world.log.topics["numbers"][0][-1] = replace(world.log.topics["numbers"][0][-1], value=value)
-        world.fail(1)
-    assert world.letters == []
+        simulation.log.topics["numbers"][0][-1] = replace(simulation.log.topics["numbers"][0][-1], value=value)
+        simulation.fail(1)
+    assert simulation.dead_letters == []
     if is_settled:
-        world.attempt()
-        assert world.sum == 1
+        simulation.attempt()
+        assert simulation.sum == 1
 
 
 def test_a_log_that_does_not_answer_says_nothing_of_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often."""
-    world = World(tmp_path, b"1")
+    simulation = Simulation(tmp_path, b"1")
 
     def fetch(*_: object) -> None:
         raise LogUnavailableError("the broker is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(world.log, "fetch", fetch)
+        patched.setattr(simulation.log, "fetch", fetch)
         for _ in range(6):
             with pytest.raises(LogUnavailableError):
-                world.attempt()
-    world.attempt()
-    assert world.sum == 1 and calls[0] == 7 and world.letters == []
+                simulation.attempt()
+    simulation.attempt()
+    assert simulation.sum == 1 and calls[0] == 7 and simulation.dead_letters == []
 
 
 def test_a_round_that_fails_with_most_of_its_messages_stays_an_error(tmp_path: Path) -> None:
     """It is not they that are wrong: the error says how many, and with what."""
-    world = World(tmp_path, *[BAD] * 20, b"1")
-    world.fail(3)
+    simulation = Simulation(tmp_path, *[BAD] * 20, b"1")
+    simulation.fail(3)
     for _ in range(2):
         with pytest.raises(
             MessageIndependentError, match="on more than half of its 21 messages; at offset 0: ValueError"
         ):
-            world.attempt()
-    assert world.letters == []
+            simulation.attempt()
+    assert simulation.dead_letters == []
 
 
 def test_a_few_messages_may_all_be_put_aside(tmp_path: Path) -> None:
     """One comes now and then, and each is bad: they are counted, and the stream goes on."""
-    world = World(tmp_path, BAD, BAD)
-    world.fail(3)
-    world.attempt()
-    assert world.sum == 0 and len(world.letters) == 2
+    simulation = Simulation(tmp_path, BAD, BAD)
+    simulation.fail(3)
+    simulation.attempt()
+    assert simulation.sum == 0 and len(simulation.dead_letters) == 2
 
 
 def make_failing() -> Step:
@@ -258,40 +262,40 @@ def make_failing() -> Step:
 
 def test_a_round_that_fails_without_messages_too_stays_an_error(tmp_path: Path) -> None:
     """Nothing can be put aside for it."""
-    world = World(tmp_path, b"1")
-    world.stage = replace(world.stage, step=f"{__name__}:make_failing")
-    world.fail(3, "ZeroDivisionError")
+    simulation = Simulation(tmp_path, b"1")
+    simulation.stage = replace(simulation.stage, step=f"{__name__}:make_failing")
+    simulation.fail(3, "ZeroDivisionError")
     with pytest.raises(MessageIndependentError, match="it also fails without messages: ZeroDivisionError"):
-        world.attempt()
+        simulation.attempt()
 
 
 @pytest.mark.parametrize("options", [{"max_attempts": 0}, {"dead_letters": ""}, {"reads_feedback": True}])
 def test_where_nothing_is_put_aside_a_round_is_tried_for_ever(tmp_path: Path, options: dict[str, object]) -> None:
     """Because that is wanted, there is no place for it, or only this job writes there."""
-    world = World(tmp_path, b"1", BAD)
-    world.stage = replace(world.stage, **options)  # type: ignore[arg-type]
-    world.fail(6)
+    simulation = Simulation(tmp_path, b"1", BAD)
+    simulation.stage = replace(simulation.stage, **options)  # type: ignore[arg-type]
+    simulation.fail(6)
 
 
 # ---- a step that takes its process with it
 
 
-def attempt_in_a_worker(world: World) -> int:
+def attempt_in_a_worker(simulation: Simulation) -> int:
     """The signal that ended a worker in an attempt."""
     child = os.fork()
     if child == 0:
-        world.attempt()
+        simulation.attempt()
         os._exit(0)
     return os.WTERMSIG(os.waitpid(child, 0)[1])
 
 
 def test_a_message_that_kills_workers_is_put_aside_too(tmp_path: Path) -> None:
     """It is tried in processes of their own, after it has killed three."""
-    world = World(tmp_path, b"1", DEADLY, b"4", BAD)
-    assert [attempt_in_a_worker(world) for _ in range(3)] == [signal.SIGKILL] * 3
-    world.attempt()
-    assert world.sum == 5
-    assert {value: reason.partition(": ")[2] for value, _, reason in world.letters} == {
+    simulation = Simulation(tmp_path, b"1", DEADLY, b"4", BAD)
+    assert [attempt_in_a_worker(simulation) for _ in range(3)] == [signal.SIGKILL] * 3
+    simulation.attempt()
+    assert simulation.sum == 5
+    assert {value: reason.partition(": ")[2] for value, _, reason in simulation.dead_letters} == {
         DEADLY: "its process died: SIGKILL",
         BAD: "ValueError: invalid literal for int() with base 10: b'bad'",
     }
@@ -304,19 +308,19 @@ def make_killing() -> Step:
 
 def test_workers_that_were_killed_by_others_put_nothing_aside(tmp_path: Path) -> None:
     """The round works when it is tried."""
-    world = World(tmp_path, b"1", b"4")
+    simulation = Simulation(tmp_path, b"1", b"4")
     for _ in range(3):
         child = os.fork()
         if child == 0:
-            world.stage = replace(world.stage, step=f"{__name__}:make_killing")
-            world.attempt()
+            simulation.stage = replace(simulation.stage, step=f"{__name__}:make_killing")
+            simulation.attempt()
         os.waitpid(child, 0)
-    world.attempt()
-    assert world.sum == 5 and world.letters == []
+    simulation.attempt()
+    assert simulation.sum == 5 and simulation.dead_letters == []
 
 
 def test_a_trial_that_does_not_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some seconds; and what nobody foresaw is no finding."""
+    """After some seconds; and an unexpected error is no finding."""
     with monkeypatch.context() as patched:
         patched.setattr(poison, "_TIMEOUT_SECONDS", 0.1)
         assert in_subprocess(lambda trial_messages: signal.pause())(()) == "it did not end within 0.1 s"  # type: ignore[func-returns-value]

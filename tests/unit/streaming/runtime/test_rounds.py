@@ -38,7 +38,7 @@ def test_a_plan_comes_back_as_it_was_written(plan: RoundPlan) -> None:
 
 
 def test_a_line_of_another_version_is_refused_with_the_remedy() -> None:
-    """A driver that passed it over would plan its rounds anew."""
+    """A driver that passed it over would plan its rounds again."""
     line = write_line(BroadcastValue("digest", {"a": 1})).replace(b'"form":1', b'"form":2')
     with pytest.raises(FormatVersionError, match=r"offset 7: a line of the rounds log has format 2.*reset the job"):
         read_line(Message(7, line))
@@ -108,7 +108,7 @@ def test_messages_that_are_gone_are_an_error(extents: dict[int, OffsetBounds], m
         next_round(RoundPlan(1, 3, 0.0, {0: (2, 5), 1: (0, 5)}), extents, {}, 1.0, V, log="netflow")
 
 
-def test_a_round_tells_which_units_have_more_than_it_admits() -> None:
+def test_a_round_names_the_units_that_have_more_than_it_admits() -> None:
     """One with nothing left is not among them, though others are."""
     extents = {0: OffsetBounds(0, 5), 1: OffsetBounds(0, 2), 2: OffsetBounds(0, 0)}
     plan = next_round(initial_plan(start_offsets(extents)), extents, {0: 3, 1: 2, 2: 9}, 1.0, V, log="log")

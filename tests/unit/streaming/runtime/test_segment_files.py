@@ -91,7 +91,7 @@ def test_a_large_run_lies_on_disk_and_a_small_one_in_memory(versions: StateStore
         assert reader.pack(1, 1).rows == LARGE + 3
 
 
-def test_a_large_run_is_looked_at_in_its_file(versions: StateStore) -> None:
+def test_a_large_run_is_read_in_its_file(versions: StateStore) -> None:
     """The state to go on from has no copy of it in memory, and it is not written again when it is kept."""
     large_batch, allocated = batch(LARGE), pa.total_allocated_bytes()
     saved = save(versions, versions.load(1, 0), large_batch, batch(3))
@@ -180,7 +180,7 @@ def test_what_a_process_that_was_killed_has_left_is_removed_at_the_start(version
 
 
 def test_a_state_lost_with_memory_is_restored_whatever_lies_on_disk(versions: StateStore, tmp_path: Path) -> None:
-    """A file that is left there from before may be damaged: it is written anew."""
+    """A file that is left there from before may be damaged: it is written again."""
     save(versions, versions.load(1, 0), batch(LARGE))
     packed = versions.pack(1, 1)
     for path in sorted((tmp_path / "memory").rglob("*"), reverse=True):

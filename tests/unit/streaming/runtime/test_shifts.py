@@ -51,7 +51,7 @@ def make_adding() -> Step:
     return adding
 
 
-class World:
+class Simulation:
     """A stage of two units, its log, and its planner."""
 
     def __init__(self, folder: Path) -> None:
@@ -124,9 +124,9 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def simulation(tmp_path: Path) -> Simulation:
     """Nothing has run."""
-    return World(tmp_path)
+    return Simulation(tmp_path)
 
 
 @pytest.fixture(autouse=True)
@@ -138,69 +138,73 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 SUMS = [sum(10 * number + unit for number in range(MESSAGES)) for unit in (0, 1)]
 
 
-def test_a_task_runs_all_rounds_of_a_shift(world: World) -> None:
+def test_a_task_runs_all_rounds_of_a_shift(simulation: Simulation) -> None:
     """In the units that it was given."""
-    shift = world.planned(20)
-    assert run_task(world.units(), world.log, shift, [0]) == 20
-    assert world.totals() == [SUMS[0], 0]
-    assert run_task(world.units(), world.log, shift, [1]) == 20
-    assert world.totals() == SUMS
+    shift = simulation.planned(20)
+    assert run_task(simulation.units(), simulation.log, shift, [0]) == 20
+    assert simulation.totals() == [SUMS[0], 0]
+    assert run_task(simulation.units(), simulation.log, shift, [1]) == 20
+    assert simulation.totals() == SUMS
 
 
 @pytest.mark.parametrize("value", [b"", b"hello", b"\xff", b"7", b'{"round":1}', b'{"of":[1]}', b"{}", b"[" * 100_000])
-def test_what_somebody_else_writes_to_the_rounds_log_is_passed_over(world: World, value: bytes) -> None:
+def test_what_somebody_else_writes_to_the_rounds_log_is_passed_over(simulation: Simulation, value: bytes) -> None:
     """By the tasks of a shift, and by the next driver, which goes on with the round after the last."""
-    world.log.put(world.stage.rounds, 0, value)
-    plan = world.next(world.planner.begin())
-    world.log.put(world.stage.rounds, 0, value)
-    shift = world.planned(20)
-    world.log.put(world.stage.rounds, 0, value)
+    simulation.log.put(simulation.stage.rounds, 0, value)
+    plan = simulation.next(simulation.planner.begin())
+    simulation.log.put(simulation.stage.rounds, 0, value)
+    shift = simulation.planned(20)
+    simulation.log.put(simulation.stage.rounds, 0, value)
     assert shift.rounds[0].round_id == plan.round_id
-    assert run_task(world.units(), world.log, shift, [0, 1]) == 20
-    assert world.totals() == SUMS
-    assert Planner(world.stage, world.log, world.time, world.contents).begin().number == 20
+    assert run_task(simulation.units(), simulation.log, shift, [0, 1]) == 20
+    assert simulation.totals() == SUMS
+    assert Planner(simulation.stage, simulation.log, simulation.time, simulation.contents).begin().number == 20
 
 
-def test_a_shift_of_one_round_ends_with_it(world: World) -> None:
+def test_a_shift_of_one_round_ends_with_it(simulation: Simulation) -> None:
     """Whatever the log says."""
-    shift = world.planned(3)
-    assert run_task(world.units(), world.log, TaskLoop(shift.rounds, shift.broadcast_values, None), [0, 1]) == 1
+    shift = simulation.planned(3)
+    assert (
+        run_task(simulation.units(), simulation.log, TaskLoop(shift.rounds, shift.broadcast_values, None), [0, 1]) == 1
+    )
 
 
 @pytest.mark.parametrize("calls", range(2, 60, 3))
-def test_an_attempt_after_another_goes_on_where_that_died(world: World, calls: int) -> None:
+def test_an_attempt_after_another_goes_on_where_that_died(simulation: Simulation, calls: int) -> None:
     """At any call of the log."""
-    shift = world.planned(20)
-    world.log.calls_until_death = calls
+    shift = simulation.planned(20)
+    simulation.log.calls_until_death = calls
     with suppress(KilledError):
-        run_task(world.units(), world.log, shift, [0, 1])
-    world.log.calls_until_death = None
-    run_task(world.units(), world.log, shift, [0, 1])
-    assert world.totals() == SUMS
+        run_task(simulation.units(), simulation.log, shift, [0, 1])
+    simulation.log.calls_until_death = None
+    run_task(simulation.units(), simulation.log, shift, [0, 1])
+    assert simulation.totals() == SUMS
 
 
-def test_a_shift_follows_its_first_round_though_its_log_lags(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who would read that round once more would think that it was given up, and end."""
-    extents = world.log.offset_bounds
+def test_a_shift_follows_its_first_round_though_its_log_lags(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that read that round once more would conclude that it was replaced, and end."""
+    extents = simulation.log.offset_bounds
 
     def late(topic: str) -> dict[int, OffsetBounds]:
         return {unit: OffsetBounds(each.low, max(each.high - 4, each.low)) for unit, each in extents(topic).items()}
 
-    first = world.next(world.planner.begin())
-    monkeypatch.setattr(world.log, "offset_bounds", late)
-    follows = world.planner.next_offset()
+    first = simulation.next(simulation.planner.begin())
+    monkeypatch.setattr(simulation.log, "offset_bounds", late)
+    follows = simulation.planner.next_offset()
     monkeypatch.undo()
     plan = first
     for _ in range(19):
-        plan = world.next(plan)
-    world.planner.end_task_loop()
-    assert run_task(world.units(), world.log, world.loop_from(first, follows), [0, 1]) == 20
+        plan = simulation.next(plan)
+    simulation.planner.end_task_loop()
+    assert run_task(simulation.units(), simulation.log, simulation.loop_from(first, follows), [0, 1]) == 20
 
 
-def test_who_was_given_up_ends_when_it_wakes(world: World) -> None:
+def test_an_abandoned_task_ends_when_it_wakes(simulation: Simulation) -> None:
     """It was stopped after its first round; another attempt has gone on, and has more to do."""
-    shift = world.planned(20)
-    follow, others = world.log.follow, 0
+    shift = simulation.planned(20)
+    follow, others = simulation.log.follow, 0
 
     def fetch(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
         lines = follow(topic, unit, start, seconds)
@@ -208,34 +212,37 @@ def test_who_was_given_up_ends_when_it_wakes(world: World) -> None:
 
     def stopped(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
         nonlocal others
-        world.await_round((1, 1))
-        others = others or run_task(world.units(), world.log_with(fetch), shift, [0, 1])
+        simulation.await_round((1, 1))
+        others = others or run_task(simulation.units(), simulation.log_with(fetch), shift, [0, 1])
         return follow(topic, unit, start, seconds)
 
-    assert run_task(world.units(), world.log_with(stopped), shift, [0, 1]) == 1
+    assert run_task(simulation.units(), simulation.log_with(stopped), shift, [0, 1]) == 1
     assert others == 5
-    assert world.states.store(0).newest() == (1, 6)
+    assert simulation.states.store(0).newest() == (1, 6)
 
 
-def test_what_rounds_name_may_change_within_a_shift(world: World) -> None:
-    """The log tells the new content before the first round that names it."""
-    shift = world.begin_loop()
-    world.factor = 100
-    world.next(shift.rounds[0])
-    world.planner.end_task_loop()
-    run_task(world.units(), world.log, shift, [0, 1])
-    assert world.totals()[0] > 0 and world.totals()[0] % 100 == 0  # the first round had only a 0
+def test_what_rounds_name_may_change_within_a_shift(simulation: Simulation) -> None:
+    """The log has the new content before the first round that names it."""
+    shift = simulation.begin_loop()
+    simulation.factor = 100
+    simulation.next(shift.rounds[0])
+    simulation.planner.end_task_loop()
+    run_task(simulation.units(), simulation.log, shift, [0, 1])
+    assert simulation.totals()[0] > 0 and simulation.totals()[0] % 100 == 0  # the first round had only a 0
 
 
-def test_what_rounds_named_long_ago_may_be_named_again_within_a_shift(world: World) -> None:
-    """Who runs the shift has never heard of it: it is told once more."""
-    plan = world.next(world.planner.begin())
-    world.factor = 3
-    shift = world.loop_from(world.next(plan), world.planner.next_offset())
-    world.factor = 1
-    world.next(shift.rounds[0])
-    world.planner.end_task_loop()
-    lines = [read_line(message) for message in world.log.fetch(world.stage.rounds, 0, shift.next_offset or 0, 1 << 40)]
+def test_what_rounds_named_long_ago_may_be_named_again_within_a_shift(simulation: Simulation) -> None:
+    """The task of the shift does not have it: it is sent once more."""
+    plan = simulation.next(simulation.planner.begin())
+    simulation.factor = 3
+    shift = simulation.loop_from(simulation.next(plan), simulation.planner.next_offset())
+    simulation.factor = 1
+    simulation.next(shift.rounds[0])
+    simulation.planner.end_task_loop()
+    lines = [
+        read_line(message)
+        for message in simulation.log.fetch(simulation.stage.rounds, 0, shift.next_offset or 0, 1 << 40)
+    ]
     assert [line.value for line in lines if isinstance(line, BroadcastValue)] == [{"factor": 1}]
 
 
@@ -259,41 +266,41 @@ def test_a_clock_that_was_ahead_slows_down(tmp_path: Path, messages: int, second
     assert plan.clock == pytest.approx(expected, abs=2.0)
 
 
-def test_a_planner_remembers_no_more_than_what_its_last_three_rounds_name(world: World) -> None:
+def test_a_planner_remembers_no_more_than_what_its_last_three_rounds_name(simulation: Simulation) -> None:
     """Otherwise it would hold every version of a content that changes all the time."""
-    plans = [world.planner.begin()]
-    for world.factor in range(1, 6):
-        plans.append(world.next(plans[-1]))
-    broadcast_values = [world.planner.broadcast_values_of(plan)["settings"] for plan in plans[-3:]]
+    plans = [simulation.planner.begin()]
+    for simulation.factor in range(1, 6):
+        plans.append(simulation.next(plans[-1]))
+    broadcast_values = [simulation.planner.broadcast_values_of(plan)["settings"] for plan in plans[-3:]]
     assert broadcast_values == [{"factor": 3}, {"factor": 4}, {"factor": 5}]
     with pytest.raises(MissingStateError):
-        world.planner.broadcast_values_of(plans[-4])
+        simulation.planner.broadcast_values_of(plans[-4])
 
 
-def test_a_shift_goes_on_over_rounds_that_were_cut_from_the_log(world: World) -> None:
+def test_a_shift_goes_on_over_rounds_that_were_cut_from_the_log(simulation: Simulation) -> None:
     """They are cut when no unit needs them: their states are persisted."""
-    shift = world.planned(6)
-    run_task(world.units(), world.log, shift, [0, 1])
-    before = world.totals()
-    world.log.truncate(world.stage.rounds)
-    last = world.planner.begin()
-    world.next(last)
-    world.planner.end_task_loop()
-    assert run_task(world.units(), world.log, shift, [0, 1]) == 1
-    assert world.totals() != before
+    shift = simulation.planned(6)
+    run_task(simulation.units(), simulation.log, shift, [0, 1])
+    before = simulation.totals()
+    simulation.log.truncate(simulation.stage.rounds)
+    last = simulation.planner.begin()
+    simulation.next(last)
+    simulation.planner.end_task_loop()
+    assert run_task(simulation.units(), simulation.log, shift, [0, 1]) == 1
+    assert simulation.totals() != before
 
 
-def test_nobody_follows_for_ever_when_who_plans_is_gone(world: World) -> None:
+def test_no_task_follows_for_ever_when_the_planner_is_gone(simulation: Simulation) -> None:
     """A round is planned every second, so silence says so."""
-    assert run_task(world.units(), world.log, world.begin_loop(), [0, 1]) == 1
+    assert run_task(simulation.units(), simulation.log, simulation.begin_loop(), [0, 1]) == 1
 
 
-def test_another_driver_ends_the_shift_of_the_one_before(world: World) -> None:
-    """Its tasks end, though nobody who planned for them lives."""
-    shift = world.begin_loop()
-    other = Planner(world.stage, world.log, world.time, world.contents)
+def test_another_driver_ends_the_shift_of_the_one_before(simulation: Simulation) -> None:
+    """Its tasks end, though no driver that planned for them lives."""
+    shift = simulation.begin_loop()
+    other = Planner(simulation.stage, simulation.log, simulation.time, simulation.contents)
     other.after(other.begin())
-    assert run_task(world.units(), world.log, shift, [0, 1]) == 1
+    assert run_task(simulation.units(), simulation.log, shift, [0, 1]) == 1
 
 
 # ---- planning meanwhile
@@ -313,57 +320,61 @@ def request_() -> list[SaveRequest | None]:
 
 @pytest.fixture
 def planning(
-    world: World, paused: list[bool], request_: list[SaveRequest | None], monkeypatch: pytest.MonkeyPatch
+    simulation: Simulation, paused: list[bool], request_: list[SaveRequest | None], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TaskLoopDriver]:
     """Shifts of a minute; a busy machine is given its time."""
     monkeypatch.setattr(task_loop, "_ALONE_SECONDS", 60.0)
-    driver = TaskLoopDriver(world.planner, lambda: paused[0], 60.0, lambda: request_[0])
+    driver = TaskLoopDriver(simulation.planner, lambda: paused[0], 60.0, lambda: request_[0])
     yield driver
     paused[0] = True
     driver.first(0)
 
 
-def test_rounds_are_planned_while_tasks_run(world: World, planning: TaskLoopDriver, paused: list[bool]) -> None:
+def test_rounds_are_planned_while_tasks_run(
+    simulation: Simulation, planning: TaskLoopDriver, paused: list[bool]
+) -> None:
     """Each when all units have done the one before; the shift ends when nothing is to be planned any more."""
     first = planning.first(20.0)
     assert first is not None
     shift = planning.begin(first)
     assert planning.begin(first) is shift  # asked again
-    units, log = world.units(), world.log
+    units, log = simulation.units(), simulation.log
     follow = log.follow
 
     def ending(*position: object) -> list[object]:
-        paused[0] = world.totals() == SUMS
+        paused[0] = simulation.totals() == SUMS
         return list(follow(*position))
 
-    assert run_task(units, world.log_with(ending), shift, [0, 1]) >= MESSAGES // 2
-    assert world.totals() == SUMS
+    assert run_task(units, simulation.log_with(ending), shift, [0, 1]) >= MESSAGES // 2
+    assert simulation.totals() == SUMS
     paused[0] = False
     following = planning.first(20.0)
     assert following is not None and following.first.round_id > first.first.round_id
 
 
 def test_a_shift_in_which_a_task_did_not_run_is_followed_by_short_ones(
-    world: World, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
+    simulation: Simulation, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With too few places for all tasks at once they take turns."""
     monkeypatch.setattr(task_loop_driver, "_STALLED_SECONDS", 0.5)
     first = planning.first(20.0)
     assert first is not None
     shift = planning.begin(first)
-    run_task(world.units(), world.log, shift, [0])  # until the planner says that it is over
+    run_task(simulation.units(), simulation.log, shift, [0])  # until the planner says that it is over
     assert planning.first(20.0) == first
     assert planning.begin(first).next_offset is None
 
 
-def test_a_stage_waits_for_upstream(world: World, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_waits_for_upstream(
+    simulation: Simulation, planning: TaskLoopDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It asks for offsets when that stage has reported a round, or when it waited for long; not all the time."""
     reports = "job.before.reports"
-    world.log.topics[reports] = [[]]
-    world.planner._stage = replace(world.stage, upstream_reports=(reports,))
-    run_task(world.units(), world.log, world.planned(MESSAGES), [0, 1])  # all that there is
+    simulation.log.topics[reports] = [[]]
+    simulation.planner._stage = replace(simulation.stage, upstream_reports=(reports,))
+    run_task(simulation.units(), simulation.log, simulation.planned(MESSAGES), [0, 1])  # all that there is
     asked: list[str] = []
-    bounds = world.log.offset_bounds
+    bounds = simulation.log.offset_bounds
 
     def counted(topic: str) -> object:
         asked.append(topic)
@@ -371,74 +382,78 @@ def test_a_stage_waits_for_upstream(world: World, planning: TaskLoopDriver, monk
 
     def waiting(topic: str, unit: int, start: int, seconds: float) -> list[Message]:
         time.sleep(seconds)
-        return list(world.log.fetch(topic, unit, start, bounds(topic)[unit].high))
+        return list(simulation.log.fetch(topic, unit, start, bounds(topic)[unit].high))
 
-    monkeypatch.setattr(world.planner, "_now", lambda: 0.0)  # so that no round is due for its clock
-    monkeypatch.setattr(world.log, "offset_bounds", counted)
-    monkeypatch.setattr(world.log, "follow", waiting)
+    monkeypatch.setattr(simulation.planner, "_now", lambda: 0.0)  # so that no round is due for its clock
+    monkeypatch.setattr(simulation.log, "offset_bounds", counted)
+    monkeypatch.setattr(simulation.log, "follow", waiting)
     assert planning.first(0.5) is None
     assert asked.count("numbers") <= 8  # 100 with a look each 5 ms
-    world.log.put("numbers", 0, b"1")
-    world.log.put(reports, 0, b"of a round")
+    simulation.log.put("numbers", 0, b"1")
+    simulation.log.put(reports, 0, b"of a round")
     assert planning.first(20.0) is not None
 
 
 @pytest.mark.parametrize("lost", [(0,), (0, 1)])
-def test_a_task_recovers_the_states_that_were_lost_before_it(world: World, lost: tuple[int, ...]) -> None:
+def test_a_task_recovers_the_states_that_were_lost_before_it(simulation: Simulation, lost: tuple[int, ...]) -> None:
     """Of units that have reported rounds: those are replayed, and the open ones run."""
-    shift = world.planned(20)
-    run_task(world.units(), world.log, replace(shift, next_offset=None), [0, 1])
+    shift = simulation.planned(20)
+    run_task(simulation.units(), simulation.log, replace(shift, next_offset=None), [0, 1])
     for unit in lost:
-        shutil.rmtree(world.states.folder(unit))
-    run_task(world.units(), world.log, shift, [0, 1])
-    assert world.totals() == SUMS
-    reports = StageReports(world.stage, world.log)
+        shutil.rmtree(simulation.states.folder(unit))
+    run_task(simulation.units(), simulation.log, shift, [0, 1])
+    assert simulation.totals() == SUMS
+    reports = StageReports(simulation.stage, simulation.log)
     reports.catch_up()
     assert {unit for unit, report in reports.newest.items() if report.recovered} == set(lost)
 
 
-def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(world: World, planning: TaskLoopDriver) -> None:
+def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(
+    simulation: Simulation, planning: TaskLoopDriver
+) -> None:
     """The tasks are let go before."""
     first = planning.first(20.0)
     assert first is not None
-    world.factor = 0
+    simulation.factor = 0
     shift = planning.begin(first)
-    assert run_task(world.units(), world.log, shift, [0, 1]) == 1
+    assert run_task(simulation.units(), simulation.log, shift, [0, 1]) == 1
     with pytest.raises(UnknownTopicError, match="nobody knows"):
         planning.first(20.0)
 
 
-def test_a_round_that_fails_is_logged_with_unit_and_round(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_round_that_fails_is_logged_with_unit_and_round(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
     """And raised, as Spark tries it again."""
-    world.log.put("numbers", 0, b"no number")
-    shift = world.planned(20)
+    simulation.log.put("numbers", 0, b"no number")
+    shift = simulation.planned(20)
     formatted = JsonFormatter()
     events: list[dict[str, object]] = []
     caplog.handler.addFilter(lambda record: events.append(json.loads(formatted.format(record))) or True)
     with caplog.at_level(logging.ERROR, "springline.unit"), pytest.raises(RoundError, match="no number"):
-        run_task(world.units(), world.log, shift, [0])
+        run_task(simulation.units(), simulation.log, shift, [0])
     (line,) = events
     assert (line["job"], line["stage"], line["unit"], line["level"]) == ("job", "add", 0, "error")
     assert str(line["message"]).startswith(f"job.add[0]: round {line['round']} failed: ")
 
 
-def test_leftovers_of_a_killed_worker_are_removed_before_a_unit_goes_on(world: World) -> None:
+def test_leftovers_of_a_killed_worker_are_removed_before_a_unit_goes_on(simulation: Simulation) -> None:
     """Once in a worker: its own files are never half written when it begins."""
-    shift = world.planned(2)
-    folder = world.states.folder(0)
+    shift = simulation.planned(2)
+    folder = simulation.states.folder(0)
     folder.mkdir(parents=True)
     (half := folder / f".{'0f' * 16}").write_bytes(b"half")
-    run_task(world.units(), world.log, shift, [0, 1])
+    run_task(simulation.units(), simulation.log, shift, [0, 1])
     assert not half.exists()
 
 
 # ---- states that are saved
 
 
-def test_states_are_saved_at_intervals_while_rounds_go_on(world: World) -> None:
+def test_states_are_saved_at_intervals_while_rounds_go_on(simulation: Simulation) -> None:
     """Each once its round is reported; what fails is part of the next report, and ends nothing."""
-    world.stage = replace(world.stage, checkpoint_interval=1e-9)
-    storage, worker = SavedStates(), world.units()
+    simulation.stage = replace(simulation.stage, checkpoint_interval=1e-9)
+    storage, worker = SavedStates(), simulation.units()
     failing = [True]
 
     class Storage(SavedStates):
@@ -450,8 +465,8 @@ def test_states_are_saved_at_intervals_while_rounds_go_on(world: World) -> None:
             storage.save(stage, unit, store, round_id)
 
     checkpoints = CheckpointWriter(worker, Storage())
-    shift = world.planned(20)
-    reports = StageReports(world.stage, world.log)
+    shift = simulation.planned(20)
+    reports = StageReports(simulation.stage, simulation.log)
 
     def following(*place: Any) -> Sequence[Message]:
         checkpoints.wait()
@@ -460,47 +475,47 @@ def test_states_are_saved_at_intervals_while_rounds_go_on(world: World) -> None:
             (error,) = {report.checkpoint_error.partition(":")[2] for report in reports.newest.values()} - {""}
             assert error == " the under-store is away"
             failing[0] = False
-        return world.log.follow(*place)[:1]
+        return simulation.log.follow(*place)[:1]
 
-    run_task(worker, world.log_with(following), shift, [0, 1], checkpoints=checkpoints)
+    run_task(worker, simulation.log_with(following), shift, [0, 1], checkpoints=checkpoints)
     checkpoints.wait()
     reports.catch_up()
-    assert world.totals() == SUMS and not worker.retained and not failing[0]
+    assert simulation.totals() == SUMS and not worker.retained and not failing[0]
     assert set(storage.newest) == {("add", 0), ("add", 1)}
     assert all(report.checkpoint_error == "" for report in reports.newest.values())
 
 
-def test_a_state_that_is_being_saved_is_not_pruned(world: World) -> None:
+def test_a_state_that_is_being_saved_is_not_pruned(simulation: Simulation) -> None:
     """However many rounds run meanwhile."""
-    worker = world.units()
+    worker = simulation.units()
     worker.retained[0] = (1, 2)
-    world.log = world.log_with(world.log.follow)
-    run_task(worker, world.log, world.planned(20), [0, 1])
+    simulation.log = simulation.log_with(simulation.log.follow)
+    run_task(worker, simulation.log, simulation.planned(20), [0, 1])
     assert worker.states.store(0).is_complete(1, 2) and not worker.states.store(1).is_complete(1, 2)
 
 
 def test_a_shift_that_saves_states_ends_the_one_before_and_repeats_its_last_round(
-    world: World, planning: TaskLoopDriver, request_: list[SaveRequest | None]
+    simulation: Simulation, planning: TaskLoopDriver, request_: list[SaveRequest | None]
 ) -> None:
     """Those that are asked for, once; then rounds go on, from where they were."""
-    storage, worker = SavedStates(), world.units()
+    storage, worker = SavedStates(), simulation.units()
     checkpoints = CheckpointWriter(worker, storage)
     first = planning.first(20.0)
     assert first is not None
 
     def following(*place: Any) -> Sequence[Message]:
-        if world.totals()[0] > 60:
+        if simulation.totals()[0] > 60:
             request_[0] = SaveRequest((1, 3))
-        return world.log.follow(*place)
+        return simulation.log.follow(*place)
 
-    run_task(worker, world.log_with(following), planning.begin(first), [0, 1])
+    run_task(worker, simulation.log_with(following), planning.begin(first), [0, 1])
     saving = planning.first(20.0)
     assert saving is not None and saving.save == (1, 3) and saving.first.round_id > (1, 3)
     shift = planning.begin(saving)
     assert planning.begin(saving) is shift and shift.next_offset is None and shift.rounds == (saving.first,)
-    before = world.totals()
-    assert run_task(worker, world.log, shift, [0, 1], checkpoints=checkpoints) == 0
-    assert world.totals() == before
+    before = simulation.totals()
+    assert run_task(worker, simulation.log, shift, [0, 1], checkpoints=checkpoints) == 0
+    assert simulation.totals() == before
     assert {round_id for round_id, _ in storage.newest.values()} == {(1, 3)}
     going_on = planning.first(20.0)
     assert going_on is not None and going_on.save is None
@@ -508,7 +523,7 @@ def test_a_shift_that_saves_states_ends_the_one_before_and_repeats_its_last_roun
 
 
 def test_the_newest_states_are_saved_before_the_end(
-    world: World, planning: TaskLoopDriver, paused: list[bool], request_: list[SaveRequest | None]
+    simulation: Simulation, planning: TaskLoopDriver, paused: list[bool], request_: list[SaveRequest | None]
 ) -> None:
     """Though nothing is planned any more; and nothing is saved before the first round."""
     request_[0] = SaveRequest()
@@ -517,7 +532,7 @@ def test_the_newest_states_are_saved_before_the_end(
     paused[0], request_[0] = False, None
     first = planning.first(20.0)
     assert first is not None
-    run_task(world.units(), world.log, replace(planning.begin(first), next_offset=None), [0, 1])
+    run_task(simulation.units(), simulation.log, replace(planning.begin(first), next_offset=None), [0, 1])
     request_[0], paused[0] = SaveRequest(), True
     saving = planning.first(20.0)
     assert saving is not None and saving.save == saving.first.round_id

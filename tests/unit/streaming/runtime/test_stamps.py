@@ -106,7 +106,7 @@ def test_the_clock_of_a_unit_upstream_is_that_of_its_last_end() -> None:
     assert accepted.clocks == {0: 100.0} and accepted.idle_units == {0} and accepted.watermarks == {0: 5.0}
 
 
-def test_all_units_upstream_are_known_once_one_of_them_has_told_how_many_there_are() -> None:
+def test_all_units_upstream_are_known_once_one_of_them_has_sent_how_many_there_are() -> None:
     """Of each stage: what none of them has sent yet is waited for."""
     ends = [
         Stamp(1, 0, 1, 0, EndMarker(0, None, 0, units=2)),

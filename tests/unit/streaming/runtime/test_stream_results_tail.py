@@ -28,17 +28,17 @@ class Results:
     def round(self, *messages: tuple[int, str, object, int], incarnation: int = 1) -> None:
         """A round; a message is its unit, its query, the end of its window, and how many rows it holds."""
         self._order = (incarnation, self._order[1] + 1)
-        letters: dict[int, list[OutgoingRecord]] = {}
+        records: dict[int, list[OutgoingRecord]] = {}
         for unit, query, end, rows in messages:
             lines = [{"query": query, "window_end": end, "n": self._rows + i} for i in range(rows)]
             self._rows += rows
-            unit_letters = letters.setdefault(unit, [])
-            headers = Stamp(incarnation, unit, self._order[1], len(unit_letters)).header() | {"query": query.encode()}
-            unit_letters.append(
+            unit_records = records.setdefault(unit, [])
+            headers = Stamp(incarnation, unit, self._order[1], len(unit_records)).header() | {"query": query.encode()}
+            unit_records.append(
                 OutgoingRecord(TOPIC, unit, "".join(json.dumps(line) + "\n" for line in lines).encode(), headers)
             )
-        for unit, unit_letters in letters.items():
-            self.log.publish(f"writer-{unit}", self._order, unit_letters, [(TOPIC, unit, unit)])
+        for unit, unit_records in records.items():
+            self.log.publish(f"writer-{unit}", self._order, unit_records, [(TOPIC, unit, unit)])
 
     def newest(self, last: int, query: str = "") -> list[int]:
         """The numbers of the newest rows."""
@@ -56,7 +56,7 @@ def test_rows_are_counted_over_all_units_and_the_newest_is_last() -> None:
     assert results.newest(99) == list(range(7))
 
 
-def test_within_a_round_the_later_window_is_the_newer_one_whichever_unit_tells_it() -> None:
+def test_within_a_round_the_later_window_is_the_newer_one_whichever_unit_emits_it() -> None:
     """Units write at the same time; ends of windows of rows are numbers, which come before all times."""
     results = Results()
     results.round((1, "q", "T1", 1), (1, "q", "T2", 1), (0, "q", "T1", 1), (0, "q", "T2", 1))  # 0 1, 2 3
@@ -66,7 +66,7 @@ def test_within_a_round_the_later_window_is_the_newer_one_whichever_unit_tells_i
     assert results.newest(9) == [2, 1, 0]
 
 
-def test_after_a_rewind_what_is_told_again_is_newer() -> None:
+def test_after_a_rewind_what_is_emitted_again_is_newer() -> None:
     """Its windows may have ended earlier."""
     results = Results(1)
     results.round((0, "q", "T5", 1))
@@ -74,7 +74,7 @@ def test_after_a_rewind_what_is_told_again_is_newer() -> None:
     assert results.newest(1) == [1]
 
 
-def test_a_query_that_is_seldom_told_is_found_far_back() -> None:
+def test_a_query_that_seldom_emits_is_found_far_back() -> None:
     """Until so many offsets from the end; nothing is said of what lies before them."""
     results = Results(1)
     results.round((0, "seldom", "T0", 2))
@@ -87,7 +87,7 @@ def test_a_query_that_is_seldom_told_is_found_far_back() -> None:
 
 
 def test_rows_that_kafka_has_deleted_are_not_asked_for() -> None:
-    """What is left is told."""
+    """What is left is emitted."""
     results = Results(1)
     results.round((0, "q", "T1", 1))
     results.log.truncate(TOPIC)

@@ -63,7 +63,7 @@ def test_the_same_round_run_twice_is_one_version(versions: StateStore) -> None:
 
 
 def test_a_round_that_comes_out_otherwise_is_an_error_and_the_first_stands(versions: StateStore) -> None:
-    """Its step looked at a clock, or at the order of a set."""
+    """Its step read a clock, or at the order of a set."""
     saved_rounds(versions, 1)
     with pytest.raises(NondeterminismError, match=r"1\.json: a re-run of round 1 on the same messages"):
         versions.save(versions.load(1, 0), State({"seen": "later"}), (1, 1))

@@ -1,4 +1,4 @@
-"""A stage's query is begun again where Spark did not reach its Python worker, and tells what ended it else."""
+"""A stage's query is restarted where Spark did not reach its Python worker; any other end is reported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def started(*ends: str | None) -> tuple[StageQuery, list[Any]]:
     return StageQuery(lambda: cast(StreamingQuery, left.pop(0))), left
 
 
-def test_it_is_begun_again_where_its_worker_was_not_reached() -> None:
+def test_it_is_restarted_where_its_worker_was_not_reached() -> None:
     """As often as it takes, below the limit; then it runs."""
     query, left = started(UNREACHED, UNREACHED, None, None)
     for _ in range(5):
@@ -46,8 +46,8 @@ def test_it_is_begun_again_where_its_worker_was_not_reached() -> None:
     assert len(left) == 1
 
 
-def test_it_is_given_up_in_the_end() -> None:
-    """A machine on which no worker ever starts is told, in Spark's words."""
+def test_it_is_abandoned_in_the_end() -> None:
+    """A machine on which no worker ever starts is an error with Spark's message."""
     query, left = started(*[UNREACHED] * 9)
     with pytest.raises(StreamError, match="terminated"):
         for _ in range(9):
@@ -55,7 +55,7 @@ def test_it_is_given_up_in_the_end() -> None:
     assert len(left) == 4
 
 
-def test_what_ended_it_else_is_told_at_once() -> None:
+def test_any_other_error_is_raised_at_once() -> None:
     """By the innermost words of ours."""
     query, left = started(OURS, None)
     with pytest.raises(StreamError, match=r"^words\[0\]: round 7 differs$"):
@@ -63,8 +63,8 @@ def test_what_ended_it_else_is_told_at_once() -> None:
     assert len(left) == 1
 
 
-def test_an_end_without_a_reason_is_told() -> None:
-    """Nobody asked for it."""
+def test_an_end_without_a_reason_is_reported() -> None:
+    """It was not asked for."""
     query, _ = started("")
     with pytest.raises(StreamError, match=r"words\.split ended by itself"):
         query.check()

@@ -37,7 +37,7 @@ class Log(MemoryLog):
         columns = (TrackerRequests.read(message.value) for message in messages)
         return sorted(row for each in columns for row in zip(*(column.tolist() for column in each), strict=True))
 
-    def tell(self, unit: int, *roots: int) -> None:
+    def add_outcomes(self, unit: int, *roots: int) -> None:
         """A message of outcomes."""
         lines = (json.dumps({"root": root, "attempt": 1, "outcome": "finished"}) + "\n" for root in roots)
         self.put("t.results", unit, "".join(lines).encode())
@@ -57,7 +57,7 @@ def test_edges_are_random_and_never_zero(monkeypatch: pytest.MonkeyPatch) -> Non
     assert tracker.edge() == 9
 
 
-def test_what_is_told_is_xored_by_root_and_attempt_and_sent_when_flushed() -> None:
+def test_acks_are_xored_by_root_and_attempt_and_sent_when_flushed() -> None:
     """Acks of one root take one row."""
     log = Log()
     with open_tracker(log) as tracker:
@@ -129,20 +129,20 @@ def test_what_cannot_be_of_a_tree_is_refused() -> None:
     assert log.sent_rows() == [(1, 1, True, 7)]
 
 
-def test_outcomes_are_told_from_where_the_client_began_each_once() -> None:
+def test_outcomes_are_received_from_where_the_client_began_each_once() -> None:
     """Whoever leaves early goes on where it left, in the middle of a message too."""
     log = Log()
-    log.tell(0, 1)
+    log.add_outcomes(0, 1)
     tracker = open_tracker(log)
-    log.tell(0, 2, 3)
-    log.tell(1, 4)
+    log.add_outcomes(0, 2, 3)
+    log.add_outcomes(1, 4)
     assert next(tracker.outcomes(0.0)) == (2, 1, "finished")
-    log.tell(0, 5)
+    log.add_outcomes(0, 5)
     assert sorted(root for root, _, _ in tracker.outcomes(0.0)) == [3, 4, 5]
     assert not list(tracker.outcomes(0.0))
 
 
-def test_whoever_waits_for_outcomes_has_told_what_it_had_to_tell() -> None:
+def test_a_client_that_waits_for_outcomes_has_sent_its_acks() -> None:
     """Else it might wait for itself."""
     log = Log()
     tracker = open_tracker(log)

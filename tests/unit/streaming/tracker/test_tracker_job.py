@@ -32,7 +32,7 @@ def test_the_tracker_needs_no_topic_it_makes_the_one_that_clients_write_to(tmp_p
     assert all(stage.make_step() for stage in stages)
 
 
-def test_what_tells_jobs_that_are_tracked_from_others_is_what_they_have(tmp_path: Path) -> None:
+def test_tracked_jobs_are_distinguished_by_what_they_have(tmp_path: Path) -> None:
     """No kind is named for it."""
     word_count = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
     file = written(tmp_path, TRACKER + word_count + TICKS)
@@ -40,7 +40,7 @@ def test_what_tells_jobs_that_are_tracked_from_others_is_what_they_have(tmp_path
     assert {name for name, job in read_jobs(file).items() if is_tracked(job)} == {"orders", "words"}
 
 
-def test_a_root_has_one_try_for_the_ackers_and_they_tell_what_became_of_it(tmp_path: Path) -> None:
+def test_a_root_has_one_try_for_the_ackers_and_they_emit_its_outcome(tmp_path: Path) -> None:
     """Of a job of ours they are what they were."""
     file = written(tmp_path, f'{TRACKER}[words]\nkind = "wordcount"\ntopic = "lines"\n')
     arguments = {
@@ -73,7 +73,7 @@ def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, message: str) -
 
 
 def test_commands_of_tracking_know_the_tracker_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That offsets tell nothing of its roots, they say."""
+    """They say that offsets do not identify its roots."""
     for name, value in (("HOME", tmp_path), ("STREAMS_FILE", written(tmp_path, TRACKER))):
         monkeypatch.setenv(f"SPRINGLINE_{name}", str(value))
     assert json.loads(invoke("stream", "tracked", "--json").output) == [{"job": "orders", "state": "never started"}]

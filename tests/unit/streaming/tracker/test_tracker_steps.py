@@ -38,7 +38,7 @@ class Steps:
         self.intake_output = Output(State())
 
     def round(self) -> list[tuple[int, int, str]]:
-        """What a round of all three tells; `intake_output` is what the intake made of it."""
+        """What a round of all three emits; `intake_output` is what the intake made of it."""
         self.client.flush()
         self.number += 1
         messages = self.log.topics["t.requests"][0][self.read :]
@@ -68,7 +68,7 @@ def _messages(batches: Sequence[pa.RecordBatch], incarnation: int = 1) -> list[M
     return [Message(number, arrow_bytes(batch), headers=stamp) for number, batch in enumerate(batches)]
 
 
-def test_the_paper_s_worked_example_by_what_a_client_tells() -> None:
+def test_the_paper_s_worked_example_from_a_client_s_acks() -> None:
     """The check value after each event is that of the paper's table."""
     steps, root = Steps(), 0b01001
     steps.client.begin(root, [0b01010, 0b01011])
@@ -95,7 +95,7 @@ def test_a_root_that_is_not_through_in_time_has_failed_once_in_its_attempt() -> 
     assert [outcome for _ in range(12) for outcome in steps.round()] == []
 
 
-def test_acks_of_a_root_that_has_not_begun_finish_nothing() -> None:
+def test_acks_of_a_root_that_is_not_registered_finish_nothing() -> None:
     """Before it begins they wait; without it they are forgotten."""
     steps = Steps()
     steps.client.ack(7, 5)
@@ -153,7 +153,7 @@ def test_a_round_of_many_rows_is_sent_in_buffers_that_a_message_has_room_for(mon
     assert [batch.num_rows for batch in steps.intake_output.acks[0]] == [3, 3, 3, 1]
 
 
-def test_records_on_their_way_between_ackers_are_passed_on_and_not_told() -> None:
+def test_records_on_their_way_between_ackers_are_passed_on_and_not_emitted() -> None:
     """Whose they are, the ring says."""
     records = tracking_records([1, 2, 3], 1, True, 0, [7, 8, 9])
     steps = Steps()
@@ -162,7 +162,7 @@ def test_records_on_their_way_between_ackers_are_passed_on_and_not_told() -> Non
     assert message.kind is MessageKind.RECORDS and message.records().values.tolist() == [7, 8, 9] and not output.results
 
 
-def test_what_was_told_before_the_job_went_back_in_time_is_not_told_again() -> None:
+def test_outcomes_from_before_a_rewind_are_not_emitted_again() -> None:
     """It was undone."""
     steps = Steps()
     completed: Any = AckEncoder(1, [0]).root_attempts(

@@ -16,7 +16,7 @@ from springline.spark_jobs.streaming.tracking.wire import AckMessage
 
 
 def test_many_roots_are_registered_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each tells that all before the next one's first message is registered, the last one how far the source is."""
+    """Each says that all before the next one's first message is registered, the last one how far the source is."""
     monkeypatch.setattr(ack_output, "_ROOTS", 10)
     offsets, rows = np.array([3, 4, 7, 8, 9]), np.array([4, 0, 8, 9, 1])
     values = np.arange(1, 23, dtype=np.uint64)
@@ -39,7 +39,7 @@ def test_many_roots_are_registered_in_several_batches(monkeypatch: pytest.Monkey
         assert not part.in_flight
 
 
-def test_no_roots_tell_how_far_the_source_is() -> None:
+def test_without_roots_the_source_reports_how_far_it_is() -> None:
     """In one batch."""
     empty = np.empty(0, np.int64)
     batches_by_acker = AckOutput(RingHistory.of([0], 1).as_json()).registrations(

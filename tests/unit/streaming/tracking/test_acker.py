@@ -1,4 +1,4 @@
-"""The step of ackers: what it tells when, and that it is the same whoever goes on with its state."""
+"""The step of ackers: what it emits when, and that it is the same whoever goes on with its state."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def audit_requests(output: Output) -> list[Fold]:
 
 
 def named(output: Output) -> list[tuple[str, int, int]]:
-    """What a round told: what is to become of which offset, in which attempt."""
+    """What a round emitted: the outcome of which offset, in which attempt."""
     named_roots = []
     for batch in output.feedback:
         message = AckMessage.read(arrow_bytes(batch))
@@ -126,7 +126,7 @@ def test_a_pause_between_two_rounds_is_no_time_that_has_passed() -> None:
     assert not ackers.round(seconds=1_000.0).feedback
 
 
-def test_after_its_last_try_a_root_is_given_up() -> None:
+def test_after_its_last_try_a_root_is_abandoned() -> None:
     """With the number of the attempt."""
     ackers = Ackers(tries=2)
     ackers.round(registered(1))
@@ -137,7 +137,7 @@ def test_after_its_last_try_a_root_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_the_marks_are_below_what_is_sent_again_as_soon_as_that_is_told(paused: bool) -> None:
+def test_the_marks_are_below_what_is_retried_as_soon_as_that_is_emitted(paused: bool) -> None:
     """In the same round, however short, and while time stands still: who adds up what came back goes by both."""
     ackers = Ackers()
     ackers.round(registered(1))
@@ -201,7 +201,7 @@ def test_a_fold_of_messages_fails_as_one_when_its_time_is_over() -> None:
     assert rounds[-1].gauges["failed"] == 2
 
 
-def test_acks_of_a_fold_that_nobody_registered_are_dropped_in_time() -> None:
+def test_acks_of_an_unregistered_fold_are_dropped_in_time() -> None:
     """Nothing is reported of them, and they hold no mark."""
     ackers = Ackers()
     ackers.round(acked_fold(1))
@@ -227,7 +227,7 @@ def test_a_fold_goes_to_the_acker_that_a_new_ring_assigns_it() -> None:
 
 
 def history(ackers: Ackers) -> list[Any]:
-    """What an acker tells in many rounds of all kinds."""
+    """What an acker emits in many rounds of all kinds."""
     random = np.random.default_rng(3)
     rounds: list[Any] = []
     for number in range(120):
@@ -248,13 +248,13 @@ def history(ackers: Ackers) -> list[Any]:
     return rounds
 
 
-def test_whoever_goes_on_with_the_state_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_acker_that_goes_on_with_the_state_emits_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the snapshot and the log after it."""
     monkeypatch.setattr(module, "_LOG_ROUNDS", 7)
     assert history(Ackers()) == history(Ackers(forgets=True))
 
 
-def test_ticks_begin_anew_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ticks_start_over_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else changes by that."""
     plain = history(Ackers())
     monkeypatch.setattr(module, "_LOG_ROUNDS", 7)
@@ -265,7 +265,7 @@ def test_ticks_begin_anew_before_there_are_too_many(monkeypatch: pytest.MonkeyPa
     assert [names for names, *_ in rounds] == [names for names, *_ in plain]
 
 
-def test_a_message_that_nobody_here_wrote_is_named() -> None:
+def test_a_foreign_message_is_named() -> None:
     """It is not taken for an ack."""
     with pytest.raises(InvalidUpdateError, match="from another writer"):
         AckMessage.read(b"hello")

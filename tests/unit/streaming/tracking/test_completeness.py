@@ -1,4 +1,4 @@
-"""Which records of a range were lost, and from when on that can be told."""
+"""Which records of a range were lost, and from when on that can be answered."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from springline.spark_jobs.streaming.tracking.replay.failures import failures_wi
 from springline.spark_jobs.streaming.wordcount.job import WordCountJob
 from springline.testing.memory_log import MemoryLog
 from tests.support.streams.leaky_stages import Leaks, Leaky
-from tests.support.streams.tracked_world import TrackedWorld
+from tests.support.streams.tracked_simulation import TrackedSimulation
 
 
-def test_below_the_marks_all_that_was_given_up_is_among_the_dead_letters(tmp_path: Path) -> None:
-    """At each moment of a job that loses tuples, sends them again and gives many up; in the end all are told."""
+def test_below_the_marks_all_that_was_abandoned_is_among_the_dead_letters(tmp_path: Path) -> None:
+    """At each moment of a job that loses tuples, sends them again and abandons many; in the end all are reported."""
     job = WordCountJob("w", "lines", TrackingConfig("w", timeout=6.0, max_attempts=2), max_messages_per_round=3)
 
     def wrap(stage: Stage, step: Step) -> Step:
         return Leaky(step, Leaks(lost=0.4, seed=3)) if stage.name == "count" else step
 
-    world = TrackedWorld(job, tmp_path, wrap=wrap)
+    simulation = TrackedSimulation(job, tmp_path, wrap=wrap)
     texts = [f"w{number}" for number in range(60)]
-    world.feed(*texts[:30])
+    simulation.feed(*texts[:30])
     ends = [{0: 9, 1: 9}, {0: 0, 1: 20}, {0: 45, 1: 45}]
     failure_counts: list[list[int]] = [[] for _ in ends]
     for _ in range(1_200):
-        world.turn()
+        simulation.turn()
         for end, counts in zip(ends, failure_counts, strict=True):
-            if completeness_of(world.folder, end).is_complete:
-                counts.append(len(list(failures_within(world.log, job.dead_letters, "lines", {}, end))))
+            if completeness_of(simulation.folder, end).is_complete:
+                counts.append(len(list(failures_within(simulation.log, job.dead_letters, "lines", {}, end))))
         if failure_counts[0] and texts:
-            world.feed(*texts[30:])
+            simulation.feed(*texts[30:])
             texts.clear()
         if failure_counts[-1]:
             break
-    expected_counts = [len(list(failures_within(world.log, job.dead_letters, "lines", {}, end))) for end in ends]
+    expected_counts = [len(list(failures_within(simulation.log, job.dead_letters, "lines", {}, end))) for end in ends]
     assert [set(counts) for counts in failure_counts] == [{count} for count in expected_counts]
     assert (
         len(failure_counts[0]) > 1
         and min(expected_counts) > 0
-        and world.total("replay_requests")
-        and expected_counts[-1] == world.total("failed")
+        and simulation.total("replay_requests")
+        and expected_counts[-1] == simulation.total("failed")
     )
 
 

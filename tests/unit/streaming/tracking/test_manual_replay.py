@@ -26,7 +26,7 @@ from tests.support.streams.declarations import written
 DECLARED = '[words]\nkind = "wordcount"\ntopic = "lines"\n[orders]\nkind = "tracker"\n'
 
 
-class World:
+class TrackedWords:
     """The job `words` over two partitions; three of its records failed, of the last one the content is gone."""
 
     def __init__(self, home: Path) -> None:
@@ -38,7 +38,7 @@ class World:
             place = {"topic": b"lines", "partition": partition, "offset": b"3", "reason": b"row 0: sent 5 times"}
             self.log._append(OutgoingRecord("words.dead-letters", unit, content, place))
 
-    def letters(self) -> list[str]:
+    def failed_records(self) -> list[str]:
         """The places of what failed."""
         return sorted(each.record for each in newest_failures(self.log, "words.dead-letters", 10))
 
@@ -51,62 +51,64 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def tracked_words(tmp_path: Path) -> TrackedWords:
     """Nothing was sent again yet."""
-    return World(tmp_path)
+    return TrackedWords(tmp_path)
 
 
-def test_a_record_goes_to_the_end_of_the_partition_that_it_came_from_once(world: World) -> None:
+def test_a_record_goes_to_the_end_of_the_partition_that_it_came_from_once(tracked_words: TrackedWords) -> None:
     """That it was sent is noted by its place among the dead letters."""
-    first, *_ = world.letters()
-    world.send(first)
-    assert world.sent_values() == [[], [b"to be"]] and replay_times(world.folder) == {first: 5.0}
+    first, *_ = tracked_words.failed_records()
+    tracked_words.send(first)
+    assert tracked_words.sent_values() == [[], [b"to be"]] and replay_times(tracked_words.folder) == {first: 5.0}
     with pytest.raises(RetryRefusedError, match=rf"words, dead letter {first}: not retried: it was already retried"):
-        world.send(first)
-    assert world.sent_values() == [[], [b"to be"]]
+        tracked_words.send(first)
+    assert tracked_words.sent_values() == [[], [b"to be"]]
 
 
-def test_what_cannot_be_sent_is_refused_with_the_reason(world: World) -> None:
+def test_what_cannot_be_sent_is_refused_with_the_reason(tracked_words: TrackedWords) -> None:
     """And nothing is noted."""
-    _, other_partition, empty = world.letters()
+    _, other_partition, empty = tracked_words.failed_records()
     for letter, reason in ((other_partition, "lines has no partition 7"), (empty, "its content was no longer")):
         with pytest.raises(RetryRefusedError, match=f"letter {letter}: not retried: {reason}"):
-            world.send(letter)
-    foreign = read_tracked_job(world.file, "orders")
-    failure = newest_failures(world.log, "words.dead-letters", 1)[0]
+            tracked_words.send(letter)
+    foreign = read_tracked_job(tracked_words.file, "orders")
+    failure = newest_failures(tracked_words.log, "words.dead-letters", 1)[0]
     assert "clients of a tracker retry their roots" in refusal_reason(foreign, failure, {})
-    assert world.sent_values() == [[], []] and replay_times(world.folder) == {}
+    assert tracked_words.sent_values() == [[], []] and replay_times(tracked_words.folder) == {}
 
 
 @pytest.mark.parametrize("letter", ["0:1", "0:99", "9:0", "-1:0", "zero", "0:0:0", ""])
-def test_a_place_without_a_letter_is_an_error(world: World, letter: str) -> None:
+def test_a_place_without_a_letter_is_an_error(tracked_words: TrackedWords, letter: str) -> None:
     """A gap, behind the end, of no unit, or no place at all."""
-    assert letter not in world.letters()
+    assert letter not in tracked_words.failed_records()
     with pytest.raises(UnknownFailureError, match=r"words\.dead-letters: there is no dead letter"):
-        world.send(letter)
+        tracked_words.send(letter)
 
 
-def test_a_record_that_did_not_arrive_is_not_noted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_did_not_arrive_is_not_noted(
+    tracked_words: TrackedWords, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It may be sent once Kafka answers."""
 
     def failing_send(letter: OutgoingRecord) -> None:
         raise LogUnavailableError("away")
 
     with monkeypatch.context() as patch, pytest.raises(LogUnavailableError):
-        patch.setattr(world.log, "send", failing_send)
-        world.send(world.letters()[0])
-    assert replay_times(world.folder) == {}
-    world.send(world.letters()[0])
+        patch.setattr(tracked_words.log, "send", failing_send)
+        tracked_words.send(tracked_words.failed_records()[0])
+    assert replay_times(tracked_words.folder) == {}
+    tracked_words.send(tracked_words.failed_records()[0])
 
 
-def test_the_command_sends_what_the_list_names(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the list tells then that it was sent."""
-    monkeypatch.setenv("SPRINGLINE_HOME", str(world.folder.path.parents[1]))
-    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(world.file))
+def test_the_command_sends_what_the_list_names(tracked_words: TrackedWords, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the list shows then that it was sent."""
+    monkeypatch.setenv("SPRINGLINE_HOME", str(tracked_words.folder.path.parents[1]))
+    monkeypatch.setenv("SPRINGLINE_STREAMS_FILE", str(tracked_words.file))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(MemoryLog, "close", lambda self: None, raising=False)
-    monkeypatch.setattr(tracking, "opened_log", lambda: nullcontext(world.log))
-    first, *_ = world.letters()
+    monkeypatch.setattr(tracking, "opened_log", lambda: nullcontext(tracked_words.log))
+    first, *_ = tracked_words.failed_records()
     result = invoke("stream", "retry", "words", first)
     assert result.exit_code == 0, result.output
     assert result.output == "words: partition 1, offset 3 retried: sent to lines\n"

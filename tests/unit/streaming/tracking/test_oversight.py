@@ -1,4 +1,4 @@
-"""What oversight decides from what ackers and stages tell: marks, whether time stands still."""
+"""What oversight decides from the reports of ackers and stages: marks, whether time stands still."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.support.streams.declarations import written
 
 
 def gauge(offsets: dict[str, int], **counters: int) -> dict[str, Any]:
-    """What an acker tells."""
+    """The report of an acker."""
     names = ("in_flight", "audit_requests", "audited", "replay_requests", "failed", "retried", "forwarded", "adopted")
     return {"low_watermarks": offsets, **dict.fromkeys(names, 0), **counters}
 
 
 def report(at: float, *, lag: int = 0, newest: float = 0.0) -> UnitReport:
-    """What a unit tells."""
+    """The report of a unit."""
     return UnitReport(0, 1, {}, 0, lag, newest, ended_at=at)
 
 
@@ -74,7 +74,7 @@ def test_the_mark_advances_only_when_no_root_below_it_is_open(
 
 
 def test_marks_stand_while_numbers_move_between_two_looks() -> None:
-    """The ackers are not looked at in one moment: equal sums may be those of different moments."""
+    """The ackers are not read in one moment: equal sums may be those of different moments."""
     before = [gauge({"0": 9}, replay_requests=1), gauge({"0": 9}, retried=1)]
     after = [gauge({"0": 9}, replay_requests=2), gauge({"0": 9}, retried=2)]
     assert low_watermarks({"0": 4}, after, before, [0, 1], 2) == {"0": 4}
@@ -99,7 +99,7 @@ def test_a_stage_that_lags_stops_time(reports: dict[str, list[UnitReport | None]
 
 
 def test_time_stands_still_while_a_source_s_round_takes_long() -> None:
-    """A task of it may have died after it told the ackers of its roots, and before it sent what is to ack them."""
+    """A task of it may have died after it registered its roots, and before it sent what is to ack them."""
     planned = PlannedRound(7, 90.0, 5)
     late, completed = replace(report(99.0), round=6), replace(report(99.0), round=7)
     assert has_open_round(planned, [completed, late], 50.0, 100.0) and has_open_round(

@@ -44,7 +44,7 @@ def write_heartbeat(folder: JobFolder, **tracking: Any) -> None:
     folder.write_heartbeat({**heartbeat, "stages": {}, "tracking": {**TRACKING, **tracking}})
 
 
-def test_a_job_that_never_ran_is_told_as_such(folder: JobFolder) -> None:
+def test_a_job_that_never_ran_is_shown_as_such(folder: JobFolder) -> None:
     """And in JSON too."""
     assert "never started" in stream_output("tracked")
     assert json.loads(stream_output("tracked", "--json")) == [{"job": "words", "state": "never started"}]
@@ -68,7 +68,7 @@ def test_what_tracking_reports_is_shown(folder: JobFolder, tracking: dict[str, A
     assert [text for text in expected if text not in output] == []
 
 
-def test_whether_a_range_is_through_is_told_by_words_and_by_exit_code(folder: JobFolder) -> None:
+def test_whether_a_range_is_complete_is_printed_and_in_the_exit_code(folder: JobFolder) -> None:
     """With what is missing."""
     write_json(folder.path / LOW_WATERMARKS, {"low_watermarks": {"0": 700, "1": 800}})
     assert "words: all completed" in stream_output("wait", "words", "--to", "0:700", "--to", "1:10")

@@ -97,7 +97,7 @@ def test_ranks_count_the_arcs_of_an_acker(ackers: set[int]) -> None:
     assert not circle.ranks(next(one for one in range(256) if one not in ackers)).any()
 
 
-def test_a_circle_is_told_by_its_ackers_in_any_order() -> None:
+def test_a_ring_is_identified_by_its_ackers_in_any_order() -> None:
     circle = AckerRing.of(json.loads(json.dumps(AckerRing.of([4, 0, 2]).ackers)))
     assert circle == AckerRing.of([0, 2, 4])
     assert circle.share_moved(AckerRing.of([2, 4, 0])) == 0

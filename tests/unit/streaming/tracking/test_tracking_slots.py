@@ -21,7 +21,7 @@ def many(count: int) -> tuple[np.ndarray, np.ndarray]:
     return roots, random.integers(1, 2**63, count, dtype=np.uint64)
 
 
-def test_a_completed_root_tells_the_slice_of_its_registration() -> None:
+def test_a_completed_root_has_the_slice_of_its_registration() -> None:
     slots = SlotTable()
     slots.ack([5], 1, [3], 9)
     slots.register([5], 1, [1], 4)

@@ -138,7 +138,7 @@ def test_a_retry_of_a_range_is_registered_by_range(table: AckTable) -> None:
     assert table.completed_count == ids.size
 
 
-def test_what_is_late_is_swept_and_told_apart(table: AckTable) -> None:
+def test_late_roots_are_swept_and_counted_apart(table: AckTable) -> None:
     old, new = own((3, 0, 60, 1)), own((3, 60, 60, 1))
     table.register_range(3, 0, 60, 1, values(old), 1, 1)
     table.register_range(3, 60, 60, 1, values(new), 1, 2)
@@ -209,13 +209,13 @@ def history(layout: Layout, seed: int) -> AckTable:
     return table
 
 
-def test_tables_with_the_same_records_tell_the_same_bytes_whatever_their_history() -> None:
+def test_tables_with_the_same_records_have_the_same_bytes_whatever_their_history() -> None:
     tables = [history(layout, seed) for layout in ("slots", "dense") for seed in (1, 2)]
     copies = [AckTable.of(tables[0].snapshot(), layout, 1, THREE) for layout in ("slots", "dense")]
     assert len({in_bytes(table) for table in [*tables, *copies]}) == 1
 
 
-def test_a_table_made_from_a_snapshot_goes_on_as_the_one_that_told_it() -> None:
+def test_a_table_made_from_a_snapshot_goes_on_as_the_one_that_wrote_it() -> None:
     before = history("dense", 1)
     after = AckTable.of(before.snapshot(), "dense", 1, THREE)
     assert after.nbytes < 1.5 * before.nbytes

@@ -43,7 +43,7 @@ def test_the_planner_stays_until_the_queries_change() -> None:
     assert planners.planner_of("job", changed_registry).plan("SELECT sip, count(*) AS n FROM S GROUP BY sip")
 
 
-def test_a_job_that_begins_anew_is_not_answered_by_its_old_queries() -> None:
+def test_a_job_that_starts_over_is_not_answered_by_its_old_queries() -> None:
     """Its versions are counted from the start again."""
     planners = AdHocPlannerCache()
     planners.planner_of("job", registry(QUERIES))
@@ -53,7 +53,7 @@ def test_a_job_that_begins_anew_is_not_answered_by_its_old_queries() -> None:
         planners.planner_of("job", new_registry).plan(AD_HOC)
 
 
-class World:
+class Simulation:
     """A job whose reducers answer while it runs, and whose states are saved when it ends."""
 
     def __init__(self, folder: Path, platform: Platform) -> None:
@@ -96,54 +96,56 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, platform: Platform) -> World:
+def simulation(tmp_path: Path, platform: Platform) -> Simulation:
     """Nothing has run."""
-    return World(tmp_path, platform)
+    return Simulation(tmp_path, platform)
 
 
-def test_a_job_that_runs_is_answered_by_its_reducers(world: World) -> None:
+def test_a_job_that_runs_is_answered_by_its_reducers(simulation: Simulation) -> None:
     """From their newest states, also with a planner that was kept; before the first round there is none."""
-    with world.folder.application_lock():
+    with simulation.folder.application_lock():
         with pytest.raises(MissingStateError, match="has not completed a round"):
-            world.ask()
-        world.server.serve([0, 1])
+            simulation.ask()
+        simulation.server.serve([0, 1])
         for number in (1, 2):
-            world.round(number)
-            row = world.ask()
+            simulation.round(number)
+            row = simulation.ask()
             assert (row["kind"], row["n"]) == ("a", number)
 
 
-def test_a_job_that_is_stopped_is_answered_from_its_checkpoints(world: World) -> None:
+def test_a_job_that_is_stopped_is_answered_from_its_checkpoints(simulation: Simulation) -> None:
     """The states may be on another host; before there are any, the error says so."""
     with pytest.raises(MissingStateError, match=r"S\.reduce\[0\]: no saved slices: the job is stopped"):
-        world.ask()
+        simulation.ask()
     for number in (1, 2):
-        world.round(number)
-        world.save(number)
-        assert world.ask()["n"] == number
+        simulation.round(number)
+        simulation.save(number)
+        assert simulation.ask()["n"] == number
 
 
-def test_a_unit_that_does_not_answer_in_time_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_that_does_not_answer_in_time_is_named(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is a state that is older than what was complete when the question was asked."""
     monkeypatch.setattr("springline.spark_jobs.streaming.windows.adhoc_query._ANSWER_SECONDS", 0.5)
-    world.round(1)
-    world.server.serve([0])
-    with world.folder.application_lock():
+    simulation.round(1)
+    simulation.server.serve([0])
+    with simulation.folder.application_lock():
         with pytest.raises(MissingStateError, match=r"S\.reduce\[1\] does not answer: its stage is paused"):
-            world.ask()
-        world.round(2)
-        world.worker.reports[0] = replace(world.worker.reports[0], round=1)
+            simulation.ask()
+        simulation.round(2)
+        simulation.worker.reports[0] = replace(simulation.worker.reports[0], round=1)
         with pytest.raises(MissingStateError, match=r"S\.reduce\[0\] does not answer"):
-            world.ask()
+            simulation.ask()
 
 
-def test_a_question_that_fails_is_logged_and_others_answered(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_question_that_fails_is_logged_and_others_answered(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
     """Whatever is in the topic of questions."""
-    world.round(1)
-    world.server.serve([0, 1])
-    with world.log.record_sender() as sending:
+    simulation.round(1)
+    simulation.server.serve([0, 1])
+    with simulation.log.record_sender() as sending:
         for value, headers in ((b"x", {}), (b"x", {"question": b"1", "until": b"soon"}), (b"\xff", ASKED)):
-            sending.send(OutgoingRecord(world.stage.state_requests, 0, value, headers))
-    with world.folder.application_lock():
-        assert world.ask()["n"] == 1
+            sending.send(OutgoingRecord(simulation.stage.state_requests, 0, value, headers))
+    with simulation.folder.application_lock():
+        assert simulation.ask()["n"] == 1
     assert "a question to its state failed" in caplog.text

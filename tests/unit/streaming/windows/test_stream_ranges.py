@@ -51,7 +51,7 @@ def write(platform: Platform, log: MemoryLog, of: WindowsJob, **more: Any) -> Da
 
 
 def test_a_range_is_a_dataset_with_real_times_and_whole_numbers(platform: Platform) -> None:
-    """In the under-store too when it counts; its report tells what was read."""
+    """In the under-store too when it counts; its report says what was read."""
     log = log_of(csv((NOON - 86_400, "1", "a", 9, 0.5), (NOON, "1", "a", 1, 0.5)), csv((NOON + 60, "1", "a", 4, 0.5)))
     dataset = write(platform, log, job())
     assert dataset.ref.path == "streams/job/ranges/2013-01-05T000000--2013-01-06T000000" and dataset.persisted
@@ -67,7 +67,7 @@ def test_a_range_is_a_dataset_with_real_times_and_whole_numbers(platform: Platfo
     )
 
 
-def test_what_cannot_be_decoded_is_counted_and_told_and_nothing_else_is_lost(platform: Platform) -> None:
+def test_what_cannot_be_decoded_is_counted_and_a_dead_letter_and_nothing_else_is_lost(platform: Platform) -> None:
     """With its offset, and why."""
     dataset = write(
         platform, log_of(csv((NOON, "1", "a", 1, 0.5)), b"\xff\xfe no row\n", csv((NOON, "1", "a", 1, 0.5))), job()
@@ -87,7 +87,7 @@ def test_a_range_without_results_has_the_columns_of_its_queries(platform: Platfo
 
 
 def test_rows_that_are_far_ahead_of_the_clock_are_refused_as_in_the_stream(platform: Platform) -> None:
-    """And told, as what cannot be decoded is."""
+    """And reported, as what cannot be decoded is."""
     report: Any = write(platform, log_of(csv((4_070_908_800, "1", "a", 1, 0.5))), job(max_future_skew=10.0)).report
     assert report["counts"]["rows"] == 0 and report["counts"]["dead_letters"] == 1
     assert report["dead_letters"][0]["reason"] == "row 1: time is more than 10 s ahead of the clock"

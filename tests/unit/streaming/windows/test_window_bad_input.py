@@ -67,7 +67,7 @@ def test_a_bad_csv_message_is_a_dead_letter_and_its_neighbours_count(bad: bytes,
     assert job.counts["dead_letters"] == len(job.dead)
 
 
-def test_bad_rows_of_a_message_are_told_once_for_each_reason() -> None:
+def test_bad_rows_of_a_message_are_one_dead_letter_for_each_reason() -> None:
     """With their number, the first of them, and all their bytes."""
     job = run(csv(GOOD, (1, 2), GOOD, (T, "x", "a", "q", 1), (1, 2), (3, 4)), csv((1, 2)))
     assert counted(job) == 2
@@ -107,7 +107,7 @@ def test_a_time_far_ahead_of_the_rounds_clock_is_refused() -> None:
 
 
 def test_a_row_of_the_year_2099_is_refused_unless_a_stream_says_otherwise() -> None:
-    """A day ahead is the most; the windows of all other rows are told as ever."""
+    """A day ahead is the most; the windows of all other rows are emitted as ever."""
     stream = Stream.from_keys("S", StreamKeys(fields=(("t", "float"),), time="t"))
     assert stream.max_future_skew == 86_400
     job = run(csv(GOOD, (4_070_908_800, "x", "a", 1, 1)), csv(GOOD), clock=T, max_future_skew=stream.max_future_skew)
@@ -139,7 +139,7 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
 
 
 def of_buffers(kind: pa.DataType, *buffers: bytes) -> pa.Array:
-    """One value, whose bytes nobody has checked."""
+    """One value, whose bytes were not checked."""
     return pa.Array.from_buffers(kind, 1, [None, *map(pa.py_buffer, buffers)])
 
 
@@ -197,8 +197,8 @@ def test_arrow_columns_may_come_in_types_that_fit_and_in_any_order() -> None:
     assert not job.dead
 
 
-def test_an_arrow_column_that_nobody_wants_may_hold_anything() -> None:
-    """A row of such a message that is refused is told with all of the message, since no part of it can be written."""
+def test_an_unused_arrow_column_may_hold_anything() -> None:
+    """A row of such a message that is refused is a dead letter with the message, since no part of it can be written."""
     invalid_message = ending_beyond("other", time=pa.array([1.0]))
     job = run(ending_beyond("other"), invalid_message, format="arrow")
     assert counted(job) == 1

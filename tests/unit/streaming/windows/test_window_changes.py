@@ -19,7 +19,7 @@ def windows(job: Job, query: str) -> list[tuple[float, int]]:
     return [(row["window_start"].timestamp() - T, row["n"]) for row in job.rows(query)]
 
 
-def test_a_window_that_one_unit_has_begun_already_is_not_whole() -> None:
+def test_a_window_that_one_unit_has_started_already_is_not_complete() -> None:
     """The greatest time that any unit had seen counts."""
     job = Job(registry({"a": BY_SIP}), mappers=2)
     job.round(flows(1), flows(62))
@@ -41,7 +41,7 @@ def test_a_query_over_slices_that_are_held_begins_at_once() -> None:
     assert windows(job, "b") == [(0, 3), (60, 2), (120, 1)]
 
 
-def test_a_changed_query_with_other_slices_starts_anew_and_emits_no_window_again() -> None:
+def test_a_changed_query_with_other_slices_starts_over_and_emits_no_window_again() -> None:
     """Here its keys change; the window in which that happened is left out."""
     job = Job(registry({"a": BY_SIP}))
     job.round(flows(1, 61))
@@ -53,7 +53,7 @@ def test_a_changed_query_with_other_slices_starts_anew_and_emits_no_window_again
     ]  # fmt: skip
 
 
-def test_an_aggregate_that_nobody_asked_for_before_starts_anew() -> None:
+def test_an_aggregate_that_is_new_starts_empty() -> None:
     """The slices that are held do not have it; other queries over them do not notice."""
     job = Job(registry({"a": BY_SIP}))
     job.round(flows(1))
@@ -79,7 +79,7 @@ def test_the_total_of_a_landmark_outlives_a_change_that_is_taken_back() -> None:
 
 
 def test_a_cancelled_query_emits_nothing_more_and_its_slices_go() -> None:
-    """Registered again, it starts anew."""
+    """Registered again, it starts over."""
     job = Job(registry({"a": BY_SIP, "b": BY_KIND}))
     job.round(flows(1))
     before = job.registry
@@ -94,7 +94,7 @@ def test_a_cancelled_query_emits_nothing_more_and_its_slices_go() -> None:
 
 
 def test_a_job_may_begin_without_queries() -> None:
-    """Then rows are only looked at for their times."""
+    """Then only the times of rows are read."""
     job = Job(registry({}))
     job.round(flows(1))
     job.follow(job.registry.register("a", BY_SIP))

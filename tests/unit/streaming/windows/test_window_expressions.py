@@ -115,7 +115,7 @@ def test_what_could_only_be_run_in_part_is_refused_with_what_is_wrong(sql: str, 
     ],
 )
 def test_an_aggregate_is_refused_for_what_it_would_pass_over(sql: str, message: str) -> None:
-    """And the remedy is told."""
+    """And the error has the remedy."""
     with pytest.raises(InvalidQueryError) as raised:
         read_query("q", f"{sql} WINDOWING 60 s", {"S": stream()})
     assert message in str(raised.value)

@@ -72,7 +72,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("sql", ODD)
-def test_what_could_not_be_run_or_told_is_refused_as_it_is_read(sql: str) -> None:
+def test_what_could_not_be_run_or_emitted_is_refused_as_it_is_read(sql: str) -> None:
     """Not by the application, later, which would fail again whenever it is started."""
     with pytest.raises(InvalidQueryError, match=r"^query 'q'") as raised:
         read_query("q", f"{sql} {WINDOWING}", STREAMS)

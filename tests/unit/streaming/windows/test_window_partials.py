@@ -40,7 +40,7 @@ def test_partials_of_one_group_are_added_up() -> None:
     assert merge([]) is None
 
 
-def test_a_whole_job_tells_groups_of_one_hash_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_job_distinguishes_groups_of_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a hash that is the same for all; null is a key like others."""
     monkeypatch.setattr(partials, "hash_parts", lambda hashes, parts: hashes.fill(1))
     monkeypatch.setattr(

@@ -46,8 +46,8 @@ def test_a_window_is_emitted_once_when_the_last_unit_has_passed_its_end() -> Non
     assert windows(job) == [(0, 3), (60, 4)]
 
 
-def test_a_unit_that_has_told_nothing_yet_holds_every_window_back() -> None:
-    """Also when it has not begun at all."""
+def test_a_unit_without_a_report_yet_holds_every_window_back() -> None:
+    """Also when it has not started at all."""
     job = Job(registry(COUNT), mappers=2)
     job.round(flows(1, 500))
     assert windows(job) == []
@@ -89,7 +89,7 @@ def test_what_is_late_does_not_depend_on_rounds_or_on_other_units() -> None:
         assert windows(job) == [(0, 1 + len(rounds)), (60, 1)]
 
 
-def test_an_idle_unit_holds_nobody_back() -> None:
+def test_an_idle_unit_holds_no_window_back() -> None:
     """Ten seconds by the clock of the rounds, by default; what it brings later for a closed window is late."""
     job = Job(registry(COUNT), mappers=2)
     job.round(flows(1), flows(2), clock=100)

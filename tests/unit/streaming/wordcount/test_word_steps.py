@@ -1,4 +1,4 @@
-"""The word count's steps: whatever bytes lines hold, what is counted is text, and lines that are none are told."""
+"""The word count's steps: whatever bytes lines hold, what is counted is text, and lines that are none are reported."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ class Receivers:
         fold, roots, numbers, self.number = 0, Counter[int](), Counter[str](), self.number + 1
         for unit in range(self.units):
             messages = [Message(0, record.value) for record in records_of(buffers) if record.unit == unit]
-            given = Input("count", unit, Round(1, self.number, 1.0, VERSIONS), messages)
-            output = Count(exactly_once=True, emit_interval=5.0)(self.states[unit], given)
+            step_input = Input("count", unit, Round(1, self.number, 1.0, VERSIONS), messages)
+            output = Count(exactly_once=True, emit_interval=5.0)(self.states[unit], step_input)
             self.states[unit] = output.state
             numbers.update(output.counts)
             for batch in (batch for batches in output.acks.values() for batch in batches):

@@ -24,7 +24,7 @@ def routed() -> RoutingTable:
 
 
 def explanation(*heavy: HeavyKeySide) -> dict[str, Any]:
-    """What the controller told about units of 1,000 tuples."""
+    """What the controller reported about units of 1,000 tuples."""
     loads = Loads(dict.fromkeys(range(4), (500, 500)), heavy)
     return {
         "max_imbalance": 0.05, "used": [0, 1, 2, 3], "loads": loads.stored, "uncounted_at_most": (3, 0),
@@ -34,10 +34,10 @@ def explanation(*heavy: HeavyKeySide) -> dict[str, Any]:
 
 def test_a_split_key_is_heavy_and_probes_where_its_partners_are() -> None:
     """A left tuple goes to one of two units and probes the one of the right tuples, and possibly their former ones."""
-    told = explain_key(routed(), EQUAL, 7, explanation(HeavyKeySide(LEFT, 7, {0: 300, 2: 100}, 20)))
-    assert told.is_heavy and told.share == 0.4
-    assert told.reason == "its tuples are split over several units, 40.0% of a unit's mean load"
-    left, right = told.sides
+    explained_key = explain_key(routed(), EQUAL, 7, explanation(HeavyKeySide(LEFT, 7, {0: 300, 2: 100}, 20)))
+    assert explained_key.is_heavy and explained_key.share == 0.4
+    assert explained_key.reason == "its tuples are split over several units, 40.0% of a unit's mean load"
+    left, right = explained_key.sides
     assert (left.placement, left.tuples, left.parts, left.probes) == ("split", 400, {0: 300, 2: 100}, 20)
     assert set(left.stores) == {0, 2} and 3 in left.probed_units
     assert (right.placement, right.stores, right.tuples) == ("pinned", {3: 1.0}, None)
@@ -58,12 +58,12 @@ def test_a_key_is_heavy_above_the_tolerated_imbalance_and_not_at_it() -> None:
     assert above.sides[0].placement == "hash" and above.sides[0].stores == above.sides[1].stores
 
 
-def test_a_key_that_nobody_has_counted_has_few_tuples_at_most() -> None:
+def test_a_key_that_is_not_counted_has_few_tuples_at_most() -> None:
     """By the error of the sketch, on each side."""
-    told = explain_key(routed(), EQUAL, 9, explanation())
-    assert (told.is_heavy, told.reason) == (False, "it is too rare to be counted")
-    assert [(side.tuples, side.at_most) for side in told.sides] == [(None, 3), (None, 0)]
-    assert "is pinned to unit 1" in told.sides[0].sentence
+    explained_key = explain_key(routed(), EQUAL, 9, explanation())
+    assert (explained_key.is_heavy, explained_key.reason) == (False, "it is too rare to be counted")
+    assert [(side.tuples, side.at_most) for side in explained_key.sides] == [(None, 3), (None, 0)]
+    assert "is pinned to unit 1" in explained_key.sides[0].sentence
 
 
 def test_the_list_of_counted_keys_marks_the_heavy_ones() -> None:

@@ -20,7 +20,7 @@ from springline.spark_jobs.streaming.sources.decoder import rows_of
 FIELDS = {"key": "int", "price": "float", "name": "text"}
 
 
-def test_a_delimiter_at_the_end_of_lines_is_borne():
+def test_a_delimiter_at_the_end_of_lines_is_accepted():
     """As TPC's generators write them; only the columns that are wanted are read."""
     layout = RelationSource("left", Relation("l", FIELDS), "csv", "|").layout
     assert rows_of(layout, ["name"], [Message(0, b"1|1.5|a|\n2|2|b|\n")]).table.to_pydict() == {"name": ["a", "b"]}
@@ -113,7 +113,7 @@ def test_a_tuple_is_one_row_for_a_task_however_many_of_its_units_it_goes_to() ->
     assert sum(map(sum, output.gauges["sent"])) == 50
 
 
-def test_heavy_keys_are_told_over_all_rounds():
+def test_heavy_keys_are_counted_over_all_rounds():
     """By side, with the number of tuples."""
     router = a_router()
     output = step(router, ROWS_OF_FIVE)

@@ -367,7 +367,7 @@ def test_copies_come_first_and_givers_go_on_holding_until_the_switch():
     assert place.holds == place.units
 
 
-def test_what_it_sees_and_would_do_can_be_told():
+def test_what_it_sees_and_would_do_can_be_explained():
     """Before it acts: the moves that it would make, with reasons and costs; then those under way."""
     control = RebalanceConfig(8)
     course = initial_state(control, 8)

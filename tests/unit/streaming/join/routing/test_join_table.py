@@ -171,7 +171,7 @@ def test_counts_are_too_small_by_what_is_missed_at_most(seed, cuts):
 
 
 def test_a_sketch_is_the_same_each_time():
-    """Keys in their order; the heaviest first when it is told."""
+    """Keys in their order; the heaviest first when it is printed."""
     keys = np.random.default_rng(1).zipf(1.5, 200_000)
     one, two = (Sketch.empty().with_keys(keys) for _ in range(2))
     assert one.to_batch().equals(two.to_batch()) and one.top(3) == two.top(3)

@@ -20,7 +20,7 @@ from springline.testing.job_run import TURN_SECONDS, JobRun
 Wrap = Callable[[Stage, Step], Step]
 
 
-class TrackedWorld(JobRun):
+class TrackedSimulation(JobRun):
     """A tracked job with its driver, workers and oversight; a `turn` is a round of each that has work.
 
     The ackers are its last stage; what finishes and counts is for word counts.
@@ -50,10 +50,10 @@ class TrackedWorld(JobRun):
         return worked
 
     def finish(self, turns: int = 1_200) -> None:
-        """Go on until nothing is in flight, and counts are told; fails after so many turns."""
+        """Go on until nothing is in flight, and counts are emitted; fails after so many turns."""
         for _ in range(turns):
             self.turn()
-            if self.total("completed") and self.is_through():
+            if self.total("completed") and self.is_complete():
                 break
         else:
             raise AssertionError(f"still in flight: {self._gauges}")
@@ -61,7 +61,7 @@ class TrackedWorld(JobRun):
             self.clock += 1.0
             self.turn()
 
-    def is_through(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all that was fed is registered, and nothing is unfinished."""
         low_marks = read_json(self.folder.path / LOW_WATERMARKS)["low_watermarks"]
         return all(
@@ -98,7 +98,7 @@ class TrackedWorld(JobRun):
         return sum(each[name] for each in self._gauges if each)
 
     def counts(self) -> Counter[str]:
-        """The newest count of each word, as told."""
+        """The newest count of each word, as emitted."""
         word_counts: Counter[str] = Counter()
         for row in self.results():
             word_counts[row["word"]] = row["count"]

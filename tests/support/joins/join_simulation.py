@@ -59,7 +59,7 @@ def join_of(
     return JoinJob("j", *sources, condition, control, max_units, tasks, max_messages_per_round=2)
 
 
-class JoinWorld:
+class JoinSimulation:
     """A join's driver, workers and helm, and what outlives them; `chance` says what comes before what."""
 
     def __init__(
@@ -80,11 +80,11 @@ class JoinWorld:
         self.stages = self._placed(units)
         self.rows = 0
         self.clock = 1.0
-        self.looks = 0
+        self.polls = 0
         # The persisted states of stages, by unit.
         self.saved: dict[str, dict[int, tuple[UnitCheckpoint, PackedSnapshot]]] = {}
         self.cut: Counter[str] = Counter()  # messages that were deleted, by topic
-        self._coming: list[tuple[str, int, bytes]] = []  # messages that nobody has written yet
+        self._coming: list[tuple[str, int, bytes]] = []  # messages that are not written yet
         self._late: list[Any] = []  # rounds of units that zombies have worked out, and not sent yet
         self.start()
 
@@ -99,7 +99,9 @@ class JoinWorld:
         self.reports = ReportReader(self.stages, self.log)
         self.planners = {stage.name: self._planner(stage) for stage in self.stages}
         self.units = {stage.name: self._worker(stage) for stage in self.stages}
-        self.helm = rebalance.Rebalancer(self.job.rebalance_config, self.folder, self.stages, self.log, self.reports)
+        self.controller = rebalance.Rebalancer(
+            self.job.rebalance_config, self.folder, self.stages, self.log, self.reports
+        )
         self.last: dict[str, RoundPlan] = {}
         self._running: dict[str, Iterator[None]] = {}
 
@@ -144,9 +146,9 @@ class JoinWorld:
             self.log._count_call()
             write_json(path, value)
 
-        self.looks += 1
+        self.polls += 1
         with patch.object(rebalance, "write_json", counted):
-            self.helm.rebalance()
+            self.controller.rebalance()
 
     def run(self, turns: int, dies_in: int | None = None, loses: str = "") -> bool:
         """Go on, and die after so many calls, if they come to that; whether the process died.
@@ -159,22 +161,22 @@ class JoinWorld:
                 self.turn()
         except KilledError:
             self._lose(loses)
-            self._start_again()
+            self._restart()
             return True
         finally:
             self.log.calls_until_death = None
         return False
 
-    def die_looking(self, calls: int, looks: int = 6) -> None:
+    def die_in_controller(self, calls: int, polls: int = 6) -> None:
         """Go on, and die after so many calls within a look."""
         try:
-            for _ in range(looks):
+            for _ in range(polls):
                 self.turn(4)
                 self.log.calls_until_death = calls
                 self.run_controller()
                 self.log.calls_until_death = None
         except KilledError:
-            self._start_again()
+            self._restart()
 
     def run_full(self, turns: int) -> None:
         """Go on while there is no room for any run, and start again when there is."""
@@ -184,7 +186,7 @@ class JoinWorld:
         ):
             for _ in range(turns):
                 self.turn()
-        self._start_again()
+        self._restart()
 
     def save(self) -> None:
         """Persist the states of units, one after another, and delete what none of them needs, as a job does."""
@@ -216,7 +218,7 @@ class JoinWorld:
         store.unpack(*checkpoint[0].round_id, checkpoint[1])
         return checkpoint[0].round_id
 
-    def _start_again(self) -> None:
+    def _restart(self) -> None:
         self.log.calls_until_death = self.chance.choice([None, 0, 1, 2, 5, 10, 30])
         try:
             self.start()
@@ -226,7 +228,7 @@ class JoinWorld:
         self.log.calls_until_death = None
 
     def take_over(self) -> None:
-        """A second driver starts while the first one lives, which then plans nothing, and what it runs harms nobody."""
+        """A second driver starts while the first one lives, which then plans nothing, and what it runs does no harm."""
         planners, units, last = self.planners, self.units, dict(self.last)
         self.start()
         for stage in self.stages:
@@ -245,7 +247,7 @@ class JoinWorld:
             self.want_units(1 + number % MAX_UNITS)
             self.run(number % 3)
         elif what == "die looking":
-            self.die_looking(number % 3)
+            self.die_in_controller(number % 3)
         elif what == "save":
             self.run(number % 4)
             self.save()
@@ -271,7 +273,7 @@ class JoinWorld:
         while len(self.log.topics[self.job.dead_letters]) < units:
             self.log.add_partition(self.job.dead_letters)
         self.stages = self._placed(units)
-        self._start_again()
+        self._restart()
 
     def want_units(self, units: int) -> None:
         """As the command does."""
@@ -323,12 +325,12 @@ class JoinWorld:
         return {unit: sum(own["stored"].values()) for unit, own in units.items()}
 
     def switched(self) -> set[int]:
-        """The pieces that rounds of routers told units to switch to."""
+        """The pieces that rounds of routers had units switch to."""
         tables = read_history(self.stages[0], self.log).broadcast_values.values()
         return {each["migration"]["id"] for table in tables for each in table["commands"]["cutovers"]}
 
     def pairs(self) -> Counter[tuple[int, int]]:
-        """The ids of all pairs that are told."""
+        """The ids of all pairs that were emitted."""
         return Counter((row["l"], row["r"]) for row in self.results())
 
     def results(self) -> list[dict[str, Any]]:

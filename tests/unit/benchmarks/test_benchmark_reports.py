@@ -1,4 +1,4 @@
-"""What is told of benchmarks: which goals are met, over all of them, and how a course levels off."""
+"""Reports of benchmarks: which goals are met, over all of them, and how a course levels off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import everything
-from benchmarks.cluster.soaking.watching import Sample, growers, growth
+from benchmarks.cluster.soaking.resource_samples import Sample, growers, growth
 from benchmarks.report import Report, show
 from docs.goals import goals_table
 
@@ -22,7 +22,7 @@ def write(folder: Path, name: str, *measured: tuple[str, float, bool]) -> None:
     (folder / f"{name}.json").write_text(json.dumps({"when": "2026-03-02T10:00:00", "goals": goals}))
 
 
-def test_the_documents_tell_each_goal_that_is_missed(tmp_path: Path) -> None:
+def test_the_documents_list_each_goal_that_is_missed(tmp_path: Path) -> None:
     """And of how many; with a link to where it is explained."""
     write(tmp_path, "join", ("seconds", 3.5, False), ("rows", 1, True))
     write(tmp_path, "catalog")

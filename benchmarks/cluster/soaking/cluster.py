@@ -33,7 +33,7 @@ from springline.spark_jobs.streaming.settings import StreamSettings
 
 _PATIENCE = 300.0  # seconds for a server to be ready
 _NOTICED = 3.0  # seconds until a process that has ended is started again
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _OWN = {
     "SPRINGLINE_PROFILE": "cluster",
     "SPRINGLINE_STREAM_CHECKPOINT_INTERVAL": "15",  # seconds between two savings of states
@@ -43,7 +43,7 @@ _OWN = {
 
 
 @dataclass(frozen=True)
-class World:
+class SoakCluster:
     """Servers that run, and the ends of them that a soak uses."""
 
     settings: ServiceSettings
@@ -87,7 +87,7 @@ class World:
             threading.Thread(target=self._keep_up, args=(server,), daemon=True).start()
 
     def _keep_up(self, server: Server) -> None:
-        while not self.over.wait(_LOOK_SECONDS):
+        while not self.over.wait(_POLL_SECONDS):
             if self.supervisor.status(server.name).is_running:
                 continue
             state = self.supervisor.status(server.name).state
@@ -104,7 +104,7 @@ class World:
 
 
 @contextmanager
-def world(declared: str, diary: Diary) -> Iterator[World]:
+def running_cluster(declared: str, diary: Diary) -> Iterator[SoakCluster]:
     """All servers of the cluster profile, on the ports that it has, with the streams that are declared.
 
     Raises `ServiceError`: where the profile's own cluster runs, its ports are taken.
@@ -128,11 +128,11 @@ def world(declared: str, diary: Diary) -> Iterator[World]:
         address = next(server.address for server in servers if server.name == "airflow")
         api = leaving.enter_context(closing(AirflowApi(address, USER, password(home))))
         platform = leaving.enter_context(closing(open_platform(runner=NoRunner())))
-        world_ = World(settings, supervisor, api, platform, StreamSettings(), diary)
+        soak_cluster = SoakCluster(settings, supervisor, api, platform, StreamSettings(), diary)
         try:
-            yield world_
+            yield soak_cluster
         finally:
-            world_.over.set()
+            soak_cluster.over.set()
 
 
 def _keep_logs(home: Path, diary: Diary) -> None:

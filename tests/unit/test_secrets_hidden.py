@@ -1,4 +1,4 @@
-"""Secrets are told to nobody: not in logs, errors, the catalog, heartbeats, lists of processes or of settings."""
+"""Secrets are never shown: not in logs, errors, the catalog, heartbeats, lists of processes or of settings."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def test_what_is_no_secret_stays(text: str) -> None:
         "nosuch://ann:hunter2@db/catalog",
     ],
 )
-def test_a_catalog_that_cannot_be_opened_does_not_tell_its_password(url: str) -> None:
-    """What is wrong is told; nothing that was given."""
+def test_a_catalog_that_cannot_be_opened_does_not_reveal_its_password(url: str) -> None:
+    """The error is shown; nothing that was given."""
     with pytest.raises(Exception) as refused:
         open_database(url)
     assert SECRET not in str(refused.value)
@@ -124,7 +124,7 @@ def test_a_catalog_that_cannot_be_opened_does_not_tell_its_password(url: str) ->
         "token=hunter2",
     ],
 )
-def test_an_address_of_spark_that_is_wrong_does_not_tell_its_token(remote: str) -> None:
+def test_an_address_of_spark_that_is_wrong_does_not_reveal_its_token(remote: str) -> None:
     """The error says how an address is written."""
     with pytest.raises(SparkUnavailableError, match="write the address as sc://host:port") as refused:
         Address.parse(remote)
@@ -218,7 +218,7 @@ def test_an_error_that_ends_a_command_is_printed_without_secrets(
 
 
 def test_the_catalog_keeps_no_secret_of_an_error(platform: Platform) -> None:
-    """Neither as the reason of a change nor as the error of a dataset; the pages tell both."""
+    """Neither as the reason of a change nor as the error of a dataset; the pages show both."""
     with pytest.raises(RuntimeError), platform.store.write("a", strategy=Strategy.CACHE_ONLY) as writing:
         raise RuntimeError("s3a://ann:hunter2@bucket is away")
     dataset = make(platform, "b", lines=["x"], strategy=Strategy.ASYNC_STORE)
@@ -231,7 +231,7 @@ def test_the_catalog_keeps_no_secret_of_an_error(platform: Platform) -> None:
     assert SECRET not in entries and "ann:***@bucket" in entries and "delegation=***" in entries
 
 
-def test_a_heartbeat_tells_no_secret(tmp_path: Path) -> None:
+def test_a_heartbeat_reveals_no_secret(tmp_path: Path) -> None:
     """The API and the pages show its error."""
     folder = JobFolder(tmp_path)
     folder.path.mkdir(exist_ok=True)
@@ -246,7 +246,7 @@ def test_a_heartbeat_tells_no_secret(tmp_path: Path) -> None:
 def test_no_secret_is_among_the_arguments_of_a_server(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everybody on the machine can list them; what is told of a server has none either."""
+    """Everybody on the machine can list them; what is shown of a server has none either."""
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     database = f"postgresql+psycopg://ann:{SECRET}@db/airflow"
     (server,) = make_servers([name], ServiceSettings(home=tmp_path, airflow_database=database))

@@ -41,7 +41,7 @@ JOB = WindowsJob("job", "rows", STREAM, QUERIES, parallelism=2, sink="parquet")
 SCHEMAS = {query.name: result_schema(query) for query in JOB.registry().queries()}
 
 
-class World:
+class Simulation:
     """A log with results, and applications that keep them in one platform."""
 
     def __init__(self, platform: Platform, folder: Path) -> None:
@@ -50,7 +50,7 @@ class World:
         self.log = MemoryLog({JOB.results: 2, self.stage.rounds: 1, self.stage.reports: 1})
         self.result_count = 0
 
-    def tell(self, count: int) -> None:
+    def add_results(self, count: int) -> None:
         """So many results more, in messages of one, on both units."""
         for number in range(self.result_count, self.result_count + count):
             start = f"2013-01-01T00:00:{number % 60:02}.5+00:00"
@@ -71,7 +71,7 @@ class World:
 
     def write(self, count: int) -> None:
         """Tell so many results, and store them."""
-        self.tell(count)
+        self.add_results(count)
         self.application().write_new_results()
 
     def stored_counts(self) -> Counter[int]:
@@ -84,25 +84,25 @@ class World:
 
 
 @pytest.fixture
-def world(platform: Platform, tmp_path: Path) -> World:
+def simulation(platform: Platform, tmp_path: Path) -> Simulation:
     """A log without results yet."""
-    return World(platform, tmp_path / "states")
+    return Simulation(platform, tmp_path / "states")
 
 
-def test_each_interval_with_results_is_a_dataset_that_begins_where_the_last_ends(world: World) -> None:
+def test_each_interval_with_results_is_a_dataset_that_begins_where_the_last_ends(simulation: Simulation) -> None:
     """Its report has the offsets, and it is in the under-store when it counts; without results there is none."""
-    application = world.application()
+    application = simulation.application()
     assert application.write_new_results() == []
-    world.tell(5)
+    simulation.add_results(5)
     (first,) = application.write_new_results()
     assert application.write_new_results() == []
-    world.tell(3)
-    (second,) = world.application().write_new_results()
+    simulation.add_results(3)
+    (second,) = simulation.application().write_new_results()
     before: Any = first.report
     after: Any = second.report
     assert first.persisted and first.rows == 5 and second.rows == 3
     assert {unit: at[1] for unit, at in before["offsets"].items()} == {u: at[0] for u, at in after["offsets"].items()}
-    assert world.stored_counts() == world.expected_counts()
+    assert simulation.stored_counts() == simulation.expected_counts()
 
 
 STEPS = [
@@ -111,7 +111,7 @@ STEPS = [
 ]  # fmt: skip
 
 
-def die(world: World, step: str, after: int, patch: pytest.MonkeyPatch) -> None:
+def die(simulation: Simulation, step: str, after: int, patch: pytest.MonkeyPatch) -> None:
     """Let the application die at a step: what a killed process would clear up is not cleared up."""
 
     def killed(*_: Any, **__: Any) -> Any:
@@ -126,123 +126,129 @@ def die(world: World, step: str, after: int, patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Store, "_abandon", lambda *_: None)
     if step in ("append", "fetch"):
-        world.log.calls_until_death = after + (0 if step == "append" else 2)
+        simulation.log.calls_until_death = after + (0 if step == "append" else 2)
     elif step == "write":
-        patch.setattr(world.platform.catalog, "begin", killed_after(world.platform.catalog.begin))
+        patch.setattr(simulation.platform.catalog, "begin", killed_after(simulation.platform.catalog.begin))
     elif step == "file":
-        patch.setattr(world.platform.cache, "create", killed)
+        patch.setattr(simulation.platform.cache, "create", killed)
     elif step in ("send", "sent"):
         patch.setattr(Attempt, "send_data", killed if step == "send" else killed_after(Attempt.send_data))
     else:
-        catalog = world.platform.catalog
+        catalog = simulation.platform.catalog
         patch.setattr(catalog, "commit", killed if step == "commit" else killed_after(catalog.commit))
 
 
 @pytest.mark.parametrize(("step", "after"), STEPS)
-def test_wherever_an_application_dies_each_result_is_kept_once(world: World, step: str, after: int) -> None:
+def test_wherever_an_application_dies_each_result_is_kept_once(simulation: Simulation, step: str, after: int) -> None:
     """Before it plans, between plan and write, between write and commit, after the commit; more came meanwhile."""
-    application = world.application()
-    world.tell(4)
+    application = simulation.application()
+    simulation.add_results(4)
     application.write_new_results()
-    world.tell(5)
+    simulation.add_results(5)
     with pytest.MonkeyPatch.context() as patch:
-        die(world, step, after, patch)
+        die(simulation, step, after, patch)
         with pytest.raises(KilledError):
             application.write_new_results()
-    world.log.calls_until_death = None
-    committed = world.platform.catalog.find(prefix=results_prefix("job"), phase=Phase.COMMITTED)
+    simulation.log.calls_until_death = None
+    committed = simulation.platform.catalog.find(prefix=results_prefix("job"), phase=Phase.COMMITTED)
     assert len(committed) == (2 if step == "committed" else 1)  # a crash before the commit leaves nothing
-    world.write(2)
-    assert world.stored_counts() == world.expected_counts()
+    simulation.write(2)
+    assert simulation.stored_counts() == simulation.expected_counts()
 
 
-def test_an_application_that_wakes_up_ends_its_round_and_no_more(world: World) -> None:
+def test_an_application_that_wakes_up_ends_its_round_and_no_more(simulation: Simulation) -> None:
     """While it slept between plan and write, another one has kept the same results and more."""
-    sleeper = world.application()
-    world.tell(4)
+    sleeper = simulation.application()
+    simulation.add_results(4)
     sleeper.write_new_results()
-    world.tell(3)
+    simulation.add_results(3)
     write = sleeper._write
 
     def sleep(plan: Any) -> Any:
-        world.tell(2)
-        world.application().write_new_results()
+        simulation.add_results(2)
+        simulation.application().write_new_results()
         return write(plan)
 
     sleeper._write = sleep  # type: ignore[method-assign]
     with pytest.raises(FencedError):  # after its round, when it plans the next
         sleeper.write_new_results()
-    world.application().write_new_results()
-    assert world.stored_counts() == world.expected_counts()
+    simulation.application().write_new_results()
+    assert simulation.stored_counts() == simulation.expected_counts()
     generations = {
-        each.ref for each in world.platform.catalog.find(prefix=results_prefix("job"), phase=Phase.COMMITTED)
+        each.ref for each in simulation.platform.catalog.find(prefix=results_prefix("job"), phase=Phase.COMMITTED)
     }
     assert max(ref.generation for ref in generations) == 2  # the round was written twice, and counts once
 
 
 @pytest.mark.parametrize(("step", "after"), [("send", 0), ("append", 1)])
-def test_what_failed_is_stored_later(world: World, monkeypatch: pytest.MonkeyPatch, step: str, after: int) -> None:
-    """An under-store that was away, and a round that was written down without our being told: none is planned twice."""
-    application = world.application()
+def test_what_failed_is_stored_later(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch, step: str, after: int
+) -> None:
+    """An under-store that was away, and a round that was written without an answer: none is planned twice."""
+    application = simulation.application()
     application.write_new_results()
-    world.tell(3)
+    simulation.add_results(3)
     with monkeypatch.context() as patch:
-        die(world, step, after, patch)
+        die(simulation, step, after, patch)
         with pytest.raises(KilledError):
             application.write_new_results()
-    world.log.calls_until_death = None
-    world.tell(1)
+    simulation.log.calls_until_death = None
+    simulation.add_results(1)
     application.write_new_results()
-    assert world.stored_counts() == world.expected_counts()
-    lines = [read_line(message) for message in world.log.topics[world.stage.rounds][0]]
+    assert simulation.stored_counts() == simulation.expected_counts()
+    lines = [read_line(message) for message in simulation.log.topics[simulation.stage.rounds][0]]
     rounds = [line.number for line in lines if isinstance(line, RoundPlan)]
     assert rounds == sorted(set(rounds))
 
 
-def test_results_that_are_gone_before_they_were_kept_are_named(world: World) -> None:
-    """By topic and offset, instead of a hole that nobody sees."""
-    application = world.application()
-    world.tell(2)
+def test_results_that_are_gone_before_they_were_kept_are_named(simulation: Simulation) -> None:
+    """By topic and offset, instead of a silent gap."""
+    application = simulation.application()
+    simulation.add_results(2)
     application.write_new_results()
-    world.tell(4)
-    world.log.truncate(JOB.results)
+    simulation.add_results(4)
+    simulation.log.truncate(JOB.results)
     with pytest.raises(MessagesLostError, match=r"job.results\[0\]"):
         application.write_new_results()
 
 
-def test_windows_have_real_times_and_counts_are_whole_numbers(world: World) -> None:
+def test_windows_have_real_times_and_counts_are_whole_numbers(simulation: Simulation) -> None:
     """A mean without a value is a number too; windows of rows are numbered."""
-    world.tell(1)
-    world.put("_last", {"query": "_last", "window_start": 0, "window_end": 3, "n": 3})
-    world.application().write_new_results()
-    table = query_results(world.platform, JOB, "SELECT window_start, n, mean FROM sums")
+    simulation.add_results(1)
+    simulation.put("_last", {"query": "_last", "window_start": 0, "window_end": 3, "n": 3})
+    simulation.application().write_new_results()
+    table = query_results(simulation.platform, JOB, "SELECT window_start, n, mean FROM sums")
     kinds = {field.name: field.type for field in table.schema}
     assert kinds == {"window_start": pa.timestamp("us", tz="UTC"), "n": pa.int64(), "mean": pa.float64()}
     assert table.column("window_start").to_pylist() == [datetime(2013, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC)]
-    numbered = query_results(world.platform, JOB, 'SELECT window_end, n FROM "_last"')
+    numbered = query_results(simulation.platform, JOB, 'SELECT window_end, n FROM "_last"')
     assert numbered.to_pylist() == [{"window_end": 3, "n": 3}]
 
 
-def test_results_that_are_told_again_after_going_back_are_told_apart(world: World) -> None:
+def test_results_that_are_emitted_again_after_a_rewind_are_distinguished(simulation: Simulation) -> None:
     """By their incarnation: nothing is taken away."""
     line = {"query": "_last", "window_start": 0, "window_end": 3, "n": 3}
-    world.put("_last", line)
-    world.put("_last", line, incarnation=2)
-    world.application().write_new_results()
-    table = query_results(world.platform, JOB, 'SELECT incarnation, n FROM "_last" ORDER BY 1')
+    simulation.put("_last", line)
+    simulation.put("_last", line, incarnation=2)
+    simulation.application().write_new_results()
+    table = query_results(simulation.platform, JOB, 'SELECT incarnation, n FROM "_last" ORDER BY 1')
     assert table.to_pylist() == [{"incarnation": 1, "n": 3}, {"incarnation": 2, "n": 3}]
 
 
-def test_queries_that_differ_in_small_and_large_letters_are_two_tables(world: World) -> None:
+def test_queries_that_differ_in_small_and_large_letters_are_two_tables(simulation: Simulation) -> None:
     """To SQL one name: the second has a number."""
     for query, n in (("sums", 1), ("Sums", 2)):
         start = "2013-01-01T00:00:00+00:00"
-        world.put(query, {"query": query, "window_start": start, "window_end": start, "key": "k", "n": n, "mean": None})
-    world.application().write_new_results()
-    results = [query_results(world.platform, JOB, f"SELECT n FROM {table}").to_pylist() for table in ("sums", "sums_2")]
+        simulation.put(
+            query, {"query": query, "window_start": start, "window_end": start, "key": "k", "n": n, "mean": None}
+        )
+    simulation.application().write_new_results()
+    results = [
+        query_results(simulation.platform, JOB, f"SELECT n FROM {table}").to_pylist() for table in ("sums", "sums_2")
+    ]
     assert results == [[{"n": 2}], [{"n": 1}]]
     with pytest.raises(InvalidSqlError, match="Stored results: Sums, sums_2"):
-        query_results(world.platform, JOB, "SELECT n FROM nobody")
+        query_results(simulation.platform, JOB, "SELECT n FROM nobody")
 
 
 def test_results_from_before_a_query_was_changed_are_kept_as_they_are() -> None:
@@ -269,17 +275,17 @@ def test_asking_before_anything_is_kept_says_what_to_do(platform: Platform) -> N
     ("sql", "message"),
     [("SELECT * FROM nobody", "nobody"), ("SELECT FROM WHERE", "syntax error"), ("-- nothing", "a single SELECT")],
 )
-def test_an_error_in_sql_is_told_with_the_queries_that_there_are(world: World, sql: str, message: str) -> None:
+def test_an_error_in_sql_lists_the_queries_that_there_are(simulation: Simulation, sql: str, message: str) -> None:
     """DuckDB's words first."""
-    world.write(1)
+    simulation.write(1)
     with pytest.raises(InvalidSqlError, match=rf"(?s)job: .*{message}.*(of|results:) sums"):
-        query_results(world.platform, JOB, sql)
+        query_results(simulation.platform, JOB, sql)
 
 
 @pytest.fixture
-def around(world: World, tmp_path: Path) -> dict[str, Path]:
+def around(simulation: Simulation, tmp_path: Path) -> dict[str, Path]:
     """Kept results; beside them a file that is none of theirs, a folder to be left alone, and another parquet file."""
-    world.write(1)
+    simulation.write(1)
     places = {name: tmp_path / name for name in ("secret.csv", "made", "other.parquet")}
     places["secret.csv"].write_text("word\nhunter2\n")
     pq.write_table(pa.table({"word": ["hunter2"]}), places["other.parquet"])
@@ -307,12 +313,12 @@ def around(world: World, tmp_path: Path) -> dict[str, Path]:
         "SELECT 1; SELECT * FROM read_text('{secret.csv}')",
     ],
 )
-def test_sql_over_kept_results_reaches_nothing_else(world: World, around: dict[str, Path], sql: str) -> None:
+def test_sql_over_kept_results_reaches_nothing_else(simulation: Simulation, around: dict[str, Path], sql: str) -> None:
     """No file, no folder, no address, no extension and no setting; the error names the job."""
     for name, place in around.items():
         sql = sql.replace("{" + name + "}", str(place))
     with pytest.raises(InvalidSqlError, match=r"^job: ") as raised:
-        query_results(world.platform, JOB, sql)
+        query_results(simulation.platform, JOB, sql)
     assert "hunter2" not in str(raised.value)
     assert not around["made"].exists()
 
@@ -330,20 +336,22 @@ COPY = "COPY (SELECT 7 AS n) TO '{kept}' (FORMAT parquet, USE_TMP_FILE false)"
         f"SELECT 1; {COPY}",
     ],
 )
-def test_no_sql_writes_to_a_kept_file(world: World, sql: str) -> None:
+def test_no_sql_writes_to_a_kept_file(simulation: Simulation, sql: str) -> None:
     """Though it may read it, by its path or by the one that its view names; a COPY in a WITH is part of a SELECT."""
-    world.tell(2)
-    (dataset,) = world.application().write_new_results()
-    with world.platform.store.read(dataset.ref.path) as reading:
+    simulation.add_results(2)
+    (dataset,) = simulation.application().write_new_results()
+    with simulation.platform.store.read(dataset.ref.path) as reading:
         (data_file,) = Path(reading.uri.removeprefix("file://")).rglob("*.parquet")
     before = data_file.read_bytes()
-    view = query_results(world.platform, JOB, "SELECT sql FROM duckdb_views() WHERE view_name = 'sums'").to_pylist()
+    view = query_results(
+        simulation.platform, JOB, "SELECT sql FROM duckdb_views() WHERE view_name = 'sums'"
+    ).to_pylist()
     (in_view,) = re.findall(r"'([^']*parquet)'", view[0]["sql"])
     for path in (str(data_file), in_view):
         with pytest.raises(InvalidSqlError):
-            query_results(world.platform, JOB, sql.replace("{kept}", path))
+            query_results(simulation.platform, JOB, sql.replace("{kept}", path))
     assert data_file.read_bytes() == before
-    assert world.stored_counts() == world.expected_counts()
+    assert simulation.stored_counts() == simulation.expected_counts()
 
 
 @pytest.mark.parametrize(
@@ -358,11 +366,11 @@ def test_no_sql_writes_to_a_kept_file(world: World, sql: str) -> None:
         "",
     ],
 )
-def test_only_one_select_is_answered(world: World, sql: str) -> None:
+def test_only_one_select_is_answered(simulation: Simulation, sql: str) -> None:
     """Whatever else DuckDB knows is refused before it is run, and the error says what is answered."""
-    world.write(1)
+    simulation.write(1)
     with pytest.raises(InvalidSqlError, match=r"^job: .*a single SELECT"):
-        query_results(world.platform, JOB, sql)
+        query_results(simulation.platform, JOB, sql)
 
 
 @pytest.mark.parametrize(
@@ -375,16 +383,18 @@ def test_only_one_select_is_answered(world: World, sql: str) -> None:
         "VALUES (0)",
     ],
 )
-def test_every_way_of_writing_a_select_is_answered(world: World, sql: str) -> None:
+def test_every_way_of_writing_a_select_is_answered(simulation: Simulation, sql: str) -> None:
     """With names for its parts, FROM first, over several SELECTs, over none."""
-    world.write(1)
-    assert query_results(world.platform, JOB, sql).num_rows == 1
+    simulation.write(1)
+    assert query_results(simulation.platform, JOB, sql).num_rows == 1
 
 
 @pytest.mark.parametrize("name", ["../../secret.csv", "/etc/passwd"])
-def test_a_report_that_names_another_file_is_refused(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_report_that_names_another_file_is_refused(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """As one could that was written into the under-store by somebody else, and found there by `rebuild`."""
-    world.write(1)
+    simulation.write(1)
     monkeypatch.setattr(kept_results, "_files_of", lambda reading: {"sums": [name]})
     with pytest.raises(InvalidPathError, match="is not a path below it"):
-        query_results(world.platform, JOB, "SELECT * FROM sums")
+        query_results(simulation.platform, JOB, "SELECT * FROM sums")

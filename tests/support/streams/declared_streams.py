@@ -1,7 +1,7 @@
 """Stream jobs as whoever looks sees them, without applications: declared, with folders, states and topics, and beating.
 
 Each health occurs: `ticks` has windows and a slow reducer, so it lags; `words` is tracked, gave records up, and is ok;
-`pairs` is a join that was stopped; `crashed` has failed, `stuck` completes no round, `fresh` is starting, and nobody
+`pairs` is a join that was stopped; `crashed` has failed, `stuck` completes no round, `fresh` is starting, and no one
 has ever started `never`.
 """
 
@@ -86,7 +86,7 @@ HOSTILE = "<img src=x onerror=alert(1)><script>document.title=1</script>"
 BEGAN = 1_700_000_040  # 2023-11-14 22:14:00, a whole minute: the first window of results
 KINDS = ("tcp", "udp", "icmp")
 WINDOWS = 60
-BEAT_SECONDS = 1.0
+HEARTBEAT_SECONDS = 1.0
 
 
 def declare(file: Path) -> None:
@@ -96,8 +96,8 @@ def declare(file: Path) -> None:
 
 
 def put_results(log: MessageLog) -> None:
-    """An hour of windows of `ticks`, three kinds each, and two records of `words` that were given up."""
-    letters = []
+    """An hour of windows of `ticks`, three kinds each, and two records of `words` that were abandoned."""
+    records = []
     for number in range(WINDOWS):
         begin, end = (_utc(BEGAN + 60 * at) for at in (number, number + 1))
         rows = [
@@ -107,21 +107,21 @@ def put_results(log: MessageLog) -> None:
         ]  # fmt: skip
         lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
         stamp = Stamp(1, 0, number + 1, 0).header()
-        letters.append(OutgoingRecord("ticks.results", 0, lines, {**stamp, "query": b"kinds"}))
+        records.append(OutgoingRecord("ticks.results", 0, lines, {**stamp, "query": b"kinds"}))
     for offset, content in ((3, "a line that no unit could count"), (650, HOSTILE)):
         place = {
             "topic": b"lines", "partition": b"1", "offset": str(offset).encode(),
             "reason": b"row 0: sent 5 times, never through",
         }  # fmt: skip
-        letters.append(OutgoingRecord("words.dead-letters", 0, content.encode(), place))
+        records.append(OutgoingRecord("words.dead-letters", 0, content.encode(), place))
     for offset, content in ((17, b"2013-01-05 10:00,x,tcp,many,0.5"), (18, b"\xff\xfe\x00")):
         place = {
             "topic": b"ticks", "partition": b"0", "offset": str(offset).encode(),
             "reason": b"row 0: the column bytes: 'many' is no integer", **Stamp(1, 0, 3, offset).header(),
         }  # fmt: skip
-        letters.append(OutgoingRecord("ticks.dead-letters", 0, content, place))
+        records.append(OutgoingRecord("ticks.dead-letters", 0, content, place))
     with log.record_sender() as sending:
-        for letter in letters:
+        for letter in records:
             sending.send(letter)
 
 
@@ -152,7 +152,7 @@ def save_states(stage: Stage, states: Sequence[State], round_id: RoundId, scratc
 
 
 def explain_pairs(folder: JobFolder, scratch: Path) -> None:
-    """What a join tells that has a heavy key, and went from two units to three."""
+    """What a join reports that has a heavy key, and went from two units to three."""
     widened(folder, scratch, 300, max_imbalance=0.02)
     folder.write_heartbeat(
         heartbeat("stopped", {"route": _stage(31, 4, rows=600), "join": _stage(31, 4, results=22_650)})
@@ -198,10 +198,10 @@ def ticks_heartbeat(number: int) -> dict[str, Any]:
     return with_health(heartbeat("running", stages, backpressure=pressed), since=time.time() - 1_260)
 
 
-def with_health(beat: dict[str, Any], since: float) -> dict[str, Any]:
+def with_health(job_heartbeat: dict[str, Any], since: float) -> dict[str, Any]:
     """A heartbeat with the health that its job decides, since then."""
-    decided = running_health(beat, beat["heartbeat_at"])
-    return {**beat, "health": replace(decided, since=since).as_json()}
+    decided = running_health(job_heartbeat, job_heartbeat["heartbeat_at"])
+    return {**job_heartbeat, "health": replace(decided, since=since).as_json()}
 
 
 def words_heartbeat(number: int) -> dict[str, Any]:
@@ -216,15 +216,15 @@ def words_heartbeat(number: int) -> dict[str, Any]:
     pressed = {name: {**free, "queue": round(8e6 * seconds), "seconds": seconds} for name, seconds in names.items()}
     stages = {name: _stage(number, 2, **({"retried": 12, "failed": 2} if name == "retry" else {})) for name in names}
     stages["split"]["counts"] = {"rows": 56_100}
-    beat = heartbeat("running", stages, tracking=tracking, backpressure={"mode": "off", "stages": pressed})
-    return with_health(beat, since=time.time() - 3_900)
+    job_heartbeat = heartbeat("running", stages, tracking=tracking, backpressure={"mode": "off", "stages": pressed})
+    return with_health(job_heartbeat, since=time.time() - 3_900)
 
 
 def stuck_heartbeat(number: int) -> dict[str, Any]:
     """A heartbeat of `stuck`, whose counters are still at a round of a while ago."""
     counting = {**_stage(87, 2, results=9_000), "round_ended_at": time.time() - 190, "lag": 120}
-    beat = heartbeat("running", {"split": _stage(number, 2, rows=9_000), "count": counting})
-    return {**beat, "health": running_health(beat, beat["heartbeat_at"]).as_json()}
+    job_heartbeat = heartbeat("running", {"split": _stage(number, 2, rows=9_000), "count": counting})
+    return {**job_heartbeat, "health": running_health(job_heartbeat, job_heartbeat["heartbeat_at"]).as_json()}
 
 
 def fresh_heartbeat(number: int) -> dict[str, Any]:
@@ -258,8 +258,13 @@ def crash(folder: JobFolder) -> None:
 @contextmanager
 def beating(home: Path) -> Iterator[None]:
     """Let the jobs that run do so as far as anybody sees, and beat, until the context ends."""
-    beats = {"ticks": ticks_heartbeat, "words": words_heartbeat, "stuck": stuck_heartbeat, "fresh": fresh_heartbeat}
-    heartbeats = {JobFolder(home / "streams" / job): beat for job, beat in beats.items()}
+    job_heartbeats = {
+        "ticks": ticks_heartbeat,
+        "words": words_heartbeat,
+        "stuck": stuck_heartbeat,
+        "fresh": fresh_heartbeat,
+    }
+    heartbeats = {JobFolder(home / "streams" / job): job_heartbeat for job, job_heartbeat in job_heartbeats.items()}
     crash(JobFolder(home / "streams" / "crashed"))
     put_history(JobFolder(home / "streams" / "ticks"), 900.0, 4_810)
     put_history(JobFolder(home / "streams" / "words"), 80.0, 0)
@@ -271,7 +276,7 @@ def beating(home: Path) -> Iterator[None]:
             for folder, make in heartbeats.items():
                 folder.write_heartbeat(make(number))
             number += 1
-            if over.wait(BEAT_SECONDS):
+            if over.wait(HEARTBEAT_SECONDS):
                 return
 
     with ExitStack() as leaving:

@@ -45,7 +45,7 @@ def job(kafka: Running, tmp_path: Path) -> Iterator[StreamJob]:
 
 
 def test_results_in_the_catalog_are_those_of_the_stream(job: StreamJob, kafka: Running) -> None:
-    """Each once, though the driver is killed twice; and a range of the stream tells the windows that lie in it."""
+    """Each once, though the driver is killed twice; and a range of the stream has the windows that lie in it."""
     job.start()
     for number in (4, 9):
         job.await_round(number)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.cluster.soaking.cluster import SoakCluster
 from benchmarks.cluster.soaking.streams import JOBS, status_of
-from benchmarks.cluster.soaking.world import World
 from benchmarks.streams.running_job import memory_of
 from springline.persistence.platform import default_cache_folder
 from springline.services.servers.alluxio import ramdisk
@@ -41,40 +41,40 @@ class Sample:
         return sum(self.memory.values())
 
 
-class Watch:
+class ResourceMonitor:
     """Looks in a thread of its own until the world is over."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, soak_cluster: SoakCluster) -> None:
+        self._soak_cluster = soak_cluster
         self.samples: list[Sample] = []
         threading.Thread(target=self._go_on, daemon=True).start()
 
     def _go_on(self) -> None:
-        while not self._world.over.wait(_SECONDS):
-            self.samples.append(sample(self._world))
+        while not self._soak_cluster.over.wait(_SECONDS):
+            self.samples.append(sample(self._soak_cluster))
 
 
-def sample(world: World) -> Sample:
+def sample(soak_cluster: SoakCluster) -> Sample:
     """Look now."""
-    processes = world.processes()
-    home = world.settings.home
-    folders = (default_cache_folder(home), ramdisk(world.settings))
+    processes = soak_cluster.processes()
+    home = soak_cluster.settings.home
+    folders = (default_cache_folder(home), ramdisk(soak_cluster.settings))
     memory: Counter[str] = Counter()
-    owners = _owners(world)
+    owners = _owners(soak_cluster)
     for process in processes:
         with suppress(psutil.Error, ProcessLookupError):
             memory[owners.get(os.getsid(process.pid), "others")] += memory_of(process)
-    return Sample(world.diary.now, memory, sum(map(_size, folders)), sum(map(_open, processes)))
+    return Sample(soak_cluster.diary.now, memory, sum(map(_size, folders)), sum(map(_open, processes)))
 
 
-def _owners(world: World) -> dict[int, str]:
+def _owners(soak_cluster: SoakCluster) -> dict[int, str]:
     """By session, of which server or stream it is."""
     owners = {}
-    for server in world.servers:
-        for name, pid in world.supervisor.status(server.name).processes.items():
+    for server in soak_cluster.servers:
+        for name, pid in soak_cluster.supervisor.status(server.name).processes.items():
             owners[pid] = f"{server.name} ({name})"
     for job in JOBS:
-        if application := status_of(world, job).pid:
+        if application := status_of(soak_cluster, job).pid:
             owners[application] = f"stream {job}"
     return owners
 
@@ -100,19 +100,19 @@ def growth(values: Sequence[float]) -> float:
     return mean_of(values, 3) / (mean_of(values, 1) or 1) - 1 if len(values) > 3 else 0.0
 
 
-def zombies(world: World) -> int:
-    """Processes that ended a while ago and that nobody has asked about, below what lives in the home.
+def zombies(soak_cluster: SoakCluster) -> int:
+    """Processes that ended a while ago and whose parents have not waited for them, below what lives in the home.
 
     The shell that Spark's own start script leaves below each of its JVMs does not count.
     """
-    before = _zombies(world)
+    before = _zombies(soak_cluster)
     time.sleep(_ASKED_SECONDS)
-    return len(before & _zombies(world))
+    return len(before & _zombies(soak_cluster))
 
 
-def _zombies(world: World) -> set[psutil.Process]:
+def _zombies(soak_cluster: SoakCluster) -> set[psutil.Process]:
     zombies = set()
-    for process in world.processes():
+    for process in soak_cluster.processes():
         with suppress(psutil.Error):
             left = {"bash"} if process.name() == "java" else set()
             zombies |= {each for each in process.children() if each.status() == "zombie" and each.name() not in left}
