@@ -35,11 +35,12 @@ def newest(live, day):
     return {each.ref.path: each for each in live.platform.catalog.find(prefix=f"etl/{day}/", superseded=False)}
 
 
+@pytest.fixture
 def login(live):
     """A client of the API server, and the header with which Airflow's user gets in."""
-    client = httpx.Client(base_url=live.address, timeout=120)
-    token = client.post("/auth/token", json={"username": USER, "password": password(live.home)}).json()["access_token"]
-    return client, {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=live.address, timeout=120) as client:
+        body = client.post("/auth/token", json={"username": USER, "password": password(live.home)}).json()
+        yield client, {"Authorization": f"Bearer {body['access_token']}"}
 
 
 @pytest.fixture(scope="module")
@@ -148,13 +149,13 @@ def test_the_dag_of_the_howto_loads_the_day_that_is_over(live, coffee):
     assert {each.origin.dag_id for each in datasets} == {"coffee_daily"}
 
 
-def test_the_persister_gets_a_slot_while_all_others_are_taken(live, by_command_line, tmp_path):
+def test_the_persister_gets_a_slot_while_all_others_are_taken(live, login, by_command_line, tmp_path):
     """It sleeps, something waits, and every slot of the default pool is taken by tasks that do not end before."""
 
     def states(dag_id, *runs):
         return [task.state for run_id in runs for task in live.api.tasks(dag_id, run_id)]
 
-    client, admin = login(live)
+    client, admin = login
     live.api.pause("busy", False)
     busy = live.api.trigger("busy", {"until": str(tmp_path / "end")})
     try:
@@ -173,19 +174,17 @@ def test_the_persister_gets_a_slot_while_all_others_are_taken(live, by_command_l
         assert states("busy", busy).count("running") == 4
         assert all(reason for none_waits, reason in reasons if not none_waits), reasons
     finally:
-        client.close()
         (tmp_path / "end").touch()
     live.finish("busy", lambda: [live.api.run_state("busy", busy)])
 
 
-def test_the_api_server_serves_the_api_to_users_only(live):
+def test_the_api_server_serves_the_api_to_users_only(login):
     """Its schema too; here no jobs are declared."""
-    client, admin = login(live)
-    with client:
-        for path in ("streams", "streams/flights", "openapi.json"):
-            body = client.get(f"{PREFIX}/api/v1/{path}")
-            assert (body.status_code, body.json()["error"]) == (401, "Unauthorized")
-        assert client.get(f"{PREFIX}/api/v1/streams", headers=admin).json() == {"streams": []}
-        assert client.get(f"{PREFIX}/api/v1/streams/flights", headers=admin).json()["error"] == "UnknownJobError"
-        body = client.get(f"{PREFIX}/api/v1/openapi.json", headers=admin).json()
+    client, admin = login
+    for path in ("streams", "streams/flights", "openapi.json"):
+        body = client.get(f"{PREFIX}/api/v1/{path}")
+        assert (body.status_code, body.json()["error"]) == (401, "Unauthorized")
+    assert client.get(f"{PREFIX}/api/v1/streams", headers=admin).json() == {"streams": []}
+    assert client.get(f"{PREFIX}/api/v1/streams/flights", headers=admin).json()["error"] == "UnknownJobError"
+    body = client.get(f"{PREFIX}/api/v1/openapi.json", headers=admin).json()
     assert body["servers"] == [{"url": PREFIX}] and "/api/v1/streams/{job}/ask" in body["paths"]
