@@ -1,11 +1,10 @@
-"""Joins over HTTP: loads, keys, moves and reasons, and which requests are refused."""
+"""Joins over HTTP: loads, keys, moves and reasons; `test_api` has the requests that are refused."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from fastapi.testclient import TestClient
 
 from springline.airflow.api import PREFIX
 from springline.spark_jobs.streaming.job_folder import JobFolder
@@ -25,7 +24,7 @@ def explained_pairs(pairs: JobFolder, tmp_path: Path) -> None:
     explain_pairs(pairs, tmp_path / "scratch")
 
 
-def test_what_a_join_is_doing_and_why_is_answered(vera: TestClient, pairs: JobFolder) -> None:
+def test_what_a_join_is_doing_and_why_is_answered(vera, pairs):
     """As the controller last reported it, with the state of the job."""
     body = vera.get(PAIRS).json()
     assert body["state"] == "never started"
@@ -37,16 +36,12 @@ def test_what_a_join_is_doing_and_why_is_answered(vera: TestClient, pairs: JobFo
     ]
 
 
-def test_a_key_is_exact_to_the_last_bit(vera: TestClient, pairs: JobFolder) -> None:
-    """As text: a number of JavaScript has 53 bits."""
+def test_keys_are_exact_to_the_last_bit_and_the_routing_table_is_summarized(vera, pairs):
+    """As text: a number of JavaScript has 53 bits. All keys are counted, and as many shown as are asked for."""
     body = vera.get(PAIRS).json()
     (heavy_key,) = EXPLAINED["heavy_keys"]
     assert [{**each, "is_heavy": True} for each in body["heavy_keys"]] == [{**heavy_key, "key": str(KEY)}]
     assert [entry["key"] for entry in body["routing"]["entries"]] == [str(KEY), "-2"]
-
-
-def test_the_routing_table_is_summarized(vera: TestClient, pairs: JobFolder) -> None:
-    """All keys with a place of their own are counted, and as many shown as are asked for."""
     body = vera.get(PAIRS, params={"limit": 1}).json()["routing"]
     assert (body["epoch"], body["keys"]) == (5, {"left": 1, "right": 1})
     assert body["entries"] == [
@@ -54,7 +49,7 @@ def test_the_routing_table_is_summarized(vera: TestClient, pairs: JobFolder) -> 
     ]
 
 
-def test_the_report_of_a_real_join_fits(vera: TestClient, explained_pairs: None) -> None:
+def test_the_report_of_a_real_join_fits(vera, explained_pairs):
     """One that split a key and went to another number of units; only keys that are heavy are listed as such."""
     body = vera.get(PAIRS).json()
     assert (body["state"], body["units"]) == ("stopped", 3)
@@ -66,28 +61,7 @@ def test_the_report_of_a_real_join_fits(vera: TestClient, explained_pairs: None)
     assert body["key_columns"] == [{"name": "k", "type": "int"}]
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "error", "expected_message"),
-    [
-        ("words/join", 404, "UnknownJobError", "words: it is not a join"),
-        ("other/join", 404, "UnknownJobError", "no job 'other'"),
-        ("pairs/join?limit=-1", 422, "BadRequestError", "query.limit"),
-        ("pairs/join/keys/x", 422, "InvalidKeyError", "'x' is no value of the column k, which has the type int"),
-        ("pairs/join/keys/1.5", 422, "InvalidKeyError", "is no value of the column k"),
-        (f"pairs/join/keys/{2**64}?encoded=true", 422, "InvalidKeyError", "is no 64-bit integer"),
-        ("pairs/join/keys/1?side=middle", 422, "BadRequestError", "query.side"),
-    ],
-)
-def test_an_error_says_what_is_wrong(
-    vera: TestClient, pairs: JobFolder, path: str, status: int, error: str, expected_message: str
-) -> None:
-    """In the shape of all errors; what is no key of the join is refused with the type of its column."""
-    answer = vera.get(f"{ROOT}/{path}")
-    assert (answer.status_code, answer.json()["error"]) == (status, error)
-    assert expected_message in answer.json()["detail"]
-
-
-def test_a_join_that_was_not_started_says_so(vera: TestClient, pairs: JobFolder) -> None:
+def test_a_join_that_was_not_started_says_so(vera, pairs):
     """It exists, and has reported nothing."""
     (pairs.path / "explain.json").unlink()
     answer = vera.get(PAIRS)
@@ -96,7 +70,7 @@ def test_a_join_that_was_not_started_says_so(vera: TestClient, pairs: JobFolder)
     assert reason in answer.json()["detail"]
 
 
-def test_a_key_shows_what_the_join_does_with_it(vera: TestClient, explained_pairs: None) -> None:
+def test_a_key_shows_what_the_join_does_with_it(vera, explained_pairs):
     """A heavy one is split over units; another one has its unit by its hash."""
     heavy = vera.get(f"{PAIRS}/keys/1").json()
     assert (heavy["key"], heavy["values"], heavy["columns"]) == ("1", ["1"], [{"name": "k", "type": "int"}])
