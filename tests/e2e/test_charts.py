@@ -161,8 +161,8 @@ def test_charts_are_for_everybody(page, theme):
     assert faults(page) == []
 
 
-def test_a_time_is_short_and_says_all_when_asked(page):
-    """The time of day for today, the day for others."""
+def test_times_ages_and_rates_are_short(page):
+    """The time of day for today, the day for others, all of it when asked; ages are rounded, rates have units."""
     code = "return given.times.map((at) => format.shortTime(at, given.now))"
     times = [NOON, NOON - 86_400, NOON - 400 * 86_400]
     assert run(page, code, times=times, now=NOON + 60) == ["12:00:00", "Nov 25, 12:00", "Oct 22, 2025"]
@@ -171,16 +171,10 @@ def test_a_time_is_short_and_says_all_when_asked(page):
     expect(time).to_have_attribute("datetime", "2026-11-26T12:00:00.000Z")
     expect(time).to_have_attribute("title", "2026-11-26 12:00:00")
 
-
-def test_an_age_is_rounded(page):
-    """To what one remembers of it."""
     texts = {0: "just now", 40: "40 s ago", 200: "3 min ago", 18_000: "5 h ago", 1_036_800: "12 days ago"}
     code = "return given.ages.map((age) => format.formatAge(given.at, given.at + age))"
     assert run(page, code, at=NOON, ages=list(texts)) == list(texts.values())
 
-
-def test_rates_have_units(page):
-    """Bytes, or what is named."""
     code = "return given.rates.map((rate) => format.formatRate(...rate))"
     texts = run(page, code, rates=[[1.2e6], [4810.4, "rows"], [0.25, "rows"], [None]])
     assert texts == ["1.2 MB/s", "4,810 rows/s", "0.25 rows/s", ""]

@@ -17,7 +17,7 @@ from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner
 from springline.testing.lines import make_dataset as make
-from tests.support.airflow.browser import THEMES, Clicks, faults, themed
+from tests.support.airflow.browser import THEMES, Clicks, faults, fits, themed
 from tests.support.airflow.lineage_site import LineageSite
 
 DAYS = tuple(f"2013-01-0{day}" for day in range(1, 8))
@@ -188,7 +188,7 @@ def test_a_path_in_the_address_opens_its_generation(page: Page, site: LineageSit
 
 
 def test_filters_narrow_the_picture_and_stay_in_the_address(shown: Page) -> None:
-    """Each by itself; an empty picture says why."""
+    """Each by itself; an empty picture says why. A field completes what is typed with values of the catalog."""
     expect(shown.locator(".count")).to_have_text("5 templates, 35 datasets")
     shown.get_by_label("State").select_option("lost")
     expect(shown.locator(".template")).to_have_count(2)
@@ -199,10 +199,6 @@ def test_filters_narrow_the_picture_and_stay_in_the_address(shown: Page) -> None
     shown.get_by_label("State").select_option("")
     expect(shown.locator(".count")).to_have_text("5 templates, 35 datasets")
     expect(shown.locator(".ends bdi").first).to_have_text(DAYS[5])
-
-
-def test_a_field_completes_what_is_typed(shown: Page) -> None:
-    """With values of the catalog."""
     shown.get_by_label("DAG", exact=True).fill("et")
     expect(shown.locator("#dag_id-values option")).to_have_attribute("value", "etl")
 
@@ -340,7 +336,7 @@ def test_the_picture_fills_the_width_and_nothing_more(shown: Page, width: int) -
     panel = shown.locator(".panel")
     panel.locator("h2").wait_for()
     assert panel.bounding_box()["width"] > 300
-    assert shown.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    assert fits(shown)
 
 
 def test_no_edge_passes_behind_a_card(shown: Page) -> None:
@@ -389,8 +385,8 @@ def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
         address = f"dataset?path={quote_plus(path)}&generation=1"
         expect(page.locator(".panel .path a")).to_have_attribute("href", address)
     assert page.locator("main img, main script, main b").count() == 0 and page.title() != "1"
-    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    assert fits(page)
     page.get_by_role("button", name="As a table").click()
     expect(page.locator("tbody tr[data-key]")).to_have_count(len(HOSTILE))
-    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    assert fits(page)
     platform.close()
