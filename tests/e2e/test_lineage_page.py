@@ -216,14 +216,6 @@ def test_groups_are_expanded_and_collapsed(shown: Page) -> None:
     expect(card(shown, "hours")).to_contain_class("selected")
 
 
-def test_search_dims_and_leads_to_the_first(shown: Page) -> None:
-    """Enter focuses it."""
-    shown.get_by_label("Search").fill("rout")
-    expect(shown.locator(".template:not(.dimmed)")).to_have_count(1)
-    shown.get_by_label("Search").press("Enter")
-    expect(card(shown, "routes")).to_be_focused()
-
-
 def test_stream_jobs_are_in_the_same_picture(page: Page, site: LineageSite) -> None:
     """With health, state and topics; one that reads the results of another stands behind it."""
     site.streams = [
@@ -266,10 +258,14 @@ def focus(page: Page, name: str) -> None:
 
 
 def test_the_keyboard_alone_does_what_is_done_most(shown: Page, site: LineageSite) -> None:
-    """Filter, search, choose a day, walk along the lineage, open, recover, close, zoom, list, and follow a link."""
+    """Search, choose a day, walk along the lineage, open, recover, close, zoom, list, and follow a link.
+
+    Search dims what does not match, and Enter focuses the first that does.
+    """
     keys = shown.keyboard
     focus(shown, "Search")
     keys.type("clean")
+    expect(shown.locator(".template:not(.dimmed)")).to_have_count(1)
     keys.press("Enter")
     expect(card(shown, "clean")).to_be_focused()
     keys.press("ArrowRight")

@@ -46,9 +46,6 @@ def salted() -> ExposedDataset:
     return exposed("etl/salted", bytes=231_000, seconds=None, irrecoverable_reasons=REASONS, remedy=waits)
 
 
-# ---- the first question
-
-
 def test_what_would_i_lose_now_is_answered_without_a_click(alone, salted, clicks):
     """In one sentence and three numbers; the numbers stand at the end of the curve too."""
     now = time.time()
