@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from urllib.parse import quote_plus
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from springline.airflow.lineage.overview import StreamNode
-from springline.persistence.engine.runner import NoRunner
 from springline.persistence.model.dataset import Origin, Strategy
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
@@ -357,23 +355,18 @@ def test_no_edge_passes_behind_a_card(shown: Page) -> None:
     assert crossed == []
 
 
-def test_an_empty_catalog_says_what_to_do(page: Page, tmp_path: Path) -> None:
+def test_an_empty_catalog_says_what_to_do(page: Page, platform: Platform) -> None:
     """Not that something failed."""
-    platform = open_platform(Settings(home=tmp_path, cache_uri=f"file://{tmp_path}/cache"), runner=NoRunner())
-    site = LineageSite(platform)
-    site.open(page)
+    LineageSite(platform).open(page)
     expect(page.locator(".empty")).to_contain_text("There are no datasets that you may read.")
     assert faults(page) == []
-    platform.close()
 
 
-def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
+def test_hostile_names_are_text(page: Page, platform: Platform) -> None:
     """On cards, in the panel, in the table; nothing of them becomes an element."""
-    platform = open_platform(Settings(home=tmp_path, cache_uri=f"file://{tmp_path}/cache"), runner=runner())
     for path in HOSTILE.values():
-        make(platform, path, "raw", origin=Origin("<b>dag</b>", "run", "task"))
-    site = LineageSite(platform)
-    site.open(page)
+        make(platform, path, "load", origin=Origin("<b>dag</b>", "run", "task"))
+    LineageSite(platform).open(page)
     expect(page.locator(".template")).to_have_count(len(HOSTILE))
     for path in HOSTILE.values():
         page.locator(f'.template[data-key="{path}"] .label').click()
@@ -385,4 +378,3 @@ def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
     page.get_by_role("button", name="As a table").click()
     expect(page.locator("tbody tr[data-key]")).to_have_count(len(HOSTILE))
     assert fits(page)
-    platform.close()
