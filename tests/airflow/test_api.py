@@ -88,7 +88,7 @@ def reducer_state(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def dataset(folder: JobFolder, recover_dag: str) -> None:
+def dataset(folder: JobFolder, read_dags: None) -> None:
     """A dataset, `etl/a`, that a DAG run made and that is persisted, in two generations."""
     with closing(open_platform(runner=NoRunner())) as platform:
         for _ in range(2):
@@ -310,7 +310,7 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla, words_job, monke
     """Unknown names, wrong SQL with its place, a body or a number that does not fit, a job without a round.
 
     What is no key of a join is refused with the type of its column; all stages of a job run in one application, whose
-    signals need no channel.
+    signals need no channel. The error of an unknown job lists those that one may read: names of others are theirs.
     """
 
     class Away:
@@ -356,10 +356,6 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla, words_job, monke
         )
         assert expected[2] in problem["detail"]
     assert read_config(words_job, DEFAULT_CONFIG) == DEFAULT_CONFIG
-
-
-def test_the_error_of_an_unknown_job_lists_those_that_one_may_read(ulla, monkeypatch):
-    """Names of other jobs are theirs."""
     detail = ulla.get(f"{ROOT}/streams/tickz").json()["detail"]
     assert detail.endswith("; declared: words, pairs, ticks, tocks")
     monkeypatch.setattr(access, "readable_jobs", lambda user, jobs: [job for job in jobs if job == "ticks"])

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from springline.airflow.api import PREFIX
-from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.joins.pairs import EXPLAINED, KEY
 from tests.support.streams.declared_streams import explain_pairs
 
@@ -18,14 +13,8 @@ COPIED_KEYS = ("strategy", "units", "requested_units", "imbalance", "max_imbalan
                 "planned_moves", "migrations")  # fmt: skip
 
 
-@pytest.fixture
-def explained_pairs(pairs: JobFolder, tmp_path: Path) -> None:
-    """A real join has reported its loads and keys."""
-    explain_pairs(pairs, tmp_path / "scratch")
-
-
 def test_what_a_join_is_doing_and_why_is_answered(vera, pairs):
-    """As the controller last reported it, with the state of the job."""
+    """As the controller last reported it, with the state of the job; one that was not started says so."""
     body = vera.get(PAIRS).json()
     assert body["state"] == "never started"
     assert {name: body[name] for name in COPIED_KEYS} == {name: EXPLAINED[name] for name in COPIED_KEYS}
@@ -34,6 +23,11 @@ def test_what_a_join_is_doing_and_why_is_answered(vera, pairs):
         {"unit": 1, "used": True, "left": 20, "right": 30, "stored": 50},
         {"unit": 2, "used": False, "left": 0, "right": 0, "stored": 0},
     ]
+    (pairs.path / "explain.json").unlink()
+    answer = vera.get(PAIRS)
+    assert (answer.status_code, answer.json()["error"]) == (409, "NeverBalancedError")
+    reason = "pairs: no loads have been observed yet; start the job, and try again when its first rounds are completed"
+    assert reason in answer.json()["detail"]
 
 
 def test_keys_are_exact_to_the_last_bit_and_the_routing_table_is_summarized(vera, pairs):
@@ -49,8 +43,12 @@ def test_keys_are_exact_to_the_last_bit_and_the_routing_table_is_summarized(vera
     ]
 
 
-def test_the_report_of_a_real_join_fits(vera, explained_pairs):
-    """One that split a key and went to another number of units; only keys that are heavy are listed as such."""
+def test_the_report_and_the_keys_of_a_real_join_fit(vera, tmp_path, pairs):
+    """One that split a key and went to another number of units; only keys that are heavy are listed as such.
+
+    A heavy key is split over units; another one has its unit by its hash.
+    """
+    explain_pairs(pairs, tmp_path / "scratch")
     body = vera.get(PAIRS).json()
     assert (body["state"], body["units"]) == ("stopped", 3)
     assert sum(load["stored"] for load in body["loads"]) == 600
@@ -59,19 +57,6 @@ def test_the_report_of_a_real_join_fits(vera, explained_pairs):
     assert {key["key"] for key in body["heavy_keys"]} == {"1"}
     assert all(key["share"] > body["max_imbalance"] for key in body["heavy_keys"])
     assert body["key_columns"] == [{"name": "k", "type": "int"}]
-
-
-def test_a_join_that_was_not_started_says_so(vera, pairs):
-    """It exists, and has reported nothing."""
-    (pairs.path / "explain.json").unlink()
-    answer = vera.get(PAIRS)
-    assert (answer.status_code, answer.json()["error"]) == (409, "NeverBalancedError")
-    reason = "pairs: no loads have been observed yet; start the job, and try again when its first rounds are completed"
-    assert reason in answer.json()["detail"]
-
-
-def test_a_key_shows_what_the_join_does_with_it(vera, explained_pairs):
-    """A heavy one is split over units; another one has its unit by its hash."""
     heavy = vera.get(f"{PAIRS}/keys/1").json()
     assert (heavy["key"], heavy["values"], heavy["columns"]) == ("1", ["1"], [{"name": "k", "type": "int"}])
     assert heavy["is_heavy"] and "split over several units" in heavy["reason"]
