@@ -187,7 +187,7 @@ def test_a_dataset_without_neighbours_or_other_generations_says_so(alone):
 
 
 def test_what_fails_is_shown_and_what_holds_stays(shown):
-    """The catalog is away, then it is back."""
+    """The catalog is away, then it is back; an under-store that is away is shown with the reason."""
     page, replies = shown
     usual = replies["datasets/" + PATH]
     replies["datasets/" + PATH] = AWAY
@@ -196,11 +196,6 @@ def test_what_fails_is_shown_and_what_holds_stays(shown):
     expect(page.get_by_role("region", name="Facts")).to_contain_text("48.3 MB")
     replies["datasets/" + PATH] = usual
     expect(error).to_have_count(0)
-
-
-def test_an_unreachable_under_store_is_shown_on_the_page(alone):
-    """With the reason; the rest holds."""
-    page, replies = alone
     away = "the under-store does not answer: /mnt/under does not exist: is its disk mounted?"
     replies |= answers(under_store_away=away, headline="Persisted, but the under-store does not answer; …")
     page.goto(address())

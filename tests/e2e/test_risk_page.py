@@ -85,16 +85,15 @@ def test_the_verdict_says_whether_it_is_proven_or_only_declared(alone, rows, ver
     expect(page.locator(f".summary.{kind}")).to_have_text(verdict)
 
 
-def test_what_was_never_measured_and_why_nothing_is_persisted_is_said(alone):
-    """What was never measured counts as nothing; why nothing is persisted is said first, else one waits for nothing."""
+def test_why_nothing_is_persisted_is_said_first(alone):
+    """Else one would wait for nothing; also that the under-store is away, and what to do.
+
+    What was never measured counts as nothing, as is said beside the time.
+    """
     row = exposed("a", seconds=None)
     page = shown(alone, risks(row, unmeasured=1, wait_reason="the DAG persister is paused"))
     expect(page.locator(".tiles")).to_contain_text("not counting 1 operation run that were never measured")
     expect(page.locator(".notice")).to_have_text("Nothing is being persisted now: the DAG persister is paused.")
-
-
-def test_an_under_store_that_is_away_is_said_first(alone):
-    """And what to do."""
     sentence = "Bring the under-store back; its copy counts again then."
     bring_back = Remedy(PersistState.PERSISTED, sentence, "", False, "")
     row = exposed("etl/raw", irrecoverable_reasons=REASONS, remedy=bring_back)

@@ -118,12 +118,16 @@ def test_the_worst_job_comes_first_and_each_health_is_counted(listed: Page) -> N
         expect(page.locator(f"tr[data-key={job}] td").nth(2)).to_be_empty()
 
 
-def test_the_list_leads_to_a_job_and_back(listed: Page) -> None:
-    """As the navigation of the page has it."""
+def test_the_list_leads_to_a_job_and_back(listed: Page, alone) -> None:
+    """As the navigation of the page has it; a list without jobs says how to get one, whether or not others have any."""
     listed.get_by_role("link", name="ticks").click()
     expect(listed.locator("h2.name")).to_contain_text("ticks")
     listed.get_by_role("link", name="All streams").click()
     expect(listed.locator(".healths")).to_contain_text("7 jobs")
+    _, answers = alone
+    answers["streams"] = (200, {"streams": []})
+    listed.goto(f"{SITE}/pages/streams")
+    expect(listed.locator(".empty")).to_contain_text("There is no stream job that you may read")
 
 
 # ---- states of a page
@@ -173,14 +177,6 @@ def test_a_part_that_fails_says_so_and_the_others_go_on(open_job, away: str) -> 
     expect(part.locator(".trouble.wrong")).to_have_text("Kafka does not answer")
     expect(page.locator(".trouble.wrong")).to_have_count(1)
     expect(page.locator(".verdict")).to_contain_text("4,810 messages behind")
-
-
-def test_a_list_without_jobs_says_how_to_get_one(alone) -> None:
-    """Whether none is declared, or they are others'."""
-    page, answers = alone
-    answers["streams"] = (200, {"streams": []})
-    page.goto(f"{SITE}/pages/streams")
-    expect(page.locator(".empty")).to_contain_text("There is no stream job that you may read")
 
 
 # ---- one job
