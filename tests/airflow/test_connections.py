@@ -62,8 +62,8 @@ def test_another_database_and_a_relative_folder_are_refused(connection, expected
 # ---- the provider
 
 
-def test_airflow_finds_the_provider_and_the_fields_of_its_connection():
-    """By the entry point of the installed package."""
+def test_airflow_finds_the_provider_and_the_fields_of_its_connection(tmp_path):
+    """By the entry point of the installed package; sizes in such a connection are as a person writes them."""
     from airflow.providers_manager import ProvidersManager
 
     manager = ProvidersManager()
@@ -73,10 +73,6 @@ def test_airflow_finds_the_provider_and_the_fields_of_its_connection():
     assert hook is not None and hook.hook_name == "Springline store"
     fields = {name for name in manager.connection_form_widgets if STORE_TYPE in name}
     assert fields == {f"extra__{STORE_TYPE}__{name}" for name in ("capacity", "bandwidth", "options")}
-
-
-def test_a_connection_of_this_type_gives_a_store_with_its_sizes(tmp_path):
-    """Sizes as a person writes them."""
     connection = Connection(conn_id=CACHE, conn_type=STORE_TYPE, host=tmp_path.as_uri(), extra='{"capacity": "8GB"}')
     settings = Settings(**overrides({CACHE: connection}.get))
     assert (settings.cache_uri, settings.cache_capacity) == (tmp_path.as_uri(), 8_000_000_000)

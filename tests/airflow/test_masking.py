@@ -22,7 +22,7 @@ def test_every_secret_of_the_settings_is_known_and_nothing_else(tmp_path):
 
 
 def test_what_opens_the_platform_masks_its_secrets(tmp_path, monkeypatch):
-    """Before anything can be logged of it."""
+    """Before anything can be logged of it; a word of three letters is no secret worth an unreadable log."""
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     monkeypatch.setenv("SPRINGLINE_HDFS_TOKEN", "a-token-of-webhdfs")
@@ -30,9 +30,5 @@ def test_what_opens_the_platform_masks_its_secrets(tmp_path, monkeypatch):
     with platform_context.catalog_session("test"):
         text = str(redact("GET /webhdfs/v1/a?delegation=a-token-of-webhdfs"))
     assert "a-token-of-webhdfs" not in text
-
-
-def test_a_word_that_is_too_short_is_not_masked_everywhere(tmp_path):
-    """A password of three letters is no secret worth an unreadable log."""
     mask_secrets(Settings(home=tmp_path, hdfs_token="aro"))  # type: ignore[arg-type]
     assert redact("carousel") == "carousel"
