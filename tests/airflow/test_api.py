@@ -43,7 +43,7 @@ FIELDS = '[["time", "float"], ["sip", "text"], ["kind", "text"], ["bytes", "int"
 T = 1_700_000_040  # 2023-11-14 22:14:00
 ROOT = f"{PREFIX}/api/v1"
 TICKS = f"{ROOT}/streams/ticks"
-WORDS = f"{ROOT}/streams/words"
+WORDS_URL = f"{ROOT}/streams/words"
 PAIRS_JOIN = f"{ROOT}/streams/pairs/join"
 
 
@@ -328,11 +328,11 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla, words_job, monke
         ("POST", f"{TICKS}/ask", {"sql": AD_HOC}, (409, "MissingStateError", "has not completed a"), (None, None)),
         ("GET", f"{TICKS}/results?limit=0", None, (422, "BadRequestError", "query.limit"), (None, None)),
         ("GET", f"{TICKS}/results", None, (503, "LogUnavailableError", "ticks.results: away"), (None, None)),
-        ("PUT", f"{WORDS}/backpressure", {"mode": "sometimes"},
+        ("PUT", f"{WORDS_URL}/backpressure", {"mode": "sometimes"},
          (422, "ExtensionError", "installed: off, predictive, stepwise; "), (None, None)),
-        ("PUT", f"{WORDS}/backpressure", {"signal_channel": "zookeeper"}, (422, "InvalidChannelError", ""),
+        ("PUT", f"{WORDS_URL}/backpressure", {"signal_channel": "zookeeper"}, (422, "InvalidChannelError", ""),
          (None, None)),
-        ("GET", f"{WORDS}/join", None, (404, "UnknownJobError", "words: it is not a join"), (None, None)),
+        ("GET", f"{WORDS_URL}/join", None, (404, "UnknownJobError", "words: it is not a join"), (None, None)),
         ("GET", f"{ROOT}/streams/other/join", None, (404, "UnknownJobError", "no job 'other'"), (None, None)),
         ("GET", f"{PAIRS_JOIN}?limit=-1", None, (422, "BadRequestError", "query.limit"), (None, None)),
         ("GET", f"{PAIRS_JOIN}/keys/x", None,
