@@ -92,26 +92,24 @@ def test_a_round_counts_when_every_unit_has_ended_it(stages: Stages) -> None:
     assert stages.count("parse", 1.1).applied == 8 * ROUND
 
 
-def test_a_round_under_way_is_counted_as_taken(stages: Stages) -> None:
-    """With when it began, once the stage is warm."""
-    stages.both("take", 20)
-    for number in range(1, 8):
-        stages.both("parse", number)
-        stages.count("parse", float(number))
-    write_planned(stages.folder, "parse", [PlannedRound(8, 7.5, 10)])
-    counted = stages.count("parse", 8.0)
-    assert (counted.admitted, counted.round_started_at) == (15 * ROUND, 7.5)
-
-
-def test_both_open_rounds_are_counted_as_taken_from_when_the_round_before_ended(stages: Stages) -> None:
-    """The second is planned while the first runs."""
+@pytest.mark.parametrize(
+    ("planned", "admitted", "began"),
+    [
+        ([PlannedRound(8, 7.5, 10)], 15 * ROUND, 7.5),
+        ([PlannedRound(8, 6.5, 10), PlannedRound(9, 7.2, 20)], 17 * ROUND, 7.0),  # the second while the first runs
+    ],
+)
+def test_open_rounds_are_counted_as_taken_once_the_stage_is_warm(
+    stages: Stages, planned: list[PlannedRound], admitted: int, began: float
+) -> None:
+    """With when the first of them began, which is not before the round before has ended."""
     stages.both("take", 20)
     for number in range(1, 8):
         stages.both("parse", number, ended_at=float(number))
         stages.count("parse", float(number))
-    write_planned(stages.folder, "parse", [PlannedRound(8, 6.5, 10), PlannedRound(9, 7.2, 20)])
+    write_planned(stages.folder, "parse", planned)
     counted = stages.count("parse", 8.0)
-    assert (counted.admitted, counted.round_started_at) == (17 * ROUND, 7.0)
+    assert (counted.admitted, counted.round_started_at) == (admitted, began)
 
 
 def test_a_unit_that_is_two_rounds_ahead_counts_as_it_was(stages: Stages) -> None:

@@ -12,7 +12,6 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     DEFAULT_MODE,
     MINIMUM_RATE,
     MODES,
-    OFF,
     Admission,
     AdmissionDecision,
     StageObservation,
@@ -69,11 +68,6 @@ def test_the_default_is_predictive() -> None:
     assert DEFAULT_MODE == "predictive"
     assert MODES.format_names() == "off, predictive, stepwise; baselines, for comparison: stepwise-literal"
     assert len({type(make_admission(mode, "stage")) for mode in MODES.names}) == len(MODES.names)
-
-
-def test_nothing_is_bounded_without_back_pressure() -> None:
-    """Whatever it sees."""
-    assert decide_at(make_admission(OFF, "stage"), 0.0, 1e12, signal_from(1, 0.0, level=9)) == AdmissionDecision(None)
 
 
 def test_feedback_edges_are_left_out() -> None:
@@ -154,18 +148,6 @@ def test_a_stage_that_may_admit_more_again_is_quicker() -> None:
     decide_at(stage, 0.6, 0, signal_from(2, 0.6), rate=ORIGINAL)
     decide_at(stage, 5.6, 0, signal_from(3, 5.6), rate=ORIGINAL)
     assert stage.as_json()["pairs"]["up"]["failed_throttle_level"] is None
-
-
-def test_the_lowest_wins_and_the_release_of_one_does_not_free_the_others() -> None:
-    """Two downstreams of one upstream."""
-    stage = StepwiseAdmission("stage", thresholds=MARKS)
-    other = signal_from(1, 0.0, downstream="other", level=2 * LEVELS_PER_STEP)
-    first = decide_at(stage, 0.0, 0, signal_from(1, 0.0, level=LEVELS_PER_STEP), other)
-    assert first.rate == pytest.approx(ORIGINAL / 4)
-    decision = decide_at(stage, 0.1, 0, signal_from(2, 0.1, downstream="other"))
-    assert decision.rate == pytest.approx(ORIGINAL / 2)
-    assert [each.downstream for each in decision.throttled_by] == ["down"]
-    assert decide_at(stage, 0.2, 0, signal_from(2, 0.2)).rate is None
 
 
 def test_a_downstream_that_died_lets_go_by_its_lease() -> None:

@@ -128,10 +128,11 @@ def test_a_stage_has_credit_while_there_is_room_in_the_queues_after_it(tmp_path:
     assert credit is not None and credit.bytes > 0
 
 
-def test_off_grants_nothing_and_opens_no_channel(tmp_path: Path) -> None:
-    """Queues are measured all the same."""
-    simulation = Simulation(tmp_path, BackpressureConfig("off"))
-    stages = simulation.go(8.0, lagging=True)["stages"]
+@pytest.mark.parametrize("apart", [(), ("count",)])
+def test_off_grants_nothing_and_opens_no_channel(tmp_path: Path, apart: tuple[str, ...]) -> None:
+    """Queues are measured all the same, those of stages apart too."""
+    simulation = Simulation(tmp_path, BackpressureConfig("off"), apart)
+    stages = simulation.regulator.with_other_stages(simulation.go(8.0, lagging=True))["stages"]
     assert stages["count"]["queue"] > 0 and stages["count"]["capacity"] > 0
     assert simulation.rate("parse") is None and simulation.opened == []
 
@@ -216,13 +217,6 @@ def test_another_channel_holds_from_the_next_look(tmp_path: Path) -> None:
     assert not simulation.pipe.closed
     simulation.go(0.1, lagging=False)
     assert simulation.pipe.closed and [control for control, _ in simulation.opened] == ["kafka"] * 2 + ["zookeeper"] * 2
-
-
-def test_off_opens_no_channel_to_stages_apart(tmp_path: Path) -> None:
-    """They are only measured."""
-    simulation = Simulation(tmp_path, BackpressureConfig("off"), apart=("count",))
-    simulation.go(1.0, lagging=True)
-    assert simulation.opened == []
 
 
 def test_the_error_of_the_other_end_is_reported_while_that_one_lives(tmp_path: Path) -> None:
