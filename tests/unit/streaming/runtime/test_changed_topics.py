@@ -187,7 +187,7 @@ def test_either_topic_of_a_sum_may_get_another_partition(tmp_path: Path, topic: 
 
 
 def test_a_topic_that_is_recreated_is_noticed_however_long_it_is(simulation: Simulation) -> None:
-    """Its rows would be skipped up to the offset that is remembered; the error says what helps."""
+    """Its rows would be skipped up to the offset that is remembered, and no state may be rebuilt from others."""
     simulation.run(2)
     simulation.log.recreate_topic("numbers")
     simulation.put("numbers", 0, *range(100, 120))
@@ -197,13 +197,6 @@ def test_a_topic_that_is_recreated_is_noticed_however_long_it_is(simulation: Sim
     )
     with pytest.raises(TopicReplacedError, match=expected):
         simulation.run(1)
-
-
-def test_no_state_is_rebuilt_from_a_topic_that_was_recreated(simulation: Simulation) -> None:
-    """Its messages at those offsets are others."""
-    simulation.run(2)
-    simulation.log.recreate_topic("numbers")
-    simulation.put("numbers", 0, *range(100, 120))
     shutil.rmtree(simulation.states.memory)
     with pytest.raises(TopicReplacedError, match="reset job"):
         simulation.begin_next_shift()

@@ -309,12 +309,10 @@ def make_killing() -> Step:
 def test_workers_that_were_killed_by_others_put_nothing_aside(tmp_path: Path) -> None:
     """The round works when it is tried."""
     simulation = Simulation(tmp_path, b"1", b"4")
-    for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            simulation.stage = replace(simulation.stage, step=f"{__name__}:make_killing")
-            simulation.attempt()
-        os.waitpid(child, 0)
+    stage = simulation.stage
+    simulation.stage = replace(stage, step=f"{__name__}:make_killing")
+    assert [attempt_in_a_worker(simulation) for _ in range(3)] == [signal.SIGKILL] * 3
+    simulation.stage = stage
     simulation.attempt()
     assert simulation.sum == 5 and simulation.dead_letters == []
 
