@@ -36,9 +36,8 @@ def test_a_job_keeps_its_number_of_units(tmp_path: Path, declaration: str, setti
     log = MemoryLog(topics_of_stages(job, 3))
     check_parallelism(job, 3, log)
     changed_job = read_job(written(tmp_path, f"[job]\n{declaration.format(now)}"), "job")
-    with pytest.raises(
-        InvalidJobError, match=rf"job 'job': {setting} was {before} when it first ran, and is {now} now"
-    ):
+    expected = rf"job 'job': {setting} was {before} when it first ran, and is {now} now"
+    with pytest.raises(InvalidJobError, match=expected):
         check_parallelism(changed_job, 3, log)
 
 

@@ -99,14 +99,8 @@ def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path
     """Nothing of one job is another's."""
     job = read_jobs(written(tmp_path, f'[a]\ntopic = "rows"\nparallelism = 3\n{STREAM}'))["a"]
     mapping, reducing = place_stages(job.name, job.stages(2))
-    logs = (
-        "map.rounds",
-        "reduce.rounds",
-        "map.reports",
-        "reduce.reports",
-        "reduce.state-requests",
-        "reduce.state-replies",
-    )
+    logs = [f"{stage}.{log}" for stage in ("map", "reduce") for log in ("rounds", "reports")]
+    logs += ["reduce.state-requests", "reduce.state-replies"]
     results = {"a.partials": 3, "a.results": 3, "a.dead-letters": 3}
     assert topics_of_stages(job, 2) == {**results, **{f"a.{log}": 1 for log in logs}}
     assert (mapping.topic, mapping.downstream, reducing.topic) == ("rows", "a.partials", "a.partials")
@@ -134,9 +128,8 @@ def test_a_step_that_is_nowhere_is_named_with_what_to_do(step: str, message: str
 def test_a_stage_that_sends_to_where_no_stage_reads_is_refused(tmp_path: Path) -> None:
     """Its messages would be of no use, and their topic has no number of units."""
     specs = [StageSpec("first", "", "in", downstream="a.second"), StageSpec("second", "", "a.seconds", stamped=True)]
-    with pytest.raises(
-        InvalidJobError, match=r"job 'a': its stage 'first' sends to 'a.second', which none of its stages reads"
-    ):
+    expected = r"job 'a': its stage 'first' sends to 'a.second', which none of its stages reads"
+    with pytest.raises(InvalidJobError, match=expected):
         place_stages("a", specs)
 
 

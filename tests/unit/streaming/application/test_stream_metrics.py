@@ -151,9 +151,7 @@ def test_wrong_rules_are_logged_once_and_metrics_go_on(folder: JobFolder, caplog
     assert len(meter.of(metrics.LAG_MESSAGES)) == 2
 
 
-def test_a_heartbeat_that_cannot_be_read_stops_no_application(
-    folder: JobFolder, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_heartbeat_that_cannot_be_read_stops_nothing(folder: JobFolder, caplog: pytest.LogCaptureFixture) -> None:
     """One of another version, say; it is logged."""
     job_monitor, _, _ = monitor(folder)
     status = JobStatus("flights", "running", stages={"map": {"round": 1}})

@@ -187,9 +187,7 @@ def test_what_a_job_said_last_counts_only_while_it_lives(tmp_path: Path) -> None
     assert read_status("job", folder, 11.0).state == "dead"
 
 
-def test_an_application_without_a_renewed_lease_is_abandoned(
-    leased: JobFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_without_a_renewed_lease_is_abandoned(leased: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """One without a supervisor has none, and lives on."""
     assert not is_abandoned(leased, 159.0) and is_abandoned(leased, 161.0)
     leased.lease_file.unlink()

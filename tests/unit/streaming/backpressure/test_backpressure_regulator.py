@@ -226,16 +226,12 @@ def test_the_error_of_the_other_end_is_reported_while_that_one_lives(tmp_path: P
     simulation.go(2.0, lagging=False)
     simulation.pipe.last_error = ""
     status = simulation.regulator.regulate(simulation.at)
-    assert (
-        simulation.regulator.last_error == "no broker"
-        and "count" in simulation.regulator.with_other_stages(status)["stages"]
-    )
+    assert simulation.regulator.last_error == "no broker"
+    assert "count" in simulation.regulator.with_other_stages(status)["stages"]
     simulation.other = None
     status = simulation.go(6.0, lagging=False)
-    assert (
-        simulation.regulator.last_error == ""
-        and "count" not in simulation.regulator.with_other_stages(status)["stages"]
-    )
+    assert simulation.regulator.last_error == ""
+    assert "count" not in simulation.regulator.with_other_stages(status)["stages"]
 
 
 def test_a_mode_that_is_not_installed_any_more_is_reported(simulation: Simulation) -> None:

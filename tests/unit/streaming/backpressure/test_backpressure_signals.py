@@ -27,10 +27,7 @@ def signal(sequence: int = 1, until: float | None = 10.0, *, downstream: str = "
 
 def levels(receiver: SignalReceiver) -> dict[str, int]:
     """What is obeyed, by stage downstream."""
-    return {
-        active_signal.signal.downstream: active_signal.signal.throttle_level
-        for active_signal in receiver.active_signals()
-    }
+    return {each.signal.downstream: each.signal.throttle_level for each in receiver.active_signals()}
 
 
 def test_a_signal_is_read_as_it_was_written() -> None:
@@ -81,12 +78,8 @@ def test_since_when_is_kept_while_a_pair_is_throttled() -> None:
 
 def test_the_same_is_asked_again_before_its_lease_ends() -> None:
     """Each time with a greater sequence."""
-    sender = SignalSender("down")
-    signals = [
-        each
-        for tick in range(80)
-        for each in sender.signals_to_send({"up": Demand(throttle_level=2)}, 100 + tick * 0.05)
-    ]
+    sender, demands = SignalSender("down"), {"up": Demand(throttle_level=2)}
+    signals = [each for tick in range(80) for each in sender.signals_to_send(demands, 100 + tick * 0.05)]
     gaps = [after.until - before.until for before, after in itertools.pairwise(signals)]  # type: ignore[operator]
     assert max(gaps) <= RENEW_SECONDS + 0.06 < LEASE_SECONDS / 2
     assert all(after.sequence > before.sequence for before, after in itertools.pairwise(signals))

@@ -54,9 +54,7 @@ def test_it_is_restarted_where_its_worker_was_not_reached() -> None:
         (["", None], r"words\.split ended by itself", 1),  # it was not asked for
     ],
 )
-def test_what_a_restart_does_not_help_against_is_an_error(
-    ends: list[str | None], message: str, expected_left: int
-) -> None:
+def test_what_no_restart_helps_against_is_an_error(ends: list[str | None], message: str, expected_left: int) -> None:
     """With Spark's message, unless there is one of ours."""
     query, left = started(*ends)
     with pytest.raises(StreamError, match=message):
