@@ -147,6 +147,18 @@ def test_a_stage_that_may_admit_more_again_is_quicker() -> None:
     assert stage.as_json()["pairs"]["up"]["failed_throttle_level"] is None
 
 
+def test_the_lowest_wins_and_the_release_of_one_does_not_free_the_others() -> None:
+    """Two downstreams of one upstream."""
+    stage = StepwiseAdmission("stage", thresholds=MARKS)
+    other = signal_from(1, 0.0, downstream="other", level=2 * LEVELS_PER_STEP)
+    first = decide_at(stage, 0.0, 0, signal_from(1, 0.0, level=LEVELS_PER_STEP), other)
+    assert first.rate == pytest.approx(ORIGINAL / 4)
+    decision = decide_at(stage, 0.1, 0, signal_from(2, 0.1, downstream="other"))
+    assert decision.rate == pytest.approx(ORIGINAL / 2)
+    assert [each.downstream for each in decision.throttled_by] == ["down"]
+    assert decide_at(stage, 0.2, 0, signal_from(2, 0.2)).rate is None
+
+
 def test_a_downstream_that_died_lets_go_by_its_lease() -> None:
     """A step a second, to the original."""
     stage = StepwiseAdmission("stage", thresholds=MARKS)
