@@ -58,9 +58,7 @@ def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path,
     job = read_job(written(tmp_path, f"[job]\n{declaration}"), "job")
     every = place_stages(job.name, job.stages(units))
     stages = [stage for stage in every if stage.dead_letters]
-    assert {stage.name for stage in every} - {stage.name for stage in stages} <= {
-        "acker", "outcome",
-    }  # fmt: skip
+    assert {stage.name for stage in every} - {stage.name for stage in stages} <= {"acker", "outcome"}
     for sending in (stages, [stage for stage in every if stage.acks]):
         senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
         assert len(senders) == len(set(senders))
