@@ -22,8 +22,8 @@ from tests.support.streams.declarations import written
 
 STREAM = '[a.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
 
-WORDS = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
-TRACKED = f"{WORDS}[words.tracking]\n"
+WORD_COUNT = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
+TRACKED = f"{WORD_COUNT}[words.tracking]\n"
 TRACKER = '[orders]\nkind = "tracker"\n'
 WINDOWS = "springline.spark_jobs.streaming.windows"
 
@@ -70,8 +70,8 @@ def test_of_many_jobs_those_that_may_have_been_meant_are_named(tmp_path: Path) -
             '[words]\nkind = "joins"\ntopic = "t"\n',
             "kind 'joins': no installed package provides 'joins'; installed: join, tracker",
         ),
-        (f"{WORDS}lines = 3\n", "unknown key lines; the keys are backpressure, emit_interval"),
-        (f"{WORDS}tracking = 3\n", "tracking = 3; expected true or false or a table"),
+        (f"{WORD_COUNT}lines = 3\n", "unknown key lines; the keys are backpressure, emit_interval"),
+        (f"{WORD_COUNT}tracking = 3\n", "tracking = 3; expected true or false or a table"),
         (f"{TRACKED}acker = 3\n", r"tracking: unknown key acker; did you mean ackers\?; the keys are ackers, delivery"),
         (f"{TRACKED}ackers = 0\n", "tracking.ackers = 0; expected a whole number from 1 to 256"),
         (f"{TRACKED}ackers = 6\nmax_ackers = 4\n", "max_ackers = 4; expected at least the number of ackers, 6"),

@@ -170,8 +170,8 @@ def test_what_was_chosen_holds_instead_of_what_is_declared(simulation: Simulatio
     """A choice of one leaves the other."""
     assert read_config(simulation.folder, simulation.declared) == simulation.declared
     update_config(simulation.folder, simulation.declared, signal_channel=ChannelKind.ZOOKEEPER)
-    chosen = update_config(simulation.folder, simulation.declared, "stepwise")
-    assert chosen == BackpressureConfig("stepwise", ChannelKind.ZOOKEEPER)
+    new_config = update_config(simulation.folder, simulation.declared, "stepwise")
+    assert new_config == BackpressureConfig("stepwise", ChannelKind.ZOOKEEPER)
 
 
 def test_all_are_free_again_when_no_stage_falls_behind(simulation: Simulation) -> None:

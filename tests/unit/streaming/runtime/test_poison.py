@@ -190,8 +190,8 @@ def test_whoever_goes_on_after_a_death_does_what_was_decided(tmp_path: Path, aft
 def test_who_decides_later_does_what_was_decided_first(tmp_path: Path) -> None:
     """An attempt that was stopped for a while has found something else meanwhile."""
     simulation = Simulation(tmp_path, b"1", BAD, b"4")
-    for found in ({2: "first"}, {0: "second"}):
-        decided = record_poison(simulation.stage, simulation.log, simulation.plan.round_id, 0, found)
+    for reasons in ({2: "first"}, {0: "second"}):
+        decided = record_poison(simulation.stage, simulation.log, simulation.plan.round_id, 0, reasons)
         assert decided == {2: "first"}
     assert read_poison(simulation.stage, simulation.log, (1, 2), 0) is None
 
