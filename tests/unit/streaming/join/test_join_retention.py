@@ -53,53 +53,6 @@ def stored(join_tasks: JoinTasks, unit: int = 0, side: str = "left") -> int:
     return int(join_tasks.gauges_of(unit)["stored"][side])
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(0.0, True), (59.0, True), (60.0, True), (60.25, True), (60.5, False), (61.0, False), (1e6, False)],
-)
-def test_a_row_finds_partners_for_as_long_as_it_is_kept_and_a_tick_more_at_most(seconds: float, expected: bool) -> None:
-    """The first row comes half a tick after its tick has started."""
-    join_tasks = new_join_tasks()
-    route(join_tasks, 100.5, left=[1])
-    route(join_tasks, 100.5 + seconds, right=[2])
-    join_tasks.finish()
-    assert join_tasks.pairs == ({(1, 2): 1} if expected else {})
-
-
-def test_an_earlier_row_expires_and_a_later_one_of_the_same_segment_does_not() -> None:
-    """Both have the same key, and lie in one run."""
-    join_tasks = new_join_tasks()
-    route(join_tasks, 0.0, left=[1])
-    route(join_tasks, 50.0, left=[2])
-    route(join_tasks, 70.0, right=[3])
-    join_tasks.finish()
-    assert join_tasks.pairs == {(2, 3): 1}
-
-
-def test_what_remains_to_be_answered_goes_by_the_clock_of_its_own_round() -> None:
-    """Later clocks have come meanwhile, and one pair is emitted in a round of the stage."""
-    join_tasks = new_join_tasks(most=1)
-    route(join_tasks, 0.0, left=[1, 2, 3])
-    route(join_tasks, 60.0, right=[4, 5])
-    route(join_tasks, 500.0, right=[6])
-    join_tasks.finish()
-    assert join_tasks.pairs == {(one, two): 1 for one in (1, 2, 3) for two in (4, 5)}
-
-
-def test_rows_vanish_once_they_have_expired_though_none_come() -> None:
-    """Rounds are planned all the same, and carry the time."""
-    join_tasks = new_join_tasks()
-    route(join_tasks, 0.0, left=[1, 2], right=[3])
-    route(join_tasks, 60.0)
-    join_tasks.finish()
-    assert (stored(join_tasks), stored(join_tasks, side="right")) == (2, 1)
-    route(join_tasks, 61.0)
-    join_tasks.finish()
-    assert (stored(join_tasks), stored(join_tasks, side="right")) == (0, 0)
-    assert join_tasks.tasks[0].gauges["bytes"] == 0
-    assert join_tasks.gauges_of(0)["arrived"] == {"left": 2, "right": 1}
-
-
 @pytest.mark.parametrize("keys", ["the same", "ascending", "scattered"])
 def test_what_is_stored_is_bounded_in_an_endless_stream(keys: str) -> None:
     """At most twice what is kept, and 61 ticks of the time."""
