@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -78,38 +80,23 @@ def test_what_one_round_has_no_room_for_is_answered_later_before_anything_moves(
     assert giver.most == 4
 
 
-def test_a_switch_moves_exactly_what_was_copied() -> None:
-    """What came to the giver after the copy stays there."""
-    join_tasks = new_join_tasks(units=2)
+@pytest.mark.parametrize(("receiver", "tasks"), [(1, 3), (2, 2)])
+def test_a_switch_moves_exactly_what_was_copied(receiver: int, tasks: int) -> None:
+    """To a unit of another task or of the same one; what came to the giver after the copy stays there."""
+    join_tasks, piece = new_join_tasks(units=3, tasks=tasks), replace(PIECE, receiver=receiver)
     join_tasks.route([{JoinSide.LEFT: rows(1, 2)}])
-    join_tasks.route([{JoinSide.LEFT: rows(3)}], orders=EpochCommands(1, (PIECE,)))
-    join_tasks.finish()
-    switch = join_tasks.switch(PIECE)
-    assert switch is not None
-    join_tasks.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
-    join_tasks.finish()
-    assert [join_tasks.gauges_of(unit)["stored"]["left"] for unit in range(2)] == [1, 2]
-    assert [task.counts["dropped"] for task in join_tasks.tasks] == [2, 0]
-    assert [task.counts["imported"] for task in join_tasks.tasks] == [0, 2]
-    assert join_tasks.tasks[0].gauges["copied"] == {}
-    assert join_tasks.pairs == {(1, 8): 1, (2, 8): 1, (3, 8): 1}
-
-
-def test_a_piece_moves_between_units_of_one_task_as_between_two() -> None:
-    """Its tuples answer once all the while, and are counted where they are."""
-    join_tasks = new_join_tasks(units=3, tasks=2)
-    piece = StateMigration(1, JoinSide.LEFT, 0, 2, (LEAST, GREATEST))
-    join_tasks.route([{JoinSide.LEFT: rows(1, 2)}])
-    join_tasks.route([{JoinSide.RIGHT: rows(7)}], orders=EpochCommands(1, (piece,)))
+    join_tasks.route([{JoinSide.LEFT: rows(3), JoinSide.RIGHT: rows(7)}], orders=EpochCommands(1, (piece,)))
     join_tasks.finish()
     switch = join_tasks.switch(piece)
     assert switch is not None
     join_tasks.route([{JoinSide.RIGHT: rows(8)}], orders=EpochCommands(2, cutovers=(switch,)))
     join_tasks.finish()
-    assert [join_tasks.gauges_of(unit)["stored"] for unit in range(3)] == [
-        {"left": 0, "right": 2}, {"left": 0, "right": 0}, {"left": 2, "right": 0},
-    ]  # fmt: skip
-    assert join_tasks.pairs == {(one, two): 1 for one in (1, 2) for two in (7, 8)}
+    left, right = ([join_tasks.gauges_of(unit)["stored"][side] for unit in range(3)] for side in ("left", "right"))
+    assert (left[0], left[receiver], sum(left)) == (1, 2, 3) and right == [2, 0, 0]
+    dropped, imported = ([task.counts[name] for task in join_tasks.tasks] for name in ("dropped", "imported"))
+    assert (dropped[0], sum(dropped)) == (imported[receiver % tasks], sum(imported)) == (2, 2)
+    assert join_tasks.tasks[0].gauges["copied"] == {}
+    assert join_tasks.pairs == {(one, two): 1 for one in (1, 2, 3) for two in (7, 8)}
 
 
 def test_tuples_of_a_unit_of_another_task_are_refused() -> None:
