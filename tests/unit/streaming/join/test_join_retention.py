@@ -69,27 +69,6 @@ def test_what_is_stored_is_bounded_in_an_endless_stream(keys: str) -> None:
     assert max(scalars) <= 61 and len(json.dumps(task.state.scalars)) < 6_000
 
 
-def test_a_piece_on_its_way_is_dropped_exactly_though_its_rows_expire() -> None:
-    """They answer nothing any more, stay until the switch, and then neither side has them for long."""
-    join_tasks = new_join_tasks(units=2)
-    giver = join_tasks.tasks[0]
-    route(join_tasks, 0.0, left=[1, 2])
-    route(join_tasks, 40.0, left=[3])
-    route(join_tasks, 50.0, EpochCommands(1, (PIECE,)))
-    route(join_tasks, 70.0, right=[4])
-    join_tasks.finish()
-    assert join_tasks.pairs == {(3, 4): 1} and stored(join_tasks) == 3
-    switch = join_tasks.switch(PIECE)
-    assert switch is not None
-    route(join_tasks, 80.0, EpochCommands(2, cutovers=(switch,)), right=[5])
-    join_tasks.finish()
-    assert join_tasks.pairs == {(3, 4): 1, (3, 5): 1}
-    assert giver.counts["dropped"] == 3 and (stored(join_tasks), stored(join_tasks, 1)) == (0, 1)
-    route(join_tasks, 101.0, right=[6])
-    join_tasks.finish()
-    assert join_tasks.pairs == {(3, 4): 1, (3, 5): 1} and stored(join_tasks, 1) == 0
-
-
 @pytest.mark.parametrize(("more", "left"), [([4], 2), ([], 1)])
 def test_rows_that_had_expired_before_a_piece_was_copied_are_not_of_it(more: list[int], left: int) -> None:
     """They lie in one segment with another row at the cut, and vanish when that is cleaned at the end of the round."""
