@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.commands import join as commands
-from springline.spark_jobs.streaming.errors import InvalidJobError
+from springline.spark_jobs.streaming.commands.savepoints import rewind, savepoint
+from springline.spark_jobs.streaming.errors import InvalidJobError, UnknownSavepointError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.errors import NeverBalancedError
 from springline.spark_jobs.streaming.join.rebalance import requested_units
@@ -102,3 +103,10 @@ def test_a_job_that_joins_nothing_is_named(folder: JobFolder, command: tuple[str
     name, *arguments = command
     assert "words: it is not a join" in str(error_of(name, "words", *arguments))
     assert "no job 'none'" in str(error_of(name, "none", *arguments))
+
+
+def test_a_join_has_no_savepoints(folder: JobFolder) -> None:
+    """Neither is one made, nor gone back to; the words say what can be done."""
+    for command in (savepoint, rewind):
+        with pytest.raises(UnknownSavepointError, match="pairs: a join can only be rewound to its beginning"):
+            command("pairs", "monday")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from springline.spark_jobs.streaming.join import rebalance
 from springline.spark_jobs.streaming.join.rebalance import (
     ROUTING,
     CopyTopicIndex,
+    _write_controller_state,
     prepare_routing,
     read_controller_state,
     read_explanation,
+    reset_routing,
 )
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.join.task.migration import encode_copy
@@ -110,6 +113,20 @@ def test_a_start_writes_the_routing_that_a_crash_left_out(folder: JobFolder) -> 
     (folder.path / ROUTING).unlink()
     prepare_routing(folder, CONTROL, 8, EQUAL)
     assert read_json(folder.path / ROUTING)["epoch"] == 2
+
+
+def test_epochs_and_pieces_go_on_being_counted_from_a_new_beginning_on(folder: JobFolder) -> None:
+    """So that no copy of before is taken for one of after; a join that never ran begins with its first epoch later."""
+    reset_routing(folder, CONTROL, 8, EQUAL)
+    assert read_controller_state(folder) is None
+    prepare_routing(folder, CONTROL, 8, EQUAL)
+    first = read_controller_state(folder)
+    _write_controller_state(folder, replace(first, table=replace(first.table, epoch=7), next_id=12))
+    reset_routing(folder, CONTROL, 8, EQUAL)
+    state = read_controller_state(folder)
+    assert (state.table.epoch, state.next_id, state.copying, state.pending) == (8, 12, (), ())
+    assert read_json(folder.path / ROUTING) == state.table.as_json()
+    assert replace(state.table, epoch=1) == replace(first.table, epoch=1)
 
 
 def test_another_room_than_at_first_is_refused(folder: JobFolder) -> None:
