@@ -6,13 +6,16 @@ import math
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.key_text import key_columns, key_of_texts
 from springline.spark_jobs.streaming.join.condition.keys import BandKey, FloatKey, HashKey, IntegerKey, JoinKeys
 from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation
-from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
+from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidKeyError, InvalidRelationError
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, JoinSide, KeyBand
+from springline.spark_jobs.streaming.sql.depth import MAX_DEPTH
 from tests.support.joins.join_tasks import JoinTasks, rows_of
 
 LEFT = Relation("l", {"a": "int", "b": "int", "x": "float", "name": "text"})
@@ -203,3 +206,113 @@ def test_buckets_hold_whatever_may_differ_by_the_band() -> None:
                          for of, name, values in ((LEFT, "x", x), (RIGHT, "y", y)))  # fmt: skip
         differences = condition.keys(JoinSide.RIGHT, rights)[0] - condition.keys(JoinSide.LEFT, lefts)[0]
         assert np.abs(differences[near]).max() <= 1
+
+
+# ---- hostile predicates: they name fields of the two sides and known functions, no more
+
+
+HOSTILE = [
+    "l.a IN (SELECT a FROM read_csv('/etc/passwd'))",
+    "l.a = (SELECT 1)",
+    "EXISTS (SELECT 1)",
+    "l.a = r.a; DROP TABLE generation",
+    "l.a = r.a UNION SELECT true",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "COPY (SELECT 1) TO '/tmp/made'",
+    "read_text('/etc/passwd') = l.name",
+    "getenv('HOME') = l.name",
+    "l.name = r.name AND x.name = 'x'",
+    "main.l.a = r.a",
+    "l.a = $1",
+    "l.name LIKE (SELECT '%')",
+    "l.name = '\0' AND l.a = r.a",
+    "l.name = '\ud800' AND l.a = r.a",
+    f"l.a = r.a AND l.a > {'9' * 5_000}",
+    f"l.a = r.a AND round(l.a, {'9' * 30}) > 1",
+    "l.a = r.a --",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", [text for text in HOSTILE if text != "l.a = r.a --"])
+def test_a_predicate_asks_of_its_sides_and_of_nothing_else(text: str) -> None:
+    """No file, no statement, no other function; the error says so in few words."""
+    with pytest.raises(InvalidConditionError) as raised:
+        Condition.of(LEFT, RIGHT, text, ["l.a"])
+    assert len(str(raised.value)) < 500
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_column_of_the_results_asks_of_nothing_else_either(text: str) -> None:
+    """As in the predicate."""
+    with pytest.raises(InvalidConditionError):
+        Condition.of(LEFT, RIGHT, "l.a = r.a", [text])
+
+
+@pytest.mark.parametrize("many", [MAX_DEPTH + 1, 9_000])
+@pytest.mark.parametrize("form", ["({}) = r.a", "-{} = r.a", "abs({}) = r.a"])
+def test_a_predicate_is_not_nested_deeper_than_a_parser_can_go(form: str, many: int) -> None:
+    """In words, instead of Python's recursion limit."""
+    opening, closing = form.replace(" = r.a", "").split("{}")
+    with pytest.raises(InvalidConditionError, match="nested"):
+        Condition.of(LEFT, RIGHT, f"{(opening + ' ') * many}l.a{closing * many} = r.a", ["l.a"])
+
+
+@pytest.mark.parametrize("alias", ["", "l r", "l;", "l'", "../l", "l\0"])
+def test_a_side_is_called_by_a_plain_name(alias: str) -> None:
+    """It stands before the names of columns."""
+    with pytest.raises(InvalidRelationError, match="cannot be the alias"):
+        Relation(alias, {"a": "int"})
+
+
+# ---- keys as a person writes them
+
+KEY_FIELDS = [("k", "int"), ("name", "text"), ("price", "float"), ("other", "int")]
+
+
+def condition_on(on: str) -> Condition:
+    """A condition over two relations with the same fields."""
+    return Condition.of(Relation.of("l", KEY_FIELDS), Relation.of("r", KEY_FIELDS), on)
+
+
+@pytest.mark.parametrize(
+    ("on", "texts", "row"),
+    [
+        ("l.k = r.k", ["-7"], {"k": -7}),
+        ("l.name = r.name", ["a, b"], {"name": "a, b"}),
+        ("l.price = r.price", ["0.5"], {"price": 0.5}),
+        ("l.k = r.k AND l.name = r.name", ["3", "x"], {"k": 3, "name": "x"}),
+        ("abs(l.price - r.price) <= 5", ["12"], {"price": 12.0}),
+        ("l.k + 1 = r.k", ["6"], {"k": 6}),
+    ],
+)
+def test_a_text_gives_the_key_that_a_row_with_this_value_has(on: str, texts: list[str], row: dict[str, object]) -> None:
+    """Of every kind of condition."""
+    join = condition_on(on)
+    full = {name: row.get(name) for name, _ in KEY_FIELDS}
+    types = {"int": pa.int64(), "text": pa.string(), "float": pa.float64()}
+    batch = pa.RecordBatch.from_pylist([full], schema=pa.schema([(name, types[kind]) for name, kind in KEY_FIELDS]))
+    keys, valid = join.keys(JoinSide.LEFT, batch)
+    assert valid[0] and key_of_texts(join, JoinSide.LEFT, texts) == int(keys[0])
+
+
+def test_the_columns_of_a_key_are_those_of_the_condition() -> None:
+    """In their declared order, with their types."""
+    join = condition_on("l.name = r.name AND l.k = r.other")
+    assert key_columns(join, JoinSide.LEFT) == {"k": "int", "name": "text"}
+    assert key_columns(join, JoinSide.RIGHT) == {"name": "text", "other": "int"}
+
+
+@pytest.mark.parametrize(
+    ("on", "texts", "message"),
+    [
+        ("l.k = r.k", ["x"], "'x' is no value of the column k, which has the type int"),
+        ("l.k = r.k", ["1", "2"], "2 values for a key of 1: write the left k"),
+        ("l.k = r.k", ["9223372036854775808"], "is no value of the column k"),
+        ("l.price = r.price", ["nan"], "has no key"),
+    ],
+)
+def test_what_is_no_key_is_refused_with_the_columns_that_are_expected(on: str, texts: list[str], message: str) -> None:
+    """Their number and their types."""
+    with pytest.raises(InvalidKeyError, match=message):
+        key_of_texts(condition_on(on), JoinSide.LEFT, texts)
