@@ -1,16 +1,11 @@
 """SQL to queries: what can be asked, and what an error says."""
 
-import pyarrow as pa
 import pytest
-from sqlglot import parse_one
 
 from springline.persistence.model.toml_table import InvalidTableError, read_table
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.schema import Field, Stream, StreamKeys
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.sql.expressions import check_expression
-from springline.spark_jobs.streaming.sql.operations import Scope
-from springline.spark_jobs.streaming.sql.text import SqlText
 from springline.spark_jobs.streaming.sql.windowing import CountWindow, Hop, Landmark
 from springline.spark_jobs.streaming.windows.query import read_query
 from tests.support.decoding.windows_job import stream
@@ -180,21 +175,3 @@ def test_a_declared_stream_has_defaults() -> None:
     ):
         with pytest.raises(InvalidTableError, match=message):
             read_table(StreamKeys, wrong, "here")
-
-
-def test_whole_numbers_that_no_double_can_hold_may_stand_beside_doubles() -> None:
-    """They are taken as the nearest double: no row makes an expression fail."""
-    scope = Scope(SqlText("", lambda *arguments: InvalidQueryError("q", arguments[0])), {"n": "int", "x": "float"})
-    rows = {"n": pa.array([(1 << 63) - 1, 3]), "x": pa.array([2.0**63, 2.5])}
-    for sql, expected in (
-        ("n > x", [False, True]),
-        ("n = x", [True, False]),
-        ("n + x", [2.0**64, 5.5]),
-        ("n / 2", [2.0**62, 1.5]),
-        ("CAST(n AS DOUBLE)", [2.0**63, 3.0]),
-        ("coalesce(n, x)", [2.0**63, 3.0]),
-        ("CASE WHEN x > 3 THEN n ELSE x END", [2.0**63, 2.5]),
-    ):
-        assert check_expression(parse_one(sql, read="duckdb"), scope).values(rows, 2).to_pylist() == pytest.approx(
-            expected
-        ), sql

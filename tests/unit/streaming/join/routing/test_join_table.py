@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from springline.spark_jobs.streaming.join.wire import (
     GREATEST,
     LEAST,
     SEQ_HASHES,
-    Action,
     Cutover,
     EpochCommands,
     JoinSide,
@@ -30,7 +28,6 @@ from springline.spark_jobs.streaming.join.wire import (
     StateMigration,
 )
 from tests.support.examples import examples
-from tests.support.joins.join_pieces import mask_of
 
 LEFT, RIGHT = SIDES
 WIDE = KeyBand(-5000, 5000)
@@ -86,18 +83,6 @@ def test_shares_are_kept_and_a_seq_always_goes_to_the_same_unit():
     assert (routes.look_up(np.full(10, 5), seqs[50:60]).stored == stored[50:60]).all()
 
 
-@pytest.mark.parametrize("tasks", [None, 2])
-def test_a_store_and_a_probe_in_one_task_are_one_row(tasks):
-    """By hash, every tuple is sent once; rows of a task and action are in their order."""
-    routes = Routes.of(strategy_of("hash").first(4, 4), LEFT, KeyBand(0, 0), tasks)
-    keys = np.arange(1000)
-    grouped = routes.group_rows(keys, keys)
-    assert grouped.sent == 1000
-    sizes = np.diff(grouped.bounds).reshape(tasks or 4, 3)
-    assert (sizes[:, Action.BOTH] > 0).all() and sizes[:, Action.BOTH].sum() == 1000
-    assert all((np.diff(grouped.rows[a:b]) > 0).all() for a, b in pairwise(grouped.bounds))
-
-
 def test_a_table_survives_json_and_is_small():
     """With orders; a table of 48 units by hash is below 20 kB."""
     piece = StateMigration(3, RIGHT, 1, 2, (LEAST, GREATEST), buckets=(1, 2), block=4, excluded_keys=(9,))
@@ -130,18 +115,7 @@ def test_units_without_room_are_refused():
         Placement.from_shares({})
 
 
-# ---- pieces
-
-
-def test_pieces_part_what_there_is():
-    """Buckets without keys that have entries; parts of one salt do not overlap and leave nothing out."""
-    keys, seqs = np.repeat(np.arange(50), 200), np.arange(10_000)
-    buckets = tuple(set(bucket_of([3, 4]).tolist()))
-    mask = mask_of(StateMigration(1, LEFT, 0, 1, (LEAST, GREATEST), buckets=buckets, excluded_keys=(4,)), keys, seqs)
-    assert set(keys[mask].tolist()) == {3}
-    ends = [0, SEQ_HASHES // 3, SEQ_HASHES]
-    parts = [mask_of(StateMigration(1, LEFT, 0, 1, (7, 7), part=two, salt=9), keys, seqs) for two in pairwise(ends)]
-    assert (parts[0] ^ parts[1] == (keys == 7)).all() and 40 < parts[0].sum() < 95
+# ---- parts of keys
 
 
 def test_parts_of_different_salts_know_nothing_of_each_other():
