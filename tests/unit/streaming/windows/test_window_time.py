@@ -223,12 +223,9 @@ def test_times_of_one_row_after_another_make_no_empty_windows() -> None:
 @pytest.mark.parametrize(
     ("window", "slices", "bounds", "expected"),
     [
-        (Hop(4, 2), [0, 2], WindowBounds(None, 4, None, None), [(-2, 2), (0, 4)]),
         (Hop(4, 2), [0, 2], WindowBounds(2, 4, None, None), [(0, 4)]),
-        (Hop(4, 2), [0, 2], WindowBounds(None, 9, None, None), [(-2, 2), (0, 4), (2, 6)]),
         (Hop(4, 2), [0, 2], WindowBounds(None, 9, -1, None), [(0, 4), (2, 6)]),
         (Hop(4, 2), [0, 2], WindowBounds(None, 9, 0, None), [(2, 6)]),
-        (Hop(4, 2), [0, 2], WindowBounds(None, 9, None, 0), [(0, 4), (2, 6)]),
         (Hop(4, 2), [0, 2], WindowBounds(None, None, None, None), []),
         (CountWindow(5, 3), [0, 1, 2], WindowBounds(0, 3, None, None), [(-2, 3)]),
         (CountWindow(5, 3), [0, 1, 2, 3, 4, 5], WindowBounds(3, 6, None, None), [(1, 6)]),
