@@ -40,7 +40,7 @@ from springline.spark_jobs.streaming.join.wire import (
 )
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
 from tests.support.examples import examples
-from tests.support.joins.join_pieces import mask_of
+from tests.support.joins.join_tasks import mask_of
 
 MAX_UNITS = 8
 EQUAL, BAND, LESS = KeyBand(0, 0), KeyBand(-2, 1), KeyBand(1, None)

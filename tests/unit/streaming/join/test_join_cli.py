@@ -84,17 +84,12 @@ def test_loads_keys_and_reasons_are_explained(finished_join: JoinSimulation) -> 
 
 
 def test_other_units_are_wanted_by_a_command(folder: JobFolder) -> None:
-    """Also of a job that does not run."""
+    """Also of a job that does not run; more than there is room for are refused, and none, and what was wanted stays."""
     assert "pairs: 3 units are requested" in stream_output("rescale", "pairs", "3")
-    assert requested_units(folder, 2) == 3
-
-
-def test_more_units_than_there_is_room_for_are_refused(folder: JobFolder) -> None:
-    """And none at all; what was wanted stays."""
     error = error_of("rescale", "pairs", "5")
     assert isinstance(error, InvalidJobError) and str(error) == "pairs: 5 units; expected 1 to 4 (max_units)"
     error_of("rescale", "pairs", "0")
-    assert requested_units(folder, 2) == 2
+    assert requested_units(folder, 2) == 3
 
 
 @pytest.mark.parametrize("command", [("explain",), ("rescale", "3")])

@@ -77,20 +77,15 @@ def test_only_pieces_that_are_whole_are_found() -> None:
 
 
 def test_pieces_that_lie_between_each_other_are_distinguished() -> None:
-    """The offsets of a piece may hold parts of another one."""
+    """The offsets of a piece may hold parts of another one; one without tuples is whole with its one message."""
     log = MemoryLog({"copies": 2})
     for one, two in zip(parts(1, 0, 2), parts(2, 0, 2), strict=True):
         log.put("copies", 0, one)
         log.put("copies", 0, two)
-    copy_ranges = CopyTopicIndex(log, "copies", 2).complete_copies([0])
+    log.put("copies", 1, parts(3, 1, 0)[0])
+    copy_ranges = CopyTopicIndex(log, "copies", 2).complete_copies([0, 1])
     assert copy_ranges[1][:2] == (0, copy_ranges[1][1]) and copy_ranges[2][0] < copy_ranges[1][1] < copy_ranges[2][1]
-
-
-def test_an_empty_piece_is_whole_with_its_one_message() -> None:
-    """It has no tuples."""
-    log = MemoryLog({"copies": 1})
-    log.put("copies", 0, arrow_bytes(encode_copy(StateMigration(3, JoinSide.LEFT, 0, 1, (1, 2)), SCHEMA, [])[0]))
-    assert CopyTopicIndex(log, "copies", 1).complete_copies([0]) == {3: (0, 1, 0)}
+    assert copy_ranges[3] == (0, 1, 0)
 
 
 def test_the_first_routing_is_made_once(folder: JobFolder) -> None:
