@@ -73,8 +73,8 @@ def test_what_cannot_be_used_is_counted_and_a_dead_letter_and_nothing_else_is_lo
     dataset = write(platform, log_of(good, b"\xff\xfe no row\n", good, ahead), job(max_future_skew=10.0))
     report: Any = dataset.report
     assert (report["counts"]["rows"], report["counts"]["dead_letters"]) == (2, 2)
-    letters = [(letter["unit"], letter["offset"], letter["reason"]) for letter in report["dead_letters"]]
-    assert letters == [
+    dead_letters = [(letter["unit"], letter["offset"], letter["reason"]) for letter in report["dead_letters"]]
+    assert dead_letters == [
         (0, 2, "row 1: not UTF-8, at byte 0"),
         (0, 5, "row 1: time is more than 10 s ahead of the clock"),
     ]
