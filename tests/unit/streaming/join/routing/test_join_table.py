@@ -96,21 +96,6 @@ def test_a_table_survives_json_and_is_small():
     assert len(json.dumps(strategy_of("hash").first(48, 48).as_json())) < 20_000
 
 
-def test_who_held_goes_on_holding():
-    """Until that is taken back; who stores holds."""
-    table = a_table()
-    assert set(table.place(LEFT, 5).holds) == {1, 6} | set(table.home(LEFT, 5).units)
-    assert table.place(LEFT, 5).with_holders(without=range(8)).holds == (1, 6)
-
-
-def test_entries_of_keys_at_home_are_cleared():
-    """Not those of others."""
-    draft = TableDraft(a_table())
-    home = draft.home(LEFT, 5)
-    draft.entries[LEFT][5] = home
-    assert draft.clear_entries() == 1 and 5 not in draft.entries[LEFT] and draft.entries[RIGHT].keys() == {5, 9}
-
-
 def test_units_without_room_are_refused():
     """And places where nothing is stored."""
     with pytest.raises(InvalidRoutingError, match="expected units 0 to 3"):
