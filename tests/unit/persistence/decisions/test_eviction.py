@@ -33,13 +33,6 @@ def test_persisted_and_unwanted_ones_go_first_the_least_recently_used_before_oth
     assert eviction_plan.missing_bytes == 0
 
 
-def test_no_more_goes_than_is_needed() -> None:
-    """It stops as soon as the bytes suffice, before anything if none are needed."""
-    lineage = lineage_of(*(persisted(f"d{i}", created_at=float(i)) for i in range(5)))
-    assert victims(plan(lineage, 1500)) == ["d0", "d1"]
-    assert plan(lineage, 0) == EvictionPlan((), 0, 0, {})
-
-
 def test_lrfu_keeps_what_is_read_often_though_not_lately() -> None:
     """Least recently used would let it go first."""
     lineage = lineage_of(persisted("often", created_at=1.0, reads=9), persisted("once", created_at=50.0))

@@ -16,14 +16,6 @@ def steps(plan: RecoveryPlan) -> list[tuple[str, str]]:
     return [(step.action, step.ref.path) for step in plan.steps]
 
 
-def test_a_persisted_target_is_fetched() -> None:
-    """Not run again; the time is the link's."""
-    lineage = lineage_of(persisted("a", **LOST))
-    plan = plan_recovery(lineage, [ref("a")], COSTS)
-    assert steps(plan) == [("fetch", "a")]
-    assert plan.seconds == pytest.approx(0.5)
-
-
 def test_a_lost_chain_is_run_in_order_from_the_nearest_that_is_at_hand() -> None:
     """Sources before what is made of them, nothing above what still exists."""
     lineage = lineage_of(
@@ -49,15 +41,6 @@ def test_what_cannot_come_back_is_named_with_its_cause_and_the_rest_is_recovered
     assert steps(plan) == [("recompute", "b")]
     cause, unknown = ("no operation is recorded for gone@1",), ("x@1 is not in the catalog",)
     assert plan.irrecoverable == {ref("a"): cause, ref("gone"): cause, ref("x"): unknown}
-
-
-def test_a_step_that_was_never_measured_says_so() -> None:
-    """It has no prediction, and does not count in the seconds."""
-    lineage = lineage_of(persisted("a"), cached("b", "a", compute_seconds=None, **LOST))
-    plan = plan_recovery(lineage, [ref("b")], COSTS)
-    assert plan.steps[0].predicted is None
-    assert plan.steps[0].summary.endswith("(never measured)")
-    assert plan.seconds == 0
 
 
 def test_at_risk_is_what_only_the_cache_has() -> None:

@@ -30,16 +30,6 @@ def make_by_operation(platform: Platform, operation: str) -> Dataset:
     return make(platform, "b", operation, ["a"], strategy=SAFE)
 
 
-def test_what_a_loss_would_make_irrecoverable_is_reported_before_the_loss(platform: Platform) -> None:
-    """An operation declares itself idempotent, is none, and the cache is wiped: those bytes were reported at risk."""
-    lied = make_by_operation(platform, "liar")
-    before = risk_of(platform)
-    assert (before.unproven, before.unproven_bytes) == ((lied.ref,), lied.bytes)
-    assert before.recomputable_bytes == before.irrecoverable_bytes == 0
-    lose_cache(platform)
-    assert lied.ref in platform.restorer.restore([lied.ref]).irrecoverable
-
-
 def test_nothing_is_said_to_be_safe_by_a_declaration(platform: Platform) -> None:
     """In words, in JSON and over time."""
     lied = make_by_operation(platform, "liar")
