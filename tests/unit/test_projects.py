@@ -36,13 +36,13 @@ def test_the_file_is_found_upwards_and_its_folder_is_the_project_s(project: Path
     assert JobSettings().operations == ("mine",) and JobSettings().landing_folder == project / "in"
 
 
-def test_the_environment_and_a_profile_win_over_the_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_the_environment_and_a_profile_win_over_the_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this order."""
     (project / "p.env").write_text("SPRINGLINE_POLICY=edge\n")
     monkeypatch.setenv("SPRINGLINE_PROFILE", str(project / "p.env"))
     assert Settings().policy == "edge"
     monkeypatch.setenv("SPRINGLINE_POLICY", "paper")
-    assert Settings().policy == "paper"
+    assert Settings().policy == "paper" and Settings(policy="fifo").policy == "fifo"
 
 
 def test_the_variables_of_all_settings_give_another_process_the_same(

@@ -19,7 +19,7 @@ from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.application.metrics import METRICS as STREAMS
 from springline.testing.lines import make_dataset as make
 from springline.testing.lines import write_lines
-from tests.support.datasets.states import wipe_cache
+from tests.support.datasets.stages import raise_
 from tests.support.metered import RecordingReporter, collector
 
 
@@ -55,35 +55,24 @@ def test_a_transfer_that_fails_is_counted(
     platform: Platform, meter: RecordingReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And nothing of it is among those that went well."""
-
-    def refuse(*_: object) -> None:
-        raise StorageUnavailableError("away")
-
     make(platform, "a", "load")
-    monkeypatch.setattr(Attempt, "send_data", refuse)
+    monkeypatch.setattr(Attempt, "send_data", raise_(StorageUnavailableError("away")))
     platform.persister.step()
     assert meter.of(metrics.TRANSFER_FAILURES) == [(1, {"method": "data"})]
     assert not meter.of(metrics.TRANSFER_SECONDS)
 
 
-def test_a_recovery_is_counted(platform: Platform, meter: RecordingReporter) -> None:
-    """Each generation that is back in the cache."""
+def test_evictions_recoveries_and_retirements_are_counted(platform: Platform, meter: RecordingReporter) -> None:
+    """Once each, also those that are part of a larger transaction."""
     dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    wipe_cache(platform)
-    platform.maintenance.scan()
-    platform.restorer.ensure_cached([dataset.ref])
-    assert meter.of(metrics.RECOVERIES) == [(1, {})]
-
-
-def test_an_eviction_and_a_retirement_are_counted(platform: Platform, meter: RecordingReporter) -> None:
-    """Also those that are part of a larger transaction."""
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     for victim in platform.replacement.plan(1).victims:
         platform.replacement.evict(victim)
+    platform.restorer.ensure_cached([dataset.ref])
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     platform.maintenance.retire()
     events = [tags["event"] for _, tags in meter.of(metrics.TRANSITIONS)]
     assert events.count("evicted") == 1 and events.count("retired") == 1
+    assert meter.of(metrics.RECOVERIES) == [(1, {})]
 
 
 def test_a_verdict_of_the_quality_gate_is_counted_with_the_broken_rows(

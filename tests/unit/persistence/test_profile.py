@@ -32,23 +32,11 @@ def test_one_profile_serves_every_package() -> None:
     assert {each().home for each in (Settings, ServiceSettings, JobSettings)} == {Path("/h")}
 
 
-@pytest.mark.usefixtures("profile")
-def test_the_environment_wins_over_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what is given in code wins over both."""
-    monkeypatch.setenv("SPRINGLINE_POLICY", "lrc")
-    assert Settings().policy == "lrc" and Settings(policy="edge").policy == "edge"
-
-
 def test_a_profile_is_named_by_its_file_in_the_folder_of_profiles(tmp_path: Path) -> None:
-    """`cluster` is cluster.env."""
+    """`cluster` is cluster.env; a typo does not select the default, but is an error that names those that are there."""
     (tmp_path / "cluster.env").touch()
     assert profile_file("cluster", tmp_path) == tmp_path / "cluster.env"
-
-
-def test_a_profile_that_is_not_there_is_an_error_that_names_those_that_are(tmp_path: Path) -> None:
-    """A typo does not select the default."""
-    (tmp_path / "cluster.env").touch()
-    with pytest.raises(SettingsError, match=r"'clutser'.*clutser.env does not exist; " r"available profiles: cluster"):
+    with pytest.raises(SettingsError, match=r"'clutser'.*clutser.env does not exist; available profiles: cluster"):
         profile_file("clutser", tmp_path)
 
 
