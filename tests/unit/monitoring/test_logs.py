@@ -113,16 +113,6 @@ def test_no_password_is_logged(logged: Callable[..., io.StringIO], log: str) -> 
     assert "postgresql+psycopg://ann:***@db/catalog" in lines.getvalue()
 
 
-@pytest.mark.parametrize(("command", "log"), [("queue persist", "json"), ("config list", "text")])
-def test_the_password_of_the_catalog_is_never_printed(tmp_path: Path, command: str, log: str) -> None:
-    """Neither when the database does not answer nor among the settings."""
-    url = "postgresql+psycopg://ann:hunter2@127.0.0.1:9/catalog"
-    impatient = {"SPRINGLINE_CATALOG_TIMEOUT": "0.1"}  # and yet it says that it waits
-    result = run(tmp_path, *command.split(), SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG_FORMAT=log, **impatient)
-    assert "hunter2" not in result.stdout + result.stderr
-    assert "127.0.0.1" in result.stdout + result.stderr
-
-
 # ---- who logs
 
 

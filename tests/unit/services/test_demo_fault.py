@@ -145,17 +145,14 @@ def test_the_group_of_the_application_is_found_by_its_heartbeat(start):
 
 
 def test_a_process_that_is_not_the_application_is_left_alone(start):
-    """Its id may have been given to another since the heartbeat; another job's is another too."""
-    with pytest.raises(ServiceError, match="is not the application of words"):
-        group_of(job_status(pid=start("something", "else")))
-    with pytest.raises(ServiceError, match="is not the application of words"):
-        group_of(job_status(pid=start("stream", "run", "flights")))
-
-
-def test_a_group_that_others_share_is_left_alone(start):
-    """Such as that of this very process."""
-    with pytest.raises(ServiceError, match="shares the process group"):
-        group_of(job_status(pid=start("stream", "run", "words", alone=False)))
+    """Its id may have been given to another since the heartbeat; another job's is another too, or it shares a group."""
+    for arguments, alone, message in (
+        (("something", "else"), True, "is not the application of words"),
+        (("stream", "run", "flights"), True, "is not the application of words"),
+        (("stream", "run", "words"), False, "shares the process group"),
+    ):
+        with pytest.raises(ServiceError, match=message):
+            group_of(job_status(pid=start(*arguments, alone=alone)))
 
 
 def test_a_stream_that_is_not_at_work_is_reported_with_what_to_do():

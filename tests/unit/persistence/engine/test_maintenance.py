@@ -131,27 +131,18 @@ def test_as_many_generations_stay_as_are_to_be_kept(open_at: Callable[..., Platf
     assert platform.maintenance.retire() == [datasets[0].ref, datasets[1].ref]
 
 
-def test_a_running_dag_run_holds_what_it_sees(platform: Platform) -> None:
-    """Its snapshot stays until it ends."""
+def test_a_running_dag_run_holds_what_it_sees_and_what_it_made(platform: Platform) -> None:
+    """Until it ends, though others have written the paths since."""
     old = make(platform, "a", lines=["old"])
     platform.store.begin_run(RUN)
+    own_dataset = make(platform, "b", lines=["mine"], origin=RUN)
     for i in range(2):
         make(platform, "a", lines=[f"new {i}"])
+    make(platform, "b", lines=["theirs"], origin=Origin("etl", "backfill", "task"))
     assert platform.maintenance.retire() == [Ref("a", 2)]
-    assert lines_of(platform, "a", RUN) == ["old"]
+    assert (lines_of(platform, "a", RUN), lines_of(platform, "b", RUN)) == (["old"], ["mine"])
     platform.catalog.end_run(RUN, "success")
-    assert platform.maintenance.retire() == [old.ref]
-
-
-def test_a_running_dag_run_holds_what_it_made(platform: Platform) -> None:
-    """Though a backfill has written the path since."""
-    platform.store.begin_run(RUN)
-    own_dataset = make(platform, "a", lines=["mine"], origin=RUN)
-    make(platform, "a", lines=["theirs"], origin=Origin("etl", "backfill", "task"))
-    assert platform.maintenance.retire() == []
-    assert lines_of(platform, "a", RUN) == ["mine"]
-    platform.catalog.end_run(RUN, "failed")
-    assert platform.maintenance.retire() == [own_dataset.ref]
+    assert platform.maintenance.retire() == [old.ref, own_dataset.ref]
 
 
 def test_a_dag_run_that_never_ended_holds_nothing_for_ever(open_at: Callable[..., Platform]) -> None:

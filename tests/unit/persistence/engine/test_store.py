@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.errors import InvalidPathError, UnknownDatasetError
-from springline.persistence.model.dataset import CacheState, Origin, Phase, Strategy, TransferMethod, UnderStoreState
+from springline.persistence.model.dataset import CacheState, Phase, Strategy, TransferMethod, UnderStoreState
 from springline.persistence.platform import Platform
 from springline.testing.lines import lines_of
 from springline.testing.lines import make_dataset as make
@@ -34,18 +34,6 @@ def test_async_and_sync_waits_only_for_what_cannot_be_recomputed(platform: Platf
     salted = make(platform, "c", "salt", ["b"], strategy=Strategy.ASYNC_AND_SYNC)
     by_hand = make(platform, "d", lines=["x"], strategy=Strategy.ASYNC_AND_SYNC)
     assert [each.persisted for each in (loaded, derived_dataset, salted, by_hand)] == [True, False, True, True]
-
-
-def test_a_retry_adopts_what_its_failed_try_had_committed(platform: Platform) -> None:
-    """The second try of a task finds the first one's generation."""
-    run = Origin("etl", "run 1", "t")
-    make(platform, "a", lines=["x"])
-    first = make(platform, "b", "shout", ["a"], origin=run)
-    assert first.call is not None
-    dataset = platform.store.committed_by_earlier_try("b", call=first.call, sources=first.sources, origin=run)
-    assert dataset is not None and dataset.ref == first.ref
-    other = Origin("etl", "run 2", "t")
-    assert platform.store.committed_by_earlier_try("b", call=first.call, sources=first.sources, origin=other) is None
 
 
 def test_a_dataset_larger_than_the_cache_ends_up_in_the_under_store_alone(open_at: Callable[..., Platform]) -> None:
