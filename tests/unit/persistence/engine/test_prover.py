@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
 from sqlalchemy import update
+from typer.testing import Result
 
-from springline import cli
 from springline.persistence.catalog.schema import db_now, generation, proof
 from springline.persistence.commands import proofs
 from springline.persistence.decisions.proof import ProofPlan, ProofThresholds
@@ -25,6 +25,7 @@ from springline.persistence.model.dataset import Call, Dataset, Idempotence, Ope
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner
 from springline.testing.lines import make_dataset as make
+from tests.support.commands import invoke
 from tests.support.datasets.stages import raise_
 from tests.support.datasets.states import copies_in, damage, lose_cache
 
@@ -313,47 +314,38 @@ def test_a_proof_gives_way_to_what_comes_to_be_persisted(platform: Platform, ope
 # ---- asked for
 
 
-@pytest.fixture
-def prove_by_hand(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Run the command `prove` on a platform; returns its exit status, output and error."""
-
-    def run(platform: Platform, *arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["springline", "operation", "prove", *arguments])
-        monkeypatch.setattr(proofs, "platform_session", lambda *, runs_operations: nullcontext(platform))
-        with pytest.raises(SystemExit) as exit_info:
-            cli.main()
-        return (int(exit_info.value.code or 0), *capsys.readouterr())
-
-    return run
+def command_on(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """The command `prove` on a platform."""
+    monkeypatch.setattr(proofs, "platform_session", lambda *, runs_operations: nullcontext(platform))
+    return partial(invoke, "operation", "prove")
 
 
-def test_a_proof_can_be_asked_for_by_hand(
-    open_at: Callable[..., Platform], prove_by_hand: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_a_proof_can_be_asked_for_by_hand(open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch) -> None:
     """However small the output and whatever waits; first shown, then done."""
     platform = open_at()
+    prove_by_hand = command_on(platform, monkeypatch)
     make_by_operation(platform, "shout")
-    code, output, _ = prove_by_hand(platform, "shout", "--dry-run")
-    assert code == 0 and output.startswith("shout (version 1) is run a second time on a@1")
+    result = prove_by_hand("shout", "--dry-run")
+    assert result.exit_code == 0 and result.output.startswith("shout (version 1) is run a second time on a@1")
     assert idempotence_of(platform, "shout") is Idempotence.DECLARED
-    code, output, _ = prove_by_hand(platform, "shout")
-    assert code == 0 and "it is proven idempotent" in output
-    assert prove_by_hand(platform) == (0, "No operation needs a proof.\n", "")
+    result = prove_by_hand("shout")
+    assert result.exit_code == 0 and "it is proven idempotent" in result.output
+    assert prove_by_hand().output == "No operation needs a proof.\n"
 
 
 def test_a_command_that_unmasks_an_operation_says_so_by_its_exit_status(
-    open_at: Callable[..., Platform], prove_by_hand: Callable[..., tuple[int, str, str]]
+    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For scripts; in JSON too. An unknown operation is refused."""
     platform = open_at()
+    prove_by_hand = command_on(platform, monkeypatch)
     make_by_operation(platform, "liar")
-    code, _, error = prove_by_hand(platform, "lair")
-    assert code == 2 and "liar" in error
-    code, output, _ = prove_by_hand(platform, "liar", "--json")
-    (row,) = json.loads(output)
-    assert (code, row["operation"], row["witness"], row["verdict"]) == (3, "liar", "b@1", "nondeterministic")
+    error = prove_by_hand("lair").exception
+    assert getattr(error, "exit_status", 0) == 2 and "liar" in str(error)
+    result = prove_by_hand("liar", "--json")
+    (row,) = json.loads(result.stdout)
+    assert (result.exit_code, row["operation"], row["witness"]) == (3, "liar", "b@1")
+    assert row["verdict"] == "nondeterministic"
 
 
 def test_explain_says_whether_an_operation_will_be_proved(open_at: Callable[..., Platform]) -> None:
