@@ -74,20 +74,11 @@ def test_bytes_damaged_on_the_way_up_are_fetched_again(platform: Platform) -> No
     assert Event.UNDER_STORE_LOST not in events_of(platform, dataset.ref)
 
 
-def test_what_does_not_fit_is_read_where_it_is(open_at: Callable[..., Platform]) -> None:
-    """A persisted dataset larger than the room in the cache is read from the under-store."""
-    platform = open_at()
-    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    let_go(platform, dataset.ref)
-    tight = open_at(cache_capacity=10)
-    with tight.store.read("a") as reading:
-        assert "/under/" in reading.uri and len(read_lines(reading.uri)) == 100
-    assert not tight.catalog.get(dataset.ref).in_cache
-
-
-def test_what_a_full_cache_does_not_take_is_read_where_it_is(platform: Platform) -> None:
-    """Its disk may hold less than its capacity, or somebody else's files."""
-    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
+@pytest.mark.parametrize("is_disk_full", [False, True])
+def test_what_does_not_fit_is_read_where_it_is(open_at: Callable[..., Platform], *, is_disk_full: bool) -> None:
+    """A persisted dataset larger than the cache; its disk may hold less than its capacity, or somebody else's files."""
+    dataset = make(open_at(), "a", "load", strategy=Strategy.CACHE_THROUGH)
+    platform = open_at() if is_disk_full else open_at(cache_capacity=10)
     let_go(platform, dataset.ref)
     cache, _, _ = stage(platform)
     cache.at = once("create", raise_(StorageFullError("no space left")))

@@ -75,24 +75,16 @@ def test_nothing_leaves_the_cache_while_the_under_store_is_away(open_at: Callabl
     assert str(moved_root.parent) in plan.retention_reasons[dataset.ref]
     with pytest.raises(UnderStoreUnavailableError, match=r"^a@1 stays in the cache: .* does not answer: .*under"):
         platform.replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
+    blocker = platform.replacement.retention_reason(dataset)
+    refused = decide_action(dataset, DatasetAction.EVICT, eviction_blocker=blocker)
+    assert not refused.allowed and "does not answer" in refused.message
+    with pytest.raises(StorageUnavailableError, match="does not answer"):
+        apply_decision(platform, decide_action(dataset, DatasetAction.EVICT), "Eva")
     assert platform.replacement.ensure_free_bytes(2000) == platform.catalog.cache_used() == dataset.bytes
     assert stays(platform, dataset)
     restore_root(platform, moved_root)
     assert platform.replacement.ensure_free_bytes(2000) == 0
     assert not stays(platform, dataset) and lines_of(platform, "a") == [f"line {i}" for i in range(100)]
-
-
-def test_the_command_says_why_nothing_is_evicted(platform: Platform) -> None:
-    """When the wish is tried, and when it is carried out."""
-    dataset = persisted(platform)
-    decision = decide_action(dataset, DatasetAction.EVICT)
-    remove_root(platform)
-    blocker = platform.replacement.retention_reason(dataset)
-    refused = decide_action(dataset, DatasetAction.EVICT, eviction_blocker=blocker)
-    assert not refused.allowed and "does not answer" in refused.message
-    with pytest.raises(StorageUnavailableError, match="does not answer"):
-        apply_decision(platform, decision, "Eva")
-    assert stays(platform, dataset)
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut short", "a missing file"])
