@@ -44,7 +44,7 @@ def landing_file(path: Path, columns: tuple[str, ...] = FLIGHTS.columns) -> Path
     return Landing(path.parent.parent).file(path.parent.name, path.name, columns=columns)
 
 
-def test_a_day_has_the_flights_of_that_day(landing_folder: Path) -> None:
+def test_a_day_has_the_flights_of_that_day_and_one_outside_2013_a_header_alone(landing_folder: Path) -> None:
     """Every row is of the day, as many as the package has; nothing unfinished is left beside its files."""
     with (landing_folder / "2013-01-05" / "flights.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -52,24 +52,15 @@ def test_a_day_has_the_flights_of_that_day(landing_folder: Path) -> None:
     assert {(row["year"], row["month"], row["day"]) for row in rows} == {("2013", "1", "5")}
     names = sorted(path.name for path in (landing_folder / "2013-01-05").iterdir())
     assert names == ["flights.csv", "flights.csv.manifest.json", "weather.csv", "weather.csv.manifest.json"]
+    empty = landing_file(landing_folder / "2014-01-01" / "flights.csv")
+    assert empty.read_text().count("\n") == 1
 
 
-def test_a_day_outside_2013_has_a_header_and_no_rows(landing_folder: Path) -> None:
-    """It is a landing file like any other, and passes."""
-    path = landing_folder / "2014-01-01" / "flights.csv"
-    assert path.read_text().count("\n") == 1
-    landing_file(path)
-
-
-def test_landing_a_day_again_changes_nothing(flights: Path) -> None:
-    """The same content is left as it stands, its time included."""
+def test_landing_a_day_again_repairs_what_was_damaged_and_changes_nothing_else(flights: Path) -> None:
+    """The same content is left as it stands, its time included; a file and a manifest are written again."""
     before = flights.stat().st_mtime_ns
     assert not any(one.is_new for one in land([DAY], flights.parent.parent))
     assert flights.stat().st_mtime_ns == before
-
-
-def test_landing_a_day_again_repairs_a_file_and_a_manifest(flights: Path) -> None:
-    """What was damaged is written again."""
     flights.write_text("spoilt")
     flights.with_name("weather.csv.manifest.json").write_text(json.dumps({"lines": 1, "size": 1, "xxh3_128": "x"}))
     assert [one.is_new for one in land([DAY], flights.parent.parent)] == [True, True]

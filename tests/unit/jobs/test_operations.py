@@ -31,11 +31,13 @@ def registry() -> OperationRegistry:
 
 
 def test_edges_follow_from_the_paths(registry: OperationRegistry) -> None:
-    """Who makes a source is found by its path template, whatever its fields are called."""
+    """Who makes a source is found by its path template, whatever its fields are called; others come from outside."""
     declare(registry, "load", "etl/{day}/load")
     declare(registry, "parse", "etl/{ds}/parse", "etl/{ds}/load")
     declare(registry, "join", "etl/{ds}/join", "etl/{ds}/parse", "etl/{ds}/load")
-    assert registry.edges == {"load": (), "parse": ("load",), "join": ("parse", "load")}
+    declare(registry, "use", "etl/{ds}/use", "elsewhere/{ds}/made")
+    assert registry.edges == {"load": (), "parse": ("load",), "join": ("parse", "load"), "use": ()}
+    assert registry.external_sources("use") == ("elsewhere/{ds}/made",)
 
 
 def test_the_order_puts_makers_before_users_whatever_the_declaration_said(registry: OperationRegistry) -> None:
@@ -45,13 +47,6 @@ def test_the_order_puts_makers_before_users_whatever_the_declaration_said(regist
     declare(registry, "other", "o/{ds}")
     declare(registry, "first", "x/{ds}")
     assert [operation.name for operation in registry.topological_order()] == ["other", "first", "middle", "last"]
-
-
-def test_a_source_may_be_made_by_an_operation_registered_elsewhere(registry: OperationRegistry) -> None:
-    """A source without a maker has no edge, and is shown as coming from outside."""
-    declare(registry, "use", "etl/{ds}/use", "elsewhere/{ds}/made")
-    assert registry.edges == {"use": ()}
-    assert registry.external_sources("use") == ("elsewhere/{ds}/made",)
 
 
 def test_a_declared_cycle_is_refused_and_named(registry: OperationRegistry) -> None:

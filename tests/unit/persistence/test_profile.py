@@ -76,19 +76,22 @@ def test_a_misspelt_setting_is_warned_of_once_a_process(
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("8GB", 8_000_000_000), ("4GiB", 4 << 30), ("1.5 G", 1_500_000_000), ("100", 100)]
+    ("setting", "text", "value"),
+    [
+        ("cache_capacity", "8GB", 8_000_000_000),
+        ("cache_capacity", "4GiB", 4 << 30),
+        ("cache_capacity", "1.5 G", 1_500_000_000),
+        ("cache_capacity", "100", 100),
+        ("policy_weights", "-4,-2,1,0.1", (-4, -2, 1, 0.1)),
+        ("policy_weights", "[-4, -2, 1, 0.1]", (-4, -2, 1, 0.1)),
+    ],
 )
-def test_a_size_may_have_a_unit(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a person writes it."""
-    monkeypatch.setenv("SPRINGLINE_CACHE_CAPACITY", text)
-    assert Settings().cache_capacity == size
-
-
-@pytest.mark.parametrize("text", ["-4,-2,1,0.1", "[-4, -2, 1, 0.1]"])
-def test_weights_are_numbers_with_commas_between(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With brackets or without."""
-    monkeypatch.setenv("SPRINGLINE_POLICY_WEIGHTS", text)
-    assert Settings().policy_weights == (-4, -2, 1, 0.1)
+def test_a_setting_is_read_as_a_person_writes_it(
+    setting: str, text: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A size may have a unit; weights are numbers with commas between, with brackets or without."""
+    monkeypatch.setenv(f"SPRINGLINE_{setting.upper()}", text)
+    assert getattr(Settings(), setting) == value
 
 
 @pytest.mark.parametrize("text", ["hunter2", "[1]", "{hunter2", '{"a": 1}'])
