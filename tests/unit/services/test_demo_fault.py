@@ -55,7 +55,7 @@ def printed(table):
 
 
 def test_the_table_of_streams_shows_the_result_of_each():
-    """Windows and their results, roots and what became of them, pairs and loads, and who throttles whom."""
+    """Windows and their results, roots and what became of them, pairs and loads, and who throttles whom, if any."""
     ticks, counting = ticks_heartbeat(10), words_heartbeat(10)
     windows = JobStatus("ticks", "running", stages=ticks["stages"], backpressure=ticks["backpressure"])
     tracked = JobStatus("words", "running", stages=counting["stages"], tracking=counting["tracking"])
@@ -70,10 +70,6 @@ def test_the_table_of_streams_shows_the_result_of_each():
         "stopped", "22,650 pairs, 1.05 messages per tuple", "imbalance of 3 units: 2.1%",
     ):  # fmt: skip
         assert fact in output
-
-
-def test_streams_that_have_done_nothing_yet_are_reported_too():
-    """Without a heartbeat there is nothing but zeros."""
     never = JobStatus("words", "never started")
     rows = (windows_outcome("a", never), tracked_outcome("b", never), join_outcome("c", never, None))
     assert "never started" in printed(streams_table(rows))
