@@ -121,8 +121,11 @@ def test_names_and_values_say_what_they_are(module: str) -> None:
     assert [each["name"] for each in names if not each["doc"]] == []
 
 
-def test_the_summary_of_the_package_names_every_public_name() -> None:
-    """Whoever asks `help(springline)` sees all."""
+def test_the_summary_of_the_package_and_the_page_name_every_public_name() -> None:
+    """In `help(springline)`, and under a heading of its own, or in the table of errors; the page is the code's."""
+    page = (ROOT / "docs" / "reference-python.md").read_text(encoding="utf-8")
+    assert [name for _, name in NAMES if f"\n### {name}\n" not in page] == []
+    assert [name for name in springline.errors.__all__ if f"\n| `{name}` |" not in page] == []
     for module in (springline, springline.testing, springline.stream_kinds):
         summary = set(re.findall(r"\w+", (module.__doc__ or "").partition("Example:")[0]))
         assert set(module.__all__) <= summary, module.__name__
@@ -138,10 +141,3 @@ def test_what_is_private_says_so() -> None:
         assert f"`{module}`" in (springline.__doc__ or "")
     for package in ("persistence", "spark_jobs", "services"):
         assert "Private, like all subpackages" in (import_module(f"springline.{package}").__doc__ or "")
-
-
-def test_the_page_of_public_names_has_each_of_them() -> None:
-    """Under a heading of its own, or in the table of errors; another test compares the page with the code."""
-    page = (ROOT / "docs" / "reference-python.md").read_text(encoding="utf-8")
-    assert [name for _, name in NAMES if f"\n### {name}\n" not in page] == []
-    assert [name for name in springline.errors.__all__ if f"\n| `{name}` |" not in page] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import stat
 from contextlib import closing
@@ -63,16 +62,6 @@ def test_more_copies_than_datanodes_are_refused(tmp_path):
     """A block could never have as many."""
     with pytest.raises(ValueError, match=r"SPRINGLINE_HDFS_REPLICATION=2 .*SPRINGLINE_HDFS_DATANODES=1"):
         ServiceSettings(home=tmp_path, hdfs_datanodes=1)
-
-
-@pytest.mark.parametrize("file", ["hdfs/core-site.xml", "hdfs/hdfs-site.xml", "kafka/server.properties"])
-def test_a_server_is_given_all_that_its_files_take_from_the_environment(file, tmp_path):
-    """Each of its processes: the NameNode and each DataNode, the broker."""
-    server = make_server(file.partition("/")[0], tmp_path, hdfs_datanodes=3)
-    variables = set(re.findall(r"\$\{env[.:](\w+)\}", (CONF / file).read_text()))
-    assert variables
-    for process in server.processes:
-        assert variables <= {*server.environment, *process.environment}
 
 
 def test_hdfs_has_a_file_on_its_disks_when_it_is_closed():

@@ -334,14 +334,6 @@ def test_measurements_become_costs(platform: Platform) -> None:
     assert below.seconds == pytest.approx(2) and sent.seconds == pytest.approx(4, rel=0.2)
 
 
-def test_the_growth_of_an_operation_is_learned(platform: Platform) -> None:
-    """Bytes out for bytes in; unknown at first, and for what reads nothing."""
-    assert platform.catalog.output_ratio("shout") is None
-    waiting_chain(platform)
-    assert platform.catalog.output_ratio("shout") == pytest.approx(1)
-    assert platform.catalog.output_ratio("load") is None
-
-
 def test_the_bytes_that_open_writes_are_expected_to_need_count_as_used(platform: Platform) -> None:
     """So that two writers do not count on the same room."""
     platform.catalog.begin("a", strategy=Strategy.ASYNC_STORE, expected_bytes=1000)

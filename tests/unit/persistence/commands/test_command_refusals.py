@@ -37,11 +37,7 @@ MODULE = "springline.persistence.engine.runner"
         ("RUNNER", f"{MODULE}:mak", f"{MODULE} has no such function"),
         ("CATALOG_TIMEOUT", "-1", "SPRINGLINE_CATALOG_TIMEOUT: .* greater than or equal to 0"),
         ("POLICY", "lru", "policy 'lru': no installed package provides 'lru'; installed: paper, .*; install a package"),
-        (
-            "POLICY_WEIGHTS",
-            "-4,-2",
-            "POLICY_WEIGHTS: write four numbers separated by commas, such as -4,-2,1,0.1",
-        ),
+        ("POLICY_WEIGHTS", "-4,-2", "POLICY_WEIGHTS: write four numbers separated by commas, such as -4,-2,1,0.1"),
         ("CACHE_CAPACITY", "8XB", "CACHE_CAPACITY: not a size: write a number of bytes, or a number with a unit"),
     ],
 )

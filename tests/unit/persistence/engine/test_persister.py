@@ -24,14 +24,7 @@ from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, digest_of, lines_of
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.stages import once, raise_, stage
-from tests.support.datasets.states import (
-    copies_in,
-    damage,
-    events_of,
-    let_go,
-    measured,
-    wipe_cache,
-)
+from tests.support.datasets.states import copies_in, damage, events_of, let_go, measured, wipe_cache
 
 
 def make_derived(platform: Platform) -> Dataset:
@@ -67,21 +60,12 @@ def test_a_transfer_is_measured_and_the_next_one_predicted_from_it(platform: Pla
     assert platform.catalog.get(second.ref).predicted_seconds == outcome.predicted_seconds
 
 
-def test_a_worker_gives_way_while_a_job_waits_and_that_is_no_time_of_the_link() -> None:
-    """It stops between two chunks until no one waits any more; the time that it yielded is reported apart."""
-    now, waits = [100.0], [True, True, True, False]
+def test_a_worker_sends_its_bytes_a_second_and_no_more_and_gives_way_while_a_job_waits() -> None:
+    """What it sends at once is held until its time has come, also over several chunks.
 
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    limiter = BandwidthLimiter(should_yield=lambda: waits.pop(0), clock=lambda: now[0], sleep=sleep)
-    limiter(1000)
-    assert waits == [] and limiter.yielded_seconds == pytest.approx(now[0] - 100.0) and limiter.yielded_seconds > 0
-
-
-def test_a_limited_worker_sends_its_bytes_a_second_and_no_more() -> None:
-    """What it sends at once is held until its time has come, also over several chunks."""
-    now = [0.0]
+    Between two chunks it stops until no one waits any more; the time that it yielded is no time of the link.
+    """
+    now, waits = [0.0], [True, True, True, False]
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
@@ -90,6 +74,9 @@ def test_a_limited_worker_sends_its_bytes_a_second_and_no_more() -> None:
     for _ in range(4):
         limiter(500)
     assert now[0] == pytest.approx(2.0) and limiter.yielded_seconds == 0
+    limiter = BandwidthLimiter(should_yield=lambda: waits.pop(0), clock=lambda: now[0], sleep=sleep)
+    limiter(1000)
+    assert waits == [] and limiter.yielded_seconds == pytest.approx(now[0] - 2.0) and limiter.yielded_seconds > 0
 
 
 def test_an_empty_file_and_several_files_are_sent(platform: Platform) -> None:
@@ -187,27 +174,20 @@ def test_an_operation_that_fails_below_leaves_the_data_to_be_sent(platform: Plat
     assert len(copies_in(platform.under)) == 2
 
 
-def test_a_source_whose_copy_below_is_gone_does_not_count_as_a_loss_of_the_cached_output(platform: Platform) -> None:
-    """The output is sent as data, and the source's own copy is sent again."""
+@pytest.mark.parametrize("how", [damage, lambda backend, location: backend.delete(location)])
+def test_a_source_damaged_or_gone_below_is_neither_a_loss_of_the_output_nor_a_fault_of_its_operation(
+    platform: Platform, how: Callable[..., None]
+) -> None:
+    """Another result from other bytes proves nothing; the output is sent as data, and the source's copy again."""
     dataset = make_derived(platform)
     source = platform.catalog.resolve("a")
-    platform.under.delete(source.under_location)
+    how(platform.under, source.under_location)
     summary = platform.persister.drain()
     assert Event.LOST not in events_of(platform, dataset.ref)
     assert platform.catalog.get(dataset.ref).method is TransferMethod.DATA
-    assert summary.remaining == 0 and platform.catalog.get(source.ref).persisted
-    assert platform.under.exists(platform.catalog.get(source.ref).under_location)
-
-
-def test_a_source_damaged_below_does_not_make_an_honest_operation_a_liar(platform: Platform) -> None:
-    """Another result from other bytes proves nothing against the operation."""
-    make_derived(platform)
-    source = platform.catalog.resolve("a")
-    damage(platform.under, source.under_location)
-    summary = platform.persister.drain()
     assert not any(operation.nondeterministic for operation in platform.catalog.operations())
-    assert summary.remaining == 0
     record = platform.catalog.get(source.ref)
+    assert summary.remaining == 0 and record.persisted
     assert platform.under.manifest(record.under_location).checksum == record.checksum
 
 

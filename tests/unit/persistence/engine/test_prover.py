@@ -186,11 +186,14 @@ def test_only_operations_with_a_large_or_dear_output_are_proved(
     assert (platform.prover.step() is not None) is planned
 
 
-def test_the_settings_turn_proofs_off(open_at: Callable[..., Platform]) -> None:
-    """What would be proved is still shown."""
+def test_a_process_that_may_not_or_cannot_run_an_operation_proves_nothing(open_at: Callable[..., Platform]) -> None:
+    """By the settings, or without the code: that leaves the proof to others. What would be proved is still shown."""
     platform = eager(open_at(prove=False))
     persist_output(platform, "shout")
     assert platform.prover.step() is None and platform.prover.plan()
+    other = eager(open_at())
+    other.prover.runner = NoRunner()
+    assert other.prover.step() is None and not other.prover.proofs.error_of("shout", "1")
 
 
 def test_nothing_is_proved_between_two_tasks_of_a_dag_run(platform: Platform) -> None:
@@ -357,11 +360,3 @@ def test_explain_says_whether_an_operation_will_be_proved(open_at: Callable[...,
     assert "SPRINGLINE_PROVE" in explain(open_at(prove=False), "b").proof
     platform.prover.prove(the_plan(platform), interruptible=False)
     assert explain(platform, "b").proof == ""
-
-
-def test_a_process_without_the_code_proves_nothing(open_at: Callable[..., Platform], runner: LinesRunner) -> None:
-    """The proof is left to one that has it."""
-    platform = eager(open_at())
-    persist_output(platform, "shout")
-    platform.prover.runner = NoRunner()
-    assert platform.prover.step() is None and not platform.prover.proofs.error_of("shout", "1")
