@@ -76,7 +76,7 @@ def test_rules_that_nobody_has_judged_are_listed_as_such() -> None:
 
 
 def test_rules_are_reported_with_who_has_judged_them_last_and_when(file: Path) -> None:
-    """Beside those that were never evaluated."""
+    """Beside those that were never evaluated; what stands is reported with its severity and what it means."""
     evaluate_risk(file, 0)
     output = printed("alert", "list")
     assert "No alert is active; 1 of 2 rules have been evaluated." in output
@@ -85,10 +85,6 @@ def test_rules_are_reported_with_who_has_judged_them_last_and_when(file: Path) -
     by = [{"evaluated_at": 1_700_000_000.0, "actor": ACTOR}]
     rules = [(rule["rule"], rule["evaluations"], rule["alerts"]) for rule in output]
     assert rules == [("risk", by, []), ("lag", [], [])]
-
-
-def test_what_stands_is_reported_first(file: Path) -> None:
-    """With its severity and what it means."""
     evaluate_risk(file, 200)
     output = printed("alert", "list")
     assert re.search(r"risk +critical .* 200 +too much", output) and "No alert" not in output

@@ -154,16 +154,11 @@ def test_a_checkpoint_has_another_turn_in_the_queue(open_at) -> None:  # type: i
 
 
 def test_what_came_into_use_after_it_was_checked_stays(platform: Platform) -> None:
-    """The decision is out of date, and that is reported."""
+    """The decision is out of date, and that is reported; a call of what was refused all the same gets the reason."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     decision = decide_action(platform.catalog.resolve("a"), DatasetAction.EVICT)
     with platform.store.read("a"), pytest.raises(TransitionError, match="stays in the cache: it is being read"):
         apply_decision(platform, decision, "ulla")
     assert platform.catalog.resolve("a").in_cache
-
-
-def test_what_was_refused_is_not_carried_out(platform: Platform) -> None:
-    """A call all the same gets the reason."""
-    make(platform, "a", "load")
     with pytest.raises(TransitionError, match="is not pinned"):
         grant(platform, "a", DatasetAction.UNPIN)

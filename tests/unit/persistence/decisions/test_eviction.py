@@ -52,14 +52,6 @@ def test_alternate_members_of_a_chain_go() -> None:
     }
 
 
-@pytest.mark.parametrize(("join_used_at", "evicted_names"), [(5.0, ["a", "b", "c"]), (1.0, ["a", "d"])])
-def test_of_a_diamond_both_sides_go_or_the_join(join_used_at: float, evicted_names: list[str]) -> None:
-    """The join is recomputed from both sides, so it goes only before them."""
-    sides = (cached(side, "a", created_at=3.0) for side in "bc")
-    lineage = lineage_of(persisted("a", by=None), *sides, cached("d", "b", "c", created_at=join_used_at))
-    assert victims(plan(lineage, 10**6)) == evicted_names
-
-
 @pytest.mark.parametrize(
     ("by", "reason"),
     [

@@ -47,18 +47,6 @@ def test_a_scan_finds_what_is_missing_and_a_deep_one_what_is_damaged(platform: P
     assert [d.ref for d in platform.maintenance.find_lost()] == [missing.ref, damaged.ref]
 
 
-def test_a_deep_scan_looks_at_the_copies_below_too(platform: Platform) -> None:
-    """What is damaged there is persisted again from the cache."""
-    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    damage(platform.under, dataset.under_location)
-    assert platform.maintenance.scan().lost == []
-    assert platform.maintenance.scan(deep=True).lost == [dataset.ref]
-    assert platform.persister.drain().persisted == 1
-    record = platform.catalog.get(dataset.ref)
-    assert platform.under.manifest(record.under_location).checksum == record.under_checksum
-    assert copies_in(platform.under) == [record.under_location]
-
-
 def test_what_a_disk_cannot_read_any_more_is_damaged_and_the_scan_goes_on(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,18 +139,6 @@ def test_a_dag_run_that_never_ended_holds_nothing_for_ever(open_at: Callable[...
     old = make(platform, "a", lines=["old"])
     platform.store.begin_run(RUN)
     make(platform, "a", lines=["new"])
-    assert platform.maintenance.retire() == [old.ref]
-
-
-def test_an_unpersisted_dependent_holds_its_source(platform: Platform) -> None:
-    """It could not be recomputed otherwise, whether it waits in the cache or was let go."""
-    old = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    child = make(platform, "b", "shout", ["a"])
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    assert platform.maintenance.retire() == []
-    let_go(platform, child.ref)
-    assert platform.maintenance.retire() == []
-    platform.persister.drain()
     assert platform.maintenance.retire() == [old.ref]
 
 
@@ -295,16 +271,6 @@ def test_a_writer_that_comes_back_during_the_sweep_keeps_what_it_committed(open_
     sweeping.catalog.select = lambda query: stale.pop() if stale else select(query)  # type: ignore[method-assign]
     assert sweeping.maintenance.sweep() == []
     assert lines_of(writer, "a") == LINES
-
-
-def test_the_next_try_removes_what_the_last_one_left(platform: Platform) -> None:
-    """A try that was killed leaves memory in use; it is freed before the next one writes."""
-    dead = platform.catalog.begin("a", strategy=Strategy.ASYNC_STORE, origin=RUN)
-    write_lines(platform.cache.uri(dead.cache_location), ["half"])
-    with platform.store.write("a", strategy=Strategy.ASYNC_STORE, origin=RUN) as writing:
-        assert copies_in(platform.cache) == []
-        writing.mark_complete(platform.runner.run(Call("load", "1"), [], writing.uri))
-    assert copies_in(platform.cache) == [writing.dataset.cache_location]
 
 
 def test_what_a_dead_recovery_or_eviction_left_in_the_cache_is_swept(platform: Platform) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.errors import CatalogUnavailableError, InvalidPathError, StorageUnavailableError
-from springline.persistence.model.dataset import CacheState, Strategy, TransferMethod, UnderStoreState
+from springline.persistence.model.dataset import Strategy, TransferMethod, UnderStoreState
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.testing.lines import LinesRunner, lines_of
+from springline.testing.lines import lines_of
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.stages import nothing, once, raise_, stage
 from tests.support.datasets.states import (
@@ -156,18 +156,6 @@ def test_what_cannot_come_back_is_abandoned_by_name(platform: Platform) -> None:
     (entry,) = [m for m in platform.catalog.history(dataset.ref) if m.event == "persist_abandoned"]
     assert "not idempotent" in entry.reason
     assert platform.catalog.get(child.ref).persisted and platform.catalog.get(other.ref).persisted
-
-
-def test_a_lost_one_that_others_can_be_made_from_is_run_again_below(platform: Platform, runner: LinesRunner) -> None:
-    """After the loss of the whole cache everything recomputable is persisted without asking anyone."""
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    datasets = [make(platform, "b", "shout", ["a"]), make(platform, "c", "count", ["b"])]
-    lose_cache(platform)
-    assert [platform.catalog.get(d.ref).cache for d in datasets] == [CacheState.LOST] * 2
-    runner.executed_operations.clear()
-    summary = platform.persister.drain()
-    assert summary.remaining == 0 and runner.executed_operations == ["shout", "count"]
-    assert [platform.catalog.get(d.ref).method for d in datasets] == [TransferMethod.OPERATION] * 2
 
 
 def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Callable[..., Platform]) -> None:

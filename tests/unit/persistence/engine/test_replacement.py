@@ -58,15 +58,6 @@ def test_persisted_ones_go_least_recently_used_first(open_at: Callable[..., Plat
     assert entry.event == Event.EVICTED and entry.reason.startswith("persisted: ") and "verified copy" in entry.reason
 
 
-def test_what_cannot_be_recomputed_is_never_evicted_unpersisted(open_at: Callable[..., Platform]) -> None:
-    """What is missing is said instead."""
-    platform = open_at()
-    dataset = make(platform, "a", "load")
-    tight = open_at(cache_capacity=100)
-    assert tight.replacement.ensure_free_bytes(0) == dataset.bytes - 100
-    assert cached(tight) == {"a"}
-
-
 def test_an_unwanted_one_may_go_as_soon_as_it_can_be_recomputed(platform: Platform) -> None:
     """Temporary files need no persisting, and still are not thrown away for good."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)

@@ -40,17 +40,6 @@ def chain(platform: Platform, length: int, *, strategy: Strategy = Strategy.ASYN
 # ---- fetching
 
 
-def test_what_is_persisted_is_fetched_and_nothing_is_run(platform: Platform, runner: LinesRunner) -> None:
-    """The copy below comes back into the cache, verified."""
-    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    wipe_cache(platform)
-    runner.executed_operations.clear()
-    assert lines_of(platform, "a") == [f"line {i}" for i in range(100)]
-    record = platform.catalog.get(dataset.ref)
-    assert record.in_cache and record.checksum == dataset.checksum and runner.executed_operations == []
-    assert copies_in(platform.cache) == [record.cache_location]
-
-
 def test_a_damaged_copy_below_is_noticed_when_it_is_fetched(platform: Platform, runner: LinesRunner) -> None:
     """It counts as lost there, and the generation is recomputed."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
@@ -146,29 +135,6 @@ def test_many_liars_are_found_nondeterministic_in_one_recovery(platform: Platfor
     }
     assert platform.catalog.get(honest).in_cache and platform.catalog.get(lies[0]).cache is CacheState.LOST
     assert [location for location in copies_in(platform.cache) if location.startswith("b")] == []
-
-
-def test_a_damaged_source_does_not_make_an_honest_operation_a_liar(platform: Platform) -> None:
-    """Another result from other bytes proves nothing: the source is recovered, and the operation run once more."""
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    source = make(platform, "b", "shout", ["a"])
-    lost = make(platform, "c", "shout", ["b"])
-    platform.cache.delete(lost.cache_location)
-    damage(platform.cache, source.cache_location)
-    assert lines_of(platform, "c") == SHOUTED
-    assert not any(operation.nondeterministic for operation in platform.catalog.operations())
-    assert Event.LOST in events_of(platform, source.ref)
-
-
-def test_a_source_that_goes_on_the_way_is_brought_back_too(platform: Platform, runner: LinesRunner) -> None:
-    """It was there when the plan was made, and gone when the operation ran."""
-    chain(platform, 3)
-    platform.cache.delete("d2/@1")
-    _, _, staged = stage(platform)
-    staged.at = once("run", lambda: platform.cache.delete("d1/@1"))
-    runner.executed_operations.clear()
-    assert lines_of(platform, "d2") == SHOUTED
-    assert runner.executed_operations == ["shout", "shout", "shout"]
 
 
 def test_the_whole_cache_going_during_a_recovery_is_survived(platform: Platform) -> None:

@@ -7,24 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from springline.persistence.errors import UnknownDatasetError
-from springline.persistence.model.dataset import CacheState, Phase, Strategy, TransferMethod, UnderStoreState
+from springline.persistence.model.dataset import CacheState, Phase, Strategy
 from springline.persistence.platform import Platform
 from springline.testing.lines import lines_of
 from springline.testing.lines import make_dataset as make
-
-
-def test_async_store_commits_before_anything_is_persisted(platform: Platform) -> None:
-    """Async-Store answers at memory speed; the copy is made later."""
-    dataset = make(platform, "a", "load")
-    assert (dataset.phase, dataset.cache, dataset.under) == (Phase.COMMITTED, CacheState.PRESENT, UnderStoreState.NONE)
-    assert platform.claims.depth() == 1
-
-
-def test_cache_through_commits_only_what_is_persisted(platform: Platform) -> None:
-    """CacheThrough waits for the under-store."""
-    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    assert dataset.persisted and dataset.method is TransferMethod.DATA
-    assert platform.under.exists(dataset.under_location)
 
 
 def test_async_and_sync_waits_only_for_what_cannot_be_recomputed(platform: Platform) -> None:
