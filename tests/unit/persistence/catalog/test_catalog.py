@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from springline.persistence.errors import TransitionError, UnknownDatasetError
+from springline.persistence.errors import UnknownDatasetError
 from springline.persistence.model.dataset import (
-    CacheState,
     Call,
     Dataset,
     ExecutionSide,
@@ -87,16 +86,6 @@ def test_everything_that_was_recorded_is_read_back(platform: Platform) -> None:
     assert (record.origin, record.strategy) == (RUN, Strategy.CACHE_THROUGH)
     assert (record.checkpoint, record.persist_requested) == (True, False)
     assert (record.report, record.bytes, record.phase) == ({"passed": True}, 77, Phase.OPEN)
-
-
-def test_a_change_made_only_if_nothing_else_changed_is_refused_otherwise(platform: Platform) -> None:
-    """Compare and set, on any column."""
-    dataset = make(platform, "a", "load")
-    with pytest.raises(TransitionError, match="the state changed concurrently"):
-        platform.catalog.change(dataset.ref, Event.LOST, only_if={"cache_location": "elsewhere"})
-    assert platform.catalog.get(dataset.ref).in_cache
-    platform.catalog.change(dataset.ref, Event.LOST, only_if={"cache_location": dataset.cache_location})
-    assert platform.catalog.get(dataset.ref).cache is CacheState.LOST
 
 
 def test_every_change_is_logged_with_who_and_why(platform: Platform) -> None:

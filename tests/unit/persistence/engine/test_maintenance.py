@@ -102,16 +102,6 @@ def test_what_left_the_cache_on_purpose_meanwhile_is_not_reported_lost(
 # ---- retire
 
 
-def test_a_superseded_generation_is_removed_from_both_stores(platform: Platform) -> None:
-    """The newest stays."""
-    old = make(platform, "a", lines=["old"], strategy=Strategy.CACHE_THROUGH)
-    new = make(platform, "a", lines=["new"], strategy=Strategy.CACHE_THROUGH)
-    assert platform.maintenance.retire() == [old.ref]
-    assert copies_in(platform.cache) == [new.cache_location] and copies_in(platform.under) == [new.under_location]
-    assert platform.catalog.get(old.ref).phase is Phase.RETIRED
-    assert platform.maintenance.retire() == []
-
-
 def test_as_many_generations_stay_as_are_to_be_kept(open_at: Callable[..., Platform]) -> None:
     """The oldest go first."""
     platform = open_at(keep_generations=2)

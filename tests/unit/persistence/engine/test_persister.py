@@ -36,18 +36,6 @@ def make_derived(platform: Platform) -> Dataset:
 # ---- data
 
 
-def test_data_is_sent_verified_and_recorded(platform: Platform) -> None:
-    """The copy below has the bytes of the cache, and the catalog says where, how and how long."""
-    dataset = make(platform, "a", "load")
-    (outcome,) = platform.persister.drain().outcomes
-    record = platform.catalog.get(dataset.ref)
-    assert (outcome.ref, outcome.method, outcome.error) == (dataset.ref, TransferMethod.DATA, "")
-    assert record.persisted and record.in_cache and record.method is TransferMethod.DATA
-    assert platform.under.manifest(record.under_location).checksum == dataset.checksum == record.under_checksum
-    assert record.actual_seconds == outcome.actual_seconds and record.persisted_at is not None
-    assert copies_in(platform.under) == [record.under_location]
-
-
 def test_a_transfer_is_measured_and_the_next_one_predicted_from_it(platform: Platform) -> None:
     """Predictions come from history, and what was predicted is kept beside what it took."""
     make(platform, "a", "load")

@@ -8,12 +8,12 @@ import pytest
 
 from springline.persistence.decisions.eviction import Victim
 from springline.persistence.engine.replacement import victim_by_hand
-from springline.persistence.model.dataset import CacheState, Call, Dataset, Operation, Ref, Strategy, TransferMethod
+from springline.persistence.model.dataset import Call, Dataset, Operation, Strategy, TransferMethod
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import lines_of
 from springline.testing.lines import make_dataset as make
-from tests.support.datasets.states import copies_in, let_go, lose_cache
+from tests.support.datasets.states import copies_in, let_go
 
 EVERYTHING = 10**9
 
@@ -169,11 +169,3 @@ def test_a_write_makes_room_for_itself(open_at: Callable[..., Platform]) -> None
         make(platform, f"a{i}", "load", strategy=Strategy.CACHE_THROUGH)
         assert platform.catalog.cache_used() <= 2000
     assert len(cached(platform)) == 2
-
-
-def test_lost_ones_do_not_count_as_used(platform: Platform) -> None:
-    """After the loss of the cache all of it can be used again."""
-    make(platform, "a", "load")
-    lose_cache(platform)
-    assert platform.catalog.cache_used() == 0
-    assert platform.catalog.get(Ref("a", 1)).cache is CacheState.LOST

@@ -137,19 +137,6 @@ def test_what_would_be_recomputed_from_a_copy_below_stays_if_that_is_not_there(p
     assert stays(platform, dataset)
 
 
-def test_a_copy_that_the_catalog_let_go_after_it_was_asked_for_does_not_count(platform: Platform) -> None:
-    """The catalog's last look is at the copy that was asked for, and no other."""
-    dataset = persisted(platform)
-    _, under, _ = stage(platform)
-
-    def lose() -> None:
-        platform.catalog.change(dataset.ref, Event.UNDER_STORE_LOST)
-
-    under.at = once("files", lose)
-    assert not platform.replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
-    assert stays(platform, dataset)
-
-
 def test_what_is_larger_than_the_cache_is_not_let_go_on_a_copy_that_went(open_at: Callable[..., Platform]) -> None:
     """The write fails, as if the under-store had gone a moment earlier, and the task's next try makes it."""
     platform = open_at(cache_capacity=100)
