@@ -254,20 +254,6 @@ def test_two_that_bring_the_same_back_at_once_leave_one_whole_copy(open_at: Call
     assert events_of(first, record.ref).count(Event.RESTORED) == 1
 
 
-def test_an_eviction_beside_a_reader_takes_nothing_of_what_it_restored(open_at: Callable[..., Platform]) -> None:
-    """The evictor still has to delete the old copy when the reader has fetched a new one."""
-    evictor, reader = open_at(), open_at()
-    dataset = make(evictor, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    cache, _, _ = stage(evictor)
-    read: list[list[str]] = []
-    cache.at = once("delete", lambda: read.append(lines_of(reader, "a")))
-    (victim,) = evictor.replacement.plan(1).victims
-    assert evictor.replacement.evict(victim)
-    record = reader.catalog.get(dataset.ref)
-    assert record.in_cache and len(read[0]) == 100
-    assert reader.cache.manifest(record.cache_location).checksum == record.checksum
-
-
 def test_a_reader_that_finds_its_generation_just_retired_reads_the_newer_one(open_at: Callable[..., Platform]) -> None:
     """It asked for the newest, and gets it."""
     reader, other = open_at(), open_at()
