@@ -47,8 +47,8 @@ def test_a_prefix_is_the_beginning_of_a_path_letter_by_letter(platform: Platform
     for path in ("x/a", "x/a_%b", "X/a", "é/a", "É/a"):
         platform.catalog.begin(path, strategy=Strategy.ASYNC_STORE)
     fits = {"x/": {"x/a", "x/a_%b"}, "X/": {"X/a"}, "x/a_": {"x/a_%b"}, "x/%": set(), "É": {"É/a"}}
-    found = {prefix: {each.ref.path for each in platform.catalog.find(prefix=prefix)} for prefix in fits}
-    assert found == fits
+    paths = {prefix: {each.ref.path for each in platform.catalog.find(prefix=prefix)} for prefix in fits}
+    assert paths == fits
 
 
 def test_writers_that_begin_the_same_path_at_once_get_different_generations(open_at: Callable[..., Platform]) -> None:
