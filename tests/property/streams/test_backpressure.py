@@ -208,7 +208,10 @@ def test_a_queue_is_bounded_while_the_slow_stage_stands_still(mode: str, seed: i
     assert max(trace.queue["slow"]) + max(trace.queue["split"]) < 30e6
 
 
-@pytest.mark.parametrize(("seed", "megabytes"), [(1, 9), (255, 8), (480, 11), (637, 10), (794, 9), (816, 16)])
+OSCILLATING = [(1, 9), (816, 16), (255, 8), (480, 11), (637, 10), (794, 9)]
+
+
+@pytest.mark.parametrize(("seed", "megabytes"), OSCILLATING[: examples(len(OSCILLATING))])
 def test_stepwise_does_not_oscillate_for_ever(seed: int, megabytes: int) -> None:
     """With a capacity between two levels it turns ever more seldom, also where its own bursts look like quickness."""
     simulation = small_simulation("stepwise", seed, Faults(), lambda at: np.full(len(at), megabytes * 1e6), 240.0)
