@@ -26,14 +26,11 @@ _TURN = 0.05  # seconds
 
 
 class RelayApp(Application):
-    """`take -> parse -> count`, with a sibling of `count`, under a mode of back-pressure, in one application or two."""
+    """`take -> parse -> count`, with a sibling of `count` and back-pressure, in one application or two."""
 
-    def __init__(
-        self, kafka: Running, home: Path, *, mode: str = "predictive", apart: bool = False, **settings: str
-    ) -> None:
+    def __init__(self, kafka: Running, home: Path, *, apart: bool = False, **settings: str) -> None:
         name = f"relay_{uuid.uuid4().hex[:8]}"
         super().__init__(kafka, home, name, "", SPRINGLINE_STREAM_CHECKPOINT_INTERVAL="0", **settings)
-        self._mode = mode
         self._apart = apart
         self._slow = home / "slow"
         self._over = threading.Event()
@@ -46,16 +43,8 @@ class RelayApp(Application):
         """Start the application, unless it lives."""
         if self._application is None or self._application.poll() is not None:
             self.folder.path.mkdir(parents=True, exist_ok=True)
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.backpressure.relay_job",
-                self.name,
-                self._mode,
-                self.name,
-                str(self._slow),
-                *(["two"] if self._apart else []),
-            ]
+            arguments = [self.name, "predictive", self.name, str(self._slow), *(["two"] if self._apart else [])]
+            command = [sys.executable, "-m", "benchmarks.backpressure.relay_job", *arguments]
             with self.folder.log_file.open("ab") as log:
                 self._application = subprocess.Popen(
                     command, env=self._environment, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
