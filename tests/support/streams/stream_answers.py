@@ -128,17 +128,12 @@ def stream_answers(home: Path, scratch: Path, *, may_change: bool = True) -> Ans
     listed = sorted(details.values(), key=lambda each: order.index(each["health"]))
     answers: Answers = {"streams": (200, {"streams": listed})}
     for job, status in details.items():
-        points = [LagPoint(**point) for point in detail(folders[job], job, 360)["history"]]
+        points = [asdict(LagPoint(**point)) for point in detail(folders[job], job, 360)["history"]]
+        pressed = status["backpressure"].get("stages", {})
         answers |= {
             f"streams/{job}": (200, {**status, "history": []}),
-            f"streams/{job}/history": (
-                200,
-                {"interval": INTERVAL_SECONDS, "points": [asdict(each) for each in points]},
-            ),
-            f"streams/{job}/backpressure": (
-                200,
-                backpressure(job, status["backpressure"].get("stages", {}), status["state"]),
-            ),
+            f"streams/{job}/history": (200, {"interval": INTERVAL_SECONDS, "points": points}),
+            f"streams/{job}/backpressure": (200, backpressure(job, pressed, status["state"])),
             f"streams/{job}/dead-letters": (200, {"dead_letters": [], "matching": 0}),
             f"streams/{job}/tracking": (200, {**status["tracking"], "state": status["state"]})
             if status["tracking"]

@@ -21,8 +21,6 @@ from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
-from springline.spark_jobs.streaming.runtime.report_log import StageReports
-from springline.spark_jobs.streaming.runtime.stage import Stage
 from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
 
@@ -68,13 +66,6 @@ class StreamJob(Application):
     def counted(self, incarnation: int = 1) -> int:
         """Rows in all results so far."""
         return sum(int(line.split()[3]) * times for line, times in self.results(incarnation).items())
-
-    def forget_rows(self) -> None:
-        """Delete the rows that mappers have read from their topic, as a retention by time would."""
-        with closing(Kafka(Cluster(self.kafka.address))) as log:
-            reports = StageReports(Stage("map", "", "", job=self.name), log)
-            reports.catch_up()
-            log.delete(self.name, {unit: report.offset for unit, report in reports.newest.items()})
 
     def add_partition(self) -> None:
         """Let the topic have one more."""
