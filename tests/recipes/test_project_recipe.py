@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from tests.support.commands import invoke
 from tests.support.installed import environment_of_a_user, run_script
 
 pytestmark = pytest.mark.nightly("all commands of the README of a new project")
+
+run = partial(run_script, options="-euc")  # each line is to end well
 
 DAG_BAG = """
 import json, sys
@@ -39,11 +42,6 @@ def environment(project: Path) -> dict[str, str]:
     """That of a person who knows of no checkout; only the ports are others than the README's."""
     home = str(project / "var" / "airflow")
     return environment_of_a_user(scratch_settings(project / "var"), Path(sys.executable).parent, AIRFLOW_HOME=home)
-
-
-def run(script: str, project: Path, environment: dict[str, str]) -> str:
-    """What the lines of a block print; each ends well."""
-    return run_script(script, project, environment, options="-euc")
 
 
 def block(project: Path, name: str) -> str:

@@ -20,12 +20,11 @@ from springline.cli import main
 from springline.persistence.errors import OperationError
 from springline.persistence.model.dataset import Call, Origin, Phase, Strategy
 from springline.persistence.platform import Platform
-from springline.spark_jobs.errors import JobError, LandingError, QualityError, SparkUnavailableError
+from springline.spark_jobs.errors import JobError, LandingError, QualityError
 from springline.spark_jobs.landing import land, write_manifest
 from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.operations import Context, OperationRegistry
 from springline.spark_jobs.runner import SparkRunner
-from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
 from tests.spark.conftest import EMPTY, SNOW, Workflow
 from tests.support.servers.spark_server import SparkServer
@@ -107,14 +106,6 @@ def test_a_row_of_too_few_fields_ends_the_load(make_runner: MakeRunner, flights:
     runner = make_runner(landing_dir=tmp_path / "landing")
     with pytest.raises(OperationError, match=r"(?s)operation etl\.load_flights \(ds=2013-02-08\).*flights\.csv"):
         runner.run(runner.call("etl.load_flights", {"ds": SNOW}), [], f"{tmp_path}/out")
-
-
-def test_a_server_that_does_not_come_back_is_named(job_settings: JobSettings, tmp_path: Path) -> None:
-    """When the patience has run out."""
-    server = SparkServer(tmp_path / "server")
-    settings = job_settings.model_copy(update={"spark_remote": server.remote, "spark_timeout": 0})
-    with pytest.raises(SparkUnavailableError, match=rf"no Spark Connect server responds at 127\.0\.0\.1:{server.port}"):
-        SparkSessions(settings).get()
 
 
 # ---- producing

@@ -7,14 +7,11 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKind
 from tests.support.servers.servers import Running
 from tests.support.streams.leaky_stages import roots_of_names
@@ -93,7 +90,7 @@ def noted_in(folder: Path, what: str, texts: Mapping[tuple[int, int], bytes]) ->
 
 def texts_by_position(job: WordJob) -> dict[tuple[int, int], bytes]:
     """The messages of the source, by partition and offset."""
-    with closing(Kafka(Cluster(job.kafka.address))) as log:
+    with job.kafka.log() as log:
         return {
             (unit, message.offset): bytes(message.value)
             for unit, extent in log.offset_bounds(job.name).items()
@@ -104,7 +101,7 @@ def texts_by_position(job: WordJob) -> dict[tuple[int, int], bytes]:
 def retry_requests(job: WordJob) -> Iterator[int]:
     """The roots whose retry ackers requested."""
     topic = f"{job.name}.feedback"
-    with closing(Kafka(Cluster(job.kafka.address))) as log:
+    with job.kafka.log() as log:
         for unit, extent in log.offset_bounds(topic).items():
             for message in log.fetch(topic, unit, extent.low, extent.high):
                 ack_message = AckMessage.read(message.value)

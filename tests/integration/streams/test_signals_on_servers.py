@@ -14,7 +14,6 @@ from springline.spark_jobs.streaming.backpressure.control_topic import ControlTo
 from springline.spark_jobs.streaming.backpressure.signals import Signal
 from springline.spark_jobs.streaming.backpressure.zookeeper import MESSAGES, STATES, ZooKeeperChannel
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
 from tests.support.streams.channel_suite import PATIENCE, ChannelSuite, received, received_last, signal
@@ -103,9 +102,8 @@ class TestControlTopic(ChannelSuite):
         here, there = open_end(["count"]), open_end(["parse"])
         here.send([signal(1)])
         received(there, "parse")
-        log = Kafka(Cluster(kafka.address))
-        log._admin.delete_topics([control_topic(job)])[control_topic(job)].result()
-        log.close()
+        with kafka.log() as log:
+            log._admin.delete_topics([control_topic(job)])[control_topic(job)].result()
         numbers = itertools.count(2)
 
         def one_came() -> list[Signal]:
@@ -126,10 +124,8 @@ class TestControlTopic(ChannelSuite):
         here, there = open_end(["count"]), open_end(["parse"])
         here.send([signal(1)])
         received(there, "parse")
-        log = Kafka(Cluster(kafka.address))
-        with log.record_sender() as sending:
+        with kafka.log() as log, log.record_sender() as sending:
             sending.send(OutgoingRecord(control_topic(job), 0, b"not a signal"))
-        log.close()
         here.send([signal(2)])
         assert received(there, "parse")[0].sequence == 2
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
@@ -15,8 +15,6 @@ from kazoo.client import KazooClient
 
 from springline.services.servers.postgres import database_url
 from springline.services.servers.spark import spark
-from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
 
@@ -45,14 +43,14 @@ def _from_postgres(server: Running) -> str:
 
 
 def _to_kafka(server: Running) -> None:
-    with closing(Kafka(Cluster(server.address))) as log:
+    with server.log() as log:
         log.create({"said": 1})
         with log.record_sender() as sending:
             sending.send(OutgoingRecord("said", 0, TEXT.encode()))
 
 
 def _from_kafka(server: Running) -> str:
-    with closing(Kafka(Cluster(server.address))) as log:
+    with server.log() as log:
         return next(bytes(message.value).decode() for message in log.fetch("said", 0, 0, 1))
 
 

@@ -8,14 +8,11 @@ import sys
 import threading
 import uuid
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from benchmarks.backpressure.relay_job import allow, numbered
 from springline.persistence.profile import project_folder
-from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
@@ -36,7 +33,7 @@ class RelayApp(Application):
         self._over = threading.Event()
         self._feeder: threading.Thread | None = None
         self.fed = 0
-        with closing(Kafka(Cluster(kafka.address))) as log:
+        with kafka.log() as log:
             log.create({name: 1})
 
     def start(self) -> None:
@@ -86,7 +83,7 @@ class RelayApp(Application):
         super().close()
 
     def _feed(self, messages: int, size: int) -> None:
-        with closing(Kafka(Cluster(self.kafka.address))) as log:
+        with self.kafka.log() as log:
             while not self._over.wait(_TURN):
                 with log.record_sender() as sending:
                     for number in range(self.fed, self.fed + messages):
