@@ -24,8 +24,8 @@ def open_hdfs(hdfs: Running, tmp_path: Path) -> Open:
 
     def open_(folder: str = "", *, in_use: Callable[[], bool] = never_in_use, **settings: object) -> Backend:
         http = f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}"
-        chosen = Settings(home=tmp_path, hdfs_http=http, **settings)  # type: ignore[arg-type]
-        return open_backend(f"{hdfs.address}/{folder or uuid.uuid4().hex}", "under", chosen, in_use=in_use)
+        hdfs_settings = Settings(home=tmp_path, hdfs_http=http, **settings)  # type: ignore[arg-type]
+        return open_backend(f"{hdfs.address}/{folder or uuid.uuid4().hex}", "under", hdfs_settings, in_use=in_use)
 
     return open_
 
@@ -37,8 +37,8 @@ def open_alluxio(alluxio: Running, tmp_path: Path) -> Iterator[Open]:
 
     def open_(folder: str = "", **settings: object) -> Backend:
         proxy = f"http://127.0.0.1:{alluxio.settings.alluxio_proxy_port}"
-        chosen = Settings(home=tmp_path, alluxio_proxy=proxy, **settings)  # type: ignore[arg-type]
-        backend = open_backend(f"{alluxio.address}/{folder or uuid.uuid4().hex}", "cache", chosen)
+        alluxio_settings = Settings(home=tmp_path, alluxio_proxy=proxy, **settings)  # type: ignore[arg-type]
+        backend = open_backend(f"{alluxio.address}/{folder or uuid.uuid4().hex}", "cache", alluxio_settings)
         assert isinstance(backend, AlluxioBackend)
         opened.append(backend)
         return backend

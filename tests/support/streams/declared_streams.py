@@ -251,13 +251,11 @@ def crash(folder: JobFolder) -> None:
 @contextmanager
 def beating(home: Path) -> Iterator[None]:
     """Let the jobs that run do so as far as anybody sees, and beat, until the context ends."""
-    ticks, words, stuck, fresh, crashed = (
-        JobFolder(home / "streams" / job) for job in ("ticks", "words", "stuck", "fresh", "crashed")
-    )
-    heartbeats = {ticks: ticks_heartbeat, words: words_heartbeat, stuck: stuck_heartbeat, fresh: fresh_heartbeat}
-    crash(crashed)
-    put_history(ticks, 900.0, 4_810)
-    put_history(words, 80.0, 0)
+    by_job = {"ticks": ticks_heartbeat, "words": words_heartbeat, "stuck": stuck_heartbeat, "fresh": fresh_heartbeat}
+    heartbeats = {JobFolder(home / "streams" / job): make for job, make in by_job.items()}
+    crash(JobFolder(home / "streams" / "crashed"))
+    put_history(JobFolder(home / "streams" / "ticks"), 900.0, 4_810)
+    put_history(JobFolder(home / "streams" / "words"), 80.0, 0)
     over = threading.Event()
 
     def go_on() -> None:
