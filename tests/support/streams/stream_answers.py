@@ -35,12 +35,12 @@ def plain(value: Any) -> Any:
     return json.loads(TypeAdapter(type(value)).dump_json(value))
 
 
-def detail(folder: JobFolder, job: str, points: int = 60, *, may_change: bool = True) -> dict[str, Any]:
+def detail(folder: JobFolder, job: str, points: int = 60) -> dict[str, Any]:
     """How a job is."""
     now = time.time()
     history = tuple(read_history(folder.path / FILE, now, points))
     own = StreamDetail(
-        **vars(read_status(job, folder, now)), dag_id=f"stream_{job}", may_change=may_change, history=history,
+        **vars(read_status(job, folder, now)), dag_id=f"stream_{job}", may_change=True, history=history,
         capabilities=CAPABILITIES.get(job, ("tracking",)),
     )  # type: ignore[arg-type]  # fmt: skip
     return dict(plain(own))
@@ -119,12 +119,12 @@ def join_key(folder: JobFolder, key: int) -> dict[str, Any]:
     return {**plain(explained), "key": str(key), "values": [str(key)], "columns": KEY_COLUMNS}
 
 
-def stream_answers(home: Path, scratch: Path, *, may_change: bool = True) -> Answers:
+def stream_answers(home: Path, scratch: Path) -> Answers:
     """The answers about all jobs, which run in `home` (`beating`)."""
     folders = {job: JobFolder(home / "streams" / job) for job in JOBS}
     explain_pairs(folders["pairs"], scratch)
     order = list(Health)
-    details = {job: detail(folder, job, may_change=may_change) for job, folder in folders.items()}
+    details = {job: detail(folder, job) for job, folder in folders.items()}
     listed = sorted(details.values(), key=lambda each: order.index(each["health"]))
     answers: Answers = {"streams": (200, {"streams": listed})}
     for job, status in details.items():
