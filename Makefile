@@ -18,8 +18,9 @@ JARS := kafka hdfs alluxio spark alluxio-hdfs
 TYPES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springline/mypy
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
 QUICK := tests/property tests/unit tests/conformance
-# The tests of a file run on one worker, since some share slow fixtures. Files keep their order: without
-# --no-loadscope-reorder, files with few tests, which are often the slowest, would start last.
+# The tests of a file run on one worker, since some share slow fixtures; those of a folder with servers of its own too
+# (tests/conftest.py). Files keep their order: without --no-loadscope-reorder, files with few tests, which are often the
+# slowest, would start last.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 PARALLEL := -n auto --maxprocesses 4 $(BY_FILE)
 IN_PAIRS := -n 2 $(BY_FILE)
@@ -76,7 +77,7 @@ format: $(READY)  ## format the code and apply automatic lint fixes
 test: $(READY)  ## run the tests that need no external servers: unit, property, conformance, spark, airflow
 	@code=0; \
 	$(PYTEST) $(PARALLEL) $(QUICK) || code=1; \
-	$(PYTEST) tests/spark tests/airflow || code=1; \
+	$(PYTEST) $(IN_PAIRS) tests/spark tests/airflow || code=1; \
 	exit $$code
 
 test-unit: $(READY)  ## run the fast tests: unit, property, conformance

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
@@ -78,6 +79,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker in item.iter_markers("nightly"):
             if not (marker.args and isinstance(marker.args[0], str) and marker.args[0]):
                 raise pytest.UsageError(f'{item.nodeid}: @pytest.mark.nightly("why it takes minutes")')
+
+
+# Each starts servers for all of its files.
+FOLDERS_WITH_SERVERS = ("tests/spark/", "tests/airflow/")
+
+
+class ScopeScheduling(LoadFileScheduling):
+    """The tests of a file run on one worker, and so do those of a folder with servers of its own."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = next(filter(nodeid.startswith, FOLDERS_WITH_SERVERS), None)
+        return folder or super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ScopeScheduling | None:
+    """Schedule so with `--dist loadfile`."""
+    return ScopeScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

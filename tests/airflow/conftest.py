@@ -115,14 +115,14 @@ def root() -> Iterator[FastAPI]:
 
 @pytest.fixture(scope="module")
 def api(root: FastAPI) -> FastAPI:
-    """The API's own app."""
+    """The API's own app, beside which the plugin mounts nothing."""
     from starlette.routing import Mount
 
     from springline.airflow.api import PREFIX
 
-    (mounted_app,) = (route.app for route in root.routes if isinstance(route, Mount) and route.path == PREFIX)
-    app: FastAPI = mounted_app
-    return app
+    (mount,) = (route for route in root.routes if isinstance(route, Mount) and route.path.startswith(PREFIX))
+    assert mount.path == PREFIX
+    return mount.app
 
 
 @pytest.fixture(scope="module")
@@ -142,33 +142,21 @@ def clients(root: FastAPI) -> dict[str, TestClient]:
 
 
 @pytest.fixture(scope="module")
-def recover_dag(root: FastAPI) -> str:
-    """The DAG `recover` as Airflow has read it from its file."""
-    return read_dag("recover")
-
-
-@pytest.fixture(scope="module")
-def persister_dag(root: FastAPI) -> str:
-    """The DAG `persister` as Airflow has read it from its file."""
-    return read_dag("persister")
-
-
-def read_dag(name: str) -> str:
-    """Have Airflow read a DAG of the project; its id."""
+def read_dags(root: FastAPI) -> None:
+    """Airflow has read the DAGs `recover` and `persister` from their files."""
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
     from airflow.models.dagbundle import DagBundleModel
     from airflow.utils.db import synchronize_log_template
     from airflow.utils.session import create_session
 
-    bag = DagBag(ROOT / "dags" / f"{name}.py", bundle_name="dags-folder", bundle_path=ROOT / "dags")
-    assert bag.import_errors == {}
     synchronize_log_template()  # as Airflow's own making of its tables does; every DAG run refers to it
-    with create_session() as session:
-        session.merge(DagBundleModel(name="dags-folder"))
-        session.flush()
-        sync_bag_to_db(bag, "dags-folder", None, session=session)
-    (dag_id,) = bag.dags
-    return dag_id
+    for name in ("recover", "persister"):
+        bag = DagBag(ROOT / "dags" / f"{name}.py", bundle_name="dags-folder", bundle_path=ROOT / "dags")
+        assert (list(bag.dags), bag.import_errors) == ([name], {})
+        with create_session() as session:
+            session.merge(DagBundleModel(name="dags-folder"))
+            session.flush()
+            sync_bag_to_db(bag, "dags-folder", None, session=session)
 
 
 @pytest.fixture

@@ -43,7 +43,8 @@ FIELDS = '[["time", "float"], ["sip", "text"], ["kind", "text"], ["bytes", "int"
 T = 1_700_000_040  # 2023-11-14 22:14:00
 ROOT = f"{PREFIX}/api/v1"
 TICKS = f"{ROOT}/streams/ticks"
-TRACKING_URL = f"{ROOT}/streams/words/tracking"
+WORDS_URL = f"{ROOT}/streams/words"
+PAIRS_JOIN = f"{ROOT}/streams/pairs/join"
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def reducer_state(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def dataset(folder: JobFolder, recover_dag: str) -> None:
+def dataset(folder: JobFolder, read_dags: None) -> None:
     """A dataset, `etl/a`, that a DAG run made and that is persisted, in two generations."""
     with closing(open_platform(runner=NoRunner())) as platform:
         for _ in range(2):
@@ -150,26 +151,16 @@ def query(path: str) -> dict[str, str] | None:
 
 
 @pytest.mark.usefixtures("log", "reducer_state", "dataset")
-def test_a_viewer_reads_everything_and_changes_nothing(
-    api: FastAPI, vera: TestClient, folder: JobFolder, words_job: JobFolder
-) -> None:
-    """Asking is reading."""
+def test_a_viewer_reads_everything_and_who_may_change_dags_may_do_everything(api, vera, ulla, folder, words_job):
+    """A viewer changes nothing, and asking is reading; to others every route answers with a success."""
     assert {r: status for r, status in statuses(vera, api).items() if status != (200 if reads(*r) else 403)} == {}
     assert read_registry(folder) is None and not folder.stop_file.exists()
     assert not (words_job.path / RING).exists()
     assert read_config(words_job, DEFAULT_CONFIG) == DEFAULT_CONFIG
-
-
-def test_who_may_change_dags_may_do_everything(
-    api: FastAPI, ulla: TestClient, log: MemoryLog, reducer_state: None, dataset: None
-) -> None:
-    """Every route answers with a success."""
     assert {r: status for r, status in statuses(ulla, api).items() if status not in (200, 201, 202)} == {}
 
 
-def test_only_those_jobs_are_there_that_the_user_may_read(
-    vera: TestClient, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_those_jobs_are_there_that_the_user_may_read(vera, log, monkeypatch):
     """The others are in no list, and their routes are closed."""
     allow_only(monkeypatch, "stream_ticks")
     assert [job["job"] for job in vera.get(f"{ROOT}/streams").json()["streams"]] == ["ticks"]
@@ -183,9 +174,7 @@ def test_only_those_jobs_are_there_that_the_user_may_read(
 
 @pytest.mark.usefixtures("log", "reducer_state", "dataset")
 @pytest.mark.parametrize("unknown", ["a parameter", "a field"])
-def test_no_route_passes_over_what_it_does_not_know(
-    unknown: str, api: FastAPI, ulla: TestClient, folder: JobFolder, words_job: JobFolder
-) -> None:
+def test_no_route_passes_over_what_it_does_not_know(unknown, api, ulla, folder, words_job):
     """It names it, and does nothing: what is misspelt may be a `dry_run`."""
     with folder.application_lock():
         for method, path in walk(api):
@@ -203,9 +192,7 @@ def test_no_route_passes_over_what_it_does_not_know(
 
 
 @pytest.mark.usefixtures("log", "reducer_state", "dataset")
-def test_every_answer_forbids_to_guess_its_type_and_to_keep_it(
-    api: FastAPI, clients: dict[str, TestClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_answer_forbids_to_guess_its_type_and_to_keep_it(api, clients, monkeypatch):
     """Of every route, with a login and without, of what is no route, and of an unexpected error."""
     answers = {
         (name, method, path): clients[name].request(method, path, json=body(method, path))
@@ -214,7 +201,8 @@ def test_every_answer_forbids_to_guess_its_type_and_to_keep_it(
     }
     monkeypatch.setattr(streams, "read_status", lambda *_: 1 / 0)
     answers["ulla", "GET", "broken"] = broken = clients["ulla"].get(TICKS)
-    assert broken.status_code == 500
+    assert (broken.status_code, broken.json()["error"]) == (500, "InternalServerError")
+    assert "division" not in broken.text, "that is left to the log of the API server"
     for asked, answer in answers.items():
         assert answer.headers["x-content-type-options"] == "nosniff", asked
         page = asked[2].startswith(f"{PREFIX}/pages") and answer.status_code == 200
@@ -224,9 +212,7 @@ def test_every_answer_forbids_to_guess_its_type_and_to_keep_it(
 # ---- what is answered
 
 
-def test_a_job_lists_what_can_be_asked_of_it_and_whether_you_may_change_it(
-    vera: TestClient, ulla: TestClient, log: MemoryLog
-) -> None:
+def test_a_job_lists_what_can_be_asked_of_it_and_whether_you_may_change_it(vera, ulla, log):
     """By its kind, and by its DAG; in the list as alone, and when it is stopped."""
     answers = {"ticks": ["queries"], "tocks": ["queries"], "words": ["tracking"], "pairs": ["join"]}
     for client, may_change in ((vera, False), (ulla, True)):
@@ -238,9 +224,7 @@ def test_a_job_lists_what_can_be_asked_of_it_and_whether_you_may_change_it(
     assert ulla.post(f"{TICKS}/stop").json() == ulla.get(TICKS).json()
 
 
-def test_the_worst_job_comes_first_with_health_reason_and_history(
-    vera: TestClient, folder: JobFolder, words_job: JobFolder
-) -> None:
+def test_the_worst_job_comes_first_with_health_reason_and_history(vera, folder, words_job):
     """As much of the history as is asked for; a job that never ran has none."""
     now = time.time()
     folder.make()
@@ -262,7 +246,7 @@ def test_the_worst_job_comes_first_with_health_reason_and_history(
     assert vera.get(f"{ROOT}/streams/tocks/history").json()["points"] == []
 
 
-def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_query_is_registered_changed_and_cancelled(ulla, caplog):
     """Each is a version of its own, and the log says who it was; the same text again is no change."""
     more, place = SQL.replace("60 s", "30 s"), f"{TICKS}/queries/more"
     with caplog.at_level(logging.INFO, logger="springline.airflow.api"):
@@ -278,14 +262,10 @@ def test_a_query_is_registered_changed_and_cancelled(ulla: TestClient, caplog: p
     ]
 
 
-def test_the_parts_of_a_query_are_listed_before_the_first_query(vera: TestClient) -> None:
-    """By the queries that are registered."""
+def test_an_answer_has_rows_columns_and_the_slices_that_it_covers(vera, reducer_state):
+    """A number that is missing is null; the parts of a query are listed by the queries that are registered."""
     (slices,) = vera.get(f"{TICKS}/ask").json()["slices"]
     assert slices["keys"] == ["kind"] and "count(*)" in slices["aggregates"] and slices["queries"] == ["all"]
-
-
-def test_an_answer_has_rows_columns_and_the_slices_that_it_covers(vera: TestClient, reducer_state: None) -> None:
-    """A number that is missing is null."""
     answer = vera.post(f"{TICKS}/ask", json={"sql": AD_HOC}).json()
     assert (answer["begin"], answer["end"]) == ("2023-11-14T22:14:00+00:00", "2023-11-14T22:15:00+00:00")
     kinds = {"window_start": "time", "window_end": "time", "kind": "text", "n": "int", "load": "float"}
@@ -294,14 +274,14 @@ def test_an_answer_has_rows_columns_and_the_slices_that_it_covers(vera: TestClie
     assert rows == {"a": (2, 1.0, answer["begin"]), "b": (1, None, answer["begin"])}
 
 
-def test_the_newest_results_come_last(vera: TestClient, log: MemoryLog) -> None:
+def test_the_newest_results_come_last(vera, log):
     """So many rows as are asked for."""
     assert [row["n"] for row in vera.get(f"{TICKS}/results").json()["rows"]] == [1, 2]
     assert [row["n"] for row in vera.get(f"{TICKS}/results", params={"limit": 1}).json()["rows"]] == [2]
     assert vera.get(f"{TICKS}/results", params={"query": "other"}).json() == {"rows": []}
 
 
-def test_a_job_that_runs_is_asked_to_stop(ulla: TestClient, folder: JobFolder) -> None:
+def test_a_job_that_runs_is_asked_to_stop(ulla, folder):
     """One that does not is left alone: it would stop at its next start."""
     assert ulla.post(f"{TICKS}/stop").json()["state"] == "never started"
     assert not folder.stop_file.exists()
@@ -310,7 +290,7 @@ def test_a_job_that_runs_is_asked_to_stop(ulla: TestClient, folder: JobFolder) -
     assert folder.stop_file.exists()
 
 
-def test_the_schema_lists_every_route(api: FastAPI, vera: TestClient) -> None:
+def test_the_schema_lists_every_route(api, vera):
     """And where the app is mounted."""
     schema = vera.get(f"{ROOT}/openapi.json").json()
     assert schema["servers"] == [{"url": PREFIX}]
@@ -322,8 +302,12 @@ def test_the_schema_lists_every_route(api: FastAPI, vera: TestClient) -> None:
 # ---- what is wrong
 
 
-def test_every_error_has_one_shape_and_says_what_is_wrong(ulla: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unknown names, wrong SQL with its place, a body or a number that does not fit, a job without a round."""
+def test_every_error_has_one_shape_and_says_what_is_wrong(ulla, words_job, monkeypatch):
+    """Unknown names, wrong SQL with its place, a body or a number that does not fit, a job without a round.
+
+    What is no key of a join is refused with the type of its column; all stages of a job run in one application, whose
+    signals need no channel. The error of an unknown job lists those that one may read: names of others are theirs.
+    """
 
     class Away:
         def offset_bounds(self, topic: str) -> None:
@@ -344,6 +328,19 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla: TestClient, monk
         ("POST", f"{TICKS}/ask", {"sql": AD_HOC}, (409, "MissingStateError", "has not completed a"), (None, None)),
         ("GET", f"{TICKS}/results?limit=0", None, (422, "BadRequestError", "query.limit"), (None, None)),
         ("GET", f"{TICKS}/results", None, (503, "LogUnavailableError", "ticks.results: away"), (None, None)),
+        ("PUT", f"{WORDS_URL}/backpressure", {"mode": "sometimes"},
+         (422, "ExtensionError", "installed: off, predictive, stepwise; "), (None, None)),
+        ("PUT", f"{WORDS_URL}/backpressure", {"signal_channel": "zookeeper"}, (422, "InvalidChannelError", ""),
+         (None, None)),
+        ("GET", f"{WORDS_URL}/join", None, (404, "UnknownJobError", "words: it is not a join"), (None, None)),
+        ("GET", f"{ROOT}/streams/other/join", None, (404, "UnknownJobError", "no job 'other'"), (None, None)),
+        ("GET", f"{PAIRS_JOIN}?limit=-1", None, (422, "BadRequestError", "query.limit"), (None, None)),
+        ("GET", f"{PAIRS_JOIN}/keys/x", None,
+         (422, "InvalidKeyError", "'x' is no value of the column k, which has the type int"), (None, None)),
+        ("GET", f"{PAIRS_JOIN}/keys/1.5", None, (422, "InvalidKeyError", "is no value of the column k"), (None, None)),
+        ("GET", f"{PAIRS_JOIN}/keys/{2**64}?encoded=true", None,
+         (422, "InvalidKeyError", "is no 64-bit integer"), (None, None)),
+        ("GET", f"{PAIRS_JOIN}/keys/1?side=middle", None, (422, "BadRequestError", "query.side"), (None, None)),
         ("GET", f"{ROOT}/nothing", None, (404, "NotFound", "Not Found"), (None, None)),
         ("PATCH", TICKS, None, (405, "MethodNotAllowed", "Method Not Allowed"), (None, None)),
     ):  # fmt: skip
@@ -354,21 +351,8 @@ def test_every_error_has_one_shape_and_says_what_is_wrong(ulla: TestClient, monk
             problem
         )
         assert expected[2] in problem["detail"]
-
-
-def test_the_error_of_an_unknown_job_lists_those_that_one_may_read(
-    ulla: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Names of other jobs are theirs."""
+    assert read_config(words_job, DEFAULT_CONFIG) == DEFAULT_CONFIG
     detail = ulla.get(f"{ROOT}/streams/tickz").json()["detail"]
     assert detail.endswith("; declared: words, pairs, ticks, tocks")
     monkeypatch.setattr(access, "readable_jobs", lambda user, jobs: [job for job in jobs if job == "ticks"])
     assert ulla.get(f"{ROOT}/streams/tickz").json()["detail"].endswith("; declared: ticks")
-
-
-def test_an_unexpected_error_reveals_nothing_of_itself(ulla: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is left to the log of the API server."""
-    monkeypatch.setattr(streams, "ask", lambda *_: 1 / 0)
-    answer = ulla.post(f"{TICKS}/ask", json={"sql": AD_HOC})
-    assert (answer.status_code, answer.json()["error"]) == (500, "InternalServerError")
-    assert "division" not in answer.text

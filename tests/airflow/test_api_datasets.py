@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
-from fastapi.testclient import TestClient
 
 from springline.airflow.api import PREFIX, access
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
-from tests.support.airflow.two_dags import ETL, OTHER, allow_only, make_chain
+from tests.support.airflow.two_dags import ETL, OTHER, allow_only, lose, make_chain
 
 ROOT = f"{PREFIX}/api/v1"
 SAMPLED = ("bytes", "unproven_bytes", "irrecoverable_bytes", "recompute_seconds")
@@ -46,7 +45,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- what is answered
 
 
-def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestClient, proven: None) -> None:
+def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera, proven):
     """Nothing is changed by asking."""
     body = vera.get(f"{ROOT}/queue").json()
     assert (body["policy"], body["what_if"], body["depth"]) == ("value-density", "", 3)
@@ -66,7 +65,7 @@ def test_the_queue_says_why_and_how_and_what_another_policy_would_do(vera: TestC
     assert vera.get(f"{ROOT}/queue", params={"what_if": "other"}).status_code == 422
 
 
-def test_a_dataset_is_where_the_queue_has_it(vera: TestClient, proven: None, platform: Platform) -> None:
+def test_a_dataset_is_where_the_queue_has_it(vera, proven, platform):
     """By the scores of now, in both: those that were stored may be old."""
     for dataset in platform.catalog.find():
         platform.claims.rescore(dataset.ref, 0.0 if dataset.ref.path == "etl/salted" else 1e9)
@@ -78,7 +77,7 @@ def test_a_dataset_is_where_the_queue_has_it(vera: TestClient, proven: None, pla
         assert text.startswith(("It is the next one:", "1 is before it:", "2 are before it:")[before]), text
 
 
-def test_at_risk_names_what_would_be_irrecoverable_first(vera: TestClient, workflow: None, platform: Platform) -> None:
+def test_at_risk_names_what_would_be_irrecoverable_first(vera, workflow, platform):
     """With the reason; the others with the seconds that they would take."""
     body = vera.get(f"{ROOT}/at-risk").json()
     first, *others = body["exposed_datasets"]
@@ -91,9 +90,7 @@ def test_at_risk_names_what_would_be_irrecoverable_first(vera: TestClient, workf
     assert len(vera.get(f"{ROOT}/at-risk", params={"limit": 1}).json()["exposed_datasets"]) == 1
 
 
-def test_an_unreachable_under_store_is_reported_wherever_its_copies_count(
-    vera: TestClient, ulla: TestClient, workflow: None, platform: Platform
-) -> None:
+def test_an_unreachable_under_store_is_reported_wherever_its_copies_count(vera, ulla, workflow, platform):
     """What it has is at risk, a dataset's page says so, nothing that rests on it leaves the cache."""
     platform.under.root.rename(platform.under.root.with_name("away"))  # type: ignore[attr-defined]
     away = f"the under-store does not answer: {platform.under.root} does not exist: is its disk mounted?"  # type: ignore[attr-defined]
@@ -103,6 +100,10 @@ def test_an_unreachable_under_store_is_reported_wherever_its_copies_count(
     assert raw["remedy"]["state"] == "persisted" and raw["remedy"]["sentence"].startswith("Bring the under-store back")
     assert "load" in raw["irrecoverable_reasons"][0]
     assert vera.get(f"{ROOT}/queue").json()["under_store_away"] == away
+    raw, clean = (vera.get(f"{ROOT}/queue/explain?path=etl/{name}").json() for name in ("raw", "clean"))
+    assert "the catalog has a copy of it, but the under-store does not answer" in raw["sentence"]
+    assert "nothing is persisted now: the under-store does not answer" in clean["sentence"]
+    assert clean["wait_reason"] == ""
     body = vera.get(f"{ROOT}/datasets/etl/raw").json()
     assert body["under_store_away"] == away and away in body["paragraphs"]["Location"]
     assert body["chain"]["irrecoverable_reasons"]
@@ -113,9 +114,7 @@ def test_an_unreachable_under_store_is_reported_wherever_its_copies_count(
     assert platform.catalog.resolve("etl/raw").in_cache
 
 
-def test_the_risk_over_time_is_a_series_the_newest_last(
-    vera: TestClient, workflow: None, platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_risk_over_time_is_a_series_the_newest_last(vera, workflow, platform, monkeypatch):
     """Each sample is what the page of risks showed then."""
     at, samples = 1_700_000_040, []
     for later in (0, 60):
@@ -134,7 +133,7 @@ def test_the_risk_over_time_is_a_series_the_newest_last(
     assert vera.get(f"{ROOT}/at-risk/history", params={"since": -1}).status_code == 422
 
 
-def test_everything_about_a_dataset_is_answered(vera: TestClient, workflow: None, platform: Platform) -> None:
+def test_everything_about_a_dataset_is_answered(vera, workflow, platform):
     """What it is, what it was derived from, what was derived from it, what happened, and what would bring it back."""
     body = vera.get(f"{ROOT}/datasets/etl/clean").json()
     recorded = platform.catalog.resolve("etl/clean")
@@ -148,7 +147,7 @@ def test_everything_about_a_dataset_is_answered(vera: TestClient, workflow: None
     assert set(body["paragraphs"]) >= {"Dataset", "Queue", "If the cache were lost now"}
 
 
-def test_an_older_generation_is_returned_if_asked_for(vera: TestClient, platform: Platform) -> None:
+def test_an_older_generation_is_returned_if_asked_for(vera, platform):
     """Else the newest, committed or not; each with all the others."""
     for line in ("x", "y"):
         make(platform, "a", lines=[line], origin=ETL)
@@ -159,27 +158,24 @@ def test_an_older_generation_is_returned_if_asked_for(vera: TestClient, platform
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "it's \"quoted\" & 'so'", "שלום עולם", "x" * 190])
-def test_a_hostile_name_is_returned_as_it_is(name: str, vera: TestClient, platform: Platform) -> None:
-    """As text in JSON, which no browser takes for a page."""
+def test_a_hostile_name_is_returned_as_it_is(name, vera, platform):
+    """As text in JSON, which no browser takes for a page; another one is not found, or invalid."""
     path = f"etl/{name.replace('/', '-')}"
     make(platform, path, lines=["x"], origin=ETL)
     answer = vera.get(f"{ROOT}/datasets/{path}")
     assert (answer.json()["path"], answer.headers["content-type"]) == (path, "application/json")
-
-
-def test_what_is_not_there_is_not_found(vera: TestClient) -> None:
-    """An invalid path has an error of its own."""
-    for path, status, error in (("etl/none", 404, "NeverWrittenError"), ("a/../../b@", 422, "InvalidPathError")):
-        answer = vera.get(f"{ROOT}/datasets/{path.replace('..', '%2E%2E')}")
-        assert (answer.status_code, answer.json()["error"]) == (status, error), path
+    for other, status, error in (
+        (f"{path}/x", 404, "NeverWrittenError"),
+        (f"a/%2E%2E/{path}@", 422, "InvalidPathError"),
+    ):
+        answer = vera.get(f"{ROOT}/datasets/{other}")
+        assert (answer.status_code, answer.json()["error"]) == (status, error), other
 
 
 # ---- who may read what
 
 
-def test_what_another_dag_made_is_left_out_and_has_no_name_anywhere(
-    vera: TestClient, workflow: None, only: None
-) -> None:
+def test_what_another_dag_made_is_left_out_and_has_no_name_anywhere(vera, workflow, only):
     """Not in the queue, the risks, nor in any reason or chain of what one may read."""
     answers = [vera.get(f"{ROOT}/{page}") for page in ("queue", "at-risk", "datasets/other/count")]
     assert [answer.status_code for answer in answers] == [200] * 3
@@ -192,9 +188,7 @@ def test_what_another_dag_made_is_left_out_and_has_no_name_anywhere(
         assert "etl/" not in answer.text
 
 
-def test_the_risk_over_time_is_that_of_what_one_may_read(
-    vera: TestClient, workflow: None, platform: Platform, only: None
-) -> None:
+def test_the_risk_over_time_is_that_of_what_one_may_read(vera, workflow, platform, only):
     """Added up, without a name; nothing of the others is in it."""
     platform.catalog.sample_risk()
     mine = platform.catalog.resolve("other/count")
@@ -211,9 +205,7 @@ def test_the_risk_over_time_is_that_of_what_one_may_read(
     assert body["bytes"] < sample.bytes and sample.irrecoverable_bytes > 0
 
 
-def test_what_no_dag_made_is_for_those_who_may_read_every_dag(
-    vera: TestClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_no_dag_made_is_for_those_who_may_read_every_dag(vera, platform, monkeypatch):
     """By hand or by a command line."""
     make(platform, "by-hand", lines=["x"])
     assert vera.get(f"{ROOT}/datasets/by-hand").status_code == 200
@@ -222,7 +214,7 @@ def test_what_no_dag_made_is_for_those_who_may_read_every_dag(
     assert vera.get(f"{ROOT}/datasets").json()["datasets"] == []
 
 
-def test_each_generation_belongs_to_the_dag_that_made_it(vera: TestClient, platform: Platform, only: None) -> None:
+def test_each_generation_belongs_to_the_dag_that_made_it(vera, platform, only):
     """Two DAGs may write one path."""
     make(platform, "shared", lines=["x"], origin=ETL)
     make(platform, "shared", lines=["y"], origin=OTHER)
@@ -235,8 +227,15 @@ def test_each_generation_belongs_to_the_dag_that_made_it(vera: TestClient, platf
 # ---- what may be asked for
 
 
-def test_a_wish_is_tried_dry_then_granted_and_noted(ulla: TestClient, workflow: None, platform: Platform) -> None:
-    """A second time it is refused, with the reason."""
+def test_a_wish_is_tried_dry_then_granted_and_noted(ulla, workflow, platform):
+    """A second time it is refused, with the reason; so is a wish that is none, or that does not come as JSON.
+
+    A browser sends JSON to another site only if that site lets it.
+    """
+    for sent in ({"content": "{}", "headers": {"Content-Type": "text/plain"}}, {"data": {"dry_run": "false"}}, {}):
+        assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", **sent).status_code == 422
+    assert ulla.post(f"{ROOT}/datasets/etl/raw/burn", json={}).status_code == 422
+    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", json={}).json()["executed"] is True
     place = f"{ROOT}/datasets/etl/clean/pin"
     dry = ulla.post(place, json={"dry_run": True}).json()
     assert (dry["allowed"], dry["executed"], dry["action"]) == (True, False, "pin")
@@ -250,9 +249,7 @@ def test_a_wish_is_tried_dry_then_granted_and_noted(ulla: TestClient, workflow: 
     assert ulla.post(place, json={"dry_run": True}).json()["allowed"] is False
 
 
-def test_a_dataset_lists_which_actions_are_refused_and_why(
-    vera: TestClient, ulla: TestClient, workflow: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dataset_lists_which_actions_are_refused_and_why(vera, ulla, workflow, monkeypatch):
     """Only of those that its state allows, with the reason that a wish would be refused with."""
     place = f"{ROOT}/datasets/etl/clean"
     body = vera.get(place).json()
@@ -269,7 +266,7 @@ def test_a_dataset_lists_which_actions_are_refused_and_why(
     assert body["refused"] == {"recover": "you may not trigger the DAG recover"}
 
 
-def test_one_sentence_says_what_matters(vera: TestClient, workflow: None, platform: Platform) -> None:
+def test_one_sentence_says_what_matters(vera, workflow, platform):
     """Where the bytes are, and what a loss would cost or what brings them back."""
 
     def headline(path: str) -> str:
@@ -278,18 +275,7 @@ def test_one_sentence_says_what_matters(vera: TestClient, workflow: None, platfo
     assert headline("etl/raw") == "Persisted; nothing would have to be recomputed."
     assert headline("etl/clean").startswith("Only in the cache: after a loss, recovery re-runs 1 operation, about ")
     assert headline("etl/salted").startswith("Only in the cache: a loss would be for good, because salt (version 1)")
-    for path in ("etl/clean", "etl/salted"):
-        platform.cache.delete(platform.catalog.resolve(path).cache_location)
-    platform.maintenance.scan()
+    lose(platform, "etl/clean", "etl/salted")
     assert headline("other/count").startswith("Only in the cache: after a loss, recovery re-runs 2 operations, about ")
     assert headline("etl/clean").startswith("Lost: Recover re-runs 1 operation, about ")
     assert headline("etl/salted").startswith("Lost for good: salt (version 1)")
-
-
-def test_a_wish_that_is_none_or_comes_as_a_form_is_refused(ulla: TestClient, workflow: None) -> None:
-    """A browser sends JSON to another site only if that site lets it."""
-    assert ulla.post(f"{ROOT}/datasets/etl/raw/burn", json={}).status_code == 422
-    plain = {"content": "{}", "headers": {"Content-Type": "text/plain"}}
-    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", **plain).status_code == 422
-    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", data={"dry_run": "false"}).status_code == 422
-    assert ulla.post(f"{ROOT}/datasets/etl/raw/evict", json={}).json()["executed"] is True

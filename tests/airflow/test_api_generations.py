@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from springline.airflow.api import PREFIX
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
-from tests.support.airflow.two_dags import ETL, OTHER, allow_only, make_chain
+from tests.support.airflow.two_dags import ETL, OTHER, allow_only, lose, make_chain
 
 ROOT = f"{PREFIX}/api/v1"
 PARTS = ("schema", "rows", "lineage", "comparison")
@@ -41,7 +41,7 @@ def listed(client: TestClient, **params: object) -> list[str]:
 # ---- the list
 
 
-def test_the_newest_come_first_one_for_each_path(vera: TestClient, workflow: None, platform: Platform) -> None:
+def test_the_newest_come_first_one_for_each_path(vera, workflow, platform):
     """With what a person looks for; more than asked for is said."""
     make(platform, "etl/raw", "load", origin=ETL)
     body = vera.get(f"{ROOT}/datasets").json()
@@ -53,7 +53,7 @@ def test_the_newest_come_first_one_for_each_path(vera: TestClient, workflow: Non
     assert (len(body["datasets"]), body["is_complete"]) == (3, False)
 
 
-def test_datasets_are_found_by_any_part_of_their_path(vera: TestClient, workflow: None, platform: Platform) -> None:
+def test_datasets_are_found_by_any_part_of_their_path(vera, workflow, platform):
     """Letters that a database reads as a pattern are letters."""
     make(platform, "etl/100%_sure", lines=["x"], origin=ETL)
     for asked, expected in (
@@ -68,12 +68,10 @@ def test_datasets_are_found_by_any_part_of_their_path(vera: TestClient, workflow
         assert listed(vera, **asked) == expected, asked
 
 
-def test_datasets_are_listed_by_their_state(vera: TestClient, workflow: None, platform: Platform) -> None:
+def test_datasets_are_listed_by_their_state(vera, workflow, platform):
     """Whether something is lost for good depends on what it was made from."""
     make(platform, "etl/gone", lines=["x"], origin=ETL)
-    for path in ("etl/gone", "etl/tally"):
-        platform.cache.delete(platform.catalog.resolve(path).cache_location)
-    platform.maintenance.scan()
+    lose(platform, "etl/gone", "etl/tally")
     for status, expected in (
         ("persisted", ["etl/raw"]), ("cached", ["other/count", "etl/clean"]), ("lost", ["etl/tally"]),
         ("irrecoverable", ["etl/gone"]), ("evicted", []), ("writing", []), ("persisting", []), ("retired", []),
@@ -86,7 +84,7 @@ def test_datasets_are_listed_by_their_state(vera: TestClient, workflow: None, pl
 # ---- columns and rows
 
 
-def test_columns_and_rows_are_those_of_the_files(vera: TestClient, workflow: None) -> None:
+def test_columns_and_rows_are_those_of_the_files(vera, workflow):
     """From the cache, or from where a copy is."""
     schema = vera.get(f"{ROOT}/datasets/etl/clean@1/schema").json()
     assert (schema["path"], schema["generation"]) == ("etl/clean", 1)
@@ -98,7 +96,7 @@ def test_columns_and_rows_are_those_of_the_files(vera: TestClient, workflow: Non
     assert (len(rows["rows"]), rows["is_complete"]) == (100, True)
 
 
-def test_what_cannot_be_read_is_refused_and_not_an_error_of_the_server(vera: TestClient, platform: Platform) -> None:
+def test_what_cannot_be_read_is_refused_and_not_an_error_of_the_server(vera, platform):
     """Each with what to do next."""
     make(platform, "etl/a", lines=["x"], origin=ETL)
     dataset = platform.catalog.resolve("etl/a")
@@ -111,15 +109,14 @@ def test_what_cannot_be_read_is_refused_and_not_an_error_of_the_server(vera: Tes
     path.unlink()
     refused = vera.get(f"{ROOT}/datasets/etl/a@1/schema")
     assert (refused.status_code, refused.json()["error"]) == (409, "NoCopyError")
-    platform.cache.delete(dataset.cache_location)
-    platform.maintenance.scan()
+    lose(platform, "etl/a")
     assert vera.get(f"{ROOT}/datasets/etl/a@1/rows").json()["detail"] == (
         "etl/a@1 is lost from the cache and in no other store; recover it first"
     )
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_generation_is_named_as_everywhere(part: str, vera: TestClient, workflow: None, platform: Platform) -> None:
+def test_a_generation_is_named_as_everywhere(part, vera, workflow, platform):
     """A dataset may be called like a part of another; what is not there is not found."""
     make(platform, f"etl/clean/{part}", lines=["x"], origin=ETL)
     make(platform, f"etl/clean/{part}", lines=["y"], origin=ETL)
@@ -131,11 +128,11 @@ def test_a_generation_is_named_as_everywhere(part: str, vera: TestClient, workfl
     assert vera.get(f"{ROOT}/datasets/etl/clean@1/{part}", params={"limits": 1}).status_code == 422
 
 
-# ---- neighbours
+# ---- neighbours and differences
 
 
-def test_what_made_it_and_what_depends_on_it_is_laid_out(vera: TestClient, workflow: None) -> None:
-    """As many steps as asked for, in layers."""
+def test_what_made_it_and_what_depends_on_it_is_laid_out(vera, workflow, platform):
+    """As many steps as asked for, in layers; what has no copy, and can be recomputed, is drawn as lost."""
     body = vera.get(f"{ROOT}/datasets/etl/clean@1/lineage").json()
     nodes = {node["key"]: (node["step"], node["layer"]) for node in body["nodes"]}
     assert nodes == {"etl/raw@1": (-1, 0), "etl/clean@1": (0, 1), "other/count@1": (1, 2), "etl/tally@1": (2, 3)}
@@ -146,9 +143,12 @@ def test_what_made_it_and_what_depends_on_it_is_laid_out(vera: TestClient, workf
     body = vera.get(f"{ROOT}/datasets/etl/clean@1/lineage", params={"steps": 1}).json()
     assert {node["key"] for node in body["nodes"]} == {"etl/raw@1", "etl/clean@1", "other/count@1"}
     assert vera.get(f"{ROOT}/datasets/etl/clean@1/lineage", params={"steps": 9}).status_code == 422
+    lose(platform, "etl/clean")
+    nodes = vera.get(f"{ROOT}/datasets/etl/raw@1/lineage").json()["nodes"]
+    assert {node["key"]: node["status"] for node in nodes}["etl/clean@1"] == "lost"
 
 
-def test_many_dependents_are_counted_and_some_are_drawn(vera: TestClient, workflow: None, platform: Platform) -> None:
+def test_many_dependents_are_counted_and_some_are_drawn(vera, workflow, platform):
     """What was made from an older generation is not what depends on this one."""
     for i in range(15):
         make(platform, f"etl/copies/{i}", "shout", ["etl/raw"], origin=ETL)
@@ -160,19 +160,8 @@ def test_many_dependents_are_counted_and_some_are_drawn(vera: TestClient, workfl
     assert {"source": "etl/raw@1", "target": "etl/clean@1", "stale": True} in body["edges"]
 
 
-def test_what_has_no_copy_is_drawn_as_it_is(vera: TestClient, workflow: None, platform: Platform) -> None:
-    """Lost, if it can be recomputed."""
-    platform.cache.delete(platform.catalog.resolve("etl/clean").cache_location)
-    platform.maintenance.scan()
-    nodes = vera.get(f"{ROOT}/datasets/etl/raw@1/lineage").json()["nodes"]
-    assert {node["key"]: node["status"] for node in nodes}["etl/clean@1"] == "lost"
-
-
-# ---- differences
-
-
-def test_a_generation_is_compared_with_the_one_before(vera: TestClient, platform: Platform) -> None:
-    """Or with any other, the earlier one always first."""
+def test_a_generation_is_compared_with_the_one_before(vera, platform):
+    """Or with any other, the earlier one always first; one without files by what is recorded, with the reason."""
     for ds in ("1", "2", "2"):
         make(platform, "etl/raw", "load", origin=ETL, params={"ds": ds})
     body = vera.get(f"{ROOT}/datasets/etl/raw@3/comparison").json()
@@ -187,14 +176,8 @@ def test_a_generation_is_compared_with_the_one_before(vera: TestClient, platform
     first = vera.get(f"{ROOT}/datasets/etl/raw@1/comparison")
     assert (first.status_code, "no earlier generation" in first.json()["detail"]) == (404, True)
     assert vera.get(f"{ROOT}/datasets/etl/raw@1/comparison", params={"other": 9}).status_code == 404
-
-
-def test_a_generation_without_files_is_compared_by_what_is_recorded(vera: TestClient, platform: Platform) -> None:
-    """With the reason why its columns are not known."""
-    for _ in range(2):
-        make(platform, "etl/raw", "load", origin=ETL)
     platform.cache.delete(platform.catalog.find(path="etl/raw")[1].cache_location)
-    body = vera.get(f"{ROOT}/datasets/etl/raw@2/comparison").json()
+    body = vera.get(f"{ROOT}/datasets/etl/raw@3/comparison").json()
     assert "check and recover it" in body["before"]["columns_unknown"] and body["columns"] == []
     assert (body["before"]["rows"], body["after"]["columns_unknown"]) == (100, "")
 
@@ -202,15 +185,11 @@ def test_a_generation_without_files_is_compared_by_what_is_recorded(vera: TestCl
 # ---- who may read what
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_what_another_dag_made_is_closed(part: str, vera: TestClient, workflow: None, only: None) -> None:
-    """Each part of it."""
-    answer = vera.get(f"{ROOT}/datasets/other/count@1/{part}")
-    assert (answer.status_code, answer.json()["detail"]) == (403, "you may not read the DAG other")
-
-
-def test_what_one_may_not_read_is_counted_and_has_no_name(vera: TestClient, workflow: None, only: None) -> None:
-    """What is beyond it is not followed; it is in no list."""
+def test_what_one_may_not_read_is_counted_and_has_no_name(vera, workflow, only):
+    """Each part of it is closed, what is beyond it is not followed, and it is in no list."""
+    for part in PARTS:
+        answer = vera.get(f"{ROOT}/datasets/other/count@1/{part}")
+        assert (answer.status_code, answer.json()["detail"]) == (403, "you may not read the DAG other"), part
     answer = vera.get(f"{ROOT}/datasets/etl/clean@1/lineage")
     body = answer.json()
     assert [node["key"] for node in body["nodes"]] == ["etl/clean@1", "etl/raw@1"]
@@ -222,7 +201,7 @@ def test_what_one_may_not_read_is_counted_and_has_no_name(vera: TestClient, work
 
 
 @pytest.mark.usefixtures("only")
-def test_another_dags_generation_of_the_same_path_is_not_compared(vera: TestClient, platform: Platform) -> None:
+def test_another_dags_generation_of_the_same_path_is_not_compared(vera, platform):
     """Neither by default nor if it is asked for."""
     for origin in (ETL, OTHER, ETL):
         make(platform, "shared", lines=["x"], origin=origin)

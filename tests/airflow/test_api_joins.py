@@ -1,14 +1,8 @@
-"""Joins over HTTP: loads, keys, moves and reasons, and which requests are refused."""
+"""Joins over HTTP: loads, keys, moves and reasons; `test_api` has the requests that are refused."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-from fastapi.testclient import TestClient
-
 from springline.airflow.api import PREFIX
-from springline.spark_jobs.streaming.job_folder import JobFolder
 from tests.support.joins.pairs import EXPLAINED, KEY
 from tests.support.streams.declared_streams import explain_pairs
 
@@ -19,14 +13,8 @@ COPIED_KEYS = ("strategy", "units", "requested_units", "imbalance", "max_imbalan
                 "planned_moves", "migrations")  # fmt: skip
 
 
-@pytest.fixture
-def explained_pairs(pairs: JobFolder, tmp_path: Path) -> None:
-    """A real join has reported its loads and keys."""
-    explain_pairs(pairs, tmp_path / "scratch")
-
-
-def test_what_a_join_is_doing_and_why_is_answered(vera: TestClient, pairs: JobFolder) -> None:
-    """As the controller last reported it, with the state of the job."""
+def test_what_a_join_is_doing_and_why_is_answered(vera, pairs):
+    """As the controller last reported it, with the state of the job; one that was not started says so."""
     body = vera.get(PAIRS).json()
     assert body["state"] == "never started"
     assert {name: body[name] for name in COPIED_KEYS} == {name: EXPLAINED[name] for name in COPIED_KEYS}
@@ -35,18 +23,19 @@ def test_what_a_join_is_doing_and_why_is_answered(vera: TestClient, pairs: JobFo
         {"unit": 1, "used": True, "left": 20, "right": 30, "stored": 50},
         {"unit": 2, "used": False, "left": 0, "right": 0, "stored": 0},
     ]
+    (pairs.path / "explain.json").unlink()
+    answer = vera.get(PAIRS)
+    assert (answer.status_code, answer.json()["error"]) == (409, "NeverBalancedError")
+    reason = "pairs: no loads have been observed yet; start the job, and try again when its first rounds are completed"
+    assert reason in answer.json()["detail"]
 
 
-def test_a_key_is_exact_to_the_last_bit(vera: TestClient, pairs: JobFolder) -> None:
-    """As text: a number of JavaScript has 53 bits."""
+def test_keys_are_exact_to_the_last_bit_and_the_routing_table_is_summarized(vera, pairs):
+    """As text: a number of JavaScript has 53 bits. All keys are counted, and as many shown as are asked for."""
     body = vera.get(PAIRS).json()
     (heavy_key,) = EXPLAINED["heavy_keys"]
     assert [{**each, "is_heavy": True} for each in body["heavy_keys"]] == [{**heavy_key, "key": str(KEY)}]
     assert [entry["key"] for entry in body["routing"]["entries"]] == [str(KEY), "-2"]
-
-
-def test_the_routing_table_is_summarized(vera: TestClient, pairs: JobFolder) -> None:
-    """All keys with a place of their own are counted, and as many shown as are asked for."""
     body = vera.get(PAIRS, params={"limit": 1}).json()["routing"]
     assert (body["epoch"], body["keys"]) == (5, {"left": 1, "right": 1})
     assert body["entries"] == [
@@ -54,8 +43,12 @@ def test_the_routing_table_is_summarized(vera: TestClient, pairs: JobFolder) -> 
     ]
 
 
-def test_the_report_of_a_real_join_fits(vera: TestClient, explained_pairs: None) -> None:
-    """One that split a key and went to another number of units; only keys that are heavy are listed as such."""
+def test_the_report_and_the_keys_of_a_real_join_fit(vera, tmp_path, pairs):
+    """One that split a key and went to another number of units; only keys that are heavy are listed as such.
+
+    A heavy key is split over units; another one has its unit by its hash.
+    """
+    explain_pairs(pairs, tmp_path / "scratch")
     body = vera.get(PAIRS).json()
     assert (body["state"], body["units"]) == ("stopped", 3)
     assert sum(load["stored"] for load in body["loads"]) == 600
@@ -64,40 +57,6 @@ def test_the_report_of_a_real_join_fits(vera: TestClient, explained_pairs: None)
     assert {key["key"] for key in body["heavy_keys"]} == {"1"}
     assert all(key["share"] > body["max_imbalance"] for key in body["heavy_keys"])
     assert body["key_columns"] == [{"name": "k", "type": "int"}]
-
-
-@pytest.mark.parametrize(
-    ("path", "status", "error", "expected_message"),
-    [
-        ("words/join", 404, "UnknownJobError", "words: it is not a join"),
-        ("other/join", 404, "UnknownJobError", "no job 'other'"),
-        ("pairs/join?limit=-1", 422, "BadRequestError", "query.limit"),
-        ("pairs/join/keys/x", 422, "InvalidKeyError", "'x' is no value of the column k, which has the type int"),
-        ("pairs/join/keys/1.5", 422, "InvalidKeyError", "is no value of the column k"),
-        (f"pairs/join/keys/{2**64}?encoded=true", 422, "InvalidKeyError", "is no 64-bit integer"),
-        ("pairs/join/keys/1?side=middle", 422, "BadRequestError", "query.side"),
-    ],
-)
-def test_an_error_says_what_is_wrong(
-    vera: TestClient, pairs: JobFolder, path: str, status: int, error: str, expected_message: str
-) -> None:
-    """In the shape of all errors; what is no key of the join is refused with the type of its column."""
-    answer = vera.get(f"{ROOT}/{path}")
-    assert (answer.status_code, answer.json()["error"]) == (status, error)
-    assert expected_message in answer.json()["detail"]
-
-
-def test_a_join_that_was_not_started_says_so(vera: TestClient, pairs: JobFolder) -> None:
-    """It exists, and has reported nothing."""
-    (pairs.path / "explain.json").unlink()
-    answer = vera.get(PAIRS)
-    assert (answer.status_code, answer.json()["error"]) == (409, "NeverBalancedError")
-    reason = "pairs: no loads have been observed yet; start the job, and try again when its first rounds are completed"
-    assert reason in answer.json()["detail"]
-
-
-def test_a_key_shows_what_the_join_does_with_it(vera: TestClient, explained_pairs: None) -> None:
-    """A heavy one is split over units; another one has its unit by its hash."""
     heavy = vera.get(f"{PAIRS}/keys/1").json()
     assert (heavy["key"], heavy["values"], heavy["columns"]) == ("1", ["1"], [{"name": "k", "type": "int"}])
     assert heavy["is_heavy"] and "split over several units" in heavy["reason"]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
-from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
@@ -15,9 +13,8 @@ from fastapi.testclient import TestClient
 from springline.airflow.api import PREFIX
 from springline.persistence.model.dataset import CacheState, Origin, Strategy
 from springline.persistence.platform import Platform
-from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.testing.lines import make_dataset as make
-from tests.support.airflow.two_dags import allow_only
+from tests.support.airflow.two_dags import allow_only, lose, refuse
 
 ROOT = f"{PREFIX}/api/v1"
 DAYS = ("2013-01-05", "2013-01-06", "2013-01-07")
@@ -34,13 +31,6 @@ def make_day(platform: Platform, day: str) -> None:
     make(platform, f"etl/{day}/raw", "load", origin=etl, strategy=Strategy.CACHE_THROUGH)
     make(platform, f"etl/{day}/clean", "shout", [f"etl/{day}/raw"], origin=etl)
     make(platform, f"other/{day}/count", "count", [f"etl/{day}/clean"], origin=other)
-
-
-def lose(platform: Platform, *paths: str) -> None:
-    """The bytes of datasets go from the cache, and the platform notices."""
-    for path in paths:
-        shutil.rmtree(platform.cache.uri(platform.catalog.resolve(path).cache_location).removeprefix("file://"))
-    platform.maintenance.scan()
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +51,7 @@ def nodes_of(client: TestClient, **params: object) -> dict[str, dict]:
 # ---- the picture
 
 
-def test_a_template_is_one_node_with_a_strip_of_days(vera: TestClient) -> None:
+def test_a_template_is_one_node_with_a_strip_of_days(vera):
     """In layers, sources first; the characters say the states."""
     body = vera.get(f"{ROOT}/lineage").json()
     nodes = {node["key"]: node for node in body["nodes"]}
@@ -79,7 +69,7 @@ def test_a_template_is_one_node_with_a_strip_of_days(vera: TestClient) -> None:
     assert (body["overall"], body["broken"], body["grouping"]) == ("ccc", [], "none")
 
 
-def test_the_picture_follows_what_happens(vera: TestClient, platform: Platform) -> None:
+def test_the_picture_follows_what_happens(vera, platform):
     """Bit by bit: a new day, a loss, a newer generation, what is missing."""
     nodes_of(vera)
     make(platform, "etl/2013-01-08/raw", "load", origin=Origin("etl", run_of("2013-01-08"), "raw"))
@@ -97,8 +87,8 @@ def test_the_picture_follows_what_happens(vera: TestClient, platform: Platform) 
     assert nodes_of(vera)["etl/{date}/clean"]["strip"] == "clcmc"
 
 
-def test_the_picture_is_filtered(vera: TestClient, platform: Platform) -> None:
-    """By DAG, run, task, prefix, state and range."""
+def test_the_picture_is_filtered(vera, platform):
+    """By DAG, run, task, prefix, state and range; groups are collapsed and expanded, one of one is its template."""
     lose(platform, "other/2013-01-06/count")
     for asked, expected in (
         ({"dag_id": "other"}, {"other/{date}/count": "clc"}),
@@ -108,23 +98,19 @@ def test_the_picture_is_filtered(vera: TestClient, platform: Platform) -> None:
         ({"state": "lost"}, {"other/{date}/count": "clc"}),
         ({"state": "lost", "first": "2013-01-07"}, {}),
         ({"dag_id": "nothing"}, {}),
+        ({"grouping": "dag"}, {"dag:etl": "ccc", "other/{date}/count": "clc"}),
+        (
+            {"grouping": "dag", "expand": ["dag:etl"]},
+            {"etl/{date}/raw": "ppp", "etl/{date}/clean": "ccc", "other/{date}/count": "clc"},
+        ),
     ):
-        assert {key: node["strip"] for key, node in nodes_of(vera, **asked).items()} == expected, asked
+        nodes = nodes_of(vera, **asked)
+        assert {key: node["strip"] for key, node in nodes.items()} == expected, asked
+        assert [key for key, node in nodes.items() if node["is_group"]] == [key for key in expected if "dag:" in key]
     assert vera.get(f"{ROOT}/lineage", params={"first": "2013-01-06", "last": "2013-01-06"}).json()["earlier"] == 1
 
 
-def test_groups_are_collapsed_and_expanded(vera: TestClient) -> None:
-    """By DAG or by operation; a group of one is its template."""
-    collapsed = nodes_of(vera, grouping="dag")
-    assert set(collapsed) == {"dag:etl", "other/{date}/count"}
-    group = collapsed["dag:etl"]
-    assert (group["is_group"], group["templates"], group["strip"], group["states"]) == (
-        True, 2, "ccc", {"cached": 3, "persisted": 3},
-    )  # fmt: skip
-    assert set(nodes_of(vera, grouping="dag", expand=["dag:etl"])) == set(nodes_of(vera))
-
-
-def test_what_one_may_not_read_is_not_in_the_picture(vera: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_one_may_not_read_is_not_in_the_picture(vera, monkeypatch):
     """Neither as a template nor as an edge, a count or a value."""
     allow_only(monkeypatch, "other")
     body = vera.get(f"{ROOT}/lineage").json()
@@ -141,8 +127,8 @@ def test_what_one_may_not_read_is_not_in_the_picture(vera: TestClient, monkeypat
     assert answer.status_code == 200 and "etl/" not in answer.text
 
 
-def test_stream_jobs_are_in_the_picture(vera: TestClient, words_job: JobFolder) -> None:
-    """Of the DAG that is asked for; a filter of datasets leaves them out."""
+def test_stream_jobs_are_in_the_picture(vera, words_job):
+    """Of the DAG that is asked for; a filter of datasets, and declarations that cannot be read, leave them out."""
     (stream_node,) = vera.get(f"{ROOT}/lineage").json()["streams"]
     assert (stream_node["key"], stream_node["dag_id"], stream_node["reads"]) == (
         "stream:words",
@@ -152,10 +138,6 @@ def test_stream_jobs_are_in_the_picture(vera: TestClient, words_job: JobFolder) 
     assert stream_node["health"] and stream_node["health_reason"] and stream_node["results"]
     for params, count in (({"dag_id": "stream_words"}, 1), ({"dag_id": "etl"}, 0), ({"state": "lost"}, 0)):
         assert len(vera.get(f"{ROOT}/lineage", params=params).json()["streams"]) == count
-
-
-def test_declarations_that_cannot_be_read_leave_the_datasets(vera: TestClient, words_job: JobFolder) -> None:
-    """The page of streams says what is wrong with them."""
     Path(os.environ["SPRINGLINE_STREAMS_FILE"]).write_text("[words")
     answer = vera.get(f"{ROOT}/lineage")
     assert answer.status_code == 200 and answer.json()["streams"] == []
@@ -164,7 +146,7 @@ def test_declarations_that_cannot_be_read_leave_the_datasets(vera: TestClient, w
 # ---- one cell
 
 
-def test_a_cell_has_the_chain_that_restores_it(vera: TestClient, platform: Platform) -> None:
+def test_a_cell_has_the_chain_that_restores_it(vera, platform):
     """In order, each step in its place; before a loss and after it."""
     params = {"template": "other/{date}/count", "partition": "2013-01-06"}
     before = vera.get(f"{ROOT}/lineage/cell", params=params).json()
@@ -179,7 +161,7 @@ def test_a_cell_has_the_chain_that_restores_it(vera: TestClient, platform: Platf
     assert raw["status"] == "persisted" and raw["chain"] == []
 
 
-def test_values_complete_what_is_typed(vera: TestClient) -> None:
+def test_values_complete_what_is_typed(vera):
     """The newest first."""
     values = lambda **params: vera.get(f"{ROOT}/lineage/values", params=params).json()["values"]  # noqa: E731
     assert values(field="dag_id") == ["other", "etl"]
@@ -200,8 +182,8 @@ def recover(client: TestClient, **body: object) -> dict:
     return answer.json()
 
 
-@pytest.mark.usefixtures("recover_dag")
-def test_all_that_is_lost_of_some_days_is_restored_by_one_run(ulla: TestClient, platform: Platform) -> None:
+@pytest.mark.usefixtures("read_dags")
+def test_all_that_is_lost_of_some_days_is_restored_by_one_run(ulla, platform):
     """A dry run says what would be done."""
     lose(platform, "etl/2013-01-05/clean", "other/2013-01-05/count", "other/2013-01-06/count")
     dry = recover(ulla, partitions=["2013-01-05"], dry_run=True)
@@ -219,7 +201,7 @@ def test_all_that_is_lost_of_some_days_is_restored_by_one_run(ulla: TestClient, 
     assert platform.catalog.history(ref)[-1].event == "recovery_requested"
 
 
-def test_what_cannot_be_restored_is_left_out_and_named(ulla: TestClient, platform: Platform, recover_dag: str) -> None:
+def test_what_cannot_be_restored_is_left_out_and_named(ulla, platform, read_dags):
     """If nothing can, nothing is started."""
     make(platform, "etl/2013-01-05/salted", "salt", ["etl/2013-01-05/clean"], origin=Origin("etl", "r", "salt"))
     lose(platform, "etl/2013-01-05/salted")
@@ -232,21 +214,14 @@ def test_what_cannot_be_restored_is_left_out_and_named(ulla: TestClient, platfor
     assert dry["allowed"] and "1 dataset will be restored" in dry["message"] and "1 dataset cannot" in dry["message"]
 
 
-def test_only_what_one_may_change_is_restored(
-    ulla: TestClient, vera: TestClient, platform: Platform, recover_dag: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_one_may_change_is_restored(ulla, vera, platform, read_dags, monkeypatch):
     """Who may not trigger `recover` may not even try; what is not readable is not counted."""
     lose(platform, "etl/2013-01-05/clean", "other/2013-01-05/count")
     assert vera.post(f"{ROOT}/lineage/recover", json={"partitions": [DAYS[0]], "dry_run": True}).status_code == 403
-    monkeypatch.setattr(
-        SimpleAuthManager, "is_authorized_dag",
-        lambda self, **asked: (asked["method"], getattr(asked["details"], "id", "")) != ("PUT", "etl"),
-    )  # fmt: skip
+    refuse(monkeypatch, "PUT", "etl")
     dry = recover(ulla, partitions=[DAYS[0]], dry_run=True)
     assert dry["datasets"] == ["other/2013-01-05/count@1"] and "you may not change 1 dataset" in dry["message"]
-    monkeypatch.setattr(
-        SimpleAuthManager, "is_authorized_dag", lambda self, **asked: getattr(asked["details"], "id", "") != "etl"
-    )
+    refuse(monkeypatch, "GET", "etl")
     dry = recover(ulla, partitions=[DAYS[0]], dry_run=True)
     assert dry["message"].startswith("1 dataset will be restored") and "change" not in dry["message"]
     assert platform.catalog.resolve("etl/2013-01-05/clean").cache is CacheState.LOST

@@ -38,9 +38,7 @@ def persist_status(client: TestClient, path: str, **asked: Any) -> dict[str, Any
     return body
 
 
-def test_a_dataset_in_the_queue_says_its_place_and_why_no_worker_takes_it(
-    ulla: TestClient, vera: TestClient, platform: Platform
-) -> None:
+def test_a_dataset_in_the_queue_says_its_place_and_why_no_worker_takes_it(ulla, vera, platform):
     """The one at the head cannot be moved there; another one can, by those who may change its DAG."""
     first, second = persist_status(ulla, "a"), persist_status(ulla, "b")
     assert (first["state"], first["position"], first["can_expedite"]) == ("queued", 1, False)
@@ -50,7 +48,7 @@ def test_a_dataset_in_the_queue_says_its_place_and_why_no_worker_takes_it(
     assert "persister" in second["wait_reason"]
 
 
-def test_what_is_sent_says_how_far_it_is(ulla: TestClient, platform: Platform) -> None:
+def test_what_is_sent_says_how_far_it_is(ulla, platform):
     """The worker reports its progress when it renews its lease; a worker that does not is named."""
     size = platform.catalog.resolve("a").bytes
     lease = platform.claims.claim(platform.catalog.resolve("a").ref, "persister here:1", TransferMethod.DATA, 3.5)
@@ -62,6 +60,7 @@ def test_what_is_sent_says_how_far_it_is(ulla: TestClient, platform: Platform) -
     }  # fmt: skip
     assert sending["seconds"] >= 0 and not sending["is_blocking"]
     assert [row["path"] for row in body["entries"]] == ["b"] and body["depth"] == 2
+    assert wait_reason(ulla) == "persister here:1 is persisting a@1"
     reply = persist_status(ulla, "a")
     assert reply["state"] == "copying" and reply["sentence"].startswith("persister here:1 is sending it since ")
     assert reply["sentence"].endswith(f"{size // 2} B of {size} B")
@@ -71,12 +70,19 @@ def test_what_is_sent_says_how_far_it_is(ulla: TestClient, platform: Platform) -
     assert stalled["state"] == "stalled" and stalled["sentence"].startswith("persister here:1, which claimed it, ")
 
 
-def test_what_failed_says_how_often_why_and_when_it_is_tried_again(ulla: TestClient, platform: Platform) -> None:
-    """It is listed apart from the queue; after the pause it is in the queue again, with the error."""
-    lease = platform.claims.claim(platform.catalog.resolve("a").ref, "one", TransferMethod.DATA, None)
+def test_what_failed_says_how_often_why_and_when_it_is_tried_again(ulla, api_platform):
+    """It is listed apart from the queue, which has nothing else; after the pause it is in the queue again."""
+    platform = api_platform
+    dataset = make(platform, "a", "load", strategy=Strategy.ASYNC_STORE, origin=ETL)
+    assert ulla.get(f"{ROOT}/queue").json()["oldest_seconds"] >= 0
+    lease = platform.claims.claim(dataset.ref, "one", TransferMethod.DATA, None)
     assert lease is not None
     platform.claims.release(lease, "the disk is full", pause=40)
-    (retry,) = ulla.get(f"{ROOT}/queue").json()["retries"]
+    body = ulla.get(f"{ROOT}/queue").json()
+    assert body["oldest_seconds"] is None and body["depth"] == 1
+    assert body["wait_reason"].startswith("the last attempt to persist a@1 failed, the next one starts in ")
+    assert body["wait_reason"].endswith("s: the disk is full")
+    (retry,) = body["retries"]
     assert (retry["path"], retry["attempts"], retry["error"]) == ("a", 1, "the disk is full")
     assert 0 < retry["retry_in"] <= 40
     reply = persist_status(ulla, "a")
@@ -87,37 +93,7 @@ def test_what_failed_says_how_often_why_and_when_it_is_tried_again(ulla: TestCli
     assert reply["state"] == "queued" and reply["sentence"].endswith("; its last attempt failed: the disk is full")
 
 
-def test_what_is_not_to_be_persisted_says_so(ulla: TestClient, platform: Platform) -> None:
-    """By its strategy, or by its writer; it can be persisted all the same."""
-    make(platform, "c", lines=["x"], strategy=Strategy.CACHE_ONLY, origin=ETL)
-    reply = persist_status(ulla, "c")
-    assert (reply["state"], reply["can_expedite"]) == ("not requested", True)
-    assert reply["sentence"] == "its strategy is cache_only, so nothing persists it"
-    assert ulla.post(f"{ROOT}/datasets/c/persist", json={}).json()["executed"]
-    assert (
-        persist_status(ulla, "c")["state"] == "queued" and "moved to the head" in persist_status(ulla, "c")["sentence"]
-    )
-
-
-def test_what_is_persisted_is_said_to_be(ulla: TestClient, platform: Platform) -> None:
-    """It is not in the queue, and cannot be moved to its head."""
-    make(platform, "c", "load", strategy=Strategy.CACHE_THROUGH, origin=ETL)
-    reply = persist_status(ulla, "c")
-    assert (reply["state"], reply["position"], reply["can_expedite"]) == ("persisted", 0, False)
-    assert reply["sentence"] == "a verified copy is in the under-store"
-
-
-def test_an_under_store_that_is_away_is_the_reason_for_everything(ulla: TestClient, platform: Platform) -> None:
-    """Also of what only the catalog says that it is persisted."""
-    make(platform, "c", "load", strategy=Strategy.CACHE_THROUGH, origin=ETL)
-    platform.under.root.rename(platform.under.root.with_name("away"))  # type: ignore[attr-defined]
-    assert "the catalog has a copy of it, but the under-store does not answer" in persist_status(ulla, "c")["sentence"]
-    queued = persist_status(ulla, "b")
-    assert "nothing is persisted now: the under-store does not answer" in queued["sentence"]
-    assert queued["wait_reason"] == ""
-
-
-def test_an_older_generation_and_one_that_is_no_more_are_explained(ulla: TestClient, platform: Platform) -> None:
+def test_an_older_generation_and_one_that_is_no_more_are_explained(ulla, platform):
     """And what was never written is not found."""
     make(platform, "b", "shout", ["a"], strategy=Strategy.ASYNC_STORE, origin=ETL)
     assert (persist_status(ulla, "b")["generation"], persist_status(ulla, "b", generation=1)["generation"]) == (2, 1)
@@ -125,9 +101,7 @@ def test_an_older_generation_and_one_that_is_no_more_are_explained(ulla: TestCli
     assert ulla.get(f"{ROOT}/queue/explain", params={"path": "../a"}).status_code == 422
 
 
-def test_what_one_may_not_read_is_in_no_list_and_in_no_reason(
-    vera: TestClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_one_may_not_read_is_in_no_list_and_in_no_reason(vera, platform, monkeypatch):
     """Neither what is sent, nor what failed, nor what one asks for by its name."""
     make(platform, "c", "shout", ["b"], strategy=Strategy.ASYNC_STORE, origin=OTHER)
     allow_only(monkeypatch, "other")
@@ -152,7 +126,7 @@ def remedies(client: TestClient) -> dict[str, dict[str, Any]]:
     return {row["path"]: row["remedy"] for row in client.get(f"{ROOT}/at-risk").json()["exposed_datasets"]}
 
 
-def test_each_dataset_at_risk_says_what_would_make_it_safe(ulla: TestClient, platform: Platform) -> None:
+def test_each_dataset_at_risk_says_what_would_make_it_safe(ulla, platform):
     """To wait, to persist it now, to make its operation idempotent or to prove it."""
     first, second = (remedies(ulla)[path] for path in "ab")
     assert first["sentence"].startswith("Wait: it is the 1st in the queue") and not first["can_expedite"]
@@ -167,7 +141,7 @@ def test_each_dataset_at_risk_says_what_would_make_it_safe(ulla: TestClient, pla
     assert reply["alternative"] == "Run `springline operation prove shout`."
 
 
-def test_the_page_of_risks_says_why_nothing_is_persisted(ulla: TestClient, platform: Platform) -> None:
+def test_the_page_of_risks_says_why_nothing_is_persisted(ulla, platform):
     """As long as something could be; not while something is sent."""
     assert "persister" in ulla.get(f"{ROOT}/at-risk").json()["wait_reason"]
     platform.claims.claim(platform.catalog.resolve("a").ref, "one", TransferMethod.DATA, None)
@@ -176,7 +150,7 @@ def test_the_page_of_risks_says_why_nothing_is_persisted(ulla: TestClient, platf
     assert {row["path"]: row["dependents"] for row in body["exposed_datasets"]} == {"a": 1, "b": 0}
 
 
-def test_nothing_is_advised_where_nothing_is_at_risk(ulla: TestClient, platform: Platform) -> None:
+def test_nothing_is_advised_where_nothing_is_at_risk(ulla, platform):
     """Nor is anything said of an empty queue; what was never measured is counted."""
     assert ulla.get(f"{ROOT}/at-risk").json()["unmeasured"] == 0
     assert platform.persister.drain(timeout=5).persisted == 2
@@ -200,28 +174,9 @@ def change(model: type, condition: Any, **values: object) -> None:
         session.execute(update(model).where(condition).values(**values))
 
 
-def test_the_queue_shows_which_worker_persists_what_and_what_has_failed(
-    ulla: TestClient, api_platform: Platform
-) -> None:
-    """And since when the oldest waits that could be persisted."""
-    make(api_platform, "a", lines=["x"], strategy=Strategy.ASYNC_STORE, origin=ETL)
-    (queued_dataset,) = api_platform.claims.list_claimable(9)
-    assert ulla.get(f"{ROOT}/queue").json()["oldest_seconds"] >= 0
-    lease = api_platform.claims.claim(queued_dataset, "persister here:1", TransferMethod.DATA, None)
-    assert lease is not None
-    assert wait_reason(ulla) == "persister here:1 is persisting a@1"
-    api_platform.claims.release(lease, "the under-store is away", pause=40)
-    body = ulla.get(f"{ROOT}/queue").json()
-    assert body["oldest_seconds"] is None and body["depth"] == 1
-    assert body["wait_reason"].startswith("the last attempt to persist a@1 failed, the next one starts in ")
-    assert body["wait_reason"].endswith("s: the under-store is away")
-
-
-def test_the_queue_shows_what_keeps_the_persister_from_it(
-    ulla: TestClient, platform: Platform, persister_dag: str
-) -> None:
-    """From a DAG that is paused to a task that waits for its slot, each with what is to be done."""
-    dag = DagModel.dag_id == persister_dag
+def test_the_queue_shows_what_keeps_the_persister_from_it(ulla, platform, read_dags):
+    """From a DAG that is paused, or not known, to a task that waits for its slot, each with what is to be done."""
+    dag = DagModel.dag_id == "persister"
     change(DagModel, dag, is_paused=True)
     assert wait_reason(ulla) == "the DAG persister is paused"
     change(DagModel, dag, is_paused=False)
@@ -232,7 +187,7 @@ def test_the_queue_shows_what_keeps_the_persister_from_it(
     create_missing_pools()
     assert wait_reason(ulla).startswith("the DAG persister has no run yet")
     with create_session() as session:
-        dag_runs.start(persister_dag, {}, "ulla", session, by_page=False)
+        dag_runs.start("persister", {}, "ulla", session, by_page=False)
     for state, reason in {
         None: "has not scheduled the task",
         "scheduled": "waits for a slot of the pool persister",
@@ -241,12 +196,8 @@ def test_the_queue_shows_what_keeps_the_persister_from_it(
         "deferred": "triggerer polls the queue every few seconds",
         "up_for_retry": "failed, and will be retried",
     }.items():
-        change(TaskInstance, TaskInstance.dag_id == persister_dag, state=state)
+        change(TaskInstance, TaskInstance.dag_id == "persister", state=state)
         assert reason in wait_reason(ulla), state
-
-
-def test_a_persister_that_airflow_does_not_know_is_named(root: object) -> None:
-    """An Airflow whose DAG folder lacks it, say."""
     with create_session() as session:
         session.execute(update(DagModel).where(DagModel.dag_id == "persister").values(is_stale=True))
         assert no_claim_reason(session) == "Airflow has not parsed the DAG persister yet"

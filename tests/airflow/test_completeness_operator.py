@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from contextlib import nullcontext
@@ -12,11 +11,11 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
 from springline.airflow.sensors.stream_complete import CompletenessOperator, CompletenessTrigger
-from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.runtime.atomic_files import write_json
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.tracking.config import LOW_WATERMARKS
 from springline.testing.memory_log import MemoryLog
+from tests.support.airflow.triggers import first_payload
 
 NOON = 1_357_387_200.0  # 2013-01-05 12:00
 MARKS = {"0": 700, "1": 800}
@@ -44,14 +43,14 @@ def lose(log: MemoryLog, partition: int, offset: int) -> None:
 
 
 @pytest.mark.parametrize("to", [{0: 700, "1": "10"}, '{"0": 700, "1": 10}'])
-def test_what_is_through_lets_pass_at_once(words_job: JobFolder, log: MemoryLog, to: object) -> None:
+def test_what_is_through_lets_pass_at_once(words_job, log, to):
     """Without a trigger; offsets can be JSON, as templates make it; what is returned is what was waited for."""
     result = operator(log, to=to).execute({})
     assert result == {"job": "words", "begin": {}, "end": {"0": 700, "1": 10}, "low_watermarks": MARKS}
     assert json.loads(json.dumps(result)) == result
 
 
-def test_what_is_not_through_is_waited_for_as_a_trigger(words_job: JobFolder, log: MemoryLog) -> None:
+def test_what_is_not_through_is_waited_for_as_a_trigger(words_job, log):
     """And then the task goes on with the same range."""
     task = operator(log, to={"0": 750}, poll=0.01)
     with pytest.raises(TaskDeferred) as deferred:
@@ -64,9 +63,7 @@ def test_what_is_not_through_is_waited_for_as_a_trigger(words_job: JobFolder, lo
 
 
 @pytest.mark.parametrize("target_offsets", [None, "", "None", "null"])
-def test_without_a_range_all_that_was_in_the_topic_is_waited_for(
-    words_job: JobFolder, log: MemoryLog, target_offsets: str | None
-) -> None:
+def test_without_a_range_all_that_was_in_the_topic_is_waited_for(words_job, log, target_offsets):
     """What comes later is not; a template that comes to nothing is none."""
     assert operator(log, to=target_offsets).execute({})["end"] == {"0": log.offset_bounds("lines")[0].high, "1": 0}
     write_json(words_job.path / LOW_WATERMARKS, {"low_watermarks": {"0": 5}})
@@ -77,16 +74,15 @@ def test_without_a_range_all_that_was_in_the_topic_is_waited_for(
     assert before == {"0": 6, "1": 0} and log.offset_bounds("lines")[0].high > 6
 
 
-def test_a_range_of_time_ends_before_the_first_message_at_its_end(words_job: JobFolder, log: MemoryLog) -> None:
-    """Or where the topic ends, if there is none yet; times are UTC unless they say otherwise."""
+def test_a_range_of_time_ends_before_the_first_message_at_its_end(words_job, log):
+    """Or where the topic ends, if there is none yet; times are UTC unless they say otherwise.
+
+    Both, and offsets, are templates, so that a gate follows its DAG run's data interval.
+    """
+    assert set(CompletenessOperator.template_fields) == {"to", "begin", "end"}
     result = operator(log, begin="2013-01-05 13:00", end="2013-01-05T15:00:00+01:00").execute({})
     assert (result["begin"], result["end"]) == ({"0": 2, "1": 0}, {"0": 3, "1": 0})
     assert operator(log, end="2013-01-06").execute({})["end"] == {"0": log.offset_bounds("lines")[0].high, "1": 0}
-
-
-def test_begin_and_end_and_offsets_are_templates() -> None:
-    """So a gate follows its DAG run's data interval."""
-    assert set(CompletenessOperator.template_fields) == {"to", "begin", "end"}
 
 
 @pytest.mark.parametrize(
@@ -104,15 +100,13 @@ def test_begin_and_end_and_offsets_are_templates() -> None:
         ({"job": "other"}, r"no job 'other' is declared in .*; declared: words"),
     ],
 )
-def test_a_range_or_job_that_cannot_be_fails_at_once(
-    words_job: JobFolder, log: MemoryLog, changes: dict[str, Any], expected_message: str
-) -> None:
+def test_a_range_or_job_that_cannot_be_fails_at_once(words_job, log, changes, expected_message):
     """No retry can repair it."""
     with pytest.raises(AirflowFailException, match=expected_message):
         operator(log, **changes).execute({})
 
 
-def test_a_gate_that_times_out_reports_what_is_missing_and_how_the_job_is(words_job: JobFolder, log: MemoryLog) -> None:
+def test_a_gate_that_times_out_reports_what_is_missing_and_how_the_job_is(words_job, log):
     """A retry may find it through."""
     task = operator(log, to={"0": 750}, max_wait=0.0)
     with pytest.raises(TaskDeferred) as deferred:
@@ -127,7 +121,7 @@ def test_a_gate_that_times_out_reports_what_is_missing_and_how_the_job_is(words_
 # ---- what was lost
 
 
-def test_an_abandoned_record_lets_pass_unless_it_may_not(words_job: JobFolder, log: MemoryLog) -> None:
+def test_an_abandoned_record_lets_pass_unless_it_may_not(words_job, log):
     """Then the error names the first ones, and no retry helps."""
     for offset in range(10, 17):
         lose(log, 1, offset)
@@ -138,7 +132,7 @@ def test_an_abandoned_record_lets_pass_unless_it_may_not(words_job: JobFolder, l
         operator(log, to={"1": 100}, fail_on_lost=True).execute({})
 
 
-def test_only_a_loss_in_the_range_counts(words_job: JobFolder, log: MemoryLog) -> None:
+def test_only_a_loss_in_the_range_counts(words_job, log):
     """Not one before it, behind it, or in a partition that is not asked for."""
     for partition, offset in ((0, 0), (0, 3), (1, 1)):
         lose(log, partition, offset)
@@ -156,13 +150,7 @@ def first_event(trigger: CompletenessTrigger) -> dict[str, str]:
     classpath, kwargs = trigger.serialize()
     assert classpath == "springline.airflow.sensors.stream_complete.CompletenessTrigger"
     assert json.loads(json.dumps(kwargs)) == kwargs
-
-    async def first() -> dict[str, str]:
-        async for event in CompletenessTrigger(**{**kwargs, "poll": 0.01, "settle": 0.0}).run():
-            return event.payload
-        raise AssertionError("it did not fire")
-
-    return asyncio.run(asyncio.wait_for(first(), 10))
+    return first_payload(CompletenessTrigger(**{**kwargs, "poll": 0.01, "settle": 0.0}))
 
 
 def trigger(until: float) -> CompletenessTrigger:
@@ -171,7 +159,7 @@ def trigger(until: float) -> CompletenessTrigger:
     return CompletenessTrigger(target, time.time() + until)
 
 
-def test_the_trigger_fires_when_the_mark_is_there(words_job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trigger_fires_when_the_mark_is_there(words_job, monkeypatch):
     """It polls again and again until then."""
     polls = iter([700, 749, 750])
     missing = CompletenessTrigger._read_missing
@@ -185,7 +173,7 @@ def test_the_trigger_fires_when_the_mark_is_there(words_job: JobFolder, monkeypa
     assert next(polls, None) is None
 
 
-def test_the_trigger_fires_when_its_time_is_up(words_job: JobFolder) -> None:
+def test_the_trigger_fires_when_its_time_is_up(words_job):
     """With what is missing; a job that never tracked may still begin, and is waited for as well."""
     assert first_event(trigger(0)) == {"missing": "50 messages of partition 0"}
     (words_job.path / LOW_WATERMARKS).unlink()

@@ -11,35 +11,24 @@ from springline.airflow.provider import STORE_TYPE
 from springline.persistence.errors import PersistenceError
 from springline.persistence.settings import Settings
 
-
-def lookup_of(**connections):
-    """A lookup over these connections."""
-    return connections.get
-
-
-def test_without_connections_the_settings_stand():
-    """Nothing is overridden."""
-    assert overrides(lookup_of()) == {}
-    assert find_connection("springline_catalog") is None
-    assert spark_remote(lookup_of()) == ""
-
-
-def test_a_postgres_connection_gives_the_catalogs_url_with_its_secret():
-    """Letters that mean something in a URL are quoted."""
-    connection = Connection(
-        conn_id=CATALOG, conn_type="postgres", host="db", port=5433, schema="lineage", login="me", password="p@ss/word"
-    )
-    url = overrides(lookup_of(springline_catalog=connection))["catalog_url"]
-    assert url == "postgresql+psycopg://me:p%40ss%2Fword@db:5433/lineage"
-
-
-def test_stores_are_folders_or_servers():
-    """A file path, or the server's own scheme, with capacity, bandwidth and the options of its kind as extras."""
-    cache = Connection(conn_id=CACHE, conn_type="fs", extra='{"path": "/dev/shm/a b", "capacity": 1000}')
-    under = Connection(
+CONNECTIONS = (
+    Connection(conn_id=CATALOG, conn_type="postgres", host="db", port=5433, schema="a", login="me", password="p@ss/w"),
+    Connection(conn_id=CACHE, conn_type="fs", extra='{"path": "/dev/shm/a b", "capacity": 1000}'),
+    Connection(
         conn_id=UNDER, conn_type="hdfs", host="name", port=8020, extra='{"bandwidth": 5e6, "options": {"a": "b"}}'
-    )
-    assert overrides(lookup_of(springline_cache=cache, springline_under=under)) == {
+    ),
+)
+
+
+def test_connections_name_the_catalog_and_the_stores_and_without_any_the_settings_stand():
+    """Letters that mean something in a URL are quoted, also those of a secret.
+
+    A store is a file path, or the server's own scheme, with capacity, bandwidth and the options of its kind as extras.
+    """
+    assert overrides({}.get) == {} and spark_remote({}.get) == ""
+    assert find_connection("springline_catalog") is None
+    assert overrides({connection.conn_id: connection for connection in CONNECTIONS}.get) == {
+        "catalog_url": "postgresql+psycopg://me:p%40ss%2Fw@db:5433/a",
         "cache_uri": "file:///dev/shm/a%20b",
         "cache_capacity": 1000,
         "under_uri": "hdfs://name:8020/",
@@ -73,8 +62,8 @@ def test_another_database_and_a_relative_folder_are_refused(connection, expected
 # ---- the provider
 
 
-def test_airflow_finds_the_provider_and_the_fields_of_its_connection():
-    """By the entry point of the installed package."""
+def test_airflow_finds_the_provider_and_the_fields_of_its_connection(tmp_path):
+    """By the entry point of the installed package; sizes in such a connection are as a person writes them."""
     from airflow.providers_manager import ProvidersManager
 
     manager = ProvidersManager()
@@ -84,10 +73,6 @@ def test_airflow_finds_the_provider_and_the_fields_of_its_connection():
     assert hook is not None and hook.hook_name == "Springline store"
     fields = {name for name in manager.connection_form_widgets if STORE_TYPE in name}
     assert fields == {f"extra__{STORE_TYPE}__{name}" for name in ("capacity", "bandwidth", "options")}
-
-
-def test_a_connection_of_this_type_gives_a_store_with_its_sizes(tmp_path):
-    """Sizes as a person writes them."""
     connection = Connection(conn_id=CACHE, conn_type=STORE_TYPE, host=tmp_path.as_uri(), extra='{"capacity": "8GB"}')
     settings = Settings(**overrides({CACHE: connection}.get))
     assert (settings.cache_uri, settings.cache_capacity) == (tmp_path.as_uri(), 8_000_000_000)

@@ -57,19 +57,13 @@ def context(clear_number=0):
     return {"dag_run": run, "ti": Mock(), "outlet_events": Events()}
 
 
-def test_the_operation_gets_its_parameters_strategy_and_origin():
-    """One task is one operation for one day, under the run's strategy."""
-    materialize = Mock(return_value=DATASET)
-    make_operator(materialize).execute(context())
+def test_one_task_is_one_operation_for_one_day_under_the_strategy_of_the_run():
+    """What the task returns, and the asset's event, name the generation, its sources and its report."""
+    materialize, run_context = Mock(return_value=DATASET), context()
+    xcoms = make_operator(materialize).execute(run_context)
     origin = Origin("etl_lineage", "manual__1", "clean")
     asked = ("the platform", "etl.clean", {"ds": "2013-01-05"})
     materialize.assert_called_once_with(*asked, origin=origin, strategy=Strategy.ASYNC_STORE)
-
-
-def test_the_run_shows_which_generation_was_made_and_the_quality_report():
-    """What the task returns, and the asset's event, name the generation, its sources and its report."""
-    run_context = context()
-    xcoms = make_operator().execute(run_context)
     assert xcoms["dataset"] == "etl/2013-01-05/clean@3"
     assert xcoms["sources"] == ["etl/2013-01-05/parse@2"]
     assert xcoms["quality_report"] == {"broken": 0}
@@ -98,16 +92,15 @@ def rendered(*, params=None, begins=MIDNIGHT):
 
 
 def test_an_operator_needs_no_parameters_of_its_dag():
-    """The day is that on which the data interval begins, the strategy Async&Sync; options are left to the settings."""
+    """The day is that on which the data interval begins, the strategy Async&Sync; options are left to the settings.
+
+    Parameters of the DAG go before, unless they are empty.
+    """
     task, materialize = rendered(params={"site": "jfk"}, begins=MIDNIGHT - timedelta(days=1))
     task.execute(context())
     _, name, parameters = materialize.call_args.args
     assert (name, parameters) == ("one", {"ds": "2013-01-05", "site": "jfk"})
     assert materialize.call_args.kwargs["strategy"] is Strategy.ASYNC_AND_SYNC
-
-
-def test_parameters_of_the_dag_go_before():
-    """Those that are empty do not."""
     dag_params = {"ds": "2012-12-31", "site": "jfk", "quality": "pass", "strategy": "cache_only"}
     task, materialize = rendered(params=dag_params)
     task.execute(context())
@@ -117,16 +110,12 @@ def test_parameters_of_the_dag_go_before():
     assert (empty.parameters["ds"], empty.strategy) == ("2013-01-06", "async_and_sync")
 
 
-def test_a_missing_field_is_named_with_the_remedy():
+def test_a_missing_field_and_a_strategy_that_there_is_not_fail_with_the_remedy():
     """At once: trying again is useless."""
     with pytest.raises(AirflowFailException, match=r"one: no value for the parameters site\. Set them when trigger"):
         rendered()[0].execute(context())
     with pytest.raises(AirflowFailException, match=r"no value for the parameters ds.*parameter `ds`"):
         rendered(params={"site": "jfk"}, begins=None)[0].execute(context())
-
-
-def test_a_strategy_that_there_is_not_fails_at_once():
-    """With those that there are."""
     with pytest.raises(AirflowFailException, match=r"'cash_only': use one of cache_only, cache_through, async_store,"):
         make_operator(strategy="cash_only").execute(context())
 
@@ -139,17 +128,18 @@ def test_a_quality_gate_that_stops_leaves_its_report():
     run_context["ti"].xcom_push.assert_called_once_with("quality_report", {"broken": 3})
 
 
-@pytest.mark.parametrize("error", [IrrecoverableError, FaultyOperationError])
-def test_what_no_retry_can_repair_fails_at_once(error):
-    """A lost source, or wrong code: the error is logged, and the task is red."""
-    with pytest.raises(AirflowFailException, match=r"etl\.clean: no flight"):
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (IrrecoverableError, AirflowFailException),
+        (FaultyOperationError, AirflowFailException),
+        (StorageUnavailableError, StorageUnavailableError),
+    ],
+)
+def test_what_no_retry_can_repair_fails_at_once(error, raised):
+    """A lost source, or wrong code; a store that does not answer is left to Airflow's retries."""
+    with pytest.raises(raised, match=r"etl\.clean: no flight"):
         make_operator(Mock(side_effect=error("etl.clean: no flight"))).execute(context())
-
-
-def test_an_error_that_may_pass_is_left_to_airflows_retries():
-    """A store that does not answer is tried again."""
-    with pytest.raises(StorageUnavailableError):
-        make_operator(Mock(side_effect=StorageUnavailableError("no answer"))).execute(context())
 
 
 def test_a_cleared_run_is_another_origin():
@@ -199,15 +189,11 @@ def test_the_provider_reports_the_generations_that_a_task_read_and_wrote(events)
     Draft202012Validator(schema, format_checker=FormatChecker()).validate(facet)
 
 
-def test_the_provider_gets_no_generation_from_a_task_that_wrote_none():
-    """As one that failed."""
+def test_nothing_is_sent_where_the_provider_sends_nothing():
+    """As it is by default; of a task that failed, and wrote no generation, the provider gets none."""
+    assert open_task_lineage() is None
     datasets_of_task = extracted(make_operator(Mock(side_effect=QualityError("too many broken rows", {}))))
     assert (datasets_of_task.inputs, datasets_of_task.outputs) == ([], [])
-
-
-def test_nothing_is_sent_where_the_provider_sends_nothing():
-    """As it is by default."""
-    assert open_task_lineage() is None
 
 
 def test_what_happens_later_goes_to_where_the_provider_sends(events):

@@ -94,17 +94,13 @@ def test_a_part_of_airflow_that_starts_makes_the_pools(no_pools):
 
 
 def test_a_pool_that_somebody_resized_stays_so(no_pools):
-    """Only what is missing is made."""
+    """Only what is missing is made, and not by the process of a task, which has no database of Airflow's."""
+    RunListener().on_starting(SimpleNamespace())
+    assert slots() == {}
     with create_session() as session:
         session.add(Pool(pool=MAINTENANCE.name, slots=9, description="", include_deferred=False))
     RunListener().on_starting(Job())
     assert slots() == {PERSISTER.name: PERSISTER.slots, MAINTENANCE.name: 9}
-
-
-def test_a_task_that_starts_makes_no_pools(no_pools):
-    """Its process has no database of Airflow's."""
-    RunListener().on_starting(SimpleNamespace())
-    assert slots() == {}
 
 
 def test_a_scheduler_that_finds_the_pools_locked_tries_again(no_pools):

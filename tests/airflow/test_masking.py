@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from airflow.sdk._shared.secrets_masker import redact
 
 from springline.airflow import platform_context
@@ -12,7 +9,7 @@ from springline.airflow.secret_masking import mask_secrets, secrets_of
 from springline.persistence.settings import Settings
 
 
-def test_every_secret_of_the_settings_is_known_and_nothing_else(tmp_path: Path) -> None:
+def test_every_secret_of_the_settings_is_known_and_nothing_else(tmp_path):
     """As it is, and as it stands in an address."""
     settings = Settings(
         home=tmp_path, catalog_url="postgresql+psycopg://ann:hunter%402@db/catalog?sslpassword=hunter3",
@@ -24,8 +21,8 @@ def test_every_secret_of_the_settings_is_known_and_nothing_else(tmp_path: Path) 
     assert secrets_of(Settings(home=tmp_path), {}, "sc://host:15002") == set()
 
 
-def test_what_opens_the_platform_masks_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything can be logged of it."""
+def test_what_opens_the_platform_masks_its_secrets(tmp_path, monkeypatch):
+    """Before anything can be logged of it; a word of three letters is no secret worth an unreadable log."""
     monkeypatch.setenv("SPRINGLINE_HOME", str(tmp_path))
     monkeypatch.setenv("SPRINGLINE_CACHE_URI", f"file://{tmp_path}/cache")
     monkeypatch.setenv("SPRINGLINE_HDFS_TOKEN", "a-token-of-webhdfs")
@@ -33,9 +30,5 @@ def test_what_opens_the_platform_masks_its_secrets(tmp_path: Path, monkeypatch: 
     with platform_context.catalog_session("test"):
         text = str(redact("GET /webhdfs/v1/a?delegation=a-token-of-webhdfs"))
     assert "a-token-of-webhdfs" not in text
-
-
-def test_a_word_that_is_too_short_is_not_masked_everywhere(tmp_path: Path) -> None:
-    """A password of three letters is no secret worth an unreadable log."""
     mask_secrets(Settings(home=tmp_path, hdfs_token="aro"))  # type: ignore[arg-type]
     assert redact("carousel") == "carousel"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from unittest.mock import Mock, call
 
 import pytest
 from airflow.sdk.observability import stats
@@ -13,26 +14,10 @@ from springline.persistence.monitoring.metrics import RISK_BYTES, TRANSFER_BYTES
 from springline.persistence.monitoring.telemetry import OtlpMetricsReporter
 
 
-class Backend:
-    """What Airflow's metrics hand everything to."""
-
-    def __init__(self) -> None:
-        self.reported: list[tuple] = []
-
-    def incr(self, name, count=1, **more):
-        self.reported.append((name, count, more.get("tags")))
-
-    def gauge(self, name, value, **more):
-        self.reported.append((name, value, more.get("tags")))
-
-    def timing(self, name, dt, **more):
-        self.reported.append((name, dt, more.get("tags")))
-
-
 @pytest.fixture
 def backend(monkeypatch):
     """Airflow's metrics are on, and end here."""
-    backend = Backend()
+    backend = Mock()
     monkeypatch.setenv("AIRFLOW__METRICS__OTEL_ON", "True")
     monkeypatch.setitem(stats.gauge.__globals__, "_backend", backend)
     return backend
@@ -45,19 +30,16 @@ def test_metrics_go_through_airflows_own_where_these_are_on(backend):
     meter.report(RISK_BYTES, 5)
     meter.report(TRANSFER_BYTES, 7, method="data")
     meter.report(TRANSFER_SECONDS, 1.5, method="data")
-    assert backend.reported == [
-        ("springline.persistence.risk.bytes", 5, None),
-        ("springline.persistence.transfer.bytes", 7, {"method": "data"}),
-        ("springline.persistence.transfer.seconds", timedelta(seconds=1.5), {"method": "data"}),
+    assert backend.method_calls == [
+        call.gauge("springline.persistence.risk.bytes", 5),
+        call.incr("springline.persistence.transfer.bytes", count=7, tags={"method": "data"}),
+        call.timing("springline.persistence.transfer.seconds", timedelta(seconds=1.5), tags={"method": "data"}),
     ]
 
 
-def test_a_collector_that_is_named_is_sent_metrics_directly(backend, monkeypatch):
-    """And Airflow's metrics are not."""
+def test_a_collector_that_is_named_is_sent_metrics_directly(monkeypatch):
+    """And Airflow's metrics are not; nothing is sent where nothing is on, as it is by default."""
+    assert {type(task_meter()), type(trigger_meter())} == {NoMetricsReporter}
+    monkeypatch.setenv("AIRFLOW__METRICS__OTEL_ON", "True")
     monkeypatch.setenv("SPRINGLINE_OTLP_ENDPOINT", "http://127.0.0.1:9")
     assert {type(task_meter()), type(trigger_meter())} == {OtlpMetricsReporter}
-
-
-def test_nothing_is_sent_where_nothing_is_on():
-    """As it is by default."""
-    assert {type(task_meter()), type(trigger_meter())} == {NoMetricsReporter}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import shutil
 import time
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
@@ -20,6 +17,8 @@ from springline.persistence.engine.attempt import Attempt
 from springline.persistence.errors import AlertRulesError, IrrecoverableError, StorageUnavailableError
 from springline.persistence.model.dataset import CacheState, Idempotence, Strategy, TransferMethod
 from springline.testing.lines import make_dataset as make
+from tests.support.airflow.triggers import first_payload
+from tests.support.datasets.states import wipe_cache
 
 
 def persister_on(platform, **changes):
@@ -77,38 +76,25 @@ def test_a_transfer_that_fails_does_not_end_the_task(platform, monkeypatch):
     assert platform.claims.depth() == 1
 
 
-def fires(trigger):
-    """The first event of a trigger."""
-
-    async def first():
-        return (await anext(trigger.run())).payload
-
-    return asyncio.run(asyncio.wait_for(first(), 30))
-
-
 def test_the_trigger_fires_when_something_can_be_persisted(open_at):
     """It survives a round trip through its serialised form."""
     platform = open_at()
     make(platform, "a", "load")
     kind, kwargs = QueueTrigger(until=time.time() + 60, poll=0.01, settle=0).serialize()
     assert kind == "springline.airflow.triggers.queue.QueueTrigger"
-    payload = fires(QueueTrigger(**kwargs, open_queue=lambda: Queue(open_at())))
+    payload = first_payload(QueueTrigger(**kwargs, open_queue=lambda: Queue(open_at())))
     assert payload == {"depth": 1, "reason": "a dataset can be persisted"}
 
 
-def test_the_trigger_waits_while_nothing_can_be_persisted(open_at):
-    """An empty queue fires nothing until its time is up."""
-    trigger = QueueTrigger(until=time.time() + 0.2, poll=0.01, settle=0, open_queue=lambda: Queue(open_at()))
-    assert fires(trigger)["reason"] == "the maximum wait has passed"
-
-
 def test_the_trigger_fires_when_a_claim_stands_still(open_at):
-    """A worker that died holds its claim until a persister takes it back."""
+    """A worker that died holds its claim until a persister takes it back; before, an empty queue fires nothing."""
+    trigger = QueueTrigger(until=time.time() + 0.2, poll=0.01, settle=0, open_queue=lambda: Queue(open_at()))
+    assert first_payload(trigger)["reason"] == "the maximum wait has passed"
     platform = open_at()
     dataset = make(platform, "a", "load")
     platform.claims.claim(dataset.ref, "a worker that dies", TransferMethod.DATA, None)
     times = {"until": time.time() + 60, "poll": 0.01, "settle": 0, "overdue": 0.05}
-    assert "no progress" in fires(QueueTrigger(**times, open_queue=lambda: Queue(open_at())))["reason"]
+    assert "no progress" in first_payload(QueueTrigger(**times, open_queue=lambda: Queue(open_at())))["reason"]
 
 
 def maintain(platform, action):
@@ -119,20 +105,16 @@ def maintain(platform, action):
 
 
 def test_recover_brings_back_what_a_fault_took(platform):
-    """A persisted and an idempotent dataset come back after the cache was wiped."""
+    """What is persisted and what is idempotent comes back; a load that was not persisted fails the task by its name."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     derived_dataset = make(platform, "b", "shout", ["a"])
-    wipe(platform)
+    wipe_cache(platform)
     report = maintain(platform, "recover")
     assert "b@1" in report["lost"]
     assert platform.catalog.get(derived_dataset.ref).cache is CacheState.PRESENT
-
-
-def test_recover_fails_naming_what_stays_lost(platform):
-    """A load that was not persisted is irrecoverable."""
-    make(platform, "a", "load")
-    wipe(platform)
-    with pytest.raises(IrrecoverableError, match="a@1"):
+    make(platform, "c", "load")
+    wipe_cache(platform)
+    with pytest.raises(IrrecoverableError, match="c@1"):
         maintain(platform, "recover")
 
 
@@ -163,13 +145,6 @@ def test_the_risk_is_recorded_by_maintenance_and_while_something_is_persisted(pl
     maintain(platform, "retire")
     samples = [(sample.timestamp, sample.bytes) for sample in platform.catalog.risk_since()]
     assert samples == [(600.0, dataset.bytes), (660.0, 0)]
-
-
-def wipe(platform):
-    """The cache folder loses everything."""
-    folder = Path(platform.cache.uri("x").removeprefix("file://")).parent
-    shutil.rmtree(folder)
-    folder.mkdir()
 
 
 # ---- alerts

@@ -24,6 +24,7 @@ from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
 from springline.spark_jobs.streaming.windows.registry_file import read_registry
 from springline.spark_jobs.streaming.windows.sink.query import query_results
 from springline.testing.memory_log import MemoryLog
+from tests.support.airflow.triggers import first_payload
 
 DECLARED = """
 [ticks]
@@ -77,8 +78,8 @@ def test_the_application_is_started_once_and_then_watched(folder):
     assert len(read_starts(folder, "manual__1")) == 1
 
 
-def test_an_application_that_died_is_started_again_within_limits(folder):
-    """Beyond them the task fails, and says where to look."""
+def test_an_application_that_died_is_started_again_within_limits(folder, tmp_path):
+    """Beyond them the task fails, and says where to look; that is an alert by the rules that are shipped."""
     started_jobs: list[str] = []
     task = operator(started_jobs, limits=Limits(restarts=1))
     for _ in range(2):
@@ -88,12 +89,7 @@ def test_an_application_that_died_is_started_again_within_limits(folder):
     with pytest.raises(AirflowException, match=r"ticks is not restarted.*: the broker is away; started 2 times.*log"):
         task.resume(CONTEXT, event={"action": "start", "reason": "again"}, run="manual__1")
     assert started_jobs == ["ticks", "ticks"]
-
-
-def test_a_stream_that_is_abandoned_is_an_alert(folder, tmp_path):
-    """By the rules that are shipped; the task fails as before."""
-    write_heartbeat(folder, "failed", error="no")
-    for _ in range(7):
+    for _ in range(5):
         record_start(folder, "manual__1", time.time())
     with pytest.raises(AirflowException, match="ticks is not restarted any more"):
         operator([]).execute(CONTEXT)
@@ -112,43 +108,24 @@ def test_a_stream_that_was_stopped_ends_its_task(folder):
 
 
 def test_queries_of_the_run_are_registered_before_the_job_starts(folder):
-    """New ones beside those that are declared, others of the same name in their place."""
+    """New ones beside those that are declared, others of the same name in their place; a wrong one starts nothing."""
+    started_jobs: list[str] = []
+    with pytest.raises(InvalidQueryError, match="worse"):
+        operator(started_jobs, queries={"worse": "SELECT nothing FROM ticks"}).execute(CONTEXT)
+    assert started_jobs == []
     sql = "SELECT count(*) AS n FROM ticks WINDOWING 1 min"
     with pytest.raises(TaskDeferred):
         operator([], queries={"more": sql, "all": sql}).execute(CONTEXT)
     assert {query.name: query.sql for query in read_registry(folder).registered} == {"all": sql, "more": sql}
 
 
-def test_a_wrong_query_fails_the_task_and_starts_nothing(folder):
-    """The error names the query."""
-    started_jobs: list[str] = []
-    with pytest.raises(InvalidQueryError, match="worse"):
-        operator(started_jobs, queries={"worse": "SELECT nothing FROM ticks"}).execute(CONTEXT)
-    assert started_jobs == []
-
-
-def first_event(trigger: HeartbeatTrigger) -> dict[str, str]:
-    """What the trigger fires with."""
-
-    async def first() -> dict[str, str]:
-        async for event in trigger.run():
-            return event.payload
-        raise AssertionError("it did not fire")
-
-    return asyncio.run(asyncio.wait_for(first(), 10))
-
-
 def test_the_trigger_fires_when_the_application_dies(folder):
-    """And renews the lease while it looks."""
+    """And renews the lease while it looks; a user who ends the task stops the stream at a round's boundary."""
     write_heartbeat(folder, "running")
     _, kwargs = HeartbeatTrigger("ticks", "manual__1", {"restarts": 5}, poll=0.01, settle=0).serialize()
-    event = first_event(HeartbeatTrigger(**kwargs))
+    event = first_payload(HeartbeatTrigger(**kwargs))
     assert event == {"action": "start", "reason": "it is dead"}
-    assert folder.lease_file.exists()
-
-
-def test_a_user_who_ends_the_task_stops_the_stream(folder):
-    """At a round's boundary: the application looks for this."""
+    assert folder.lease_file.exists() and not folder.stop_file.exists()
     asyncio.run(HeartbeatTrigger("ticks", "manual__1", {}).on_kill())
     assert folder.stop_file.exists()
 
@@ -173,12 +150,14 @@ def range_operator(platform, **changes):
 
 
 def test_the_data_interval_of_the_run_is_the_range(platform):
-    """The task reports what it wrote, what it read, and what could not be used."""
+    """The task reports what it wrote, what it read, and what could not be used; the stream keeps its own results."""
     result = range_operator(platform).execute(range_context(**DAY))
     assert result["dataset"] == "streams/ticks/ranges/2013-01-05T000000--2013-01-06T000000@1"
     assert result["rows"] == 1 and result["queries"] == {"all": {"rows": 1, "files": ["all-0.parquet"]}}
     assert result["counts"]["rows"] == 3 and result["counts"]["dead_letters"] == 1
     assert "not UTF-8" in result["dead_letters"][0]["reason"] and result["status"] == "persisted"
+    with pytest.raises(NoSinkError):  # otherwise a window would be in both
+        query_results(platform, read_job(StreamSettings().declarations, "ticks"), "SELECT * FROM all")
 
 
 def test_a_retry_recomputes_nothing_and_a_run_that_is_cleared_does(platform):
@@ -212,10 +191,3 @@ def test_what_no_retry_can_repair_fails_at_once(platform, changes, expected_mess
     with pytest.raises(AirflowFailException, match=expected_message):
         range_operator(platform, **changes).execute(range_context())
     assert platform.catalog.find(prefix="streams/") == []
-
-
-def test_the_results_of_ranges_are_not_those_that_the_stream_keeps(platform):
-    """Otherwise a window would be in both."""
-    range_operator(platform).execute(range_context(**DAY))
-    with pytest.raises(NoSinkError):
-        query_results(platform, read_job(StreamSettings().declarations, "ticks"), "SELECT * FROM all")

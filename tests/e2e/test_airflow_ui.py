@@ -31,9 +31,6 @@ def wish(frame: Frame, title: str, yes: bool) -> str:
     return text
 
 
-# ---- finding the pages
-
-
 @pytest.mark.parametrize(("name", "title"), PAGES.items())
 def test_the_pages_are_in_the_navigation(page, live, name, title):
     """Below Browse; each opens in Airflow's own frame."""
@@ -43,9 +40,6 @@ def test_the_pages_are_in_the_navigation(page, live, name, title):
     frame = framed(page, title)
     expect(frame.get_by_role("heading", level=1)).to_have_text(title)
     expect(frame.locator("#nav [aria-current=page]")).to_have_text(title)
-
-
-# ---- a DAG run
 
 
 def test_the_lineage_fills_while_the_workflow_runs(day):
@@ -67,9 +61,6 @@ def test_the_tab_of_a_dag_run_and_of_a_task_show_what_they_made(page, live, day)
     expect(cards).to_contain_text("etl/{ds}/clean")
 
 
-# ---- the queue
-
-
 def test_a_dataset_says_why_it_is_not_persisted_and_what_would_be_lost(page, live, day):
     """On the page of the queue, and on that of the risks, whose curve ends with the numbers above it."""
     path = f"etl/{FIRST}/hours"
@@ -81,9 +72,6 @@ def test_a_dataset_says_why_it_is_not_persisted_and_what_would_be_lost(page, liv
     expect(frame.locator(".now")).to_contain_text(
         f"Now: {irrecoverable_bytes} irrecoverable, {recomputable_bytes} to be recomputed, in about "
     )
-
-
-# ---- acting
 
 
 def test_what_is_asked_for_is_tried_dry_first(page, live, day):
@@ -115,18 +103,12 @@ def test_a_page_follows_while_a_dataset_is_persisted(page, live, day, request):
     assert {each.status() for each in live.platform.catalog.find(prefix=f"etl/{FIRST}/")} == {DatasetStatus.PERSISTED}
 
 
-# ---- losing, and getting back
-
-
 def test_a_link_to_airflow_leads_the_whole_page_there(page, live, day):
     """Not just the frame."""
     frame = about(page, live, f"etl/{FIRST}/clean")
     frame.get_by_role("link", name=DAG, exact=True).click()
     page.wait_for_url(f"{live.address}/dags/{DAG}")
     expect(page.locator("iframe")).to_have_count(0)
-
-
-# ---- a backfill
 
 
 def test_the_lineage_of_a_dag_fills_during_a_backfill(backfilled):

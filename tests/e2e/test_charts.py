@@ -55,17 +55,13 @@ def draw(page: Page, most: int = 90) -> None:
     run(page, CHART, noon=NOON, most=most)
 
 
-def test_values_have_round_ticks(page):
-    """From at most the least to at least the greatest."""
+def test_values_and_times_have_round_ticks(page):
+    """From at most the least to at least the greatest; of times, minutes, hours and days, which are named at first."""
     for least, most, ticks in (
         (0, 90, [0, 50, 100]), (0, 100, [0, 50, 100]), (0, 231_000, [0, 100_000, 200_000, 300_000]),
         (-3, 4, [-4, -2, 0, 2, 4]), (0, 0.0013, [0, 0.0005, 0.001, 0.0015]), (7, 7, [7]),
     ):  # fmt: skip
         assert run(page, "return niceTicks(given.least, given.most)", least=least, most=most) == ticks
-
-
-def test_times_have_round_ticks(page):
-    """Round minutes, hours and days; a day is named where it begins."""
     code = """const ticks = timeTicks(given.first, given.last);
         return ticks.map((at) => tickText(at, ticks[1] - ticks[0]));"""
     for seconds, texts in (
@@ -88,13 +84,16 @@ def test_days_begin_in_the_zone_that_the_reader_chose_in_airflow(page):
 
 
 def test_what_is_not_known_is_a_gap(page):
-    """A value that is missing, and a time without samples."""
+    """A value that is missing, and a time without samples; it is drawn as a band, not as a line, nor as nothing."""
     code = "return segmentsOf([[0, 1], [1, 2], [2, null], [3, 4], [9, 5]], 2)"
     assert run(page, code) == [[[0, 1], [1, 2]], [[3, 4]], [[9, 5]]]
     code = """const same = (value) => value;
         const steps = linePath([[[0, 1], [1, 2]], [[3, 4]]], same, same, {step: true});
         return [steps, areaPath([[[0, 1], [1, 2]]], same, same)];"""
     assert run(page, code) == ["M0 1 H1 V2 M3 4 h0.1", "M0 1 L1 2 V0 H0 Z"]
+    draw(page)
+    expect(page.locator("rect.gap")).to_have_count(1)
+    expect(page.locator("path.series-0")).to_have_attribute("d", re.compile(r"^M\S+ \S+ L\S+ \S+ M\S+ \S+ h0.1$"))
 
 
 def test_a_few_lines_are_drawn_where_there_are_many(page):
@@ -103,13 +102,6 @@ def test_a_few_lines_are_drawn_where_there_are_many(page):
     chart = run(page, "return (await load('series')).linesOf(given.rows, 'n', ['k'])", rows=rows)
     assert [line["name"] for line in chart["lines"]] == ["k8", "k7", "k6", "k5", "k4", "k3"]
     assert chart["lines"][0]["points"] == [[1, 8], [2, 16]] and chart["more"] == 3
-
-
-def test_a_gap_is_a_band(page):
-    """Not a line, and not nothing."""
-    draw(page)
-    expect(page.locator("rect.gap")).to_have_count(1)
-    expect(page.locator("path.series-0")).to_have_attribute("d", re.compile(r"^M\S+ \S+ L\S+ \S+ M\S+ \S+ h0.1$"))
 
 
 def test_a_chart_has_the_width_of_its_place_and_never_scales_its_text(page):
@@ -161,8 +153,8 @@ def test_charts_are_for_everybody(page, theme):
     assert faults(page) == []
 
 
-def test_a_time_is_short_and_says_all_when_asked(page):
-    """The time of day for today, the day for others."""
+def test_times_ages_and_rates_are_short(page):
+    """The time of day for today, the day for others, all of it when asked; ages are rounded, rates have units."""
     code = "return given.times.map((at) => format.shortTime(at, given.now))"
     times = [NOON, NOON - 86_400, NOON - 400 * 86_400]
     assert run(page, code, times=times, now=NOON + 60) == ["12:00:00", "Nov 25, 12:00", "Oct 22, 2025"]
@@ -170,17 +162,9 @@ def test_a_time_is_short_and_says_all_when_asked(page):
     time = page.locator("time")
     expect(time).to_have_attribute("datetime", "2026-11-26T12:00:00.000Z")
     expect(time).to_have_attribute("title", "2026-11-26 12:00:00")
-
-
-def test_an_age_is_rounded(page):
-    """To what one remembers of it."""
     texts = {0: "just now", 40: "40 s ago", 200: "3 min ago", 18_000: "5 h ago", 1_036_800: "12 days ago"}
     code = "return given.ages.map((age) => format.formatAge(given.at, given.at + age))"
     assert run(page, code, at=NOON, ages=list(texts)) == list(texts.values())
-
-
-def test_rates_have_units(page):
-    """Bytes, or what is named."""
     code = "return given.rates.map((rate) => format.formatRate(...rate))"
     texts = run(page, code, rates=[[1.2e6], [4810.4, "rows"], [0.25, "rows"], [None]])
     assert texts == ["1.2 MB/s", "4,810 rows/s", "0.25 rows/s", ""]

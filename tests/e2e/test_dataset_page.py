@@ -7,11 +7,11 @@ from dataclasses import asdict
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from springline.airflow.lineage.neighbourhood import Neighbourhood
 from tests.e2e.conftest import SITE
-from tests.support.airflow.browser import THEMES, faults
+from tests.support.airflow.browser import THEMES, faults, fits
 from tests.support.airflow.dataset_answers import (
     PATH,
     answers,
@@ -37,11 +37,6 @@ HOSTILE = {
 def address(path: str = PATH) -> str:
     """The address of a page."""
     return f"{SITE}/pages/dataset?path={quote(path, safe='')}"
-
-
-def fits(page: Page) -> bool:
-    """Whether the page can be read without scrolling sideways."""
-    return bool(page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"))
 
 
 @pytest.fixture
@@ -108,26 +103,21 @@ def test_bringing_back_what_is_lost_takes_two_clicks(shown):
 # ---- at a glance
 
 
-def test_facts_have_units_and_what_was_predicted(shown):
-    """Times to persist and to recompute, both as they are known."""
+def test_facts_have_units_and_the_history_is_a_timeline(shown):
+    """Times to persist and to recompute, both as they are known; events in plain words, the newest first."""
     page, replies = shown
-    facts = page.get_by_role("region", name="Facts")
-    for text in ("48.3 MB", "842,113", "2.8 s predicted as data", "ds=2013-01-05", "complete; pinned",
-                 "2.14 s when it was made; about 12 s predicted for 3 steps without the cache"):  # fmt: skip
-        expect(facts).to_contain_text(text)
-    replies["datasets/" + PATH] = (200, asdict(detail(actual_seconds=3.1, persisted_at=1.0, under_store="present")))
-    expect(facts).to_contain_text("3.1 s as data; 2.8 s were predicted")
-
-
-def test_the_history_is_a_timeline_with_the_newest_first(shown):
-    """In plain words, with relative times, the actors and their reasons."""
-    page, _ = shown
     entries = page.get_by_role("region", name="History").locator("li")
     expect(entries).to_have_count(6)
     expect(entries.first).to_contain_text(re.compile("Transfer ended without a copy.* ago.*The under-store is away"))
     expect(entries.nth(2)).to_contain_text(re.compile("Pinned.*min ago · ulla.*Requested manually"))
     expect(entries.last).to_contain_text(re.compile("Write began.*2 h ago"))
     assert entries.first.locator("time").get_attribute("datetime")
+    facts = page.get_by_role("region", name="Facts")
+    for text in ("48.3 MB", "842,113", "2.8 s predicted as data", "ds=2013-01-05", "complete; pinned",
+                 "2.14 s when it was made; about 12 s predicted for 3 steps without the cache"):  # fmt: skip
+        expect(facts).to_contain_text(text)
+    replies["datasets/" + PATH] = (200, asdict(detail(actual_seconds=3.1, persisted_at=1.0, under_store="present")))
+    expect(facts).to_contain_text("3.1 s as data; 2.8 s were predicted")
 
 
 def test_only_what_may_be_done_has_a_button(alone):
@@ -197,7 +187,7 @@ def test_a_dataset_without_neighbours_or_other_generations_says_so(alone):
 
 
 def test_what_fails_is_shown_and_what_holds_stays(shown):
-    """The catalog is away, then it is back."""
+    """The catalog is away, then it is back; an under-store that is away is shown with the reason."""
     page, replies = shown
     usual = replies["datasets/" + PATH]
     replies["datasets/" + PATH] = AWAY
@@ -206,11 +196,6 @@ def test_what_fails_is_shown_and_what_holds_stays(shown):
     expect(page.get_by_role("region", name="Facts")).to_contain_text("48.3 MB")
     replies["datasets/" + PATH] = usual
     expect(error).to_have_count(0)
-
-
-def test_an_unreachable_under_store_is_shown_on_the_page(alone):
-    """With the reason; the rest holds."""
-    page, replies = alone
     away = "the under-store does not answer: /mnt/under does not exist: is its disk mounted?"
     replies |= answers(under_store_away=away, headline="Persisted, but the under-store does not answer; …")
     page.goto(address())
@@ -286,8 +271,8 @@ def test_without_a_path_the_newest_are_shown(alone):
     assert faults(page) == []
 
 
-def test_a_path_is_completed_by_the_keyboard(alone):
-    """What is typed is looked for; arrows choose, Enter leads there, Escape closes."""
+def test_a_path_is_completed_by_the_keyboard_and_by_the_mouse(alone):
+    """What is typed is looked for; arrows choose, Enter leads there, Escape closes, as does leaving the field."""
     page, replies = alone
     replies |= answers()
     page.goto(f"{SITE}/pages/dataset")
@@ -309,12 +294,6 @@ def test_a_path_is_completed_by_the_keyboard(alone):
     assert field.get_attribute("aria-activedescendant") == options.first.get_attribute("id")
     page.keyboard.press("Enter")
     expect(page.locator("h2.name")).to_contain_text(f"{PATH}@2")
-
-
-def test_a_path_is_completed_by_the_mouse(alone):
-    """The list closes when the field is left."""
-    page, replies = alone
-    replies |= answers()
     page.goto(f"{SITE}/pages/dataset")
     page.get_by_role("combobox", name="Path").press_sequentially("cle")
     page.locator(".completions [role=option]").first.click()

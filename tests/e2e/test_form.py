@@ -10,12 +10,11 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import SITE
-from tests.support.airflow.browser import THEMES, faults
+from tests.support.airflow.browser import THEMES, assert_for_everybody
 
 API = f"{SITE}/api/v1/**"
 LOGIN = f"{SITE}/api/v2/auth/login"
 PAGES = ("lineage", "queue", "risk", "dataset?path=etl/a", "streams", "streams?job=words")
-WIDTHS = (1024, 2560)
 SANDBOX = "allow-scripts allow-same-origin allow-forms allow-downloads"  # as Airflow's frames
 LONG = ("etl/" + "a" * 200, "etl/" + "/".join(["long_part_of_a_path"] * 20), "مجموعة/بيانات/" + "طويل" * 20)
 
@@ -38,16 +37,6 @@ def answer_all(page: Page, status: int, detail: str) -> None:
     page.route(API, lambda route: route.fulfill(status=status, content_type="application/json", body=body))
 
 
-def assert_fits(page: Page) -> None:
-    """Nothing scrolls sideways, and axe finds nothing serious in either theme."""
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{width} px"
-    for theme in THEMES:
-        page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
-        assert faults(page) == [], theme
-
-
 # ---- the states of a request
 
 
@@ -59,7 +48,7 @@ def test_a_page_that_waits_says_so_and_does_not_look_empty(page, name):
     expect(page.locator("#status")).to_have_text("loading …")
     expect(page.locator("main")).to_have_attribute("aria-busy", "true")
     expect(page.locator(".empty, .failed")).to_have_count(0)
-    assert_fits(page)
+    assert_for_everybody(page)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -78,7 +67,7 @@ def test_a_page_that_fails_says_what_failed_and_what_follows(page, name, status,
     expect(banner.locator("#status.wrong")).to_have_text(detail)
     expect(banner.locator(".holds")).to_have_text(re.compile(consequence))
     expect(page.locator("[aria-busy]")).to_have_count(0)
-    assert_fits(page)
+    assert_for_everybody(page)
     with page.expect_request(API):
         banner.get_by_role("button", name="Retry now").click()
 
@@ -214,26 +203,16 @@ def show_table(page: Page, names: tuple[str, ...]) -> None:
 
 
 def test_no_column_of_a_table_is_a_ribbon(page):
-    """Texts have room, and what is short stays in one line."""
+    """Texts have room, and what is short stays in one line; a caption is for those who do not see the table."""
     show_table(page, LONG)
+    expect(page.get_by_role("table", name="Names")).to_be_visible()
+    box = page.locator("caption").bounding_box()
+    assert box["width"] <= 1 and box["height"] <= 1, "a heading stands above it anyway"
     page.set_viewport_size({"width": 1024, "height": 900})
     widths = page.locator("thead th").evaluate_all("(cells) => cells.map((cell) => cell.getBoundingClientRect().width)")
     dataset, name, reason, state, size, obstacles = widths
     assert min(dataset, name, reason) >= 20 * 14 and obstacles >= 12 * 14
     assert max(state, size) <= 100
-
-
-def test_a_path_wraps_after_its_slashes(page):
-    """Its text stays as it is."""
-    show_table(page, LONG[1:2])
     link = page.get_by_role("link", name="etl/long_part")
-    assert link.evaluate("(link) => link.querySelectorAll('wbr').length") == 20
+    assert link.evaluate("(link) => link.querySelectorAll('wbr').length") == 20, "a path wraps after its slashes"
     assert link.evaluate("(link) => link.textContent") == LONG[1]
-
-
-def test_a_caption_is_for_those_who_do_not_see_the_table(page):
-    """A heading stands above it anyway."""
-    show_table(page, LONG)
-    expect(page.get_by_role("table", name="Names")).to_be_visible()
-    box = page.locator("caption").bounding_box()
-    assert box["width"] <= 1 and box["height"] <= 1

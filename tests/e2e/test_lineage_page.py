@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from urllib.parse import quote_plus
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from springline.airflow.lineage.overview import StreamNode
-from springline.persistence.engine.runner import NoRunner
 from springline.persistence.model.dataset import Origin, Strategy
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
 from springline.testing.lines import LinesRunner
 from springline.testing.lines import make_dataset as make
-from tests.support.airflow.browser import THEMES, Clicks, faults, themed
+from tests.support.airflow.browser import THEMES, Clicks, faults, fits, themed
 from tests.support.airflow.lineage_site import LineageSite
 
 DAYS = tuple(f"2013-01-0{day}" for day in range(1, 8))
@@ -188,7 +186,7 @@ def test_a_path_in_the_address_opens_its_generation(page: Page, site: LineageSit
 
 
 def test_filters_narrow_the_picture_and_stay_in_the_address(shown: Page) -> None:
-    """Each by itself; an empty picture says why."""
+    """Each by itself; an empty picture says why. A field completes what is typed with values of the catalog."""
     expect(shown.locator(".count")).to_have_text("5 templates, 35 datasets")
     shown.get_by_label("State").select_option("lost")
     expect(shown.locator(".template")).to_have_count(2)
@@ -199,10 +197,6 @@ def test_filters_narrow_the_picture_and_stay_in_the_address(shown: Page) -> None
     shown.get_by_label("State").select_option("")
     expect(shown.locator(".count")).to_have_text("5 templates, 35 datasets")
     expect(shown.locator(".ends bdi").first).to_have_text(DAYS[5])
-
-
-def test_a_field_completes_what_is_typed(shown: Page) -> None:
-    """With values of the catalog."""
     shown.get_by_label("DAG", exact=True).fill("et")
     expect(shown.locator("#dag_id-values option")).to_have_attribute("value", "etl")
 
@@ -218,14 +212,6 @@ def test_groups_are_expanded_and_collapsed(shown: Page) -> None:
     expect(shown.locator(".template")).to_have_count(1)
     shown.locator(".alarm .chip").first.click()
     expect(card(shown, "hours")).to_contain_class("selected")
-
-
-def test_search_dims_and_leads_to_the_first(shown: Page) -> None:
-    """Enter focuses it."""
-    shown.get_by_label("Search").fill("rout")
-    expect(shown.locator(".template:not(.dimmed)")).to_have_count(1)
-    shown.get_by_label("Search").press("Enter")
-    expect(card(shown, "routes")).to_be_focused()
 
 
 def test_stream_jobs_are_in_the_same_picture(page: Page, site: LineageSite) -> None:
@@ -270,10 +256,14 @@ def focus(page: Page, name: str) -> None:
 
 
 def test_the_keyboard_alone_does_what_is_done_most(shown: Page, site: LineageSite) -> None:
-    """Filter, search, choose a day, walk along the lineage, open, recover, close, zoom, list, and follow a link."""
+    """Search, choose a day, walk along the lineage, open, recover, close, zoom, list, and follow a link.
+
+    Search dims what does not match, and Enter focuses the first that does.
+    """
     keys = shown.keyboard
     focus(shown, "Search")
     keys.type("clean")
+    expect(shown.locator(".template:not(.dimmed)")).to_have_count(1)
     keys.press("Enter")
     expect(card(shown, "clean")).to_be_focused()
     keys.press("ArrowRight")
@@ -340,7 +330,7 @@ def test_the_picture_fills_the_width_and_nothing_more(shown: Page, width: int) -
     panel = shown.locator(".panel")
     panel.locator("h2").wait_for()
     assert panel.bounding_box()["width"] > 300
-    assert shown.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    assert fits(shown)
 
 
 def test_no_edge_passes_behind_a_card(shown: Page) -> None:
@@ -365,23 +355,18 @@ def test_no_edge_passes_behind_a_card(shown: Page) -> None:
     assert crossed == []
 
 
-def test_an_empty_catalog_says_what_to_do(page: Page, tmp_path: Path) -> None:
+def test_an_empty_catalog_says_what_to_do(page: Page, platform: Platform) -> None:
     """Not that something failed."""
-    platform = open_platform(Settings(home=tmp_path, cache_uri=f"file://{tmp_path}/cache"), runner=NoRunner())
-    site = LineageSite(platform)
-    site.open(page)
+    LineageSite(platform).open(page)
     expect(page.locator(".empty")).to_contain_text("There are no datasets that you may read.")
     assert faults(page) == []
-    platform.close()
 
 
-def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
+def test_hostile_names_are_text(page: Page, platform: Platform) -> None:
     """On cards, in the panel, in the table; nothing of them becomes an element."""
-    platform = open_platform(Settings(home=tmp_path, cache_uri=f"file://{tmp_path}/cache"), runner=runner())
     for path in HOSTILE.values():
-        make(platform, path, "raw", origin=Origin("<b>dag</b>", "run", "task"))
-    site = LineageSite(platform)
-    site.open(page)
+        make(platform, path, "load", origin=Origin("<b>dag</b>", "run", "task"))
+    LineageSite(platform).open(page)
     expect(page.locator(".template")).to_have_count(len(HOSTILE))
     for path in HOSTILE.values():
         page.locator(f'.template[data-key="{path}"] .label').click()
@@ -389,8 +374,7 @@ def test_hostile_names_are_text(page: Page, tmp_path: Path) -> None:
         address = f"dataset?path={quote_plus(path)}&generation=1"
         expect(page.locator(".panel .path a")).to_have_attribute("href", address)
     assert page.locator("main img, main script, main b").count() == 0 and page.title() != "1"
-    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    assert fits(page)
     page.get_by_role("button", name="As a table").click()
     expect(page.locator("tbody tr[data-key]")).to_have_count(len(HOSTILE))
-    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    platform.close()
+    assert fits(page)

@@ -14,11 +14,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import SITE
-from tests.support.airflow.browser import THEMES, Clicks, faults
+from tests.support.airflow.browser import Clicks, assert_for_everybody, fits
 from tests.support.streams.declared_streams import HOSTILE, JOBS, beating
 from tests.support.streams.stream_answers import Answers, stream_answers
 
-WIDTHS = (1024, 1440, 2560)
 LONG = "über-" + "orders_by_customer_" * 11 + "مجموعة"
 
 
@@ -119,31 +118,30 @@ def test_the_worst_job_comes_first_and_each_health_is_counted(listed: Page) -> N
         expect(page.locator(f"tr[data-key={job}] td").nth(2)).to_be_empty()
 
 
-def test_the_list_leads_to_a_job_and_back(listed: Page) -> None:
-    """As the navigation of the page has it."""
+def test_the_list_leads_to_a_job_and_back(listed: Page, alone) -> None:
+    """As the navigation of the page has it; a list without jobs says how to get one, whether or not others have any."""
     listed.get_by_role("link", name="ticks").click()
     expect(listed.locator("h2.name")).to_contain_text("ticks")
     listed.get_by_role("link", name="All streams").click()
     expect(listed.locator(".healths")).to_contain_text("7 jobs")
+    _, answers = alone
+    answers["streams"] = (200, {"streams": []})
+    listed.goto(f"{SITE}/pages/streams")
+    expect(listed.locator(".empty")).to_contain_text("There is no stream job that you may read")
 
 
 # ---- states of a page
 
 
-@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("job", ["", "ticks", "words", "pairs", "crashed", "never"])
-def test_a_page_fits_and_axe_finds_nothing(alone, replies: Answers, job: str, theme: str) -> None:
+def test_a_page_fits_and_axe_finds_nothing(alone, replies: Answers, job: str) -> None:
     """At every width and in both themes, whatever the health."""
     page, answers = alone
     answers.update(replies)
-    page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
     page.goto(f"{SITE}/pages/streams{f'?job={job}' if job else ''}")
     page.locator("tbody tr, .flow").first.wait_for()
     page.wait_for_load_state("networkidle")
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
-    assert faults(page) == []
+    assert_for_everybody(page, (1024, 1440, 2560))
 
 
 def test_names_and_records_of_all_kinds_break_nothing(alone, replies: Answers, open_job) -> None:
@@ -158,13 +156,13 @@ def test_names_and_records_of_all_kinds_break_nothing(alone, replies: Answers, o
     page.set_viewport_size({"width": 1024, "height": 900})
     page.goto(f"{SITE}/pages/streams")
     expect(page.locator("tbody tr")).to_have_count(3)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert fits(page)
     expect(page.get_by_role("link", name=r"a\u202eb")).to_be_visible()
     stages = json.dumps(answers["streams/ticks/backpressure"][1])
     renamed = json.loads(stages.replace('"reduce"', json.dumps(LONG)).replace('"map"', json.dumps(HOSTILE)))
     open_job("ticks", {"streams/ticks/backpressure": (200, renamed)})
     expect(page.locator(".slowest").first).to_contain_text("orders_by_customer")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert fits(page)
     records = page.get_by_role("region", name="Dead letters", exact=True).locator("code")
     expect(records.filter(has_text=HOSTILE)).to_have_count(1)
     assert page.locator("main img, main script").count() == 0 and asked == [] and page.title() != "1"
@@ -179,14 +177,6 @@ def test_a_part_that_fails_says_so_and_the_others_go_on(open_job, away: str) -> 
     expect(part.locator(".trouble.wrong")).to_have_text("Kafka does not answer")
     expect(page.locator(".trouble.wrong")).to_have_count(1)
     expect(page.locator(".verdict")).to_contain_text("4,810 messages behind")
-
-
-def test_a_list_without_jobs_says_how_to_get_one(alone) -> None:
-    """Whether none is declared, or they are others'."""
-    page, answers = alone
-    answers["streams"] = (200, {"streams": []})
-    page.goto(f"{SITE}/pages/streams")
-    expect(page.locator(".empty")).to_contain_text("There is no stream job that you may read")
 
 
 # ---- one job
@@ -266,7 +256,7 @@ def test_percentiles_are_named_and_completion_has_its_offsets(open_job) -> None:
 
 
 def test_the_load_of_each_unit_is_compared_with_its_limit(open_job) -> None:
-    """As a bar and in words; so are the moves under way."""
+    """As a bar and in words; so are the moves under way, and what it would do now and did, with its reasons."""
     page = open_job("pairs")
     part = page.get_by_role("region", name="Join", exact=True)
     expect(part.locator(".load-bar")).to_have_count(3)
@@ -276,11 +266,7 @@ def test_the_load_of_each_unit_is_compared_with_its_limit(open_job) -> None:
     expect(part).to_contain_text("30 of 90 tuples moved, 2 pieces to go")
     expect(part.get_by_role("region", name="Heavy keys").locator("tbody tr")).to_have_count(2)
     expect(part.get_by_role("region", name="Heavy keys")).to_contain_text("split over 2 units")
-
-
-def test_a_join_says_what_it_would_do_now_and_what_it_did(open_job) -> None:
-    """With its reasons."""
-    decisions = open_job("pairs").get_by_role("region", name="Decisions", exact=True)
+    decisions = page.get_by_role("region", name="Decisions", exact=True)
     expect(decisions).to_contain_text("Next steps")
     expect(decisions.get_by_role("region", name="routing tables")).to_contain_text("is copied: cut over to it")
 

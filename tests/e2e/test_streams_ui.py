@@ -33,17 +33,11 @@ def forgive(complaints: Complaints, *statuses: int) -> None:
     complaints.messages.clear()
 
 
-# ---- all jobs
-
-
 def test_a_job_that_is_not_there_is_named(page, live, complaints):
     """With what is wrong."""
     frame = opened(page, live.address, "streams", "?job=other")
     expect(frame.locator("#status.wrong")).to_contain_text("no job 'other' is declared")
     forgive(complaints, 404)
-
-
-# ---- one job
 
 
 def test_a_page_follows_while_its_job_runs(page, live):

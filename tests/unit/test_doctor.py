@@ -79,7 +79,7 @@ def test_files_that_cannot_be_read_are_reported_with_what_is_wrong(
 
 
 def test_an_extra_is_missing_where_a_setting_needs_it_or_a_part_of_it_is_there() -> None:
-    """Else it is worth a note."""
+    """Else it is worth a note; their packages are those that ours declares, and one of each marks that it is meant."""
     missing = {"hdfs": ["hdfs-native"], "spark": ["grpcio"], "postgres": ["psycopg"], "alluxio": []}
     findings = {each.check: each for each in machine.check_extras({"hdfs": "SPRINGLINE_UNDER_URI"}, missing)}
     assert {name: each.state for name, each in findings.items()} == {
@@ -88,10 +88,6 @@ def test_an_extra_is_missing_where_a_setting_needs_it_or_a_part_of_it_is_there()
     }  # fmt: skip
     assert findings["extra hdfs"].remedy == "pip install 'springline[hdfs]'"
     assert "SPRINGLINE_UNDER_URI needs it" in findings["extra hdfs"].message
-
-
-def test_the_packages_of_extras_are_those_that_the_package_declares() -> None:
-    """No list of our own; each extra has the package by which it is known to be meant."""
     extras = machine.packages_of_extras()
     assert "pyspark" in extras["spark"] and "confluent-kafka" in extras["streams"]
     assert all(mark in extras[extra] for extra, mark in machine._MARKER_PACKAGES.items())

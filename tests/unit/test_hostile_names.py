@@ -19,12 +19,10 @@ from springline.persistence.backends.hdfs_bytes import HdfsBytes
 from springline.persistence.backends.local import LocalBackend
 from springline.persistence.backends.spec import Backend
 from springline.persistence.backends.webhdfs import WebHdfs
-from springline.persistence.errors import InvalidPathError, PersistenceError, UnknownDatasetError
+from springline.persistence.errors import InvalidPathError, UnknownDatasetError
 from springline.persistence.explain import find_dataset
-from springline.persistence.model import sidecar
 from springline.persistence.model.dataset import Origin, Ref, Strategy, validate_path
 from springline.persistence.model.invisible_characters import find_invisible
-from springline.persistence.model.sidecar import decode
 from springline.persistence.platform import Platform
 from springline.spark_jobs.errors import ParameterError
 from springline.spark_jobs.operations import load_operations
@@ -244,17 +242,3 @@ def test_no_store_goes_out_of_its_root(store: str, name: str, tmp_path: Path, ur
             call()
             pytest.fail(f"call {number} went through")
     assert urls == [] and sorted(path.name for path in tmp_path.rglob("*")) == ["a"]
-
-
-@pytest.mark.parametrize("key", ["path", "sources"])
-@pytest.mark.parametrize("path", ["../a", "a\0"])
-def test_a_sidecar_that_names_a_place_elsewhere_is_not_read(key: str, path: str, platform: Platform) -> None:
-    """It lies in the under-store, where others may write."""
-    dataset = make(platform, "a", lines=["x"])
-    document = sidecar.encode(dataset, under_checksum="", under_bytes=0).decode()
-    spelled = path.replace("\0", "\\u0000")
-    old, new = {"path": ('"a"', f'"{spelled}"'), "sources": ("[]", f'["{spelled}@1"]')}[key]
-    wrong = document.replace(f'"{key}": {old}', f'"{key}": {new}')
-    assert wrong != document
-    with pytest.raises(PersistenceError, match="cannot be read"):
-        decode(wrong.encode(), where="hdfs://host/a")

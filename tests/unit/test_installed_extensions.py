@@ -13,7 +13,7 @@ import pytest
 
 from docs.console import files_in
 from springline.persistence.profile import project_folder
-from tests.support.extension import FOLDER, installed
+from tests.support.extension import installed
 
 WORDS_MODULE = files_in((project_folder() / "docs" / "persistence.md").read_text(encoding="utf-8"))["words.py"]
 READ = """
@@ -86,12 +86,6 @@ def test_an_installed_policy_orders_the_queue(run_with: Callable[..., Run]) -> N
     other = json.loads(run("-m", "springline", "queue", "list", "--json", "--what-if", "policy=fifo"))
     assert other[0]["dataset"] == "words/load@1"
     assert "paper, smallest, value-density" in run("-m", "springline", "config", "list")
-
-
-@pytest.mark.parametrize("package", ["store", "policy"])
-def test_an_example_package_is_small(package: str) -> None:
-    """Ten files at most, so that it can be read at once."""
-    assert len([path for path in (FOLDER / package).rglob("*") if path.is_file()]) <= 10
 
 
 def test_the_store_passes_the_suite(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from springline.persistence.profile import project_folder
 from springline.persistence.settings import Settings
 from springline.services.registry import SERVERS, make_servers
 from springline.services.server import Process, Server
+from springline.services.servers.airflow import password
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
 from springline.spark_jobs.landing import land
@@ -36,7 +37,12 @@ ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
 HERE = "127.0.0.1"
 # Where each server is configured to listen; without one of these it would choose by itself.
 EXPECTED_SETTINGS = {
-    "airflow": ("AIRFLOW__API__HOST=127.0.0.1", "--skip-serve-logs"),
+    "airflow": (
+        "AIRFLOW__API__HOST=127.0.0.1",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL=http://127.0.0.1:8099/execution/",
+        "scheduler --skip-serve-logs",
+        "triggerer --skip-serve-logs",
+    ),
     "alluxio": tuple(
         f"-Dalluxio.{part}.bind.host=127.0.0.1"
         for part in ("master", "master.web", "job.master", "worker", "worker.web", "job.worker", "proxy.web")
@@ -52,7 +58,7 @@ EXPECTED_SETTINGS = {
 
 def launch_text(name: str, home: Path) -> str:
     """All configuration of a server: its commands and its environment."""
-    (server,) = make_servers([name], ServiceSettings(home=home))
+    (server,) = make_servers([name], ServiceSettings(home=home, airflow_port=8099))
     environment = {**server.environment, **{k: v for each in server.processes for k, v in each.environment.items()}}
     commands = [word for each in (*server.processes, *server.init_steps) for word in each.command]
     return " ".join([server.address, *commands, *(f"{key}={value}" for key, value in environment.items())])
@@ -108,11 +114,12 @@ def test_a_sparks_own_session_listens_on_this_machine_alone() -> None:
 
 
 def test_what_holds_secrets_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the mask of the process is: passwords, keys, Airflow's database, and the folder around them."""
+    """Whatever the mask is: passwords, keys, Airflow's database, and the folder; the next start keeps them all."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    servers = make_servers(["airflow", "postgres"], ServiceSettings(home=tmp_path, airflow_database="sqlite"))
     before = os.umask(0)
     try:
-        for server in make_servers(["airflow", "postgres"], ServiceSettings(home=tmp_path, airflow_database="sqlite")):
+        for server in servers:
             server.folder.mkdir(parents=True, exist_ok=True)
             server.prepare()
             assert stat.S_IMODE(server.folder.stat().st_mode) == 0o700, server.name
@@ -121,6 +128,11 @@ def test_what_holds_secrets_is_for_its_owner_alone(tmp_path: Path, monkeypatch: 
     secret = [path for path in tmp_path.rglob("*") if path.is_file() and path.parent.name != "conf"]
     assert len(secret) >= 5
     assert {path: oct(stat.S_IMODE(path.stat().st_mode)) for path in secret} == dict.fromkeys(secret, "0o600")
+    first = {path: path.read_bytes() for path in secret}
+    for server in servers:
+        server.prepare()
+    assert {path: path.read_bytes() for path in secret} == first
+    assert password(tmp_path).encode() in b"".join(first.values())
 
 
 @pytest.fixture
@@ -181,7 +193,8 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_cache_in_memory_is_for_its_owner_alone(shared: Path, tmp_path: Path) -> None:
-    """Everybody may look into /dev/shm; one that was made with other rights before is mended."""
+    """Everybody may look into /dev/shm; one that was made with other rights before is mended; two homes have two."""
+    assert default_cache_folder(tmp_path / "a") != default_cache_folder(tmp_path / "b")
     for mode in (None, 0o777):
         if mode is not None:
             shared.chmod(mode)
@@ -203,11 +216,6 @@ def test_a_cache_that_somebody_else_made_is_not_used(
         monkeypatch.setattr("springline.persistence.platform._owner_id", lambda path: 0 if path == shared else 12345)
     with pytest.raises(StorageUnavailableError, match=r"belongs to another user.*SPRINGLINE_CACHE_URI"):
         open_platform(Settings(home=tmp_path / "home", cache_uri="", under_uri=""), runner=NoRunner())
-
-
-def test_two_homes_have_two_caches(tmp_path: Path) -> None:
-    """None is another's."""
-    assert default_cache_folder(tmp_path / "a") != default_cache_folder(tmp_path / "b")
 
 
 # ---- code

@@ -36,13 +36,13 @@ def test_the_file_is_found_upwards_and_its_folder_is_the_project_s(project: Path
     assert JobSettings().operations == ("mine",) and JobSettings().landing_folder == project / "in"
 
 
-def test_the_environment_and_a_profile_win_over_the_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_the_environment_and_a_profile_win_over_the_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this order."""
     (project / "p.env").write_text("SPRINGLINE_POLICY=edge\n")
     monkeypatch.setenv("SPRINGLINE_PROFILE", str(project / "p.env"))
     assert Settings().policy == "edge"
     monkeypatch.setenv("SPRINGLINE_POLICY", "paper")
-    assert Settings().policy == "paper"
+    assert Settings().policy == "paper" and Settings(policy="fifo").policy == "fifo"
 
 
 def test_the_variables_of_all_settings_give_another_process_the_same(
@@ -103,11 +103,12 @@ def test_init_makes_a_project_and_says_what(tmp_path: Path) -> None:
 
 
 def test_init_overwrites_nothing(tmp_path: Path) -> None:
-    """Not even one file: then none is made."""
+    """Not even one file: then none is made, nor in the place of a file."""
     (tmp_path / "pipeline.py").write_text("mine")
     result = invoke("init", str(tmp_path), "--name", "x")
     assert "has pipeline.py already, which is not overwritten" in str(result.exception)
-    assert [path.name for path in tmp_path.iterdir()] == ["pipeline.py"]
+    assert "is a file; give a folder" in str(invoke("init", str(tmp_path / "pipeline.py"), "--name", "x").exception)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("pipeline.py", "mine")]
 
 
 @pytest.mark.parametrize("name", ["Big", "1st", "a b", "a/b", "../up", "x" * 42, 'a"'])
@@ -115,9 +116,3 @@ def test_a_name_that_would_break_files_is_refused(name: str, tmp_path: Path) -> 
     """Before anything is made."""
     assert "not a project name" in str(invoke("init", str(tmp_path / "p"), "--name", name).exception)
     assert not (tmp_path / "p").exists()
-
-
-def test_a_file_in_the_folder_s_place_is_reported(tmp_path: Path) -> None:
-    """And stays."""
-    (tmp_path / "p").write_text("mine")
-    assert "is a file; give a folder" in str(invoke("init", str(tmp_path / "p")).exception)

@@ -19,6 +19,7 @@ import springline.stream_kinds
 import springline.testing
 from docs.python_page import PUBLIC, describe_in_process
 from springline.persistence.profile import project_folder
+from springline.spark_jobs.settings import JobSettings
 
 ROOT = project_folder()
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -52,14 +53,6 @@ def test_documents_import_public_names_alone(document: Path) -> None:
     for module, name in imports_in(document.read_text(encoding="utf-8")):
         assert module in PUBLIC, f"{document.name}: from {module} import {name}"
         assert name in {"", "*", *import_module(module).__all__}, f"{document.name}: from {module} import {name}"
-
-
-def test_an_import_of_something_private_is_found() -> None:
-    """In whatever form it stands."""
-    private = "springline.persistence.platform"
-    code = f"```python\nfrom {private} import (\n    a,\n    b as c,\n)\nimport springline.cli\n```\n"
-    assert imports_in(code) == [(private, "a"), (private, "b"), ("springline.cli", "")]
-    assert imports_in("from springline.cli import main") == []  # in prose
 
 
 @every_name
@@ -97,9 +90,10 @@ def run(doc: str, name: str, folder: Path) -> None:
     assert doctest.DocTestRunner().run(example, out=printed.append).failed == 0, "".join(printed)
 
 
-def test_every_setting_of_a_platform_says_what_it_is() -> None:
-    """`Settings` has its arguments there."""
-    assert all(field.description for field in springline.Settings.model_fields.values())
+@pytest.mark.parametrize("settings", [springline.Settings, JobSettings])
+def test_every_setting_says_what_it_is(settings: type[BaseSettings]) -> None:
+    """`Settings` has its arguments there, and the page of settings is made of them."""
+    assert all(field.description for field in settings.model_fields.values())
 
 
 def test_every_public_error_says_when_it_is_raised() -> None:
@@ -127,8 +121,11 @@ def test_names_and_values_say_what_they_are(module: str) -> None:
     assert [each["name"] for each in names if not each["doc"]] == []
 
 
-def test_the_summary_of_the_package_names_every_public_name() -> None:
-    """Whoever asks `help(springline)` sees all."""
+def test_the_summary_of_the_package_and_the_page_name_every_public_name() -> None:
+    """In `help(springline)`, and under a heading of its own, or in the table of errors; the page is the code's."""
+    page = (ROOT / "docs" / "reference-python.md").read_text(encoding="utf-8")
+    assert [name for _, name in NAMES if f"\n### {name}\n" not in page] == []
+    assert [name for name in springline.errors.__all__ if f"\n| `{name}` |" not in page] == []
     for module in (springline, springline.testing, springline.stream_kinds):
         summary = set(re.findall(r"\w+", (module.__doc__ or "").partition("Example:")[0]))
         assert set(module.__all__) <= summary, module.__name__
@@ -144,10 +141,3 @@ def test_what_is_private_says_so() -> None:
         assert f"`{module}`" in (springline.__doc__ or "")
     for package in ("persistence", "spark_jobs", "services"):
         assert "Private, like all subpackages" in (import_module(f"springline.{package}").__doc__ or "")
-
-
-def test_the_page_of_public_names_has_each_of_them() -> None:
-    """Under a heading of its own, or in the table of errors; another test compares the page with the code."""
-    page = (ROOT / "docs" / "reference-python.md").read_text(encoding="utf-8")
-    assert [name for _, name in NAMES if f"\n### {name}\n" not in page] == []
-    assert [name for name in springline.errors.__all__ if f"\n| `{name}` |" not in page] == []

@@ -122,11 +122,13 @@ def test_a_catalog_that_cannot_be_opened_does_not_reveal_its_password(url: str) 
         "sc://[;token=hunter2",
         "sc://ann:hunter2@/",
         "token=hunter2",
+        "127.0.0.1:15002",
     ],
 )
 def test_an_address_of_spark_that_is_wrong_does_not_reveal_its_token(remote: str) -> None:
-    """The error says how an address is written."""
-    with pytest.raises(SparkUnavailableError, match="write the address as sc://host:port") as refused:
+    """The error names the setting and says how an address is written."""
+    message = "SPRINGLINE_SPARK_REMOTE=.*write the address as sc://host:port"
+    with pytest.raises(SparkUnavailableError, match=message) as refused:
         Address.parse(remote)
     assert SECRET not in str(refused.value)
 

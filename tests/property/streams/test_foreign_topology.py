@@ -153,7 +153,7 @@ def run(folder: Path, seed: int, chance: float, events: list[tuple[str, int]]) -
     for number in range(600):
         topology.step()
         if waiting and number % 4 == 3:
-            _harm(simulation, *waiting.pop())
+            harm(simulation, *waiting.pop())
         else:
             simulation.turn()
         for root, attempt in topology.hear():
@@ -165,7 +165,8 @@ def run(folder: Path, seed: int, chance: float, events: list[tuple[str, int]]) -
     return topology
 
 
-def _harm(simulation: TrackedSimulation, what: str, number: int) -> None:
+def harm(simulation: TrackedSimulation, what: str, number: int) -> None:
+    """Let an acker come or go, or none, and then let the process die after so many calls, or lose its states."""
     if what in ("add", "remove"):
         epochs = simulation.epochs
         with suppress(InvalidRingError):

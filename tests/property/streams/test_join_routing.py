@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ from springline.spark_jobs.streaming.join.wire import (
 )
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Round, State
 from tests.support.examples import examples
-from tests.support.joins.join_pieces import mask_of
+from tests.support.joins.join_tasks import mask_of
 
 MAX_UNITS = 8
 EQUAL, BAND, LESS = KeyBand(0, 0), KeyBand(-2, 1), KeyBand(1, None)
@@ -221,33 +221,18 @@ class Simulation:
 def test_each_pair_is_found_once(strategy, reach, itself, seed, theta, changes):
     """Whatever moves meanwhile, and however late the controller hears of it."""
     chance = random.Random(seed)
+    moved_at_once, in_flight = chance.choice([3, 10, 1000]), chance.choice([5, 50, 5000])
     control = RebalanceConfig(
-        4,
-        strategy,
-        theta,
-        migration_tuples=chance.choice([3, 10, 1000]),
-        in_flight_tuples=chance.choice([5, 50, 5000]),
-        min_tuples=1,
+        4, strategy, theta, migration_tuples=moved_at_once, in_flight_tuples=in_flight, min_tuples=1
     )
     simulation = Simulation(control, reach, itself, chance.choice([1, 2, MAX_UNITS]))
     units_by_round = dict(changes)
     for number in range(18):
         if number in units_by_round:
-            simulation.control = RebalanceConfig(
-                units_by_round[number],
-                strategy,
-                theta,
-                migration_tuples=control.migration_tuples,
-                in_flight_tuples=control.in_flight_tuples,
-                min_tuples=1,
-            )
+            simulation.control = replace(control, units=units_by_round[number])
         heavy = chance.choice([0, 1, 7])
-        simulation.step(
-            [
-                [chance.choice([heavy, chance.randrange(12)]) for _ in range(chance.randrange(12))]
-                for _ in simulation.routers
-            ]
-        )
+        key_counts = [chance.randrange(12) for _ in simulation.routers]
+        simulation.step([[chance.choice([heavy, chance.randrange(12)]) for _ in range(many)] for many in key_counts])
         for _ in range(chance.choice([0, 1, 1, 2])):
             simulation.decide(chance)
     simulation.check()
@@ -256,13 +241,11 @@ def test_each_pair_is_found_once(strategy, reach, itself, seed, theta, changes):
 @pytest.mark.parametrize("strategy", STRATEGIES.names)
 def test_a_smaller_number_of_units_leaves_the_others_empty(strategy):
     """Once all has moved: 4, then 8, then 3 units; what is no longer used holds nothing and is not probed."""
-    simulation, chance = (
-        Simulation(RebalanceConfig(4, strategy, 0.1, min_tuples=1), EQUAL, False, MAX_UNITS),
-        random.Random(5),
-    )
+    simulation = Simulation(RebalanceConfig(4, strategy, 0.1, min_tuples=1), EQUAL, False, MAX_UNITS)
+    chance = random.Random(5)
     for units in (4, 8, 3):
         simulation.control = RebalanceConfig(units, strategy, 0.1, migration_tuples=20, min_tuples=1)
-        for _ in range(60):
+        for _ in range(20):
             simulation.step([[chance.choice([1, chance.randrange(40)]) for _ in range(3)] for _ in simulation.routers])
             simulation.decide(random.Random(1))
         for _ in range(400):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -65,6 +65,24 @@ def faults(place: Page | Frame) -> list[str]:
         for fault in report["violations"]
         if fault["impact"] in ("serious", "critical")
     ]
+
+
+def fits(page: Page) -> bool:
+    """Whether a page can be read without scrolling sideways."""
+    return bool(page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"))
+
+
+def assert_for_everybody(page: Page, widths: Sequence[int] = (1024, 2560), regions: str = "") -> None:
+    """At each width neither the page nor these regions scroll sideways; axe finds nothing serious in either theme."""
+    for width in widths:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert fits(page), f"{width} px"
+        if regions:
+            wide = "(all) => all.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.innerText)"
+            assert page.locator(regions).evaluate_all(wide) == [], f"{width} px"
+        for theme in THEMES:
+            page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+            assert faults(page) == [], f"{width} px, {theme}"
 
 
 class Clicks:

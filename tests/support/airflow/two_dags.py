@@ -20,6 +20,26 @@ def make_chain(platform: Platform) -> None:
     make(platform, "other/count", "count", ["etl/clean"], origin=OTHER)
 
 
+def remove_copies(platform: Platform, *paths: str) -> None:
+    """The bytes of datasets go from the cache, and the catalog has not noticed."""
+    for path in paths:
+        platform.cache.delete(platform.catalog.resolve(path).cache_location)
+
+
+def lose(platform: Platform, *paths: str) -> None:
+    """The bytes of datasets go from the cache, and the platform notices."""
+    remove_copies(platform, *paths)
+    platform.maintenance.scan()
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, method: str, dag_id: str) -> None:
+    """No user may do this with this DAG."""
+    monkeypatch.setattr(
+        SimpleAuthManager, "is_authorized_dag",
+        lambda self, **asked: (asked["method"], getattr(asked["details"], "id", "")) != (method, dag_id),
+    )  # fmt: skip
+
+
 def allow_only(monkeypatch: pytest.MonkeyPatch, dag_id: str) -> None:
     """No user may do anything with any other DAG."""
     monkeypatch.setattr(

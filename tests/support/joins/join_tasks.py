@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of, part_of
 from springline.spark_jobs.streaming.join.condition.condition import Condition
 from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.task.migration import decode_copy_part
@@ -18,6 +20,7 @@ from springline.spark_jobs.streaming.join.task.store import Shape
 from springline.spark_jobs.streaming.join.task.task import JoinTask
 from springline.spark_jobs.streaming.join.wire import (
     ACTION,
+    SEQ_HASHES,
     Action,
     Cutover,
     EpochCommands,
@@ -210,6 +213,21 @@ class JoinTasks:
     def _source(self, topic: str, task: int, start: int, to: int) -> Iterator[Message]:
         assert topic == COPIES
         return (Message(at, self.copies[task][at]) for at in range(start, to))
+
+
+def mask_of(piece: StateMigration, keys: npt.NDArray[np.int64], seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which of some tuples of its side a piece means, in plain numpy."""
+    mask = (keys >= piece.keys[0]) & (keys <= piece.keys[1]) & (seqs >= piece.seqs[0]) & (seqs <= piece.seqs[1])
+    if piece.buckets:
+        named = np.zeros(BUCKETS, np.bool_)
+        named[list(piece.buckets)] = True
+        mask &= named[bucket_of(keys, piece.block)]
+    if piece.excluded_keys:
+        mask &= ~np.isin(keys, np.array(piece.excluded_keys, np.int64))
+    if piece.part != (0, SEQ_HASHES):
+        parts = part_of(seqs, piece.salt)
+        mask &= (parts >= piece.part[0]) & (parts < piece.part[1])
+    return mask
 
 
 def _reread(state: State) -> State:

@@ -13,7 +13,6 @@ import pytest
 
 from springline.spark_jobs.errors import LandingError
 from springline.spark_jobs.landing import FLIGHTS, WEATHER, Landing, land, parse_days, write_manifest
-from springline.spark_jobs.operations import Context
 from tests.support.commands import printed
 
 DAY = date(2013, 1, 5)
@@ -45,41 +44,28 @@ def landing_file(path: Path, columns: tuple[str, ...] = FLIGHTS.columns) -> Path
     return Landing(path.parent.parent).file(path.parent.name, path.name, columns=columns)
 
 
-def test_a_day_has_the_flights_of_that_day(landing_folder: Path) -> None:
-    """Every row is of the day; there are as many as the package has."""
+def test_a_day_has_the_flights_of_that_day_and_one_outside_2013_a_header_alone(landing_folder: Path) -> None:
+    """Every row is of the day, as many as the package has; nothing unfinished is left beside its files."""
     with (landing_folder / "2013-01-05" / "flights.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 720
     assert {(row["year"], row["month"], row["day"]) for row in rows} == {("2013", "1", "5")}
+    names = sorted(path.name for path in (landing_folder / "2013-01-05").iterdir())
+    assert names == ["flights.csv", "flights.csv.manifest.json", "weather.csv", "weather.csv.manifest.json"]
+    empty = landing_file(landing_folder / "2014-01-01" / "flights.csv")
+    assert empty.read_text().count("\n") == 1
 
 
-def test_a_day_outside_2013_has_a_header_and_no_rows(landing_folder: Path) -> None:
-    """It is a landing file like any other, and passes."""
-    path = landing_folder / "2014-01-01" / "flights.csv"
-    assert path.read_text().count("\n") == 1
-    landing_file(path)
-
-
-def test_landing_a_day_again_changes_nothing(flights: Path) -> None:
-    """The same content is left as it stands, its time included."""
+def test_landing_a_day_again_repairs_what_was_damaged_and_changes_nothing_else(flights: Path) -> None:
+    """The same content is left as it stands, its time included; a file and a manifest are written again."""
     before = flights.stat().st_mtime_ns
     assert not any(one.is_new for one in land([DAY], flights.parent.parent))
     assert flights.stat().st_mtime_ns == before
-
-
-def test_landing_a_day_again_repairs_a_file_and_a_manifest(flights: Path) -> None:
-    """What was damaged is written again."""
     flights.write_text("spoilt")
     flights.with_name("weather.csv.manifest.json").write_text(json.dumps({"lines": 1, "size": 1, "xxh3_128": "x"}))
     assert [one.is_new for one in land([DAY], flights.parent.parent)] == [True, True]
     landing_file(flights)
     landing_file(flights.with_name("weather.csv"), WEATHER.columns)
-
-
-def test_nothing_unfinished_is_left_beside_a_landing_file(landing_folder: Path) -> None:
-    """Files appear in one step."""
-    names = sorted(path.name for path in (landing_folder / "2013-01-05").iterdir())
-    assert names == ["flights.csv", "flights.csv.manifest.json", "weather.csv", "weather.csv.manifest.json"]
 
 
 def test_copies_make_more_flights_each_with_its_own_number(tmp_path: Path) -> None:
@@ -134,6 +120,13 @@ def test_who_says_so_takes_a_file_unchecked(flights: Path) -> None:
             landing.unchecked_file(*parts)
 
 
+@pytest.mark.parametrize("day", ["..", "/etc"])
+def test_a_day_that_leads_out_of_the_landing_folder_is_not_looked_for(flights: Path, day: str) -> None:
+    """Whatever asks for it."""
+    with pytest.raises(LandingError, match="outside of the landing folder"):
+        Landing(flights.parent.parent).file(day, "flights.csv", columns=FLIGHTS.columns)
+
+
 @pytest.mark.parametrize("content", [b"", b"one", b"one\n", b"one\ntwo", b"\xff\x00\n\n"])
 def test_a_file_of_any_kind_is_what_its_manifest_says_or_refused(tmp_path: Path, content: bytes) -> None:
     """Without columns nothing is asked of its text."""
@@ -146,19 +139,6 @@ def test_a_file_of_any_kind_is_what_its_manifest_says_or_refused(tmp_path: Path,
         file.write_bytes(other)
         with pytest.raises(LandingError, match="checksum"):
             Landing(tmp_path).file("day", "any.bin")
-
-
-def test_an_operation_is_given_no_way_past_the_check(tmp_path: Path) -> None:
-    """The folder it sees is not a path that something could be read below of: a file comes checked, or unchecked."""
-    context = Context(None, {}, Landing(tmp_path))  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
-        context.landing / "2013-01-05"  # type: ignore[operator]
-
-
-def test_a_manifest_of_nothing_is_refused(tmp_path: Path) -> None:
-    """In a line that names the file."""
-    with pytest.raises(LandingError, match="no such file"):
-        write_manifest(tmp_path / "none.csv")
 
 
 @pytest.mark.parametrize(
@@ -177,17 +157,16 @@ def test_a_manifest_of_a_damaged_file_does_not_make_it_whole(flights: Path, dama
         landing_file(flights)
 
 
-def test_a_missing_file_is_reported_with_what_makes_it(tmp_path: Path) -> None:
-    """The error says the command."""
-    with pytest.raises(LandingError, match="springline landing generate --days 2013-01-05"):
-        landing_file(tmp_path / "2013-01-05" / "flights.csv")
-
-
-def test_a_manifest_that_cannot_be_read_is_reported(flights: Path) -> None:
-    """Rather than passed over."""
+def test_a_file_and_a_manifest_that_are_not_there_or_cannot_be_read_are_reported(flights: Path) -> None:
+    """With what makes a missing file; a damaged manifest is not passed over."""
     flights.with_name("flights.csv.manifest.json").write_text("{")
     with pytest.raises(LandingError, match="not a manifest"):
         landing_file(flights)
+    flights.unlink()
+    with pytest.raises(LandingError, match="springline landing generate --days 2013-01-05"):
+        landing_file(flights)
+    with pytest.raises(LandingError, match="no such file"):
+        write_manifest(flights)
 
 
 def test_days_are_read_alone_in_a_row_and_in_a_list() -> None:
@@ -217,10 +196,3 @@ def test_a_link_that_leads_out_of_the_landing_folder_is_not_looked_into(
     with pytest.raises(LandingError, match="outside of the landing folder") as refused:
         landing_file(flights)
     assert "hunter2" not in str(refused.value)
-
-
-@pytest.mark.parametrize("day", ["..", "/etc"])
-def test_a_day_that_leads_out_of_the_landing_folder_is_not_looked_for(flights: Path, day: str) -> None:
-    """Whatever asks for it."""
-    with pytest.raises(LandingError, match="outside of the landing folder"):
-        Landing(flights.parent.parent).file(day, "flights.csv", columns=FLIGHTS.columns)

@@ -31,11 +31,13 @@ def registry() -> OperationRegistry:
 
 
 def test_edges_follow_from_the_paths(registry: OperationRegistry) -> None:
-    """Who makes a source is found by its path template, whatever its fields are called."""
+    """Who makes a source is found by its path template, whatever its fields are called; others come from outside."""
     declare(registry, "load", "etl/{day}/load")
     declare(registry, "parse", "etl/{ds}/parse", "etl/{ds}/load")
     declare(registry, "join", "etl/{ds}/join", "etl/{ds}/parse", "etl/{ds}/load")
-    assert registry.edges == {"load": (), "parse": ("load",), "join": ("parse", "load")}
+    declare(registry, "use", "etl/{ds}/use", "elsewhere/{ds}/made")
+    assert registry.edges == {"load": (), "parse": ("load",), "join": ("parse", "load"), "use": ()}
+    assert registry.external_sources("use") == ("elsewhere/{ds}/made",)
 
 
 def test_the_order_puts_makers_before_users_whatever_the_declaration_said(registry: OperationRegistry) -> None:
@@ -47,13 +49,6 @@ def test_the_order_puts_makers_before_users_whatever_the_declaration_said(regist
     assert [operation.name for operation in registry.topological_order()] == ["other", "first", "middle", "last"]
 
 
-def test_a_source_may_be_made_by_an_operation_registered_elsewhere(registry: OperationRegistry) -> None:
-    """A source without a maker has no edge, and is shown as coming from outside."""
-    declare(registry, "use", "etl/{ds}/use", "elsewhere/{ds}/made")
-    assert registry.edges == {"use": ()}
-    assert registry.external_sources("use") == ("elsewhere/{ds}/made",)
-
-
 def test_a_declared_cycle_is_refused_and_named(registry: OperationRegistry) -> None:
     """The declaration that closes a cycle fails, naming the operations, and is not taken in."""
     declare(registry, "egg", "egg/{ds}", "hen/{ds}")
@@ -62,24 +57,27 @@ def test_a_declared_cycle_is_refused_and_named(registry: OperationRegistry) -> N
     assert registry.names() == ("egg",)
 
 
-def test_a_name_is_declared_once(registry: OperationRegistry) -> None:
-    """The second declaration of a name is refused and says where both are."""
+@pytest.mark.parametrize(
+    ("name", "output", "sources", "message"),
+    [
+        ("parse", "etl/{ds}/parse2", (), r"declared twice: .*test_operations.* and .*test_operations"),
+        ("again", "etl/{day}/parse", (), "is the output of two operations: parse and again"),
+        ("clean", "etl/{ds}/clean", ("etl/{hour}/load",), r"'etl/\{hour\}/load' has the field 'hour'"),
+        ("odd", "etl/{ds!r}/x", (), "path template"),
+        ("odd", "etl/{ds:>10}/x", (), "path template"),
+        ("odd", "etl/{}/x", (), "path template"),
+        ("odd", "etl/{a.b}/x", (), "path template"),
+        ("odd", "etl/{ds", (), "path template"),
+        ("odd", "../x", (), "path template"),
+    ],
+)
+def test_a_declaration_that_cannot_be_is_refused(
+    registry: OperationRegistry, name: str, output: str, sources: tuple[str, ...], message: str
+) -> None:
+    """A name and an output have one maker, a source has the fields of the output, a template is plain and inside."""
     declare(registry, "parse", "etl/{ds}/parse")
-    with pytest.raises(DeclarationError, match=r"declared twice: .*test_operations.* and .*test_operations"):
-        declare(registry, "parse", "etl/{ds}/parse2")
-
-
-def test_an_output_has_one_maker(registry: OperationRegistry) -> None:
-    """Two operations cannot make the same path, whatever they call its fields."""
-    declare(registry, "parse", "etl/{ds}/parse")
-    with pytest.raises(DeclarationError, match="is the output of two operations: parse and again"):
-        declare(registry, "again", "etl/{day}/parse")
-
-
-def test_a_field_that_the_output_does_not_have_is_refused(registry: OperationRegistry) -> None:
-    """A source cannot ask for a parameter that is not given."""
-    with pytest.raises(DeclarationError, match=r"'etl/\{hour\}/load' has the field 'hour'"):
-        declare(registry, "parse", "etl/{ds}/parse", "etl/{hour}/load")
+    with pytest.raises(DeclarationError, match=message):
+        declare(registry, name, output, *sources)
 
 
 def test_an_option_may_stand_in_a_source(registry: OperationRegistry) -> None:
@@ -87,13 +85,6 @@ def test_an_option_may_stand_in_a_source(registry: OperationRegistry) -> None:
     declare(registry, "pick", "etl/{ds}/pick", "etl/{ds}/{kind}", options={"kind": "flights"})
     assert registry.get("pick").paths({"ds": "d"}).sources == ("etl/d/flights",)
     assert registry.get("pick").paths({"ds": "d", "kind": "weather"}).sources == ("etl/d/weather",)
-
-
-@pytest.mark.parametrize("template", ["etl/{ds!r}/x", "etl/{ds:>10}/x", "etl/{}/x", "etl/{a.b}/x", "etl/{ds", "../x"])
-def test_a_template_is_plain(registry: OperationRegistry, template: str) -> None:
-    """Nothing but {name} may stand in a template, and it stays inside its root."""
-    with pytest.raises(DeclarationError, match="path template"):
-        declare(registry, "odd", template)
 
 
 def test_the_arguments_must_be_the_sources(registry: OperationRegistry) -> None:
@@ -111,25 +102,16 @@ def test_a_call_records_its_fields_and_options_and_nothing_else(registry: Operat
     assert operation.call({"ds": "d", "quality": "pass"}).params["quality"] == "pass"
 
 
-def test_a_missing_parameter_is_named(registry: OperationRegistry) -> None:
-    """The error says which operation lacks what."""
+def test_a_parameter_is_one_part_of_a_path_in_letters_of_any_script(registry: OperationRegistry) -> None:
+    """One that is missing is named, and a value with a slash, or none, is refused."""
     declare(registry, "load", "etl/{ds}/{site}")
+    paths = registry.get("load").paths
+    assert paths({"ds": "Zürich 北京", "site": "x"}).output == "etl/Zürich 北京/x"
     with pytest.raises(ParameterError, match="operation load: no value for the parameters site"):
-        registry.get("load").paths({"ds": "d"})
-
-
-@pytest.mark.parametrize("value", ["a/b", ""])
-def test_a_parameter_cannot_lead_out_of_its_place(registry: OperationRegistry, value: str) -> None:
-    """A value with a slash, or none, is refused."""
-    declare(registry, "load", "etl/{ds}/load")
-    with pytest.raises(ParameterError, match="is not a valid value of 'ds'"):
-        registry.get("load").paths({"ds": value})
-
-
-def test_a_parameter_may_have_spaces_and_letters_of_any_script(registry: OperationRegistry) -> None:
-    """Names of people are names of datasets."""
-    declare(registry, "load", "etl/{ds}/load")
-    assert registry.get("load").paths({"ds": "Zürich 北京"}).output == "etl/Zürich 北京/load"
+        paths({"ds": "d"})
+    for value in ("a/b", ""):
+        with pytest.raises(ParameterError, match="is not a valid value of 'ds'"):
+            paths({"ds": value, "site": "x"})
 
 
 def test_an_unknown_operation_is_reported_with_those_that_are_known(registry: OperationRegistry) -> None:

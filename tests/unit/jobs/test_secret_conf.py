@@ -59,16 +59,12 @@ def test_a_secret_setting_is_no_argument_of_sparks_process(
     assert os.environ.get("PYSPARK_SUBMIT_ARGS") == before
 
 
-def test_without_a_secret_nothing_is_done_otherwise() -> None:
-    """No file, no further argument."""
+def test_the_file_says_what_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever letters it holds, as Java reads properties; without a secret no file and no argument."""
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
     before = dict(os.environ)
     with hide_secret_conf({"spark.a": "b"}) as visible_conf:
         assert visible_conf == {"spark.a": "b"} and dict(os.environ) == before
-
-
-def test_the_file_says_what_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever letters it holds, as Java reads properties."""
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
     with hide_secret_conf(CONF) as visible_conf:
         arguments = os.environ["PYSPARK_SUBMIT_ARGS"].split()
         lines = Path(arguments[2]).read_text(encoding="ascii").splitlines()

@@ -77,18 +77,14 @@ def test_an_alert_whose_subject_or_rule_is_gone_has_ended() -> None:
 
 
 def test_each_subject_stands_alone() -> None:
-    """Two operations, one of them bad; `where` chooses among them."""
+    """Two operations, one of them bad; `where` chooses among them. A rule may warn of what is too low."""
     rule = AlertRule("quality", BROKEN_RATIO, True, 0.1, 0, Severity.WARNING, "bad")
     both = [MetricSample(BROKEN_RATIO, ratio, {"operation": name}) for name, ratio in (("a", 0.5), ("b", 0.0))]
     assert [each.key for each in evaluate_rules([rule], both, (), 0).new_alerts] == ["quality operation=a"]
     filtered_rule = AlertRule("quality", BROKEN_RATIO, True, 0.1, 0, Severity.WARNING, "bad", {"operation": "b"})
     assert not evaluate_rules([filtered_rule], both, (), 0).new_alerts
-
-
-def test_a_rule_may_warn_of_what_is_too_low() -> None:
-    """Below its value."""
-    rule = AlertRule("low", RISK_BYTES, False, 10, 0, Severity.INFO, "low")
-    assert evaluate_rules([rule], risk(9), (), 0).new_alerts and not evaluate_rules([rule], risk(10), (), 0).new_alerts
+    low = AlertRule("low", RISK_BYTES, False, 10, 0, Severity.INFO, "low")
+    assert evaluate_rules([low], risk(9), (), 0).new_alerts and not evaluate_rules([low], risk(10), (), 0).new_alerts
 
 
 # ---- telling

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from springline import cli
 from springline.persistence.monitoring.alerts import AlertEvaluator
 from springline.persistence.monitoring.metric import MetricSample, NoMetricsReporter, by_name
 from springline.persistence.monitoring.metrics import METRICS, RISK_BYTES
 from springline.persistence.monitoring.rules import read_rules
 from springline.persistence.monitoring.settings import MonitoringSettings
+from tests.support.commands import printed, refused
 
 ACTOR = "task alert of the DAG maintenance"
 RULES = """
@@ -44,21 +42,6 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs the command; returns what it prints, or its error where it ends with another status than 0."""
-
-    def run(*arguments: str, status: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["springline", "alert", "list", *arguments])
-        with pytest.raises(SystemExit) as exit_info:
-            cli.main()
-        captured = capsys.readouterr()
-        assert int(exit_info.value.code or 0) == status and not (status and captured.out)
-        return captured.err if status else captured.out
-
-    return run
-
-
 def evaluate_risk(file: Path, risk: float) -> None:
     """The rules about persistence, once."""
     evaluator = AlertEvaluator(MonitoringSettings().alerts_folder, "persistence", actor=ACTOR)
@@ -67,7 +50,7 @@ def evaluate_risk(file: Path, risk: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "refused"),
+    ("change", "message"),
     [
         (("risk.bytes", "risk.bites"), r"'risk': .*'persistence.risk.bites'; did you mean persistence.risk.bytes\?"),
         (("lag.seconds", "lag.secnds"), r"rule 'lag': .*'streams.lag.secnds'; did you mean streams.lag.seconds\?"),
@@ -75,37 +58,33 @@ def evaluate_risk(file: Path, risk: float) -> None:
     ],
 )  # fmt: skip
 def test_a_rule_that_is_wrong_is_refused_before_anything_is_printed(
-    file: Path, run: Callable[..., str], change: tuple[str, str], refused: str
+    file: Path, change: tuple[str, str], message: str
 ) -> None:
     """Of datasets or of streams: with the file, the rule, the unknown name, and the nearest one."""
     file.write_text(RULES.replace(*change))
-    error = run(status=2)
-    assert error.startswith(f"springline: {file}: ") and re.search(refused, error)
+    error = refused("alert", "list")
+    assert error.startswith(f"springline: {file}: ") and re.search(message, error)
 
 
 @pytest.mark.usefixtures("file")
-def test_rules_that_nobody_has_judged_are_listed_as_such(run: Callable[..., str]) -> None:
+def test_rules_that_nobody_has_judged_are_listed_as_such() -> None:
     """That no alert stands would be no news."""
-    output = run()
+    output = printed("alert", "list")
     assert "No alert is active" not in output and "No rule has been evaluated yet" in output
     assert re.search(r"risk +persistence.risk.bytes above 100 +never; the DAG maintenance evaluates it", output)
     assert re.search(r"lag +streams.lag.seconds above 60 +never; the DAG of each stream evaluates it", output)
 
 
-def test_rules_are_reported_with_who_has_judged_them_last_and_when(file: Path, run: Callable[..., str]) -> None:
-    """Beside those that were never evaluated."""
+def test_rules_are_reported_with_who_has_judged_them_last_and_when(file: Path) -> None:
+    """Beside those that were never evaluated; what stands is reported with its severity and what it means."""
     evaluate_risk(file, 0)
-    output = run()
+    output = printed("alert", "list")
     assert "No alert is active; 1 of 2 rules have been evaluated." in output
     assert re.search(r"risk .* 2023-11-1\d .*, by the task alert of the DAG maintenance", output)
-    output = json.loads(run("--json"))
+    output = json.loads(printed("alert", "list", "--json"))
     by = [{"evaluated_at": 1_700_000_000.0, "actor": ACTOR}]
     rules = [(rule["rule"], rule["evaluations"], rule["alerts"]) for rule in output]
     assert rules == [("risk", by, []), ("lag", [], [])]
-
-
-def test_what_stands_is_reported_first(file: Path, run: Callable[..., str]) -> None:
-    """With its severity and what it means."""
     evaluate_risk(file, 200)
-    output = run()
+    output = printed("alert", "list")
     assert re.search(r"risk +critical .* 200 +too much", output) and "No alert" not in output

@@ -54,7 +54,7 @@ def test_text_is_the_message_alone(logged: Callable[..., io.StringIO]) -> None:
 
 
 def test_json_is_an_object_a_line_with_what_it_is_about(logged: Callable[..., io.StringIO]) -> None:
-    """Fields of an inner block beside those of an outer one, and gone after it; other libraries' lines too."""
+    """Fields of an inner block beside those of an outer one, and gone after it; a traceback; other libraries' lines."""
     lines = logged(log_format="json")
     logger = logging.getLogger("springline.unit")
     with log_context(job="flights"):
@@ -62,24 +62,18 @@ def test_json_is_an_object_a_line_with_what_it_is_about(logged: Callable[..., io
             logger.warning("one\ntwo")
         logger.info("later")
     logging.getLogger("other").warning("elsewhere")
-    first, second, third = objects(lines)
+    try:
+        raise OSError("the disk is full")
+    except OSError:
+        logger.exception("it failed")
+    first, second, third, failed = objects(lines)
     assert first.pop("time").endswith("+00:00")
     assert first == {
         "level": "warning", "logger": "springline.unit", "message": "one\ntwo", "job": "flights", "stage": "map",
         "unit": 1, "round": 7,
     }  # fmt: skip
     assert "unit" not in second and second["job"] == "flights" and "job" not in third
-
-
-def test_a_traceback_is_a_field(logged: Callable[..., io.StringIO]) -> None:
-    """So that the line stays one."""
-    lines = logged(log_format="json")
-    try:
-        raise OSError("the disk is full")
-    except OSError:
-        logging.getLogger("springline.stream").exception("it failed")
-    (entry,) = objects(lines)
-    assert entry["message"] == "it failed" and "OSError: the disk is full" in entry["error"]
+    assert failed["message"] == "it failed" and "OSError: the disk is full" in failed["error"]
 
 
 def test_what_is_below_the_level_is_left_out(logged: Callable[..., io.StringIO]) -> None:
@@ -111,16 +105,6 @@ def test_no_password_is_logged(logged: Callable[..., io.StringIO], log: str) -> 
         logger.exception("%s; sasl.password=hunter2, {'ssl.key.password': 'hunter2'}", error)
     assert "hunter2" not in lines.getvalue()
     assert "postgresql+psycopg://ann:***@db/catalog" in lines.getvalue()
-
-
-@pytest.mark.parametrize(("command", "log"), [("queue persist", "json"), ("config list", "text")])
-def test_the_password_of_the_catalog_is_never_printed(tmp_path: Path, command: str, log: str) -> None:
-    """Neither when the database does not answer nor among the settings."""
-    url = "postgresql+psycopg://ann:hunter2@127.0.0.1:9/catalog"
-    impatient = {"SPRINGLINE_CATALOG_TIMEOUT": "0.1"}  # and yet it says that it waits
-    result = run(tmp_path, *command.split(), SPRINGLINE_CATALOG_URL=url, SPRINGLINE_LOG_FORMAT=log, **impatient)
-    assert "hunter2" not in result.stdout + result.stderr
-    assert "127.0.0.1" in result.stdout + result.stderr
 
 
 # ---- who logs

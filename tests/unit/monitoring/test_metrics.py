@@ -14,12 +14,11 @@ from springline.persistence.metrics_collector import GaugeCollector, read_gauges
 from springline.persistence.model.dataset import Call, OperationResult, Strategy
 from springline.persistence.monitoring import metrics
 from springline.persistence.monitoring.metric import Metric, MetricKind, MetricsReporter, NoMetricsReporter
-from springline.persistence.monitoring.telemetry import OtlpMetricsReporter
 from springline.persistence.platform import Platform
 from springline.spark_jobs.streaming.application.metrics import METRICS as STREAMS
 from springline.testing.lines import make_dataset as make
 from springline.testing.lines import write_lines
-from tests.support.datasets.states import wipe_cache
+from tests.support.datasets.stages import raise_
 from tests.support.metered import RecordingReporter, collector
 
 
@@ -55,35 +54,24 @@ def test_a_transfer_that_fails_is_counted(
     platform: Platform, meter: RecordingReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And nothing of it is among those that went well."""
-
-    def refuse(*_: object) -> None:
-        raise StorageUnavailableError("away")
-
     make(platform, "a", "load")
-    monkeypatch.setattr(Attempt, "send_data", refuse)
+    monkeypatch.setattr(Attempt, "send_data", raise_(StorageUnavailableError("away")))
     platform.persister.step()
     assert meter.of(metrics.TRANSFER_FAILURES) == [(1, {"method": "data"})]
     assert not meter.of(metrics.TRANSFER_SECONDS)
 
 
-def test_a_recovery_is_counted(platform: Platform, meter: RecordingReporter) -> None:
-    """Each generation that is back in the cache."""
+def test_evictions_recoveries_and_retirements_are_counted(platform: Platform, meter: RecordingReporter) -> None:
+    """Once each, also those that are part of a larger transaction."""
     dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    wipe_cache(platform)
-    platform.maintenance.scan()
-    platform.restorer.ensure_cached([dataset.ref])
-    assert meter.of(metrics.RECOVERIES) == [(1, {})]
-
-
-def test_an_eviction_and_a_retirement_are_counted(platform: Platform, meter: RecordingReporter) -> None:
-    """Also those that are part of a larger transaction."""
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     for victim in platform.replacement.plan(1).victims:
         platform.replacement.evict(victim)
+    platform.restorer.ensure_cached([dataset.ref])
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     platform.maintenance.retire()
     events = [tags["event"] for _, tags in meter.of(metrics.TRANSITIONS)]
     assert events.count("evicted") == 1 and events.count("retired") == 1
+    assert meter.of(metrics.RECOVERIES) == [(1, {})]
 
 
 def test_a_verdict_of_the_quality_gate_is_counted_with_the_broken_rows(
@@ -115,19 +103,17 @@ def test_the_share_of_broken_rows_is_that_of_the_worst_in_force(platform: Platfo
     assert values == [(0.2, {"operation": "gate"})]
 
 
-def test_gauges_are_not_read_without_a_collector(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They cost queries."""
-    monkeypatch.setattr(platform.catalog, "cache_loss", lambda: pytest.fail("it was read"))
-    platform.metrics_reporter = NoMetricsReporter()
-    GaugeCollector(platform).collect()
-
-
-def test_gauges_are_read_out_with_a_pause_between(platform: Platform, meter: RecordingReporter) -> None:
-    """Whoever works may ask for it as often as it likes."""
+def test_gauges_are_read_for_a_collector_with_a_pause_between(
+    platform: Platform, meter: RecordingReporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They cost queries, and whoever works may ask for it as often as it likes."""
     gauges = GaugeCollector(platform)
     gauges.collect()
     gauges.collect()
     assert len(meter.of(metrics.QUEUE_LENGTH)) == 1
+    monkeypatch.setattr(platform.catalog, "cache_loss", lambda: pytest.fail("it was read"))
+    platform.metrics_reporter = NoMetricsReporter()
+    GaugeCollector(platform).collect()
 
 
 def test_a_collector_gets_what_was_reported(open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,13 +141,6 @@ def test_a_collector_that_is_away_stops_no_work(open_at: Callable[..., Platform]
     platform.persister.drain()
     platform.close()
     assert platform.catalog.get(dataset.ref).persisted
-
-
-def test_what_was_closed_takes_no_harm_from_closing_again() -> None:
-    """Nor from closing before anything was reported."""
-    meter = OtlpMetricsReporter("http://127.0.0.1:9", 60)
-    meter.close()
-    meter.close()
 
 
 def test_an_error_of_who_hears_of_a_change_stops_no_work(platform: Platform, caplog: pytest.LogCaptureFixture) -> None:

@@ -143,27 +143,20 @@ def test_what_no_operation_made_is_reported_by_the_name_of_its_task(platform_and
     assert kinds(read_events()) == [("stream_flights.map-0", "START"), ("stream_flights.map-0", "COMPLETE")]
 
 
-def test_a_transfer_reports_what_was_sent(platform_and_events: Any) -> None:
-    """As a run of its own, that took as long as the transfer."""
+def test_a_transfer_a_loss_and_a_recovery_are_reported(platform_and_events: Any) -> None:
+    """As runs of their own, with where the bytes are then; a transfer with its seconds."""
     platform, read_events = platform_and_events
     dataset = make(platform, "a", "load", origin=TASK)
     platform.persister.drain()
-    seconds = platform.catalog.get(dataset.ref).actual_seconds
-    *_, began, end_event = read_events()
-    assert kinds([began, end_event]) == [("persistence.copied", "START"), ("persistence.copied", "COMPLETE")]
-    facet_fields = facet(end_event)
-    actual = [facet_fields[name] for name in ("state", "persistedBy", "persistedSeconds")]
-    assert actual == ["persisted", "data", seconds]
-
-
-def test_a_loss_and_a_recovery_are_reported(platform_and_events: Any) -> None:
-    """With where the bytes are then."""
-    platform, read_events = platform_and_events
-    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     wipe_cache(platform)
     platform.maintenance.scan()
     platform.restorer.ensure_cached([dataset.ref])
-    facets = {event["job"]["name"]: facet(event) for event in read_events() if event["outputs"]}
+    events = read_events()
+    assert kinds(events)[2:4] == [("persistence.copied", "START"), ("persistence.copied", "COMPLETE")]
+    facets = {event["job"]["name"]: facet(event) for event in events if event["outputs"]}
+    copied = facets["persistence.copied"]
+    seconds = platform.catalog.get(dataset.ref).actual_seconds
+    assert [copied[name] for name in ("state", "persistedBy", "persistedSeconds")] == ["persisted", "data", seconds]
     assert facets["persistence.lost"]["cache"] == "lost" and facets["persistence.restored"]["cache"] == "present"
 
 

@@ -126,17 +126,19 @@ def test_what_is_to_be_persisted_now_is_the_next(platform: Platform) -> None:
     assert next(platform.persister.candidates()).ref == Ref("c", 1)
 
 
-def test_a_pin_a_mark_and_their_ends_are_noted_by_name(platform: Platform) -> None:
-    """Whoever changes the catalog otherwise is noted as before."""
-    make(platform, "a", "load")
+def test_what_is_done_by_hand_is_noted_by_name(platform: Platform) -> None:
+    """Whoever changes the catalog otherwise is noted as before; what is evicted stays in the under-store."""
+    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     for wish, event in (
         (DatasetAction.PIN, "pinned"),
         (DatasetAction.UNPIN, "unpinned"),
         (DatasetAction.MARK, "marked"),
         (DatasetAction.UNMARK, "unmarked"),
+        (DatasetAction.EVICT, "evicted"),
     ):
-        grant(platform, "a", wish)
+        after = grant(platform, "a", wish)
         assert last_entry(platform, "a") == (event, "ulla")
+    assert (after.cache, after.persisted) == (CacheState.EVICTED, True)
     platform.catalog.amend(Ref("a", 1), event="looked at")
     assert last_entry(platform, "a") == ("looked at", "test")
 
@@ -151,25 +153,12 @@ def test_a_checkpoint_has_another_turn_in_the_queue(open_at) -> None:  # type: i
     assert platform.claims.list_claimable(9) == [Ref("b", 1), Ref("a", 1)]
 
 
-def test_what_is_let_go_is_gone_from_the_cache_and_stays_below(platform: Platform) -> None:
-    """It is noted who asked for it."""
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    after = grant(platform, "a", DatasetAction.EVICT)
-    assert (after.cache, after.persisted) == (CacheState.EVICTED, True)
-    assert last_entry(platform, "a") == ("evicted", "ulla")
-
-
 def test_what_came_into_use_after_it_was_checked_stays(platform: Platform) -> None:
-    """The decision is out of date, and that is reported."""
+    """The decision is out of date, and that is reported; a call of what was refused all the same gets the reason."""
     make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
     decision = decide_action(platform.catalog.resolve("a"), DatasetAction.EVICT)
     with platform.store.read("a"), pytest.raises(TransitionError, match="stays in the cache: it is being read"):
         apply_decision(platform, decision, "ulla")
     assert platform.catalog.resolve("a").in_cache
-
-
-def test_what_was_refused_is_not_carried_out(platform: Platform) -> None:
-    """A call all the same gets the reason."""
-    make(platform, "a", "load")
     with pytest.raises(TransitionError, match="is not pinned"):
         grant(platform, "a", DatasetAction.UNPIN)

@@ -32,23 +32,11 @@ def test_one_profile_serves_every_package() -> None:
     assert {each().home for each in (Settings, ServiceSettings, JobSettings)} == {Path("/h")}
 
 
-@pytest.mark.usefixtures("profile")
-def test_the_environment_wins_over_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what is given in code wins over both."""
-    monkeypatch.setenv("SPRINGLINE_POLICY", "lrc")
-    assert Settings().policy == "lrc" and Settings(policy="edge").policy == "edge"
-
-
 def test_a_profile_is_named_by_its_file_in_the_folder_of_profiles(tmp_path: Path) -> None:
-    """`cluster` is cluster.env."""
+    """`cluster` is cluster.env; a typo does not select the default, but is an error that names those that are there."""
     (tmp_path / "cluster.env").touch()
     assert profile_file("cluster", tmp_path) == tmp_path / "cluster.env"
-
-
-def test_a_profile_that_is_not_there_is_an_error_that_names_those_that_are(tmp_path: Path) -> None:
-    """A typo does not select the default."""
-    (tmp_path / "cluster.env").touch()
-    with pytest.raises(SettingsError, match=r"'clutser'.*clutser.env does not exist; " r"available profiles: cluster"):
+    with pytest.raises(SettingsError, match=r"'clutser'.*clutser.env does not exist; available profiles: cluster"):
         profile_file("clutser", tmp_path)
 
 
@@ -88,19 +76,22 @@ def test_a_misspelt_setting_is_warned_of_once_a_process(
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("8GB", 8_000_000_000), ("4GiB", 4 << 30), ("1.5 G", 1_500_000_000), ("100", 100)]
+    ("setting", "text", "value"),
+    [
+        ("cache_capacity", "8GB", 8_000_000_000),
+        ("cache_capacity", "4GiB", 4 << 30),
+        ("cache_capacity", "1.5 G", 1_500_000_000),
+        ("cache_capacity", "100", 100),
+        ("policy_weights", "-4,-2,1,0.1", (-4, -2, 1, 0.1)),
+        ("policy_weights", "[-4, -2, 1, 0.1]", (-4, -2, 1, 0.1)),
+    ],
 )
-def test_a_size_may_have_a_unit(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a person writes it."""
-    monkeypatch.setenv("SPRINGLINE_CACHE_CAPACITY", text)
-    assert Settings().cache_capacity == size
-
-
-@pytest.mark.parametrize("text", ["-4,-2,1,0.1", "[-4, -2, 1, 0.1]"])
-def test_weights_are_numbers_with_commas_between(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With brackets or without."""
-    monkeypatch.setenv("SPRINGLINE_POLICY_WEIGHTS", text)
-    assert Settings().policy_weights == (-4, -2, 1, 0.1)
+def test_a_setting_is_read_as_a_person_writes_it(
+    setting: str, text: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A size may have a unit; weights are numbers with commas between, with brackets or without."""
+    monkeypatch.setenv(f"SPRINGLINE_{setting.upper()}", text)
+    assert getattr(Settings(), setting) == value
 
 
 @pytest.mark.parametrize("text", ["hunter2", "[1]", "{hunter2", '{"a": 1}'])

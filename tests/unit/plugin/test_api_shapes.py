@@ -30,7 +30,7 @@ def answer(begin: int | None, end: int | None, **columns: pa.Array) -> Answer:
 
 
 def test_an_answer_is_reported_in_values_that_json_has() -> None:
-    """Numbers that it lacks are null; times are those of UTC."""
+    """Numbers that it lacks are null; times are those of UTC; an answer from nothing covers nothing."""
     time = pa.array([1_000_001, None, None], pa.timestamp("us", tz="UTC"))
     numbers = pa.array([0.5, float("nan"), float("inf")])
     body = adhoc_answer_json(answer(0, 2_000_000, t=time, f=numbers, s=["ä", None, "c"]))
@@ -42,10 +42,6 @@ def test_an_answer_is_reported_in_values_that_json_has() -> None:
         {"t": None, "f": None, "s": "c"},
     ]
     assert AdhocAnswer.model_validate(body).end == datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)
-
-
-def test_an_answer_from_nothing_covers_nothing() -> None:
-    """It has columns, and no rows."""
     body = adhoc_answer_json(answer(None, None, n=pa.array([], pa.int64())))
     assert body == {"columns": [{"name": "n", "type": "int"}], "rows": [], "begin": None, "end": None}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -23,7 +24,8 @@ from springline.airflow.content.table_head import MOST_COLUMNS, ContentColumn
 from springline.persistence.backends.spec import Backend
 from springline.persistence.errors import StorageUnavailableError
 from springline.persistence.model.dataset import Dataset, OperationResult, Strategy
-from springline.persistence.platform import Platform
+from springline.persistence.platform import Platform, open_platform
+from springline.persistence.settings import Settings
 
 
 def commit(platform: Platform, files: dict[str, bytes], *, path: str = "a") -> Dataset:
@@ -203,9 +205,18 @@ def test_a_look_ends_when_its_bytes_or_its_time_are_used_up(platform: Platform) 
         read_rows(platform, dataset, 1, Budget(clock=lambda: next(times)))
 
 
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """One platform for all examples, with a dataset `fuzz`."""
+    home = tmp_path_factory.mktemp("fuzz")
+    with closing(open_platform(Settings(home=home, cache_uri=f"file://{home}/cache"))) as platform:
+        commit(platform, {"a": b"x"}, path="fuzz")
+        yield platform
+
+
 @pytest.mark.fuzz
 @given(st.data())
-def test_no_file_does_more_than_be_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_no_file_does_more_than_be_refused(fuzzed: Platform, data: st.DataObject) -> None:
     """Random bytes, and files of each format in which some bytes are others."""
     table = pa.table({"a": [1, 2], "b": [{"c": [b"x"]}, None], "t": pa.array([1, 2], pa.timestamp("ns", tz="UTC"))})
     csv = b"a,b\n1,2\n"
@@ -214,33 +225,17 @@ def test_no_file_does_more_than_be_refused(tmp_path_factory: pytest.TempPathFact
     for _ in range(data.draw(st.integers(0, 4)) if content else 0):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     name = data.draw(st.sampled_from(["a.parquet", "a.json", "a.csv", "a.tsv.gz", "a"]))
-    platform = _open(tmp_path_factory)
-    dataset = platform.catalog.resolve("fuzz")
-    folder = platform.cache.root / dataset.cache_location  # type: ignore[attr-defined]
+    dataset = fuzzed.catalog.resolve("fuzz")
+    folder = fuzzed.cache.root / dataset.cache_location  # type: ignore[attr-defined]
     for file in folder.iterdir():
         file.unlink()
     (folder / name).write_bytes(content)
     try:
-        for row in read_rows(platform, dataset, 5).rows:
+        for row in read_rows(fuzzed, dataset, 5).rows:
             for text in row:
                 assert text is None or text.encode() is not None
     except UnreadableContentError as refusal:
         assert f"the file {name} of fuzz@{dataset.ref.generation}" in str(refusal)
-
-
-_OPENED: list[Platform] = []
-
-
-def _open(folders: pytest.TempPathFactory) -> Platform:
-    """One platform for all examples, with a dataset `fuzz`."""
-    from springline.persistence.platform import open_platform
-    from springline.persistence.settings import Settings
-
-    if not _OPENED:
-        home = folders.mktemp("fuzz")
-        _OPENED.append(open_platform(Settings(home=home, cache_uri=f"file://{home}/cache")))
-        commit(_OPENED[0], {"a": b"x"}, path="fuzz")
-    return _OPENED[0]
 
 
 def test_a_store_that_cannot_seek_gives_what_is_small(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:

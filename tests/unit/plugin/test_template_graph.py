@@ -111,17 +111,20 @@ def test_a_path_without_a_partition_has_that_of_its_run_or_none(platform: Platfo
 # ---- groups
 
 
-def test_few_templates_are_not_grouped() -> None:
-    """As many as one can distinguish."""
-    assert suitable_grouping([node(str(i), f"dag{i}") for i in range(MAX_UNGROUPED)]) is Grouping.NONE
-
-
 @pytest.mark.parametrize(
-    ("dags", "operations", "grouping"), [(1, 20, Grouping.STAGE), (100, 1, Grouping.DAG), (20, 20, Grouping.DAG)]
+    ("templates", "dags", "operations", "grouping"),
+    [
+        (MAX_UNGROUPED, MAX_UNGROUPED, 1, Grouping.NONE),
+        (400, 1, 20, Grouping.STAGE),
+        (400, 100, 1, Grouping.DAG),
+        (400, 20, 20, Grouping.DAG),
+    ],
 )
-def test_many_templates_are_grouped_as_finely_as_one_can_read(dags: int, operations: int, grouping: Grouping) -> None:
-    """Not by what gives the fewest nodes."""
-    nodes = [node(f"{i}", f"dag{i % dags}", f"op{i // dags % operations}") for i in range(400)]
+def test_many_templates_are_grouped_as_finely_as_one_can_read(
+    templates: int, dags: int, operations: int, grouping: Grouping
+) -> None:
+    """Not by what gives the fewest nodes; as many as one can distinguish are not grouped."""
+    nodes = [node(f"{i}", f"dag{i % dags}", f"op{i // dags % operations}") for i in range(templates)]
     assert suitable_grouping(nodes) is grouping
 
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from springline.services.airflow_api import AirflowApi, AirflowApiError, TaskState
-from springline.services.demo.failure import errors_in, format_failure, log_of
+from springline.services.demo.failure import errors_in
 from springline.services.demo.progress import RunProgress
 from springline.services.demo.streams import drop_stale_states
 from springline.services.demo.wait import ProgressTimeout
@@ -23,18 +23,14 @@ def task(task_id, state, attempt=1):
     return TaskState("backfill__1", "2013-01-05", task_id, state, attempt)
 
 
-def test_without_a_terminal_each_ended_task_is_one_line():
-    """A line when it ends, and none again when it is repeated."""
+def test_each_ended_task_is_one_line_and_on_a_terminal_a_bar_shows_what_is_running():
+    """A line when it ends, and none again when it is repeated; one bar a run: how many tasks of how many ended."""
     out = io.StringIO()
     with RunProgress(Console(file=out, width=100)) as progress:
         progress.show("2013-01-05", [task("load", "success"), task("parse", "running")])
         progress.show("2013-01-05", [task("load", "success"), task("parse", "failed")])
     lines = [line.split("  ")[-2:] for line in out.getvalue().splitlines()]
     assert lines == [["2013-01-05", "load: success"], ["2013-01-05", "parse: failed"]]
-
-
-def test_on_a_terminal_a_bar_shows_what_is_running():
-    """One bar a run: how many tasks of how many ended, and which run."""
     out = io.StringIO()
     with RunProgress(Console(file=out, width=100, force_terminal=True)) as progress:
         progress.show("2013-01-05", [task("load", "success"), task("parse", "running")])
@@ -51,20 +47,6 @@ def test_without_a_terminal_words_are_said_now_and_then():
     with RunProgress(Console(file=out, width=100, force_terminal=True)) as progress:
         progress.show_text("stream flights", "36 rows")
     assert "36 rows" in out.getvalue()
-
-
-def test_a_failure_names_task_error_and_log(tmp_path):
-    """The exception of the last try, and where the rest can be read."""
-    failed = task("parse", "failed", attempt=3)
-    log = log_of("etl", failed, tmp_path)
-    log.parent.mkdir(parents=True)
-    detail = [{"exc_type": "LandingError", "exc_value": "flights.csv: is cut short"}]
-    entry = {"level": "error", "event": "Task failed with exception", "error_detail": detail}
-    log.write_text("not JSON\n" + json.dumps({"level": "info", "event": "x"}) + "\n" + json.dumps(entry) + "\n")
-    message = format_failure("etl", [task("load", "success"), failed], tmp_path)
-    assert "parse of 2013-01-05 failed at attempt 3" in message
-    assert "LandingError: flights.csv: is cut short" in message
-    assert str(log) in message and "load" not in message.replace(str(tmp_path), "")
 
 
 def test_an_error_without_an_exception_is_reported_by_its_words():
@@ -95,18 +77,13 @@ def make_api(airflow):
 
 
 def test_the_first_call_logs_in():
-    """And the token is kept for those that follow."""
-    airflow = Airflow(httpx.Response(200, json={"state": "success"}), httpx.Response(200, json={"state": "failed"}))
-    api = make_api(airflow)
-    assert [api.run_state("etl", "r"), api.run_state("etl", "r")] == ["success", "failed"]
-    assert [path for _, path in airflow.asked].count("/auth/token") == 1
-
-
-def test_the_runs_that_live_are_reported_by_their_ids():
-    """Whether they wait or run."""
+    """And the token is kept for those that follow; runs that wait or run are reported by their ids."""
     runs = [{"dag_run_id": "a", "state": "running"}, {"dag_run_id": "b", "state": "queued"}]
-    airflow = Airflow(httpx.Response(200, json={"dag_runs": runs}))
-    assert make_api(airflow).active_runs("stream_words") == {"a": "running", "b": "queued"}
+    airflow = Airflow(httpx.Response(200, json={"state": "success"}), httpx.Response(200, json={"dag_runs": runs}))
+    api = make_api(airflow)
+    assert api.run_state("etl", "r") == "success"
+    assert api.active_runs("stream_words") == {"a": "running", "b": "queued"}
+    assert [path for _, path in airflow.asked].count("/auth/token") == 1
 
 
 def test_half_a_backfill_is_cancelled_and_created_again():

@@ -84,15 +84,18 @@ def test_a_server_that_has_ended_is_reported_with_the_process_that_has(
 
 
 def test_tasks_that_failed_are_reported_in_a_few_lines(tmp_path: Path) -> None:
-    """Though an error of Spark is a page, and all tasks of three runs fail of it."""
-    tasks = [TaskState(f"run{day}", f"2013-01-0{day}", task, "failed", 1) for day in (5, 6, 7) for task in ("a", "b")]
+    """Task, exception and log of some; though an error of Spark is a page, and all tasks of three runs fail of it."""
+    tasks = [TaskState(f"run{day}", f"2013-01-0{day}", task, "failed", 3) for day in (5, 6, 7) for task in ("a", "b")]
+    detail = [{"exc_type": "SparkError", "exc_value": "it is away\n" + "at org.apache.spark\n" * 200}]
+    entries = [{"level": "info", "event": "x"}, {"level": "error", "event": "failed", "error_detail": detail}]
     for task in tasks:
         log = log_of("etl", task, tmp_path)
         log.parent.mkdir(parents=True, exist_ok=True)
-        detail = [{"exc_type": "SparkError", "exc_value": "it is away\n" + "at org.apache.spark\n" * 200}]
-        log.write_text(json.dumps({"level": "error", "event": "failed", "error_detail": detail}))
-    message = format_failure("etl", tasks, tmp_path)
+        log.write_text("\n".join(["not JSON", *map(json.dumps, entries)]))
+    message = format_failure("etl", [TaskState("run5", "2013-01-05", "load", "success", 1), *tasks], tmp_path)
+    assert "a of 2013-01-05 failed at attempt 3" in message and str(log_of("etl", tasks[0], tmp_path)) in message
     assert "SparkError: it is away\n" in message and "org.apache" not in message
+    assert "load" not in message.replace(str(tmp_path), "")
     assert "3 more tasks failed" in message and len(message.splitlines()) < 15
 
 

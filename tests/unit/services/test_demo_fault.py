@@ -55,7 +55,7 @@ def printed(table):
 
 
 def test_the_table_of_streams_shows_the_result_of_each():
-    """Windows and their results, roots and what became of them, pairs and loads, and who throttles whom."""
+    """Windows and their results, roots and what became of them, pairs and loads, and who throttles whom, if any."""
     ticks, counting = ticks_heartbeat(10), words_heartbeat(10)
     windows = JobStatus("ticks", "running", stages=ticks["stages"], backpressure=ticks["backpressure"])
     tracked = JobStatus("words", "running", stages=counting["stages"], tracking=counting["tracking"])
@@ -70,10 +70,6 @@ def test_the_table_of_streams_shows_the_result_of_each():
         "stopped", "22,650 pairs, 1.05 messages per tuple", "imbalance of 3 units: 2.1%",
     ):  # fmt: skip
         assert fact in output
-
-
-def test_streams_that_have_done_nothing_yet_are_reported_too():
-    """Without a heartbeat there is nothing but zeros."""
     never = JobStatus("words", "never started")
     rows = (windows_outcome("a", never), tracked_outcome("b", never), join_outcome("c", never, None))
     assert "never started" in printed(streams_table(rows))
@@ -145,17 +141,14 @@ def test_the_group_of_the_application_is_found_by_its_heartbeat(start):
 
 
 def test_a_process_that_is_not_the_application_is_left_alone(start):
-    """Its id may have been given to another since the heartbeat; another job's is another too."""
-    with pytest.raises(ServiceError, match="is not the application of words"):
-        group_of(job_status(pid=start("something", "else")))
-    with pytest.raises(ServiceError, match="is not the application of words"):
-        group_of(job_status(pid=start("stream", "run", "flights")))
-
-
-def test_a_group_that_others_share_is_left_alone(start):
-    """Such as that of this very process."""
-    with pytest.raises(ServiceError, match="shares the process group"):
-        group_of(job_status(pid=start("stream", "run", "words", alone=False)))
+    """Its id may have been given to another since the heartbeat; another job's is another too, or it shares a group."""
+    for arguments, alone, message in (
+        (("something", "else"), True, "is not the application of words"),
+        (("stream", "run", "flights"), True, "is not the application of words"),
+        (("stream", "run", "words"), False, "shares the process group"),
+    ):
+        with pytest.raises(ServiceError, match=message):
+            group_of(job_status(pid=start(*arguments, alone=alone)))
 
 
 def test_a_stream_that_is_not_at_work_is_reported_with_what_to_do():

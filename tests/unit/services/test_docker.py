@@ -14,6 +14,7 @@ import yaml
 
 from springline.persistence.profile import project_folder
 from springline.persistence.settings import Settings
+from springline.services.registry import make_servers
 from springline.services.server import Server
 from springline.services.servers.airflow import airflow
 from springline.services.settings import ServiceSettings
@@ -128,32 +129,35 @@ def test_no_secret_has_a_default_and_the_example_names_them_all():
 
 
 def test_the_servers_read_the_files_of_services_conf():
-    """The very same as without containers: what is mounted is there, and each server's folder is mounted."""
+    """The very same as without containers: what is mounted is there, and each server's folder is mounted.
+
+    What is stored is in a volume that is declared, and every volume that is declared is used.
+    """
     mounts = [volume for volume in volumes() if volume.startswith(".")]
     paths = {(DOCKER / mount.split(":")[0]).resolve() for mount in mounts}
     assert all(path.exists() for path in paths) and all(":ro" in mount for mount in mounts)
     expected = {CONF / name for name in ("hdfs", "kafka", "postgres", "alluxio/alluxio-site.properties")}
     assert {path for path in paths if path.is_relative_to(CONF)} == expected
+    assert {volume.split(":")[0] for volume in volumes() if volume not in mounts} == read()["volumes"].keys()
 
 
 @pytest.mark.parametrize(
-    ("file", "pattern", "services"),
+    ("file", "containers"),
     [
-        ("kafka/server.properties", r"\$\{env:(\w+)\}", ("kafka",)),
-        ("hdfs/core-site.xml", r"\$\{env\.(\w+)\}", ("namenode", "datanode-1", "datanode-2")),
-        ("hdfs/hdfs-site.xml", r"\$\{env\.(\w+)\}", ("namenode", "datanode-1", "datanode-2")),
+        ("kafka/server.properties", ("kafka",)),
+        ("hdfs/core-site.xml", ("namenode", "datanode-1", "datanode-2")),
+        ("hdfs/hdfs-site.xml", ("namenode", "datanode-1", "datanode-2")),
     ],
 )
-def test_the_containers_are_given_all_that_the_files_take_from_the_environment(file, pattern, services):
-    """None is left empty."""
-    variables = set(re.findall(pattern, (CONF / file).read_text()))
-    for name in services:
+def test_a_server_is_given_all_that_its_files_take_from_the_environment(file, containers, tmp_path):
+    """Each process and each container of it: none is left empty."""
+    variables = set(re.findall(r"\$\{env[.:](\w+)\}", (CONF / file).read_text()))
+    assert variables
+    for name in containers:
         assert variables <= read()["services"][name]["environment"].keys()
-
-
-def test_what_is_stored_is_in_a_volume_that_is_declared():
-    """And every volume that is declared is used."""
-    assert {volume.split(":")[0] for volume in volumes() if not volume.startswith(".")} == read()["volumes"].keys()
+    (server,) = make_servers([file.partition("/")[0]], ServiceSettings(home=tmp_path, hdfs_datanodes=3))
+    for process in server.processes:
+        assert variables <= {*server.environment, *process.environment}
 
 
 def test_airflow_has_the_same_settings_as_without_containers(tmp_path):

@@ -26,11 +26,8 @@ from springline.services.errors import (
 from springline.services.process.groups import Termination, is_leader, members, orphaned_processes, terminate
 from springline.services.process.ports import free_ports, is_free
 from springline.services.process.run_state import ProcessRecord, ServerRecord, ServerRecords
-from springline.services.registry import make_servers
 from springline.services.server import InitStep, Process, Server
-from springline.services.servers.airflow import password
-from springline.services.settings import ServiceSettings
-from springline.services.supervisor import StopResult, Supervisor
+from springline.services.supervisor import StopResult
 from tests.support.waiting import until
 
 # A server with a child in a process group of its own, as Airflow's running tasks and Spark's workers have.
@@ -69,15 +66,6 @@ def make_server(home: Path, *command: str, port: int | None = None) -> Server:
         ports={"SPRINGLINE_SMALL_PORT": port},
         readiness_problem=lambda: answers(port),
     )
-
-
-@pytest.fixture
-def supervisor(tmp_path):
-    """A supervisor whose servers are ended with the test."""
-    supervisor = Supervisor(tmp_path, say=lambda _: None)
-    yield supervisor
-    for name in supervisor.started_servers():
-        supervisor.down(name, 1.0)
 
 
 def test_a_server_is_ended_with_all_that_it_started(supervisor, tmp_path):
@@ -266,27 +254,6 @@ def test_data_whose_stamp_is_missing_are_not_destroyed(supervisor, tmp_path):
     stamp.touch()
     supervisor.up([server], patience=60)
     assert (server.folder / "data" / "precious").exists()
-
-
-def test_airflow_listens_on_this_machine_only(tmp_path):
-    """No log server is started (it would listen everywhere), and tasks get the port that was chosen."""
-    (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path, airflow_port=8099))
-    assert server.environment["AIRFLOW__API__HOST"] == "127.0.0.1"
-    assert server.environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://127.0.0.1:8099/execution/"
-    skipping = [process.name for process in server.processes if "--skip-serve-logs" in process.command]
-    assert skipping == ["scheduler", "triggerer"]
-
-
-def test_the_password_is_made_once_and_is_for_its_owner_only(tmp_path):
-    """The files of the first start are kept: the password, the key that signs the tokens, the database."""
-    (server,) = make_servers(["airflow"], ServiceSettings(home=tmp_path, airflow_database="sqlite"))
-    server.folder.mkdir(parents=True)
-    server.prepare()
-    first = {file: file.read_bytes() for file in server.folder.iterdir()}
-    server.prepare()
-    assert {file: file.read_bytes() for file in server.folder.iterdir()} == first
-    assert [file.stat().st_mode & 0o777 for file in first] == [0o600, 0o600, 0o600]
-    assert password(tmp_path).encode() in b"".join(first.values())
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"processes": [1]}'])

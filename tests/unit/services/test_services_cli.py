@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from springline import cli
 from springline.services.registry import SERVERS
-
-
-def refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 2
-) -> str:
-    """The one line that a refused command prints."""
-    monkeypatch.setattr(sys, "argv", ["springline", *arguments])
-    with pytest.raises(SystemExit) as exit_info:
-        cli.main()
-    captured = capsys.readouterr()
-    assert exit_info.value.code == status and captured.out == "" and captured.err.count("\n") == 1
-    return captured.err
+from tests.support.commands import refused
 
 
 @pytest.fixture(autouse=True)
@@ -32,24 +19,20 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     "arguments",
     ["up kafak", "down kafka kafak", "ps kafak", "logs kafak", "server kill kafak broker", "server exec kafak true"],
 )
-def test_a_server_that_there_is_not_is_named_with_those_that_there_are(
-    arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_there_is_not_is_named_with_those_that_there_are(arguments: str) -> None:
     """Whatever is asked of it, and before anything is done to the others."""
-    message = refused(monkeypatch, capsys, *arguments.split())
+    message = refused(*arguments.split())
     assert message == f"springline: unknown server 'kafak'; available: {', '.join(SERVERS)}\n"
 
 
-def test_a_setting_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_setting_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the variable that it is read from."""
     monkeypatch.setenv("SPRINGLINE_HDFS_DATANODES", "two")
-    message = refused(monkeypatch, capsys, "ps")
+    message = refused("ps")
     assert message.startswith("springline: SPRINGLINE_HDFS_DATANODES: ") and "valid integer" in message
 
 
-def test_a_program_that_there_is_not_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_program_that_there_is_not_is_named() -> None:
     """It was to run in a server's environment."""
-    message = refused(monkeypatch, capsys, "server", "exec", "zookeeper", "nosuch-program", status=1)
+    message = refused("server", "exec", "zookeeper", "nosuch-program", status=1)
     assert message == "springline: nosuch-program cannot be run: No such file or directory\n"

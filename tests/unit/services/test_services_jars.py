@@ -52,10 +52,7 @@ def test_ivy_looks_at_maven_central_unless_it_is_given_another_repository(tmp_pa
     assert (alone.get("name"), without.get("usepoms")) == ("d", "false")
 
 
-@pytest.mark.parametrize(
-    ("of", "address"),
-    [("central", OURS), ("*", OURS), ("*,!central", ""), ("elsewhere", "")],
-)
+@pytest.mark.parametrize(("of", "address"), [("central", OURS), ("*", OURS), ("*,!central", ""), ("elsewhere", "")])
 def test_mavens_own_settings_name_the_mirror(of, address):
     """The first mirror of Maven Central that is not blocked."""
     assert mirror_url(MIRRORED.format(of=of)) == address

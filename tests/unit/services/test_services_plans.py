@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import stat
 from contextlib import closing
@@ -65,16 +64,6 @@ def test_more_copies_than_datanodes_are_refused(tmp_path):
         ServiceSettings(home=tmp_path, hdfs_datanodes=1)
 
 
-@pytest.mark.parametrize("file", ["hdfs/core-site.xml", "hdfs/hdfs-site.xml", "kafka/server.properties"])
-def test_a_server_is_given_all_that_its_files_take_from_the_environment(file, tmp_path):
-    """Each of its processes: the NameNode and each DataNode, the broker."""
-    server = make_server(file.partition("/")[0], tmp_path, hdfs_datanodes=3)
-    variables = set(re.findall(r"\$\{env[.:](\w+)\}", (CONF / file).read_text()))
-    assert variables
-    for process in server.processes:
-        assert variables <= {*server.environment, *process.environment}
-
-
 def test_hdfs_has_a_file_on_its_disks_when_it_is_closed():
     """What was persisted outlives a power cut, as in a folder."""
     site = ElementTree.parse(CONF / "hdfs" / "hdfs-site.xml")
@@ -104,12 +93,17 @@ def test_every_worker_of_alluxio_has_a_ramdisk_and_ports_of_its_own(tmp_path):
             assert all(f"-Dalluxio.worker.{option} " in commands[name] for option in (folder, port))
 
 
-def test_alluxio_waits_for_hdfs_where_it_lies_on_it(tmp_path):
-    """Its master asks for its root at the start; over a folder it waits for no server."""
-    assert make_server("alluxio", tmp_path).after == ()
+def test_a_server_waits_for_the_one_that_it_lies_on(tmp_path):
+    """Alluxio asks for its root at the start; over a folder it waits for no server, nor does Spark Connect alone."""
+    assert make_server("alluxio", tmp_path).after == make_server("spark-connect", tmp_path).after == ()
     on_hdfs = make_server("alluxio", tmp_path, alluxio_under_uri="hdfs://127.0.0.1:8020/alluxio")
     assert on_hdfs.after == ("hdfs",)
     assert "hadoop-client" in " ".join(on_hdfs.processes[0].command)
+    settings = {"spark_connect_master": "spark://127.0.0.1:7077", "spark_connect_alluxio": True}
+    on_spark = make_server("spark-connect", tmp_path, **settings)
+    assert on_spark.after == ("spark",)
+    assert "spark.hadoop.fs.alluxio.impl=alluxio.hadoop.FileSystem" in on_spark.processes[0].command
+    assert "alluxio" not in " ".join(make_server("spark-connect", tmp_path).processes[0].command)
 
 
 def test_two_homes_have_two_ramdisks(tmp_path):
@@ -130,9 +124,15 @@ def postgres(tmp_path, monkeypatch):
 
 
 def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(postgres, tmp_path):
-    """It is in a file for the owner of the home only, which the address names."""
+    """It is in a file for the owner of the home only, which the address names.
+
+    A cluster may lie outside a home that was removed, and would refuse every login with a new password.
+    """
     settings = ServiceSettings(home=tmp_path)
     password = password_file(settings).read_text()
+    postgres.prepare()
+    assert password_file(settings).read_text() == password
+    password_file(settings).unlink()
     postgres.prepare()
     assert password_file(settings).read_text() == password
     assert stat.S_IMODE(password_file(settings).stat().st_mode) == 0o600
@@ -141,15 +141,6 @@ def test_the_password_of_postgresql_is_made_once_and_is_in_no_address(postgres, 
     for text in (postgres.address, url, *postgres.processes[0].command, *postgres.init_steps[0].command):
         assert secret not in text
     assert str(password_file(settings)) in url
-
-
-def test_a_cluster_whose_home_was_removed_gives_it_its_password_again(postgres, tmp_path):
-    """It may lie outside the home, and would refuse every login with a new one."""
-    file = password_file(ServiceSettings(home=tmp_path))
-    before = file.read_text()
-    file.unlink()
-    postgres.prepare()
-    assert file.read_text() == before and stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(("name", "folder"), [("postgres", "data"), ("hdfs", "namenode"), ("alluxio", "journal")])
@@ -228,15 +219,6 @@ def test_a_database_of_airflow_that_is_none_is_refused(tmp_path):
         ServiceSettings(home=tmp_path, airflow_database="postgre")
     server = make_server("airflow", tmp_path, airflow_database="postgresql+psycopg://a@b/c?passfile={home}/pass")
     assert server.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].endswith(f"passfile={tmp_path}/pass")
-
-
-def test_spark_connect_on_a_standalone_spark_waits_for_it(tmp_path):
-    """And gets the client for alluxio:// addresses where it is asked for."""
-    settings = {"spark_connect_master": "spark://127.0.0.1:7077", "spark_connect_alluxio": True}
-    server = make_server("spark-connect", tmp_path, **settings)
-    assert server.after == ("spark",)
-    assert "spark.hadoop.fs.alluxio.impl=alluxio.hadoop.FileSystem" in server.processes[0].command
-    assert "alluxio" not in " ".join(make_server("spark-connect", tmp_path).processes[0].command)
 
 
 def test_readers_of_airflows_sqlite_do_not_hold_up_its_writers(tmp_path: Path):

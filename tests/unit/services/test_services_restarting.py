@@ -52,19 +52,14 @@ def pair(home: Path, *, second: str = SLEEPING, name: str = "pair") -> Server:
     return Server(name, "nowhere", home / name, processes, environment={}, ports={}, readiness_problem=lambda: "")
 
 
-@pytest.fixture
-def supervisor(tmp_path):
-    """A supervisor whose servers are ended with the test."""
-    supervisor = Supervisor(tmp_path, say=lambda _: None)
-    yield supervisor
-    for name in supervisor.started_servers():
-        supervisor.down(name, 0.0)
-
-
 def test_only_the_process_that_ended_is_started_again(supervisor, tmp_path):
-    """The other one keeps its id."""
+    """The other one keeps its id; a process that no server has is named, with those that were started."""
     server = pair(tmp_path)
     supervisor.up([server], patience=60)
+    with pytest.raises(UnknownServerError, match="pair has no process 'third'; its processes: first, second"):
+        supervisor.kill("pair", "third")
+    with pytest.raises(UnknownServerError, match="none"):
+        supervisor.kill("nobody", "first")
     before = supervisor.status("pair").processes
     supervisor.kill("pair", "second")
     assert supervisor.status("pair").state == "partly running; stopped: second"
@@ -85,15 +80,6 @@ def test_what_ran_before_stays_when_the_rest_cannot_be_started(supervisor, tmp_p
         supervisor.up([replace(broken, readiness_problem=lambda: "the second is missing")], patience=60)
     assert supervisor.status("pair").processes == {"first": before["first"]}
     assert not supervisor.status("pair").state.startswith("stopped")
-
-
-def test_a_process_that_no_server_has_is_named(supervisor, tmp_path):
-    """With those that were started."""
-    supervisor.up([pair(tmp_path)], patience=60)
-    with pytest.raises(UnknownServerError, match="pair has no process 'third'; its processes: first, second"):
-        supervisor.kill("pair", "third")
-    with pytest.raises(UnknownServerError, match="none"):
-        supervisor.kill("nobody", "first")
 
 
 def test_a_server_that_needs_another_is_started_when_that_one_is_ready(supervisor, tmp_path):

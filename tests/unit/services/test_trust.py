@@ -27,33 +27,25 @@ def authority(name: str) -> x509.Certificate:
     return extended.sign(key, hashes.SHA256())
 
 
-@pytest.fixture
-def own_certificate() -> x509.Certificate:
-    """The authority of a company, that no browser knows."""
-    return authority("Ours")
+def test_a_packaged_java_trusts_whom_this_machine_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a file that the environment names, as where a company's proxy reads along, else of OpenSSL's folder.
 
-
-def test_those_of_a_file_that_the_environment_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_certificate: x509.Certificate
-) -> None:
-    """As where a company's proxy reads along; Java is given them as it wants them."""
-    file = tmp_path / "ours.pem"
-    file.write_bytes(own_certificate.public_bytes(Encoding.PEM) + authority("Theirs").public_bytes(Encoding.PEM))
-    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    Java is given them as it wants them; where there is nothing, it trusts those of a package.
+    """
+    own_certificate = authority("Ours")
+    content = own_certificate.public_bytes(Encoding.PEM)
+    (tmp_path / "ours.pem").write_bytes(content + authority("Theirs").public_bytes(Encoding.PEM))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ours.pem"))
     assert own_certificate in trusted_certificates() and len(trusted_certificates()) == 2
     store, kind = java_options(tmp_path / "trusted.p12")
     assert kind.endswith("=PKCS12")
     certificates = load_pkcs12(Path(store.partition("=")[2]).read_bytes(), None).additional_certs
     assert {each.certificate for each in certificates} == set(trusted_certificates())
-
-
-def test_those_of_a_folder_or_else_of_pypi(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_certificate: x509.Certificate
-) -> None:
-    """A folder as OpenSSL wants it: a file a certificate; where there is nothing, those of a package."""
-    paths = ssl.get_default_verify_paths()
-    (tmp_path / "0a1b2c3d.0").write_bytes(own_certificate.public_bytes(Encoding.PEM))
-    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths._replace(cafile=None, capath=str(tmp_path)))
+    monkeypatch.delenv("SSL_CERT_FILE")
+    folder, paths = tmp_path / "folder", ssl.get_default_verify_paths()
+    folder.mkdir()
+    (folder / "0a1b2c3d.0").write_bytes(content)
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths._replace(cafile=None, capath=str(folder)))
     assert trusted_certificates() == [own_certificate]
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths._replace(cafile=None, capath=None))
     assert own_certificate not in trusted_certificates() and len(trusted_certificates()) > 50

@@ -40,14 +40,6 @@ def test_a_user_s_modules_are_on_the_path_of_airflow_s_processes(airflow, tmp_pa
     assert path == [f"{project_folder()}/src", f"{tmp_path}/mine", "/elsewhere"]
 
 
-def test_a_user_s_folder_of_dags_is_read_beside_the_project_s(airflow, tmp_path):
-    """Airflow's own variable names it."""
-    environment = airflow(**{DAGS_FOLDER: str(tmp_path)})
-    assert environment[DAGS_FOLDER] == str(tmp_path)
-    assert bundles(environment)["dags-folder"] == {}
-    assert bundles(environment)["springline"]["path"].endswith("/dags")
-
-
 def test_bundles_of_the_user_s_are_read_beside_the_project_s(airflow):
     """So are those that Airflow's own list names."""
     bundle = {"name": "git", "classpath": "airflow.providers.git.bundles.git.GitDagBundle", "kwargs": {"subdir": "d"}}
@@ -55,10 +47,14 @@ def test_bundles_of_the_user_s_are_read_beside_the_project_s(airflow):
     assert list(bundle_settings) == ["springline", "git"] and bundle_settings["git"] == {"subdir": "d"}
 
 
-def test_the_project_s_folder_is_read_once(airflow, tmp_path):
-    """Also where the user names that very folder, or no folder."""
+def test_a_user_s_folder_of_dags_is_read_beside_the_project_s(airflow, tmp_path):
+    """Airflow's own variable names it; the project's is read once, also where it names that very folder, or none."""
     (folder,) = bundles(airflow()).values()
+    assert folder["path"].endswith("/dags")
     assert bundles(airflow(**{DAGS_FOLDER: folder["path"]})) == {"springline": folder}
+    environment = airflow(**{DAGS_FOLDER: str(tmp_path)})
+    assert environment[DAGS_FOLDER] == str(tmp_path)
+    assert bundles(environment) == {"springline": folder, "dags-folder": {}}
 
 
 @pytest.mark.parametrize("listed", ["[", "{}", '["git"]'])

@@ -87,10 +87,8 @@ def test_the_checkout_knows_nothing_of_that_kind(tmp_path: Path) -> None:
     file.write_text(EVEREST)
     known_kinds = "installed: join, tracker, windows, wordcount"
     remedy = "install a package with the entry point 'heights' in the group springline.stream_kinds"
-    with pytest.raises(
-        InvalidJobError,
-        match=f"job 'everest': kind 'heights': no installed package provides 'heights'; {known_kinds}; {remedy}",
-    ):
+    expected = f"job 'everest': kind 'heights': no installed package provides 'heights'; {known_kinds}; {remedy}"
+    with pytest.raises(InvalidJobError, match=expected):
         read_jobs(file)
 
 

@@ -36,9 +36,8 @@ def test_a_job_keeps_its_number_of_units(tmp_path: Path, declaration: str, setti
     log = MemoryLog(topics_of_stages(job, 3))
     check_parallelism(job, 3, log)
     changed_job = read_job(written(tmp_path, f"[job]\n{declaration.format(now)}"), "job")
-    with pytest.raises(
-        InvalidJobError, match=rf"job 'job': {setting} was {before} when it first ran, and is {now} now"
-    ):
+    expected = rf"job 'job': {setting} was {before} when it first ran, and is {now} now"
+    with pytest.raises(InvalidJobError, match=expected):
         check_parallelism(changed_job, 3, log)
 
 
@@ -59,9 +58,7 @@ def test_each_unit_has_a_place_of_its_own_for_what_it_puts_aside(tmp_path: Path,
     job = read_job(written(tmp_path, f"[job]\n{declaration}"), "job")
     every = place_stages(job.name, job.stages(units))
     stages = [stage for stage in every if stage.dead_letters]
-    assert {stage.name for stage in every} - {stage.name for stage in stages} <= {
-        "acker", "outcome",
-    }  # fmt: skip
+    assert {stage.name for stage in every} - {stage.name for stage in stages} <= {"acker", "outcome"}
     for sending in (stages, [stage for stage in every if stage.acks]):
         senders = [stage.sender(unit) for stage in sending for unit in range(stage.units)]
         assert len(senders) == len(set(senders))

@@ -176,17 +176,15 @@ def test_a_person_is_asked_first(
     monkeypatch.setattr(reset, "_on_terminal", lambda: True)
     result = stopped_job.forget(answer=answer)
     assert "Delete all this?" in result.output and result.exit_code == (0 if is_deleted else 1)
-    assert ("ticks.results" not in stopped_job.log.topics) == is_deleted and (
-        "heartbeat.json" not in stopped_job.files()
-    ) == is_deleted
+    assert ("ticks.results" not in stopped_job.log.topics) == is_deleted
+    assert ("heartbeat.json" not in stopped_job.files()) == is_deleted
 
 
 def test_without_a_terminal_a_reset_has_to_be_confirmed_by_an_option(stopped_job: StoppedJob) -> None:
     """A script says --yes."""
     result = stopped_job.forget()
-    assert isinstance(result.exception, StreamError) and "nothing was deleted: without a terminal, give --yes" in str(
-        result.exception
-    )
+    assert isinstance(result.exception, StreamError)
+    assert "nothing was deleted: without a terminal, give --yes" in str(result.exception)
     assert len(stopped_job.log.topics) == len(OWN) + len(OTHERS)
 
 

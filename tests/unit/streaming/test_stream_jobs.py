@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.profile import project_folder
-from springline.spark_jobs.streaming.errors import InvalidJobError, StreamError, UnknownJobError, UnknownStepError
+from springline.spark_jobs.streaming.errors import InvalidJobError, UnknownJobError, UnknownStepError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_job, read_jobs
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.settings import StreamSettings
+from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.windows.errors import QueryExistsError
 from springline.spark_jobs.streaming.windows.queryable import queryable_job_of
 from springline.spark_jobs.streaming.windows.registry_file import change_registry, read_registry
@@ -21,6 +22,9 @@ from tests.support.streams.declarations import written
 
 STREAM = '[a.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
 
+WORD_COUNT = '[words]\nkind = "wordcount"\ntopic = "lines"\n'
+TRACKED = f"{WORD_COUNT}[words.tracking]\n"
+TRACKER = '[orders]\nkind = "tracker"\n'
 WINDOWS = "springline.spark_jobs.streaming.windows"
 
 
@@ -52,18 +56,42 @@ def test_of_many_jobs_those_that_may_have_been_meant_are_named(tmp_path: Path) -
     [
         ("[a", "not TOML"),
         ("[a]\n", "the key topic is missing"),
-        (f'[a]\ntopic = "t"\nreducer = 3\n{STREAM}',
-         "unknown key reducer; the keys are backpressure, kind, max_messages_per_round, parallelism"),
+        (
+            f'[a]\ntopic = "t"\nreducer = 3\n{STREAM}',
+            "unknown key reducer; the keys are backpressure, kind, max_messages_per_round, parallelism",
+        ),
         (f'[a]\ntopic = "t"\nparallelism = 0\n{STREAM}', "parallelism = 0; expected a whole number of at least 1"),
         (f'[a]\ntopic = "t"\nstart_from = "now"\n{STREAM}', 'start_from = \'now\'; expected "earliest" or "latest"'),
         (f'[A]\ntopic = "t"\n{STREAM}', "small letters"),
         (f'[a]\ntopic = "t"\nsink = "csv"\n{STREAM}', 'sink = \'csv\'; expected "" or "parquet"'),
         ('[a]\ntopic = "t"\n[a.stream]\ntime = "x"\nfields = [["t", "float"]]\n', "its time, 'x', is not one of"),
+        ("words = 3\n", "expected a table, got 3"),
+        (
+            '[words]\nkind = "joins"\ntopic = "t"\n',
+            "kind 'joins': no installed package provides 'joins'; installed: join, tracker",
+        ),
+        (f"{WORD_COUNT}lines = 3\n", "unknown key lines; the keys are backpressure, emit_interval"),
+        (f"{WORD_COUNT}tracking = 3\n", "tracking = 3; expected true or false or a table"),
+        (f"{TRACKED}acker = 3\n", r"tracking: unknown key acker; did you mean ackers\?; the keys are ackers, delivery"),
+        (f"{TRACKED}ackers = 0\n", "tracking.ackers = 0; expected a whole number from 1 to 256"),
+        (f"{TRACKED}ackers = 6\nmax_ackers = 4\n", "max_ackers = 4; expected at least the number of ackers, 6"),
+        (f"{TRACKED}max_attempts = 61\n", "max_attempts = 61; expected a whole number from 1 to 60"),
+        (f"{TRACKED}timeout = 0\n", "timeout = 0; expected a finite number above 0"),
+        (f'{TRACKED}delivery = "twice"\n', 'delivery = \'twice\'; expected "exactly-once" or "at-least-once"'),
+        (
+            f'{TRACKER}topic = "t"\n',
+            "unknown key topic; the keys are backpressure, kind, parallelism, signal_channel, tracking",
+        ),
+        (
+            f"{TRACKER}[orders.tracking]\nmax_attempts = 3\n",
+            "unknown key max_attempts; did you mean .*; the keys are ackers, max_ackers,",
+        ),
+        (f'{TRACKER}[orders.tracking]\ndelivery = "exactly-once"\n', "unknown key delivery"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, message: str) -> None:
     """The file, the job, and what is known instead."""
-    with pytest.raises((InvalidJobError, StreamError), match=message):
+    with pytest.raises((InvalidJobError, InvalidStreamError), match=message):
         read_jobs(written(tmp_path, text))
 
 
@@ -71,14 +99,8 @@ def test_the_stages_of_a_job_have_topics_and_folders_of_their_own(tmp_path: Path
     """Nothing of one job is another's."""
     job = read_jobs(written(tmp_path, f'[a]\ntopic = "rows"\nparallelism = 3\n{STREAM}'))["a"]
     mapping, reducing = place_stages(job.name, job.stages(2))
-    logs = (
-        "map.rounds",
-        "reduce.rounds",
-        "map.reports",
-        "reduce.reports",
-        "reduce.state-requests",
-        "reduce.state-replies",
-    )
+    logs = [f"{stage}.{log}" for stage in ("map", "reduce") for log in ("rounds", "reports")]
+    logs += ["reduce.state-requests", "reduce.state-replies"]
     results = {"a.partials": 3, "a.results": 3, "a.dead-letters": 3}
     assert topics_of_stages(job, 2) == {**results, **{f"a.{log}": 1 for log in logs}}
     assert (mapping.topic, mapping.downstream, reducing.topic) == ("rows", "a.partials", "a.partials")
@@ -106,9 +128,8 @@ def test_a_step_that_is_nowhere_is_named_with_what_to_do(step: str, message: str
 def test_a_stage_that_sends_to_where_no_stage_reads_is_refused(tmp_path: Path) -> None:
     """Its messages would be of no use, and their topic has no number of units."""
     specs = [StageSpec("first", "", "in", downstream="a.second"), StageSpec("second", "", "a.seconds", stamped=True)]
-    with pytest.raises(
-        InvalidJobError, match=r"job 'a': its stage 'first' sends to 'a.second', which none of its stages reads"
-    ):
+    expected = r"job 'a': its stage 'first' sends to 'a.second', which none of its stages reads"
+    with pytest.raises(InvalidJobError, match=expected):
         place_stages("a", specs)
 
 

@@ -17,13 +17,6 @@ from springline.spark_jobs.streaming.errors import UnknownStepError
 from springline.stream_kinds import Input, Output, State
 from springline.testing import JobRun, LinesRunner, StageRun, lines_of, make_dataset, platform_in
 
-WORDS_JOB = """
-[words]
-kind = "wordcount"
-topic = "lines"
-emit_interval = 0.5
-tracking = false
-"""
 JOIN = """
 [slow]
 kind = "join"
@@ -129,15 +122,6 @@ def test_a_step_whose_import_path_leads_nowhere_is_refused_at_once(tmp_path: Pat
     """Before any message is fed."""
     with pytest.raises(UnknownStepError, match="has no Addr to call"):
         StageRun(f"{__name__}:Addr", tmp_path)
-
-
-def test_a_declared_job_counts_words(tmp_path: Path) -> None:
-    """Two stages, on partitions that are fed in turn."""
-    (tmp_path / "streams.toml").write_text(WORDS_JOB)
-    run = JobRun.from_declaration(tmp_path / "streams.toml", "words", tmp_path, partitions=2)
-    run.feed("to be or not", "to be")
-    run.advance(2)
-    assert {row["word"]: row["count"] for row in run.results()} == {"to": 2, "be": 2, "or": 1, "not": 1}
 
 
 def test_a_declared_join_reads_two_topics(tmp_path: Path) -> None:

@@ -23,12 +23,8 @@ class FakeClock:
 
     def sleep(self, seconds: float) -> None:
         """Sleep until then."""
-        self.note(seconds)
-        self.now += seconds
-
-    def note(self, seconds: float) -> None:
-        """Sleep as another process would: this one's clock stands still."""
         self.slept.append(seconds)
+        self.now += seconds
 
 
 @pytest.fixture
@@ -44,27 +40,21 @@ def link(tmp_path: Path, clock: FakeClock) -> Link:
 
 
 def test_bytes_take_the_time_that_the_bandwidth_asks_for(clock: FakeClock, link: Link) -> None:
-    """A thousand bytes at a hundred a second take ten seconds, in one piece or in ten."""
+    """A thousand bytes at a hundred a second take ten seconds, in one piece or in ten; unused time is not saved up."""
     stream = link.stream(0)
     stream.pass_bytes(1000)
     assert clock.now == pytest.approx(110)
     for _ in range(10):
         stream.pass_bytes(100)
     assert clock.now == pytest.approx(120)
-
-
-def test_unused_time_is_not_saved_up(clock: FakeClock, link: Link) -> None:
-    """A link that stood idle passes no faster afterwards."""
-    stream = link.stream(0)
-    stream.pass_bytes(100)
     clock.now = 500.0
     stream.pass_bytes(100)
     assert clock.now == pytest.approx(501)
 
 
 def test_processes_share_one_bandwidth(tmp_path: Path, clock: FakeClock) -> None:
-    """Who comes second waits for the first one's bytes too."""
-    first, second = (Link(100, tmp_path / "link", clock=clock, sleep=clock.note).stream(0) for _ in range(2))
+    """Who comes second waits for the first one's bytes too, though their clock stands still for another's sleep."""
+    first, second = (Link(100, tmp_path / "link", clock=clock, sleep=clock.slept.append).stream(0) for _ in range(2))
     for _ in range(2):
         first.pass_bytes(100)
         second.pass_bytes(100)
@@ -85,7 +75,7 @@ def test_a_damaged_state_file_is_an_idle_link(tmp_path: Path, clock: FakeClock, 
 
 def test_nothing_to_send_takes_no_time(tmp_path: Path, clock: FakeClock) -> None:
     """An empty chunk passes at once, whatever is booked."""
-    link = Link(1, tmp_path / "link", clock=clock, sleep=clock.note)
+    link = Link(1, tmp_path / "link", clock=clock, sleep=clock.slept.append)
     for size in (1000, 0):
         link.stream(0).pass_bytes(size)
     assert clock.slept == [1000]

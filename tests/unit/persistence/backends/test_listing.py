@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from springline.persistence.backends.listing import FolderEntry, checked_below, copies_below, files_below
+from springline.persistence.backends.listing import FolderEntry, copies_below, files_below
 from springline.persistence.backends.spec import File
-from springline.persistence.errors import InvalidPathError
 
 TREE = {
     "": [FolderEntry("a", True)],
@@ -28,12 +27,3 @@ def test_a_folder_that_goes_while_the_tree_is_walked_is_passed_over() -> None:
     assert list(files_below(entries, "a/@1")) == [File("part.txt", 3)]
     with pytest.raises(FileNotFoundError):
         list(files_below(entries, "a/b"))
-
-
-@pytest.mark.parametrize("text", ["", "/etc", "..", "a/../b"])
-def test_what_leads_out_is_refused(text: str) -> None:
-    """In a location as well as in a file's name."""
-    for texts in ((text,), ("a", text)):
-        with pytest.raises(InvalidPathError, match="not a path below"):
-            checked_below("hdfs://host:1/root", *texts)
-    assert checked_below("x", "a/@1", "day=1/part 1.txt") == "a/@1/day=1/part 1.txt"

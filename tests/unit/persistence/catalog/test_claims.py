@@ -36,18 +36,6 @@ def settle(platform: Platform, lease: Lease) -> Dataset:
     )
 
 
-def test_a_generation_is_claimed_once(platform: Platform) -> None:
-    """The second worker is refused, without an error."""
-    dataset = make(platform, "a", "load")
-    lease = claimed(platform, dataset)
-    assert platform.claims.claim(dataset.ref, "two", TransferMethod.DATA, None) is None
-    assert platform.claims.list_claimable(10) == []
-    row = platform.catalog.get(dataset.ref)
-    assert (row.under, row.method) == (UnderStoreState.COPYING, TransferMethod.DATA)
-    assert (row.predicted_seconds, row.attempts) == (1.5, 1)
-    assert settle(platform, lease).under_location == "somewhere-1"
-
-
 def test_a_job_waits_for_a_transfer_only_while_it_writes_synchronously(platform: Platform) -> None:
     """No one waits for a background transfer, nor does a synchronous one that has ended or fallen silent."""
     waits = []
@@ -135,20 +123,6 @@ def test_a_lost_lease_is_neither_renewed_nor_settled_nor_released(platform: Plat
         newest = newest or platform.claims.claim(dataset.ref, "two", TransferMethod.DATA, None)
     assert newest is not None and newest.number > late.number
     assert settle(platform, newest).under_location == f"somewhere-{newest.number}"
-
-
-def test_lease_numbers_grow_with_every_claim(platform: Platform) -> None:
-    """So that no two copies have the same name."""
-    dataset = make(platform, "a", "load")
-    numbers = []
-    for _ in range(3):
-        lease = claimed(platform, dataset)
-        numbers.append(lease.number)
-        assert platform.claims.release(lease, "again")
-    assert numbers == [1, 2, 3]
-    settle(platform, claimed(platform, dataset))
-    platform.catalog.change(dataset.ref, Event.UNDER_STORE_LOST)
-    assert claimed(platform, dataset).number == 5
 
 
 def test_a_release_says_why_and_sets_a_pause(platform: Platform) -> None:

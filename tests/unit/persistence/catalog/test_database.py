@@ -147,22 +147,20 @@ def test_a_transaction_waits_for_a_database_that_is_away_as_long_as_its_patience
 NOBODY = "postgresql+psycopg://ann@127.0.0.1:1/catalog"
 
 
-def test_opening_a_catalog_whose_server_is_away_waits_for_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as its patience, and not at all for what no waiting mends."""
+def test_opening_a_catalog_whose_server_is_away_waits_for_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as its patience, and not at all for what no waiting mends: a refusal, or a folder that is no database."""
     with pytest.raises(CatalogUnavailableError, match=r"the catalog at .*127\.0\.0\.1:1.* does not answer: .*refused"):
         Database(NOBODY)
     monkeypatch.setattr(database.time, "sleep", raise_(InterruptedError("waits")))
     with pytest.raises(InterruptedError, match="waits"):
         Database(NOBODY, timeout=60)
+    with pytest.raises(CatalogUnavailableError, match="unable to open database file"):
+        Database(f"sqlite:///{tmp_path}", timeout=60)
     monkeypatch.setattr(database, "_REFUSALS", ("refused",))
     with pytest.raises(CatalogUnavailableError):
         Database(NOBODY, timeout=60)
-
-
-def test_a_catalog_in_a_file_that_cannot_be_opened_is_said_to_be_away_at_once(tmp_path: Path) -> None:
-    """A folder is no database."""
-    with pytest.raises(CatalogUnavailableError, match="unable to open database file"):
-        Database(f"sqlite:///{tmp_path}", timeout=60)
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,12 @@ def test_a_setting_is_shown_with_where_it_comes_from_and_without_its_secret(monk
     """Its variable, or its name in small letters."""
     monkeypatch.setenv("SPRINGLINE_POLICY", "lrc")
     monkeypatch.setenv("SPRINGLINE_HDFS_TOKEN", "hunter2")
+    monkeypatch.setenv("SPRINGLINE_CATALOG_URL", "postgresql+psycopg://ann:hunter2@127.0.0.1:9/catalog")
     monkeypatch.setenv("SPRINGLINE_KAFKA_OPTIONS", '{"sasl.password": "hunter2", "acks": "all"}')
     assert invoke("config", "get", "SPRINGLINE_POLICY").stdout == "lrc\n"
     output = json.loads(invoke("config", "get", "policy", "--json").stdout)
     assert (output["value"], output["source"]) == ("lrc", "environment")
     for form in ((), ("--json",)):
         listed = invoke("config", "list", *form).stdout
-        assert "hunter2" not in listed and "'acks': 'all'" in listed.replace('"', "'")
+        assert "hunter2" not in listed and "127.0.0.1:9" in listed and "'acks': 'all'" in listed.replace('"', "'")
     assert "did you mean SPRINGLINE_POLICY?" in str(invoke("config", "get", "polcy").exception)

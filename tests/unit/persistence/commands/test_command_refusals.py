@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from springline import cli
 from springline.persistence.platform import Platform
 from springline.testing.lines import make_dataset as make
-
-
-@pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a command that is refused, and return the one line that it prints."""
-
-    def run(*arguments: str, status: int = 2) -> str:
-        monkeypatch.setattr(sys, "argv", ["springline", *arguments])
-        with pytest.raises(SystemExit) as exit_info:
-            cli.main()
-        message = capsys.readouterr().err
-        assert exit_info.value.code == status and "Traceback" not in message
-        return message
-
-    return run
+from tests.support.commands import refused
 
 
 @pytest.fixture(autouse=True)
@@ -53,16 +37,12 @@ MODULE = "springline.persistence.engine.runner"
         ("RUNNER", f"{MODULE}:mak", f"{MODULE} has no such function"),
         ("CATALOG_TIMEOUT", "-1", "SPRINGLINE_CATALOG_TIMEOUT: .* greater than or equal to 0"),
         ("POLICY", "lru", "policy 'lru': no installed package provides 'lru'; installed: paper, .*; install a package"),
-        (
-            "POLICY_WEIGHTS",
-            "-4,-2",
-            "POLICY_WEIGHTS: write four numbers separated by commas, such as -4,-2,1,0.1",
-        ),
+        ("POLICY_WEIGHTS", "-4,-2", "POLICY_WEIGHTS: write four numbers separated by commas, such as -4,-2,1,0.1"),
         ("CACHE_CAPACITY", "8XB", "CACHE_CAPACITY: not a size: write a number of bytes, or a number with a unit"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named_in_one_line(
-    setting: str, value: str, expected_message: str, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
+    setting: str, value: str, expected_message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With what to write instead, or what is missing."""
     monkeypatch.setenv("SPRINGLINE_CATALOG_TIMEOUT", "0")
@@ -72,7 +52,7 @@ def test_a_setting_that_cannot_be_used_is_named_in_one_line(
     assert re.search(expected_message, message, re.DOTALL)
 
 
-def test_a_catalog_that_is_away_is_a_failure(monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]) -> None:
+def test_a_catalog_that_is_away_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command was right; exit status 1."""
     monkeypatch.setenv("SPRINGLINE_CATALOG_TIMEOUT", "0")
     monkeypatch.setenv("SPRINGLINE_CATALOG_URL", "postgresql+psycopg://u:p@127.0.0.1:1/x")
@@ -80,7 +60,7 @@ def test_a_catalog_that_is_away_is_a_failure(monkeypatch: pytest.MonkeyPatch, re
     assert re.search("127.0.0.1:1/x does not answer: .*is it running?", message, re.DOTALL)
 
 
-def test_to_evict_nothing_in_particular_is_refused(refused: Callable[..., str]) -> None:
+def test_to_evict_nothing_in_particular_is_refused() -> None:
     """Rather than ignored: a user who types that means something."""
     message = refused("dataset", "evict")
     assert message.startswith("springline: evict: give either dataset paths or the bytes to free")
@@ -88,7 +68,7 @@ def test_to_evict_nothing_in_particular_is_refused(refused: Callable[..., str]) 
 
 @pytest.mark.parametrize("command", ["explain", "evict"])
 def test_a_path_that_never_was_is_refused_with_the_nearest(
-    command: str, open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
+    command: str, open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether anything like it is there or not."""
     platform = open_at(home=Path(os.environ["SPRINGLINE_HOME"]))
@@ -103,6 +83,6 @@ def test_a_path_that_never_was_is_refused_with_the_nearest(
     "arguments",
     [("queue", "list", "--limit", "-1"), ("queue", "list", "--limit", "0"), ("dataset", "evict", "--bytes", "-1")],
 )
-def test_a_number_out_of_its_range_is_refused(arguments: tuple[str, ...], refused: Callable[..., str]) -> None:
+def test_a_number_out_of_its_range_is_refused(arguments: tuple[str, ...]) -> None:
     """Before anything is read."""
     assert f"Invalid value for '{arguments[2]}'" in refused(*arguments)

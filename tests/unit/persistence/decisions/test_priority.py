@@ -50,32 +50,12 @@ def test_value_density_counts_what_is_lost_together_with_a_landing_file() -> Non
     assert "the permanent loss of landing@1 and a@1, 2 kB" in score("value-density", "landing", lineage).reason
 
 
-def test_value_density_counts_temporary_ancestors_that_only_one_dataset_needs() -> None:
-    """Persisting the end of a chain of unwanted datasets saves running the whole chain."""
-    lineage = lineage_of(
-        persisted("raw", by=None),
-        cached("t1", "raw", persist_requested=False),
-        cached("t2", "t1", persist_requested=False),
-        cached("end", "t2"),
-    )
-    assert score("value-density", "end", lineage).terms["seconds saved"] == 3.0
-
-
-def test_value_density_counts_what_an_operation_is_still_to_read() -> None:
-    """A temporary dataset is run again for it after a loss."""
-    lineage = lineage_of(
-        persisted("raw", by=None),
-        cached("t", "raw", persist_requested=False),
-        cached("x", "t", by="dice"),
-        readers={"op": ("dice", "sum")},
-    )
+def test_value_density_counts_what_an_operation_is_still_to_read_and_nothing_that_is_not_needed() -> None:
+    """A temporary dataset is run again for it after a loss, unless nothing is still to run on it."""
+    temporary = persisted("raw", by=None), cached("t", "raw", persist_requested=False)
+    lineage = lineage_of(*temporary, cached("x", "t", by="dice"), readers={"op": ("dice", "sum")})
     assert score("value-density", "t", lineage).terms["seconds saved"] == 1.0
-
-
-def test_value_density_gives_nothing_to_what_is_not_needed() -> None:
-    """Not wanted, and nothing still to run on it."""
-    lineage = lineage_of(persisted("raw", by=None), cached("t", "raw", persist_requested=False))
-    dataset_score = score("value-density", "t", lineage)
+    dataset_score = score("value-density", "t", lineage_of(*temporary))
     assert dataset_score.value == 0
     assert "nothing depends on it" in dataset_score.reason
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from springline.persistence.decisions.recovery import RecoveryPlan, assess_risk, plan_recovery
+from springline.persistence.decisions.recovery import RecoveryPlan, plan_recovery
 from springline.persistence.model.cost_model import CostModel, Measurement
-from springline.persistence.model.dataset import CacheState, Phase
+from springline.persistence.model.dataset import CacheState
 from tests.support.datasets.lineages import cached, evicted, lineage_of, persisted, ref
 
 COSTS = CostModel([Measurement(1000, 0.5)])
@@ -14,14 +14,6 @@ LOST = {"cache": CacheState.LOST}
 def steps(plan: RecoveryPlan) -> list[tuple[str, str]]:
     """What is done, in order."""
     return [(step.action, step.ref.path) for step in plan.steps]
-
-
-def test_a_persisted_target_is_fetched() -> None:
-    """Not run again; the time is the link's."""
-    lineage = lineage_of(persisted("a", **LOST))
-    plan = plan_recovery(lineage, [ref("a")], COSTS)
-    assert steps(plan) == [("fetch", "a")]
-    assert plan.seconds == pytest.approx(0.5)
 
 
 def test_a_lost_chain_is_run_in_order_from_the_nearest_that_is_at_hand() -> None:
@@ -49,29 +41,3 @@ def test_what_cannot_come_back_is_named_with_its_cause_and_the_rest_is_recovered
     assert steps(plan) == [("recompute", "b")]
     cause, unknown = ("no operation is recorded for gone@1",), ("x@1 is not in the catalog",)
     assert plan.irrecoverable == {ref("a"): cause, ref("gone"): cause, ref("x"): unknown}
-
-
-def test_a_step_that_was_never_measured_says_so() -> None:
-    """It has no prediction, and does not count in the seconds."""
-    lineage = lineage_of(persisted("a"), cached("b", "a", compute_seconds=None, **LOST))
-    plan = plan_recovery(lineage, [ref("b")], COSTS)
-    assert plan.steps[0].predicted is None
-    assert plan.steps[0].summary.endswith("(never measured)")
-    assert plan.seconds == 0
-
-
-def test_at_risk_is_what_only_the_cache_has() -> None:
-    """Persisted, open, retired and evicted ones are not counted, but the seconds of evicted ones on the way are."""
-    lineage = lineage_of(
-        persisted("safe"),
-        cached("open", phase=Phase.OPEN),
-        cached("retired", phase=Phase.RETIRED),
-        evicted("evicted", "safe"),
-        cached("a", "evicted", bytes=70),
-        cached("landing", by=None, bytes=5),
-        cached("b", "landing", bytes=3),
-    )
-    risk = assess_risk(lineage, COSTS)
-    assert risk.bytes == 78
-    assert (risk.recomputable, risk.recomputable_bytes, risk.recompute_seconds) == ((ref("a"),), 70, 2.0)
-    assert (risk.irrecoverable, risk.irrecoverable_bytes) == ((ref("b"), ref("landing")), 8)

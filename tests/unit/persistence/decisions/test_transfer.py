@@ -73,8 +73,8 @@ def test_both_candidates_are_predicted_whatever_is_chosen(operation_rate: float)
     assert transfer_plan.predicted == predicted
 
 
-def test_an_evicted_dataset_waits_for_sources_that_are_nowhere() -> None:
-    """A source in the cache or in the under-store will do; one that is in neither is waited for."""
+def test_a_dataset_without_bytes_waits_for_sources_that_are_nowhere_or_for_itself() -> None:
+    """A source in either store will do; what cannot be recomputed has to be recovered before it can be sent."""
     lineage = lineage_of(
         persisted("a", by=None), cached("b", "a"), evicted("c", "a"), evicted("clean", "a", "b", "c", bytes=100 * MB)
     )
@@ -82,10 +82,6 @@ def test_an_evicted_dataset_waits_for_sources_that_are_nowhere() -> None:
     assert transfer_plan.method is TransferMethod.OPERATION
     assert transfer_plan.waits_for == (ref("c"),)
     assert transfer_plan.reason.endswith("waits for c@1")
-
-
-def test_a_lost_dataset_that_cannot_be_recomputed_waits_for_itself() -> None:
-    """Its data has to be recovered before it can be sent."""
     transfer_plan = plan(clean(call=None, cache=CacheState.LOST))
     assert transfer_plan.waits_for == (ref("clean"),)
     assert "restore it first" in transfer_plan.reason

@@ -13,7 +13,7 @@ from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, lines_of, write_lines
 from springline.testing.lines import make_dataset as make
-from tests.support.datasets.states import events_of, lose_catalog, wipe_cache
+from tests.support.datasets.states import events_of, let_go, lose_catalog, wipe_cache
 
 LINES = [f"line {i}" for i in range(100)]
 RUN = Origin("etl", "run 1", "task")
@@ -108,15 +108,8 @@ def test_of_several_copies_the_newest_lease_counts_and_half_ones_do_not(open_at:
     assert lease is not None and lease.number == 4
 
 
-def test_only_an_empty_catalog_is_rebuilt(platform: Platform) -> None:
-    """What is known is never overwritten."""
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    with pytest.raises(PersistenceError, match="not empty"):
-        platform.maintenance.rebuild()
-
-
 def test_what_a_lost_catalog_left_in_the_cache_disturbs_no_writer(open_at: Callable[..., Platform]) -> None:
-    """A generation's number may be given again; its folder is empty then."""
+    """A generation's number may be given again; its folder is empty then. What is known is never overwritten."""
     before = open_at()
     make(before, "a", lines=["of the lost catalog"])
     lose_catalog(before)
@@ -124,28 +117,25 @@ def test_what_a_lost_catalog_left_in_the_cache_disturbs_no_writer(open_at: Calla
     assert platform.maintenance.rebuild().recorded_refs == []
     assert make(platform, "a", lines=["x"]).ref == Ref("a", 1)
     assert lines_of(platform, "a") == ["x"]
+    with pytest.raises(PersistenceError, match="not empty"):
+        platform.maintenance.rebuild()
 
 
 # ---- adopt
 
 
 def test_files_that_are_there_already_are_adopted_where_they_are(platform: Platform) -> None:
-    """They become the next generation, persisted, read like any other, and a source of more."""
+    """They are the next generation, persisted, read like any other, and a source of more; cut short, they are lost."""
     write_lines(platform.under.uri("incoming/2013 flights"), ["from before"])
     adopted = platform.maintenance.adopt("etl/flights", "incoming/2013 flights")
     assert adopted.persisted and adopted.under_location == "incoming/2013 flights"
     assert lines_of(platform, "etl/flights") == ["from before"]
     make(platform, "b", "shout", ["etl/flights"])
     assert platform.catalog.lineage_around([Ref("b", 1)]).is_recomputable(Ref("b", 1))
-
-
-def test_adopted_files_of_another_size_are_damaged_for_a_reader(platform: Platform) -> None:
-    """Without comparing checksums, as with any other copy of the bytes that were recorded."""
-    write_lines(platform.under.uri("incoming/x"), ["from before"])
-    adopted = platform.maintenance.adopt("a", "incoming/x")
-    (file,) = platform.under.files("incoming/x")
-    platform.under.write_small("incoming/x", file.name, b"cut")
-    assert not platform.restorer.verifier.verify(adopted).persisted
+    let_go(platform, adopted.ref)
+    (file,) = platform.under.files(adopted.under_location)
+    platform.under.write_small(adopted.under_location, file.name, b"cut")
+    assert not platform.restorer.verifier.verify(platform.catalog.get(adopted.ref)).persisted
 
 
 def test_adopted_files_outlive_their_generation(platform: Platform) -> None:

@@ -47,18 +47,6 @@ def test_a_scan_finds_what_is_missing_and_a_deep_one_what_is_damaged(platform: P
     assert [d.ref for d in platform.maintenance.find_lost()] == [missing.ref, damaged.ref]
 
 
-def test_a_deep_scan_looks_at_the_copies_below_too(platform: Platform) -> None:
-    """What is damaged there is persisted again from the cache."""
-    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    damage(platform.under, dataset.under_location)
-    assert platform.maintenance.scan().lost == []
-    assert platform.maintenance.scan(deep=True).lost == [dataset.ref]
-    assert platform.persister.drain().persisted == 1
-    record = platform.catalog.get(dataset.ref)
-    assert platform.under.manifest(record.under_location).checksum == record.under_checksum
-    assert copies_in(platform.under) == [record.under_location]
-
-
 def test_what_a_disk_cannot_read_any_more_is_damaged_and_the_scan_goes_on(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,16 +102,6 @@ def test_what_left_the_cache_on_purpose_meanwhile_is_not_reported_lost(
 # ---- retire
 
 
-def test_a_superseded_generation_is_removed_from_both_stores(platform: Platform) -> None:
-    """The newest stays."""
-    old = make(platform, "a", lines=["old"], strategy=Strategy.CACHE_THROUGH)
-    new = make(platform, "a", lines=["new"], strategy=Strategy.CACHE_THROUGH)
-    assert platform.maintenance.retire() == [old.ref]
-    assert copies_in(platform.cache) == [new.cache_location] and copies_in(platform.under) == [new.under_location]
-    assert platform.catalog.get(old.ref).phase is Phase.RETIRED
-    assert platform.maintenance.retire() == []
-
-
 def test_as_many_generations_stay_as_are_to_be_kept(open_at: Callable[..., Platform]) -> None:
     """The oldest go first."""
     platform = open_at(keep_generations=2)
@@ -131,27 +109,18 @@ def test_as_many_generations_stay_as_are_to_be_kept(open_at: Callable[..., Platf
     assert platform.maintenance.retire() == [datasets[0].ref, datasets[1].ref]
 
 
-def test_a_running_dag_run_holds_what_it_sees(platform: Platform) -> None:
-    """Its snapshot stays until it ends."""
+def test_a_running_dag_run_holds_what_it_sees_and_what_it_made(platform: Platform) -> None:
+    """Until it ends, though others have written the paths since."""
     old = make(platform, "a", lines=["old"])
     platform.store.begin_run(RUN)
+    own_dataset = make(platform, "b", lines=["mine"], origin=RUN)
     for i in range(2):
         make(platform, "a", lines=[f"new {i}"])
+    make(platform, "b", lines=["theirs"], origin=Origin("etl", "backfill", "task"))
     assert platform.maintenance.retire() == [Ref("a", 2)]
-    assert lines_of(platform, "a", RUN) == ["old"]
+    assert (lines_of(platform, "a", RUN), lines_of(platform, "b", RUN)) == (["old"], ["mine"])
     platform.catalog.end_run(RUN, "success")
-    assert platform.maintenance.retire() == [old.ref]
-
-
-def test_a_running_dag_run_holds_what_it_made(platform: Platform) -> None:
-    """Though a backfill has written the path since."""
-    platform.store.begin_run(RUN)
-    own_dataset = make(platform, "a", lines=["mine"], origin=RUN)
-    make(platform, "a", lines=["theirs"], origin=Origin("etl", "backfill", "task"))
-    assert platform.maintenance.retire() == []
-    assert lines_of(platform, "a", RUN) == ["mine"]
-    platform.catalog.end_run(RUN, "failed")
-    assert platform.maintenance.retire() == [own_dataset.ref]
+    assert platform.maintenance.retire() == [old.ref, own_dataset.ref]
 
 
 def test_a_dag_run_that_never_ended_holds_nothing_for_ever(open_at: Callable[..., Platform]) -> None:
@@ -160,18 +129,6 @@ def test_a_dag_run_that_never_ended_holds_nothing_for_ever(open_at: Callable[...
     old = make(platform, "a", lines=["old"])
     platform.store.begin_run(RUN)
     make(platform, "a", lines=["new"])
-    assert platform.maintenance.retire() == [old.ref]
-
-
-def test_an_unpersisted_dependent_holds_its_source(platform: Platform) -> None:
-    """It could not be recomputed otherwise, whether it waits in the cache or was let go."""
-    old = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    child = make(platform, "b", "shout", ["a"])
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    assert platform.maintenance.retire() == []
-    let_go(platform, child.ref)
-    assert platform.maintenance.retire() == []
-    platform.persister.drain()
     assert platform.maintenance.retire() == [old.ref]
 
 
@@ -304,16 +261,6 @@ def test_a_writer_that_comes_back_during_the_sweep_keeps_what_it_committed(open_
     sweeping.catalog.select = lambda query: stale.pop() if stale else select(query)  # type: ignore[method-assign]
     assert sweeping.maintenance.sweep() == []
     assert lines_of(writer, "a") == LINES
-
-
-def test_the_next_try_removes_what_the_last_one_left(platform: Platform) -> None:
-    """A try that was killed leaves memory in use; it is freed before the next one writes."""
-    dead = platform.catalog.begin("a", strategy=Strategy.ASYNC_STORE, origin=RUN)
-    write_lines(platform.cache.uri(dead.cache_location), ["half"])
-    with platform.store.write("a", strategy=Strategy.ASYNC_STORE, origin=RUN) as writing:
-        assert copies_in(platform.cache) == []
-        writing.mark_complete(platform.runner.run(Call("load", "1"), [], writing.uri))
-    assert copies_in(platform.cache) == [writing.dataset.cache_location]
 
 
 def test_what_a_dead_recovery_or_eviction_left_in_the_cache_is_swept(platform: Platform) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from springline.persistence.engine.copier import BandwidthLimiter
-from springline.persistence.errors import OperationError
 from springline.persistence.model.dataset import (
     Call,
     Dataset,
@@ -17,21 +16,13 @@ from springline.persistence.model.dataset import (
     Ref,
     Strategy,
     TransferMethod,
-    UnderStoreState,
 )
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner, digest_of, lines_of
 from springline.testing.lines import make_dataset as make
-from tests.support.datasets.stages import once, raise_, stage
-from tests.support.datasets.states import (
-    copies_in,
-    damage,
-    events_of,
-    let_go,
-    measured,
-    wipe_cache,
-)
+from tests.support.datasets.stages import stage
+from tests.support.datasets.states import copies_in, damage, events_of, let_go, measured, wipe_cache
 
 
 def make_derived(platform: Platform) -> Dataset:
@@ -45,18 +36,6 @@ def make_derived(platform: Platform) -> Dataset:
 # ---- data
 
 
-def test_data_is_sent_verified_and_recorded(platform: Platform) -> None:
-    """The copy below has the bytes of the cache, and the catalog says where, how and how long."""
-    dataset = make(platform, "a", "load")
-    (outcome,) = platform.persister.drain().outcomes
-    record = platform.catalog.get(dataset.ref)
-    assert (outcome.ref, outcome.method, outcome.error) == (dataset.ref, TransferMethod.DATA, "")
-    assert record.persisted and record.in_cache and record.method is TransferMethod.DATA
-    assert platform.under.manifest(record.under_location).checksum == dataset.checksum == record.under_checksum
-    assert record.actual_seconds == outcome.actual_seconds and record.persisted_at is not None
-    assert copies_in(platform.under) == [record.under_location]
-
-
 def test_a_transfer_is_measured_and_the_next_one_predicted_from_it(platform: Platform) -> None:
     """Predictions come from history, and what was predicted is kept beside what it took."""
     make(platform, "a", "load")
@@ -67,21 +46,12 @@ def test_a_transfer_is_measured_and_the_next_one_predicted_from_it(platform: Pla
     assert platform.catalog.get(second.ref).predicted_seconds == outcome.predicted_seconds
 
 
-def test_a_worker_gives_way_while_a_job_waits_and_that_is_no_time_of_the_link() -> None:
-    """It stops between two chunks until no one waits any more; the time that it yielded is reported apart."""
-    now, waits = [100.0], [True, True, True, False]
+def test_a_worker_sends_its_bytes_a_second_and_no_more_and_gives_way_while_a_job_waits() -> None:
+    """What it sends at once is held until its time has come, also over several chunks.
 
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    limiter = BandwidthLimiter(should_yield=lambda: waits.pop(0), clock=lambda: now[0], sleep=sleep)
-    limiter(1000)
-    assert waits == [] and limiter.yielded_seconds == pytest.approx(now[0] - 100.0) and limiter.yielded_seconds > 0
-
-
-def test_a_limited_worker_sends_its_bytes_a_second_and_no_more() -> None:
-    """What it sends at once is held until its time has come, also over several chunks."""
-    now = [0.0]
+    Between two chunks it stops until no one waits any more; the time that it yielded is no time of the link.
+    """
+    now, waits = [0.0], [True, True, True, False]
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
@@ -90,6 +60,9 @@ def test_a_limited_worker_sends_its_bytes_a_second_and_no_more() -> None:
     for _ in range(4):
         limiter(500)
     assert now[0] == pytest.approx(2.0) and limiter.yielded_seconds == 0
+    limiter = BandwidthLimiter(should_yield=lambda: waits.pop(0), clock=lambda: now[0], sleep=sleep)
+    limiter(1000)
+    assert waits == [] and limiter.yielded_seconds == pytest.approx(now[0] - 2.0) and limiter.yielded_seconds > 0
 
 
 def test_an_empty_file_and_several_files_are_sent(platform: Platform) -> None:
@@ -176,50 +149,21 @@ def test_a_liar_is_found_nondeterministic_and_its_data_sent(platform: Platform, 
     assert len(copies_in(platform.under)) == 3
 
 
-def test_an_operation_that_fails_below_leaves_the_data_to_be_sent(platform: Platform) -> None:
-    """The cached copy is there still."""
-    dataset = make_derived(platform)
-    _, _, runner = stage(platform)
-    runner.at = once("run", raise_(OperationError("no Spark here")))
-    (outcome,) = platform.persister.drain().outcomes
-    assert (outcome.method, outcome.error) == (TransferMethod.DATA, "")
-    assert platform.catalog.get(dataset.ref).persisted
-    assert len(copies_in(platform.under)) == 2
-
-
-def test_a_source_whose_copy_below_is_gone_does_not_count_as_a_loss_of_the_cached_output(platform: Platform) -> None:
-    """The output is sent as data, and the source's own copy is sent again."""
+@pytest.mark.parametrize("how", [damage, lambda backend, location: backend.delete(location)])
+def test_a_source_damaged_or_gone_below_is_neither_a_loss_of_the_output_nor_a_fault_of_its_operation(
+    platform: Platform, how: Callable[..., None]
+) -> None:
+    """Another result from other bytes proves nothing; the output is sent as data, and the source's copy again."""
     dataset = make_derived(platform)
     source = platform.catalog.resolve("a")
-    platform.under.delete(source.under_location)
+    how(platform.under, source.under_location)
     summary = platform.persister.drain()
     assert Event.LOST not in events_of(platform, dataset.ref)
     assert platform.catalog.get(dataset.ref).method is TransferMethod.DATA
-    assert summary.remaining == 0 and platform.catalog.get(source.ref).persisted
-    assert platform.under.exists(platform.catalog.get(source.ref).under_location)
-
-
-def test_a_source_damaged_below_does_not_make_an_honest_operation_a_liar(platform: Platform) -> None:
-    """Another result from other bytes proves nothing against the operation."""
-    make_derived(platform)
-    source = platform.catalog.resolve("a")
-    damage(platform.under, source.under_location)
-    summary = platform.persister.drain()
     assert not any(operation.nondeterministic for operation in platform.catalog.operations())
-    assert summary.remaining == 0
     record = platform.catalog.get(source.ref)
+    assert summary.remaining == 0 and record.persisted
     assert platform.under.manifest(record.under_location).checksum == record.checksum
-
-
-def test_a_bug_in_an_operation_fails_its_transfer_only(platform: Platform) -> None:
-    """The outcome names it, and the generation waits again."""
-    dataset = make_derived(platform)
-    _, _, runner = stage(platform)
-    runner.at = once("run", raise_(ZeroDivisionError()))
-    outcome = platform.persister.step()
-    assert outcome is not None and outcome.error.startswith("ZeroDivisionError")
-    assert platform.catalog.get(dataset.ref).under is UnderStoreState.NONE
-    assert platform.persister.drain().persisted == 1
 
 
 # ---- evicted ones
@@ -254,29 +198,9 @@ def test_an_evicted_one_whose_source_is_not_persisted_is_recomputed_and_sent(
     assert platform.catalog.get(last.ref).persisted and lines_of(platform, "c") == ["100"]
 
 
-# ---- order
-
-
-def transfer_order(platform: Platform) -> list[str]:
-    """The paths in the order in which they are persisted."""
-    return [outcome.ref.path for outcome in platform.persister.drain().outcomes]
-
-
-def test_the_policy_sets_the_order(open_at: Callable[..., Platform]) -> None:
-    """Under `paper` what cannot be recomputed comes first, under `fifo` what waited longest."""
-    platform = open_at(policy="paper")
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    make(platform, "easy", "shout", ["a"])
-    make(platform, "hard", "salt", ["a"])
-    make(platform, "unknown", lines=["x"])
-    assert [choice.ref.path for choice in platform.persister.candidates()] == ["unknown", "hard", "easy"]
-    in_turn = open_at(policy="fifo")
-    assert transfer_order(in_turn) == ["easy", "hard", "unknown"]
-
-
 def test_a_score_that_depends_on_others_is_worked_out_when_it_is_claimed(open_at: Callable[..., Platform]) -> None:
     """`edge` sends leaves first: a stored score from before the child was made no longer holds."""
     platform = open_at(policy="edge")
     make(platform, "a", "load")
     make(platform, "b", "shout", ["a"])
-    assert transfer_order(platform) == ["b", "a"]
+    assert [outcome.ref.path for outcome in platform.persister.drain().outcomes] == ["b", "a"]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable
 
 import pytest
 
 from springline.persistence.errors import CatalogUnavailableError, InvalidPathError, StorageUnavailableError
-from springline.persistence.model.dataset import CacheState, Strategy, TransferMethod, UnderStoreState
+from springline.persistence.model.dataset import Strategy, TransferMethod
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.testing.lines import LinesRunner, lines_of
+from springline.testing.lines import lines_of
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.stages import nothing, once, raise_, stage
 from tests.support.datasets.states import (
@@ -21,7 +20,6 @@ from tests.support.datasets.states import (
     end_pauses,
     events_of,
     expire_leases,
-    lose_cache,
     lose_catalog,
     pause_of,
     wipe_cache,
@@ -158,18 +156,6 @@ def test_what_cannot_come_back_is_abandoned_by_name(platform: Platform) -> None:
     assert platform.catalog.get(child.ref).persisted and platform.catalog.get(other.ref).persisted
 
 
-def test_a_lost_one_that_others_can_be_made_from_is_run_again_below(platform: Platform, runner: LinesRunner) -> None:
-    """After the loss of the whole cache everything recomputable is persisted without asking anyone."""
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    datasets = [make(platform, "b", "shout", ["a"]), make(platform, "c", "count", ["b"])]
-    lose_cache(platform)
-    assert [platform.catalog.get(d.ref).cache for d in datasets] == [CacheState.LOST] * 2
-    runner.executed_operations.clear()
-    summary = platform.persister.drain()
-    assert summary.remaining == 0 and runner.executed_operations == ["shout", "count"]
-    assert [platform.catalog.get(d.ref).method for d in datasets] == [TransferMethod.OPERATION] * 2
-
-
 def test_a_copy_that_a_lost_catalog_does_not_know_is_not_overwritten(open_at: Callable[..., Platform]) -> None:
     """The error says that a rebuild is missing, and what was persisted before stays as it was."""
     platform = open_at()
@@ -237,38 +223,3 @@ def test_a_worker_that_wakes_late_harms_nothing(open_at: Callable[..., Platform]
         assert Event.LOST not in events_of(other, dataset.ref), point
         assert copies_in(other.under) == [record.under_location], point
         other.catalog.change(dataset.ref, Event.UNDER_STORE_LOST)
-
-
-def test_a_worker_that_wakes_late_gives_nothing_up(open_at: Callable[..., Platform]) -> None:
-    """Only who holds the lease may say that a dataset cannot be persisted."""
-    zombie, other = open_at(), open_at()
-    make(zombie, "a", "load")
-    dataset = make(zombie, "b", "salt", ["a"])
-    cache, _, _ = stage(zombie)
-
-    def meanwhile() -> None:
-        expire_leases(other)
-        for expired in other.claims.expire():
-            other.persister.sender.sweep(expired)
-        assert other.claims.claim(dataset.ref, "other", TransferMethod.DATA, None) is not None
-        cache.inner.delete(dataset.cache_location)
-
-    zombie.catalog.amend(dataset.ref, expedited=True)
-    cache.at = once("files", meanwhile, where="b/")
-    zombie.persister.step()
-    assert zombie.catalog.get(dataset.ref).persist_requested
-    assert zombie.catalog.get(dataset.ref).under is UnderStoreState.COPYING
-
-
-def test_a_claim_is_kept_while_its_dataset_has_to_be_recomputed_first(open_at: Callable[..., Platform]) -> None:
-    """That may take longer than a lease lasts, and no other worker must take it over meanwhile."""
-    platform = open_at()
-    make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    make(platform, "b", "shout", ["a"], persist_requested=False)  # so that `c` cannot be made beside the under-store
-    dataset = make(platform, "c", "shout", ["b"])
-    lose_cache(platform)
-    threads: list[str] = []
-    _, _, staged = stage(platform)
-    staged.at = once("run", lambda: threads.extend(thread.name for thread in threading.enumerate()))
-    assert platform.persister.drain().persisted == 1
-    assert f"lease {dataset.ref}" in threads

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
 from sqlalchemy import update
+from typer.testing import Result
 
-from springline import cli
 from springline.persistence.catalog.schema import db_now, generation, proof
 from springline.persistence.commands import proofs
 from springline.persistence.decisions.proof import ProofPlan, ProofThresholds
@@ -25,6 +25,7 @@ from springline.persistence.model.dataset import Call, Dataset, Idempotence, Ope
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner
 from springline.testing.lines import make_dataset as make
+from tests.support.commands import invoke
 from tests.support.datasets.stages import raise_
 from tests.support.datasets.states import copies_in, damage, lose_cache
 
@@ -185,11 +186,14 @@ def test_only_operations_with_a_large_or_dear_output_are_proved(
     assert (platform.prover.step() is not None) is planned
 
 
-def test_the_settings_turn_proofs_off(open_at: Callable[..., Platform]) -> None:
-    """What would be proved is still shown."""
+def test_a_process_that_may_not_or_cannot_run_an_operation_proves_nothing(open_at: Callable[..., Platform]) -> None:
+    """By the settings, or without the code: that leaves the proof to others. What would be proved is still shown."""
     platform = eager(open_at(prove=False))
     persist_output(platform, "shout")
     assert platform.prover.step() is None and platform.prover.plan()
+    other = eager(open_at())
+    other.prover.runner = NoRunner()
+    assert other.prover.step() is None and not other.prover.proofs.error_of("shout", "1")
 
 
 def test_nothing_is_proved_between_two_tasks_of_a_dag_run(platform: Platform) -> None:
@@ -313,47 +317,38 @@ def test_a_proof_gives_way_to_what_comes_to_be_persisted(platform: Platform, ope
 # ---- asked for
 
 
-@pytest.fixture
-def prove_by_hand(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Run the command `prove` on a platform; returns its exit status, output and error."""
-
-    def run(platform: Platform, *arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["springline", "operation", "prove", *arguments])
-        monkeypatch.setattr(proofs, "platform_session", lambda *, runs_operations: nullcontext(platform))
-        with pytest.raises(SystemExit) as exit_info:
-            cli.main()
-        return (int(exit_info.value.code or 0), *capsys.readouterr())
-
-    return run
+def command_on(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """The command `prove` on a platform."""
+    monkeypatch.setattr(proofs, "platform_session", lambda *, runs_operations: nullcontext(platform))
+    return partial(invoke, "operation", "prove")
 
 
-def test_a_proof_can_be_asked_for_by_hand(
-    open_at: Callable[..., Platform], prove_by_hand: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_a_proof_can_be_asked_for_by_hand(open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch) -> None:
     """However small the output and whatever waits; first shown, then done."""
     platform = open_at()
+    prove_by_hand = command_on(platform, monkeypatch)
     make_by_operation(platform, "shout")
-    code, output, _ = prove_by_hand(platform, "shout", "--dry-run")
-    assert code == 0 and output.startswith("shout (version 1) is run a second time on a@1")
+    result = prove_by_hand("shout", "--dry-run")
+    assert result.exit_code == 0 and result.output.startswith("shout (version 1) is run a second time on a@1")
     assert idempotence_of(platform, "shout") is Idempotence.DECLARED
-    code, output, _ = prove_by_hand(platform, "shout")
-    assert code == 0 and "it is proven idempotent" in output
-    assert prove_by_hand(platform) == (0, "No operation needs a proof.\n", "")
+    result = prove_by_hand("shout")
+    assert result.exit_code == 0 and "it is proven idempotent" in result.output
+    assert prove_by_hand().output == "No operation needs a proof.\n"
 
 
 def test_a_command_that_unmasks_an_operation_says_so_by_its_exit_status(
-    open_at: Callable[..., Platform], prove_by_hand: Callable[..., tuple[int, str, str]]
+    open_at: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For scripts; in JSON too. An unknown operation is refused."""
     platform = open_at()
+    prove_by_hand = command_on(platform, monkeypatch)
     make_by_operation(platform, "liar")
-    code, _, error = prove_by_hand(platform, "lair")
-    assert code == 2 and "liar" in error
-    code, output, _ = prove_by_hand(platform, "liar", "--json")
-    (row,) = json.loads(output)
-    assert (code, row["operation"], row["witness"], row["verdict"]) == (3, "liar", "b@1", "nondeterministic")
+    error = prove_by_hand("lair").exception
+    assert getattr(error, "exit_status", 0) == 2 and "liar" in str(error)
+    result = prove_by_hand("liar", "--json")
+    (row,) = json.loads(result.stdout)
+    assert (result.exit_code, row["operation"], row["witness"]) == (3, "liar", "b@1")
+    assert row["verdict"] == "nondeterministic"
 
 
 def test_explain_says_whether_an_operation_will_be_proved(open_at: Callable[..., Platform]) -> None:
@@ -365,11 +360,3 @@ def test_explain_says_whether_an_operation_will_be_proved(open_at: Callable[...,
     assert "SPRINGLINE_PROVE" in explain(open_at(prove=False), "b").proof
     platform.prover.prove(the_plan(platform), interruptible=False)
     assert explain(platform, "b").proof == ""
-
-
-def test_a_process_without_the_code_proves_nothing(open_at: Callable[..., Platform], runner: LinesRunner) -> None:
-    """The proof is left to one that has it."""
-    platform = eager(open_at())
-    persist_output(platform, "shout")
-    platform.prover.runner = NoRunner()
-    assert platform.prover.step() is None and not platform.prover.proofs.error_of("shout", "1")

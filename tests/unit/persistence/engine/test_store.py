@@ -6,25 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from springline.persistence.errors import InvalidPathError, UnknownDatasetError
-from springline.persistence.model.dataset import CacheState, Origin, Phase, Strategy, TransferMethod, UnderStoreState
+from springline.persistence.errors import UnknownDatasetError
+from springline.persistence.model.dataset import CacheState, Phase, Strategy
 from springline.persistence.platform import Platform
 from springline.testing.lines import lines_of
 from springline.testing.lines import make_dataset as make
-
-
-def test_async_store_commits_before_anything_is_persisted(platform: Platform) -> None:
-    """Async-Store answers at memory speed; the copy is made later."""
-    dataset = make(platform, "a", "load")
-    assert (dataset.phase, dataset.cache, dataset.under) == (Phase.COMMITTED, CacheState.PRESENT, UnderStoreState.NONE)
-    assert platform.claims.depth() == 1
-
-
-def test_cache_through_commits_only_what_is_persisted(platform: Platform) -> None:
-    """CacheThrough waits for the under-store."""
-    dataset = make(platform, "a", "load", strategy=Strategy.CACHE_THROUGH)
-    assert dataset.persisted and dataset.method is TransferMethod.DATA
-    assert platform.under.exists(dataset.under_location)
 
 
 def test_async_and_sync_waits_only_for_what_cannot_be_recomputed(platform: Platform) -> None:
@@ -34,18 +20,6 @@ def test_async_and_sync_waits_only_for_what_cannot_be_recomputed(platform: Platf
     salted = make(platform, "c", "salt", ["b"], strategy=Strategy.ASYNC_AND_SYNC)
     by_hand = make(platform, "d", lines=["x"], strategy=Strategy.ASYNC_AND_SYNC)
     assert [each.persisted for each in (loaded, derived_dataset, salted, by_hand)] == [True, False, True, True]
-
-
-def test_a_retry_adopts_what_its_failed_try_had_committed(platform: Platform) -> None:
-    """The second try of a task finds the first one's generation."""
-    run = Origin("etl", "run 1", "t")
-    make(platform, "a", lines=["x"])
-    first = make(platform, "b", "shout", ["a"], origin=run)
-    assert first.call is not None
-    dataset = platform.store.committed_by_earlier_try("b", call=first.call, sources=first.sources, origin=run)
-    assert dataset is not None and dataset.ref == first.ref
-    other = Origin("etl", "run 2", "t")
-    assert platform.store.committed_by_earlier_try("b", call=first.call, sources=first.sources, origin=other) is None
 
 
 def test_a_dataset_larger_than_the_cache_ends_up_in_the_under_store_alone(open_at: Callable[..., Platform]) -> None:
@@ -68,15 +42,6 @@ def test_a_write_that_is_expected_not_to_fit_never_touches_the_cache(open_at: Ca
     assert [event.event for event in tight.catalog.history(dataset.ref)][:2] == ["opened", "written_to_under_store"]
     assert dataset.checksum == dataset.under_checksum != ""
     assert lines_of(tight, "b") == [f"LINE {i}" for i in range(100)]
-
-
-@pytest.mark.parametrize("path", ["../a", "/a", "a/../b", "", "a//b", "a/_b", "a/.b", "a@1", "a:b", "a*", "x" * 300])
-def test_a_path_that_leaves_its_root_is_refused(platform: Platform, path: str) -> None:
-    """Nothing is written to a path that is not a place inside the root, nor looked for there."""
-    with pytest.raises(InvalidPathError), platform.store.write(path, strategy=Strategy.ASYNC_STORE):
-        pass
-    with pytest.raises(InvalidPathError):
-        platform.catalog.resolve(path)
 
 
 def test_an_error_in_the_write_abandons_the_generation_with_the_report_of_its_gate(platform: Platform) -> None:

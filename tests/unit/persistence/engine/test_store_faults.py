@@ -13,7 +13,7 @@ from springline.persistence.errors import CorruptCopyError, PersistenceError, St
 from springline.persistence.model.dataset import CacheState, Call, OperationResult, Origin, Phase, Ref, Strategy
 from springline.persistence.model.transitions import Event
 from springline.persistence.platform import Platform
-from springline.testing.lines import LinesRunner, lines_of, write_lines
+from springline.testing.lines import lines_of, write_lines
 from springline.testing.lines import make_dataset as make
 from tests.support.datasets.stages import once, raise_, stage
 from tests.support.datasets.states import copies_in, damage, events_of, expire_leases, wipe_cache
@@ -53,18 +53,28 @@ def test_a_generation_is_not_left_open_when_nothing_could_be_written(platform: P
     assert platform.catalog.find(path="a")[0].phase is Phase.ABANDONED
 
 
-@pytest.mark.parametrize("left", [(), ("_SUCCESS",)])
-def test_a_write_of_no_files_at_all_is_refused(platform: Platform, left: tuple[str, ...]) -> None:
-    """An empty result is an empty file; no file is a writer that wrote elsewhere."""
+@pytest.mark.parametrize(
+    ("left", "is_complete", "message"),
+    [
+        ((), True, "a@1: nothing was written"),
+        (("_SUCCESS",), True, "a@1: nothing was written"),
+        (("part.txt",), False, r"without mark_complete\(\)"),
+    ],
+)
+def test_a_write_of_no_files_or_without_an_end_is_abandoned(
+    platform: Platform, left: tuple[str, ...], message: str, *, is_complete: bool
+) -> None:
+    """An empty result is an empty file; no file is a writer that wrote elsewhere, and one that stopped wrote a part."""
     with (
-        pytest.raises(PersistenceError, match="a@1: nothing was written"),
+        pytest.raises(PersistenceError, match=message),
         platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing,
     ):
         for name in left:
             file = Path(writing.uri.removeprefix("file://")) / name
             file.parent.mkdir(parents=True)
             file.write_text("")
-        writing.mark_complete(OperationResult(0, "", 0.0))
+        if is_complete:
+            writing.mark_complete(OperationResult(0, "", 0.0))
     assert platform.catalog.get(writing.ref).phase is Phase.ABANDONED
     assert copies_in(platform.cache) == []
 
@@ -80,16 +90,6 @@ def test_an_empty_dataset_is_a_dataset(platform: Platform) -> None:
     wipe_cache(platform)
     assert lines_of(platform, "b") == []
     assert platform.maintenance.scan(deep=True).lost == []
-
-
-def test_a_write_that_says_nothing_is_abandoned(platform: Platform) -> None:
-    """Without done() it may be incomplete."""
-    with (
-        pytest.raises(PersistenceError, match=r"without mark_complete\(\)"),
-        platform.store.write("a", strategy=Strategy.ASYNC_STORE) as writing,
-    ):
-        write_lines(writing.uri, ["x"])
-    assert platform.catalog.get(writing.ref).phase is Phase.ABANDONED and copies_in(platform.cache) == []
 
 
 def test_the_cache_going_during_a_write_fails_it_clearly(platform: Platform) -> None:
@@ -231,8 +231,8 @@ def test_an_asynchronous_write_does_not_need_the_under_store(platform: Platform)
 # ---- retries
 
 
-def test_a_retry_does_not_adopt_what_is_lost_for_good(platform: Platform, runner: LinesRunner) -> None:
-    """What its first try had committed is gone, so the task makes it again."""
+def test_a_retry_adopts_what_its_failed_try_had_committed_unless_it_is_lost_for_good(platform: Platform) -> None:
+    """What the first try of the same task in the same run had committed; what is gone it makes again."""
     first = make(platform, "a", "load", origin=RUN)
     second = make(platform, "b", "shout", ["a"], origin=RUN)
     assert first.call is not None and second.call is not None
@@ -240,6 +240,8 @@ def test_a_retry_does_not_adopt_what_is_lost_for_good(platform: Platform, runner
     adoptable = platform.store.committed_by_earlier_try
     dataset = adoptable("b", call=second.call, sources=second.sources, origin=RUN)
     assert dataset is not None and dataset.ref == second.ref  # its source is there: it can be recomputed
+    other = Origin("etl", "run 2", "task")
+    assert adoptable("b", call=second.call, sources=second.sources, origin=other) is None
     wipe_cache(platform)
     assert adoptable("b", call=second.call, sources=second.sources, origin=RUN) is None
     assert adoptable("a", call=first.call, sources=(), origin=RUN) is None

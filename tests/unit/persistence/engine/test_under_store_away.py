@@ -75,24 +75,16 @@ def test_nothing_leaves_the_cache_while_the_under_store_is_away(open_at: Callabl
     assert str(moved_root.parent) in plan.retention_reasons[dataset.ref]
     with pytest.raises(UnderStoreUnavailableError, match=r"^a@1 stays in the cache: .* does not answer: .*under"):
         platform.replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
+    blocker = platform.replacement.retention_reason(dataset)
+    refused = decide_action(dataset, DatasetAction.EVICT, eviction_blocker=blocker)
+    assert not refused.allowed and "does not answer" in refused.message
+    with pytest.raises(StorageUnavailableError, match="does not answer"):
+        apply_decision(platform, decide_action(dataset, DatasetAction.EVICT), "Eva")
     assert platform.replacement.ensure_free_bytes(2000) == platform.catalog.cache_used() == dataset.bytes
     assert stays(platform, dataset)
     restore_root(platform, moved_root)
     assert platform.replacement.ensure_free_bytes(2000) == 0
     assert not stays(platform, dataset) and lines_of(platform, "a") == [f"line {i}" for i in range(100)]
-
-
-def test_the_command_says_why_nothing_is_evicted(platform: Platform) -> None:
-    """When the wish is tried, and when it is carried out."""
-    dataset = persisted(platform)
-    decision = decide_action(dataset, DatasetAction.EVICT)
-    remove_root(platform)
-    blocker = platform.replacement.retention_reason(dataset)
-    refused = decide_action(dataset, DatasetAction.EVICT, eviction_blocker=blocker)
-    assert not refused.allowed and "does not answer" in refused.message
-    with pytest.raises(StorageUnavailableError, match="does not answer"):
-        apply_decision(platform, decision, "Eva")
-    assert stays(platform, dataset)
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut short", "a missing file"])
@@ -142,19 +134,6 @@ def test_what_would_be_recomputed_from_a_copy_below_stays_if_that_is_not_there(p
     assert victim.rule == "alternate"
     platform.under.delete(source.under_location)
     assert not platform.replacement.evict(victim)
-    assert stays(platform, dataset)
-
-
-def test_a_copy_that_the_catalog_let_go_after_it_was_asked_for_does_not_count(platform: Platform) -> None:
-    """The catalog's last look is at the copy that was asked for, and no other."""
-    dataset = persisted(platform)
-    _, under, _ = stage(platform)
-
-    def lose() -> None:
-        platform.catalog.change(dataset.ref, Event.UNDER_STORE_LOST)
-
-    under.at = once("files", lose)
-    assert not platform.replacement.evict(victim_by_hand(dataset.ref, dataset.bytes))
     assert stays(platform, dataset)
 
 

@@ -30,18 +30,8 @@ def make_by_operation(platform: Platform, operation: str) -> Dataset:
     return make(platform, "b", operation, ["a"], strategy=SAFE)
 
 
-def test_what_a_loss_would_make_irrecoverable_is_reported_before_the_loss(platform: Platform) -> None:
-    """An operation declares itself idempotent, is none, and the cache is wiped: those bytes were reported at risk."""
-    lied = make_by_operation(platform, "liar")
-    before = risk_of(platform)
-    assert (before.unproven, before.unproven_bytes) == ((lied.ref,), lied.bytes)
-    assert before.recomputable_bytes == before.irrecoverable_bytes == 0
-    lose_cache(platform)
-    assert lied.ref in platform.restorer.restore([lied.ref]).irrecoverable
-
-
 def test_nothing_is_said_to_be_safe_by_a_declaration(platform: Platform) -> None:
-    """In words, in JSON and over time."""
+    """In words, in JSON, over time, and in the reason of its place in the queue."""
     lied = make_by_operation(platform, "liar")
     text = format_risk(risk_of(platform))
     assert "nothing would be irrecoverable" not in text
@@ -49,6 +39,8 @@ def test_nothing_is_said_to_be_safe_by_a_declaration(platform: Platform) -> None
     assert risk_row(risk_of(platform))["unproven"] == [str(lied.ref)]
     worst = worst_moment(platform)
     assert worst is not None and worst[1].unproven_bytes == lied.bytes
+    (choice,) = platform.persister.candidates()
+    assert "possibly the permanent loss of b@1, made by an unproven operation" in choice.score.reason
 
 
 def test_a_second_run_with_the_same_digest_proves_an_operation(platform: Platform) -> None:
@@ -109,13 +101,6 @@ def test_what_is_unproven_is_persisted_before_what_is_proven(open_at: Callable[.
     assert shout is not None
     platform.catalog.record_reproduction(shout, same=True)
     assert queue_of(platform) == ["random", "unproven", "proven"]
-
-
-def test_the_reason_mentions_the_doubt(platform: Platform) -> None:
-    """A person sees why it comes first."""
-    make_by_operation(platform, "liar")
-    (choice,) = platform.persister.candidates()
-    assert "possibly the permanent loss of b@1, made by an unproven operation" in choice.score.reason
 
 
 def test_what_leans_on_an_operation_that_was_found_nondeterministic_goes_to_the_head_too(platform: Platform) -> None:

@@ -7,14 +7,6 @@ from springline.persistence.model.dataset import ExecutionSide
 from tests.support.datasets.lineages import cached, lineage_of, persisted, ref
 
 MB = 1_000_000
-
-
-def test_without_history_nothing_is_predicted() -> None:
-    """A guess is not a measurement."""
-    assert CostModel().predict_transfer(5 * MB) is None
-    assert CostModel().predict_run("clean", ExecutionSide.CACHE, 5 * MB) is None
-
-
 LINE = [Measurement(size * MB, 0.5 + 0.02 * size) for size in range(10, 100, 10)]
 
 

@@ -55,16 +55,16 @@ def _with(key: str, value: object) -> Callable[[dict], None]:
     [
         lambda document: document.pop("form"),
         *(_without(key) for key in ("path", "generation", "call", "sources", "strategy", "checksum")),
-        _with("path", "../out"),
+        *(_with("path", path) for path in ("../out", "a\0")),
         _with("strategy", "hope"),
-        _with("sources", ["a"]),
+        *(_with("sources", [source]) for source in ("a", "../a@1", "a\0@1")),
         _with("call", {"name": "x"}),
         _with("origin", ["a"] * 9),
         _with("bytes_of_copy", "many"),
     ],
 )
 def test_a_damaged_sidecar_is_named_and_refused(damage: Callable[[dict], None]) -> None:
-    """Whatever is wrong with it, the error says where it lies."""
+    """Others may write where it lies: a place outside of the root is no dataset. The error says where it lies."""
     document = json.loads(sidecar.encode(DATASET, under_checksum="c1", under_bytes=7))
     damage(document)
     with pytest.raises(DecodeError, match=r"a/@1-1/_springline\.json: the sidecar of a copy cannot be read"):

@@ -66,10 +66,7 @@ def inner(**keys: object) -> dict[str, object]:
         (inner(fields=[["k", "ant"]]), f"inner.fields[0][1] = 'ant'; expected {FIELDS}"),
         (inner(fields=[], count=True), "inner.count = True; expected a whole number of at least 1"),
         (inner(fields=[], share=1), "inner.share = 1; expected a number from 0 to below 1"),
-        (
-            inner(fields=[], cuont=1),
-            "inner: unknown key cuont; did you mean count?; the keys are count, fields, share",
-        ),
+        (inner(fields=[], cuont=1), "inner: unknown key cuont; did you mean count?; the keys are count, fields, share"),
     ],
 )
 def test_a_wrong_table_is_refused_with_key_value_and_what_is_expected(table: Any, message: str) -> None:

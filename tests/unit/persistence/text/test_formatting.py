@@ -1,33 +1,30 @@
 """Sizes, durations and lists in words."""
 
+from collections.abc import Callable
+
 import pytest
 
 from springline.persistence.text.formatting import format_alternatives, format_bytes, format_list, format_seconds
 
 
 @pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_234_567, "1.23 MB"), (250_000_000, "250 MB"), (3e12, "3 TB")],
-)
-def test_sizes_are_said_in_powers_of_a_thousand(size: float, text: str) -> None:
-    """Three figures at most, and a unit."""
-    assert format_bytes(size) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
+    ("format_", "values"),
     [
-        (0.0214, "21.4 ms"),
-        (3.4, "3.4 s"),
-        (200, "3 min 20 s"),
-        (120, "2 min"),
-        (9000, "2.5 h"),
-        (12 * 86400, "12 days"),
+        (
+            format_bytes,
+            {0: "0 B", 999: "999 B", 1000: "1 kB", 1_234_567: "1.23 MB", 250_000_000: "250 MB", 3e12: "3 TB"},
+        ),
+        (
+            format_seconds,
+            {0.0214: "21.4 ms", 3.4: "3.4 s", 200: "3 min 20 s", 120: "2 min", 9000: "2.5 h", 12 * 86400: "12 days"},
+        ),
     ],
 )
-def test_durations_are_said_in_the_unit_that_fits(seconds: float, text: str) -> None:
-    """Milliseconds up to days."""
-    assert format_seconds(seconds) == text
+def test_sizes_and_durations_are_said_in_the_unit_that_fits(
+    format_: Callable[[float], str], values: dict[float, str]
+) -> None:
+    """Three figures at most; powers of a thousand, milliseconds up to days."""
+    assert {value: format_(value) for value in values} == values
 
 
 def test_long_lists_name_the_first_few_and_count_the_rest() -> None:

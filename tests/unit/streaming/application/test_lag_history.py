@@ -25,8 +25,9 @@ def sample(at: float, lag: float = 5, rows: float | None = None) -> LagSample:
 
 
 def test_the_samples_of_an_hour_are_kept_in_a_file_of_fixed_size(tmp_path: Path) -> None:
-    """However long the job runs; the oldest are overwritten."""
+    """However long the job runs; the oldest are overwritten, and a job that has not run has none."""
     file = tmp_path / "ring"
+    assert read_history(file, BEGAN) == []
     for number in range(2 * SLOTS):
         write_sample(file, sample(number * INTERVAL_SECONDS, lag=number))
     assert file.stat().st_size == SLOTS * 48
@@ -40,11 +41,6 @@ def test_what_is_older_than_an_hour_is_left_out(tmp_path: Path) -> None:
     write_sample(file, sample(0))
     write_sample(file, sample(86_400 + 50))
     assert [point.sampled_at for point in read_history(file, BEGAN + 86_400 + 60)] == [BEGAN + 86_450]
-
-
-def test_a_job_that_has_not_run_has_no_history(tmp_path: Path) -> None:
-    """Nor is that an error."""
-    assert read_history(tmp_path / "ring", BEGAN) == []
 
 
 def test_rows_a_second_are_between_two_samples_that_follow_each_other() -> None:

@@ -30,17 +30,13 @@ def ended(other: SecondApplication) -> None:
 
 
 def test_one_that_fails_is_reported(python: Path) -> None:
-    """By the next look."""
-    python.write_text("#!/bin/sh\nexit 3\n")
-    with pytest.raises(StreamError, match="its second application has failed"), SecondApplication("words") as other:
-        ended(other)
-        other.check()
-
-
-def test_one_that_ends_in_peace_is_no_trouble(python: Path) -> None:
-    """As it does when the job is asked to stop."""
+    """By the next look; one that ends in peace, as it does when the job is asked to stop, is no trouble."""
     python.write_text("#!/bin/sh\nexit 0\n")
     with SecondApplication("words") as other:
+        ended(other)
+        other.check()
+    python.write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(StreamError, match="its second application has failed"), SecondApplication("words") as other:
         ended(other)
         other.check()
 

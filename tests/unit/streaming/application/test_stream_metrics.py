@@ -112,9 +112,8 @@ def test_a_monitor_reports_and_evaluates_with_a_pause_between(folder: JobFolder)
     for now in (100.0, 105.0, 110.0):
         job_monitor.evaluate(job_status(), now)
     assert len(meter.of(metrics.LAG_MESSAGES)) == 2
-    assert [each.key for each in list_active_alerts(read_states(settings.alerts_folder))] == [
-        "lag job=flights stage=map"
-    ]
+    (alert,) = list_active_alerts(read_states(settings.alerts_folder))
+    assert alert.key == "lag job=flights stage=map"
 
 
 def test_the_end_of_a_job_ends_its_alerts_at_once(folder: JobFolder) -> None:
@@ -151,9 +150,7 @@ def test_wrong_rules_are_logged_once_and_metrics_go_on(folder: JobFolder, caplog
     assert len(meter.of(metrics.LAG_MESSAGES)) == 2
 
 
-def test_a_heartbeat_that_cannot_be_read_stops_no_application(
-    folder: JobFolder, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_heartbeat_that_cannot_be_read_stops_nothing(folder: JobFolder, caplog: pytest.LogCaptureFixture) -> None:
     """One of another version, say; it is logged."""
     job_monitor, _, _ = monitor(folder)
     status = JobStatus("flights", "running", stages={"map": {"round": 1}})

@@ -67,36 +67,38 @@ def test_the_state_of_a_job_decides_the_action(state: str, fields: dict[str, Any
     assert verdict(state, **fields) is expected
 
 
-def test_a_job_whose_lease_expired_is_restarted_by_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow's triggers were away for long, and no stop was requested."""
+@pytest.fixture
+def leased(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
+    """The folder of a job whose lease is of a minute, and was renewed at second 100."""
     monkeypatch.setenv(LEASE, "60")
     folder = JobFolder(tmp_path / "job")
     folder.path.mkdir()
     renew_lease(folder)
     os.utime(folder.lease_file, (100.0, 100.0))
-    beats = HeartbeatWriter("job", folder)
+    return folder
+
+
+def test_a_job_whose_lease_expired_is_restarted_by_its_run(leased: JobFolder) -> None:
+    """Airflow's triggers were away for long, and no stop was requested."""
+    beats = HeartbeatWriter("job", leased)
     stop_if_abandoned(beats, 159.0)
-    assert not folder.stop_file.exists()
+    assert not leased.stop_file.exists()
     stop_if_abandoned(beats, 161.0)
-    assert folder.stop_file.exists()
+    assert leased.stop_file.exists()
     beats.write("stopped", beats.lapse_reason)
-    decision = decide_action(read_status("job", folder, 170.0), (90.0,), 170.0, LIMITS)
+    decision = decide_action(read_status("job", leased, 170.0), (90.0,), 170.0, LIMITS)
     assert (decision.action, decision.reason) == (SupervisorAction.START, "its lease was not renewed")
     with pytest.raises(StreamError, match="its rounds do not end"):
         stop_if_abandoned(beats, 100.0 + 60.0 + 61.0)
 
 
-def test_a_stopped_job_is_finished_though_its_lease_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_job_is_finished_though_its_lease_expires(leased: JobFolder) -> None:
     """The first request counts."""
-    monkeypatch.setenv(LEASE, "60")
-    folder = JobFolder(tmp_path / "job")
-    folder.request_stop()
-    renew_lease(folder)
-    os.utime(folder.lease_file, (100.0, 100.0))
-    beats = HeartbeatWriter("job", folder)
+    leased.request_stop()
+    beats = HeartbeatWriter("job", leased)
     stop_if_abandoned(beats, 161.0)
     beats.write("stopped", beats.lapse_reason)
-    assert decide_action(read_status("job", folder, 170.0), (90.0,), 170.0, LIMITS).action is SupervisorAction.FINISHED
+    assert decide_action(read_status("job", leased, 170.0), (90.0,), 170.0, LIMITS).action is SupervisorAction.FINISHED
 
 
 def test_a_job_of_which_no_round_ends_is_ended_and_started_again() -> None:
@@ -185,17 +187,13 @@ def test_what_a_job_said_last_counts_only_while_it_lives(tmp_path: Path) -> None
     assert read_status("job", folder, 11.0).state == "dead"
 
 
-def test_an_application_without_a_renewed_lease_is_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_without_a_renewed_lease_is_abandoned(leased: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """One without a supervisor has none, and lives on."""
-    folder = JobFolder(tmp_path / "job")
-    folder.path.mkdir()
-    renew_lease(folder)
-    os.utime(folder.lease_file, (100.0, 100.0))
-    assert not is_abandoned(folder, 10_000.0)
-    monkeypatch.setenv(LEASE, "60")
-    assert not is_abandoned(folder, 159.0) and is_abandoned(folder, 161.0)
-    folder.lease_file.unlink()
-    assert is_abandoned(folder, 159.0), "its home was removed"
+    assert not is_abandoned(leased, 159.0) and is_abandoned(leased, 161.0)
+    leased.lease_file.unlink()
+    assert is_abandoned(leased, 159.0), "its home was removed"
+    monkeypatch.delenv(LEASE)
+    assert not is_abandoned(leased, 10_000.0)
 
 
 def test_the_log_of_one_that_hangs_shows_where(tmp_path: Path) -> None:

@@ -49,10 +49,8 @@ def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
     with folder.application_lock():
         heartbeat = {"state": "running", "error": "", "heartbeat_at": time.time(), "started_at": 0.0, "pid": 7}
         folder.write_heartbeat({**heartbeat, "stages": {}, "backpressure": backpressure_status})
-        output, status = (
-            backpressure_output("show", "words"),
-            json.loads(backpressure_output("show", "words", "--json")),
-        )
+        output = backpressure_output("show", "words")
+        status = json.loads(backpressure_output("show", "words", "--json"))
     for word in ("overloaded", "3 MB", "1.5 s", "2 MB/s", "count throttles split to 1.5 MB/s since", "3 MB wait"):
         assert word in output, word
     assert (status["state"], status["stages"]) == ("running", backpressure_status["stages"])
@@ -60,11 +58,8 @@ def test_queues_and_who_throttles_whom_are_shown(folder: JobFolder) -> None:
 
 def test_a_mode_is_set_while_the_job_runs_or_not(folder: JobFolder) -> None:
     """And shown from then on; a baseline is marked as one."""
-    assert backpressure_output("set", "words", "stepwise") == "words: back-pressure stepwise\n"
-    assert (
-        backpressure_output("set", "words", "stepwise-literal")
-        == "words: back-pressure stepwise-literal (a baseline)\n"
-    )
+    for mode, shown in (("stepwise", "stepwise"), ("stepwise-literal", "stepwise-literal (a baseline)")):
+        assert backpressure_output("set", "words", mode) == f"words: back-pressure {shown}\n"
     assert json.loads(backpressure_output("show", "words", "--json"))["mode"] == "stepwise-literal"
     assert isinstance(invoke("stream", "backpressure", "set", "other", "off").exception, UnknownJobError)
 
@@ -73,18 +68,15 @@ def test_a_mode_that_is_not_installed_is_refused_with_those_installed(folder: Jo
     """And nothing is set."""
     error = invoke("stream", "backpressure", "set", "words", "sometimes").exception
     assert isinstance(error, ExtensionError) and error.exit_status == 2
-    assert "'sometimes'" in str(
-        error
-    ) and "off, predictive, stepwise; baselines, for comparison: stepwise-literal" in str(error)
+    for text in ("'sometimes'", "off, predictive, stepwise; baselines, for comparison: stepwise-literal"):
+        assert text in str(error)
     assert json.loads(backpressure_output("show", "words", "--json"))["mode"] == "predictive"
 
 
 def test_a_channel_is_for_jobs_with_stages_apart(folder: JobFolder, tmp_path: Path) -> None:
     """Where none is, signals need none: to choose one is refused, and none is shown."""
-    assert isinstance(
-        invoke("stream", "backpressure", "set", "words", "stepwise", "--signal-channel", "zookeeper").exception,
-        InvalidChannelError,
-    )
+    result = invoke("stream", "backpressure", "set", "words", "stepwise", "--signal-channel", "zookeeper")
+    assert isinstance(result.exception, InvalidChannelError)
     assert json.loads(backpressure_output("show", "words", "--json"))["signal_channel"] is None
     written(tmp_path, DECLARED + "second_application = true\n")
     assert backpressure_output("set", "words", "stepwise", "--signal-channel", "zookeeper") == (
@@ -96,10 +88,8 @@ def test_a_channel_is_for_jobs_with_stages_apart(folder: JobFolder, tmp_path: Pa
 
 def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
     """Another word is refused with those that are known."""
-    file = written(
-        tmp_path,
-        DECLARED + 'backpressure = "stepwise-literal"\nsecond_application = true\nsignal_channel = "zookeeper"\n',
-    )
+    keys = 'backpressure = "stepwise-literal"\nsecond_application = true\nsignal_channel = "zookeeper"\n'
+    file = written(tmp_path, DECLARED + keys)
     assert read_job(file, "words").backpressure == BackpressureConfig("stepwise-literal", ChannelKind.ZOOKEEPER)
     file = written(tmp_path, DECLARED + 'backpressure = "sometimes"\n')
     with pytest.raises(InvalidJobError, match=r"mode of back-pressure 'sometimes': .*; installed: off, predictive, "):
@@ -110,7 +100,6 @@ def test_a_jobs_table_says_mode_and_channel(tmp_path: Path) -> None:
 def test_a_channel_in_the_table_of_a_job_without_stages_apart_is_refused(tmp_path: Path, setting: str) -> None:
     """Since it would do nothing."""
     file = written(tmp_path, DECLARED + setting + 'signal_channel = "zookeeper"\n')
-    with pytest.raises(
-        InvalidJobError, match=r"signal_channel is for the signals between two applications.*remove the key"
-    ):
+    expected = r"signal_channel is for the signals between two applications.*remove the key"
+    with pytest.raises(InvalidJobError, match=expected):
         read_job(file, "words")

@@ -82,44 +82,35 @@ def test_what_waits_in_a_source_is_reckoned_by_the_size_of_its_messages(stages: 
 
 
 def test_a_round_counts_when_every_unit_has_ended_it(stages: Stages) -> None:
-    """So a rate is never that of half a stage."""
+    """So a rate is never that of half a stage; a unit may be two rounds ahead, as so many are open."""
     stages.both("take", 9)
     stages.both("parse", 3)
-    stages.ended("parse", 0, 4)
-    counted = stages.count("parse", 1.0)
-    assert (counted.applied, counted.produced["count"]) == (6 * ROUND, 6 * ROUND)
+    for newest in (4, 5):
+        stages.ended("parse", 0, newest)
+        counted = stages.count("parse", 1.0)
+        assert (counted.applied, counted.produced["count"]) == (6 * ROUND, 6 * ROUND)
     stages.ended("parse", 1, 4)
     assert stages.count("parse", 1.1).applied == 8 * ROUND
 
 
-def test_a_round_under_way_is_counted_as_taken(stages: Stages) -> None:
-    """With when it began, once the stage is warm."""
-    stages.both("take", 20)
-    for number in range(1, 8):
-        stages.both("parse", number)
-        stages.count("parse", float(number))
-    write_planned(stages.folder, "parse", [PlannedRound(8, 7.5, 10)])
-    counted = stages.count("parse", 8.0)
-    assert (counted.admitted, counted.round_started_at) == (15 * ROUND, 7.5)
-
-
-def test_both_open_rounds_are_counted_as_taken_from_when_the_round_before_ended(stages: Stages) -> None:
-    """The second is planned while the first runs."""
+@pytest.mark.parametrize(
+    ("planned", "admitted", "began"),
+    [
+        ([PlannedRound(8, 7.5, 10)], 15 * ROUND, 7.5),
+        ([PlannedRound(8, 6.5, 10), PlannedRound(9, 7.2, 20)], 17 * ROUND, 7.0),  # the second while the first runs
+    ],
+)
+def test_open_rounds_are_counted_as_taken_once_the_stage_is_warm(
+    stages: Stages, planned: list[PlannedRound], admitted: int, began: float
+) -> None:
+    """With when the first of them began, which is not before the round before has ended."""
     stages.both("take", 20)
     for number in range(1, 8):
         stages.both("parse", number, ended_at=float(number))
         stages.count("parse", float(number))
-    write_planned(stages.folder, "parse", [PlannedRound(8, 6.5, 10), PlannedRound(9, 7.2, 20)])
+    write_planned(stages.folder, "parse", planned)
     counted = stages.count("parse", 8.0)
-    assert (counted.admitted, counted.round_started_at) == (17 * ROUND, 7.0)
-
-
-def test_a_unit_that_is_two_rounds_ahead_counts_as_it_was(stages: Stages) -> None:
-    """As far as that goes: two rounds are open."""
-    stages.both("take", 9)
-    stages.ended("parse", 0, 5)
-    stages.ended("parse", 1, 3)
-    assert stages.count("parse", 1.0).applied == 6 * ROUND
+    assert (counted.admitted, counted.round_started_at) == (admitted, began)
 
 
 def test_work_is_of_the_task_with_most_of_it_and_without_the_first_rounds(stages: Stages) -> None:

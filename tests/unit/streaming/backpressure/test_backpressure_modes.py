@@ -12,7 +12,6 @@ from springline.spark_jobs.streaming.backpressure.admission import (
     DEFAULT_MODE,
     MINIMUM_RATE,
     MODES,
-    OFF,
     Admission,
     AdmissionDecision,
     StageObservation,
@@ -69,11 +68,6 @@ def test_the_default_is_predictive() -> None:
     assert DEFAULT_MODE == "predictive"
     assert MODES.format_names() == "off, predictive, stepwise; baselines, for comparison: stepwise-literal"
     assert len({type(make_admission(mode, "stage")) for mode in MODES.names}) == len(MODES.names)
-
-
-def test_nothing_is_bounded_without_back_pressure() -> None:
-    """Whatever it sees."""
-    assert decide_at(make_admission(OFF, "stage"), 0.0, 1e12, signal_from(1, 0.0, level=9)) == AdmissionDecision(None)
 
 
 def test_feedback_edges_are_left_out() -> None:
@@ -134,11 +128,8 @@ def test_a_level_that_overloaded_is_tried_again_after_a_time_that_doubles() -> N
 def test_what_was_learnt_is_void_once_the_stage_is_quicker() -> None:
     """By a tenth, for five seconds; a burst is not enough."""
     assert throttles_of([(2.5, 0), (7.5, 0)], FAILED_AT_8, rate=1.05e6)[-1].failed_throttle_level == 8
-    assert [each.throttle_level for each in throttles_of([(2.5, 0), (7.4, 0), (7.5, 0)], FAILED_AT_8, rate=1.2e6)] == [
-        9,
-        9,
-        8,
-    ]
+    throttles = throttles_of([(2.5, 0), (7.4, 0), (7.5, 0)], FAILED_AT_8, rate=1.2e6)
+    assert [each.throttle_level for each in throttles] == [9, 9, 8]
     burst = throttles_of([(2.5, 0)], FAILED_AT_8, rate=1.2e6)[-1]
     calm = throttles_of([(2.6, 0)], burst, rate=1e6)[-1]
     assert throttles_of([(7.5, 0)], calm, rate=1.2e6)[-1].failed_throttle_level == 8
@@ -236,11 +227,8 @@ def test_before_a_stage_of_which_nothing_is_known_only_so_much_may_wait() -> Non
         unknown = StageMeasurement(at, queue, queue, queue, queue, None, {"up": 1e9})
         return [signal.rate for signal in stage.decide(StageObservation(unknown, ORIGINAL, ("up",))).signals]
 
-    assert [requested_rates(0.0, 7e6), requested_rates(0.1, 9e6), requested_rates(0.2, 7e6)] == [
-        [],
-        [MINIMUM_RATE],
-        [None],
-    ]
+    rates = [requested_rates(at, queue) for at, queue in ((0.0, 7e6), (0.1, 9e6), (0.2, 7e6))]
+    assert rates == [[], [MINIMUM_RATE], [None]]
 
 
 def test_two_upstreams_share_in_proportion_to_what_they_send() -> None:

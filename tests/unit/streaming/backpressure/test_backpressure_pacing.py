@@ -50,11 +50,21 @@ def admit(pacing: RateLimiter, waiting: dict[int, int], at: float, number: int =
     return plan.messages
 
 
-def test_without_a_rate_each_unit_has_its_fixed_number(stage: Stage, tmp_path: Path) -> None:
-    """As without back-pressure, also where only others are throttled."""
-    assert RateLimiter(stage, tmp_path).max_messages({0: 5, 1: 9_999}, 0.0) == {0: ADMITTED, 1: ADMITTED}
-    write_grant(tmp_path, "count", RateLimit(1.0, 1.0), LEASE)
-    assert RateLimiter(stage, tmp_path).max_messages({0: 5}, 0.0) == {0: ADMITTED}
+@pytest.mark.parametrize(
+    ("throttled", "limit", "expected"),
+    [
+        ("parse", None, {0: ADMITTED, 1: ADMITTED}),
+        ("count", RateLimit(1.0, 1.0), {0: ADMITTED, 1: ADMITTED}),  # only another stage is throttled
+        ("parse", RateLimit(100e3, 0.0), {0: ADMITTED, 1: ADMITTED}),  # nothing was read yet
+        ("parse", RateLimit(1e9, 1.0), {0: ADMITTED, 1: 3}),  # which bounds the memory of a round
+    ],
+)
+def test_without_a_rate_and_with_a_great_one_each_unit_has_its_fixed_number(
+    stage: Stage, tmp_path: Path, throttled: str, limit: RateLimit | None, expected: dict[int, int]
+) -> None:
+    """As without back-pressure, also where the size of messages is unknown."""
+    write_grant(tmp_path, throttled, limit, LEASE)
+    assert RateLimiter(stage, tmp_path).max_messages({0: 1 << 30, 1: 3}, 1.0) == expected
 
 
 @pytest.mark.parametrize("every", [0.005, 0.02, 0.1, 0.4])
@@ -70,12 +80,6 @@ def test_messages_larger_than_the_rate_are_admitted_one_by_one_and_paid_off(stag
     assert 9 <= passes(RateLimiter(stage, tmp_path), 100.0, 0.05) <= 11
 
 
-def test_a_rate_never_admits_more_than_the_fixed_number(stage: Stage, tmp_path: Path) -> None:
-    """Which bounds the memory of a round."""
-    write_grant(tmp_path, stage.name, RateLimit(1e9, 1.0), LEASE)
-    assert RateLimiter(stage, tmp_path).max_messages({0: 1 << 30, 1: 3}, 1.0) == {0: ADMITTED, 1: 3}
-
-
 def test_a_rate_doubles_every_second_once_its_lease_has_ended(stage: Stage, tmp_path: Path) -> None:
     """Whoever granted it may be dead, or only late; a new one is obeyed at once."""
     grants = GrantReader(tmp_path, stage.name)
@@ -87,12 +91,6 @@ def test_a_rate_doubles_every_second_once_its_lease_has_ended(stage: Stage, tmp_
     assert grants.limit(31.0) == RateLimit(100e3, 500.0)
     write_grant(tmp_path, stage.name, None, until=39.0)
     assert grants.limit(31.1) is None
-
-
-def test_a_rate_of_messages_of_unknown_size_bounds_nothing(stage: Stage, tmp_path: Path) -> None:
-    """Nothing was read yet."""
-    write_grant(tmp_path, stage.name, RateLimit(100e3, 0.0), LEASE)
-    assert RateLimiter(stage, tmp_path).max_messages({0: 5_000}, 1.0) == {0: ADMITTED}
 
 
 def test_a_credit_bounds_all_rounds_after_those_that_it_has_counted(stage: Stage, tmp_path: Path) -> None:

@@ -27,10 +27,7 @@ def signal(sequence: int = 1, until: float | None = 10.0, *, downstream: str = "
 
 def levels(receiver: SignalReceiver) -> dict[str, int]:
     """What is obeyed, by stage downstream."""
-    return {
-        active_signal.signal.downstream: active_signal.signal.throttle_level
-        for active_signal in receiver.active_signals()
-    }
+    return {each.signal.downstream: each.signal.throttle_level for each in receiver.active_signals()}
 
 
 def test_a_signal_is_read_as_it_was_written() -> None:
@@ -59,16 +56,11 @@ def test_doubled_and_overtaken_signals_change_nothing() -> None:
     assert newest_by_pair([signal(2, level=5), signal(1, level=1)]) == {("down", "up"): signal(2, level=5)}
 
 
-def test_a_late_signal_is_not_obeyed() -> None:
-    """Its lease is over."""
+def test_a_late_signal_is_not_obeyed_and_a_clock_that_is_fast_does_not_bind_for_ever() -> None:
+    """The lease of the first is over; that of the others ends at the latest so long after the signal came."""
     receiver = SignalReceiver()
     receiver.accept([signal(1, until=3.0)], 3.0)
     assert levels(receiver) == {}
-
-
-def test_a_clock_that_is_fast_does_not_bind_for_ever() -> None:
-    """A lease ends at the latest so long after the signal came."""
-    receiver = SignalReceiver()
     receiver.accept([signal(1, until=1e12), signal(1, until=None, downstream="other")], 5.0)
     assert [active_signal.ends for active_signal in receiver.active_signals()] == [5.0 + LONGEST_LEASE] * 2
 
@@ -84,27 +76,19 @@ def test_since_when_is_kept_while_a_pair_is_throttled() -> None:
     assert receiver.active_signals()[0].since == 4.0
 
 
-def test_nothing_is_sent_where_nothing_is_asked() -> None:
-    """Not even that nothing is."""
-    assert SignalSender("down").signals_to_send({"up": Demand()}, 0.0) == ()
-
-
 def test_the_same_is_asked_again_before_its_lease_ends() -> None:
     """Each time with a greater sequence."""
-    sender = SignalSender("down")
-    signals = [
-        each
-        for tick in range(80)
-        for each in sender.signals_to_send({"up": Demand(throttle_level=2)}, 100 + tick * 0.05)
-    ]
+    sender, demands = SignalSender("down"), {"up": Demand(throttle_level=2)}
+    signals = [each for tick in range(80) for each in sender.signals_to_send(demands, 100 + tick * 0.05)]
     gaps = [after.until - before.until for before, after in itertools.pairwise(signals)]  # type: ignore[operator]
     assert max(gaps) <= RENEW_SECONDS + 0.06 < LEASE_SECONDS / 2
     assert all(after.sequence > before.sequence for before, after in itertools.pairwise(signals))
 
 
 def test_a_change_is_asked_at_once_and_a_small_one_of_a_rate_is_not() -> None:
-    """From 2 % on."""
+    """From 2 % on; nothing is sent as long as nothing is asked."""
     sender = SignalSender("down")
+    assert not sender.signals_to_send({"up": Demand()}, 0.0)
     assert sender.signals_to_send({"up": Demand(rate=100.0)}, 0.0)
     assert not sender.signals_to_send({"up": Demand(rate=101.9)}, 0.01)
     assert sender.signals_to_send({"up": Demand(rate=102.1)}, 0.02)

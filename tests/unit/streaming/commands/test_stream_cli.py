@@ -26,12 +26,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
     return JobFolder(tmp_path / "streams" / "ticks")
 
 
-def test_a_job_that_never_ran_is_shown_as_such(folder: JobFolder) -> None:
-    """And in JSON too."""
-    assert "never started" in stream_output("list")
-    assert '"state": "never started"' in stream_output("list", "--json")
-
-
 def test_a_job_that_runs_is_shown_with_its_stages(folder: JobFolder) -> None:
     """How long, how far, how far behind."""
     stage = {"round": 7, "round_ended_at": time.time(), "counts": {"rows": 1234, "late": 5}, "state_bytes": 2_000_000,

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.commands import join as commands
-from springline.spark_jobs.streaming.errors import InvalidJobError
+from springline.spark_jobs.streaming.commands.savepoints import rewind, savepoint
+from springline.spark_jobs.streaming.errors import InvalidJobError, UnknownSavepointError
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.join.errors import NeverBalancedError
 from springline.spark_jobs.streaming.join.rebalance import requested_units
@@ -83,17 +84,12 @@ def test_loads_keys_and_reasons_are_explained(finished_join: JoinSimulation) -> 
 
 
 def test_other_units_are_wanted_by_a_command(folder: JobFolder) -> None:
-    """Also of a job that does not run."""
+    """Also of a job that does not run; more than there is room for are refused, and none, and what was wanted stays."""
     assert "pairs: 3 units are requested" in stream_output("rescale", "pairs", "3")
-    assert requested_units(folder, 2) == 3
-
-
-def test_more_units_than_there_is_room_for_are_refused(folder: JobFolder) -> None:
-    """And none at all; what was wanted stays."""
     error = error_of("rescale", "pairs", "5")
     assert isinstance(error, InvalidJobError) and str(error) == "pairs: 5 units; expected 1 to 4 (max_units)"
     error_of("rescale", "pairs", "0")
-    assert requested_units(folder, 2) == 2
+    assert requested_units(folder, 2) == 3
 
 
 @pytest.mark.parametrize("command", [("explain",), ("rescale", "3")])
@@ -102,3 +98,10 @@ def test_a_job_that_joins_nothing_is_named(folder: JobFolder, command: tuple[str
     name, *arguments = command
     assert "words: it is not a join" in str(error_of(name, "words", *arguments))
     assert "no job 'none'" in str(error_of(name, "none", *arguments))
+
+
+def test_a_join_has_no_savepoints(folder: JobFolder) -> None:
+    """Neither is one made, nor gone back to; the words say what can be done."""
+    for command in (savepoint, rewind):
+        with pytest.raises(UnknownSavepointError, match="pairs: a join can only be rewound to its beginning"):
+            command("pairs", "monday")

@@ -6,12 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from springline.spark_jobs.streaming.join.condition.condition import Condition
+from springline.spark_jobs.streaming.join.condition.key_text import key_columns, key_of_texts
 from springline.spark_jobs.streaming.join.condition.keys import BandKey, FloatKey, HashKey, IntegerKey, JoinKeys
 from springline.spark_jobs.streaming.join.condition.predicate import Names, Relation
-from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidRelationError
+from springline.spark_jobs.streaming.join.errors import InvalidConditionError, InvalidKeyError, InvalidRelationError
 from springline.spark_jobs.streaming.join.wire import GREATEST, LEAST, JoinSide, KeyBand
 from tests.support.joins.join_tasks import JoinTasks, rows_of
 
@@ -203,3 +205,56 @@ def test_buckets_hold_whatever_may_differ_by_the_band() -> None:
                          for of, name, values in ((LEFT, "x", x), (RIGHT, "y", y)))  # fmt: skip
         differences = condition.keys(JoinSide.RIGHT, rights)[0] - condition.keys(JoinSide.LEFT, lefts)[0]
         assert np.abs(differences[near]).max() <= 1
+
+
+# ---- keys as a person writes them
+
+KEY_FIELDS = [("k", "int"), ("name", "text"), ("price", "float"), ("other", "int")]
+
+
+def condition_on(on: str) -> Condition:
+    """A condition over two relations with the same fields."""
+    return Condition.of(Relation.of("l", KEY_FIELDS), Relation.of("r", KEY_FIELDS), on)
+
+
+@pytest.mark.parametrize(
+    ("on", "texts", "row"),
+    [
+        ("l.k = r.k", ["-7"], {"k": -7}),
+        ("l.name = r.name", ["a, b"], {"name": "a, b"}),
+        ("l.price = r.price", ["0.5"], {"price": 0.5}),
+        ("l.k = r.k AND l.name = r.name", ["3", "x"], {"k": 3, "name": "x"}),
+        ("abs(l.price - r.price) <= 5", ["12"], {"price": 12.0}),
+        ("l.k + 1 = r.k", ["6"], {"k": 6}),
+    ],
+)
+def test_a_text_gives_the_key_that_a_row_with_this_value_has(on: str, texts: list[str], row: dict[str, object]) -> None:
+    """Of every kind of condition."""
+    join = condition_on(on)
+    full = {name: row.get(name) for name, _ in KEY_FIELDS}
+    types = {"int": pa.int64(), "text": pa.string(), "float": pa.float64()}
+    batch = pa.RecordBatch.from_pylist([full], schema=pa.schema([(name, types[kind]) for name, kind in KEY_FIELDS]))
+    keys, valid = join.keys(JoinSide.LEFT, batch)
+    assert valid[0] and key_of_texts(join, JoinSide.LEFT, texts) == int(keys[0])
+
+
+def test_the_columns_of_a_key_are_those_of_the_condition() -> None:
+    """In their declared order, with their types."""
+    join = condition_on("l.name = r.name AND l.k = r.other")
+    assert key_columns(join, JoinSide.LEFT) == {"k": "int", "name": "text"}
+    assert key_columns(join, JoinSide.RIGHT) == {"name": "text", "other": "int"}
+
+
+@pytest.mark.parametrize(
+    ("on", "texts", "message"),
+    [
+        ("l.k = r.k", ["x"], "'x' is no value of the column k, which has the type int"),
+        ("l.k = r.k", ["1", "2"], "2 values for a key of 1: write the left k"),
+        ("l.k = r.k", ["9223372036854775808"], "is no value of the column k"),
+        ("l.price = r.price", ["nan"], "has no key"),
+    ],
+)
+def test_what_is_no_key_is_refused_with_the_columns_that_are_expected(on: str, texts: list[str], message: str) -> None:
+    """Their number and their types."""
+    with pytest.raises(InvalidKeyError, match=message):
+        key_of_texts(condition_on(on), JoinSide.LEFT, texts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from springline.spark_jobs.streaming.join import rebalance
 from springline.spark_jobs.streaming.join.rebalance import (
     ROUTING,
     CopyTopicIndex,
+    _write_controller_state,
     prepare_routing,
     read_controller_state,
     read_explanation,
+    reset_routing,
 )
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
 from springline.spark_jobs.streaming.join.task.migration import encode_copy
@@ -74,20 +77,15 @@ def test_only_pieces_that_are_whole_are_found() -> None:
 
 
 def test_pieces_that_lie_between_each_other_are_distinguished() -> None:
-    """The offsets of a piece may hold parts of another one."""
+    """The offsets of a piece may hold parts of another one; one without tuples is whole with its one message."""
     log = MemoryLog({"copies": 2})
     for one, two in zip(parts(1, 0, 2), parts(2, 0, 2), strict=True):
         log.put("copies", 0, one)
         log.put("copies", 0, two)
-    copy_ranges = CopyTopicIndex(log, "copies", 2).complete_copies([0])
+    log.put("copies", 1, parts(3, 1, 0)[0])
+    copy_ranges = CopyTopicIndex(log, "copies", 2).complete_copies([0, 1])
     assert copy_ranges[1][:2] == (0, copy_ranges[1][1]) and copy_ranges[2][0] < copy_ranges[1][1] < copy_ranges[2][1]
-
-
-def test_an_empty_piece_is_whole_with_its_one_message() -> None:
-    """It has no tuples."""
-    log = MemoryLog({"copies": 1})
-    log.put("copies", 0, arrow_bytes(encode_copy(StateMigration(3, JoinSide.LEFT, 0, 1, (1, 2)), SCHEMA, [])[0]))
-    assert CopyTopicIndex(log, "copies", 1).complete_copies([0]) == {3: (0, 1, 0)}
+    assert copy_ranges[3] == (0, 1, 0)
 
 
 def test_the_first_routing_is_made_once(folder: JobFolder) -> None:
@@ -110,6 +108,20 @@ def test_a_start_writes_the_routing_that_a_crash_left_out(folder: JobFolder) -> 
     (folder.path / ROUTING).unlink()
     prepare_routing(folder, CONTROL, 8, EQUAL)
     assert read_json(folder.path / ROUTING)["epoch"] == 2
+
+
+def test_epochs_and_pieces_go_on_being_counted_from_a_new_beginning_on(folder: JobFolder) -> None:
+    """So that no copy of before is taken for one of after; a join that never ran begins with its first epoch later."""
+    reset_routing(folder, CONTROL, 8, EQUAL)
+    assert read_controller_state(folder) is None
+    prepare_routing(folder, CONTROL, 8, EQUAL)
+    first = read_controller_state(folder)
+    _write_controller_state(folder, replace(first, table=replace(first.table, epoch=7), next_id=12))
+    reset_routing(folder, CONTROL, 8, EQUAL)
+    state = read_controller_state(folder)
+    assert (state.table.epoch, state.next_id, state.copying, state.pending) == (8, 12, (), ())
+    assert read_json(folder.path / ROUTING) == state.table.as_json()
+    assert replace(state.table, epoch=1) == replace(first.table, epoch=1)
 
 
 def test_another_room_than_at_first_is_refused(folder: JobFolder) -> None:

@@ -138,9 +138,7 @@ def test_a_job_that_is_killed_in_the_first_round_of_a_new_unit_goes_on(simulatio
     assert simulation.sums() == {0: 6, 1: 30}
 
 
-def test_the_lost_state_of_a_unit_that_came_later_is_brought_back_from_its_first_round_on(
-    simulation: Simulation,
-) -> None:
+def test_the_lost_state_of_a_unit_that_came_later_is_rebuilt_from_its_first_round(simulation: Simulation) -> None:
     """No round before has it."""
     simulation.run(2)
     simulation.put("numbers", simulation.log.add_partition("numbers"), 10, 20, 30)
@@ -187,7 +185,7 @@ def test_either_topic_of_a_sum_may_get_another_partition(tmp_path: Path, topic: 
 
 
 def test_a_topic_that_is_recreated_is_noticed_however_long_it_is(simulation: Simulation) -> None:
-    """Its rows would be skipped up to the offset that is remembered; the error says what helps."""
+    """Its rows would be skipped up to the offset that is remembered, and no state may be rebuilt from others."""
     simulation.run(2)
     simulation.log.recreate_topic("numbers")
     simulation.put("numbers", 0, *range(100, 120))
@@ -197,13 +195,6 @@ def test_a_topic_that_is_recreated_is_noticed_however_long_it_is(simulation: Sim
     )
     with pytest.raises(TopicReplacedError, match=expected):
         simulation.run(1)
-
-
-def test_no_state_is_rebuilt_from_a_topic_that_was_recreated(simulation: Simulation) -> None:
-    """Its messages at those offsets are others."""
-    simulation.run(2)
-    simulation.log.recreate_topic("numbers")
-    simulation.put("numbers", 0, *range(100, 120))
     shutil.rmtree(simulation.states.memory)
     with pytest.raises(TopicReplacedError, match="reset job"):
         simulation.begin_next_shift()
@@ -255,9 +246,7 @@ def test_a_job_that_never_ran_and_one_that_was_killed_in_a_round_are_as_they_sho
 @pytest.mark.parametrize(
     ("persisted", "expected"), [((1, 5), ["5+0", "5+0"]), ((1, 4), ["4+1", "4+1"]), ((1, 2), ["2+3"] * 2)]
 )
-def test_each_state_that_was_lost_is_named(
-    two_units: Simulation, persisted: tuple[int, int], expected: list[str]
-) -> None:
+def test_each_lost_state_is_named(two_units: Simulation, persisted: tuple[int, int], expected: list[str]) -> None:
     """Also where the persisted one is so new that no round is replayed."""
     two_units.run(5)
     for unit in range(2):
@@ -284,9 +273,8 @@ def test_states_of_a_kafka_that_was_emptied_are_an_error_that_says_what_helps(tw
 def test_so_are_states_that_are_newer_than_a_rounds_log_that_was_recreated(two_units: Simulation) -> None:
     """Also where they were only saved."""
     two_units.run(2)
-    with pytest.raises(
-        LogLostError, match=r"ends with round 2 of incarnation 1, and .* after round 7 .* of numbers\[1\]"
-    ):
+    expected = r"ends with round 2 of incarnation 1, and .* after round 7 .* of numbers\[1\]"
+    with pytest.raises(LogLostError, match=expected):
         check_checkpoints_planned(two_units.stage, two_units.log, lambda stage, unit: (1, 7) if unit else None)
     check_checkpoints_planned(two_units.stage, two_units.log, lambda stage, unit: (1, 2))
 
@@ -301,9 +289,7 @@ def test_a_rounds_log_that_was_recreated_is_an_error_though_no_state_was_saved(t
         assign_lives([two_units.stage], two_units.log, {stage.name: stage.life})
 
 
-def test_a_round_that_is_still_being_committed_is_awaited(
-    two_units: Simulation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_round_that_is_being_committed_is_awaited(two_units: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """By opening the rounds log: the log of a broker that was just started may end before it."""
     two_units.run(2)
     two_units.save()

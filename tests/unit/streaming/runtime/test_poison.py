@@ -162,11 +162,8 @@ def test_a_replay_leaves_out_the_same_though_the_step_gets_over_it_by_then(tmp_p
     begin_next_shift(simulation.stage, simulation.states, simulation.log)
     assert simulation.sum == 5
     plan = read_history(simulation.stage, simulation.log).last
-    assert (
-        plan is not None
-        and list(plan.poison) == [0]
-        and from_json_value(RoundPlan, to_json_value(plan), "here") == plan
-    )
+    assert plan is not None and list(plan.poison) == [0]
+    assert from_json_value(RoundPlan, to_json_value(plan), "here") == plan
     restarted_planner = Planner(simulation.stage, simulation.log, lambda: 9.0, dict)
     assert restarted_planner.after(restarted_planner.begin()) is not None
     assert len(simulation.dead_letters) == 1
@@ -193,12 +190,9 @@ def test_whoever_goes_on_after_a_death_does_what_was_decided(tmp_path: Path, aft
 def test_who_decides_later_does_what_was_decided_first(tmp_path: Path) -> None:
     """An attempt that was stopped for a while has found something else meanwhile."""
     simulation = Simulation(tmp_path, b"1", BAD, b"4")
-    first = record_poison(simulation.stage, simulation.log, simulation.plan.round_id, 0, {2: "first"})
-    assert (
-        first
-        == record_poison(simulation.stage, simulation.log, simulation.plan.round_id, 0, {0: "second"})
-        == {2: "first"}
-    )
+    for reasons in ({2: "first"}, {0: "second"}):
+        decided = record_poison(simulation.stage, simulation.log, simulation.plan.round_id, 0, reasons)
+        assert decided == {2: "first"}
     assert read_poison(simulation.stage, simulation.log, (1, 2), 0) is None
 
 
@@ -240,9 +234,8 @@ def test_a_round_that_fails_with_most_of_its_messages_stays_an_error(tmp_path: P
     simulation = Simulation(tmp_path, *[BAD] * 20, b"1")
     simulation.fail(3)
     for _ in range(2):
-        with pytest.raises(
-            MessageIndependentError, match="on more than half of its 21 messages; at offset 0: ValueError"
-        ):
+        expected = "on more than half of its 21 messages; at offset 0: ValueError"
+        with pytest.raises(MessageIndependentError, match=expected):
             simulation.attempt()
     assert simulation.dead_letters == []
 
@@ -309,12 +302,10 @@ def make_killing() -> Step:
 def test_workers_that_were_killed_by_others_put_nothing_aside(tmp_path: Path) -> None:
     """The round works when it is tried."""
     simulation = Simulation(tmp_path, b"1", b"4")
-    for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            simulation.stage = replace(simulation.stage, step=f"{__name__}:make_killing")
-            simulation.attempt()
-        os.waitpid(child, 0)
+    stage = simulation.stage
+    simulation.stage = replace(stage, step=f"{__name__}:make_killing")
+    assert [attempt_in_a_worker(simulation) for _ in range(3)] == [signal.SIGKILL] * 3
+    simulation.stage = stage
     simulation.attempt()
     assert simulation.sum == 5 and simulation.dead_letters == []
 

@@ -86,13 +86,6 @@ def test_a_changed_version_makes_a_round_at_once() -> None:
     assert next_plan is not None and next_plan.versions == {"queries": "q2"}
 
 
-def test_a_unit_that_is_held_does_not_hold_the_others() -> None:
-    """Back-pressure on one of them admits nothing to it."""
-    extents = {0: OffsetBounds(0, 9), 1: OffsetBounds(0, 9)}
-    plan = next_round(initial_plan({0: 0, 1: 0}), extents, {0: 0}, 1.0, V, log="log")
-    assert plan is not None and plan.ranges == {0: (0, 0), 1: (0, 9)}
-
-
 @pytest.mark.parametrize(
     ("extents", "message"),
     [

@@ -130,9 +130,8 @@ def test_without_any_room_the_round_can_be_run_again_later(versions: StateStore,
     first = save(versions, versions.load(1, 0), batch(3))
     before = files(tmp_path)
     full("memory", "disk")
-    with pytest.raises(
-        DiskFullError, match=r"no space for a segment of 1,600,000 bytes.*disk/unit: .*left.*memory/unit/runs: "
-    ):
+    expected = r"no space for a segment of 1,600,000 bytes.*disk/unit: .*left.*memory/unit/runs: "
+    with pytest.raises(DiskFullError, match=expected):
         save(versions, first, *first.state.runs["rows"], batch(LARGE))
     assert files(tmp_path) == before and versions.newest() == (1, 1)
     full()

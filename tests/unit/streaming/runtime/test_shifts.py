@@ -163,10 +163,8 @@ def test_what_somebody_else_writes_to_the_rounds_log_is_passed_over(simulation: 
 
 def test_a_shift_of_one_round_ends_with_it(simulation: Simulation) -> None:
     """Whatever the log says."""
-    shift = simulation.planned(3)
-    assert (
-        run_task(simulation.units(), simulation.log, TaskLoop(shift.rounds, shift.broadcast_values, None), [0, 1]) == 1
-    )
+    shift = replace(simulation.planned(3), next_offset=None)
+    assert run_task(simulation.units(), simulation.log, shift, [0, 1]) == 1
 
 
 @pytest.mark.parametrize("calls", range(2, 60, 3))
@@ -181,9 +179,7 @@ def test_an_attempt_after_another_goes_on_where_that_died(simulation: Simulation
     assert simulation.totals() == SUMS
 
 
-def test_a_shift_follows_its_first_round_though_its_log_lags(
-    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shift_goes_on_though_its_log_lags(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that read that round once more would conclude that it was replaced, and end."""
     extents = simulation.log.offset_bounds
 
@@ -239,10 +235,8 @@ def test_what_rounds_named_long_ago_may_be_named_again_within_a_shift(simulation
     simulation.factor = 1
     simulation.next(shift.rounds[0])
     simulation.planner.end_task_loop()
-    lines = [
-        read_line(message)
-        for message in simulation.log.fetch(simulation.stage.rounds, 0, shift.next_offset or 0, 1 << 40)
-    ]
+    messages = simulation.log.fetch(simulation.stage.rounds, 0, shift.next_offset or 0, 1 << 40)
+    lines = [read_line(message) for message in messages]
     assert [line.value for line in lines if isinstance(line, BroadcastValue)] == [{"factor": 1}]
 
 
@@ -330,9 +324,7 @@ def planning(
     driver.first(0)
 
 
-def test_rounds_are_planned_while_tasks_run(
-    simulation: Simulation, planning: TaskLoopDriver, paused: list[bool]
-) -> None:
+def test_rounds_are_planned_meanwhile(simulation: Simulation, planning: TaskLoopDriver, paused: list[bool]) -> None:
     """Each when all units have done the one before; the shift ends when nothing is to be planned any more."""
     first = planning.first(20.0)
     assert first is not None
@@ -408,9 +400,7 @@ def test_a_task_recovers_the_states_that_were_lost_before_it(simulation: Simulat
     assert {unit for unit, report in reports.newest.items() if report.recovered} == set(lost)
 
 
-def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(
-    simulation: Simulation, planning: TaskLoopDriver
-) -> None:
+def test_an_error_of_planning_is_raised_at_the_next_shift(simulation: Simulation, planning: TaskLoopDriver) -> None:
     """The tasks are let go before."""
     first = planning.first(20.0)
     assert first is not None
@@ -421,9 +411,7 @@ def test_what_goes_wrong_while_planning_is_raised_at_the_next_shift(
         planning.first(20.0)
 
 
-def test_a_round_that_fails_is_logged_with_unit_and_round(
-    simulation: Simulation, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_round_is_logged_with_unit_and_round(simulation: Simulation, caplog: pytest.LogCaptureFixture) -> None:
     """And raised, as Spark tries it again."""
     simulation.log.put("numbers", 0, b"no number")
     shift = simulation.planned(20)

@@ -81,9 +81,8 @@ def test_whatever_attempts_and_zombies_repeat_each_message_is_taken_once_in_orde
         positions = upstream_positions({"positions": to_json_value(accepted.positions)}, "here")
         values += taken_of(accepted)
     assert values == [f"7/{n}/{i}".encode() for n, count in enumerate(rounds, start=1) for i in range(count)]
-    assert (
-        positions[7].round_ended and positions[7].round == len(rounds) and positions[7].watermark == len(rounds) * 10.0
-    )
+    newest = positions[7]
+    assert (newest.round_ended, newest.round, newest.watermark) == (True, len(rounds), len(rounds) * 10.0)
 
 
 def test_units_upstream_are_taken_apart_from_each_other() -> None:
@@ -92,11 +91,8 @@ def test_units_upstream_are_taken_apart_from_each_other() -> None:
     accepted = accept(log_of(stamps), {}, 1, log="log")
     assert accepted.watermarks == {0: 20.0, 1: 10.0} and accepted.dropped_count == 0
     assert taken_of(accepted) == [b"0/1/0", b"0/1/1", b"0/2/0", b"1/1/0"]
-    assert [(each.unit, each.round, each.watermark) for each in accepted.ended_rounds] == [
-        (0, 1, 10),
-        (0, 2, 20),
-        (1, 1, 10),
-    ]
+    ended_rounds = [(each.unit, each.round, each.watermark) for each in accepted.ended_rounds]
+    assert ended_rounds == [(0, 1, 10), (0, 2, 20), (1, 1, 10)]
 
 
 def test_the_clock_of_a_unit_upstream_is_that_of_its_last_end() -> None:

@@ -32,19 +32,6 @@ def saved_rounds(versions: StateStore, rounds: int) -> StateSnapshot:
     return version
 
 
-def test_a_state_comes_back_as_it_was_saved(versions: StateStore) -> None:
-    """Scalars, runs, and their order."""
-    saved = saved_rounds(versions, 3)
-    loaded = versions.load(1, 3)
-    assert loaded.state.scalars == {"seen": 3} and loaded.runs == saved.runs
-    assert [run.to_pydict()["n"] for run in loaded.state.runs["rows"]] == [[1], [2], [3]]
-
-
-def test_before_its_first_round_a_unit_remembers_nothing(versions: StateStore) -> None:
-    """Round 0 is there without a file."""
-    assert versions.load(4, 0).state == State() and not versions.folder.exists()
-
-
 def test_a_run_that_is_kept_is_not_written_again(versions: StateStore) -> None:
     """Neither when it was just made, nor when it was loaded."""
     saved_rounds(versions, 2)
@@ -118,7 +105,8 @@ def test_a_new_incarnation_has_rounds_of_its_own(versions: StateStore) -> None:
 
 
 def test_a_version_is_whole_with_all_its_runs_and_not_otherwise(versions: StateStore) -> None:
-    """A manifest alone is no state; the beginning always is there."""
+    """A manifest alone is no state; the beginning is there without a file, and remembers nothing."""
+    assert versions.load(4, 0).state == State() and not versions.folder.exists()
     assert versions.is_complete(1, 0) and not versions.is_complete(1, 1) and versions.newest() is None
     saved = saved_rounds(versions, 2)
     assert versions.is_complete(1, 2) and versions.notes(1, 2) == {}

@@ -46,25 +46,18 @@ def test_it_is_restarted_where_its_worker_was_not_reached() -> None:
     assert len(left) == 1
 
 
-def test_it_is_abandoned_in_the_end() -> None:
-    """A machine on which no worker ever starts is an error with Spark's message."""
-    query, left = started(*[UNREACHED] * 9)
-    with pytest.raises(StreamError, match="terminated"):
-        for _ in range(9):
+@pytest.mark.parametrize(
+    ("ends", "message", "expected_left"),
+    [
+        ([UNREACHED] * 9, "terminated", 4),  # no worker ever starts on this machine: abandoned in the end
+        ([OURS, None], r"^words\[0\]: round 7 differs$", 1),  # at once, by the innermost words of ours
+        (["", None], r"words\.split ended by itself", 1),  # it was not asked for
+    ],
+)
+def test_what_no_restart_helps_against_is_an_error(ends: list[str | None], message: str, expected_left: int) -> None:
+    """With Spark's message, unless there is one of ours."""
+    query, left = started(*ends)
+    with pytest.raises(StreamError, match=message):
+        for _ in ends:
             query.check()
-    assert len(left) == 4
-
-
-def test_any_other_error_is_raised_at_once() -> None:
-    """By the innermost words of ours."""
-    query, left = started(OURS, None)
-    with pytest.raises(StreamError, match=r"^words\[0\]: round 7 differs$"):
-        query.check()
-    assert len(left) == 1
-
-
-def test_an_end_without_a_reason_is_reported() -> None:
-    """It was not asked for."""
-    query, _ = started("")
-    with pytest.raises(StreamError, match=r"words\.split ended by itself"):
-        query.check()
+    assert len(left) == expected_left

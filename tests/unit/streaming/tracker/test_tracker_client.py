@@ -157,7 +157,6 @@ def test_a_job_that_never_ran_is_named() -> None:
         def offset_bounds(self, topic: str) -> Any:
             raise UnknownTopicError(f"{topic} does not exist")
 
-    with pytest.raises(
-        UnknownTopicError, match=r"t\.requests does not exist; it is created when the job t first starts"
-    ):
+    expected = r"t\.requests does not exist; it is created when the job t first starts"
+    with pytest.raises(UnknownTopicError, match=expected):
         open_tracker(Empty())

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import InvalidJobError, StreamError
+from springline.spark_jobs.streaming.errors import StreamError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import is_tracked, read_jobs, read_tracked_job, read_tracked_jobs
@@ -49,27 +49,6 @@ def test_a_root_has_one_try_for_the_ackers_and_they_emit_its_outcome(tmp_path: P
     }
     assert arguments["orders"] == {"timeout": 30.0, "max_attempts": 1, "layout": "slots", "outcomes": True}
     assert arguments["words"] == {"timeout": 30.0, "max_attempts": 5}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            f'{TRACKER}topic = "t"\n',
-            "unknown key topic; the keys are backpressure, kind, parallelism, signal_channel, tracking",
-        ),
-        (
-            f"{TRACKER}[orders.tracking]\nmax_attempts = 3\n",
-            "unknown key max_attempts; did you mean .*; the keys are ackers, max_ackers,",
-        ),
-        (f'{TRACKER}[orders.tracking]\ndelivery = "exactly-once"\n', "unknown key delivery"),
-        ("words = 3\n", "expected a table, got 3"),
-    ],
-)
-def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, message: str) -> None:
-    """With what is known instead."""
-    with pytest.raises(InvalidJobError, match=message):
-        read_jobs(written(tmp_path, text))
 
 
 def test_commands_of_tracking_know_the_tracker_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

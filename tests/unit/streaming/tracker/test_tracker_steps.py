@@ -106,13 +106,6 @@ def test_acks_of_a_root_that_is_not_registered_finish_nothing() -> None:
     assert [outcome for _ in range(12) for outcome in steps.round()] == [] and steps.values == {}
 
 
-def test_a_root_that_left_on_no_edge_is_finished_at_once() -> None:
-    """Its tree is the root alone."""
-    steps = Steps()
-    steps.client.begin(7, [])
-    assert steps.round() == [(7, 1, "finished")]
-
-
 def test_an_ack_that_comes_twice_finishes_nothing() -> None:
     """It undoes itself, which a time-out finds."""
     steps = Steps()
@@ -122,25 +115,26 @@ def test_an_ack_that_comes_twice_finishes_nothing() -> None:
     assert [outcome for _ in range(12) for outcome in steps.round()] == [(7, 1, "failed")]
 
 
-def test_a_message_that_cannot_be_read_goes_to_the_dead_letters_with_the_reason() -> None:
-    """The others are taken."""
+REQUEST = TrackerRequests.of([(7, 1, True, 0)]).encode()
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (b"hello", "not an Arrow stream"),
+        (REQUEST.replace(b"value", b"valud"), ""),
+        (REQUEST.replace(b"value", b"\xff\xfelue"), ""),
+    ],
+)
+def test_a_message_that_cannot_be_read_goes_to_the_dead_letters_with_the_reason(message: bytes, expected: str) -> None:
+    """The others are taken; names of columns may be no text."""
     steps = Steps()
-    steps.log.put("t.requests", 0, b"hello")
+    steps.log.put("t.requests", 0, message)
     steps.client.begin(7, [])
     assert steps.round() == [(7, 1, "finished")]
     ((offset, value, reason),) = [(each.offset, each.value, each.reason) for each in steps.intake_output.dead_letters]
-    assert (offset, value) == (0, b"hello") and "not an Arrow stream" in reason
+    assert (offset, value) == (0, message) and expected in reason
     assert steps.intake_output.counts == {"started": 1, "acks": 0, "dead_letters": 1}
-
-
-@pytest.mark.parametrize("name", [b"valud", b"\xff\xfelue"])
-def test_a_message_of_other_columns_is_a_dead_letter_though_their_names_are_no_text(name: bytes) -> None:
-    """The others are taken."""
-    steps = Steps()
-    steps.log.put("t.requests", 0, TrackerRequests.of([(7, 1, True, 0)]).encode().replace(b"value", name))
-    steps.client.begin(7, [])
-    assert steps.round() == [(7, 1, "finished")]
-    assert [each.offset for each in steps.intake_output.dead_letters] == [0]
 
 
 def test_a_round_of_many_rows_is_sent_in_buffers_that_a_message_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:

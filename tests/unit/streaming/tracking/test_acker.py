@@ -112,18 +112,12 @@ def test_a_root_is_named_within_one_and_a_quarter_of_its_time() -> None:
 
 
 def test_while_time_stands_still_nothing_is_late() -> None:
-    """However long that lasts."""
-    ackers = Ackers()
-    ackers.round(registered(1))
-    assert not any(ackers.round(paused=True).feedback for _ in range(50))
-    assert any(ackers.round().feedback for _ in range(10))
-
-
-def test_a_pause_between_two_rounds_is_no_time_that_has_passed() -> None:
-    """The job was away."""
+    """However long that lasts; nor is a pause between two rounds, in which the job was away, time that has passed."""
     ackers = Ackers()
     ackers.round(registered(1))
     assert not ackers.round(seconds=1_000.0).feedback
+    assert not any(ackers.round(paused=True).feedback for _ in range(50))
+    assert any(ackers.round().feedback for _ in range(10))
 
 
 def test_after_its_last_try_a_root_is_abandoned() -> None:

@@ -17,13 +17,8 @@ Row = tuple[int, int, int]  # offset of a message, number of the first tuple, an
 
 def marks(offsets: Mapping[int, int] | None = None) -> np.ndarray:
     """The low-water marks of partitions."""
-    return read_low_watermarks(
-        {
-            "low_watermarks": {
-                "low_watermarks": {str(partition): offset for partition, offset in (offsets or {}).items()}
-            }
-        }
-    )
+    low_watermarks = {str(partition): offset for partition, offset in (offsets or {}).items()}
+    return read_low_watermarks({"low_watermarks": {"low_watermarks": low_watermarks}})
 
 
 def columns(*rows: Row, partition: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -40,12 +40,8 @@ def test_below_the_marks_all_that_was_abandoned_is_among_the_dead_letters(tmp_pa
             break
     expected_counts = [len(list(failures_within(simulation.log, job.dead_letters, "lines", {}, end))) for end in ends]
     assert [set(counts) for counts in failure_counts] == [{count} for count in expected_counts]
-    assert (
-        len(failure_counts[0]) > 1
-        and min(expected_counts) > 0
-        and simulation.total("replay_requests")
-        and expected_counts[-1] == simulation.total("failed")
-    )
+    assert len(failure_counts[0]) > 1 and min(expected_counts) > 0
+    assert simulation.total("replay_requests") and expected_counts[-1] == simulation.total("failed")
 
 
 def test_losses_of_a_range_are_found_however_far_back_they_are() -> None:

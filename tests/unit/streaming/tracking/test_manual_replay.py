@@ -86,9 +86,7 @@ def test_a_place_without_a_letter_is_an_error(tracked_words: TrackedWords, lette
         tracked_words.send(letter)
 
 
-def test_a_record_that_did_not_arrive_is_not_noted(
-    tracked_words: TrackedWords, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_did_not_arrive_is_not_noted(tracked_words: TrackedWords, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be sent once Kafka answers."""
 
     def failing_send(letter: OutgoingRecord) -> None:

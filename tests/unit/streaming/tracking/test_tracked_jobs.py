@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.streaming.errors import InvalidJobError, UnknownJobError
+from springline.spark_jobs.streaming.errors import UnknownJobError
 from springline.spark_jobs.streaming.job import topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.jobs import read_jobs, read_tracked_job
+from springline.spark_jobs.streaming.jobs import read_tracked_job
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.stage import place_stages
 from springline.spark_jobs.streaming.tracking.config import LOW_WATERMARKS, RING, Delivery
@@ -34,41 +34,6 @@ def test_at_most_once_tries_once(tmp_path: Path) -> None:
     """However many tries are declared."""
     text = f'{WORD_COUNT}[words.tracking]\ndelivery = "at-most-once"\nmax_attempts = 7\n'
     assert read_tracked_job(written(tmp_path, text), "words").tracking.attempts == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"{WORD_COUNT}lines = 3\n", "unknown key lines; the keys are backpressure, emit_interval"),
-        (
-            f"{WORD_COUNT}[words.tracking]\nacker = 3\n",
-            r"tracking: unknown key acker; did you mean ackers\?; the keys are ackers, delivery",
-        ),
-        (f"{WORD_COUNT}[words.tracking]\nackers = 0\n", "tracking.ackers = 0; expected a whole number from 1 to 256"),
-        (
-            f"{WORD_COUNT}[words.tracking]\nackers = 6\nmax_ackers = 4\n",
-            "max_ackers = 4; expected at least the number of ackers, 6",
-        ),
-        (
-            f"{WORD_COUNT}[words.tracking]\nmax_attempts = 61\n",
-            "max_attempts = 61; expected a whole number from 1 to 60",
-        ),
-        (f"{WORD_COUNT}[words.tracking]\ntimeout = 0\n", "timeout = 0; expected a finite number above 0"),
-        (
-            f'{WORD_COUNT}[words.tracking]\ndelivery = "twice"\n',
-            'delivery = \'twice\'; expected "exactly-once" or "at-least-once"',
-        ),
-        (f"{WORD_COUNT}tracking = 3\n", "tracking = 3; expected true or false or a table"),
-        (
-            '[words]\nkind = "joins"\ntopic = "t"\n',
-            "kind 'joins': no installed package provides 'joins'; installed: join, tracker",
-        ),
-    ],
-)
-def test_a_wrong_declaration_is_named(tmp_path: Path, text: str, message: str) -> None:
-    """With what is known instead."""
-    with pytest.raises(InvalidJobError, match=message):
-        read_jobs(written(tmp_path, text))
 
 
 def test_a_job_of_another_kind_says_what_it_lacks(tmp_path: Path) -> None:

@@ -100,19 +100,6 @@ def test_roots_without_any_tuple_are_complete_at_once(table: AckTable) -> None:
     assert table.drain_completed().roots.tolist() == own((3, 300, 300, 1)).tolist()
 
 
-def test_a_retry_ends_the_first_attempt(table: AckTable) -> None:
-    root_range = (3, 0, 60, 1)
-    ids = own(root_range)
-    table.register_range(*root_range, values(ids), 1, 1)
-    table.register(ids[:4], 2, np.uint64(8), 5)
-    table.ack(ids, 1, values(ids), 6)
-    assert sorted(table.drain_completed().roots.tolist()) == ids[4:].tolist()
-    assert table.stale == 4
-    table.ack(ids[:4], 2, np.uint64(8), 6)
-    assert table.drain_completed().ticks.tolist() == [5] * 4
-    assert table.in_flight == 0
-
-
 def test_an_ack_of_a_retry_ends_the_first_attempt_whichever_comes_first(table: AckTable) -> None:
     root_range = (3, 0, 60, 1)
     ids = own(root_range)
@@ -138,28 +125,6 @@ def test_a_retry_of_a_range_is_registered_by_range(table: AckTable) -> None:
     assert table.completed_count == ids.size
 
 
-def test_late_roots_are_swept_and_counted_apart(table: AckTable) -> None:
-    old, new = own((3, 0, 60, 1)), own((3, 60, 60, 1))
-    table.register_range(3, 0, 60, 1, values(old), 1, 1)
-    table.register_range(3, 60, 60, 1, values(new), 1, 2)
-    table.ack(old[:2], 1, values(old)[:2], 1)
-    unregistered = own((9, 0, 12, 1))
-    table.ack(unregistered, 1, np.uint64(1), 1)
-    table.register(own((9, 50, 9, 1))[:1], 4, np.uint64(1), 1)
-    late_roots = table.sweep(2)
-    assert late_roots.roots.tolist() == [*old[2:], *own((9, 50, 9, 1))[:1]]
-    assert late_roots.attempts.tolist() == [1] * (old.size - 2) + [4]
-    assert (late_roots.unregistered_roots.tolist(), set(late_roots.unregistered_attempts)) == (
-        unregistered.tolist(),
-        {1},
-    )
-    assert table.records().roots.tolist() == new.tolist()
-    table.ack(old[2:3], 1, values(old)[2:3], 3)
-    assert table.in_flight == new.size + 1
-    assert table.completed_count == 2
-    table._check()
-
-
 def test_lows_are_the_first_offsets_that_are_not_complete(table: AckTable) -> None:
     first = own((3, 100, 300, 1))
     assert table.low_watermarks() == {}
@@ -172,25 +137,6 @@ def test_lows_are_the_first_offsets_that_are_not_complete(table: AckTable) -> No
     assert table.low_watermarks()[3] == int(first[40]) >> 16 & 0xFFFF
     table.register(first[:1], 2, np.uint64(5), 1)
     assert table.low_watermarks()[3] == int(first[0]) >> 16 & 0xFFFF
-
-
-def test_an_ack_sent_under_the_circle_before_reaches_what_was_held_then() -> None:
-    """Roots that went to another acker since wait as acks, until they are handed on."""
-    root_range, four = (3, 0, 900, 1), AckerRing.of(range(4))
-    ids = own(root_range)
-    snapshots = []
-    for layout in ("slots", "dense"):
-        table = AckTable(layout, 1, THREE)
-        table.register_range(*root_range, np.uint64(5), 1, 8)
-        first_release = table.release(four)
-        table.ack(ids, 1, np.uint64(5), 9)
-        assert sorted(table.drain_completed().roots.tolist()) == np.setdiff1d(ids, first_release.roots).tolist()
-        second_release = table.release(four)
-        assert (second_release.roots.tolist(), second_release.registered.any()) == (first_release.roots.tolist(), False)
-        table.register_range(3, 900, 900, 1, np.uint64(5), 1, 8, ring=THREE)
-        table.ack(own((3, 900, 900, 1), four), 1, np.uint64(5), 9)
-        snapshots.append(in_bytes(table))
-    assert snapshots[0] == snapshots[1]
 
 
 def history(layout: Layout, seed: int) -> AckTable:

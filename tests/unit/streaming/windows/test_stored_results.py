@@ -138,8 +138,11 @@ def die(simulation: Simulation, step: str, after: int, patch: pytest.MonkeyPatch
         patch.setattr(catalog, "commit", killed if step == "commit" else killed_after(catalog.commit))
 
 
+@pytest.mark.parametrize("restarts", [True, False])
 @pytest.mark.parametrize(("step", "after"), STEPS)
-def test_wherever_an_application_dies_each_result_is_kept_once(simulation: Simulation, step: str, after: int) -> None:
+def test_wherever_an_application_dies_or_fails_each_result_is_kept_once(
+    simulation: Simulation, step: str, after: int, restarts: bool
+) -> None:
     """Before it plans, between plan and write, between write and commit, after the commit; more came meanwhile."""
     application = simulation.application()
     simulation.add_results(4)
@@ -152,8 +155,12 @@ def test_wherever_an_application_dies_each_result_is_kept_once(simulation: Simul
     simulation.log.calls_until_death = None
     committed = simulation.platform.catalog.find(prefix=results_prefix("job"), phase=Phase.COMMITTED)
     assert len(committed) == (2 if step == "committed" else 1)  # a crash before the commit leaves nothing
-    simulation.write(2)
+    simulation.add_results(2)
+    (simulation.application() if restarts else application).write_new_results()
     assert simulation.stored_counts() == simulation.expected_counts()
+    lines = [read_line(message) for message in simulation.log.topics[simulation.stage.rounds][0]]
+    rounds = [line.number for line in lines if isinstance(line, RoundPlan)]
+    assert rounds == sorted(set(rounds))  # none is planned twice
 
 
 def test_an_application_that_wakes_up_ends_its_round_and_no_more(simulation: Simulation) -> None:
@@ -178,27 +185,6 @@ def test_an_application_that_wakes_up_ends_its_round_and_no_more(simulation: Sim
         each.ref for each in simulation.platform.catalog.find(prefix=results_prefix("job"), phase=Phase.COMMITTED)
     }
     assert max(ref.generation for ref in generations) == 2  # the round was written twice, and counts once
-
-
-@pytest.mark.parametrize(("step", "after"), [("send", 0), ("append", 1)])
-def test_what_failed_is_stored_later(
-    simulation: Simulation, monkeypatch: pytest.MonkeyPatch, step: str, after: int
-) -> None:
-    """An under-store that was away, and a round that was written without an answer: none is planned twice."""
-    application = simulation.application()
-    application.write_new_results()
-    simulation.add_results(3)
-    with monkeypatch.context() as patch:
-        die(simulation, step, after, patch)
-        with pytest.raises(KilledError):
-            application.write_new_results()
-    simulation.log.calls_until_death = None
-    simulation.add_results(1)
-    application.write_new_results()
-    assert simulation.stored_counts() == simulation.expected_counts()
-    lines = [read_line(message) for message in simulation.log.topics[simulation.stage.rounds][0]]
-    rounds = [line.number for line in lines if isinstance(line, RoundPlan)]
-    assert rounds == sorted(set(rounds))
 
 
 def test_results_that_are_gone_before_they_were_kept_are_named(simulation: Simulation) -> None:
@@ -271,14 +257,30 @@ def test_asking_before_anything_is_kept_says_what_to_do(platform: Platform) -> N
         query_results(platform, WindowsJob("other", "rows", STREAM), "SELECT 1")
 
 
+ONE_SELECT = "a single SELECT"
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
-    [("SELECT * FROM nobody", "nobody"), ("SELECT FROM WHERE", "syntax error"), ("-- nothing", "a single SELECT")],
+    [
+        ("SELECT * FROM nobody", "nobody"),
+        ("SELECT FROM WHERE", "syntax error"),
+        ("-- nothing", ONE_SELECT),
+        ("DROP VIEW sums; CREATE TABLE sums AS SELECT 7 AS n; SELECT n FROM sums", ONE_SELECT),
+        ("PREPARE later AS SELECT 7", ONE_SELECT),
+        ("EXPLAIN SELECT n FROM sums", ONE_SELECT),
+        ("SELECT 1; SELECT 2", ONE_SELECT),
+        ("CALL pragma_version()", ONE_SELECT),
+        ("PIVOT sums ON key USING sum(n)", ONE_SELECT),
+        ("", ONE_SELECT),
+    ],
 )
-def test_an_error_in_sql_lists_the_queries_that_there_are(simulation: Simulation, sql: str, message: str) -> None:
-    """DuckDB's words first."""
+def test_only_one_select_is_answered_and_an_error_lists_the_queries_that_there_are(
+    simulation: Simulation, sql: str, message: str
+) -> None:
+    """DuckDB's words first; whatever else it knows is refused before it is run, and the error says what is answered."""
     simulation.write(1)
-    with pytest.raises(InvalidSqlError, match=rf"(?s)job: .*{message}.*(of|results:) sums"):
+    with pytest.raises(InvalidSqlError, match=rf"(?s)^job: .*{message}.*(of|results:) sums"):
         query_results(simulation.platform, JOB, sql)
 
 
@@ -352,25 +354,6 @@ def test_no_sql_writes_to_a_kept_file(simulation: Simulation, sql: str) -> None:
             query_results(simulation.platform, JOB, sql.replace("{kept}", path))
     assert data_file.read_bytes() == before
     assert simulation.stored_counts() == simulation.expected_counts()
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DROP VIEW sums; CREATE TABLE sums AS SELECT 7 AS n; SELECT n FROM sums",
-        "PREPARE later AS SELECT 7",
-        "EXPLAIN SELECT n FROM sums",
-        "SELECT 1; SELECT 2",
-        "CALL pragma_version()",
-        "PIVOT sums ON key USING sum(n)",
-        "",
-    ],
-)
-def test_only_one_select_is_answered(simulation: Simulation, sql: str) -> None:
-    """Whatever else DuckDB knows is refused before it is run, and the error says what is answered."""
-    simulation.write(1)
-    with pytest.raises(InvalidSqlError, match=r"^job: .*a single SELECT"):
-        query_results(simulation.platform, JOB, sql)
 
 
 @pytest.mark.parametrize(

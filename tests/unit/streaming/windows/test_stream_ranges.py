@@ -67,15 +67,17 @@ def test_a_range_is_a_dataset_with_real_times_and_whole_numbers(platform: Platfo
     )
 
 
-def test_what_cannot_be_decoded_is_counted_and_a_dead_letter_and_nothing_else_is_lost(platform: Platform) -> None:
-    """With its offset, and why."""
-    dataset = write(
-        platform, log_of(csv((NOON, "1", "a", 1, 0.5)), b"\xff\xfe no row\n", csv((NOON, "1", "a", 1, 0.5))), job()
-    )
+def test_what_cannot_be_used_is_counted_and_a_dead_letter_and_nothing_else_is_lost(platform: Platform) -> None:
+    """With its offset, and why, as in the stream: what cannot be decoded, and rows that are far ahead of the clock."""
+    good, ahead = csv((NOON, "1", "a", 1, 0.5)), csv((4_070_908_800, "1", "a", 1, 0.5))
+    dataset = write(platform, log_of(good, b"\xff\xfe no row\n", good, ahead), job(max_future_skew=10.0))
     report: Any = dataset.report
-    assert report["counts"]["dead_letters"] == 1
-    (letter,) = report["dead_letters"]
-    assert letter["unit"] == 0 and letter["offset"] == 2 and "not UTF-8" in letter["reason"]
+    assert (report["counts"]["rows"], report["counts"]["dead_letters"]) == (2, 2)
+    dead_letters = [(letter["unit"], letter["offset"], letter["reason"]) for letter in report["dead_letters"]]
+    assert dead_letters == [
+        (0, 2, "row 1: not UTF-8, at byte 0"),
+        (0, 5, "row 1: time is more than 10 s ahead of the clock"),
+    ]
     assert rows_of(platform, dataset, "kinds").column("n").to_pylist() == [2]
 
 
@@ -84,13 +86,6 @@ def test_a_range_without_results_has_the_columns_of_its_queries(platform: Platfo
     dataset = write(platform, log_of(units=2), job())
     table = rows_of(platform, dataset, "kinds")
     assert dataset.rows == 0 and table.schema.names == ["query", "window_start", "window_end", "kind", "n", "mean"]
-
-
-def test_rows_that_are_far_ahead_of_the_clock_are_refused_as_in_the_stream(platform: Platform) -> None:
-    """And reported, as what cannot be decoded is."""
-    report: Any = write(platform, log_of(csv((4_070_908_800, "1", "a", 1, 0.5))), job(max_future_skew=10.0)).report
-    assert report["counts"]["rows"] == 0 and report["counts"]["dead_letters"] == 1
-    assert report["dead_letters"][0]["reason"] == "row 1: time is more than 10 s ahead of the clock"
 
 
 def test_a_retry_takes_what_its_failed_try_committed(platform: Platform) -> None:

@@ -81,6 +81,20 @@ def test_an_expression_gives_what_sql_says_and_null_where_there_is_no_value(sql:
     assert len(expression.values({name: array.slice(0, 0) for name, array in ROW.items()}, 0)) == 0
 
 
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("n > x", [False, True]), ("n = x", [True, False]), ("n + x", [2.0**64, 5.5]), ("n / 2", [2.0**62, 1.5]),
+        ("CAST(n AS DOUBLE)", [2.0**63, 3.0]), ("coalesce(n, x)", [2.0**63, 3.0]),
+        ("CASE WHEN x > 3 THEN n ELSE x END", [2.0**63, 2.5]),
+    ],
+)  # fmt: skip
+def test_whole_numbers_that_no_double_can_hold_may_stand_beside_doubles(sql: str, expected: list[Any]) -> None:
+    """They are taken as the nearest double: no row makes an expression fail."""
+    rows = {"n": pa.array([MOST, 3]), "x": pa.array([2.0**63, 2.5])}
+    assert expression_of(sql).values(rows, 2).to_pylist() == pytest.approx(expected)
+
+
 REFUSED = [
     ("n IN s", "takes a list in brackets"), ("n IN", "takes a list in brackets"), ("@", "something is missing"),
     ("n BETWEEN SYMMETRIC 1 AND 2", "SYMMETRIC is not supported"),

@@ -71,17 +71,6 @@ def test_every_type_of_key_and_argument_comes_through() -> None:
     assert len(jobs[0].rows("q")) == 2 * 1_500
 
 
-def test_negative_zero_is_the_group_of_zero() -> None:
-    """Also where the mapper only computes its hash."""
-    job = Job(registry({"q": "SELECT load, kind, count(*) AS n FROM S GROUP BY load, kind WINDOWING 60 s"}), reducers=3)
-    for minute in range(2):
-        rows = [(T + 60 * minute, "x", f"k{i // 2}", 1, -0.0 if i % 2 else 0.0) for i in range(2_000)]
-        (output,) = job.round([csv(*rows)])
-    assert all(forwarded(output))
-    job.finish()
-    assert {(row["n"], row["load"]) for row in job.rows("q")} == {(2, 0.0)}
-
-
 def test_late_rows_that_were_forwarded_are_dead_letters_by_group() -> None:
     """Of slices that other units closed while this one was idle; the others of the same buffer count."""
     job = Job(registry({"q": BY_SIP}, stream(idle_timeout=10.0)), mappers=2)

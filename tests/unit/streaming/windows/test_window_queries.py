@@ -1,18 +1,19 @@
-"""SQL to queries: what can be asked, and what an error says."""
+"""SQL to queries: what can be asked, what an error says, and the registry, which is a value with a version."""
 
-import pyarrow as pa
+import json
+from collections.abc import Callable
+
 import pytest
-from sqlglot import parse_one
 
+from springline.persistence.model.codec import from_json_value, to_json_value
 from springline.persistence.model.toml_table import InvalidTableError, read_table
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.schema import Field, Stream, StreamKeys
 from springline.spark_jobs.streaming.sql.errors import InvalidQueryError
-from springline.spark_jobs.streaming.sql.expressions import check_expression
-from springline.spark_jobs.streaming.sql.operations import Scope
-from springline.spark_jobs.streaming.sql.text import SqlText
 from springline.spark_jobs.streaming.sql.windowing import CountWindow, Hop, Landmark
+from springline.spark_jobs.streaming.windows.errors import QueryExistsError, UnknownQueryError
 from springline.spark_jobs.streaming.windows.query import read_query
+from springline.spark_jobs.streaming.windows.registry import QueryRegistry
 from tests.support.decoding.windows_job import stream
 
 S = {"S": stream(lateness=2.0)}
@@ -182,19 +183,66 @@ def test_a_declared_stream_has_defaults() -> None:
             read_table(StreamKeys, wrong, "here")
 
 
-def test_whole_numbers_that_no_double_can_hold_may_stand_beside_doubles() -> None:
-    """They are taken as the nearest double: no row makes an expression fail."""
-    scope = Scope(SqlText("", lambda *arguments: InvalidQueryError("q", arguments[0])), {"n": "int", "x": "float"})
-    rows = {"n": pa.array([(1 << 63) - 1, 3]), "x": pa.array([2.0**63, 2.5])}
-    for sql, expected in (
-        ("n > x", [False, True]),
-        ("n = x", [True, False]),
-        ("n + x", [2.0**64, 5.5]),
-        ("n / 2", [2.0**62, 1.5]),
-        ("CAST(n AS DOUBLE)", [2.0**63, 3.0]),
-        ("coalesce(n, x)", [2.0**63, 3.0]),
-        ("CASE WHEN x > 3 THEN n ELSE x END", [2.0**63, 2.5]),
-    ):
-        assert check_expression(parse_one(sql, read="duckdb"), scope).values(rows, 2).to_pylist() == pytest.approx(
-            expected
-        ), sql
+# ---- the registry
+
+COUNT = "SELECT sip, count(*) FROM S GROUP BY sip WINDOWING 60 s"
+OTHER = "SELECT kind, count(*) FROM S GROUP BY kind WINDOWING 60 s"
+EMPTY = QueryRegistry.of([stream()])
+ONE = EMPTY.register("flows", COUNT)
+WITHOUT_SIP = tuple(field for field in stream().fields if field.name != "sip")
+
+
+def test_every_change_makes_the_next_version_and_leaves_the_one_before_alone() -> None:
+    """Registered, changed, cancelled."""
+    two = ONE.change("flows", OTHER)
+    three = two.cancel("flows")
+    assert [r.version for r in (EMPTY, ONE, two, three)] == [0, 1, 2, 3]
+    assert (ONE.text("flows"), two.text("flows")) == (COUNT, OTHER)
+    assert [query.since for query in two.registered] == [2]
+    assert three.registered == EMPTY.registered == ()
+
+
+def test_a_query_can_be_put_whether_it_is_there_or_not() -> None:
+    """It is registered, then changed; the same text again changes nothing."""
+    one = EMPTY.put("flows", COUNT)
+    two = one.put("flows", OTHER)
+    assert (one, two) == (ONE, one.change("flows", OTHER))
+    assert two.put("flows", OTHER) is two and ONE.change("flows", COUNT) is ONE
+
+
+NOT_REGISTERED = "no query is registered as 'other'; registered: flows"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda: ONE.register("flows", COUNT), QueryExistsError, "'flows' is already registered: choose another name"),
+        (lambda: ONE.change("other", COUNT), UnknownQueryError, NOT_REGISTERED),
+        (lambda: ONE.cancel("other"), UnknownQueryError, NOT_REGISTERED),
+        (lambda: ONE.change("flows", "SELECT nothing FROM S WINDOWING 1 s"), InvalidQueryError, "nothing"),
+        (lambda: ONE.register("a/b", COUNT), InvalidQueryError, "a name is of letters"),
+        (lambda: ONE.with_stream(stream(fields=WITHOUT_SIP)), InvalidQueryError, "sip"),
+        (lambda: QueryRegistry.of([stream(), stream()]), InvalidStreamError, "two streams are named S"),
+        (lambda: ONE.stream("T"), InvalidStreamError, "no stream 'T' is declared; declared: S"),
+    ],
+)
+def test_an_impossible_change_is_refused(change: Callable[[], object], error: type[Exception], message: str) -> None:
+    """With what is registered or declared: a name is taken once, and what remains can be answered."""
+    with pytest.raises(error, match=message):
+        change()
+
+
+def test_a_registry_survives_json() -> None:
+    """With its streams and versions."""
+    changed = ONE.with_stream(stream(format="json", max_future_skew=5.0))
+    registry = changed.register("kinds", OTHER).cancel("flows")
+    assert from_json_value(QueryRegistry, json.loads(json.dumps(to_json_value(registry))), "here") == registry
+
+
+def test_a_stream_that_is_declared_otherwise_holds_from_the_next_version_on() -> None:
+    """Its queries are read again; the same declaration changes nothing."""
+    before = EMPTY.register("q", "SELECT count(*) AS n FROM S WINDOWING 60 s")
+    assert before.with_stream(stream()) is before
+    after = before.with_stream(stream(lateness=5.0))
+    assert (after.version, after.registered) == (before.version + 1, before.registered)
+    assert [[query.lateness for query in each.queries()] for each in (before, after)] == [[0], [5_000_000]]

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -18,7 +17,6 @@ from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, Round, State
 from springline.spark_jobs.streaming.tracking.folds import Fold
 from springline.spark_jobs.streaming.tracking.root_id import root_id
-from springline.spark_jobs.streaming.tracking.tuples import TupleBatch
 from springline.spark_jobs.streaming.tracking.wire import AckMessage, MessageKind
 from springline.spark_jobs.streaming.wordcount.count import Count
 from springline.spark_jobs.streaming.wordcount.split import Split, line_replayer
@@ -108,7 +106,6 @@ def registered(output: Output) -> Fold:
 
 
 VALUES = [b"a b c\n\nd e\n", b"", b"f", b"  \n", b"a a b\nc d"]
-LINES = [number for number, value in enumerate(VALUES) for _ in value.splitlines()]
 
 
 def test_what_is_sent_are_words_and_few_numbers_a_message() -> None:
@@ -132,43 +129,6 @@ def test_the_fold_of_a_round_closes_when_every_word_was_applied_once() -> None:
     assert (value, roots, numbers) == (fold.value, {}, {"rows": 11, "doubled": 0})
     value, _, numbers = receivers.receive(output.buffers)
     assert (value, numbers) == (0, {"rows": 11, "doubled": 11})
-
-
-def test_an_audit_is_answered_by_line_with_what_was_applied() -> None:
-    """A line of which nothing was lost is complete by that; the others are when they are sent again."""
-    output, receivers = tracked(VALUES), Receivers()
-    lost = {unit: [_without_first(batch) for batch in batches] for unit, batches in output.buffers.items()}
-    value, _, counted = receivers.receive(lost)
-    assert value != registered(output).value and counted["rows"] == 9
-    step, missing = line_replayer("lines", 2), []
-    for number in sorted(set(LINES)):
-        emitted = step._emit(3, Message(number, VALUES[number]), range(LINES.count(number)), 1)
-        _, roots, numbers = receivers.receive(emitted.buffers)
-        assert not numbers["rows"]
-        missing += [
-            (number, row)
-            for row, expected in enumerate(emitted.values.tolist())
-            if roots.get(root_id(3, number, row), 0) != expected
-        ]
-    first_words = {TupleBatch.of(batch).values[0].as_py() for (batch,) in output.buffers.values()}
-    assert {(number, row) for number, row in missing} == {
-        (0, next(row for row, line in enumerate(VALUES[0].splitlines()) if word in line.split()))
-        for word in first_words
-    }
-    for number, row in missing:
-        emitted = step._emit(3, Message(number, VALUES[number]), [row], 2)
-        _, roots, numbers = receivers.receive(emitted.buffers)
-        assert roots == {root_id(3, number, row): emitted.values[0]}
-        counted.update({"rows": numbers["rows"] - numbers["doubled"]})
-    assert counted["rows"] == 11
-
-
-def _without_first(batch: pa.RecordBatch) -> pa.RecordBatch:
-    tuples = TupleBatch.of(batch)
-    return tuples._replace(
-        firsts=tuples.firsts + (np.arange(tuples.firsts.size) == 0),
-        counts=tuples.counts - (np.arange(tuples.firsts.size) == 0), values=tuples.values[1:],
-    ).to_batch()  # fmt: skip
 
 
 def test_the_words_of_a_long_message_are_cut_so_that_a_broker_takes_them() -> None:

@@ -29,12 +29,11 @@ def test_a_delimiter_at_the_end_of_lines_is_accepted():
 ROWS_OF_FIVE = b"1,1,a\n2,0.5,b\n,3,c\n4,4,d\n1,5,e\n"
 
 
-def a_router(*, itself: bool = False, tasks: int = 4) -> Router:
+def a_router(*, tasks: int = 4) -> Router:
     """Of equal keys, of rows with a price of 1 or more."""
     left, right = Relation("l", FIELDS), Relation("r", FIELDS)
     condition = Condition.of(left, right, "l.key = r.key AND l.price >= 1 AND r.price >= 1", ["l.price"])
-    source = RelationSource("one", left)
-    return Router(source, source if itself else RelationSource("two", right), 4, tasks, condition)
+    return Router(RelationSource("one", left), RelationSource("two", right), 4, tasks, condition)
 
 
 def step(
@@ -71,19 +70,6 @@ def test_rows_become_tuples_with_seqs_by_round_unit_and_row():
         assert side is JoinSide.RIGHT and set(actions) == {Action.BOTH} and set(units) == {task}
     counts = {"rows": 5, "dead_letters": 0, "filtered": 1, "unjoinable": 1, "tuples": 3, "messages": 3}
     assert dict(output.counts) == counts
-
-
-def test_a_row_of_a_join_with_itself_is_a_tuple_of_both_sides():
-    """With two seqs, the left one first."""
-    output = step(a_router(itself=True), b"9,1,a\n8,1,b\n")
-    first = first_seq(3, 0)
-    tuples = {
-        (side, key, seq)
-        for _, side, _, _, keys, seqs in routed_batches(output)
-        for key, seq in zip(keys, seqs, strict=True)
-    }
-    left, right = JoinSide.LEFT, JoinSide.RIGHT
-    assert tuples == {(left, 9, first), (right, 9, first + 1), (left, 8, first + 2), (right, 8, first + 3)}
 
 
 def test_the_orders_of_an_epoch_go_to_every_task_once():

@@ -1,11 +1,11 @@
-"""The routing table, its look-up against a slow one, and sketches of heavy keys."""
+"""The routing table, its look-up against a slow one, sketches of heavy keys, and what a join does with one key."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 
 from springline.spark_jobs.streaming.join.buckets import BUCKETS, bucket_of, part_of
 from springline.spark_jobs.streaming.join.errors import InvalidRoutingError
+from springline.spark_jobs.streaming.join.routing.key_explanation import explain_key, heavy_key_rows
+from springline.spark_jobs.streaming.join.routing.loads import HeavyKeySide, Loads
 from springline.spark_jobs.streaming.join.routing.routes import Routes
 from springline.spark_jobs.streaming.join.routing.sketch import COUNTERS, Sketch, merge_sketches
 from springline.spark_jobs.streaming.join.routing.strategies import strategy_of
+from springline.spark_jobs.streaming.join.routing.strategies.hash_placement import table_by_hash
 from springline.spark_jobs.streaming.join.routing.table import SIDES, Placement, RoutingTable, TableDraft, block_for
 from springline.spark_jobs.streaming.join.wire import (
     GREATEST,
     LEAST,
     SEQ_HASHES,
-    Action,
     Cutover,
     EpochCommands,
     JoinSide,
@@ -30,11 +32,10 @@ from springline.spark_jobs.streaming.join.wire import (
     StateMigration,
 )
 from tests.support.examples import examples
-from tests.support.joins.join_pieces import mask_of
 
 LEFT, RIGHT = SIDES
-WIDE = KeyBand(-5000, 5000)
-REACHES = [KeyBand(0, 0), KeyBand(-1, 1), KeyBand(2, 5), KeyBand(-9, -3), KeyBand(1, None), KeyBand(None, 0), WIDE]
+EQUAL, WIDE = KeyBand(0, 0), KeyBand(-5000, 5000)
+REACHES = [EQUAL, KeyBand(-1, 1), KeyBand(2, 5), KeyBand(-9, -3), KeyBand(1, None), KeyBand(None, 0), WIDE]
 
 
 def a_table(name: str = "hash", block: int = 0) -> RoutingTable:
@@ -86,18 +87,6 @@ def test_shares_are_kept_and_a_seq_always_goes_to_the_same_unit():
     assert (routes.look_up(np.full(10, 5), seqs[50:60]).stored == stored[50:60]).all()
 
 
-@pytest.mark.parametrize("tasks", [None, 2])
-def test_a_store_and_a_probe_in_one_task_are_one_row(tasks):
-    """By hash, every tuple is sent once; rows of a task and action are in their order."""
-    routes = Routes.of(strategy_of("hash").first(4, 4), LEFT, KeyBand(0, 0), tasks)
-    keys = np.arange(1000)
-    grouped = routes.group_rows(keys, keys)
-    assert grouped.sent == 1000
-    sizes = np.diff(grouped.bounds).reshape(tasks or 4, 3)
-    assert (sizes[:, Action.BOTH] > 0).all() and sizes[:, Action.BOTH].sum() == 1000
-    assert all((np.diff(grouped.rows[a:b]) > 0).all() for a, b in pairwise(grouped.bounds))
-
-
 def test_a_table_survives_json_and_is_small():
     """With orders; a table of 48 units by hash is below 20 kB."""
     piece = StateMigration(3, RIGHT, 1, 2, (LEAST, GREATEST), buckets=(1, 2), block=4, excluded_keys=(9,))
@@ -105,21 +94,6 @@ def test_a_table_survives_json_and_is_small():
     table = replace(a_table(block=3), commands=EpochCommands(2, (piece,), (Cutover(part, 5, 9),)))
     assert RoutingTable.from_json(json.loads(json.dumps(table.as_json()))) == table
     assert len(json.dumps(strategy_of("hash").first(48, 48).as_json())) < 20_000
-
-
-def test_who_held_goes_on_holding():
-    """Until that is taken back; who stores holds."""
-    table = a_table()
-    assert set(table.place(LEFT, 5).holds) == {1, 6} | set(table.home(LEFT, 5).units)
-    assert table.place(LEFT, 5).with_holders(without=range(8)).holds == (1, 6)
-
-
-def test_entries_of_keys_at_home_are_cleared():
-    """Not those of others."""
-    draft = TableDraft(a_table())
-    home = draft.home(LEFT, 5)
-    draft.entries[LEFT][5] = home
-    assert draft.clear_entries() == 1 and 5 not in draft.entries[LEFT] and draft.entries[RIGHT].keys() == {5, 9}
 
 
 def test_units_without_room_are_refused():
@@ -130,18 +104,7 @@ def test_units_without_room_are_refused():
         Placement.from_shares({})
 
 
-# ---- pieces
-
-
-def test_pieces_part_what_there_is():
-    """Buckets without keys that have entries; parts of one salt do not overlap and leave nothing out."""
-    keys, seqs = np.repeat(np.arange(50), 200), np.arange(10_000)
-    buckets = tuple(set(bucket_of([3, 4]).tolist()))
-    mask = mask_of(StateMigration(1, LEFT, 0, 1, (LEAST, GREATEST), buckets=buckets, excluded_keys=(4,)), keys, seqs)
-    assert set(keys[mask].tolist()) == {3}
-    ends = [0, SEQ_HASHES // 3, SEQ_HASHES]
-    parts = [mask_of(StateMigration(1, LEFT, 0, 1, (7, 7), part=two, salt=9), keys, seqs) for two in pairwise(ends)]
-    assert (parts[0] ^ parts[1] == (keys == 7)).all() and 40 < parts[0].sum() < 95
+# ---- parts of keys
 
 
 def test_parts_of_different_salts_know_nothing_of_each_other():
@@ -177,3 +140,67 @@ def test_a_sketch_is_the_same_each_time():
     assert one.to_batch().equals(two.to_batch()) and one.top(3) == two.top(3)
     assert [key for key, _ in one.top(3)] == [1, 2, 3]
     assert Sketch.from_json(json.loads(json.dumps(one.as_json()))).top() == one.top()
+
+
+# ---- one key: the units that store it, those that it probes, and whether it is heavy
+
+
+def routed() -> RoutingTable:
+    """Four units; the left tuples of key 7 are split, its right ones are on one unit, and so is key 9."""
+    draft = TableDraft(table_by_hash(4, 4))
+    draft.route_key(LEFT, 7, Placement.from_shares({0: 0.75, 2: 0.25}))
+    draft.route_key(RIGHT, 7, Placement.from_shares([3]))
+    draft.route_key(LEFT, 9, Placement.from_shares([1]))
+    return draft.table()
+
+
+def explanation(*heavy: HeavyKeySide) -> dict[str, Any]:
+    """What the controller reported about units of 1,000 tuples."""
+    loads = Loads(dict.fromkeys(range(4), (500, 500)), heavy)
+    return {
+        "max_imbalance": 0.05, "used": [0, 1, 2, 3], "loads": loads.stored, "uncounted_at_most": (3, 0),
+        "heavy_keys": heavy_key_rows(routed(), loads, 0.05),
+    }  # fmt: skip
+
+
+def test_a_split_key_is_heavy_and_probes_where_its_partners_are() -> None:
+    """A left tuple goes to one of two units and probes the one of the right tuples, and possibly their former ones."""
+    explained_key = explain_key(routed(), EQUAL, 7, explanation(HeavyKeySide(LEFT, 7, {0: 300, 2: 100}, 20)))
+    assert explained_key.is_heavy and explained_key.share == 0.4
+    assert explained_key.reason == "its tuples are split over several units, 40.0% of a unit's mean load"
+    left, right = explained_key.sides
+    assert (left.placement, left.tuples, left.parts, left.probes) == ("split", 400, {0: 300, 2: 100}, 20)
+    assert set(left.stores) == {0, 2} and 3 in left.probed_units
+    assert (right.placement, right.stores, right.tuples) == ("pinned", {3: 1.0}, None)
+    assert {0, 2} <= set(right.probed_units)
+    assert left.sentence.startswith("A new left tuple is split over units 0, 2: 75% on 0, 25% on 2, and probes unit")
+
+
+def test_a_key_is_heavy_above_the_tolerated_imbalance_and_not_at_it() -> None:
+    """Both sides count together."""
+    at_it = explain_key(
+        routed(), EQUAL, 11, explanation(HeavyKeySide(LEFT, 11, {0: 30}), HeavyKeySide(RIGHT, 11, {0: 20}))
+    )
+    above = explain_key(
+        routed(), EQUAL, 11, explanation(HeavyKeySide(LEFT, 11, {0: 30}), HeavyKeySide(RIGHT, 11, {0: 21}))
+    )
+    assert not at_it.is_heavy and above.is_heavy
+    assert at_it.reason == "its 50 tuples are 5.0% of a unit's mean load, not more than max_imbalance, 5.0%"
+    assert above.sides[0].placement == "hash" and above.sides[0].stores == above.sides[1].stores
+
+
+def test_a_key_that_is_not_counted_has_few_tuples_at_most() -> None:
+    """By the error of the sketch, on each side."""
+    explained_key = explain_key(routed(), EQUAL, 9, explanation())
+    assert (explained_key.is_heavy, explained_key.reason) == (False, "it is too rare to be counted")
+    assert [(side.tuples, side.at_most) for side in explained_key.sides] == [(None, 3), (None, 0)]
+    assert "is pinned to unit 1" in explained_key.sides[0].sentence
+
+
+def test_the_list_of_counted_keys_marks_the_heavy_ones() -> None:
+    """The one with most tuples first."""
+    rows = explanation(
+        HeavyKeySide(LEFT, 5, {1: 10}), HeavyKeySide(LEFT, 6, {1: 90}), HeavyKeySide(LEFT, 7, {0: 3, 2: 1})
+    )
+    marked = [(row["key"], row["is_heavy"], row["placement"]) for row in rows["heavy_keys"]]
+    assert marked == [(6, True, "hash"), (5, False, "hash"), (7, True, "split")]

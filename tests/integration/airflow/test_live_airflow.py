@@ -1,4 +1,4 @@
-"""Real DAG runs against a real scheduler, with a real Spark: backfills by REST and by command line, and a retry."""
+"""DAG runs and the API with a real scheduler, API server and Spark: backfills by REST and command line, a retry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from springline.spark_jobs.operations import load_operations
 from springline.testing.lines import make_dataset as make
 from tests.support.waiting import until
 
-FIRST, SECOND = date(2013, 1, 5), date(2013, 1, 6)
+DAY = date(2013, 1, 5)
 
 
 def outputs(day):
@@ -35,21 +35,29 @@ def newest(live, day):
     return {each.ref.path: each for each in live.platform.catalog.find(prefix=f"etl/{day}/", superseded=False)}
 
 
+@pytest.fixture
+def login(live):
+    """A client of the API server, and the header with which Airflow's user gets in."""
+    with httpx.Client(base_url=live.address, timeout=120) as client:
+        body = client.post("/auth/token", json={"username": USER, "password": password(live.home)}).json()
+        yield client, {"Authorization": f"Bearer {body['access_token']}"}
+
+
 @pytest.fixture(scope="module")
 def by_rest(live):
     """A backfill of one day by REST, under CacheThrough; its datasets."""
     live.api.pause("etl_lineage", False)
-    live.api.backfill("etl_lineage", FIRST, FIRST, {"strategy": "cache_through"}, runs_at_once=1)
-    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", FIRST, FIRST).values())
-    return newest(live, FIRST)
+    live.api.backfill("etl_lineage", DAY, DAY, {"strategy": "cache_through"}, runs_at_once=1)
+    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", DAY, DAY).values())
+    return newest(live, DAY)
 
 
 @pytest.fixture(scope="module")
 def by_command_line(live, by_rest):
-    """A backfill of that day again, and of the next, by command line under Async-Store; then the persister's work."""
+    """A backfill of that day again, by command line under Async-Store; then the persister's work."""
     command = [
         *(sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", "etl_lineage"),
-        *("--from-date", str(FIRST), "--to-date", str(SECOND), "--reprocess-behavior", "completed"),
+        *("--from-date", str(DAY), "--to-date", str(DAY), "--reprocess-behavior", "completed"),
         *("--dag-run-conf", json.dumps({"strategy": "async_store"})),
     ]
     live.api.end_backfills("etl_lineage")  # the scheduler notes only now and then that one has ended
@@ -57,14 +65,14 @@ def by_command_line(live, by_rest):
     completed_process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert completed_process.returncode == 0, completed_process.stderr
     live.api.pause("persister", False)
-    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", FIRST, SECOND).values())
+    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", DAY, DAY).values())
     until(lambda: not live.platform.claims.depth(), seconds=300, every=0.5, reason=lambda: live.tails("persister"))
-    return {**newest(live, FIRST), **newest(live, SECOND)}
+    return newest(live, DAY)
 
 
 def test_a_backfill_by_rest_makes_every_dataset_of_the_day(by_rest):
     """Each operation of the registry left one committed generation, made by this DAG run's task."""
-    assert set(by_rest) == outputs(FIRST)
+    assert set(by_rest) == outputs(DAY)
     for path, dataset in by_rest.items():
         assert dataset.phase is Phase.COMMITTED
         assert dataset.origin.dag_id == "etl_lineage"
@@ -80,15 +88,15 @@ def test_the_strategy_of_the_run_reaches_its_datasets(by_rest):
 
 def test_the_page_of_a_run_leads_to_its_datasets(live, by_rest):
     """What a task left names the generation that it made, its state, and the report of the quality gate."""
-    (run_id,) = live.api.runs("etl_lineage", FIRST, FIRST)
+    (run_id,) = live.api.runs("etl_lineage", DAY, DAY)
     xcom = live.api.xcom("etl_lineage", run_id, "accepted")
-    assert xcom["dataset"].startswith(f"etl/{FIRST}/accepted@")
+    assert xcom["dataset"].startswith(f"etl/{DAY}/accepted@")
     assert xcom["quality_report"]
 
 
 def test_a_backfill_of_a_day_that_ran_before_makes_new_generations(by_rest, by_command_line):
     """The same DAG run, cleared, adopts nothing of what it made before; sources are of the same run."""
-    for path in outputs(FIRST):
+    for path in outputs(DAY):
         assert by_command_line[path].ref.generation == by_rest[path].ref.generation + 1
         assert by_command_line[path].origin.run_id != by_rest[path].origin.run_id
         for source in by_command_line[path].sources:
@@ -96,8 +104,8 @@ def test_a_backfill_of_a_day_that_ran_before_makes_new_generations(by_rest, by_c
 
 
 def test_a_backfill_by_command_line_makes_every_dataset(by_command_line):
-    """Both days are there."""
-    assert set(by_command_line) == outputs(FIRST) | outputs(SECOND)
+    """Under the strategy that the command names."""
+    assert set(by_command_line) == outputs(DAY)
     assert {dataset.strategy for dataset in by_command_line.values()} == {Strategy.ASYNC_STORE}
 
 
@@ -110,13 +118,13 @@ def test_the_catalog_knows_how_the_runs_ended(live, by_command_line):
     """The listener noted beginning and end of each DAG run."""
     query = select(dag_run.c.outcome).where(dag_run.c.dag_id == "etl_lineage")
     with live.platform.catalog.read_transaction() as connection:
-        assert connection.scalars(query).all() == ["success"] * 3
+        assert connection.scalars(query).all() == ["success"] * 2
 
 
 def test_a_retry_adopts_what_its_failed_try_committed(live, by_command_line):
     """The task ran twice, and made one generation."""
     live.api.pause("trying", False)
-    run_id = live.api.trigger("trying", {"ds": str(FIRST)})
+    run_id = live.api.trigger("trying", {"ds": str(DAY)})
     live.finish("trying", lambda: [live.api.run_state("trying", run_id)])
     (task,) = live.api.tasks("trying", run_id)
     assert task.attempt == 2
@@ -141,16 +149,13 @@ def test_the_dag_of_the_howto_loads_the_day_that_is_over(live, coffee):
     assert {each.origin.dag_id for each in datasets} == {"coffee_daily"}
 
 
-def test_the_persister_gets_a_slot_while_all_others_are_taken(live, by_command_line, tmp_path):
+def test_the_persister_gets_a_slot_while_all_others_are_taken(live, login, by_command_line, tmp_path):
     """It sleeps, something waits, and every slot of the default pool is taken by tasks that do not end before."""
 
     def states(dag_id, *runs):
         return [task.state for run_id in runs for task in live.api.tasks(dag_id, run_id)]
 
-    queue = httpx.Client(timeout=120)
-    login = {"username": USER, "password": password(live.home)}
-    token = queue.post(f"{live.address}/auth/token", json=login).json()["access_token"]
-    queue.headers["Authorization"] = f"Bearer {token}"
+    client, admin = login
     live.api.pause("busy", False)
     busy = live.api.trigger("busy", {"until": str(tmp_path / "end")})
     try:
@@ -161,7 +166,7 @@ def test_the_persister_gets_a_slot_while_all_others_are_taken(live, by_command_l
         reasons = []
 
         def is_persisted():
-            body = queue.get(f"{live.address}{PREFIX}/api/v1/queue").json()
+            body = client.get(f"{PREFIX}/api/v1/queue", headers=admin).json()
             reasons.append((body["oldest_seconds"] is None, body["wait_reason"]))
             return live.platform.catalog.find(path="urgent")[0].persisted
 
@@ -169,6 +174,17 @@ def test_the_persister_gets_a_slot_while_all_others_are_taken(live, by_command_l
         assert states("busy", busy).count("running") == 4
         assert all(reason for none_waits, reason in reasons if not none_waits), reasons
     finally:
-        queue.close()
         (tmp_path / "end").touch()
     live.finish("busy", lambda: [live.api.run_state("busy", busy)])
+
+
+def test_the_api_server_serves_the_api_to_users_only(login):
+    """Its schema too; here no jobs are declared."""
+    client, admin = login
+    for path in ("streams", "streams/flights", "openapi.json"):
+        body = client.get(f"{PREFIX}/api/v1/{path}")
+        assert (body.status_code, body.json()["error"]) == (401, "Unauthorized")
+    assert client.get(f"{PREFIX}/api/v1/streams", headers=admin).json() == {"streams": []}
+    assert client.get(f"{PREFIX}/api/v1/streams/flights", headers=admin).json()["error"] == "UnknownJobError"
+    body = client.get(f"{PREFIX}/api/v1/openapi.json", headers=admin).json()
+    assert body["servers"] == [{"url": PREFIX}] and "/api/v1/streams/{job}/ask" in body["paths"]

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.airflow.conftest import _clean_up
 from tests.support.airflow.live_airflow import Live, live_airflow
 from tests.support.datasets.coffee_bar import CoffeeBar, coffee_bar
 from tests.support.servers.memory_folders import temporary_home
+
+__all__ = ["_clean_up"]  # and Airflow's home, which is chosen when it is imported
 
 
 @pytest.fixture(scope="session")
