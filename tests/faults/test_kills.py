@@ -40,13 +40,8 @@ def runner() -> LinesRunner:
 @pytest.fixture
 def platform(tmp_path: Path, runner: LinesRunner) -> Iterator[Platform]:
     """What survives: it looks on, and its persister takes over."""
-    settings = Settings(  # type: ignore[call-arg]
-        home=tmp_path / "home",
-        cache_uri=f"file://{tmp_path}/cache",
-        min_operation_bytes=0,
-        retry_seconds=0,
-        lease_seconds=0.5,
-    )
+    quick = {"min_operation_bytes": 0, "retry_seconds": 0, "lease_seconds": 0.5}
+    settings = Settings(home=tmp_path / "home", cache_uri=f"file://{tmp_path}/cache", **quick)  # type: ignore[arg-type]
     platform = open_platform(settings, runner=runner, actor="the survivor")
     yield platform
     platform.close()
@@ -56,16 +51,9 @@ def platform(tmp_path: Path, runner: LinesRunner) -> Iterator[Platform]:
 def worker_in_the_middle(platform: Platform, tmp_path: Path, method: str) -> Iterator[subprocess.Popen[str]]:
     """A persister process that has got half way through its first transfer."""
     signal_file = tmp_path / "in the middle"
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.datasets.worker",
-        platform.settings.home,
-        tmp_path / "cache",
-        signal_file,
-        method,
-    ]
-    process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    arguments = [str(platform.settings.home), str(tmp_path / "cache"), str(signal_file), method]
+    command = [sys.executable, "-m", "tests.support.datasets.worker", *arguments]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         until(lambda: signal_file.exists() or process.poll() is not None)
         assert process.poll() is None, "the worker ended before it got to the middle"

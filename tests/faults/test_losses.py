@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.errors import PersistenceError
-from springline.persistence.model.dataset import Phase, Strategy
+from springline.persistence.model.dataset import Strategy
 from springline.persistence.platform import Platform
 from springline.testing.lines import LinesRunner
 from springline.testing.lines import make_dataset as make
@@ -88,15 +87,3 @@ def test_a_process_that_starts_while_the_under_store_is_away_works_on(
     assert f"{root} does not exist: is its disk mounted" in outcome.error and not root.exists()
     moved_root.rename(root)
     assert platform.persister.drain().remaining == 0
-
-
-def test_a_full_under_store_fails_what_must_be_synchronous_and_says_so(
-    open_at: Callable[..., Platform], landing: Path
-) -> None:
-    """Async&Sync promises that the load is safe, so it does not commit it."""
-    platform = open_at(under_capacity=1000)
-    with pytest.raises(PersistenceError, match="full"):
-        run_workflow(platform, landing, strategy=Strategy.ASYNC_AND_SYNC)
-    assert {d.phase for d in platform.catalog.find(path="etl/load")} == {Phase.ABANDONED}
-    datasets = run_workflow(open_at(), landing, strategy=Strategy.ASYNC_AND_SYNC)
-    assert {path: dataset.digest for path, dataset in datasets.items()} == digests_without_faults()

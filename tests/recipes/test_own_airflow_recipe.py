@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,12 +159,3 @@ def test_the_dags_of_the_package_are_those_of_the_file_that_calls_for_them(airfl
     """Airflow shows that file as their code."""
     dag = airflow.http.get("/api/v2/dags/persister").json()
     assert dag["fileloc"] == str(airflow.shell.folder / "dags" / "springline_maintenance.py")
-
-
-def test_an_operation_has_the_version_that_it_has_in_the_checkout(shell: Shell) -> None:
-    """Wherever the package lies that declares and runs it."""
-    ask = "springline operation show shop.priced --json"
-    installed = json.loads(shell(f"PYTHONPATH=dags {ask}"))
-    python = f"{sys.executable} -m {ask}"
-    path = os.pathsep.join([str(shell.folder / "dags"), *sys.path])
-    assert json.loads(shell(f"PYTHONPATH={path} {python}"))["version"] == installed["version"]

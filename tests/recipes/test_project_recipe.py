@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from springline.services.scratch_home import scratch_settings
-from springline.services.settings import ServiceSettings
 from tests.support.commands import invoke
+from tests.support.installed import environment_of_a_user, run_script
 
 pytestmark = pytest.mark.nightly("all commands of the README of a new project")
+
+run = partial(run_script, options="-euc")  # each line is to end well
 
 DAG_BAG = """
 import json, sys
@@ -38,28 +40,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def environment(project: Path) -> dict[str, str]:
     """That of a person who knows of no checkout; only the ports are others than the README's."""
-    settings = scratch_settings(project / "var").model_dump()
-    ports = {f"SPRINGLINE_{name.upper()}": str(port) for name, port in settings.items() if name.endswith("_port")}
-    others = {name: value for name, value in os.environ.items() if not name.startswith(("SPRINGLINE_", "AIRFLOW"))}
-    return {
-        **others,
-        **ports,
-        "AIRFLOW_HOME": str(project / "var" / "airflow"),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "SPRINGLINE_JARS_DIR": str(ServiceSettings().jars_folder),
-        "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{ports['SPRINGLINE_KAFKA_PORT']}",
-    }
-
-
-def run(script: str, project: Path, environment: dict[str, str]) -> str:
-    """What the lines of a block print; each ends well."""
-    completed_process = subprocess.run(
-        ["bash", "-euc", script], cwd=project, env=environment, capture_output=True, text=True, timeout=600
-    )
-    assert completed_process.returncode == 0, (
-        f"{script}\n{completed_process.stdout[-6000:]}\n{completed_process.stderr[-4000:]}"
-    )
-    return completed_process.stdout
+    home = str(project / "var" / "airflow")
+    return environment_of_a_user(scratch_settings(project / "var"), Path(sys.executable).parent, AIRFLOW_HOME=home)
 
 
 def block(project: Path, name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ from springline.services.airflow_api import AirflowApi
 from springline.services.scratch_home import scratch_settings
 from springline.services.servers.airflow import USER, password
 from springline.services.settings import ServiceSettings
+from tests.support.installed import environment_of_a_user, run_script
 from tests.support.servers.memory_folders import remove_memory_of
 from tests.support.waiting import until
 
@@ -58,34 +58,14 @@ def settings(copy: Path) -> ServiceSettings:
 @pytest.fixture(scope="module")
 def environment(copy: Path, settings: ServiceSettings) -> dict[str, str]:
     """That of a person who has activated the environment of this copy; only the ports are others than the README's."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPRINGLINE_", "AIRFLOW"))}
-    ports = {f"SPRINGLINE_{name.upper()}": str(getattr(settings, name)) for name in ServiceSettings.model_fields
-             if name.endswith("_port")}  # fmt: skip
-    return {
-        **inherited,
-        **ports,
-        "PATH": f"{copy / '.venv' / 'bin'}:{os.environ['PATH']}",
-        "PYTHONPATH": str(copy / "src"),  # what is installed leads to the checkout itself
-        "SPRINGLINE_JARS_DIR": str(ServiceSettings().jars_folder),
-        "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{settings.kafka_port}",
-    }
+    # What is installed leads to the checkout itself.
+    return environment_of_a_user(settings, copy / ".venv" / "bin", PYTHONPATH=str(copy / "src"))
 
 
 def shown(document: Path, heading: str) -> list[str]:
     """The blocks of shell in a section of a document."""
     section = document.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-
-
-def run(script: str, copy: Path, environment: dict[str, str], seconds: float) -> str:
-    """What a block prints; its last command is to end well."""
-    completed_process = subprocess.run(
-        ["bash", "-c", script], cwd=copy, env=environment, capture_output=True, text=True, timeout=seconds
-    )
-    assert completed_process.returncode == 0, (
-        f"{script}\n{completed_process.stdout[-6000:]}\n{completed_process.stderr[-3000:]}"
-    )
-    return completed_process.stdout
 
 
 def states(api: AirflowApi) -> dict[str, str]:
@@ -125,19 +105,21 @@ def test_what_the_readme_starts_runs_as_it_stands(
     land, by_command = shown(README, "Run other days")[0].splitlines()
     (by_rest,) = shown(FAQ, "How do I run a backfill?")
     try:
-        assert "`make stop` stops everything." in run(demo, copy, environment, 1_000)
+        assert "`make stop` stops everything." in run_script(demo, copy, environment, 1_000)
         address = f"http://127.0.0.1:{settings.airflow_port}"
         api = AirflowApi(address, USER, password(settings.home))
-        assert "2013-01-10/flights.csv: " in run(land, copy, environment, 60)
-        run(by_command, copy, environment, 120)
+        assert "2013-01-10/flights.csv: " in run_script(land, copy, environment, 60)
+        run_script(by_command, copy, environment, 120)
         until(lambda: backfilled(api), seconds=400, every=1, reason=lambda: f"the days run: {states(api)}")
         api.end_backfills("etl_lineage")
         ask_token, use_token = by_rest.replace("http://127.0.0.1:8080", address).split("TOKEN=…", 1)
         ask_token = ask_token.replace("the one that the demo printed", password(settings.home))
-        token = json.loads(run(ask_token, copy, environment, 60))["access_token"]
+        token = json.loads(run_script(ask_token, copy, environment, 60))["access_token"]
         begin = f"TOKEN={token} {use_token}"
         # Airflow counts the backfill before as one that runs for a moment after its last run.
-        dag_run = until(lambda: dag_run_of(run(begin, copy, environment, 60)), every=1, reason=lambda: "it is refused")
+        dag_run = until(
+            lambda: dag_run_of(run_script(begin, copy, environment, 60)), every=1, reason=lambda: "it is refused"
+        )
         assert dag_run["dag_id"] == "etl_lineage" and dag_run["dag_run_conf"] == {"strategy": "async_store"}
         api.end_backfills("etl_lineage")
     finally:

@@ -98,12 +98,6 @@ def test_a_broken_rule_about_the_table_stops_quarantine_too(people: DataFrame) -
     assert apply_gate(many, RULES, QualityMode.PASS, subject="people")[1]["valid"] is False
 
 
-def test_a_table_without_rows_breaks_no_rule(people: DataFrame) -> None:
-    """An empty day is no fault."""
-    report = evaluate_rules(people.where("false"), RULES)
-    assert (report.rows, report.broken_rows, report.is_valid) == (0, 0, True)
-
-
 def test_a_missing_column_is_named(people: DataFrame) -> None:
     """Before Spark stumbles over a condition."""
     with pytest.raises(ColumnsError, match="needs the missing columns age"):

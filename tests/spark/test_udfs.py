@@ -141,6 +141,12 @@ def faulty_udf(error: str) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("body", "faulty", "expected_message"),
     [
+        (lambda ids: ids.select(F.col("nothing")), True, "AnalysisException.*nothing"),
+        (lambda ids: ids.select(F.col("id") + F.array(F.lit(1))), True, "DATATYPE_MISMATCH"),
+        (lambda ids: ids.selectt("id"), True, "not callable"),
+        (lambda ids: ids.where("id < 0").agg(F.sum("id").alias("sum")).first()["sum"] + 1, True, "TypeError"),
+        (lambda ids: ids.sparkSession.read.parquet("file:///tmp/no/such/table"), False, "PATH_NOT_FOUND"),
+        (lambda ids: ids.select(F.raise_error(F.lit("no disk")).cast("int").alias("id")), False, "no disk"),
         (lambda ids: ids.select(faulty_udf("nothing_is_called_so")("id")), True, "nothing_is_called_so"),
         (
             lambda ids: ids.select(faulty_udf("raise OSError('TypeError: away')")("id")),
@@ -154,11 +160,11 @@ def faulty_udf(error: str) -> Callable[..., Any]:
         (lambda ids: ids.select(F.concat(F.lit("x"), "id").cast("int").alias("a")), True, "CAST_INVALID_INPUT"),
     ],
 )
-def test_wrong_code_in_a_udf_or_of_another_spark_fails_at_once(
+def test_wrong_code_fails_at_once_with_operation_parameters_and_cause(
     make_runner: MakeRunner, tmp_path: Path, body: Callable[[DataFrame], DataFrame], faulty: bool, expected_message: str
 ) -> None:
-    """It would fail again; what a worker could not read may be there at the next try."""
-    with pytest.raises(OperationError, match=expected_message) as caught:
+    """It would fail again; what Spark or a worker could not read may be there at the next try."""
+    with pytest.raises(OperationError, match=rf"(?s)^operation tried \(ds=1\): .*{expected_message}") as caught:
         run(make_runner, tmp_path, lambda context: body(context.spark.range(3)))
     assert isinstance(caught.value, FaultyOperationError) is faulty
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from springline.persistence.profile import project_folder
+from tests.support.installed import UV
 
 FOLDER = project_folder() / "tests" / "extensions"
 
@@ -20,16 +21,7 @@ def installed(name: str, folder: Path) -> dict[str, str]:
     """
     source, site = folder / f"{name}-source", folder / f"{name}-site"
     shutil.copytree(FOLDER / name, source)
-    install = (
-        "pip",
-        "install",
-        "--quiet",
-        "--offline",
-        "--no-deps",
-        "--no-build-isolation",
-        "--python",
-        sys.executable,
-    )
-    subprocess.run([sys.executable, "-m", "uv", *install, "--target", str(site), str(source)], check=True)
+    options = ["--quiet", "--offline", "--no-deps", "--no-build-isolation", "--python", sys.executable]
+    subprocess.run([*UV, "pip", "install", *options, "--target", str(site), str(source)], check=True)
     path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH", "")]))
     return {**os.environ, "PYTHONPATH": path}

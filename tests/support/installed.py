@@ -9,6 +9,7 @@ from pathlib import Path
 
 from docs.console import examples_in, files_in, outputs_match
 from springline.persistence.profile import project_folder
+from springline.services.settings import ServiceSettings
 
 UV = (sys.executable, "-m", "uv")
 
@@ -32,6 +33,33 @@ def write_files_of(text: str, folder: Path) -> None:
     for name, content in files_in(text).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content, encoding="utf-8")
+
+
+def environment_of_a_user(settings: ServiceSettings, programs: Path, **more: str) -> dict[str, str]:
+    """The environment of a person who has activated one with these programs, and uses the ports of `settings`."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPRINGLINE_", "AIRFLOW"))}
+    ports = {name: str(value) for name, value in settings.model_dump().items() if name.endswith("_port")}
+    return {
+        **inherited,
+        **{f"SPRINGLINE_{name.upper()}": port for name, port in ports.items()},
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "SPRINGLINE_JARS_DIR": str(ServiceSettings().jars_folder),
+        "SPRINGLINE_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{settings.kafka_port}",
+        **more,
+    }
+
+
+def run_script(
+    script: str, folder: Path, environment: dict[str, str], seconds: float = 600, options: str = "-c"
+) -> str:
+    """What a script of bash prints, which is to end well."""
+    completed_process = subprocess.run(
+        ["bash", options, script], cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds
+    )
+    assert completed_process.returncode == 0, (
+        f"{script}\n{completed_process.stdout[-6000:]}\n{completed_process.stderr[-4000:]}"
+    )
+    return completed_process.stdout
 
 
 class Shell:

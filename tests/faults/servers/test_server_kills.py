@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -186,13 +185,9 @@ def test_an_hdfs_that_does_not_answer_is_waited_for(
     """A NameNode that hangs is abandoned after a time-out, retried, and reached when it answers again."""
     ran(platform, tmp_path)
     monkeypatch.setattr(platform.under._web, "_timeout", 1)  # type: ignore[attr-defined]
-    process = hdfs.processes["namenode"]
-    os.kill(process, signal.SIGSTOP)
-    try:
+    with hdfs.cut_off("namenode"):
         assert platform.persister.drain().persisted == 0
         waits_for(platform, "does not answer")
-    finally:
-        os.kill(process, signal.SIGCONT)
     monkeypatch.undo()
     end_pauses(platform)
     goes_on_by_itself(platform)

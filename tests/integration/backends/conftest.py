@@ -19,19 +19,15 @@ Open = Callable[..., Backend]
 
 
 @pytest.fixture
-def open_hdfs(hdfs: Running, tmp_path: Path) -> Iterator[Open]:
+def open_hdfs(hdfs: Running, tmp_path: Path) -> Open:
     """Opens a folder of HDFS that no other test uses, or one by name."""
 
     def open_(folder: str = "", *, in_use: Callable[[], bool] = never_in_use, **settings: object) -> Backend:
-        chosen_settings = {
-            "home": tmp_path,
-            "hdfs_http": f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}",
-            **settings,
-        }
-        uri = f"{hdfs.address}/{folder or uuid.uuid4().hex}"
-        return open_backend(uri, "under", Settings(**chosen_settings), in_use=in_use)  # type: ignore[arg-type]
+        http = f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}"
+        hdfs_settings = Settings(home=tmp_path, hdfs_http=http, **settings)  # type: ignore[arg-type]
+        return open_backend(f"{hdfs.address}/{folder or uuid.uuid4().hex}", "under", hdfs_settings, in_use=in_use)
 
-    yield open_
+    return open_
 
 
 @pytest.fixture
@@ -40,13 +36,9 @@ def open_alluxio(alluxio: Running, tmp_path: Path) -> Iterator[Open]:
     opened: list[AlluxioBackend] = []
 
     def open_(folder: str = "", **settings: object) -> Backend:
-        chosen_settings = {
-            "home": tmp_path,
-            "alluxio_proxy": f"http://127.0.0.1:{alluxio.settings.alluxio_proxy_port}",
-            **settings,
-        }
-        uri = f"{alluxio.address}/{folder or uuid.uuid4().hex}"
-        backend = open_backend(uri, "cache", Settings(**chosen_settings))  # type: ignore[arg-type]
+        proxy = f"http://127.0.0.1:{alluxio.settings.alluxio_proxy_port}"
+        alluxio_settings = Settings(home=tmp_path, alluxio_proxy=proxy, **settings)  # type: ignore[arg-type]
+        backend = open_backend(f"{alluxio.address}/{folder or uuid.uuid4().hex}", "cache", alluxio_settings)
         assert isinstance(backend, AlluxioBackend)
         opened.append(backend)
         return backend

@@ -100,21 +100,17 @@ def test_nothing_is_persisted_or_dropped_by_alluxio_itself(alluxio: Running, ope
     assert not list((alluxio.settings.home / "alluxio/under").rglob("part.txt"))
 
 
-def test_blocks_on_this_machine_are_read_as_files(open_alluxio: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of several blocks on several workers, without the proxy carrying a byte of it."""
+def test_blocks_are_read_as_files_on_this_machine_and_through_the_proxy_elsewhere(
+    open_alluxio: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of several blocks on several workers; of those on this machine the proxy carries no byte."""
     backend = open_alluxio()
     content = bytes(range(256)) * (70 * MEGABYTE // 256)
     send(backend, "a/@1", "large.bin", content, step=MEGABYTE)
     assert len(backend.file_status("a/@1", "large.bin").blocks) == 2
-    monkeypatch.setattr(AlluxioProxy, "read_chunks", None)
-    assert read_contents(backend, "a/@1") == {"large.bin": content}
-
-
-def test_blocks_that_are_elsewhere_come_through_the_proxy(open_alluxio: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As they do where no worker is on this machine."""
-    backend = open_alluxio()
-    content = bytes(range(256)) * (70 * MEGABYTE // 256)
-    send(backend, "a/@1", "large.bin", content, step=MEGABYTE)
+    with monkeypatch.context() as here:
+        here.setattr(AlluxioProxy, "read_chunks", None)
+        assert read_contents(backend, "a/@1") == {"large.bin": content}
     monkeypatch.setattr(backend, "_block_folders", lambda worker: ())
     assert read_contents(backend, "a/@1") == {"large.bin": content}
 

@@ -1,5 +1,3 @@
 """What tests/unit/persistence/catalog/test_claims.py says holds on PostgreSQL too."""
 
-from __future__ import annotations
-
 from tests.unit.persistence.catalog.test_claims import *  # noqa: F403

@@ -1,5 +1,3 @@
 """What tests/unit/persistence/engine/test_replacement.py says holds on PostgreSQL too."""
 
-from __future__ import annotations
-
 from tests.unit.persistence.engine.test_replacement import *  # noqa: F403

@@ -1,5 +1,3 @@
 """What tests/unit/persistence/decisions/test_risks.py says holds on PostgreSQL too."""
 
-from __future__ import annotations
-
 from tests.unit.persistence.decisions.test_risks import *  # noqa: F403

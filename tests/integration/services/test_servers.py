@@ -56,30 +56,6 @@ def test_a_server_serves_this_machine_alone_and_keeps_its_data_through_kill_and_
     assert trip.read(server) == TEXT
 
 
-@pytest.mark.nightly("starts a process of a server in each test")
-@pytest.mark.parametrize(
-    ("name", "process"),
-    [
-        ("hdfs", "datanode-1"),
-        ("hdfs", "namenode"),
-        ("alluxio", "worker-1"),
-        ("alluxio", "proxy"),
-        ("spark", "worker-1"),
-    ],
-)
-def test_only_the_process_that_was_killed_is_started_again(start, name, process):
-    """The others keep their ids, and the server is whole again."""
-    server = start(name)
-    ROUND_TRIPS[name].write(server)
-    before = server.processes
-    server.kill(process)
-    assert server.processes == {each: pid for each, pid in before.items() if each != process}
-    server.restart_stopped()
-    after = server.processes
-    assert {each for each in before if before[each] != after[each]} == {process}
-    assert ROUND_TRIPS[name].read(server) == TEXT
-
-
 def listening_addresses(server: Running) -> set[str]:
     """The addresses on which the server listens."""
     ids = {each.pid for each in running_processes(server)}

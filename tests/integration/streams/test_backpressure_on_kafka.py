@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ import pytest
 from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.backpressure.config import DEFAULT_CONFIG, ChannelKind, update_config
 from springline.spark_jobs.streaming.backpressure.control_topic import control_topic
-from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.kafka.log import Kafka
 from tests.support.servers.servers import Running
 from tests.support.streams.relay_app import RelayApp
 
@@ -46,7 +43,7 @@ def running(app: RelayApp) -> Iterator[RelayApp]:
 
 def has_control_topic(app: RelayApp) -> bool:
     """Whether its signals have ever travelled over Kafka."""
-    with closing(Kafka(Cluster(app.kafka.address))) as log:
+    with app.kafka.log() as log:
         return control_topic(app.name) in log.all_topics()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
@@ -10,12 +11,13 @@ import pytest
 
 from springline.spark_jobs.streaming.backpressure.channel import Channel
 from springline.spark_jobs.streaming.backpressure.control_topic import ControlTopic, control_topic
+from springline.spark_jobs.streaming.backpressure.signals import Signal
 from springline.spark_jobs.streaming.backpressure.zookeeper import MESSAGES, STATES, ZooKeeperChannel
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
 from tests.support.streams.channel_suite import PATIENCE, ChannelSuite, received, received_last, signal
+from tests.support.waiting import until
 
 Open = Callable[[Collection[str]], Channel]
 
@@ -37,10 +39,7 @@ def opened() -> Iterator[list[Channel]]:
 
 def troubled(end: Channel) -> str:
     """What an end says is wrong, once it has noticed."""
-    until = time.monotonic() + PATIENCE
-    while not end.last_error and time.monotonic() < until:
-        time.sleep(0.01)
-    return end.last_error
+    return until(lambda: end.last_error, seconds=PATIENCE, every=0.01)
 
 
 def outlasting(open_end: Open, server: Running, process: str) -> str:
@@ -103,17 +102,15 @@ class TestControlTopic(ChannelSuite):
         here, there = open_end(["count"]), open_end(["parse"])
         here.send([signal(1)])
         received(there, "parse")
-        log = Kafka(Cluster(kafka.address))
-        log._admin.delete_topics([control_topic(job)])[control_topic(job)].result()
-        log.close()
-        until = time.monotonic() + PATIENCE
-        number, signals = 2, []
-        while not signals and time.monotonic() < until:  # those that are sent until both have noticed may be lost
-            here.send([signal(number)])
-            number += 1
-            time.sleep(0.2)
-            signals = there.receive("parse")
-        assert signals
+        with kafka.log() as log:
+            log._admin.delete_topics([control_topic(job)])[control_topic(job)].result()
+        numbers = itertools.count(2)
+
+        def one_came() -> list[Signal]:
+            here.send([signal(next(numbers))])  # those that are sent until both have noticed may be lost
+            return there.receive("parse")
+
+        until(one_came, seconds=PATIENCE, every=0.2)
 
     def test_an_end_that_is_opened_later_knows_what_is_asked(self, open_end: Open) -> None:
         """As long as its lease may last; so a controller that was started again is not blind."""
@@ -127,10 +124,8 @@ class TestControlTopic(ChannelSuite):
         here, there = open_end(["count"]), open_end(["parse"])
         here.send([signal(1)])
         received(there, "parse")
-        log = Kafka(Cluster(kafka.address))
-        with log.record_sender() as sending:
+        with kafka.log() as log, log.record_sender() as sending:
             sending.send(OutgoingRecord(control_topic(job), 0, b"not a signal"))
-        log.close()
         here.send([signal(2)])
         assert received(there, "parse")[0].sequence == 2
 
@@ -163,12 +158,12 @@ class TestZooKeeper(ChannelSuite):
         received(there, "parse", 2)
         client = KazooClient(zookeeper.address)
         client.start()
-        until = time.monotonic() + PATIENCE
-        state = b""
-        while b"keep" not in state or b"count" not in state:
-            assert time.monotonic() < until, state
-            path = f"/{job}/{STATES}/parse"
-            state = client.get(path)[0] if client.exists(path) else b""
+        path = f"/{job}/{STATES}/parse"
+
+        def state() -> bytes:
+            return client.get(path)[0] if client.exists(path) else b""
+
+        until(lambda: b"keep" in state() and b"count" in state(), seconds=PATIENCE)
         assert client.get_children(f"/{job}/{MESSAGES}/parse") == []
         client.stop()
         client.close()

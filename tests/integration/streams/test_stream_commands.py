@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -31,14 +31,15 @@ def environment(kafka: Running, tmp_path: Path) -> Iterator[dict[str, str]]:
     kafka.forget_topics()
 
 
-def run(environment: dict[str, str], command: str) -> str:
-    """What a command prints."""
+def run(environment: dict[str, str], command: str, status: int = 0) -> str:
+    """What a command prints, or its error; it is to end with this exit status."""
     command_line = [sys.executable, "-m", *shlex.split(command)]
     completed_process = subprocess.run(
         command_line, env=environment, cwd=project_folder(), capture_output=True, text=True, timeout=240
     )
-    assert completed_process.returncode == 0, f"{command}\n{completed_process.stdout}\n{completed_process.stderr}"
-    return completed_process.stdout
+    output, error = completed_process.stdout, completed_process.stderr
+    assert completed_process.returncode == status, f"{command}\n{output}\n{error}"
+    return error if status else output
 
 
 def shown(document: str) -> list[str]:
@@ -47,18 +48,24 @@ def shown(document: str) -> list[str]:
     return re.findall(r"^springline (?:stream|topic) .*$", text, re.MULTILINE)
 
 
+def outputs_of(environment: dict[str, str], commands: Sequence[str], last: Sequence[str]) -> list[tuple[str, str]]:
+    """The verb of each command and what it prints; the `last` ones are run whatever becomes of the others."""
+    outputs = []
+    try:
+        for command in commands:
+            outputs.append((command.split()[2], run(environment, command)))
+    finally:
+        for command in last:
+            outputs.append((command.split()[2], run(environment, command)))
+    return outputs
+
+
 @pytest.mark.nightly("all commands of a page, one after the other")
 def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
     """In the order in which they stand; at the end the job is stopped, what it kept is asked, and it is reset."""
     commands = [*shown("docs/streams.md"), *shown("README.md")[1:]]
     last = [command for word in (" stop ", " sql ", " rewind ", " reset ") for command in commands if word in command]
-    outputs = {}
-    try:
-        for command in (each for each in commands if each not in last):
-            outputs[command.split()[2]] = run(environment, command)
-    finally:
-        for command in last:
-            outputs[command.split()[2]] = run(environment, command)
+    outputs = dict(outputs_of(environment, [each for each in commands if each not in last], last))
     assert "flights" in outputs["list"] and "running" in outputs["list"]
     assert all(
         "origin" in json.loads(line) or "carrier" in json.loads(line) for line in outputs["results"].splitlines()
@@ -71,14 +78,8 @@ def test_the_commands_that_are_shown_work(environment: dict[str, str]) -> None:
 @pytest.mark.nightly("all commands of a page, one after the other")
 def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str]) -> None:
     """In the order in which they stand; the job is stopped at the end."""
-    commands = shown("docs/tracking.md")
-    outputs = []
-    try:
-        for command in (each for each in commands if " stop " not in each):
-            outputs.append(run(environment, command))
-    finally:
-        run(environment, "springline stream stop words")
-    everything = "".join(outputs)
+    commands = [command for command in shown("docs/tracking.md") if " stop " not in command]
+    everything = "".join(output for _, output in outputs_of(environment, commands, ["springline stream stop words"]))
     for phrase in ("running", "all completed", "no failed records", "epoch 2 of the ring: ackers 0, 1", '"word"'):
         assert phrase in everything, phrase
 
@@ -86,12 +87,8 @@ def test_the_commands_of_tracking_that_are_shown_work(environment: dict[str, str
 @pytest.mark.nightly("all commands of a page, one after the other")
 def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) -> None:
     """In the order in which they stand; the job is stopped at the end."""
-    outputs = {}
-    try:
-        for command in (each for each in shown("docs/joins.md") if " stop " not in each):
-            outputs[command.split()[2]] = run(environment, command)
-    finally:
-        run(environment, "springline stream stop shipping")
+    commands = [command for command in shown("docs/joins.md") if " stop " not in command]
+    outputs = dict(outputs_of(environment, commands, ["springline stream stop shipping"]))
     assert "heavy-split-work, 2 units" in outputs["explain"] and "imbalance" in outputs["explain"]
     assert "3 units are requested" in outputs["rescale"]
     assert all("customer" in json.loads(line) for line in outputs["results"].splitlines()) and outputs["results"]
@@ -100,11 +97,6 @@ def test_the_commands_of_joins_that_are_shown_work(environment: dict[str, str]) 
 def test_the_error_of_a_wrong_query_has_its_place_and_nothing_changes(environment: dict[str, str]) -> None:
     """Also without a job that runs."""
     sql = "SELECT nothing, count(*) AS n FROM flights GROUP BY nothing WINDOWING 60 s"
-    command = [sys.executable, "-m", "springline", "stream", "register", "flights", "bad", sql]
-    completed_process = subprocess.run(command, env=environment, cwd=project_folder(), capture_output=True, text=True)
-    assert (
-        completed_process.returncode == 2
-        and "'bad'" in completed_process.stderr
-        and "nothing" in completed_process.stderr
-    )
+    error = run(environment, f"springline stream register flights bad '{sql}'", status=2)
+    assert "'bad'" in error and "nothing" in error
     assert "bad" not in run(environment, "springline stream queries flights")

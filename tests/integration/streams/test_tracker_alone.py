@@ -6,14 +6,11 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from queue import Queue
 
 import pytest
 
-from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.tracker.client import Tracker
 from tests.support.servers.servers import Running
@@ -81,7 +78,7 @@ def test_a_topology_that_is_not_ours_hears_what_was_finished_and_what_was_lost(j
     finished = [(root, 2 if root in LOST else 1, "finished") for root in ROOTS]
     assert sorted(outcomes) == sorted([*finished, *((root, 1, "failed") for root in LOST)]), job.log()
 
-    with closing(Kafka(Cluster(servers))) as log, log.record_sender() as sending:
+    with job.kafka.log() as log, log.record_sender() as sending:
         sending.send(OutgoingRecord(f"{job.name}.requests", 0, b"hello"))
     status = job.await_(
         lambda status: status.stages["intake"]["counts"].get("dead_letters", 0) == 1, patience=30, restart=False

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-import pytest
-
 from springline.persistence.platform import default_cache_folder
 from springline.spark_jobs.streaming.examples.netflow import Flows
 from tests.support.streams.stream_job import StreamJob, expected
@@ -28,19 +26,3 @@ def test_a_state_comes_back_from_the_under_store_when_its_messages_are_gone(
     job.await_rows(FLOWS.rows)
     job.stop()
     assert job.results() == expected(FLOWS)
-
-
-@pytest.mark.nightly("starts a job twice")
-def test_a_state_that_cannot_be_rebuilt_is_an_error_that_names_topic_and_offset(
-    make_job: Callable[..., StreamJob],
-) -> None:
-    """It is never an empty one."""
-    job = make_job(FLOWS, SPRINGLINE_STREAM_CHECKPOINT_INTERVAL="0")
-    job.start()
-    job.await_round(5)
-    job.stop()
-    shutil.rmtree(job.state)
-    job.forget_rows()
-    job.start()
-    status = job.await_(lambda status: status.state == "failed", patience=180, restart=False)
-    assert "]: messages from offset 0 on are no longer available" in status.error and job.name in status.error

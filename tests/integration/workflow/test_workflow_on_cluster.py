@@ -41,21 +41,11 @@ def runner(start: Callable[[str], Running], tmp_path_factory: pytest.TempPathFac
     postgres.supervisor.down("spark-connect", 5)
 
 
-@pytest.fixture(scope="module")
-def on_folders(runner: SparkRunner, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
-    """What the workflow makes on the embedded default."""
-    folder = tmp_path_factory.mktemp("embedded")
-    settings = Settings(home=folder / "home", cache_uri=f"file://{folder}/cache")
-    with closing(open_platform(settings, runner=runner)) as platform:
-        return run(platform, runner)
-
-
-@pytest.fixture(scope="module")
-def cluster(start: Callable[[str], Running], runner: SparkRunner, tmp_path_factory: pytest.TempPathFactory):
-    """The platform of the profile `cluster`, on this run's servers."""
-    postgres, hdfs, alluxio = start("postgres"), start("hdfs"), start("alluxio")
-    settings = Settings(
-        home=tmp_path_factory.mktemp("cluster"),
+@pytest.fixture
+def cluster(postgres: Running, hdfs: Running, alluxio: Running, tmp_path: Path) -> Settings:
+    """The profile `cluster`, on this run's servers."""
+    return Settings(
+        home=tmp_path / "cluster",
         catalog_url=database_url(postgres.settings, "springline"),
         cache_uri=f"{alluxio.address}/workflow",
         alluxio_proxy=f"http://127.0.0.1:{alluxio.settings.alluxio_proxy_port}",
@@ -63,8 +53,6 @@ def cluster(start: Callable[[str], Running], runner: SparkRunner, tmp_path_facto
         under_uri=f"{hdfs.address}/workflow",
         hdfs_http=f"http://127.0.0.1:{hdfs.settings.hdfs_http_port}",
     )
-    with closing(open_platform(settings, runner=runner)) as platform:
-        yield platform
 
 
 def run(platform: Platform, runner: SparkRunner) -> dict[str, Dataset]:
@@ -75,25 +63,18 @@ def run(platform: Platform, runner: SparkRunner) -> dict[str, Dataset]:
     return {name: platform.catalog.get(each.ref) for name, each in datasets.items()}
 
 
-def test_the_results_are_those_of_the_embedded_default(
-    cluster: Platform, runner: SparkRunner, on_folders: dict[str, Dataset]
-) -> None:
+def test_the_results_are_those_of_the_embedded_default(cluster: Settings, runner: SparkRunner, tmp_path: Path) -> None:
     """Same logical digests; everything is in HDFS, and comes back out of it when Alluxio's copy is gone."""
-    datasets = run(cluster, runner)
-    assert repeatable_digests(datasets) == repeatable_digests(on_folders)
-    assert all(each.persisted and each.in_cache for each in datasets.values())
-    for each in datasets.values():
-        cluster.cache.delete(each.cache_location)
-    lost = cluster.maintenance.scan().lost
-    assert {ref.path for ref in lost} == {each.ref.path for each in datasets.values()}
-    report = cluster.restorer.restore([datasets["carriers"].ref, datasets["hours"].ref])
-    assert [step.action for step in report.steps] == ["fetch", "fetch"] and not report.irrecoverable
-
-
-def test_a_second_run_reads_what_the_first_one_left(cluster: Platform, runner: SparkRunner) -> None:
-    """A backfill beside it makes new generations of every dataset, from sources in Alluxio or HDFS."""
-    before = {each.ref for each in cluster.catalog.find(prefix=f"etl/{DAY}/")}
-    second_run = run(cluster, runner)
-    assert not before & {each.ref for each in second_run.values()}
-    folder = Path(second_run["carriers"].under_location)
-    assert folder.name.startswith("@") and cluster.under.exists(second_run["carriers"].under_location)
+    embedded = Settings(home=tmp_path / "home", cache_uri=f"file://{tmp_path}/cache")
+    with closing(open_platform(embedded, runner=runner)) as platform:
+        expected = repeatable_digests(run(platform, runner))
+    with closing(open_platform(cluster, runner=runner)) as platform:
+        datasets = run(platform, runner)
+        assert repeatable_digests(datasets) == expected
+        assert all(each.persisted and each.in_cache for each in datasets.values())
+        for each in datasets.values():
+            platform.cache.delete(each.cache_location)
+        lost = platform.maintenance.scan().lost
+        assert {ref.path for ref in lost} == {each.ref.path for each in datasets.values()}
+        report = platform.restorer.restore([datasets["carriers"].ref, datasets["hours"].ref])
+        assert [step.action for step in report.steps] == ["fetch", "fetch"] and not report.irrecoverable

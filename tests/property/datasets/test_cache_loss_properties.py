@@ -74,26 +74,18 @@ def test_the_shares_of_all_dags_add_up_to_the_risk(catalog: Catalog, lineage: Li
 
 
 @given(recorded())
-def test_the_doubts_are_those_of_the_lineage(catalog: Catalog, lineage: Lineage) -> None:
+def test_the_doubts_and_the_causes_are_those_of_the_lineage(catalog: Catalog, lineage: Lineage) -> None:
     """In the same words, too."""
     record(catalog, lineage)
     exposed = [dataset.ref for dataset in exposed_datasets(lineage)]
     lost = (replace(lineage.datasets[ref], cache=CacheState.LOST) for ref in exposed)
-    expected = lineage.with_changes(*lost).find_unproven(exposed)
+    doubts = lineage.with_changes(*lost).find_unproven(exposed)
+    _, obstacles = lineage.recompute_order(exposed, without=frozenset(exposed))
     loss = catalog.cache_loss()
-    actual_reasons = reasons(catalog, loss.exposed, loss.unproven_causes, Lineage.unproven_reason)
-    assert actual_reasons == {ref: set(expected.get(ref, ())) for ref in exposed}
-
-
-@given(recorded())
-def test_the_causes_are_those_of_the_lineage(catalog: Catalog, lineage: Lineage) -> None:
-    """In the same words."""
-    record(catalog, lineage)
-    exposed = [dataset.ref for dataset in exposed_datasets(lineage)]
-    _, expected = lineage.recompute_order(exposed, without=frozenset(exposed))
-    loss = catalog.cache_loss()
-    actual_reasons = reasons(catalog, loss.exposed, loss.causes, Lineage.repeat_obstacle)
-    assert actual_reasons == {ref: set(expected.get(ref, ())) for ref in exposed}
+    actual_doubts = reasons(catalog, loss.exposed, loss.unproven_causes, Lineage.unproven_reason)
+    assert actual_doubts == {ref: set(doubts.get(ref, ())) for ref in exposed}
+    actual_obstacles = reasons(catalog, loss.exposed, loss.causes, Lineage.repeat_obstacle)
+    assert actual_obstacles == {ref: set(obstacles.get(ref, ())) for ref in exposed}
 
 
 @given(recorded())

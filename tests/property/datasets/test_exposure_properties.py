@@ -40,33 +40,24 @@ def histories(draw: st.DrawFn) -> tuple[Lineage, list[StateChange]]:
     return lineage, [moment(ref, float(at), *draw(states)) for at, ref in enumerate(first + later)]
 
 
-@given(histories())
-def test_a_replay_costs_at_each_moment_what_the_lineage_of_that_moment_does(
-    history: tuple[Lineage, list[StateChange]],
+@given(histories(), st.integers(0, 20))
+def test_a_replay_costs_at_each_moment_what_the_lineage_of_that_moment_does_and_the_worst_is_the_worst_of_all(
+    history: tuple[Lineage, list[StateChange]], since: int
 ) -> None:
-    """Whatever changes, in whatever order."""
+    """Whatever changes, in whatever order; the worst is one of those since then, none where nothing has changed."""
     lineage, moments = history
     replay = LossReplay(lineage, COSTS, {each.ref for each in moments})
     was = {ref: dataset for ref, dataset in lineage.datasets.items() if ref not in {each.ref for each in moments}}
     assert replay.cost == cost_of(assess_risk(replace(lineage, datasets=was), COSTS))
+    after = {}
     for each in moments:
         replay.apply(each)
         changed = replace(lineage.datasets[each.ref], phase=each.phase, cache=each.cache, under=each.under)
         was = {**was, each.ref: changed}
         assert replay.cost == cost_of(assess_risk(replace(lineage, datasets=was), COSTS))
-
-
-@given(histories(), st.integers(0, 20))
-def test_the_worst_moment_is_the_worst_of_all(history: tuple[Lineage, list[StateChange]], since: int) -> None:
-    """Of those since then; none where nothing has changed since."""
-    lineage, moments = history
+        if each.timestamp >= since:
+            after[each.timestamp] = replay.cost
     worst = find_worst_exposure(lineage, moments, COSTS, since=float(since))
-    replay = LossReplay(lineage, COSTS, {each.ref for each in moments})
-    costs = {}
-    for each in moments:
-        replay.apply(each)
-        costs[each.timestamp] = replay.cost
-    after = {at: cost for at, cost in costs.items() if at >= since}
     assert (worst is None) == (not after)
     if worst is not None:
         assert after[worst.timestamp] == max(after.values()) == cost_of(worst.risk)

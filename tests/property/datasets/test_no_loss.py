@@ -37,15 +37,9 @@ def open_in(folder: Path, *, capacity: int) -> Platform:
     runner.add("salt", lambda sources, params: [f"{line} {random.random()}" for line in sources[0]], idempotent=False)
     runner.add("shout", lambda sources, params: [f"{line}!" for line in sources[0]])
     runner.add("join", lambda sources, params: [line for lines in sources for line in lines][:15])
-    platform_settings = {
-        "home": folder / "home",
-        "cache_uri": f"file://{folder}/cache",
-        "cache_capacity": capacity,
-        "min_operation_bytes": 0,
-        "retry_seconds": 0,
-        "sync_timeout": 0,
-    }
-    return open_platform(Settings(**platform_settings), runner=runner)  # type: ignore[arg-type]
+    limits = {"cache_capacity": capacity, "min_operation_bytes": 0, "retry_seconds": 0, "sync_timeout": 0}
+    settings = Settings(home=folder / "home", cache_uri=f"file://{folder}/cache", **limits)  # type: ignore[arg-type]
+    return open_platform(settings, runner=runner)
 
 
 @pytest.fixture(scope="module")
@@ -102,17 +96,14 @@ class History:
         source_count = {"shout": 1, "salt": 1, "join": 2}.get(operation, 0)
         if source_count > len(committed_sources):
             operation, source_count = "load", 0
-        if any(
-            self.committed(source)[0].ref in self.may_be_irrecoverable for source in committed_sources[:source_count]
-        ):
+        read_sources = committed_sources[:source_count]
+        if any(self.committed(source)[0].ref in self.may_be_irrecoverable for source in read_sources):
             return
         if operation == "none":
             make(self.platform, path, lines=[f"by hand {self.loads}"], strategy=self.strategy)
         else:
             params = {"n": str(self.loads)}
-            make(
-                self.platform, path, operation, committed_sources[:source_count], strategy=self.strategy, params=params
-            )
+            make(self.platform, path, operation, read_sources, strategy=self.strategy, params=params)
 
     def room_may_be_made(self) -> None:
         """A write, or or a recovery, may make room; only what cache_only wrote may be irrecoverable thereby."""

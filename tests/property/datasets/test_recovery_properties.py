@@ -48,23 +48,19 @@ def losses(draw: st.DrawFn) -> tuple[Lineage, list[Ref]]:
 
 
 @given(losses())
-def test_executing_the_steps_in_order_has_every_target_in_the_cache(loss: tuple[Lineage, list[Ref]]) -> None:
-    """Except those that are named as irrecoverable."""
+def test_executing_the_steps_in_order_has_every_target_in_the_cache_and_no_step_is_superfluous(
+    loss: tuple[Lineage, list[Ref]],
+) -> None:
+    """Except those that are named as irrecoverable; without any one step a later one, or a target, lacks something."""
     lineage, targets = loss
     plan = plan_recovery(lineage, targets, COSTS)
-    later = carry_out(lineage, plan.steps)
-    assert later is not None
-    assert all(later.datasets[t].in_cache for t in targets if t not in plan.irrecoverable)
 
+    def suffice(steps: tuple[RecoveryStep, ...]) -> bool:
+        later = carry_out(lineage, steps)
+        return later is not None and all(later.datasets[t].in_cache for t in targets if t not in plan.irrecoverable)
 
-@given(losses())
-def test_no_step_is_superfluous(loss: tuple[Lineage, list[Ref]]) -> None:
-    """Without any one of them a later step, or a target, lacks something."""
-    lineage, targets = loss
-    plan = plan_recovery(lineage, targets, COSTS)
-    for left_out in plan.steps:
-        later = carry_out(lineage, tuple(step for step in plan.steps if step is not left_out))
-        assert later is None or not all(later.datasets[t].in_cache for t in targets if t not in plan.irrecoverable)
+    assert suffice(plan.steps)
+    assert not any(suffice(tuple(step for step in plan.steps if step is not left_out)) for left_out in plan.steps)
 
 
 @given(losses())

@@ -10,7 +10,7 @@ What differs on purpose between the two, as documented in docs/sql.md, stands in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,6 +41,11 @@ class Drawn:
     def double(self) -> str:
         """As a double, for DuckDB."""
         return self.theirs if self.kind == "float" else f"CAST({self.theirs} AS DOUBLE)"
+
+
+def alike(kind: Kind, form: str, *parts: Drawn) -> Drawn:
+    """What both write in the same form, in which `{}` stands for each part."""
+    return Drawn(form.format(*(part.ours for part in parts)), form.format(*(part.theirs for part in parts)), kind)
 
 
 Leaves = Mapping[Kind, Sequence[Drawn]]
@@ -107,19 +112,15 @@ class Drawer:
 
     def _case(self, kind: Kind, depth: int) -> Drawn:
         sep, some = self._sep(), [self.one(kind, depth), self.one(kind, depth)]
-        end = f"{sep}ELSE {some[1].ours}{sep}END", f" ELSE {some[1].theirs} END"
+        end = f"THEN {{}}{sep}ELSE {{}}{sep}END"
         if self._among((False, True)):
-            when = self.one("bool", depth)
-            ours, theirs = f"CASE WHEN{sep}{when.ours} THEN", f"CASE WHEN {when.theirs} THEN"
-        else:
-            one, other = self._pair(depth)
-            ours, theirs = f"CASE {one.ours} WHEN {other.ours} THEN", f"CASE {one.theirs} WHEN {other.theirs} THEN"
-        return Drawn(f"{ours} {some[0].ours}{end[0]}", f"{theirs} {some[0].theirs}{end[1]}", kind)
+            return alike(kind, f"CASE WHEN{sep}{{}} {end}", self.one("bool", depth), *some)
+        return alike(kind, f"CASE {{}} WHEN {{}} {end}", *self._pair(depth), *some)
 
     def _coalesce(self, kind: Kind, depth: int) -> Drawn:
         some = [self.one(kind, depth) for _ in range(1 + self._among(range(3)))]
         name = "coalesce" if len(some) != 2 else self._among(("coalesce", "ifnull"))
-        return Drawn(f"{name}({_comma(e.ours for e in some)})", f"coalesce({_comma(e.theirs for e in some)})", kind)
+        return alike(kind, f"{name}({_slots(len(some))})", *some)
 
     def _integer(self, kind: Kind, depth: int) -> Drawn:
         sign, sep = self._among("+-*%") if self._among(range(4)) else "//", self._sep()
@@ -137,8 +138,7 @@ class Drawer:
 
     def _whole_of_other(self, kind: Kind, depth: int) -> Drawn:
         if self._among((False, True)):
-            text = self.one("text", depth)
-            return Drawn(f"length({text.ours})", f"length({text.theirs})", kind)
+            return alike(kind, "length({})", self.one("text", depth))
         number = self.one("float", depth)
         return Drawn(f"CAST({number.ours} AS BIGINT)", f"TRY_CAST({number.theirs} AS BIGINT)", kind)
 
@@ -158,24 +158,18 @@ class Drawer:
         return Drawn(f"({one.ours}{sep}/{sep}{other.ours})", theirs, kind)
 
     def _double_of_one(self, kind: Kind, depth: int) -> Drawn:
-        one = self.one("float", depth)
         forms = ("abs({})", "-({})", "round({})", "round({}, 2)", "round({}, 18)", "floor({})", "ceil({})", "({})")
-        form = self._among(forms)
-        return Drawn(form.format(one.ours), form.format(one.theirs), kind)
+        return alike(kind, self._among(forms), self.one("float", depth))
 
     def _double_of_whole(self, kind: Kind, depth: int) -> Drawn:
         one = self.one("int", depth)
         return Drawn(f"CAST({one.ours} AS DOUBLE)", one.double, kind)
 
     def _text(self, kind: Kind, depth: int) -> Drawn:
-        one, other = self.one("text", depth), self.one("text", depth)
-        if self._among((False, True)):
-            return Drawn(f"({one.ours}{self._sep()}|| {other.ours})", f"({one.theirs} || {other.theirs})", kind)
-        name = self._among(("lower", "upper", "LOWER", "CAST"))
-        if name == "CAST":
-            integer = self.one("int", depth)
-            return Drawn(f"CAST({integer.ours} AS TEXT)", f"CAST({integer.theirs} AS TEXT)", kind)
-        return Drawn(f"{name}({one.ours})", f"{name}({one.theirs})", kind)
+        form = self._among((f"({{}}{self._sep()}|| {{}})", "lower({})", "upper({})", "LOWER({})", "CAST({} AS TEXT)"))
+        if form.startswith("CAST"):
+            return alike(kind, form, self.one("int", depth))
+        return alike(kind, form, self.one("text", depth), self.one("text", depth))
 
     def _pair(self, depth: int) -> tuple[Drawn, Drawn]:
         """Two that can be compared."""
@@ -186,45 +180,35 @@ class Drawer:
 
     def _compared(self, kind: Kind, depth: int) -> Drawn:
         one, other = self._pair(depth)
-        sign, sep = self._among(("=", "<>", "!=", "<", "<=", ">", ">=")), self._sep()
-        return Drawn(f"({one.ours}{sep}{sign} {other.ours})", f"({one.theirs} {sign} {other.theirs})", kind)
+        sign = self._among(("=", "<>", "!=", "<", "<=", ">", ">="))
+        return alike(kind, f"({{}}{self._sep()}{sign} {{}})", one, other)
 
     def _listed(self, kind: Kind, depth: int) -> Drawn:
         one, other = self._pair(depth)
         more = [self.one(other.kind, self._among((0, depth))) for _ in range(self._among(range(3)))]
-        word = self._among(("IN", "NOT IN"))
-        ours, theirs = _comma(e.ours for e in (other, *more)), _comma(e.theirs for e in (other, *more))
-        return Drawn(f"({one.ours} {word} ({ours}))", f"({one.theirs} {word} ({theirs}))", kind)
+        return alike(kind, f"({{}} {self._among(('IN', 'NOT IN'))} ({_slots(1 + len(more))}))", one, other, *more)
 
     def _between(self, kind: Kind, depth: int) -> Drawn:
         one, low = self._pair(depth)
-        high, word = self.one(low.kind, depth), self._among(("BETWEEN", "NOT BETWEEN"))
-        return Drawn(
-            f"({one.ours} {word} {low.ours} AND {high.ours})",
-            f"({one.theirs} {word} {low.theirs} AND {high.theirs})",
-            kind,
-        )
+        form = f"({{}} {self._among(('BETWEEN', 'NOT BETWEEN'))} {{}} AND {{}})"
+        return alike(kind, form, one, low, self.one(low.kind, depth))
 
     def _like(self, kind: Kind, depth: int) -> Drawn:
-        one, word = self.one("text", depth), self._among(("LIKE", "NOT LIKE"))
-        pattern = quoted(self._among(PATTERNS))
-        return Drawn(f"({one.ours} {word} {pattern})", f"({one.theirs} {word} {pattern})", kind)
+        word, pattern = self._among(("LIKE", "NOT LIKE")), quoted(self._among(PATTERNS))
+        return alike(kind, f"({{}} {word} {pattern})", self.one("text", depth))
 
     def _is(self, kind: Kind, depth: int) -> Drawn:
         word = self._among(("IS NULL", "IS NOT NULL", "IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE"))
-        one = self.any(depth) if "NULL" in word else self.one("bool", depth)
-        return Drawn(f"({one.ours} {word})", f"({one.theirs} {word})", kind)
+        return alike(kind, f"({{}} {word})", self.any(depth) if "NULL" in word else self.one("bool", depth))
 
     def _truth(self, kind: Kind, depth: int) -> Drawn:
-        one, other, sep = self.one("bool", depth), self.one("bool", depth), self._sep()
-        word = self._among(("AND", "OR", "NOT"))
-        if word == "NOT":
-            return Drawn(f"(NOT {one.ours})", f"(NOT {one.theirs})", kind)
-        return Drawn(f"({one.ours}{sep}{word}{sep}{other.ours})", f"({one.theirs} {word} {other.theirs})", kind)
+        sep = self._sep()
+        form = self._among((f"({{}}{sep}AND{sep}{{}})", f"({{}}{sep}OR{sep}{{}})", "(NOT {})"))
+        return alike(kind, form, self.one("bool", depth), self.one("bool", depth))
 
 
-def _comma(parts: Iterable[str]) -> str:
-    return ", ".join(parts)
+def _slots(number: int) -> str:
+    return ", ".join(["{}"] * number)
 
 
 _RULES: Mapping[Kind, Sequence[Callable[..., Drawn]]] = {

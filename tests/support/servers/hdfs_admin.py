@@ -18,15 +18,10 @@ def dfsadmin(hdfs: Running, *arguments: str) -> str:
     (server,) = make_servers(["hdfs"], hdfs.settings)
     namenode = server.processes[0]
     command = [part.replace(_NAMENODE, "org.apache.hadoop.hdfs.tools.DFSAdmin") for part in namenode.command]
-    completed_process = subprocess.run(
-        [*command, *arguments],
-        env={**os.environ, **server.environment, **namenode.environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
+    environment = {**os.environ, **server.environment, **namenode.environment}
+    return subprocess.check_output(
+        [*command, *arguments], env=environment, stderr=subprocess.PIPE, text=True, timeout=120
     )
-    return completed_process.stdout
 
 
 @contextmanager

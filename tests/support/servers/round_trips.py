@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
+import psycopg
+from kazoo.client import KazooClient
 
 from springline.services.servers.postgres import database_url
 from springline.services.servers.spark import spark
+from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
 
 TEXT = "what was written"
@@ -26,8 +30,6 @@ class RoundTrip:
 
 
 def _to_postgres(server: Running) -> None:
-    import psycopg
-
     with psycopg.connect(database_url(server.settings, "springline", "postgresql")) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS said (words text)")
         connection.execute("DELETE FROM said")
@@ -35,40 +37,21 @@ def _to_postgres(server: Running) -> None:
 
 
 def _from_postgres(server: Running) -> str:
-    import psycopg
-
     with psycopg.connect(database_url(server.settings, "springline", "postgresql")) as connection:
         (row,) = connection.execute("SELECT words FROM said").fetchall()
     return str(row[0])
 
 
 def _to_kafka(server: Running) -> None:
-    from kafka import KafkaAdminClient, KafkaProducer
-    from kafka.admin import NewTopic
-    from kafka.errors import TopicAlreadyExistsError
-
-    admin = KafkaAdminClient(bootstrap_servers=server.address)
-    try:
-        admin.create_topics([NewTopic("said", 1, 1)])
-    except TopicAlreadyExistsError:
-        pass
-    finally:
-        admin.close()
-    producer = KafkaProducer(bootstrap_servers=server.address, acks="all")
-    producer.send("said", TEXT.encode()).get(timeout=30)
-    producer.close()
+    with server.log() as log:
+        log.create({"said": 1})
+        with log.record_sender() as sending:
+            sending.send(OutgoingRecord("said", 0, TEXT.encode()))
 
 
 def _from_kafka(server: Running) -> str:
-    from kafka import KafkaConsumer
-
-    consumer = KafkaConsumer(
-        "said", bootstrap_servers=server.address, auto_offset_reset="earliest", consumer_timeout_ms=30_000
-    )
-    try:
-        return next(iter(consumer)).value.decode()
-    finally:
-        consumer.close()
+    with server.log() as log:
+        return next(bytes(message.value).decode() for message in log.fetch("said", 0, 0, 1))
 
 
 def _hdfs(server: Running) -> str:
@@ -122,26 +105,24 @@ def _from_alluxio(server: Running) -> str:
         _alluxio(server, f"streams/{stream}/close")
 
 
-def _to_zookeeper(server: Running) -> None:
-    from kazoo.client import KazooClient
-
+@contextmanager
+def _zookeeper(server: Running) -> Iterator[KazooClient]:
     client = KazooClient(hosts=server.address)
     client.start(timeout=30)
-    client.ensure_path("/said")
-    client.set("/said", TEXT.encode())
+    yield client
     client.stop()
     client.close()
+
+
+def _to_zookeeper(server: Running) -> None:
+    with _zookeeper(server) as client:
+        client.ensure_path("/said")
+        client.set("/said", TEXT.encode())
 
 
 def _from_zookeeper(server: Running) -> str:
-    from kazoo.client import KazooClient
-
-    client = KazooClient(hosts=server.address)
-    client.start(timeout=30)
-    value, _ = client.get("/said")
-    client.stop()
-    client.close()
-    return str(value.decode())
+    with _zookeeper(server) as client:
+        return str(client.get("/said")[0].decode())
 
 
 _SUM = """
@@ -154,13 +135,9 @@ print("sum", spark.range(1000).repartition(4).selectExpr("sum(id)").first()[0])
 def _from_spark(server: Running) -> str:
     """The standalone Spark keeps nothing; it is asked for a sum."""
     submit_arguments = f"--master {server.address} --driver-memory 512m --executor-memory 512m pyspark-shell"
+    environment = {**os.environ, **spark(server.settings).environment, "PYSPARK_SUBMIT_ARGS": submit_arguments}
     completed_process = subprocess.run(
-        [sys.executable, "-c", _SUM],
-        env={**os.environ, **spark(server.settings).environment, "PYSPARK_SUBMIT_ARGS": submit_arguments},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
+        [sys.executable, "-c", _SUM], env=environment, capture_output=True, text=True, timeout=240
     )
     return TEXT if "sum 499500" in completed_process.stdout else completed_process.stdout + completed_process.stderr
 

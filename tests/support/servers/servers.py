@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
@@ -13,6 +13,8 @@ from confluent_kafka.admin import AdminClient
 from springline.services.registry import make_servers
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.kafka.log import Kafka
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,12 @@ class Running:
     def restart_stopped(self) -> None:
         """Start what has ended of it, and wait until it is ready."""
         self.supervisor.up(make_servers([self.name], self.settings), 240)
+
+    @contextmanager
+    def log(self) -> Iterator[Kafka]:
+        """The log of this Kafka, over connections that end with the context."""
+        with closing(Kafka(Cluster(self.address))) as log:
+            yield log
 
     def forget_topics(self) -> None:
         """Delete every topic of this Kafka: jobs of the same names start from scratch."""

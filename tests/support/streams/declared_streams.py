@@ -168,15 +168,8 @@ def _stage(number: int, units: int, **counts: int) -> dict[str, Any]:
 def heartbeat(state: str, stages: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A heartbeat of now."""
     now = time.time()
-    return {
-        "state": state,
-        "error": "",
-        "heartbeat_at": now,
-        "started_at": now - 4000,
-        "pid": 4711,
-        "stages": stages,
-        **more,
-    }
+    times = {"heartbeat_at": now, "started_at": now - 4000}
+    return {"state": state, "error": "", **times, "pid": 4711, "stages": stages, **more}
 
 
 def ticks_heartbeat(number: int) -> dict[str, Any]:
@@ -258,13 +251,8 @@ def crash(folder: JobFolder) -> None:
 @contextmanager
 def beating(home: Path) -> Iterator[None]:
     """Let the jobs that run do so as far as anybody sees, and beat, until the context ends."""
-    job_heartbeats = {
-        "ticks": ticks_heartbeat,
-        "words": words_heartbeat,
-        "stuck": stuck_heartbeat,
-        "fresh": fresh_heartbeat,
-    }
-    heartbeats = {JobFolder(home / "streams" / job): job_heartbeat for job, job_heartbeat in job_heartbeats.items()}
+    by_job = {"ticks": ticks_heartbeat, "words": words_heartbeat, "stuck": stuck_heartbeat, "fresh": fresh_heartbeat}
+    heartbeats = {JobFolder(home / "streams" / job): make for job, make in by_job.items()}
     crash(JobFolder(home / "streams" / "crashed"))
     put_history(JobFolder(home / "streams" / "ticks"), 900.0, 4_810)
     put_history(JobFolder(home / "streams" / "words"), 80.0, 0)

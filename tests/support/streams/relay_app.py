@@ -8,14 +8,11 @@ import sys
 import threading
 import uuid
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from benchmarks.backpressure.relay_job import allow, numbered
 from springline.persistence.profile import project_folder
-from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
@@ -26,36 +23,25 @@ _TURN = 0.05  # seconds
 
 
 class RelayApp(Application):
-    """`take -> parse -> count`, with a sibling of `count`, under a mode of back-pressure, in one application or two."""
+    """`take -> parse -> count`, with a sibling of `count` and back-pressure, in one application or two."""
 
-    def __init__(
-        self, kafka: Running, home: Path, *, mode: str = "predictive", apart: bool = False, **settings: str
-    ) -> None:
+    def __init__(self, kafka: Running, home: Path, *, apart: bool = False, **settings: str) -> None:
         name = f"relay_{uuid.uuid4().hex[:8]}"
         super().__init__(kafka, home, name, "", SPRINGLINE_STREAM_CHECKPOINT_INTERVAL="0", **settings)
-        self._mode = mode
         self._apart = apart
         self._slow = home / "slow"
         self._over = threading.Event()
         self._feeder: threading.Thread | None = None
         self.fed = 0
-        with closing(Kafka(Cluster(kafka.address))) as log:
+        with kafka.log() as log:
             log.create({name: 1})
 
     def start(self) -> None:
         """Start the application, unless it lives."""
         if self._application is None or self._application.poll() is not None:
             self.folder.path.mkdir(parents=True, exist_ok=True)
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.backpressure.relay_job",
-                self.name,
-                self._mode,
-                self.name,
-                str(self._slow),
-                *(["two"] if self._apart else []),
-            ]
+            arguments = [self.name, "predictive", self.name, str(self._slow), *(["two"] if self._apart else [])]
+            command = [sys.executable, "-m", "benchmarks.backpressure.relay_job", *arguments]
             with self.folder.log_file.open("ab") as log:
                 self._application = subprocess.Popen(
                     command, env=self._environment, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -97,7 +83,7 @@ class RelayApp(Application):
         super().close()
 
     def _feed(self, messages: int, size: int) -> None:
-        with closing(Kafka(Cluster(self.kafka.address))) as log:
+        with self.kafka.log() as log:
             while not self._over.wait(_TURN):
                 with log.record_sender() as sending:
                     for number in range(self.fed, self.fed + messages):

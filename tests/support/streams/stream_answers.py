@@ -35,12 +35,12 @@ def plain(value: Any) -> Any:
     return json.loads(TypeAdapter(type(value)).dump_json(value))
 
 
-def detail(folder: JobFolder, job: str, points: int = 60, *, may_change: bool = True) -> dict[str, Any]:
+def detail(folder: JobFolder, job: str, points: int = 60) -> dict[str, Any]:
     """How a job is."""
     now = time.time()
     history = tuple(read_history(folder.path / FILE, now, points))
     own = StreamDetail(
-        **vars(read_status(job, folder, now)), dag_id=f"stream_{job}", may_change=may_change, history=history,
+        **vars(read_status(job, folder, now)), dag_id=f"stream_{job}", may_change=True, history=history,
         capabilities=CAPABILITIES.get(job, ("tracking",)),
     )  # type: ignore[arg-type]  # fmt: skip
     return dict(plain(own))
@@ -119,26 +119,21 @@ def join_key(folder: JobFolder, key: int) -> dict[str, Any]:
     return {**plain(explained), "key": str(key), "values": [str(key)], "columns": KEY_COLUMNS}
 
 
-def stream_answers(home: Path, scratch: Path, *, may_change: bool = True) -> Answers:
+def stream_answers(home: Path, scratch: Path) -> Answers:
     """The answers about all jobs, which run in `home` (`beating`)."""
     folders = {job: JobFolder(home / "streams" / job) for job in JOBS}
     explain_pairs(folders["pairs"], scratch)
     order = list(Health)
-    details = {job: detail(folder, job, may_change=may_change) for job, folder in folders.items()}
+    details = {job: detail(folder, job) for job, folder in folders.items()}
     listed = sorted(details.values(), key=lambda each: order.index(each["health"]))
     answers: Answers = {"streams": (200, {"streams": listed})}
     for job, status in details.items():
-        points = [LagPoint(**point) for point in detail(folders[job], job, 360)["history"]]
+        points = [asdict(LagPoint(**point)) for point in detail(folders[job], job, 360)["history"]]
+        pressed = status["backpressure"].get("stages", {})
         answers |= {
             f"streams/{job}": (200, {**status, "history": []}),
-            f"streams/{job}/history": (
-                200,
-                {"interval": INTERVAL_SECONDS, "points": [asdict(each) for each in points]},
-            ),
-            f"streams/{job}/backpressure": (
-                200,
-                backpressure(job, status["backpressure"].get("stages", {}), status["state"]),
-            ),
+            f"streams/{job}/history": (200, {"interval": INTERVAL_SECONDS, "points": points}),
+            f"streams/{job}/backpressure": (200, backpressure(job, pressed, status["state"])),
             f"streams/{job}/dead-letters": (200, {"dead_letters": [], "matching": 0}),
             f"streams/{job}/tracking": (200, {**status["tracking"], "state": status["state"]})
             if status["tracking"]

@@ -7,7 +7,6 @@ import random
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -18,11 +17,7 @@ from springline.spark_jobs.streaming.application.status import JobStatus
 from springline.spark_jobs.streaming.examples.datagen import send
 from springline.spark_jobs.streaming.examples.flights import TimedMessage
 from springline.spark_jobs.streaming.examples.netflow import FIELDS, Flows
-from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
-from springline.spark_jobs.streaming.runtime.report_log import StageReports
-from springline.spark_jobs.streaming.runtime.stage import Stage
 from tests.support.servers.servers import Running
 from tests.support.streams.application import Application
 
@@ -40,7 +35,7 @@ class StreamJob(Application):
 
     def feed(self, flows: Flows, *, size: int) -> None:
         """Send all rows, as CSV."""
-        with closing(Kafka(Cluster(self.kafka.address))) as log:
+        with self.kafka.log() as log:
             log.create({self.name: 2})
             send(log, self.name, (TimedMessage(0.0, value) for value in flows.messages(size=size)))
 
@@ -62,28 +57,21 @@ class StreamJob(Application):
 
     def put(self, value: bytes, unit: int = 0) -> None:
         """Append a message of any content."""
-        with closing(Kafka(Cluster(self.kafka.address))) as log, log.record_sender() as sending:
+        with self.kafka.log() as log, log.record_sender() as sending:
             sending.send(OutgoingRecord(self.name, unit, value))
 
     def counted(self, incarnation: int = 1) -> int:
         """Rows in all results so far."""
         return sum(int(line.split()[3]) * times for line, times in self.results(incarnation).items())
 
-    def forget_rows(self) -> None:
-        """Delete the rows that mappers have read from their topic, as a retention by time would."""
-        with closing(Kafka(Cluster(self.kafka.address))) as log:
-            reports = StageReports(Stage("map", "", "", job=self.name), log)
-            reports.catch_up()
-            log.delete(self.name, {unit: report.offset for unit, report in reports.newest.items()})
-
     def add_partition(self) -> None:
         """Let the topic have one more."""
-        with closing(Kafka(Cluster(self.kafka.address))) as log:
+        with self.kafka.log() as log:
             log.grow(self.name, log.units(self.name) + 1)
 
     def recreate_topic(self, flows: Flows) -> None:
         """Delete the topic, and make one of that name which holds each row more often than before."""
-        with closing(Kafka(Cluster(self.kafka.address))) as log:
+        with self.kafka.log() as log:
             log.remove([self.name])
             log.create({self.name: 3})
             for _ in range(2):

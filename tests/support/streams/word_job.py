@@ -6,12 +6,9 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 
 from springline.spark_jobs.streaming.application.status import JobStatus
-from springline.spark_jobs.streaming.kafka.cluster import Cluster
-from springline.spark_jobs.streaming.kafka.log import Kafka
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.tracking.replay.failures import Failure, newest_failures
 from tests.support.servers.servers import Running
@@ -37,7 +34,7 @@ class WordJob(Application):
 
     def feed(self, messages: Iterable[str]) -> None:
         """Send messages of lines, to the partitions in turn."""
-        with closing(Kafka(Cluster(self.kafka.address))) as log:
+        with self.kafka.log() as log:
             log.create({self.name: PARTITIONS})
             with log.record_sender() as sending:
                 for number, message in enumerate(messages):
@@ -54,7 +51,7 @@ class WordJob(Application):
 
     def failures(self) -> list[Failure]:
         """The records that were abandoned."""
-        with closing(Kafka(Cluster(self.kafka.address))) as log:
+        with self.kafka.log() as log:
             return newest_failures(log, f"{self.name}.dead-letters", 1_000_000)
 
     def await_rounds(self, more: int) -> None:
@@ -69,7 +66,7 @@ class WordJob(Application):
 
     def await_completion(self, *, patience: float = 240) -> None:
         """Wait until every record that was fed is through; the application is started again when it ends."""
-        with closing(Kafka(Cluster(self.kafka.address))) as log:
+        with self.kafka.log() as log:
             expected_offsets = {str(unit): extent.high for unit, extent in log.offset_bounds(self.name).items()}
 
         def is_complete(status: JobStatus) -> bool:
