@@ -93,10 +93,10 @@ test-servers: $(READY)  ## run the tests on real servers, and those that kill pr
 	@$(VENV)/bin/springline server jars $(JARS)
 	@$(SUITE) servers $(IN_PAIRS) tests/faults tests/integration
 
-test-e2e: $(READY)  ## test Airflow's pages in Chromium
+test-e2e: $(READY)  ## test Airflow and its pages in Chromium
 	@$(VENV)/bin/springline server chromium >/dev/null
 	@$(VENV)/bin/springline server jars kafka
-	@$(SUITE) e2e tests/e2e
+	@$(SUITE) e2e $(IN_PAIRS) tests/e2e
 
 # Recipes need ports and folders for themselves, so one of them runs at a time, beside the other tests. Quarters take
 # about as long as each other by the seconds that the last whole run has stored.
@@ -134,5 +134,5 @@ docs: $(READY)  ## regenerate parts of the documents: settings, commands, routes
 
 screenshots: $(READY)  ## regenerate the screenshots of Airflow's pages in the documents
 	@$(VENV)/bin/springline server chromium >/dev/null
-	@$(PYTEST) -m nightly tests/e2e/test_screenshots.py
+	@$(PYTEST) -m nightly tests/e2e/airflow/test_screenshots.py
 	@$(PY) -m docs.screenshots

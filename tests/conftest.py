@@ -82,7 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 # Each starts servers for all of its files.
-FOLDERS_WITH_SERVERS = ("tests/spark/", "tests/airflow/")
+FOLDERS_WITH_SERVERS = ("tests/spark/", "tests/airflow/", "tests/e2e/airflow/")
 
 
 class ScopeScheduling(LoadFileScheduling):

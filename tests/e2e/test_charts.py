@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import SITE
 from tests.support.airflow.browser import THEMES, faults
+from tests.support.airflow.page_files import SITE
 
 NOON = 1_795_694_400  # 2026-11-26 12:00:00 UTC
 MODULES = """const load = (name) => import(`/pages/static/${name}.js`);

@@ -10,7 +10,6 @@ import pytest
 from playwright.sync_api import expect
 
 from springline.airflow.lineage.neighbourhood import Neighbourhood
-from tests.e2e.conftest import SITE
 from tests.support.airflow.browser import THEMES, faults, fits
 from tests.support.airflow.dataset_answers import (
     PATH,
@@ -22,6 +21,7 @@ from tests.support.airflow.dataset_answers import (
     rows,
     summary,
 )
+from tests.support.airflow.page_files import SITE
 
 AWAY = (503, {"detail": "the catalog does not answer"})
 WIDTHS = (1024, 1440, 2560)

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.conftest import SITE
 from tests.support.airflow.browser import THEMES, assert_for_everybody
+from tests.support.airflow.page_files import SITE
 
 API = f"{SITE}/api/v1/**"
 LOGIN = f"{SITE}/api/v2/auth/login"

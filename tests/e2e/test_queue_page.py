@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from springline.persistence.decisions.persist_status import PersistState
-from tests.e2e.conftest import SITE
 from tests.support.airflow.browser import assert_for_everybody
+from tests.support.airflow.page_files import SITE
 from tests.support.airflow.risk_answers import HOSTILE, compared, entry, explanation, queue, retry, sending
 
 PAUSED = "the DAG persister is paused"

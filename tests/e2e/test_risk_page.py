@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 from springline.airflow.lineage.remedies import Remedy
 from springline.airflow.lineage.risks import DagShare, ExposedDataset
 from springline.persistence.decisions.persist_status import PersistState
-from tests.e2e.conftest import SITE
 from tests.support.airflow.browser import assert_for_everybody, faults
+from tests.support.airflow.page_files import SITE
 from tests.support.airflow.risk_answers import HOSTILE, exposed, history, risks, sample
 
 REASONS = ["dice (version v1), which made etl/salted@1, is not idempotent"]

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import SITE
 from tests.support.airflow.browser import Clicks, assert_for_everybody, fits
+from tests.support.airflow.page_files import SITE
 from tests.support.streams.declared_streams import HOSTILE, JOBS, beating
 from tests.support.streams.stream_answers import Answers, stream_answers
 

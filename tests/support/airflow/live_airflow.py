@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.persistence.engine.runner import NoRunner, Runner
+from springline.persistence.engine.runner import Runner
 from springline.persistence.platform import Platform, default_cache_folder, open_platform
 from springline.persistence.settings import Settings
 from springline.services.airflow_api import AirflowApi
@@ -76,30 +76,28 @@ def live_airflow(
     days: Sequence[date],
     *,
     dag_ids: tuple[str, ...],
-    more_dags: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    runner: Runner | None = None,
+    more_dags: Path,
+    environment: Mapping[str, str],
+    runner: Runner,
 ) -> Iterator[Live]:
     """All servers, until the context ends, with these days landed; `more_dags` is a folder beside the project's."""
     ports = {f"{name}_port": free_ports() for name in ("airflow", "spark_connect", "postgres")}
     settings = ServiceSettings(home=home, **ports)
     with pytest.MonkeyPatch.context() as patch:  # whoever starts them has this environment
-        for name, value in (environment or {}).items():
+        for name, value in environment.items():
             patch.setenv(name, value)
         postgres, spark, plain = make_servers(["postgres", "spark-connect", "airflow"], settings)
     bundles = json.loads(plain.environment[BUNDLES])
-    if more_dags:
-        bundles.append({**bundles[0], "name": "tests", "kwargs": {"path": str(more_dags)}})
+    bundles.append({**bundles[0], "name": "tests", "kwargs": {"path": str(more_dags)}})
     more = {
         BUNDLES: json.dumps(bundles),
-        "SPRINGLINE_STREAMS_FILE": str(home / "no-streams.toml"),  # a DAG less to be parsed again and again
-        **{name: value for name, value in (environment or {}).items() if name not in (DAGS_FOLDER, PYTHONPATH)},
+        **{name: value for name, value in environment.items() if name not in (DAGS_FOLDER, PYTHONPATH)},
     }
     airflow = replace(plain, environment={**plain.environment, **more})
     supervisor = Supervisor(home, say=lambda text: None)
     supervisor.up([postgres, spark, airflow], settings.start_timeout)
     api = AirflowApi(airflow.address, USER, password(home))
-    platform = open_platform(Settings(home=home), runner=runner or NoRunner())
+    platform = open_platform(Settings(home=home), runner=runner)
     land(days, home / "landing")
     try:
         api.await_dags((*dag_ids, *PAUSED))

@@ -21,9 +21,9 @@ def program(folder: Path, name: str) -> Path:
 
 
 def test_the_chromium_that_is_named_comes_before_the_one_on_the_path(tmp_path):
-    """Debian's name before those of others; one that is named and is none is an error, not a reason to take another."""
-    program(tmp_path / "bin", "google-chrome")
-    here = program(tmp_path / "bin", "chromium")
+    """One without windows before others; one that is named and is none is an error, not a reason to take another."""
+    program(tmp_path / "bin", "chromium")
+    here = program(tmp_path / "bin", "chromium-headless-shell")
     mine = program(tmp_path / "mine", "browser")
     path = str(tmp_path / "bin")
     assert find_chromium({"PATH": ""}) is None
@@ -33,19 +33,22 @@ def test_the_chromium_that_is_named_comes_before_the_one_on_the_path(tmp_path):
         find_chromium({"PATH": path, "CHROME_BIN": "nothing"})
 
 
-def test_one_that_is_missing_is_installed_where_that_may_be_done(tmp_path):
-    """From Debian's packages, once."""
+@pytest.mark.parametrize("package", ["chromium-headless-shell", "chromium"])
+def test_one_that_is_missing_is_installed_where_that_may_be_done(tmp_path, package):
+    """From Debian's packages, once: the one without windows, or with them where there is no other."""
     program(tmp_path, "apt-get")
     commands = []
 
     def run(command):
-        commands.append(command[1])
-        if command[1] == "install":
-            program(tmp_path, "chromium")
+        commands.append(command[-1])
+        if command[-1] == package:
+            program(tmp_path, package)
+        elif command[1] == "install":
+            raise subprocess.CalledProcessError(100, command)
 
     for _ in range(2):
-        assert ensure_chromium({"PATH": str(tmp_path)}, root=True, run=run) == tmp_path / "chromium"
-    assert commands == ["update", "install"]
+        assert ensure_chromium({"PATH": str(tmp_path)}, root=True, run=run) == tmp_path / package
+    assert commands == ["update", "chromium-headless-shell", "chromium"][: 2 + (package == "chromium")]
 
 
 def test_where_it_may_not_be_installed_the_error_says_what_to_do(tmp_path):

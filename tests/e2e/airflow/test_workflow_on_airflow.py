@@ -1,12 +1,11 @@
-"""DAG runs and the API with a real scheduler, API server and Spark: backfills by REST and command line, a retry."""
+"""DAG runs and the API with a real scheduler, API server and Spark: backfills by form and REST, a retry."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import httpx
@@ -19,9 +18,12 @@ from springline.persistence.model.dataset import Origin, Phase, Strategy
 from springline.services.servers.airflow import USER, password
 from springline.spark_jobs.operations import load_operations
 from springline.testing.lines import make_dataset as make
+from tests.e2e.airflow.conftest import SECOND
+from tests.support.airflow.airflow_pages import DAG
+from tests.support.streams.declared_streams import JOBS
 from tests.support.waiting import until
 
-DAY = date(2013, 1, 5)
+DAY = SECOND  # whose backfill a page starts
 
 
 def outputs(day):
@@ -44,84 +46,71 @@ def login(live):
 
 
 @pytest.fixture(scope="module")
-def by_rest(live):
-    """A backfill of one day by REST, under CacheThrough; its datasets."""
-    live.api.pause("etl_lineage", False)
-    live.api.backfill("etl_lineage", DAY, DAY, {"strategy": "cache_through"}, runs_at_once=1)
-    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", DAY, DAY).values())
-    return newest(live, DAY)
-
-
-@pytest.fixture(scope="module")
-def by_command_line(live, by_rest):
-    """A backfill of that day again, by command line under Async-Store; then the persister's work."""
-    command = [
-        *(sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", "etl_lineage"),
-        *("--from-date", str(DAY), "--to-date", str(DAY), "--reprocess-behavior", "completed"),
-        *("--dag-run-conf", json.dumps({"strategy": "async_store"})),
-    ]
-    live.api.end_backfills("etl_lineage")  # the scheduler notes only now and then that one has ended
-    environment = {**os.environ, **live.environment}
-    completed_process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert completed_process.returncode == 0, completed_process.stderr
+def by_form(live, backfilled):
+    """The datasets of a backfill of one day that was started by Airflow's form, after the persister's work."""
     live.api.pause("persister", False)
-    live.finish("etl_lineage", lambda: live.api.runs("etl_lineage", DAY, DAY).values())
     until(lambda: not live.platform.claims.depth(), seconds=300, every=0.5, reason=lambda: live.tails("persister"))
     return newest(live, DAY)
 
 
-def test_a_backfill_by_rest_makes_every_dataset_of_the_day(by_rest):
+@pytest.fixture(scope="module")
+def by_rest(live, by_form):
+    """Those of a backfill of that day again, by REST, under CacheThrough."""
+    live.api.end_backfills(DAG)  # the scheduler notes only now and then that one has ended
+    live.api.backfill(DAG, DAY, DAY, {"strategy": "cache_through"}, runs_at_once=1)
+    live.finish(DAG, lambda: live.api.runs(DAG, DAY, DAY).values())
+    return newest(live, DAY)
+
+
+@pytest.mark.parametrize("how", ["by_form", "by_rest"])
+def test_a_backfill_makes_every_dataset_of_the_day(request, how):
     """Each operation of the registry left one committed generation, made by this DAG run's task."""
-    assert set(by_rest) == outputs(DAY)
-    for path, dataset in by_rest.items():
+    datasets = request.getfixturevalue(how)
+    assert set(datasets) == outputs(DAY)
+    for path, dataset in datasets.items():
         assert dataset.phase is Phase.COMMITTED
-        assert dataset.origin.dag_id == "etl_lineage"
+        assert dataset.origin.dag_id == DAG
         assert dataset.origin.task_id == path.rpartition("/")[2]
-        assert dataset.origin.run_id.startswith("backfill__2013-01-05")
+        assert dataset.origin.run_id.startswith(f"backfill__{DAY}")
 
 
-def test_the_strategy_of_the_run_reaches_its_datasets(by_rest):
+def test_the_persister_persists_what_the_runs_left(by_form):
+    """Nothing is left in the queue, and what the run did not persist itself went by a transfer of the persister's."""
+    assert all(dataset.persisted and dataset.actual_seconds is not None for dataset in by_form.values())
+
+
+def test_the_strategy_of_the_run_reaches_its_datasets(by_form, by_rest):
     """Under CacheThrough everything is in the under-store when it is committed."""
+    assert {dataset.strategy for dataset in by_form.values()} == {Strategy.ASYNC_AND_SYNC}
     assert {dataset.strategy for dataset in by_rest.values()} == {Strategy.CACHE_THROUGH}
     assert all(dataset.persisted and dataset.persisted_at <= dataset.committed_at for dataset in by_rest.values())
 
 
+def test_a_backfill_of_a_day_that_ran_before_makes_new_generations(by_form, by_rest):
+    """The same DAG run, cleared, adopts nothing of what it made before; sources are of the same run."""
+    for path in outputs(DAY):
+        assert by_rest[path].ref.generation == by_form[path].ref.generation + 1
+        assert by_rest[path].origin.run_id != by_form[path].origin.run_id
+        for source in by_rest[path].sources:
+            assert source == by_rest[source.path].ref
+
+
 def test_the_page_of_a_run_leads_to_its_datasets(live, by_rest):
     """What a task left names the generation that it made, its state, and the report of the quality gate."""
-    (run_id,) = live.api.runs("etl_lineage", DAY, DAY)
-    xcom = live.api.xcom("etl_lineage", run_id, "accepted")
+    (run_id,) = live.api.runs(DAG, DAY, DAY)
+    xcom = live.api.xcom(DAG, run_id, "accepted")
     assert xcom["dataset"].startswith(f"etl/{DAY}/accepted@")
     assert xcom["quality_report"]
 
 
-def test_a_backfill_of_a_day_that_ran_before_makes_new_generations(by_rest, by_command_line):
-    """The same DAG run, cleared, adopts nothing of what it made before; sources are of the same run."""
-    for path in outputs(DAY):
-        assert by_command_line[path].ref.generation == by_rest[path].ref.generation + 1
-        assert by_command_line[path].origin.run_id != by_rest[path].origin.run_id
-        for source in by_command_line[path].sources:
-            assert source == by_command_line[source.path].ref
-
-
-def test_a_backfill_by_command_line_makes_every_dataset(by_command_line):
-    """Under the strategy that the command names."""
-    assert set(by_command_line) == outputs(DAY)
-    assert {dataset.strategy for dataset in by_command_line.values()} == {Strategy.ASYNC_STORE}
-
-
-def test_the_persister_persists_what_the_runs_left(by_command_line):
-    """Nothing is left in the queue, and every dataset went by a transfer of the persister's."""
-    assert all(dataset.persisted and dataset.actual_seconds is not None for dataset in by_command_line.values())
-
-
-def test_the_catalog_knows_how_the_runs_ended(live, by_command_line):
+def test_the_catalog_knows_how_the_runs_ended(live, by_rest):
     """The listener noted beginning and end of each DAG run."""
-    query = select(dag_run.c.outcome).where(dag_run.c.dag_id == "etl_lineage")
+    query = select(dag_run.c.outcome).where(dag_run.c.run_id.startswith(f"backfill__{DAY}"))
     with live.platform.catalog.read_transaction() as connection:
         assert connection.scalars(query).all() == ["success"] * 2
 
 
-def test_a_retry_adopts_what_its_failed_try_committed(live, by_command_line):
+def test_a_retry_adopts_what_its_failed_try_committed(live):
     """The task ran twice, and made one generation."""
     live.api.pause("trying", False)
     run_id = live.api.trigger("trying", {"ds": str(DAY)})
@@ -149,7 +138,7 @@ def test_the_dag_of_the_howto_loads_the_day_that_is_over(live, coffee):
     assert {each.origin.dag_id for each in datasets} == {"coffee_daily"}
 
 
-def test_the_persister_gets_a_slot_while_all_others_are_taken(live, login, by_command_line, tmp_path):
+def test_the_persister_gets_a_slot_while_all_others_are_taken(live, login, by_rest, tmp_path):
     """It sleeps, something waits, and every slot of the default pool is taken by tasks that do not end before."""
 
     def states(dag_id, *runs):
@@ -162,7 +151,7 @@ def test_the_persister_gets_a_slot_while_all_others_are_taken(live, login, by_co
         until(lambda: states("busy", busy).count("running") == 4, seconds=120, reason=lambda: states("busy", busy))
         tails = partial(live.tails, "persister")
         until(lambda: "deferred" in states("persister", *live.api.active_runs("persister")), seconds=120, reason=tails)
-        make(live.platform, "urgent", lines=["x"], origin=Origin("etl_lineage", "r1", "urgent"))
+        make(live.platform, "urgent", lines=["x"], origin=Origin(DAG, "r1", "urgent"))
         reasons = []
 
         def is_persisted():
@@ -179,12 +168,13 @@ def test_the_persister_gets_a_slot_while_all_others_are_taken(live, login, by_co
 
 
 def test_the_api_server_serves_the_api_to_users_only(login):
-    """Its schema too; here no jobs are declared."""
+    """Its schema too."""
     client, admin = login
     for path in ("streams", "streams/flights", "openapi.json"):
         body = client.get(f"{PREFIX}/api/v1/{path}")
         assert (body.status_code, body.json()["error"]) == (401, "Unauthorized")
-    assert client.get(f"{PREFIX}/api/v1/streams", headers=admin).json() == {"streams": []}
+    jobs = client.get(f"{PREFIX}/api/v1/streams", headers=admin).json()["streams"]
+    assert {job["job"] for job in jobs} == set(JOBS)
     assert client.get(f"{PREFIX}/api/v1/streams/flights", headers=admin).json()["error"] == "UnknownJobError"
     body = client.get(f"{PREFIX}/api/v1/openapi.json", headers=admin).json()
     assert body["servers"] == [{"url": PREFIX}] and "/api/v1/streams/{job}/ask" in body["paths"]

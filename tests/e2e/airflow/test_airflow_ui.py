@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Frame, Page, expect
 
 from springline.persistence.model.dataset import CacheState, DatasetStatus
-from tests.e2e.conftest import FIRST, OUTPUTS
+from tests.e2e.airflow.conftest import FIRST, OUTPUTS
 from tests.support.airflow.airflow_pages import DAG, PAGES, framed, opened
 
 

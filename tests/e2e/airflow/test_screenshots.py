@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from springline.persistence.model.dataset import Dataset
-from tests.e2e.conftest import FIRST, SECOND, lose
+from tests.e2e.airflow.conftest import FIRST, SECOND, lose
 from tests.support.airflow.airflow_pages import PAGES, opened
 from tests.support.airflow.browser import SIZE, THEMES, faults
 
