@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Route, expect
 from tests.support.airflow.browser import Clicks, chromium, themed
 from tests.support.airflow.page_files import SITE, send_file
 
-expect.set_options(timeout=20_000)  # milliseconds; a busy machine draws late
+expect.set_options(timeout=60_000)  # milliseconds; a busy machine draws late
 ROOT = Path(__file__).resolve().parents[2]
 
 

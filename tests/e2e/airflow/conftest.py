@@ -149,7 +149,9 @@ def day(live: Live, browser: Browser, session_state: dict) -> Watched:
     lineage = context.new_page()
     lineage.goto(f"{live.address}/plugin/springline-lineage")
     frame = framed(lineage, "Lineage")
-    trigger(context.new_page(), live.address, FIRST)
+    form = context.new_page()
+    trigger(form, live.address, FIRST)
+    form.close()  # Airflow's page would draw each change of the run too
     watched = watch(frame, lambda: states_of(live, FIRST), most=OUTPUTS)
     context.close()
     return watched
@@ -184,7 +186,9 @@ def backfilled(live: Live, lost: Dataset, browser: Browser, session_state: dict)
     tab.goto(f"{live.address}/dags/{DAG}")
     tab.get_by_role("link", name="Lineage", exact=True).click()
     frame = framed(tab, "Lineage")
-    backfill(context.new_page(), live.address, SECOND, SECOND)
+    form = context.new_page()
+    backfill(form, live.address, SECOND, SECOND)
+    form.close()
     watched = watch(frame, lambda: states_of(live, SECOND), most=2 * OUTPUTS)
     context.close()
     return watched

@@ -80,8 +80,8 @@ def watch(frame: Frame, states: Callable[[], Collection[str]], most: int) -> Wat
     """Look at the picture until every DAG run has ended and `most` datasets are in it, or a while after."""
     frame.evaluate("() => { window.first = true; }")
     counts: list[int] = []
-    rest = 20  # looks after the last run has ended
-    for _ in range(1200):
+    rest = 10  # looks after the last run has ended
+    for _ in range(600):
         drawn = datasets_in(frame)
         if drawn not in counts[-1:]:
             counts.append(drawn)
@@ -90,6 +90,6 @@ def watch(frame: Frame, states: Callable[[], Collection[str]], most: int) -> Wat
             rest -= 1
             if rest < 0 or drawn == most:
                 break
-        frame.wait_for_timeout(500)
+        frame.wait_for_timeout(1000)
     assert set(states()) == {"success"}
     return Watched(tuple(counts), not frame.evaluate("() => window.first === true"))

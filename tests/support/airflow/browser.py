@@ -35,7 +35,7 @@ def themed(browser: Browser, theme: str, **more: Any) -> BrowserContext:
     """A new session of the browser, in which Airflow has this theme."""
     context = browser.new_context(viewport=SIZE, locale="en-US", color_scheme="light", **more)
     context.add_init_script(f"try {{ localStorage.setItem('theme', '{theme}'); }} catch {{}}")
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(90_000)  # milliseconds; a busy machine draws late
     return context
 
 

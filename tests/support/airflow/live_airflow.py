@@ -60,7 +60,7 @@ class Live:
         final = {"success", "failed"}
         until(
             lambda: (states := runs()) and set(states) <= final,
-            seconds=patience, every=0.5, reason=lambda: f"{dag_id} has not ended: {runs()}",
+            seconds=patience, every=1, reason=lambda: f"{dag_id} has not ended: {runs()}",
         )  # fmt: skip
         assert set(runs()) == {"success"}, self.tails(dag_id)
 
@@ -91,6 +91,7 @@ def live_airflow(
     bundles.append({**bundles[0], "name": "tests", "kwargs": {"path": str(more_dags)}})
     more = {
         BUNDLES: json.dumps(bundles),
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",  # seconds; a file that changes is parsed at once
         **{name: value for name, value in environment.items() if name not in (DAGS_FOLDER, PYTHONPATH)},
     }
     airflow = replace(plain, environment={**plain.environment, **more})
