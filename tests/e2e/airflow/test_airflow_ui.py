@@ -148,7 +148,7 @@ def test_what_was_lost_comes_back_when_it_is_asked_for(page, live, request, whic
     run_id = urlsplit(target).path.rpartition("/")[2]
     live.finish("recover", lambda: [live.api.run_state("recover", run_id)])
     back = frame.get_by_role("region", name="History").locator("li").first
-    expect(back).to_contain_text("Restored to the cache", timeout=20_000)
+    expect(back).to_contain_text("Restored to the cache")
     expect(frame.locator("h2.name .state")).to_have_text(state)
     assert live.platform.catalog.resolve(dataset.ref.path).cache is CacheState.PRESENT
     assert re.search(r"dags/recover/runs/.", target)
