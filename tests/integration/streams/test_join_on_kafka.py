@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import duckdb
 import pyarrow as pa
 
+from springline.spark_jobs.streaming.join.rebalance import request_units
 from tests.support.joins.join_job import JoinJob, Row, skewed
 
 # States are persisted often, so that what they do not need is deleted, and large runs lie on disk.
@@ -36,9 +37,9 @@ def test_each_pair_is_emitted_once_while_tuples_move_and_processes_die(make_join
     total = len(left) + len(right)
     job.start()
     faults = [
-        lambda: job.run("rescale", "4"),
+        lambda: request_units(job.folder, 4, 4),
         lambda: job.kill("worker"),
-        lambda: job.run("rescale", "3"),
+        lambda: request_units(job.folder, 3, 4),
         lambda: job.kill("jvm"),
     ]
     for number, fault in enumerate(faults):
