@@ -18,7 +18,7 @@ JARS := kafka hdfs alluxio spark alluxio-hdfs
 TYPES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springline/mypy
 PYTEST = $(WITH_JAVA) $(PY) -m pytest
 QUICK := tests/property tests/unit tests/conformance
-# The tests of a file run on one worker, since some share slow fixtures; those of a folder with servers of its own too
+# The tests of a file run on one worker, since some share slow fixtures; those of folders that share servers too
 # (tests/conftest.py). Files keep their order: without --no-loadscope-reorder, files with few tests, which are often the
 # slowest, would start last.
 BY_FILE := --dist loadfile --no-loadscope-reorder

@@ -81,16 +81,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 raise pytest.UsageError(f'{item.nodeid}: @pytest.mark.nightly("why it takes minutes")')
 
 
-# Each starts servers for all of its files.
-FOLDERS_WITH_SERVERS = ("tests/spark/", "tests/airflow/", "tests/e2e/airflow/")
+# Their files use the same servers, which one worker starts once: by folder, the name of these servers.
+SERVERS_BY_FOLDER = {
+    "tests/spark/": "spark",
+    "tests/airflow/": "airflow",
+    "tests/e2e/airflow/": "a whole airflow",
+    **dict.fromkeys(
+        ("tests/faults/servers/", *(f"tests/integration/{each}/" for each in ("backends", "services", "workflow"))),
+        "hdfs and alluxio",
+    ),
+}
 
 
 class ScopeScheduling(LoadFileScheduling):
-    """The tests of a file run on one worker, and so do those of a folder with servers of its own."""
+    """The tests of a file run on one worker, and so do those of all folders with the same servers."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = next(filter(nodeid.startswith, FOLDERS_WITH_SERVERS), None)
-        return folder or super()._split_scope(nodeid)
+        servers = next((servers for folder, servers in SERVERS_BY_FOLDER.items() if nodeid.startswith(folder)), None)
+        return servers or super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

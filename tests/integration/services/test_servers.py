@@ -33,13 +33,12 @@ def running_processes(server: Running) -> tuple[psutil.Process, ...]:
 
 @every_server
 def test_a_server_serves_this_machine_alone_and_keeps_its_data_through_kill_and_down(start, name):
-    """What was written is read back: at once, after kill -9 of all of its processes, and after `down`.
+    """What was written is read back: after kill -9 of all of its processes, and after `down`.
 
     Every process is gone when `down` returns, those too that took a session of their own.
     """
     server, trip = start(name), ROUND_TRIPS[name]
     trip.write(server)
-    assert trip.read(server) == TEXT
     assert listening_addresses(server) and all(loopback(address) for address in listening_addresses(server))
     before = server.processes
     for process in before:

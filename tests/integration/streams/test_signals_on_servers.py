@@ -12,7 +12,12 @@ import pytest
 from springline.spark_jobs.streaming.backpressure.channel import Channel
 from springline.spark_jobs.streaming.backpressure.control_topic import ControlTopic, control_topic
 from springline.spark_jobs.streaming.backpressure.signals import Signal
-from springline.spark_jobs.streaming.backpressure.zookeeper import MESSAGES, STATES, ZooKeeperChannel
+from springline.spark_jobs.streaming.backpressure.zookeeper import (
+    _SESSION_SECONDS,
+    MESSAGES,
+    STATES,
+    ZooKeeperChannel,
+)
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from tests.support.servers.servers import Running
@@ -60,8 +65,11 @@ def outlasting(open_end: Open, server: Running, process: str) -> str:
     return last_error
 
 
-def outlasting_a_partition(open_end: Open, server: Running, process: str) -> None:
-    """No caller waits for a server that answers nothing; when it answers again, the newest signal comes."""
+def outlasting_a_partition(open_end: Open, server: Running, process: str, seconds: float = 0.0) -> None:
+    """No caller waits for a server that answers nothing; when it answers again, the newest signal comes.
+
+    The partition lasts so many seconds, and at least until it is noticed.
+    """
     here, there = open_end(["count"]), open_end(["parse"])
     here.send([signal(1)])
     received(there, "parse")
@@ -71,7 +79,8 @@ def outlasting_a_partition(open_end: Open, server: Running, process: str) -> Non
             here.send([signal(number)])
             there.receive("parse")
         assert time.monotonic() - began < 1.0
-        time.sleep(began + 8.0 - time.monotonic())  # longer than any session lasts
+        troubled(here)
+        time.sleep(max(0.0, began + seconds - time.monotonic()))
     last = signal(6)
     here.send([last])
     assert received_last(there, last)[-1] == last
@@ -147,7 +156,7 @@ class TestZooKeeper(ChannelSuite):
 
     def test_signals_go_on_after_a_partition(self, open_end: Open, zookeeper: Running) -> None:
         """The session is over meanwhile."""
-        outlasting_a_partition(open_end, zookeeper, "server")
+        outlasting_a_partition(open_end, zookeeper, "server", _SESSION_SECONDS + 2.5)  # 2 s is a tick of the server
 
     def test_messages_are_deleted_and_the_state_is_reported(self, open_end: Open, zookeeper: Running, job: str) -> None:
         """The patent's nodes: nothing is left at /taskmessage, what is asked of a stage is at /taskstate."""

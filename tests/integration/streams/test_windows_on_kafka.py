@@ -9,7 +9,7 @@ from springline.persistence.platform import default_cache_folder
 from springline.spark_jobs.streaming.examples.netflow import Flows
 from tests.support.streams.stream_job import StreamJob, expected
 
-FLOWS = Flows(300_000, seed=20130101, sips=200, types=5, rate=10_000, disorder=0.05)
+FLOWS = Flows(200_000, seed=20130101, sips=200, types=5, rate=10_000, disorder=0.05)
 
 
 def test_a_state_comes_back_from_the_under_store_when_its_messages_are_gone(

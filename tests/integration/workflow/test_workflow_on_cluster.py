@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -32,10 +33,13 @@ def runner(start: Callable[[str], Running], tmp_path_factory: pytest.TempPathFac
     postgres = start("postgres")
     settings = postgres.settings.model_copy(update={"spark_connect_alluxio": True})
     (server,) = make_servers(["spark-connect"], settings)
-    postgres.supervisor.up([server], 240)
+    sparing = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}  # a day does not repay compiling more
+    postgres.supervisor.up([replace(server, environment={**server.environment, **sparing})], 240)
     landing = tmp_path_factory.mktemp("landing")
     land([date.fromisoformat(DAY)], landing)
-    jobs = JobSettings(spark_remote=server.address, landing_dir=landing)
+    jobs = JobSettings(
+        spark_remote=server.address, landing_dir=landing, spark_conf={"spark.sql.shuffle.partitions": "2"}
+    )
     with closing(SparkSessions(jobs)) as sessions:
         yield SparkRunner(jobs, load_operations(["springline.spark_jobs.etl"]), sessions)
     postgres.supervisor.down("spark-connect", 5)

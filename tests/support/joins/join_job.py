@@ -25,13 +25,11 @@ Row = tuple[int, int, int]  # id, k, v
 
 
 class JoinJob(Application):
-    """A join of two topics of two partitions each, or of one with itself; `table` are lines of its table."""
+    """A join of two topics of two partitions each; `table` are lines of its table."""
 
-    def __init__(
-        self, kafka: Running, home: Path, *, on: str, table: str = "", itself: bool = False, **settings: str
-    ) -> None:
+    def __init__(self, kafka: Running, home: Path, *, on: str, table: str = "", **settings: str) -> None:
         name = f"join_{uuid.uuid4().hex[:8]}"
-        self.left, self.right = f"{name}-left", f"{name}-{'left' if itself else 'right'}"
+        self.left, self.right = f"{name}-left", f"{name}-right"
         sides = "".join(
             f'[{name}.{side}]\ntopic = "{topic}"\nfields = {json.dumps(FIELDS)}\n\n'
             for side, topic in (("left", self.left), ("right", self.right))

@@ -134,7 +134,8 @@ print("sum", spark.range(1000).repartition(4).selectExpr("sum(id)").first()[0])
 
 def _from_spark(server: Running) -> str:
     """The standalone Spark keeps nothing; it is asked for a sum."""
-    submit_arguments = f"--master {server.address} --driver-memory 512m --executor-memory 512m pyspark-shell"
+    one_executor = "--executor-cores 2 --total-executor-cores 2 --executor-memory 512m"
+    submit_arguments = f"--master {server.address} --driver-memory 512m {one_executor} pyspark-shell"
     environment = {**os.environ, **spark(server.settings).environment, "PYSPARK_SUBMIT_ARGS": submit_arguments}
     completed_process = subprocess.run(
         [sys.executable, "-c", _SUM], env=environment, capture_output=True, text=True, timeout=240

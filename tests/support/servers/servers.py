@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
 
+from springline.services.process.groups import is_leader
+from springline.services.process.run_state import ServerRecords
 from springline.services.registry import make_servers
 from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
@@ -65,4 +67,5 @@ class Running:
     @property
     def processes(self) -> dict[str, int]:
         """The ids of its processes that live, by name."""
-        return dict(self.supervisor.status(self.name).processes)
+        record = ServerRecords(self.settings.home / "run").load(self.name)
+        return {each.name: each.pid for each in record.processes if is_leader(each)} if record else {}

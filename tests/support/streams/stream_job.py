@@ -60,22 +60,14 @@ class StreamJob(Application):
         with self.kafka.log() as log, log.record_sender() as sending:
             sending.send(OutgoingRecord(self.name, unit, value))
 
-    def counted(self, incarnation: int = 1) -> int:
+    def counted(self) -> int:
         """Rows in all results so far."""
-        return sum(int(line.split()[3]) * times for line, times in self.results(incarnation).items())
+        return sum(int(line.split()[3]) * times for line, times in self.results().items())
 
     def add_partition(self) -> None:
         """Let the topic have one more."""
         with self.kafka.log() as log:
             log.grow(self.name, log.units(self.name) + 1)
-
-    def recreate_topic(self, flows: Flows) -> None:
-        """Delete the topic, and make one of that name which holds each row more often than before."""
-        with self.kafka.log() as log:
-            log.remove([self.name])
-            log.create({self.name: 3})
-            for _ in range(2):
-                send(log, self.name, (TimedMessage(0.0, value) for value in flows.messages(size=100)))
 
     # ---- waiting for it
 
@@ -83,9 +75,14 @@ class StreamJob(Application):
         """Wait until the mappers have ended a round."""
         return self.await_(lambda status: status.stages.get("map", {}).get("round", 0) >= number, patience=patience)
 
-    def await_rows(self, rows: int, *, incarnation: int = 1, patience: float = 240) -> None:
-        """Wait until so many rows are in results."""
-        self.await_(lambda _: self.counted(incarnation) >= rows, patience=patience)
+    def await_rows(self, rows: int, *, patience: float = 400) -> None:
+        """Wait until so many rows are in results, which are read once the mappers have read as many."""
+
+        def are_counted(status: JobStatus) -> bool:
+            read_rows = status.stages.get("map", {}).get("counts", {}).get("rows", 0)
+            return read_rows >= rows and self.counted() >= rows
+
+        self.await_(are_counted, patience=patience)
 
     def apply_faults(self, faults: Sequence[Callable[[], None]], drawn: random.Random) -> int:
         """Run, with the faults in a random order, some rounds apart; how many of them came while there was work."""
@@ -111,17 +108,19 @@ def expected(flows: Flows) -> Counter[str]:
 def read_committed(servers: str, topic: str) -> Iterable[tuple[bytes, dict[str, bytes]]]:
     """All messages of a topic with their headers, by a consumer that knows nothing of us."""
     options = {"bootstrap.servers": servers, "group.id": "plain", "enable.partition.eof": True,
-               "isolation.level": "read_committed", "auto.offset.reset": "earliest"}  # fmt: skip
+               "isolation.level": "read_committed", "auto.offset.reset": "earliest", "enable.auto.commit": False,
+               "fetch.wait.max.ms": 10}  # fmt: skip
     consumer = Consumer(options)
     metadata = consumer.list_topics(topic, 10).topics[topic]
     left = set(metadata.partitions)
     consumer.assign([TopicPartition(topic, unit, 0) for unit in left])
     while left:
-        for message in consumer.consume(500, 0.5):
-            if (error := message.error()) is None:
-                yield message.value() or b"", dict(message.headers() or ())
-            elif error.code() == KafkaError._PARTITION_EOF:
-                left.discard(message.partition())
+        if (message := consumer.poll(0.5)) is None:  # unlike `consume`, which would wait for more
+            continue
+        if (error := message.error()) is None:
+            yield message.value() or b"", dict(message.headers() or ())
+        elif error.code() == KafkaError._PARTITION_EOF:
+            left.discard(message.partition())
     consumer.close()
 
 

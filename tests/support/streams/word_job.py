@@ -75,6 +75,6 @@ class WordJob(Application):
 
         self.await_(is_complete, patience=patience)
 
-    def await_counts(self, expected_counts: Counter[str], *, patience: float = 60) -> None:
+    def await_counts(self, expected_counts: Counter[str], *, patience: float = 240) -> None:
         """Wait until these counts are emitted."""
         self.await_(lambda _: self.counts() == expected_counts, patience=patience)

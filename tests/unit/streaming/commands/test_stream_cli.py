@@ -10,7 +10,7 @@ import pytest
 
 from springline.spark_jobs.streaming.errors import NoSinkError
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from tests.support.commands import invoke, printed
+from tests.support.commands import invoke, printed, refused
 
 DECLARED = '[ticks]\ntopic = "ticks"\n[ticks.stream]\ntime = "t"\nfields = [["t", "float"], ["k", "text"]]\n'
 stream_output = partial(printed, "stream")
@@ -46,6 +46,14 @@ def test_a_query_that_is_cancelled_is_listed_no_more(folder: JobFolder) -> None:
     assert "6 s" in stream_output("queries", "ticks")
     assert "version 3" in stream_output("cancel", "ticks", "q")
     assert "6 s" not in stream_output("queries", "ticks")
+
+
+def test_a_wrong_query_is_refused_by_name_and_changes_nothing(folder: JobFolder) -> None:
+    """The error has the place in it too."""
+    sql = "SELECT nothing, count(*) AS n FROM ticks GROUP BY nothing WINDOWING 60 s"
+    error = refused("stream", "register", "ticks", "bad", sql)
+    assert "'bad'" in error and "nothing" in error
+    assert "bad" not in stream_output("queries", "ticks")
 
 
 def test_asking_nothing_lists_what_can_be_asked(folder: JobFolder) -> None:
