@@ -1,6 +1,40 @@
-"""The servers of the Airflow suite, for DAG runs that something goes wrong in."""
+"""Airflow and Spark Connect for DAG runs that something goes wrong in: nothing waits for a default of minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
 
 from tests.airflow.conftest import _clean_up
-from tests.integration.airflow.conftest import coffee, home, live
+from tests.support.airflow.live_airflow import Live, live_airflow
+from tests.support.servers.memory_folders import temporary_home
 
-__all__ = ["_clean_up", "coffee", "home", "live"]
+__all__ = ["_clean_up"]  # and Airflow's home, which is chosen when it is imported
+
+DAY = date(2013, 1, 5)
+QUICK = {
+    "SPRINGLINE_OPERATIONS": "springline.spark_jobs.etl",
+    "SPRINGLINE_RETRY_SECONDS": "0.5",
+    # The tasks of a killed scheduler are restarted once it has sent no heartbeat for so many seconds.
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",  # the loop of a busy machine takes seconds
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "2",
+    # What takes time beside the tasks: DAG files are parsed once, and no task sends events of OpenLineage.
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+    "AIRFLOW__OPENLINEAGE__DISABLED": "True",
+}
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Live]:
+    """Airflow and Spark Connect, with the DAG `loading`; the DAG `persister` is paused."""
+    dags = Path(__file__).parent / "dags"
+    with (
+        temporary_home("springline-airflow-faults-") as home,
+        live_airflow(home / "live", [DAY], dag_ids=("loading",), more_dags=dags, environment=QUICK) as airflow,
+    ):
+        airflow.api.pause("loading", False)
+        yield airflow
