@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,16 +20,22 @@ from tests.support.servers.servers import Running
 SMALL = {"alluxio_memory": 256 << 20, "alluxio_workers": 2, "spark_workers": 2}
 
 
-@pytest.fixture(scope="session")
-def service_settings() -> Iterator[ServiceSettings]:
-    """A home and ports of its own."""
+@contextmanager
+def settings_of_own_home(**settings: int) -> Iterator[ServiceSettings]:
+    """A home and ports of its own, small unless `settings` say otherwise; the home goes in the end."""
     # Not one of pytest's folders: those are private, and started by root PostgreSQL runs as another user.
     home = Path(tempfile.mkdtemp(prefix="springline-servers-", dir="/tmp"))
     home.chmod(0o711)
-    settings = scratch_settings(home, **SMALL)
-    yield settings
+    yield scratch_settings(home, **{**SMALL, **settings})
     shutil.rmtree(home, ignore_errors=True)
     remove_memory_of(home)
+
+
+@pytest.fixture(scope="session")
+def service_settings() -> Iterator[ServiceSettings]:
+    """A home and ports of its own."""
+    with settings_of_own_home() as settings:
+        yield settings
 
 
 @pytest.fixture(scope="session")

@@ -10,13 +10,21 @@ import pytest
 
 from springline.persistence.platform import Platform, open_platform
 from springline.persistence.settings import Settings
+from springline.services.settings import ServiceSettings
 from springline.testing.lines import LinesRunner
-from tests.integration.conftest import alluxio, hdfs, service_settings, start, supervisor
+from tests.integration.conftest import alluxio, hdfs, settings_of_own_home, start, supervisor
 from tests.support.datasets.workflow import workflow_runner
 from tests.support.servers.lines_on_servers import put_on_servers
 from tests.support.servers.servers import Running
 
-__all__ = ["alluxio", "hdfs", "service_settings", "start", "supervisor"]
+__all__ = ["alluxio", "hdfs", "start", "supervisor"]
+
+
+@pytest.fixture(scope="session")
+def service_settings() -> Iterator[ServiceSettings]:
+    """One worker of Alluxio: when it is killed, all that is only cached is gone."""
+    with settings_of_own_home(alluxio_workers=1) as settings:
+        yield settings
 
 
 @pytest.fixture

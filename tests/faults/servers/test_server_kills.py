@@ -81,12 +81,11 @@ def in_the_middle(platform: Platform, act: Callable[[], object]) -> None:
 def test_the_data_of_a_killed_alluxio_worker_is_recomputed(
     platform: Platform, alluxio: Running, tmp_path: Path
 ) -> None:
-    """Every output is what it would have been, whether or not the workers come back with their blocks."""
+    """Every output is what it would have been, whether or not the worker comes back with its blocks."""
     datasets = ran(platform, tmp_path)
     cache_locations = {d.ref.path: d.cache_location for d in datasets.values()}
-    for worker in ("worker-1", "worker-2"):
-        alluxio.kill(worker)
-    until(lambda: all(_is_lost(platform, location) for location in cache_locations.values()))
+    alluxio.kill("worker-1")
+    until(lambda: all(_is_lost(platform, location) for location in cache_locations.values()), seconds=120, every=0.5)
     assert sorted(ref.path for ref in platform.maintenance.scan().lost) == sorted(cache_locations)
     assert not platform.restorer.plan([d.ref for d in datasets.values()]).irrecoverable
     alluxio.restart_stopped()
@@ -100,8 +99,7 @@ def test_a_killed_alluxio_worker_that_comes_back_soon_has_lost_nothing(
 ) -> None:
     """Its blocks are in memory that outlives it; the persister tries again until they can be read."""
     ran(platform, tmp_path)
-    for worker in ("worker-1", "worker-2"):
-        alluxio.kill(worker)
+    alluxio.kill("worker-1")
     threading.Thread(target=alluxio.restart_stopped).start()
     goes_on_by_itself(platform)
     assert digests_now(platform) == digests_without_faults()
@@ -118,17 +116,14 @@ def _is_lost(platform: Platform, location: str) -> bool:
 # ---- HDFS
 
 
-def test_a_datanode_killed_while_two_replicas_are_written_costs_nothing(
+def test_a_write_goes_on_with_one_datanode_and_is_waited_for_without_any(
     platform: Platform, hdfs: Running, tmp_path: Path
 ) -> None:
-    """The write goes on with the other one, or is restarted."""
+    """When one dies, megabytes are on their way to both replicas: the other one gets the rest, verified.
+
+    When that one dies too, no server takes the bytes of the queue; once they are back the queue goes on.
+    """
     ran(platform, tmp_path)
-    in_the_middle(platform, lambda: hdfs.kill("datanode-1"))
-    goes_on_by_itself(platform)
-
-
-def test_a_file_whose_datanode_dies_while_it_is_sent_is_whole(platform: Platform, hdfs: Running) -> None:
-    """Megabytes are on their way to both replicas when one of them goes: the other one gets the rest, verified."""
     content = os.urandom(24 << 20)
     with platform.under.create("large/.@1-1", "part.bin", len(content)) as out:
         for start in range(0, len(content), 1 << 20):
@@ -139,17 +134,7 @@ def test_a_file_whose_datanode_dies_while_it_is_sent_is_whole(platform: Platform
     assert platform.under.holds("large/.@1-1", sent)
     assert b"".join(platform.under.chunks("large/.@1-1", "part.bin")) == content
     platform.under.delete("large")
-
-
-def test_both_datanodes_killed_in_the_middle_are_waited_for(platform: Platform, hdfs: Running, tmp_path: Path) -> None:
-    """No server takes the bytes; once one is back the queue goes on."""
-    ran(platform, tmp_path)
-
-    def act() -> None:
-        hdfs.kill("datanode-1")
-        hdfs.kill("datanode-2")
-
-    in_the_middle(platform, act)
+    in_the_middle(platform, lambda: hdfs.kill("datanode-2"))
     outcome = platform.persister.step()
     assert outcome is not None and hdfs.address in outcome.error
     threading.Thread(target=hdfs.restart_stopped).start()
@@ -157,12 +142,13 @@ def test_both_datanodes_killed_in_the_middle_are_waited_for(platform: Platform, 
 
 
 def test_a_namenode_killed_during_persisting_is_waited_for(platform: Platform, hdfs: Running, tmp_path: Path) -> None:
-    """Each try says which server does not answer; when it is back the queue goes on."""
+    """Each try says which server does not answer, what is cached is read; when it is back the queue goes on."""
     datasets = ran(platform, tmp_path)
     in_the_middle(platform, lambda: hdfs.kill("namenode"))
     summary = platform.persister.drain()
     assert summary.persisted == 0 and summary.remaining == len(datasets) - 1
     waits_for(platform, "is HDFS running?")
+    assert digests_now(platform) == digests_without_faults()
     threading.Thread(target=hdfs.restart_stopped).start()
     goes_on_by_itself(platform)
 
@@ -191,13 +177,6 @@ def test_an_hdfs_that_does_not_answer_is_waited_for(
     monkeypatch.undo()
     end_pauses(platform)
     goes_on_by_itself(platform)
-
-
-def test_a_job_reads_on_from_alluxio_while_hdfs_is_away(platform: Platform, hdfs: Running, tmp_path: Path) -> None:
-    """What is cached is read at memory speed, whatever the under-store does."""
-    ran(platform, tmp_path)
-    hdfs.kill("namenode")
-    assert digests_now(platform) == digests_without_faults()
 
 
 def test_what_is_synchronous_is_not_committed_while_hdfs_is_away(

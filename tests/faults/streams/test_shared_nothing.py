@@ -68,8 +68,8 @@ def test_windows_are_those_of_one_machine(
     make_job: Callable[..., StreamJob], hosts: SparkHosts, settings: dict[str, str], tmp_path: Path
 ) -> None:
     """The driver has no state in its folders; an ad hoc query and a savepoint go by Kafka and the platform."""
-    flows = Flows(200_000, seed=4, sips=100, rate=50_000)
-    job = make_job(flows, size=2_000, admitted=3, **settings)
+    flows = Flows(40_000, seed=4, sips=100, rate=10_000)
+    job = make_job(flows, size=400, admitted=3, **settings)
     job.start()
     job.await_round(6)
     lose_a_host(hosts)
@@ -91,14 +91,13 @@ def test_words_are_counted_once(
 ) -> None:
     """With tracking: its acks, time-outs and low watermarks."""
     job = make_words(tracking="ackers = 2", **settings)
-    lines = [_TEXT] * 40
-    messages = ["\n".join(lines)] * 400
+    messages = ["\n".join([_TEXT] * 5)] * 400
     job.feed(messages)
     job.start()
     job.await_rounds(3)
     lose_a_host(hosts)
     job.await_completion(patience=400)
-    job.await_counts(Counter({word: times * 16_000 for word, times in Counter(_TEXT.split()).items()}))
+    job.await_counts(Counter({word: times * 2_000 for word, times in Counter(_TEXT.split()).items()}))
     assert not job.failures()
     job.stop()
 
@@ -108,12 +107,12 @@ def test_pairs_are_those_of_one_machine(
 ) -> None:
     """Also of heavy keys, whose tuples several units have."""
     job = make_join(on="l.k = r.k", table="parallelism = 4", **settings)
-    left, right = skewed(10_000, 4_000, 0.6, seed=1), skewed(10_000, 4_000, 0.6, seed=2, first=1_000_000)
+    left, right = skewed(4_000, 1_600, 0.6, seed=1), skewed(4_000, 1_600, 0.6, seed=2, first=1_000_000)
     by_key: dict[int, list[int]] = {}
     for number, key, _ in right:
         by_key.setdefault(key, []).append(number)
     pairs = Counter((number, other) for number, key, _ in left for other in by_key.get(key, ()))
-    job.feed({job.left: left, job.right: right}, 100)
+    job.feed({job.left: left, job.right: right}, 40)
     job.start()
     job.await_(lambda status: status.stages.get("join", {}).get("round", 0) >= 4, patience=240)
     lose_a_host(hosts)

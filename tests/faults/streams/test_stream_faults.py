@@ -1,4 +1,4 @@
-"""Millions of rows through a stream that is killed again and again, alone and on a cluster with zombies."""
+"""Many rows through a stream that is killed again and again, alone and on a cluster with zombies."""
 
 from __future__ import annotations
 
@@ -16,19 +16,29 @@ from springline.spark_jobs.streaming.examples.netflow import Flows
 from tests.support.servers.servers import Running
 from tests.support.streams.stream_job import StreamJob, expected
 
-pytestmark = pytest.mark.nightly("millions of rows while processes are killed")
+pytestmark = pytest.mark.nightly("applications and executors are started again")
 
-MILLION = 1_000_000
 SEED = 1
 
 
 def test_every_row_is_counted_once_whatever_dies(make_job: Callable[..., StreamJob], kafka: Running) -> None:
-    """Workers are killed twice, driver, JVM and broker once, states and checkpoints deleted, in a random order."""
-    flows = Flows(6 * MILLION // 5, seed=SEED, sips=500, rate=200_000, disorder=0.02)
-    job = make_job(flows, size=5_000, admitted=2)
-    killed = [*(["worker"] * 2), "jvm", "driver"]
-    faults = [*(partial(job.kill, each) for each in killed), lambda: kafka.restart("broker"),
-              job.lose_states, job.lose_checkpoints]  # fmt: skip
+    """Worker, driver, JVM and broker are killed, states and checkpoints deleted, in a random order.
+
+    What is deleted ends the application, and so does the kill that follows: it is started once for both.
+    """
+    flows = Flows(240_000, seed=SEED, sips=200, rate=15_000, disorder=0.02)
+    job = make_job(flows, size=1_000, admitted=2, SPRINGLINE_STREAM_TRIGGER_INTERVAL="0.2")  # 60 rounds, over 12 s
+
+    def lose_states_and_jvm() -> None:
+        job.lose_states()
+        job.kill("jvm")
+
+    def lose_checkpoints_and_driver() -> None:
+        job.lose_checkpoints()
+        job.kill("driver")
+
+    faults = [partial(job.kill, "worker"), lambda: kafka.restart("broker"),
+              lose_states_and_jvm, lose_checkpoints_and_driver]  # fmt: skip
     assert job.apply_faults(faults, random.Random(SEED)) > len(faults) // 2
     job.await_rows(flows.rows, patience=400)
     job.stop()
@@ -38,13 +48,13 @@ def test_every_row_is_counted_once_whatever_dies(make_job: Callable[..., StreamJ
 def test_abandoned_executors_that_wake_again_disturb_no_other(
     make_job: Callable[..., StreamJob], spark: Running
 ) -> None:
-    """On a cluster of two workers: executors are stopped beyond their heartbeat, and go on when others have taken over.
+    """An executor is stopped beyond its heartbeat, and goes on when another one has taken its units over.
 
-    What a zombie sends and writes is dropped. One executor is killed besides.
+    What a zombie sends and writes is dropped. An executor is killed besides, on this cluster of two workers.
     """
-    flows = Flows(MILLION, seed=3, sips=500, rate=200_000)
+    flows = Flows(100_000, seed=3, sips=200, rate=10_000)
     conf = {
-        "spark.executor.cores": "1",
+        "spark.executor.cores": "2",
         "spark.cores.max": "4",
         "spark.executor.memory": "512m",
         "spark.executor.heartbeatInterval": "1s",
@@ -54,19 +64,18 @@ def test_abandoned_executors_that_wake_again_disturb_no_other(
         "spark.driver.bindAddress": "127.0.0.1",
     }
     job = make_job(
-        flows, size=5_000, admitted=1,
+        flows, size=1_000, admitted=1,
         SPRINGLINE_STREAM_MASTER=spark.address, SPRINGLINE_STREAM_CONF=json.dumps(conf),
+        SPRINGLINE_STREAM_TRIGGER_INTERVAL="0.2",
     )  # fmt: skip
     job.start()
-    number = 0
-    for _ in range(2):
-        number += 4
-        job.await_round(number)
-        stopped = _executor(spark)
-        _signal(stopped, signal.SIGSTOP)
-        job.await_round(number + 4, patience=240)  # others have taken its units over
-        _signal(stopped, signal.SIGCONT)
-    _signal(_executor(spark), signal.SIGKILL)
+    job.await_round(4)
+    stopped = _executor(spark)
+    _signal(stopped, signal.SIGSTOP)
+    job.await_rounds(6)  # in every stage, which is more than were under way: its units have been taken over
+    other = _executor(spark)
+    _signal(stopped, signal.SIGCONT)
+    _signal(other, signal.SIGKILL)
     job.await_rows(flows.rows, patience=400)
     job.stop()
     assert job.results() == expected(flows)

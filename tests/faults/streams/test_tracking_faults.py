@@ -19,11 +19,11 @@ from tests.support.streams.word_job import WordJob
 
 pytestmark = pytest.mark.nightly("roots wait for timeouts while processes are killed")
 
-LINES = 100_000
-IN_A_MESSAGE = 500
+LINES = 20_000
+IN_A_MESSAGE = 100
 UNITS = 2  # that count
 VOCABULARY = [f"w{number}" for number in range(1_000)]
-CHANCE = 0.003  # of each of what can happen to a tuple or an ack
+CHANCE = 0.005  # of each of what can happen to a tuple or an ack
 
 
 def lines() -> list[str]:
@@ -38,7 +38,10 @@ def lines() -> list[str]:
 def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
     make_words: Callable[..., WordJob], kafka: Running, tmp_path: Path
 ) -> None:
-    """Workers, driver and broker are killed, states deleted, ackers added and removed meanwhile."""
+    """Worker, JVM, driver and broker are killed, states deleted, ackers added and removed meanwhile.
+
+    What ends the application happens together with what does not, so that it is started twice and not four times.
+    """
     messages = lines()
     job = make_words(
         tracking='timeout = 8.0\nackers = 2\nmax_ackers = 3\nmax_attempts = 20\ndelivery = "exactly-once"',
@@ -46,18 +49,16 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
     )  # fmt: skip
     job.feed(messages)
     job.start()
-    faults = [
-        lambda: job.kill("worker"),
-        lambda: job.run("acker add", "2"),
-        lambda: job.kill("jvm"),
-        lambda: kafka.restart("broker"),
-        lambda: job.run("acker remove", "0"),
-        lambda: job.kill("driver"),
-        job.lose_states,
+    faults: list[tuple[Callable[[], object], ...]] = [
+        (lambda: job.kill("worker"), lambda: job.run("acker add", "2")),
+        (job.lose_states, lambda: job.kill("jvm")),
+        (lambda: kafka.restart("broker"),),
+        (lambda: job.run("acker remove", "0"), lambda: job.kill("driver")),
     ]
-    for fault in random.Random(7).sample(faults, len(faults)):
+    for together in random.Random(7).sample(faults, len(faults)):
         job.await_rounds(3)
-        fault()
+        for fault in together:
+            fault()
     job.await_completion(patience=400)
     assert "all completed" in job.run("wait")
     assert "no failed records" in job.run("dead-letters")
@@ -67,7 +68,7 @@ def test_each_lost_root_is_named_none_falsely_and_every_word_is_counted_once(
     retried_roots = set(retry_requests(job))
     texts = texts_by_position(job)
     lost, late, doubled = (noted_in(tmp_path, what, texts) for what in ("lost", "late", "doubled"))
-    assert len(lost) > LINES * CHANCE
+    assert len(lost) > LINES * CHANCE / 2
     assert lost <= retried_roots, "lost, and not named"
     assert retried_roots <= lost | late | doubled, "named without reason"
 

@@ -73,6 +73,16 @@ class Application:
         assert status is not None
         return status
 
+    def await_rounds(self, more: int) -> None:
+        """Wait until the application works, and then until it has ended so many rounds more, in every stage."""
+        initial_stages = self.await_(lambda status: status.is_ready, patience=240).stages
+
+        def on(status: JobStatus) -> bool:
+            ended = (stage["round"] >= initial_stages[name]["round"] + more for name, stage in status.stages.items())
+            return status.is_ready and all(ended)
+
+        self.await_(on, patience=240)
+
     def run(self, command: str, *arguments: str) -> str:
         """What a command about the job prints."""
         command_line = [sys.executable, "-m", "springline", "stream", *command.split(), self.name, *arguments]

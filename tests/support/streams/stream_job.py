@@ -89,7 +89,7 @@ class StreamJob(Application):
         self.start()
         number = at_work = 0
         for fault in drawn.sample(faults, len(faults)):
-            number += drawn.randint(2, 8)
+            number += drawn.randint(2, 6)
             at_work += self.await_round(number).stages["map"]["lag"] > 0
             fault()
         return at_work

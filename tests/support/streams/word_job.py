@@ -54,16 +54,6 @@ class WordJob(Application):
         with self.kafka.log() as log:
             return newest_failures(log, f"{self.name}.dead-letters", 1_000_000)
 
-    def await_rounds(self, more: int) -> None:
-        """Wait until the application works, and then until it has ended so many rounds more, in every stage."""
-        initial_stages = self.await_(lambda status: status.is_ready, patience=240).stages
-
-        def on(status: JobStatus) -> bool:
-            ended = (stage["round"] >= initial_stages[name]["round"] + more for name, stage in status.stages.items())
-            return status.is_ready and all(ended)
-
-        self.await_(on, patience=240)
-
     def await_completion(self, *, patience: float = 240) -> None:
         """Wait until every record that was fed is through; the application is started again when it ends."""
         with self.kafka.log() as log:
