@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from springline.spark_jobs.session import SparkSessions
 from springline.spark_jobs.settings import JobSettings
 from tests.support.datasets.digests import repeatable_digests
 from tests.support.servers.servers import Running
+from tests.support.servers.spark_server import sparing
 
 DAY = "2013-01-05"
 
@@ -33,8 +33,7 @@ def runner(start: Callable[[str], Running], tmp_path_factory: pytest.TempPathFac
     postgres = start("postgres")
     settings = postgres.settings.model_copy(update={"spark_connect_alluxio": True})
     (server,) = make_servers(["spark-connect"], settings)
-    sparing = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}  # a day does not repay compiling more
-    postgres.supervisor.up([replace(server, environment={**server.environment, **sparing})], 240)
+    postgres.supervisor.up([sparing(server)], 240)
     landing = tmp_path_factory.mktemp("landing")
     land([date.fromisoformat(DAY)], landing)
     jobs = JobSettings(

@@ -25,6 +25,7 @@ from springline.services.settings import ServiceSettings
 from springline.services.supervisor import Supervisor
 from springline.services.user_code import BUNDLES, DAGS_FOLDER, PYTHONPATH
 from springline.spark_jobs.landing import land
+from tests.support.servers.spark_server import sparing
 from tests.support.waiting import until
 
 PAUSED = ("maintenance", "persister")
@@ -96,6 +97,7 @@ def live_airflow(
     }
     airflow = replace(plain, environment={**plain.environment, **more})
     supervisor = Supervisor(home, say=lambda text: None)
+    spark = sparing(spark)
     supervisor.up([postgres, spark, airflow], settings.start_timeout)
     api = AirflowApi(airflow.address, USER, password(home))
     platform = open_platform(Settings(home=home), runner=runner)
