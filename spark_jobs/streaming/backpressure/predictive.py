@@ -169,7 +169,7 @@ class PredictiveAdmission:
         measurement = observation.measurement
         if measurement.rate is None:
             is_too_long = measurement.queue > _UNKNOWN_QUEUE_BYTES
-            reason = f"its capacity is not measured yet, and its queue is {format_bytes(measurement.queue)} wait"
+            reason = f"its capacity is not measured yet, and {format_bytes(measurement.queue)} wait in its queue"
             return dict.fromkeys(observation.upstreams, Demand(0, MINIMUM_RATE, reason) if is_too_long else Demand())
         if not observation.upstreams:
             return {}
@@ -184,7 +184,7 @@ class PredictiveAdmission:
         self._loop = next_loop_state(self._loop, measurement, capacity, is_unthrottled, self._tuning)
         if not self._loop.is_engaged:
             return dict.fromkeys(observation.upstreams, Demand())
-        reason = f"its capacity is {format_bytes(capacity)}/s, and its queue is {format_bytes(measurement.queue)} wait"
+        reason = f"its capacity is {format_bytes(capacity)}/s, and {format_bytes(measurement.queue)} wait in its queue"
         shares = _inflow_shares(observation)
         return {
             each: Demand(0, max(self._loop.requested_rate * shares[each], MINIMUM_RATE), reason)
