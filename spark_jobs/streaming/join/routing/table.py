@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -95,10 +95,10 @@ class RoutingTable:
         left, right = (frozenset(places.values()) for places in self._places_by_id)
         return left, right
 
-    def numbers(self, side: JoinSide, numbers: Mapping[Placement, int]) -> list[int]:
-        """Return the number of each bucket's placement, given the number of each distinct one."""
-        by_id = {id_: numbers[place] for id_, place in self._places_by_id[side].items()}
-        return list(map(by_id.__getitem__, map(id, self.buckets[side])))
+    def by_bucket(self, side: JoinSide, value_of: Callable[[Placement], int]) -> list[int]:
+        """Return a value of each bucket's placement; buckets share few placements, and it is computed once for each."""
+        values = {id_: value_of(place) for id_, place in self._places_by_id[side].items()}
+        return list(map(values.__getitem__, map(id, self.buckets[side])))
 
     @cached_property
     def _places_by_id(self) -> tuple[dict[int, Placement], dict[int, Placement]]:
@@ -142,7 +142,7 @@ class RoutingTable:
             "block": self.block,
             "probes_everywhere": self.probes_everywhere,
             "places": [{"stores": [list(one) for one in place.stores], "holds": list(place.holds)} for place in every],
-            "buckets": [_pack_numbers(self.numbers(side, numbers)) for side in SIDES],
+            "buckets": [_pack_numbers(self.by_bucket(side, numbers.__getitem__)) for side in SIDES],
             "entries": [{str(key): numbers[own[key]] for key in sorted(own)} for own in self.entries],
             "commands": to_json_value(self.commands),
         }
@@ -167,6 +167,8 @@ class TableDraft:
         self._table = table
         self.buckets = (list(table.buckets[0]), list(table.buckets[1]))
         self.entries = (dict(table.entries[0]), dict(table.entries[1]))
+        # By the placement that a bucket was routed to, and by what held it: all such buckets share one.
+        self._routed: dict[tuple[int, tuple[int, ...]], tuple[Placement, Placement]] = {}
 
     def place(self, side: JoinSide, key: int) -> Placement:
         """Return the current placement of a key."""
@@ -179,7 +181,11 @@ class TableDraft:
 
     def route_bucket(self, side: JoinSide, bucket: int, to: Placement) -> None:
         """Store new tuples of a bucket at `to`."""
-        self.buckets[side][bucket] = to.with_holders(self.buckets[side][bucket].holds)
+        holders = self.buckets[side][bucket].holds
+        routed = self._routed.get((id(to), holders))
+        if routed is None:
+            routed = self._routed[id(to), holders] = to, to.with_holders(holders)
+        self.buckets[side][bucket] = routed[1]
 
     def route_key(self, side: JoinSide, key: int, to: Placement) -> None:
         """Store new tuples of a key at `to`, by an entry."""
