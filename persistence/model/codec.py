@@ -105,7 +105,12 @@ def _with_lists(value: Any) -> Any:
     """Replace tuples by lists, so that the value equals what is decoded from JSON."""
     if isinstance(value, dict):
         return {name: _with_lists(each) for name, each in value.items()}
-    return [_with_lists(each) for each in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, (list, tuple)):
+        return [_with_lists(each) if isinstance(each, _CONTAINERS) else each for each in value]
+    return value
+
+
+_CONTAINERS = (dict, list, tuple)
 
 
 def from_json_value(type_: type[T], value: Any, where: str) -> T:

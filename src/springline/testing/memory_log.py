@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 
 from springline.spark_jobs.streaming.errors import FencedError, MessagesLostError
 from springline.spark_jobs.streaming.kafka.topic_union import partition_of, topics_of, union_partitions
@@ -13,6 +15,8 @@ from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, 
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
 from springline.spark_jobs.streaming.runtime.step import Message
+
+_OFFSET = attrgetter("offset")
 
 
 class KilledError(Exception):
@@ -66,6 +70,7 @@ class MemoryLog:
         self._log_end_offsets: dict[tuple[str, int], int] = defaultdict(int)
         self._creation_counts: dict[str, int] = defaultdict(int)  # how often a topic was recreated
         self._owners: dict[str, object] = {}
+        self._written: dict[tuple[str, int], _WrittenRounds] = {}
 
     def add_partition(self, topic: str) -> int:
         """Add a partition to a topic; returns its number."""
@@ -110,7 +115,9 @@ class MemoryLog:
             return
         if start < self.log_start_offsets[topic, unit]:
             raise MessagesLostError(f"{topic}[{unit}]: messages from offset {start} on are no longer available")
-        yield from [message for message in self.topics[topic][unit] if start <= message.offset < to]
+        messages = self.topics[topic][unit]
+        first = bisect_left(messages, start, key=_OFFSET)
+        yield from messages[first : bisect_left(messages, to, first, key=_OFFSET)]
 
     def follow(self, topic: str, unit: int, start: int, seconds: float) -> list[Message]:
         messages = list(self.fetch(topic, unit, start, self._log_end_offsets[topic, unit]))
@@ -131,16 +138,7 @@ class MemoryLog:
         self, writer: str, round_id: RoundId, records: Iterable[OutgoingRecord], positions: Sequence[WriterPosition]
     ) -> None:
         self._count_call()
-        round_ids = [
-            (stamp.incarnation, stamp.round)
-            for topic, unit, sender in positions
-            for stamp in (
-                Stamp.decode(message.headers[HEADER])
-                for message in self.topics[topic][unit]
-                if HEADER in message.headers
-            )
-            if stamp.unit == sender
-        ]
+        round_ids = [self._newest_rounds(topic, unit).get(sender, (0, 0)) for topic, unit, sender in positions]
         if round_id > max(round_ids, default=(0, 0)):
             for record in list(records):
                 self._append(record)
@@ -165,6 +163,14 @@ class MemoryLog:
         for unit in range(len(self.topics[topic])):
             self.log_start_offsets[topic, unit] = self._log_end_offsets[topic, unit]
 
+    def _newest_rounds(self, topic: str, unit: int) -> Mapping[int, RoundId]:
+        """Return the newest round of each sender among the messages of a partition."""
+        messages = self.topics[topic][unit]
+        written = self._written.get((topic, unit))
+        if written is None or written.messages is not messages or len(messages) < written.count:
+            written = self._written[topic, unit] = _WrittenRounds(messages)
+        return written.catch_up()
+
     def _append(self, record: OutgoingRecord, timestamp: float = 1.0) -> None:
         partition = (record.topic, record.unit)
         messages = self.topics[record.topic][record.unit]
@@ -176,6 +182,25 @@ class MemoryLog:
             self.calls_until_death -= 1
             if self.calls_until_death < 0:
                 raise KilledError
+
+
+class _WrittenRounds:
+    """The newest round of each sender among the first `count` messages of a partition."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.messages = messages
+        self.count = 0
+        self._newest: dict[int, RoundId] = {}
+
+    def catch_up(self) -> Mapping[int, RoundId]:
+        """Return it for all messages."""
+        for message in self.messages[self.count :]:
+            if HEADER in message.headers:
+                stamp = Stamp.decode(message.headers[HEADER])
+                newest = self._newest.get(stamp.unit, (0, 0))
+                self._newest[stamp.unit] = max(newest, (stamp.incarnation, stamp.round))
+        self.count = len(self.messages)
+        return self._newest
 
 
 class _Appender:

@@ -68,7 +68,10 @@ class Stages:
         self.admitted: dict[str, AdmissionDecision] = {name: AdmissionDecision(None) for name in self.upstreams}
 
     def kill(self, name: str) -> None:
-        """What it has in memory is gone."""
+        """What it has in memory is gone; its state is what it wrote after its last decision."""
+        admission = self.admissions[name]
+        if admission is not None:
+            self._states[name] = json.loads(json.dumps(admission.as_json()))
         self.admissions[name] = None
 
     def start(self, name: str, *, state: bool) -> None:
@@ -84,7 +87,6 @@ class Stages:
                 measurement = stands(self.now, *load[name])
                 observation = StageObservation(measurement, ORIGINAL, self.upstreams[name], signals)
                 self.admitted[name] = admission.decide(observation)
-                self._states[name] = json.loads(json.dumps(admission.as_json()))
                 self.wire.send(self.admitted[name].signals)
 
 

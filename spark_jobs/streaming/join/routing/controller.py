@@ -330,14 +330,15 @@ def _start_copies(
     in_flight = sum(one.tuples for one in state.copying)
     copies, pending = [], []
     for one in state.pending:
-        is_free = all(busy.get(subject, one.group) == one.group for subject in one.subjects)
+        group, subjects = one.group, one.subjects
+        is_free = all(busy.get(subject, group) == group for subject in subjects)
         if is_free and (not in_flight or in_flight + one.tuples <= config.in_flight_tuples):
             copies.append(replace(one, migration=_without_entries(one.migration, state.table)))
             in_flight += one.tuples
         else:
             pending.append(one)
-        for subject in one.subjects:
-            busy.setdefault(subject, one.group)
+        for subject in subjects:
+            busy.setdefault(subject, group)
     return replace(state, copying=(*state.copying, *copies), pending=tuple(pending)), copies
 
 

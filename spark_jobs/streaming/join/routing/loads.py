@@ -131,7 +131,7 @@ def bucket_weights(table: RoutingTable, loads: Loads) -> tuple[Floats, Floats]:
     """
     weights = []
     for side in SIDES:
-        owner = np.array([max(place.stores, key=lambda one: one[1])[0] for place in table.buckets[side]])
+        owner = np.array(table.by_bucket(side, lambda place: max(place.stores, key=lambda one: one[1])[0]))
         rest = np.array([float(loads.stored.get(unit, (0, 0))[side]) for unit in range(table.max_units)])
         for heavy in loads.heavy:
             if heavy.side is side:

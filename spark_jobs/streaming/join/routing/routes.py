@@ -146,7 +146,7 @@ def _number_placements(table: RoutingTable, side: JoinSide) -> _NumberedPlacemen
     places = sorted(table.places(side), key=lambda place: (place.stores, place.holds))
     numbers = {place: number for number, place in enumerate(places)}
     keys = sorted(table.entries[side])
-    buckets = np.array([numbers[place] for place in table.buckets[side]], np.int32)
+    buckets = np.array(table.by_bucket(side, numbers.__getitem__), np.int32)
     entries = np.array([numbers[table.entries[side][key]] for key in keys], np.int32)
     return _NumberedPlacements(places, buckets, np.array(keys, np.int64), entries)
 

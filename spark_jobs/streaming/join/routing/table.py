@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -55,8 +55,8 @@ class Placement:
 
     def with_holders(self, more: Iterable[int] = (), without: Iterable[int] = ()) -> Placement:
         """Return the placement with the holders `more`, and without those of `without` that do not store."""
-        holders = ({*self.holds, *more} - set(without)) | set(self.units)
-        return replace(self, holds=tuple(sorted(holders)))
+        holders = tuple(sorted(({*self.holds, *more} - set(without)) | set(self.units)))
+        return self if holders == self.holds else replace(self, holds=holders)  # buckets share few objects
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,25 @@ class RoutingTable:
         if any(len(places) != BUCKETS for places in self.buckets):
             raise InvalidRoutingError(f"a table needs {BUCKETS} buckets on each side")
 
-    def places(self, side: JoinSide) -> set[Placement]:
+    def places(self, side: JoinSide) -> frozenset[Placement]:
         """Return all distinct placements of a side."""
-        every = {id(place): place for place in (*self.buckets[side], *self.entries[side].values())}
-        return set(every.values())
+        return self._distinct_places[side]
+
+    @cached_property
+    def _distinct_places(self) -> tuple[frozenset[Placement], frozenset[Placement]]:
+        left, right = (frozenset(places.values()) for places in self._places_by_id)
+        return left, right
+
+    def by_bucket(self, side: JoinSide, value_of: Callable[[Placement], int]) -> list[int]:
+        """Return a value of each bucket's placement; buckets share few placements, and it is computed once for each."""
+        values = {id_: value_of(place) for id_, place in self._places_by_id[side].items()}
+        return list(map(values.__getitem__, map(id, self.buckets[side])))
+
+    @cached_property
+    def _places_by_id(self) -> tuple[dict[int, Placement], dict[int, Placement]]:
+        """The objects, by side: comparing those of thousands of buckets by value would take milliseconds."""
+        left, right = ([*self.buckets[side], *self.entries[side].values()] for side in SIDES)
+        return dict(zip(map(id, left), left, strict=True)), dict(zip(map(id, right), right, strict=True))
 
     def place(self, side: JoinSide, key: int) -> Placement:
         """Return the placement of a key."""
@@ -127,7 +142,7 @@ class RoutingTable:
             "block": self.block,
             "probes_everywhere": self.probes_everywhere,
             "places": [{"stores": [list(one) for one in place.stores], "holds": list(place.holds)} for place in every],
-            "buckets": [_pack_numbers([numbers[place] for place in places]) for places in self.buckets],
+            "buckets": [_pack_numbers(self.by_bucket(side, numbers.__getitem__)) for side in SIDES],
             "entries": [{str(key): numbers[own[key]] for key in sorted(own)} for own in self.entries],
             "commands": to_json_value(self.commands),
         }
@@ -136,7 +151,7 @@ class RoutingTable:
     def from_json(raw: Mapping[str, Any]) -> RoutingTable:
         """The inverse of `as_json`."""
         every = [Placement(tuple((u, s) for u, s in one["stores"]), tuple(one["holds"])) for one in raw["places"]]
-        left, right = (tuple(every[number] for number in _unpack_numbers(packed)) for packed in raw["buckets"])
+        left, right = (tuple(map(every.__getitem__, _unpack_numbers(packed))) for packed in raw["buckets"])
         entries = tuple({int(key): every[number] for key, number in own.items()} for own in raw["entries"])
         return RoutingTable(
             raw["epoch"], raw["max_units"], tuple(raw["units"]), (left, right), (entries[0], entries[1]),
@@ -152,6 +167,8 @@ class TableDraft:
         self._table = table
         self.buckets = (list(table.buckets[0]), list(table.buckets[1]))
         self.entries = (dict(table.entries[0]), dict(table.entries[1]))
+        # By the placement that a bucket was routed to, and by what held it: all such buckets share one.
+        self._routed: dict[tuple[int, tuple[int, ...]], tuple[Placement, Placement]] = {}
 
     def place(self, side: JoinSide, key: int) -> Placement:
         """Return the current placement of a key."""
@@ -164,7 +181,11 @@ class TableDraft:
 
     def route_bucket(self, side: JoinSide, bucket: int, to: Placement) -> None:
         """Store new tuples of a bucket at `to`."""
-        self.buckets[side][bucket] = to.with_holders(self.buckets[side][bucket].holds)
+        holders = self.buckets[side][bucket].holds
+        routed = self._routed.get((id(to), holders))
+        if routed is None:
+            routed = self._routed[id(to), holders] = to, to.with_holders(holders)
+        self.buckets[side][bucket] = routed[1]
 
     def route_key(self, side: JoinSide, key: int, to: Placement) -> None:
         """Store new tuples of a key at `to`, by an entry."""

@@ -66,6 +66,8 @@ def gather_moves(
     for side in SIDES:
         groups: Mapping[tuple[int, int], list[int]] = defaultdict(list)
         for bucket, place in enumerate(table.buckets[side]):
+            if place.holds == place.units:
+                continue
             for giver in sorted(set(place.holds) - set(place.units)):
                 groups[giver, place.units[bucket % len(place.units)]].append(bucket)
         for (giver, receiver), bucket_group in sorted(groups.items()):

@@ -79,7 +79,7 @@ class ProjectedLoads:
         """Return the projected loads of units from keys without entries."""
         loads = np.zeros(self.max_units)
         for side in SIDES:
-            owners = np.array([place.units[0] for place in table.buckets[side]])
+            owners = np.array(table.by_bucket(side, lambda place: place.units[0]))
             loads += np.bincount(
                 owners, self.bucket_weights_without(side, table.entries[side]), minlength=self.max_units
             )
