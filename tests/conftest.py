@@ -162,8 +162,8 @@ def open_at(
         }
         chosen = Settings(**{**defaults, **settings})  # type: ignore[arg-type]
         if not chosen.catalog_url and not any(chosen.home.glob("catalog.db*")):
-            chosen.home.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(empty_catalog, chosen.home / "catalog.db")
+            chosen.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.copy(empty_catalog, chosen.home / "catalog.db")  # with its mode
         platform = open_platform(chosen, runner=runner, actor="test")
         opened.append(platform)
         return platform
