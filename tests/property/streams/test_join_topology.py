@@ -172,7 +172,7 @@ def rounds_of(simulation: JoinSimulation) -> dict[int, RoundPlan]:
     return plans
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 1 << 20),
     strategy=st.sampled_from(["heavy-split", "heavy-split", *STRATEGIES.names]),
@@ -214,7 +214,7 @@ def within(pairs: Sequence[tuple[Row, Row]], clocks: dict[int, Fraction], tick: 
     return Counter((one[0], two[0]) for one, two in pairs if abs(clocks[one[0]] // tick - clocks[two[0]] // tick) <= 60)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 1 << 20),
     keep_rows=st.sampled_from([5, 30, 90]),
