@@ -160,11 +160,11 @@ def open_at(
             "retry_seconds": 0,
             "sync_timeout": 0,
         }
-        chosen = Settings(**{**defaults, **settings})  # type: ignore[arg-type]
-        if not chosen.catalog_url and not any(chosen.home.glob("catalog.db*")):
-            chosen.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            shutil.copy(empty_catalog, chosen.home / "catalog.db")  # with its mode
-        platform = open_platform(chosen, runner=runner, actor="test")
+        platform_settings = Settings(**{**defaults, **settings})  # type: ignore[arg-type]
+        if not platform_settings.catalog_url and not any(platform_settings.home.glob("catalog.db*")):
+            platform_settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.copy(empty_catalog, platform_settings.home / "catalog.db")  # with its mode
+        platform = open_platform(platform_settings, runner=runner, actor="test")
         opened.append(platform)
         return platform
 
