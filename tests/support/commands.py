@@ -17,7 +17,8 @@ from springline.cli import app
 
 def invoke(*arguments: str, **more: Any) -> Result:
     """The result of `springline` with these arguments; `more` is what the runner of commands takes, such as `input`."""
-    return CliRunner().invoke(app, list(arguments), prog_name="springline", **more)
+    with patch("os.nice"):  # of the process that the tests share
+        return CliRunner().invoke(app, list(arguments), prog_name="springline", **more)
 
 
 def printed(*arguments: str, code: int = 0) -> str:
