@@ -132,7 +132,7 @@ def airflow(shell: Shell) -> Iterator[OwnAirflow]:
 
 @pytest.mark.timeout(3_000)
 def test_what_the_page_shows_is_run_persisted_wiped_and_brought_back(airflow: OwnAirflow) -> None:
-    """Three operations as tasks of somebody's DAG, and the DAGs of the package beside them."""
+    """Three operations as tasks of somebody's DAG, and the pages and DAGs of the package beside them."""
     shell = airflow.shell
     shell(TRIGGER)
     persisted = {path: ["persisted"] for path in PATHS}
@@ -143,19 +143,17 @@ def test_what_the_page_shows_is_run_persisted_wiped_and_brought_back(airflow: Ow
     shell(WIPE)
     until(lambda: list(takings.rglob("*.parquet")), seconds=PATIENCE, every=0.5, reason=airflow.failure_reason)
     assert airflow.states() == persisted
+    pages_are_for_users(airflow)
+    # Airflow shows the file that calls for the DAGs of the package as their code.
+    dag = airflow.http.get("/api/v2/dags/persister").json()
+    assert dag["fileloc"] == str(shell.folder / "dags" / "springline_maintenance.py")
 
 
-def test_the_pages_are_there_for_those_who_have_logged_in(airflow: OwnAirflow) -> None:
-    """And for no other user; what streams need is named where it is not installed."""
+def pages_are_for_users(airflow: OwnAirflow) -> None:
+    """The pages are there for those who have logged in; what streams need is named where it is not installed."""
     page_of_lineage = airflow.http.get("/springline/pages/lineage")
     assert page_of_lineage.status_code == 200 and "<title>Lineage · Springline</title>" in page_of_lineage.text
     here = STATUS_COMMAND.replace("http://127.0.0.1:8080", str(airflow.http.base_url).rstrip("/"))
     assert airflow.shell(here) == "401\n"
     streams = airflow.http.get("/springline/api/v1/streams")
     assert streams.status_code == 501 and "pip install 'springline[streams]'" in streams.json()["detail"]
-
-
-def test_the_dags_of_the_package_are_those_of_the_file_that_calls_for_them(airflow: OwnAirflow) -> None:
-    """Airflow shows that file as their code."""
-    dag = airflow.http.get("/api/v2/dags/persister").json()
-    assert dag["fileloc"] == str(airflow.shell.folder / "dags" / "springline_maintenance.py")
