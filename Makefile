@@ -67,7 +67,7 @@ stop: $(READY)  ## stop every stream and server started from this checkout, of e
 check: $(READY)  ## check formatting, lint, types and import rules
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/ruff check .
-	@$(VENV)/bin/mypy --num-workers 2 --cache-dir $(TYPES)
+	@$(VENV)/bin/mypy --cache-dir $(TYPES)
 	@PYTHONPATH=src:. $(VENV)/bin/lint-imports --no-cache
 
 format: $(READY)  ## format the code and apply automatic lint fixes
