@@ -31,10 +31,6 @@ class ParameterError(JobUsageError):
     """A required parameter of an operation is missing, or the value of one is invalid."""
 
 
-class CodeVersionError(JobError):
-    """The version of code cannot be computed, because its source cannot be read."""
-
-
 class SparkUnavailableError(JobError, RunnerUnavailableError):
     """Spark does not answer at the address in the settings, or cannot be started."""
 
@@ -49,6 +45,10 @@ class JavaUnavailableError(SparkUnavailableError):
 
 class FaultyOperationError(JobError, OperationError):
     """The operation's own code is at fault, so a retry would fail again."""
+
+
+class CodeVersionError(FaultyOperationError):
+    """The version of an operation cannot be computed: a source cannot be read, or a value differs in each process."""
 
 
 class DigestError(FaultyOperationError):

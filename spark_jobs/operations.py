@@ -7,6 +7,7 @@ def clean(context: Context, parsed: DataFrame) -> DataFrame: ...
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,12 +25,14 @@ from springline.persistence.project import add_project_to_path
 from springline.persistence.text.formatting import format_alternatives
 from springline.spark_jobs.code.code_version import code_version
 from springline.spark_jobs.code.udfs import is_platform_module, late_udfs, send_by_value
-from springline.spark_jobs.errors import DeclarationError, ParameterError, UnknownOperationError
+from springline.spark_jobs.errors import CodeVersionError, DeclarationError, ParameterError, UnknownOperationError
 from springline.spark_jobs.landing import Landing
 from springline.spark_jobs.path_templates import fields_of, fill_template, shape_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger("springline.operations")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -94,10 +97,25 @@ class RegisteredOperation:
     options: Mapping[str, str] = field(default_factory=dict)
     float_digits: int = FLOAT_DIGITS
 
-    @cached_property
+    @property
     def version(self) -> str:
-        """Hash of the code, of the names of its sources, and of `float_digits`."""
-        return code_version(self.function, declaration=(tuple(self.sources), self.float_digits))
+        """Hash of the code, of the names of its sources, and of `float_digits`; raises `CodeVersionError`."""
+        if isinstance(self._version, CodeVersionError):
+            raise self._version
+        return self._version
+
+    @property
+    def version_error(self) -> str:
+        """Why the version cannot be computed; empty if it can."""
+        return str(self._version) if isinstance(self._version, CodeVersionError) else ""
+
+    @cached_property
+    def _version(self) -> str | CodeVersionError:
+        """The version of the code as it was imported, or why there is none: both are final for this process."""
+        try:
+            return code_version(self.function, declaration=(tuple(self.sources), self.float_digits))
+        except CodeVersionError as error:
+            return CodeVersionError(f"operation {self.name} has no version and cannot run: {error}")
 
     @property
     def doc(self) -> str:
@@ -144,6 +162,8 @@ class RegisteredOperation:
 
 class OperationRegistry:
     """The declared operations, by name, in order of declaration."""
+
+    declares_operations = True  # what is registered is no part of the version of code that refers to a registry
 
     def __init__(self) -> None:
         self._operations: dict[str, RegisteredOperation] = {}
@@ -259,8 +279,9 @@ class OperationRegistry:
         return tuple(ordered.values())
 
     def catalog_operations(self) -> tuple[Operation, ...]:
-        """Return all operations as the catalog records them."""
-        return tuple(self._operations[name].catalog_operation(reads) for name, reads in self.edges.items())
+        """Return all operations as the catalog records them, without those whose version cannot be computed."""
+        operations = [(self._operations[name], reads) for name, reads in self.edges.items()]
+        return tuple(each.catalog_operation(reads) for each, reads in operations if not each.version_error)
 
 
 REGISTRY = OperationRegistry()
@@ -274,7 +295,7 @@ def load_operations(modules: Iterable[str] = ()) -> OperationRegistry:
 
     A package names a module in its entry points of the group `springline.operations`; `modules` are those of the
     setting `SPRINGLINE_OPERATIONS`. Raises `SettingsError` if a module cannot be found; errors that a module raises are
-    not caught.
+    not caught. An operation whose version cannot be computed is logged, and fails when it is run.
 
     Example:
         >>> load_operations(["springline.spark_jobs.etl"]).get("etl.clean").output
@@ -287,7 +308,9 @@ def load_operations(modules: Iterable[str] = ()) -> OperationRegistry:
     remedy = "put it on PYTHONPATH, or next to the project's springline.toml"
     for module in modules:
         _load(module, "SPRINGLINE_OPERATIONS", remedy)
-    REGISTRY.catalog_operations()  # computes the versions while the files are still those that were imported
+    for op in REGISTRY.topological_order():  # computes the versions while the files are still those that were imported
+        if op.version_error:
+            logger.warning("%s", op.version_error)
     return REGISTRY
 
 

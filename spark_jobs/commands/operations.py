@@ -43,7 +43,8 @@ def show(
         print_json(_declaration(registry, operation))
         return
     console().print(_table([operation]))
-    print(f"{operation.doc}\nCode version {operation.version}; parameters: {', '.join(operation.parameters)}.")
+    version = operation.version_error or f"Code version {operation.version}"
+    print(f"{operation.doc}\n{version}; parameters: {', '.join(operation.parameters)}.")
 
 
 def run(
@@ -87,6 +88,7 @@ def _flags(operation: RegisteredOperation) -> list[str]:
         "not idempotent": not operation.idempotent,
         "checkpoint": operation.checkpoint,
         "temporary": operation.temporary,
+        "no version": bool(operation.version_error),
     }
     return [flag for flag, is_set in flags.items() if is_set]
 
@@ -132,5 +134,6 @@ def _declaration(registry: OperationRegistry, operation: RegisteredOperation) ->
         "temporary": operation.temporary,
         "options": dict(operation.options),
         "parameters": list(operation.parameters),
-        "version": operation.version,
+        "version": None if operation.version_error else operation.version,
+        "version_error": operation.version_error,
     }

@@ -12,7 +12,7 @@ from textwrap import dedent
 
 import pytest
 
-from springline.spark_jobs.code.code_version import _CodeCollector, code_version
+from springline.spark_jobs.code.code_version import CodeCollector, code_version
 from springline.spark_jobs.errors import CodeVersionError
 from springline.spark_jobs.nycflights import open_text
 
@@ -176,13 +176,11 @@ def test_the_declaration_is_no_code(version_of: Callable[..., str]) -> None:
 
 def test_code_of_libraries_counts_by_name_only() -> None:
     """Not by the text of the installed release: another Python must not give another version."""
-    reader = _CodeCollector("springline.spark_jobs")
-    reader.read_function(open_text)
-    while reader.pending:
-        reader.pending.pop()()
-    labels = sorted(text.partition("\n")[0] for text in reader.texts.values())
-    assert labels.count("springline.spark_jobs.nycflights:open_text") == 1
-    assert not [label for label in labels if not label.startswith("springline.")]
+    collector = CodeCollector(open_text)
+    collector.collect()
+    trees = {str(node.terms[0]) for node in collector.nodes.values() if "Def(" in "".join(map(str, node.terms))}
+    assert "function springline.spark_jobs.nycflights:open_text" in trees
+    assert not [label for label in trees if " springline." not in label]
 
 
 def test_code_without_a_source_is_refused() -> None:
@@ -232,7 +230,47 @@ def test_where_a_package_lies_does_not_change_its_versions(tmp_path: Path) -> No
 
 def test_what_the_platform_has_beside_its_spark_jobs_counts_by_name_only() -> None:
     """In the checkout too, where it lies in no folder of libraries: as in an installed package."""
-    reader = _CodeCollector("pipeline")
+    collector = CodeCollector(test_what_the_platform_has_beside_its_spark_jobs_counts_by_name_only)
     spark_jobs, other = sys.modules["springline.spark_jobs.errors"], sys.modules["springline.persistence.errors"]
-    assert reader._is_ours(spark_jobs.__name__, spark_jobs.__file__)
-    assert not reader._is_ours(other.__name__, other.__file__)
+    assert collector._is_our_module(spark_jobs)
+    assert not collector._is_our_module(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import time\nV = time.time()\ndef clean(c): return V", r"pipeline:V: time.time\(\) returns another value"),
+        ("import uuid as u\nV = [u.uuid4()]\ndef clean(c): return V", r"pipeline:V: uuid.uuid4\(\).*in the function"),
+        ("V = ','.join({'a', 'b'})\ndef clean(c): return V", "pipeline:V: the order of the elements.*sort"),
+        ("S = {'a', 'b'}\nV = [*S]\ndef clean(c): return V", "pipeline:V: the order of the elements.*sort"),
+        (
+            "import importlib\ndef clean(c): return importlib.import_module(c)",
+            "pipeline: importlib.import_module.c. imports.*computed name.*statement",
+        ),
+    ],
+    ids=["clock", "identifier", "joined set", "unpacked set", "computed import"],
+)
+def test_what_differs_in_each_process_is_refused_by_name_with_the_remedy(
+    version_of: Callable[..., str], text: str, reason: str
+) -> None:
+    """It would make its datasets irrecoverable."""
+    with pytest.raises(CodeVersionError, match=reason):
+        version_of(text)
+
+
+def test_where_a_project_lies_is_no_value_of_its_code(version_of: Callable[..., str]) -> None:
+    """Each call of this fixture uses another folder; another file in it is another value."""
+    text = """
+        from pathlib import Path
+        HERE = Path(__file__).parent
+        RATES = str(HERE / "rates.csv")
+        def clean(context): return HERE, RATES, __file__
+    """
+    assert version_of(text) == version_of(text)
+    assert version_of(changed("rates.csv", "other.csv", text)) != version_of(text)
+
+
+def test_a_parameter_is_not_the_function_of_that_name(version_of: Callable[..., str]) -> None:
+    """Sources are often called like the operations that make them."""
+    text = "def sales(context): return 1\ndef clean(context, sales): return [sales for sales in sales]\n"
+    assert version_of(text) == version_of(changed("return 1", "return 2", text))

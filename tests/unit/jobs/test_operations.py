@@ -12,7 +12,7 @@ from pydantic_settings import SettingsError
 
 from springline.persistence.errors import CyclicLineageError
 from springline.persistence.model.dataset import Call
-from springline.spark_jobs.errors import DeclarationError, ParameterError, UnknownOperationError
+from springline.spark_jobs.errors import CodeVersionError, DeclarationError, ParameterError, UnknownOperationError
 from springline.spark_jobs.operations import OperationRegistry, load_operations
 
 FLIGHTS = "springline.spark_jobs.etl"
@@ -143,6 +143,21 @@ def test_what_a_module_of_operations_misses_is_raised_as_it_is(tmp_path: Path, m
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="nosuch"):
         load_operations(["operations_that_miss_something"])
+
+
+def test_an_operation_without_a_version_hides_no_other(
+    registry: OperationRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named with the reason, is not in the catalog, and fails when it is called."""
+    declare(registry, "good", "etl/{ds}/good")
+    scope: dict[str, object] = {"__name__": "springline.spark_jobs"}
+    exec("def bad(context): return 1", scope)
+    registry.operation("bad", output="etl/{ds}/bad")(scope["bad"])  # type: ignore[type-var]
+    monkeypatch.setattr("springline.spark_jobs.operations.REGISTRY", registry)
+    assert [each.name for each in load_operations().catalog_operations()] == ["good"]
+    assert "define it in a file" in registry.get("bad").version_error
+    with pytest.raises(CodeVersionError, match="operation bad has no version"):
+        registry.get("bad").call({"ds": "1"})
 
 
 def test_an_installed_package_brings_its_operations(tmp_path: Path) -> None:
