@@ -3,7 +3,7 @@
 The DAG exists only if SPRINGLINE_OPERATIONS names its operations, springline.spark_jobs.etl.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from airflow.sdk import DAG, Param
 
@@ -15,7 +15,7 @@ if "springline.spark_jobs.etl" in JobSettings().operations:
     with DAG(
         "etl_lineage",
         schedule=DailyUntil("2013-12-31"),
-        start_date=datetime(2013, 1, 1),
+        start_date=datetime(2013, 1, 1, tzinfo=UTC),
         catchup=False,
         params={
             "strategy": Param(

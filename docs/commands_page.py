@@ -18,7 +18,8 @@ _INTRO = """\
 # Commands
 
 Every command with its arguments and options; `-h` and `--help` print the same. An expected error is one line on
-stderr. The exit status:
+stderr; any other one is a bug, with a traceback. Letters that the encoding of the output lacks are spelled as in JSON.
+The exit status:
 
 | status | meaning |
 |---|---|

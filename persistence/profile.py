@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from dotenv import dotenv_values
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -45,6 +46,8 @@ _UNDECLARED = frozenset({
     "PROFILE", "PROJECT", "SERVICE_TOKEN", "WORKER_PYTHON", "STEP_MODULES", "SECRET_DEFAULTS",
 })  # fmt: skip
 
+_AUTHORITY = re.compile(r"[a-zA-Z][\w+.-]*://([^/?#]*)")
+
 logger = logging.getLogger("springline.settings")
 
 
@@ -63,9 +66,15 @@ def profile_file(name_or_path: str, profiles: Path) -> Path:
 def active_profile_file() -> Path | None:
     """Return the file that SPRINGLINE_PROFILE selects, else `default.env` if it exists; raises `SettingsError`."""
     profiles = project_folder() / "profiles"
-    if name_or_path := os.environ.get(f"{PREFIX}PROFILE", ""):
-        return profile_file(name_or_path, profiles)
-    return default if (default := profiles / "default.env").is_file() else None
+    name_or_path = os.environ.get(f"{PREFIX}PROFILE", "")
+    file = profile_file(name_or_path, profiles) if name_or_path else profiles / "default.env"
+    if not file.is_file():
+        return None
+    try:
+        file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{file}: not UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8") from None
+    return file
 
 
 def project_folder() -> Path:
@@ -232,6 +241,16 @@ class ProfiledSettings(BaseSettings):
     def _resolve_home(cls, value: Path) -> Path:
         """Resolve a relative home against the folder of the project, regardless of the working directory."""
         return (project_folder() / value.expanduser()).resolve()
+
+    @model_validator(mode="after")
+    def _check_addresses(self) -> Self:
+        """Refuse an address in which it is not clear where the password ends: errors would contain the rest of it."""
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            text = value.get_secret_value() if isinstance(value, SecretStr) else value
+            if isinstance(text, str) and (authority := _AUTHORITY.match(text)) and authority[1].count("@") > 1:
+                raise ValueError(f"{PREFIX}{name.upper()}: an @ in a user or a password is written as %40")
+        return self
 
     @classmethod
     def settings_customise_sources(

@@ -13,6 +13,8 @@ VARIABLE = "SPRINGLINE_PROJECT"
 class ProjectError(ValueError):
     """SPRINGLINE_PROJECT names a folder that contains no project."""
 
+    exit_status = 2
+
 
 def project_file() -> Path | None:
     """Return the project's file: in the folder of SPRINGLINE_PROJECT, else in the nearest folder upwards from here.

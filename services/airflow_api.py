@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta, tzinfo
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
+from springline.services.dag_days import day_begin, day_end, local_minute, parse_zone
 from springline.services.errors import ServiceError
 from springline.services.log_files import one_line
 
@@ -33,10 +34,19 @@ class TaskState:
     """The state of one task of a DAG run."""
 
     run_id: str
-    day: str  # the logical date; empty for a run without one
+    day: str  # of the logical date, in the zone of the DAG; empty for a run without one
     task_id: str
     state: str  # empty: not scheduled yet
     attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartedBackfill:
+    """A backfill that Airflow has created, with the logical dates of its runs."""
+
+    id: int
+    zone: tzinfo  # the DAG's
+    logical_dates: tuple[str, ...]
 
 
 class AirflowApi:
@@ -58,6 +68,7 @@ class AirflowApi:
         self._client = httpx.Client(base_url=address, timeout=timeout, transport=transport, headers=headers)
         self._login = {"username": user, "password": password}
         self._sleep = sleep
+        self._zones: dict[str, tzinfo] = {}  # by DAG
 
     def close(self) -> None:
         """Close the connections."""
@@ -90,18 +101,23 @@ class AirflowApi:
 
     def dags(self) -> list[dict[str, Any]]:
         """Return all DAGs that the user may see, as JSON objects of Airflow's API."""
-        listed_dags: list[dict[str, Any]] = []
-        while True:
-            page = self._call(
-                "GET", "/api/v2/dags", params={"limit": _PAGE, "offset": len(listed_dags), "order_by": "dag_id"}
-            )
-            listed_dags += page["dags"]
-            if not page["dags"] or len(listed_dags) >= page["total_entries"]:
-                return listed_dags
+        return self._list("/api/v2/dags", "dags", order_by="dag_id")
 
     def dag(self, dag_id: str) -> dict[str, Any]:
         """Return a DAG, as a JSON object of Airflow's API."""
         return dict(self._call("GET", f"/api/v2/dags/{quote(dag_id, safe='')}"))
+
+    def zone(self, dag_id: str) -> tzinfo:
+        """Return the time zone of a DAG, in which its days begin and end."""
+        if dag_id not in self._zones:
+            name = str(self._call("GET", f"/api/v2/dags/{quote(dag_id, safe='')}/details")["timezone"])
+            try:
+                self._zones[dag_id] = parse_zone(name)
+            except (KeyError, ValueError) as error:
+                raise AirflowApiError(
+                    f"{dag_id} has the time zone {name!r}, which is unknown on this machine: install the package tzdata"
+                ) from error
+        return self._zones[dag_id]
 
     def tasks_of(self, dag_id: str) -> Sequence[dict[str, Any]]:
         """Return the tasks of a DAG, as JSON objects of Airflow's API."""
@@ -113,8 +129,11 @@ class AirflowApi:
         return list(self._call("GET", f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns", params=params)["dag_runs"])
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any], day: date | None = None) -> str:
-        """Trigger a DAG run with the logical date `day`, or without one; returns its id."""
-        body = {"logical_date": f"{day}T00:00:00Z" if day else None, "conf": dict(conf)}
+        """Trigger a DAG run whose data interval is `day`, or one without a logical date; returns its id."""
+        body: dict[str, Any] = {"logical_date": None, "conf": dict(conf)}
+        if day:
+            begin, end = (day_begin(each, self.zone(dag_id)) for each in (day, day + timedelta(days=1)))
+            body |= {"logical_date": begin, "data_interval_start": begin, "data_interval_end": end}
         return str(self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=body)["dag_run_id"])
 
     def backfill(
@@ -126,29 +145,32 @@ class AirflowApi:
         runs_at_once: int,
         *,
         reprocess: str = "completed",
-    ) -> int:
-        """Create a backfill of every day from `first` to `last`; returns its id.
+    ) -> StartedBackfill:
+        """Create a backfill of every run from the begin of `first` to the end of `last`, in the DAG's time zone.
 
         `reprocess` selects which days with an earlier run are run again: `none`, `failed`, or `completed` (all).
         Airflow creates a backfill in several steps; if its database was locked meanwhile, the incomplete backfill is
         cancelled and created again.
         """
+        zone = self.zone(dag_id)
         body = {
             "dag_id": dag_id,
-            "from_date": f"{first}T00:00:00Z",
-            "to_date": f"{last}T00:00:00Z",
+            "from_date": day_begin(first, zone),
+            "to_date": day_end(last, zone),
             "max_active_runs": runs_at_once,
             "run_backwards": False,
             "dag_run_conf": dict(conf),
             "reprocess_behavior": reprocess,
         }
+        planned = self._call("POST", "/api/v2/backfills/dry_run", json=body)["backfills"]
         for _ in range(_TRIES):
             response = self._request("POST", "/api/v2/backfills", json=body)
             if not _is_locked(response):
                 break
             self._sleep(1.0)
             self.end_backfills(dag_id)
-        return int(_json_or_raise(response)["id"])
+        dates = [run["logical_date"] or run["partition_date"] for run in planned]
+        return StartedBackfill(int(_json_or_raise(response)["id"]), zone, tuple(dates))
 
     def end_backfills(self, dag_id: str) -> None:
         """Cancel the running backfills of a DAG; one that ends or is rolled back meanwhile is not an error."""
@@ -171,14 +193,13 @@ class AirflowApi:
 
     def runs(self, dag_id: str, first: date, last: date) -> dict[str, str]:
         """Return the state of the DAG runs of these days, by run id."""
-        params = {"logical_date_gte": f"{first}T00:00:00Z", "logical_date_lte": f"{last}T00:00:00Z"}
-        dag_runs = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns", params=params)["dag_runs"]
-        return {run["dag_run_id"]: run["state"] for run in dag_runs}
+        zone = self.zone(dag_id)
+        days = {"logical_date_gte": day_begin(first, zone), "logical_date_lte": day_end(last, zone)}
+        return self._run_states(dag_id, **days)
 
     def active_runs(self, dag_id: str) -> dict[str, str]:
         """Return the state of the DAG runs that are queued or running, by run id."""
-        response = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns", params={"state": ["queued", "running"]})
-        return {run["dag_run_id"]: run["state"] for run in response["dag_runs"]}
+        return self._run_states(dag_id, state=["queued", "running"])
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         """Return the state of one DAG run."""
@@ -189,9 +210,13 @@ class AirflowApi:
         path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
         return [
             TaskState(
-                run_id, (task["logical_date"] or "")[:10], task["task_id"], task["state"] or "", task["try_number"]
+                run_id,
+                local_minute(task["logical_date"], self.zone(dag_id))[:10] if task["logical_date"] else "",
+                task["task_id"],
+                task["state"] or "",
+                task["try_number"],
             )
-            for task in self._call("GET", path)["task_instances"]
+            for task in self._list(path, "task_instances")
         ]
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
@@ -200,8 +225,21 @@ class AirflowApi:
         return self._call("GET", path, params={"deserialize": "false", "stringify": "false"})["value"]
 
     def _running_backfills(self, dag_id: str) -> list[int]:
-        backfills = self._call("GET", "/api/v2/backfills", params={"dag_id": dag_id})["backfills"]
+        backfills = self._list("/api/v2/backfills", "backfills", dag_id=dag_id)
         return [backfill["id"] for backfill in backfills if backfill["completed_at"] is None]
+
+    def _run_states(self, dag_id: str, **params: Any) -> dict[str, str]:
+        dag_runs = self._list(f"/api/v2/dags/{dag_id}/dagRuns", "dag_runs", **params)
+        return {run["dag_run_id"]: run["state"] for run in dag_runs}
+
+    def _list(self, path: str, key: str, **params: Any) -> list[dict[str, Any]]:
+        """Return all items of a list, which Airflow sends in pages."""
+        items: list[dict[str, Any]] = []
+        while True:
+            page = self._call("GET", path, params={"limit": _PAGE, "offset": len(items), **params})
+            items += page[key]
+            if not page[key] or len(items) >= page["total_entries"]:
+                return items
 
     def _exists(self, path: str) -> bool:
         return self._request("GET", path).status_code == 200

@@ -17,6 +17,7 @@ from springline.persistence.text.redaction import redact_secrets
 from springline.persistence.text.tables import plain_table
 from springline.persistence.text.terminal import console, print_json, print_result, progress
 from springline.services.airflow_api import AirflowApi, AirflowApiError
+from springline.services.dag_days import local_minute
 from springline.services.errors import BadRequestError, ServiceError, UnknownDagError
 from springline.services.servers.airflow import USER, password
 from springline.services.settings import ServiceSettings
@@ -92,21 +93,22 @@ def list_runs(
     with _airflow_api(as_json) as api:
         _get_dag(api, dag)
         runs = api.newest_runs(dag, last)
+        zone = api.zone(dag)
     if as_json:
         print_json([_run_fields(run) for run in runs])
         return
-    table = plain_table("run", "state", "date", "started", "duration")
+    table = plain_table("run", "state", "logical date", "started", "duration")
     for run in runs:
         took = format_seconds(run["duration"]) if run["duration"] is not None else ""
-        day = (run["logical_date"] or "")[:10]
-        table.add_row(run["dag_run_id"], run["state"], day, _format_time(run["start_date"]), took)
+        logical_date = local_minute(run["logical_date"], zone) if run["logical_date"] else ""
+        table.add_row(run["dag_run_id"], run["state"], logical_date, _format_time(run["start_date"]), took)
     console().print(table if runs else f"{dag} never ran.")
 
 
 def trigger(
     dag: DagId,
     param: Parameters = [],  # noqa: B006  (typer reads it once)
-    day: Annotated[str, typer.Option("--date", help="Logical date, such as 2026-01-05; default: none")] = "",
+    day: Annotated[str, typer.Option("--date", help="Day of the run, such as 2026-01-05; default: none")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has finished")] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Maximum time to wait in seconds, with --wait")] = 3600.0,
     as_json: Json = False,
@@ -136,7 +138,7 @@ def backfill(
     ] = 1,
     as_json: Json = False,
 ) -> None:
-    """Run a DAG for each day of a range.
+    """Run a DAG for each day of a range, in the DAG's time zone, which is that of its start date.
 
     Airflow runs one backfill of a DAG at a time.
     """
@@ -146,10 +148,18 @@ def backfill(
     conf = parse_parameters(param)
     with _airflow_api(as_json, f"starting a backfill of {dag}") as api:
         _require_active(api, dag)
-        backfill_id = api.backfill(dag, begin, end, conf, max_active_runs, reprocess=reprocess.value)
-    result = {"dag": dag, "backfill": backfill_id, "from": begin.isoformat(), "to": end.isoformat()}
-    days = format_count((end - begin).days + 1, "day")
-    print_result(as_json, result, f"{dag}: backfill {backfill_id} of {days} started; see `springline dag runs {dag}`")
+        started = api.backfill(dag, begin, end, conf, max_active_runs, reprocess=reprocess.value)
+    dates = [local_minute(each, started.zone) for each in started.logical_dates]
+    result = {
+        "dag": dag, "backfill": started.id, "from": begin.isoformat(), "to": end.isoformat(), "runs": len(dates)
+    }  # fmt: skip
+    if dates:
+        span = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+        text = f"{dag}: started {format_count(len(dates), 'run')}, {span} ({started.zone}), as backfill {started.id}"
+    else:
+        text = f"{dag}: started no run, since none of {begin} to {end} is both over and new ({started.zone}); "
+        text += "--reprocess completed runs days again"
+    print_result(as_json, result, f"{text}; see `springline dag runs {dag}`")
 
 
 def pause(dag: DagId, as_json: Json = False) -> None:

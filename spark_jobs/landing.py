@@ -12,18 +12,20 @@ from __future__ import annotations
 import csv
 import json
 import os
-from codecs import getincrementaldecoder
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
+from itertools import chain
 from pathlib import Path
 
 import xxhash
 
-from springline.spark_jobs.errors import LandingError
+from springline.spark_jobs.errors import JobUsageError, LandingError
 from springline.spark_jobs.nycflights import open_text
 
 _CHUNK = 1 << 20
+_END = "\0end of the file"
 YEAR = 2013  # year of all flights
 
 
@@ -102,7 +104,7 @@ class Landing:
             raise LandingError(
                 f"{path}: no manifest {_manifest_path(path).name}, which is needed to detect a truncated file; "
                 f"the sender creates it with `springline landing manifest {path}`. "
-                "Use context.landing.unchecked(…) to load a file without a manifest"
+                "Use context.landing.unchecked_file(…) to load a file without a manifest"
             )
         actual = _manifest_of(path)
         if actual != manifest:
@@ -164,14 +166,14 @@ def write_manifest(path: Path) -> LandingManifest:
 
 
 def parse_days(text: str) -> tuple[date, ...]:
-    """Parse `2013-01-05`, `2013-01-05..2013-01-07`, or several of them separated by commas; raises `ValueError`."""
+    """Parse `2013-01-05`, `2013-01-05..2013-01-07`, or several of them separated by commas; raises `JobUsageError`."""
     days: dict[date, None] = {}
     for part in text.split(","):
         first, dots, last = part.strip().partition("..")
         start = _parse_day(first)
         stop = _parse_day(last) if dots else start
         if stop < start:
-            raise ValueError(f"{part!r}: the last day is before the first")
+            raise JobUsageError(f"{part!r}: the last day is before the first")
         days |= {date.fromordinal(day): None for day in range(start.toordinal(), stop.toordinal() + 1)}
     return tuple(days)
 
@@ -180,7 +182,7 @@ def _parse_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a date: write it as 2013-01-05") from None
+        raise JobUsageError(f"{text!r} is not a date: write it as 2013-01-05") from None
 
 
 def _day_of(line: str, feed: LandingFeed) -> date:
@@ -243,12 +245,8 @@ def _read_manifest(path: Path) -> LandingManifest | None:
 
 
 def _check_columns(path: Path, columns: Sequence[str]) -> None:
-    with path.open("rb") as file:
-        first = file.readline()
-    try:
-        actual = _fields(path, first.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise LandingError(f"{path}: its header is not UTF-8 ({error})") from error
+    actual = next(_records(path))
+    actual = [] if actual == [_END] else actual
     if actual == list(columns):
         return
     missing = [column for column in columns if column not in actual]
@@ -260,11 +258,22 @@ def _check_columns(path: Path, columns: Sequence[str]) -> None:
     )
 
 
-def _fields(path: Path, line: str) -> list[str]:
-    try:
-        return next(csv.reader([line], strict=True), [])
-    except csv.Error as error:
-        raise LandingError(f"{path}: the line {line.strip()[:60]!r} is not valid CSV: {error}") from error
+def _records(path: Path) -> Iterator[list[str]]:
+    """Yield the records of a CSV file without empty lines, then `_END`; a record may have several lines.
+
+    Raises `LandingError` if the file is not UTF-8 or a field is too large, as after a quote that nobody closes.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(chain(file, [_END]))
+        try:
+            yield from filter(None, reader)
+        except UnicodeDecodeError as error:
+            raise LandingError(f"{path}: not UTF-8 after line {reader.line_num:,} ({error.reason})") from error
+        except csv.Error as error:
+            raise LandingError(
+                f"{path}: not valid CSV up to line {reader.line_num:,}: {error}; request it again from the sender, or "
+                "leave out `columns` if this is not CSV as in RFC 4180"
+            ) from error
 
 
 def _manifest_of(path: Path) -> LandingManifest:
@@ -279,21 +288,13 @@ def _manifest_of(path: Path) -> LandingManifest:
 
 
 def _check_text(path: Path, columns: Sequence[str]) -> None:
-    """Check what the manifest of a bad file would not show: that it is UTF-8, and that its last line is complete."""
-    decoder, size, end = getincrementaldecoder("utf-8")(), 0, b""
-    for chunk in _chunks(path):
-        try:
-            decoder.decode(chunk)
-        except UnicodeDecodeError as error:
-            raise LandingError(f"{path}: not UTF-8 near byte {size + error.start:,}") from error
-        size += len(chunk)
-        end = (end + chunk)[-_CHUNK:]
-        end = end[end.rfind(b"\n", 0, -1) + 1 :]
-    last = end.decode(errors="replace")
-    if not end.endswith(b"\n") or len(_fields(path, last)) != len(columns):
+    """Check what the manifest of a bad file would not show: that it is UTF-8, and that its last record is complete."""
+    *last, end = deque(_records(path), maxlen=2)
+    if end != [_END] or len(last[0]) != len(columns):  # within quotes, the end is a part of the last record
+        record = ",".join(*last if end == [_END] else [end]).removesuffix(_END)
         raise LandingError(
-            f"{path}: truncated file: its last line {last.strip()[:60]!r} is "
-            f"incomplete; request it again from the sender"
+            f"{path}: truncated file: its last record {record[:60]!r} is incomplete: {len(columns)} fields are needed, "
+            "and the end of each quote; request it again from the sender"
         )
 
 

@@ -7,7 +7,7 @@ condition is not met, and whose sum Great Expectations expects to be 0, so that 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from springline.spark_jobs.errors import ColumnsError, ParameterError, QualityError
 
 BROKEN_RULES_COLUMN = "broken_rules"
-_ANY_BROKEN = "no row breaks a rule"
+_ROW_COUNT = "rows"
 
 
 class QualityMode(StrEnum):
@@ -116,37 +116,54 @@ def apply_gate(
             as_json,
         )
     if mode is QualityMode.QUARANTINE and report.broken_rows:
-        frame = with_broken_rules(frame, rules.rows).where(F.size(BROKEN_RULES_COLUMN) == 0).drop(BROKEN_RULES_COLUMN)
+        flag = _free_name(frame)
+        frame = frame.select("*", _breaks_any(rules.rows).alias(flag)).where(~F.col(flag)).drop(flag)
     return frame, as_json
 
 
 def with_broken_rules(frame: DataFrame, rules: Sequence[QualityRule]) -> DataFrame:
-    """Return `frame` with the additional column `broken_rules`: the names of the rules that each row breaks."""
-    names = F.array(*(F.when(rule.is_broken, F.lit(rule.name)) for rule in rules))
+    """Return `frame` with the additional column `broken_rules`: the names of the rules that each row breaks.
+
+    Raises `ColumnsError` if it has a column of that name already.
+    """
+    if BROKEN_RULES_COLUMN in map(str.lower, frame.columns):
+        raise ColumnsError(f"the table has a column {BROKEN_RULES_COLUMN} already, which the gate adds: rename it")
+    names = F.array(*(F.when(rule.is_broken, F.lit(rule.name)) for rule in rules)).cast("array<string>")
     return frame.select("*", F.filter(names, F.isnotnull).alias(BROKEN_RULES_COLUMN))
 
 
 def evaluate_rules(frame: DataFrame, rules: QualityRules) -> QualityReport:
-    """Validate `frame` with Great Expectations; changes nothing, and sends nothing off this machine."""
+    """Validate `frame` with Great Expectations; changes nothing, and sends nothing off this machine.
+
+    Great Expectations sees generated names only, since a rule may be named like a column, or like another rule.
+    """
     if missing := [name for name in rules.columns if name not in frame.columns]:
         raise ColumnsError(f"the quality gate needs the missing columns {', '.join(missing)}")
-    broken_columns = {rule.name: rule.is_broken for rule in rules.rows}
-    flags = {name: column.cast("int") for name, column in broken_columns.items()}
-    flags[_ANY_BROKEN] = reduce(Column.__or__, broken_columns.values()).cast("int")
-    results = _validate(frame.select("*", *(flag.alias(name) for name, flag in flags.items())), list(flags), rules)
+    flags = {f"rule{i}": rule.is_broken for i, rule in enumerate(rules.rows)} | {"any": _breaks_any(rules.rows)}
+    results = _validate(frame.select(*(flag.cast("int").alias(name) for name, flag in flags.items())), flags, rules)
     sums = {name: int(results[name]["result"]["observed_value"] or 0) for name in flags}
     row_rules = tuple(
-        {"rule": rule.name, "condition": rule.condition, "broken": sums[rule.name], "valid": not sums[rule.name]}
-        for rule in rules.rows
+        {"rule": rule.name, "condition": rule.condition, "broken": broken, "valid": not broken}
+        for rule, broken in zip(rules.rows, sums.values(), strict=False)
     )
-    table_rules = tuple(
-        {"rule": name, "valid": bool(result["success"])} for name, result in results.items() if name not in flags
+    table_rules = (
+        {"rule": f"has no more than {rules.most_rows:,} rows", "valid": bool(results[_ROW_COUNT]["success"])},
+        *({"rule": f"has the column {name}", "valid": True} for name in rules.columns),
     )
-    rows = int(results[_row_count_description(rules)]["result"]["observed_value"])
-    return QualityReport(rows, sums[_ANY_BROKEN], row_rules, table_rules)
+    return QualityReport(int(results[_ROW_COUNT]["result"]["observed_value"]), sums["any"], row_rules, table_rules)
 
 
-def _validate(frame: DataFrame, flags: Sequence[str], rules: QualityRules) -> dict[str, Any]:
+def _breaks_any(rules: Sequence[QualityRule]) -> Column:
+    return reduce(Column.__or__, (rule.is_broken for rule in rules), F.lit(False))
+
+
+def _free_name(frame: DataFrame) -> str:
+    """Return a name that no column of `frame` has; upper and lower case are the same to Spark."""
+    taken = {name.lower() for name in frame.columns}
+    return next(name for i in range(len(taken) + 1) if (name := f"broken{i}") not in taken)
+
+
+def _validate(frame: DataFrame, flags: Iterable[str], rules: QualityRules) -> dict[str, Any]:
     """Return the results of Great Expectations by description of each expectation."""
     # The import takes seconds, and only the gate needs it.
     import great_expectations as gx
@@ -160,13 +177,7 @@ def _validate(frame: DataFrame, flags: Sequence[str], rules: QualityRules) -> di
         name="rules",
         expectations=[
             *(expected.ExpectColumnSumToBeBetween(column=flag, max_value=0, description=flag) for flag in flags),
-            expected.ExpectTableRowCountToBeBetween(
-                max_value=rules.most_rows, description=_row_count_description(rules)
-            ),
-            *(
-                expected.ExpectColumnToExist(column=name, description=f"has the column {name}")
-                for name in rules.columns
-            ),
+            expected.ExpectTableRowCountToBeBetween(max_value=rules.most_rows, description=_ROW_COUNT),
         ],
     )
     source = context.data_sources.add_spark("frames").add_dataframe_asset("frame")
@@ -186,7 +197,3 @@ def _has_exception(result: Mapping[str, Any]) -> bool:
     """Return whether evaluating an expectation raised an exception; Great Expectations reports it in two forms."""
     info = result.get("exception_info") or {}
     return bool(info.get("raised_exception", bool(info)))
-
-
-def _row_count_description(rules: QualityRules) -> str:
-    return f"has no more than {rules.most_rows:,} rows"

@@ -12,6 +12,7 @@ from springline.persistence.text.redaction import redact_secrets
 from springline.spark_jobs.errors import FaultyOperationError
 from springline.spark_jobs.faults import NO_SESSION_REMEDY, is_code_error, lacks_session
 from springline.spark_jobs.landing import Landing
+from springline.spark_jobs.operation_output import fault_of_output
 from springline.spark_jobs.operations import (
     Context,
     OperationOutput,
@@ -109,6 +110,8 @@ class SparkRunner:
         spark.addTag(self._tag)
         try:
             result = operation.function(context, *(read_table(spark, uri) for uri in sources))
+            if fault := fault_of_output(result):
+                raise FaultyOperationError(f"{_place(call)}: {fault}")
             frame, report = (result.frame, result.report) if isinstance(result, OperationOutput) else (result, None)
             digest = write_table(frame, output, digits=operation.float_digits, overwrite=overwrite)
         finally:
@@ -123,9 +126,11 @@ def make_runner(settings: JobSettings | None = None) -> SparkRunner:
 
 
 def _operation_error(call: Call, error: Exception, *, session_lost: bool) -> OperationError:
-    params = ", ".join(f"{name}={value}" for name, value in call.params.items())
     kind = FaultyOperationError if is_code_error(error) and not session_lost else OperationError
     remedy = f"; {NO_SESSION_REMEDY}" if lacks_session(error) else ""
-    return kind(
-        f"operation {call.name} ({params}): {type(error).__name__}: {redact_secrets(str(error))[:2000]}{remedy}"
-    )
+    return kind(f"{_place(call)}: {type(error).__name__}: {redact_secrets(str(error))[:2000]}{remedy}")
+
+
+def _place(call: Call) -> str:
+    """Return the name of a call for messages."""
+    return f"operation {call.name} ({', '.join(f'{name}={value}' for name, value in call.params.items())})"

@@ -139,6 +139,8 @@ def _connect(engine: Engine, timeout: float) -> Connection:
 def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
+        if "@" in (parsed.host or ""):  # the driver's error would contain the part of the password before it
+            raise ValueError("the password is not encoded")
         parsed.get_dialect().import_dbapi()
     except ImportError as error:
         raise UsageError(
@@ -171,7 +173,7 @@ def _migrate(engine: Engine, timeout: float) -> None:
             return
         if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
             raise CatalogVersionError(
-                f"the catalog at {engine.url.render_as_string()} is at revision "
+                f"the catalog at {redact_secrets(engine.url.render_as_string())} is at revision "
                 f"{revision}, and this version of Springline supports revisions "
                 f"up to {head}: a newer version has migrated it. Use that version, or restore an older backup"
             )

@@ -40,6 +40,8 @@ class TomlTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class InvalidTableError(ValueError):
     """A table that has not the keys or types of its class; the text names the table, the key and what is expected."""
 
+    exit_status = 2
+
 
 Table = TypeVar("Table", bound=TomlTable)
 

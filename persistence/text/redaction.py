@@ -12,7 +12,7 @@ _SECRET_NAMES = (
 _SECRET_PATTERNS = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), "***"),
     # The password of a URL, which may contain `/` and `@`. A number before a `/` is a port.
-    (re.compile(r"(://[^\s/:@\"'<>]*):(?!\d{1,5}(?:[/?#,;)\s\"'<>]|$))[^\s\"'<>]*@"), r"\1:***@"),
+    (re.compile(r"(://[^\s/:\"'<>]*):(?!\d{1,5}(?:[/?#,;)\s\"'<>]|$))[^\s\"'<>]*@"), r"\1:***@"),
     (re.compile(rf"(?i)((?:{_SECRET_NAMES})\\?[\"']?\s*[=:]\s*)(\\?[\"'])(?:(?!\2).)+\2"), r"\1\2***\2"),
     (re.compile(rf"(?i)((?:{_SECRET_NAMES})\s*[=:]\s*)[^\s\"',;&}}\\]+"), r"\1***"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}"), r"\1 ***"),

@@ -10,6 +10,7 @@ import typer
 from springline.persistence.commands.arguments import Json
 from springline.persistence.text.formatting import format_bytes, format_list
 from springline.persistence.text.terminal import print, print_json, progress
+from springline.spark_jobs.errors import JobUsageError
 from springline.spark_jobs.landing import YEAR, land, parse_days, write_manifest
 from springline.spark_jobs.settings import JobSettings
 
@@ -23,7 +24,7 @@ def generate(
     """Generate the landing files of some days of 2013, the year of the bundled flight data."""
     selected_days = parse_days(days)
     if other_years := [day.isoformat() for day in selected_days if day.year != YEAR]:
-        raise ValueError(
+        raise JobUsageError(
             f"there are no flights of {format_list(other_years)}: use days of {YEAR}, such as {YEAR}-01-05"
         )
     with progress("writing landing files", quiet=as_json):

@@ -15,6 +15,7 @@ from springline.persistence.model.dataset import Dataset, Strategy
 from springline.persistence.platform import open_platform
 from springline.persistence.text.formatting import format_bytes, format_seconds
 from springline.persistence.text.terminal import console, print, print_json, progress
+from springline.spark_jobs.errors import JobUsageError
 from springline.spark_jobs.landing import parse_days
 from springline.spark_jobs.materialize import materialize
 from springline.spark_jobs.operations import OperationRegistry, RegisteredOperation, load_operations
@@ -95,7 +96,7 @@ def _flags(operation: RegisteredOperation) -> list[str]:
 
 def _select_names(registry: OperationRegistry, names: Sequence[str], all_operations: bool) -> list[str]:
     if all_operations == bool(names):
-        raise ValueError("give operations to run, or --all")
+        raise JobUsageError("give operations to run, or --all")
     return [registry.get(name).name for name in names] or [operation.name for operation in registry.topological_order()]
 
 

@@ -37,8 +37,8 @@ def read_jobs(file: Path) -> dict[str, Job]:
     if not file.exists():
         return {}
     try:
-        tables = tomllib.loads(file.read_text())
-    except tomllib.TOMLDecodeError as error:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidJobError(f"{file}: not TOML: {error}") from error
     return {name: _declare_job(file, name, table) for name, table in tables.items()}
 

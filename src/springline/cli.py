@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from errno import EPIPE
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -17,6 +18,7 @@ from springline.late_commands import CommandGroup, LazyCommand, build_app
 from springline.persistence.project import VARIABLE as PROJECT_VARIABLE
 from springline.persistence.project import project_file
 from springline.persistence.text.redaction import redact_secrets
+from springline.persistence.text.standard_streams import OutputError, open_standard_streams
 from springline.persistence.text.terminal import print
 from springline.persistence.text.visible_text import escape_unprintable
 
@@ -217,11 +219,18 @@ def main() -> None:
     Exit status: 0 success, 1 failure, 2 usage error, 3 success, but the checked condition does not hold (not completed,
     lost, at risk).
     """
+    open_standard_streams()
     if VARIABLE in os.environ:  # called by a shell, from the script that `completion` prints
         completion_init()
     try:
-        app(prog_name="springline")
+        try:
+            app(prog_name="springline")
+        except SystemExit:
+            sys.stdout.flush()  # now, since nobody could handle its error when the interpreter ends
+            raise
     except Exception as error:
+        if isinstance(error, OutputError) and error.errno == EPIPE:  # its reader has read enough
+            raise SystemExit(1) from None
         _exit_with_error(error)
 
 
@@ -236,4 +245,6 @@ def _exit_with_error(error: Exception) -> NoReturn:
 
 def _exit_status(error: Exception) -> int:
     """Return the exit status of an expected error (every root class of errors has one), or 0 for any other error."""
-    return 2 if isinstance(error, ValueError) else getattr(error, "exit_status", 0)
+    if type(error).__module__.startswith("pydantic_settings"):  # not imported by every command
+        return 2
+    return getattr(error, "exit_status", 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -13,10 +13,19 @@ from unittest.mock import Mock
 import pytest
 from airflow.providers.openlineage.extractors.manager import ExtractorManager
 from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
-from airflow.sdk import DAG
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetOrTimeSchedule,
+    CronDataIntervalTimetable,
+    CronTriggerTimetable,
+    MultipleCronTriggerTimetable,
+)
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.timetables import trigger as core
 from airflow.utils.state import TaskInstanceState
 from jsonschema import Draft202012Validator, FormatChecker
+from pendulum import datetime
 
 from springline.airflow.openlineage import open_task_lineage
 from springline.airflow.operators.dataset import DatasetOperator
@@ -70,10 +79,10 @@ def test_one_task_is_one_operation_for_one_day_under_the_strategy_of_the_run():
     assert run_context["outlet_events"]["etl/{ds}/clean"].extra == xcoms
 
 
-MIDNIGHT = datetime(2013, 1, 6, tzinfo=UTC)  # the day that starts then is the 6th
+MIDNIGHT = datetime(2013, 1, 6)  # the day that starts then is the 6th
 
 
-def rendered(*, params=None, begins=MIDNIGHT):
+def rendered(*, params=None, begins=MIDNIGHT, **dag):
     """The task of an operation with options, its templates rendered as Airflow does for a DAG with these parameters."""
     registry = OperationRegistry()
 
@@ -82,12 +91,12 @@ def rendered(*, params=None, begins=MIDNIGHT):
         """Makes it."""
 
     materialize = Mock(return_value=DATASET)
-    with DAG("one", schedule=None):
+    with DAG("one", **{"schedule": None, **dag}):
         task = DatasetOperator.of(
             registry.get("one"), task_id="one", open_platform=lambda actor: nullcontext(), materialize=materialize
         )
     interval = {} if begins is None else {"data_interval_start": begins, "ds": "2013-01-06"}
-    task.render_template_fields({"params": params or {}, **interval})
+    task.render_template_fields({"params": params or {}, "task": task, **interval})
     return task, materialize
 
 
@@ -108,6 +117,33 @@ def test_an_operator_needs_no_parameters_of_its_dag():
     assert {**parameters, "strategy": materialize.call_args.kwargs["strategy"]} == dag_params
     empty = rendered(params={"ds": None, "quality": "", "strategy": None})[0]
     assert (empty.parameters["ds"], empty.strategy) == ("2013-01-06", "async_and_sync")
+
+
+BERLIN, NIGHTLY = "Europe/Berlin", "@daily"
+
+
+@pytest.mark.parametrize(
+    "dag",
+    [
+        {"schedule": NIGHTLY, "start_date": datetime(2013, 1, 1, tz=BERLIN)},
+        {"schedule": timedelta(days=1), "start_date": datetime(2013, 1, 1, tz=BERLIN)},
+        {"schedule": CronDataIntervalTimetable(NIGHTLY, BERLIN)},
+        {"schedule": CronTriggerTimetable(NIGHTLY, timezone=BERLIN), "start_date": datetime(2013, 1, 1)},
+        {"schedule": MultipleCronTriggerTimetable(NIGHTLY, timezone=BERLIN)},
+        {
+            "schedule": AssetOrTimeSchedule(
+                timetable=CronTriggerTimetable(NIGHTLY, timezone=BERLIN), assets=[Asset("a")]
+            )
+        },
+        {"schedule": core.CronTriggerTimetable(NIGHTLY, timezone=BERLIN)},
+        {"schedule": core.MultipleCronTriggerTimetable(NIGHTLY, timezone=BERLIN)},
+    ],
+    ids=lambda dag: f"{type(dag['schedule']).__module__}.{type(dag['schedule']).__name__}",
+)
+def test_the_day_is_that_of_the_zone_of_the_schedule(dag):
+    """Where the day of a run at midnight is another one in UTC; Airflow gives the begin of the interval in UTC."""
+    begins = datetime(2013, 1, 6, tz=BERLIN).in_timezone("UTC")
+    assert rendered(begins=begins, **dag)[0].parameters["ds"] == "2013-01-06"
 
 
 def test_a_missing_field_and_a_strategy_that_there_is_not_fail_with_the_remedy():

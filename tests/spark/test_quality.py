@@ -98,6 +98,23 @@ def test_a_broken_rule_about_the_table_stops_quarantine_too(people: DataFrame) -
     assert apply_gate(many, RULES, QualityMode.PASS, subject="people")[1]["valid"] is False
 
 
+def test_a_rule_and_a_column_may_have_any_name(spark: SparkSession) -> None:
+    """That of a column, of another rule, or what the gate itself says; the report shows the names as they are."""
+    names = ["age", "age", "a.b", "broken_rules", "no row breaks a rule", "has no more than 5 rows", "any", "`", ""]
+    conditions = ["age >= 18", "age < 40", *["`a.b` IS NOT NULL"] * 7]
+    rules = QualityRules(tuple(map(QualityRule, names, conditions)), columns=("age", "a.b"), most_rows=5)
+    frame = spark.createDataFrame([(30, "x", 1), (12, "x", 2), (50, None, 3)], "age int, `a.b` string, Broken0 int")
+    accepted, report = apply_gate(frame, rules, QualityMode.QUARANTINE, subject="people")
+    assert [(rule["rule"], rule["broken"]) for rule in report["row_rules"]] == [(name, 1) for name in names]
+    assert (report["accepted_rows"], accepted.columns) == (1, frame.columns)
+    assert [tuple(row) for row in accepted.collect()] == [(30, "x", 1)]
+    no_rules = QualityRules((), columns=(), most_rows=5)
+    assert apply_gate(frame, no_rules, QualityMode.QUARANTINE, subject="people")[1]["accepted_rows"] == 3
+    assert with_broken_rules(frame, ()).schema["broken_rules"].dataType.simpleString() == "array<string>"
+    with pytest.raises(ColumnsError, match="has a column broken_rules already, which the gate adds: rename it"):
+        with_broken_rules(frame.withColumnRenamed("age", "Broken_Rules"), rules.rows)
+
+
 def test_a_missing_column_is_named(people: DataFrame) -> None:
     """Before Spark stumbles over a condition."""
     with pytest.raises(ColumnsError, match="needs the missing columns age"):

@@ -6,6 +6,8 @@ import ast
 import io
 import json
 import logging
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -135,3 +137,42 @@ def test_every_command_prints_by_what_spells_out() -> None:
             if own or echoes:
                 wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")  # type: ignore[attr-defined]
     assert not wrong
+
+
+# ---- where it is printed to
+
+
+def run_cli(redirection: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the command line with its output redirected by a shell."""
+    command = [sys.executable, "-c", "from springline.cli import main; main()", *arguments]
+    return subprocess.run(
+        ["sh", "-c", f'"$@" {redirection}', "sh", *command],
+        capture_output=True, env={**os.environ, **environment}, check=False,
+    )  # fmt: skip
+
+
+def test_an_encoding_that_lacks_a_letter_gets_it_spelled() -> None:
+    """As JSON does, so that JSON stays JSON."""
+    shown = run_cli(
+        "", "config", "get", "SPRINGLINE_HOME", "--json", PYTHONIOENCODING="ascii", SPRINGLINE_HOME="/é北😀"
+    )
+    assert json.loads(shown.stdout)["value"] == "/é北😀", shown.stderr
+    refused = run_cli("", "dataset", "北", PYTHONIOENCODING="latin-1")
+    assert (refused.returncode, b"No such command '\\u5317'" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_cannot_be_written_ends_the_command_in_one_line(unbuffered: str) -> None:
+    """Whichever library writes it; what reads only a part of it is no error."""
+    for argument in ("--help", "--version"):
+        full = run_cli(">/dev/full", argument, PYTHONUNBUFFERED=unbuffered)
+        problem = b"springline: the output cannot be written: No space left on device\n"
+        assert (full.returncode, full.stderr) == (1, problem)
+    assert run_cli("| head -c 1", "--help", PYTHONUNBUFFERED=unbuffered).stderr == b""
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_takes_nothing(closed: str, tmp_path: Path) -> None:
+    """And no file, such as the catalog, gets its number and what others print."""
+    nothing = run_cli(closed, "dataset", "list", SPRINGLINE_HOME=str(tmp_path))
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, b"", b"")

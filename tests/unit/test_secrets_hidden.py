@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 import urllib3
+from pydantic_settings import SettingsError
 
 from springline import cli
 from springline.persistence.backends.webhdfs import WebHdfs
@@ -21,6 +22,7 @@ from springline.persistence.model.dataset import Strategy
 from springline.persistence.monitoring.settings import MonitoringSettings
 from springline.persistence.platform import Platform
 from springline.persistence.profile import ProfiledSettings
+from springline.persistence.project import ProjectError
 from springline.persistence.settings import Settings
 from springline.persistence.text.redaction import redact_secrets
 from springline.services.errors import ServiceError
@@ -50,6 +52,8 @@ PASSWORD_OPTION = f'{{"password": "{SECRET}"}}'
         "postgresql+psycopg://ann:hunter2@db:5432/catalog",
         "postgresql+psycopg://ann:hunter2/or@hunter2@db/catalog",
         "postgresql+psycopg://:hunter2@db/catalog",
+        "postgresql+psycopg://ann@server:hunter2@db/catalog",
+        "postgresql+psycopg://ann:hunter2@hunter2@db/catalog",
         "postgresql+psycopg://ann@db/catalog?password=hunter2&sslmode=require",
         "postgresql+psycopg://ann@db/catalog?sslpassword=hunter2",
         "sc://host:15002/;token=hunter2;user_id=ann",
@@ -99,6 +103,8 @@ def test_what_is_no_secret_stays(text: str) -> None:
     [
         "postgresql+psycopg://ann:hunter2@db:port/catalog",
         "postgresql+psycopg://ann:x@hunter2:hunter2/catalog",
+        "postgresql+psycopg://ann:x@hunter2@127.0.0.1:1/catalog?connect_timeout=1",
+        "postgresql+psycopg://ann:x/y@hunter2@127.0.0.1:1/catalog?connect_timeout=1",
         "hunter2",
         "postgresql+psycopg://ann:hunter2@127.0.0.1:1/catalog?connect_timeout=1",
         "postgresql+psycopg://ann@127.0.0.1:1/catalog?password=hunter2&connect_timeout=1",
@@ -173,6 +179,8 @@ def test_kafkas_password_is_in_no_error_and_no_name(monkeypatch: pytest.MonkeyPa
         (StreamSettings, {"SPRINGLINE_KAFKA_OPTIONS": f'{{"sasl.password": ["{SECRET}"]}}'}),
         (StreamSettings, {"SPRINGLINE_STREAM_TASKS_PER_STAGE": "0", "SPRINGLINE_KAFKA_OPTIONS": PASSWORD_OPTION}),
         (MonitoringSettings, {"SPRINGLINE_OTLP_ENDPOINT": f"ftp://a:{SECRET}@b"}),
+        (MonitoringSettings, {"SPRINGLINE_OTLP_ENDPOINT": f"http://a:x@{SECRET}@b"}),
+        (ServiceSettings, {"SPRINGLINE_AIRFLOW_URL": f"http://a:x@{SECRET}@b/c"}),
     ],
 )
 def test_a_wrong_setting_is_named_and_not_repeated(
@@ -198,11 +206,13 @@ def test_the_tokens_among_the_settings_are_not_shown() -> None:
 # ---- what ends a command
 
 
-@pytest.mark.parametrize("kind", [PersistenceError, JobError, ServiceError, ValueError, RuntimeError])
+@pytest.mark.parametrize(
+    "kind", [PersistenceError, JobError, ServiceError, SettingsError, ProjectError, ValueError, RuntimeError]
+)
 def test_an_error_that_ends_a_command_is_printed_without_secrets(
     kind: type[Exception], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a line where it was foreseen, else in a traceback."""
+    """In a line where it was foreseen, else in a traceback: an error of Python's own is a bug, not misuse."""
 
     def broken(**_: Any) -> None:
         raise kind("postgresql://ann:hunter2@db is away; token=hunter2")
@@ -211,9 +221,10 @@ def test_an_error_that_ends_a_command_is_printed_without_secrets(
     with pytest.raises(SystemExit) as exit_info:
         cli.main()
     captured = capsys.readouterr()
-    assert exit_info.value.code and SECRET not in captured.out + captured.err
+    assert exit_info.value.code == (2 if kind in (SettingsError, ProjectError) else 1)
+    assert SECRET not in captured.out + captured.err
     assert "postgresql://ann:***@db is away" in captured.err
-    assert ("Traceback" in captured.err) is (kind is RuntimeError)
+    assert ("Traceback" in captured.err) is (kind in (ValueError, RuntimeError))
 
 
 # ---- what is kept

@@ -123,6 +123,7 @@ def _rows_of(copy: _Copy, limit: int, budget: Budget) -> GenerationRows:
     first: TableHead | None = None
     rows: list[Sequence[str | None]] = []
     other_files = 0
+    is_cut = False
     unread_files = len(copy.files)
     for file in copy.files[:_MOST_FILES]:
         head = copy.head(file, limit - len(rows) + 1, budget)  # one more, to know whether there are more
@@ -130,6 +131,7 @@ def _rows_of(copy: _Copy, limit: int, budget: Budget) -> GenerationRows:
         first = first or head
         if [column.name for column in head.columns] == [column.name for column in first.columns]:
             rows += head.rows
+            is_cut |= head.is_cut
         else:
             other_files += 1
         if len(rows) > limit:
@@ -137,7 +139,7 @@ def _rows_of(copy: _Copy, limit: int, budget: Budget) -> GenerationRows:
     assert first is not None
     return GenerationRows(
         *copy.dataset.ref, copy.store, first.format, first.columns, rows[:limit], len(copy.files), other_files,
-        is_complete=len(rows) <= limit and not unread_files,
+        is_complete=len(rows) <= limit and not unread_files and not is_cut,
     )  # fmt: skip
 
 

@@ -22,7 +22,8 @@ class TableHead:
     """The columns of one file, and its first rows, a text (or null) for each of the first columns.
 
     `format`: parquet, json, csv or text. `row_count`: of the whole file, if its metadata says so. `is_inferred`: the
-    types are those of the rows that were read; the file itself has none.
+    types are those of the rows that were read; the file itself has none. `is_cut`: the file goes on beyond what
+    was read of it.
     """
 
     format: str
@@ -30,3 +31,4 @@ class TableHead:
     rows: Sequence[Sequence[str | None]]
     row_count: int | None = None
     is_inferred: bool = False
+    is_cut: bool = False

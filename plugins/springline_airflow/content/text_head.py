@@ -6,7 +6,9 @@ import csv
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from io import RawIOBase
+from gzip import GzipFile
+from io import BytesIO, RawIOBase, StringIO
+from itertools import islice
 
 from springline.airflow.content.cell_text import cell_text, shortened
 from springline.airflow.content.errors import UnreadableContentError
@@ -22,46 +24,55 @@ _JSON_TYPES: tuple[tuple[type, str], ...] = (
 
 def read_text_head(file: RawIOBase, name: str, place: str, limit: int) -> TableHead:
     """Return the columns and the first `limit` rows; raises `UnreadableContentError` if the file is not text."""
-    lines = _lines_of(file, place)
+    lines, is_cut = _lines_of(file, place)
     ending = name.lower().removesuffix(".gz").rpartition(".")[2]
     if ending in _SEPARATORS:
-        return _read_csv(lines, _SEPARATORS[ending], place, limit)
+        return _read_csv(lines, _SEPARATORS[ending], place, limit, is_cut)
+    lines = [line.rstrip("\r\n") for line in lines]
     if (records := _json_records(lines)) is not None:
-        return _read_json(records, limit)
+        return _read_json(records, limit, is_cut)
     rows = [[shortened(line)] for line in lines[:limit]]
-    return TableHead("text", [ContentColumn("line", "text", nullable=False)], rows, is_inferred=True)
+    columns = [ContentColumn("line", "text", nullable=False)]
+    return TableHead("text", columns, rows, is_inferred=True, is_cut=is_cut)
 
 
-def _lines_of(file: RawIOBase, place: str) -> list[str]:
-    """Return the lines in the beginning of a file; the last one is left out if it goes on beyond that."""
-    content = file.read(_BEGINNING) or b""
-    has_more = len(content) == _BEGINNING
-    if content.startswith(_GZIP):
-        content, has_more = _inflate(content, place)
-    if has_more and b"\n" in content:
-        content = content[: content.rindex(b"\n")]
+def _lines_of(file: RawIOBase, place: str) -> tuple[list[str], bool]:
+    """Return the lines in the beginning of a file, with their ends, and whether it goes on beyond them.
+
+    A last line that goes on beyond the beginning is left out, unless it is the only one.
+    """
+    content = file.read(_BEGINNING + 1) or b""
+    content, is_cut = _inflate(content, place) if content.startswith(_GZIP) else (content, False)
+    is_cut |= len(content) > _BEGINNING
+    content = content[:_BEGINNING]
+    if is_cut and b"\n" in content:
+        content = content[: content.rindex(b"\n") + 1]
     try:
-        text = content.decode("utf-8-sig", "strict" if not has_more or b"\n" in content else "ignore")
+        text = content.decode("utf-8-sig", "strict" if not is_cut or b"\n" in content else "ignore")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
         raise UnreadableContentError(
             f"{place} is neither Parquet nor text (JSON lines, CSV); read it in a task with the library of its format"
         )
-    return text.splitlines() if "\r" in text else text.removesuffix("\n").split("\n") if text else []
+    return list(StringIO(text, newline="")), is_cut
 
 
 def _inflate(content: bytes, place: str) -> tuple[bytes, bool]:
-    """Return the beginning of what was compressed, and whether there is more."""
-    stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    """Return what the members of the beginning of a gzip file contain, and whether there is more."""
+    inflated = bytearray()
     try:
-        inflated = stream.decompress(content, _BEGINNING)
-    except zlib.error as error:
+        with GzipFile(fileobj=BytesIO(content)) as members:
+            while len(inflated) <= _BEGINNING and (part := members.read1(_BEGINNING)):
+                inflated += part
+    except EOFError:
+        return bytes(inflated), True
+    except (OSError, zlib.error) as error:
         raise UnreadableContentError(
             f"{place} is not a gzip file that can be read: {error}; recompute the dataset, or restore it from its "
             "other copy"
         ) from error
-    return inflated, not stream.eof
+    return bytes(inflated), len(content) > _BEGINNING
 
 
 def _json_records(lines: Sequence[str]) -> list[dict[str, object]] | None:
@@ -82,11 +93,11 @@ def _json_records(lines: Sequence[str]) -> list[dict[str, object]] | None:
     return records or None
 
 
-def _read_json(records: Sequence[dict[str, object]], limit: int) -> TableHead:
+def _read_json(records: Sequence[dict[str, object]], limit: int, is_cut: bool) -> TableHead:
     names = list(dict.fromkeys(name for record in records for name in record))
     columns = [ContentColumn(shortened(name), *_type_of(name, records)) for name in names]
     rows = [[cell_text(record.get(name)) for name in names[:MOST_COLUMNS]] for record in records[:limit]]
-    return TableHead("json", columns, rows, is_inferred=True)
+    return TableHead("json", columns, rows, is_inferred=True, is_cut=is_cut)
 
 
 def _type_of(name: str, records: Sequence[dict[str, object]]) -> tuple[str, bool]:
@@ -102,20 +113,21 @@ def _json_type(value: object) -> str:
     return next(name for kind, name in _JSON_TYPES if isinstance(value, kind))
 
 
-def _read_csv(lines: Sequence[str], separator: str, place: str, limit: int) -> TableHead:
-    rows = _csv_rows(csv.reader(lines, delimiter=separator), place)
-    header = next(rows, [])
+def _read_csv(lines: Sequence[str], separator: str, place: str, limit: int, is_cut: bool) -> TableHead:
+    records = _csv_records(csv.reader(lines, delimiter=separator), place)
+    header = next(records, [])
     columns = [ContentColumn(shortened(name), "text", nullable=False) for name in header]
     width = min(len(header), MOST_COLUMNS)
-    cells = [
-        [*map(shortened, row[:width]), *[None] * (width - len(row))] for row, _ in zip(rows, range(limit), strict=False)
-    ]
-    return TableHead("csv", columns, cells, is_inferred=True)
+    rows = list(islice(records, limit + is_cut))
+    if is_cut:
+        rows = rows[:-1]  # the last one may go on beyond the beginning, within quotes
+    cells = [[*map(shortened, row[:width]), *[None] * (width - len(row))] for row in rows]
+    return TableHead("csv", columns, cells, is_inferred=True, is_cut=is_cut)
 
 
-def _csv_rows(reader: Iterator[list[str]], place: str) -> Iterator[list[str]]:
+def _csv_records(reader: Iterator[list[str]], place: str) -> Iterator[list[str]]:
     try:
-        yield from (row for row in reader if row)
+        yield from filter(None, reader)
     except csv.Error as error:
         raise UnreadableContentError(
             f"{place} is not a CSV file that can be read: {error}; read it in a task"

@@ -9,7 +9,7 @@ A file in Airflow's DAG folder calls them; each returns one DAG, which Airflow s
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
@@ -20,7 +20,7 @@ from springline.airflow.operators.recover import RecoverOperator
 from springline.airflow.pools import MAINTENANCE, PERSISTER, TOP_PRIORITY
 from springline.airflow.retry_args import RETRY_ARGS
 
-_START = datetime(2013, 1, 1)
+_START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 def persister_dag() -> DAG:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
@@ -17,7 +17,7 @@ from springline.spark_jobs.streaming.jobs import read_jobs
 from springline.spark_jobs.streaming.settings import StreamSettings
 from springline.spark_jobs.streaming.windows.queryable import is_queryable, queryable_jobs
 
-_START = datetime(2013, 1, 1)
+_START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 def stream_dags() -> dict[str, DAG]:

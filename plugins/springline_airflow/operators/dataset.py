@@ -22,8 +22,7 @@ OpenPlatform = Callable[[str], AbstractContextManager[Any]]
 
 # A run may get its day as a parameter. Otherwise it is the day on which its data interval begins, so that a daily run
 # reads a day that is over; if the interval is empty, as with `@daily`, that is the day of the logical date.
-_INTERVAL = "data_interval_start.strftime('%Y-%m-%d') if data_interval_start is defined and data_interval_start"
-_DAY = f"{{{{ params.get('ds') or ({_INTERVAL} else '') }}}}"
+_DAY = "{{ params.get('ds') or task.day_of_interval(data_interval_start | default(none)) }}"
 _STRATEGY = f"{{{{ params.get('strategy') or '{Strategy.ASYNC_AND_SYNC}' }}}}"
 
 
@@ -83,6 +82,12 @@ class DatasetOperator(BaseOperator):
             **kwargs,
         )
 
+    def day_of_interval(self, begin: Any) -> str:
+        """Return the day on which a data interval begins, in the zone of the DAG's timetable, otherwise of the DAG."""
+        if not begin:
+            return ""
+        return str(begin.in_timezone(_zone_of(self.dag.timetable) or self.dag.timezone).date())
+
     def execute(self, context: Any) -> dict[str, Any]:
         """Write the generation, or adopt it if a failed attempt committed it."""
         arguments = {name: value for name, value in self.parameters.items() if value or name not in self.options}
@@ -115,6 +120,14 @@ class DatasetOperator(BaseOperator):
 def asset_of(template: str) -> Asset:
     """Return the Airflow asset for the datasets of a path template."""
     return Asset(name=template, uri=f"springline://{template}")
+
+
+def _zone_of(timetable: Any) -> Any:
+    """Return the zone of a timetable: its own, that of the timetable that it wraps or of its first one; else None."""
+    for name in ("timetable", "timetables", "_timetables"):
+        if inner := getattr(timetable, name, None):
+            return _zone_of(inner[0] if isinstance(inner, list) else inner)
+    return getattr(timetable, "timezone", None) or getattr(timetable, "_timezone", None)
 
 
 def _parameter(name: str) -> str:

@@ -176,18 +176,19 @@ class _SelectReader:
             if item.find(exp.Star) and not item.find(exp.Count):
                 raise self.scope.error_at(item, "* cannot be selected: name what is grouped by, and aggregates")
             name = item.alias if isinstance(item, exp.Alias) else _name(item)
-            if name in RESERVED:
+            if name.casefold() in RESERVED:
                 raise self.scope.error_at(item, f"{name} is a column that every result has: choose another name")
             if not name.isprintable() or find_invisible(name) or len(name) > MAX_NAME_LENGTH:
                 raise self.scope.error_at(
                     item, f"{name[:40]!r} is no name of a column: printable, {MAX_NAME_LENGTH} at most"
                 )
-            if name in columns:
-                raise self.scope.error_at(item, f"two columns are named {name}: rename one with AS")
+            if (same := columns.get(name.casefold())) is not None:  # SQL over stored results ignores case
+                named = f"named {name}" if same.name == name else f"named {same.name} and {name}, the same but for case"
+                raise self.scope.error_at(item, f"two columns are {named}: rename one with AS")
             value = self._over_groups(item.unalias())
             if value.type == "null":
                 raise self.scope.error_at(item, _NO_TYPE)
-            columns[name] = Column(name, value)
+            columns[name.casefold()] = Column(name, value)
         return tuple(columns.values())
 
     def having_condition(self) -> Expression | None:

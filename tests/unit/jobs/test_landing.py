@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from springline.spark_jobs.errors import LandingError
+from springline.spark_jobs.errors import JobUsageError, LandingError
 from springline.spark_jobs.landing import FLIGHTS, WEATHER, Landing, land, parse_days, write_manifest
 from tests.support.commands import printed
 
@@ -144,10 +144,13 @@ def test_a_file_of_any_kind_is_what_its_manifest_says_or_refused(tmp_path: Path,
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda content: content[:-40], r"its last line .* is incomplete"),
+        (lambda content: content[:-40], r"its last record '2013,1,5,.* is incomplete"),
+        (lambda content: content[:-40] + b',"and', r"its last record '2013,1,5,.*,and' is incomplete"),
+        (lambda content: content + b'"' + b"a" * 200_000, r"not valid CSV up to line 722: field larger"),
         (lambda content: content.replace(b"UA", b"\xdcA", 1), "not UTF-8"),
+        (lambda content: content + b"\xc3", "not UTF-8"),
     ],
-    ids=["cut in a line", "not UTF-8"],
+    ids=["cut in a line", "cut in quotes", "a quote that is never closed", "not UTF-8", "cut in a letter"],
 )
 def test_a_manifest_of_a_damaged_file_does_not_make_it_whole(flights: Path, damage: Damage, message: str) -> None:
     """The sender may have written the manifest after the damage."""
@@ -155,6 +158,23 @@ def test_a_manifest_of_a_damaged_file_does_not_make_it_whole(flights: Path, dama
     write_manifest(flights)
     with pytest.raises(LandingError, match=message):
         landing_file(flights)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "drink,note\ntea,hot", "drink,note\r\ntea,hot\r\n", "drink,note\rtea,hot", "drink,note\ntea,hot\n\n",
+        'drink,note\ntea,"very\nhot"\n', 'drink,note\ntea,"very\r\nhot, ""too"""', '"drink",note\ntea,5" pipe',
+        "\ufeffdrink,note", "drink,note\n",
+    ],
+)  # fmt: skip
+def test_a_record_is_not_a_line(tmp_path: Path, content: str) -> None:
+    """It may have several lines, and the last one needs no end; no more is asked of it than its columns."""
+    file = tmp_path / "day" / "sales.csv"
+    file.parent.mkdir()
+    file.write_bytes(content.encode())
+    write_manifest(file)
+    assert Landing(tmp_path).file("day", "sales.csv", columns=("drink", "note")) == file
 
 
 def test_a_file_and_a_manifest_that_are_not_there_or_cannot_be_read_are_reported(flights: Path) -> None:
@@ -180,7 +200,7 @@ def test_days_are_read_alone_in_a_row_and_in_a_list() -> None:
 )
 def test_days_are_dates_and_nothing_else(text: str) -> None:
     """A slip is an error, not an empty list; days become names of folders."""
-    with pytest.raises(ValueError):
+    with pytest.raises(JobUsageError):
         parse_days(text)
 
 

@@ -6,14 +6,25 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pydantic_settings import SettingsError
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 
 from springline.persistence.errors import CyclicLineageError
 from springline.persistence.model.dataset import Call
-from springline.spark_jobs.errors import CodeVersionError, DeclarationError, ParameterError, UnknownOperationError
-from springline.spark_jobs.operations import OperationRegistry, load_operations
+from springline.spark_jobs.errors import (
+    CodeVersionError,
+    DeclarationError,
+    FaultyOperationError,
+    ParameterError,
+    UnknownOperationError,
+)
+from springline.spark_jobs.operations import OperationOutput, OperationRegistry, load_operations
+from springline.spark_jobs.runner import SparkRunner
+from springline.spark_jobs.settings import JobSettings
 
 FLIGHTS = "springline.spark_jobs.etl"
 
@@ -28,6 +39,45 @@ def declare(registry: OperationRegistry, name: str, output: str, *sources: str, 
 def registry() -> OperationRegistry:
     """An empty registry."""
     return OperationRegistry()
+
+
+def struct(*names: str, **fields: T.DataType) -> T.StructType:
+    """Columns of whole numbers, and others."""
+    types = [*((name, T.LongType()) for name in names), *fields.items()]
+    return T.StructType([T.StructField(name, dtype) for name, dtype in types])
+
+
+def frame(schema: T.StructType) -> DataFrame:
+    """A table that has columns and nothing else."""
+    return Mock(spec=DataFrame, schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("result", "fault"),
+    [
+        (None, "its function returns nothing: end it with `return` and a DataFrame"),
+        ([1, 2], r"its function returns a builtins\.list: return a DataFrame of Spark"),
+        (OperationOutput(None, {}), "its function returns nothing"),  # type: ignore[arg-type]
+        (OperationOutput(frame(struct("a")), None), "the report of its OperationOutput is a NoneType"),  # type: ignore[arg-type]
+        (frame(struct()), "the table that it returns has no columns: return at least one"),
+        (frame(struct("a", "b", "A")), "the table that it returns has the columns 'a', 'A', whose names are the"),
+        (OperationOutput(frame(struct("a", "a")), {}), "has the columns 'a', 'a', .*: rename or drop all but one"),
+        (
+            frame(struct(x=struct("b", y=T.ArrayType(struct("a", "A"))))),
+            "in its column 'x', in its column 'y' has the",
+        ),
+        (frame(struct(x=struct())), "in its column 'x' has no columns"),
+        (frame(struct("")), "has a column without a name: give it one"),
+    ],
+)
+def test_what_an_operation_returns_is_said_to_be_wrong_before_it_is_written(
+    registry: OperationRegistry, result: object, fault: str
+) -> None:
+    """With the operation and what to change in it; no later try would do better."""
+    registry.operation("made", output="made/{ds}")(lambda context: result)
+    runner = SparkRunner(JobSettings(), registry, Mock(**{"is_lost.return_value": False}))
+    with pytest.raises(FaultyOperationError, match=rf"^operation made \(ds=7\): .*{fault}"):
+        runner.run(runner.call("made", {"ds": "7"}), [], "/no/where")
 
 
 def test_edges_follow_from_the_paths(registry: OperationRegistry) -> None:

@@ -75,6 +75,15 @@ def test_a_misspelt_setting_is_warned_of_once_a_process(
     ]
 
 
+def test_a_profile_that_is_not_utf8_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As misuse, in one line: Python's own error is none."""
+    path = tmp_path / "mine.env"
+    path.write_bytes(b"SPRINGLINE_POLICY=paper  # \xe9\n")
+    monkeypatch.setenv("SPRINGLINE_PROFILE", str(path))
+    with pytest.raises(SettingsError, match=rf"^{path}: not UTF-8 .*: save it as UTF-8"):
+        Settings()
+
+
 @pytest.mark.parametrize(
     ("setting", "text", "value"),
     [

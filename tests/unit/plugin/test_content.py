@@ -159,6 +159,41 @@ def test_csv_has_the_columns_of_its_header(sample: Callable[..., GenerationRows]
     assert [column.name for column in rows.columns] == ["a", "b"] and rows.rows == [["1", "x, y"], ["2", None]]
 
 
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b'a\n"two\nlines"\n"two\r\nlines"', ["two\nlines", "two\r\nlines"]),
+        (b"a\r1\r2", ["1", "2"]),
+        ("a\r\none\u2028line\r\n".encode(), ["one\u2028line"]),
+        (gzip.compress(b"a\n1\n") + gzip.compress(b"2\n") + bytes(20), ["1", "2"]),
+    ],
+)
+def test_a_value_is_shown_as_it_is_in_the_file(
+    sample: Callable[..., GenerationRows], content: bytes, rows: list[str]
+) -> None:
+    """With its own line breaks; of a file with several gzip members, all."""
+    shown = sample(a_csv=content)
+    assert [row[0] for row in shown.rows] == rows and shown.is_complete
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [
+        (b"a\n1\n" + b'"' + b"\n" * 100_000 + b'"\n' + b"2\n" * 600_000, 20),
+        (b"a\n" + (b'"' + b"xxxxxxxxx\n" * 12_000 + b'"\n') * 9, 8),
+        (b"a\n1\n" + b"x" * 1_100_000 + b"\n2\n", 0),
+        (gzip.compress(b"a\n1\n" * 200_000 + b"x\n" * 600_000, 1)[:-500], 20),
+        (gzip.compress(b"a\n1\n2\n") + gzip.compress(b"3\n")[:-9], 2),
+    ],
+)
+def test_what_goes_on_beyond_its_beginning_is_not_complete(
+    sample: Callable[..., GenerationRows], content: bytes, count: int
+) -> None:
+    """A record that is cut is not shown."""
+    shown = sample(a_csv=content)
+    assert len(shown.rows) == count and not shown.is_complete
+
+
 def test_other_text_is_lines(sample: Callable[..., GenerationRows]) -> None:
     """And nothing at all is no rows."""
     rows = sample(2, a_txt="größe\n<b>\nthird\n".encode())

@@ -10,6 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
+from airflow.timetables.base import TimeRestriction, Timetable
+from airflow.timetables.interval import CronDataIntervalTimetable
+from airflow.timetables.trigger import CronTriggerTimetable
+from pendulum import UTC, FixedTimezone, parse
 
 from springline.services import dag_commands
 from springline.services.airflow_api import AirflowApi
@@ -32,6 +36,8 @@ class Airflow:
     def __init__(self) -> None:
         self.dag: dict[str, Any] = dict(DAG)
         self.state = "success"
+        self.zone = "UTC"
+        self.timetable = CronTriggerTimetable("0 6 * * *", timezone="UTC")
         self.asked: list[tuple[str, str, Any]] = []
         self.status = 0  # of every answer; 0: as is right
 
@@ -46,16 +52,26 @@ class Airflow:
             return httpx.Response(401)
         if self.status:
             return httpx.Response(self.status, json={"detail": "Forbidden"})
+        if path == "/backfills/dry_run":  # which runs there are is for Airflow's own timetable to say
+            bounds = [parse(body[each]) for each in ("from_date", "to_date")]
+            dates, restriction = [], TimeRestriction(*bounds, catchup=True)
+            last = None
+            while info := self.timetable.next_dagrun_info(last_automated_data_interval=last, restriction=restriction):
+                last = info.data_interval
+                dates.append({"logical_date": info.logical_date.isoformat(), "partition_date": None})
+            return httpx.Response(200, json={"backfills": dates, "total_entries": len(dates)})
         answers: dict[str, Any] = {
             "/dags": {"dags": [self.dag], "total_entries": 1},
             "/dags/bikes": self.dag,
+            "/dags/bikes/details": {**self.dag, "timezone": self.zone},
             "/dags/bikes/tasks": {
                 "tasks": [{"task_id": "load", "operator_name": "DatasetOperator", "downstream_task_ids": ["clean"]}]
             },
-            "/dags/bikes/dagRuns": RUN if request.method == "POST" else {"dag_runs": [RUN]},
+            "/dags/bikes/dagRuns": RUN if request.method == "POST" else {"dag_runs": [RUN], "total_entries": 1},
             "/dags/bikes/dagRuns/manual__1": {**RUN, "state": self.state},
             "/dags/bikes/dagRuns/manual__1/taskInstances": {
-                "task_instances": [{"logical_date": None, "task_id": "load", "state": "success", "try_number": 1}]
+                "task_instances": [{"logical_date": None, "task_id": "load", "state": "success", "try_number": 1}],
+                "total_entries": 1,
             },
             "/backfills": {"id": 7},
         }
@@ -100,7 +116,9 @@ def test_a_run_is_started_with_parameters_and_awaited(airflow: Airflow) -> None:
     assert run_command("trigger", "bikes", "--param", "ds=2026-01-05")["run"] == "manual__1"
     assert airflow.asked[-1][2] == {"logical_date": None, "conf": {"ds": "2026-01-05"}}
     run_command("trigger", "bikes", "--date", "2026-01-05")
-    assert airflow.asked[-1][2] == {"logical_date": "2026-01-05T00:00:00Z", "conf": {}}
+    begin, end = "2026-01-05T00:00:00+00:00", "2026-01-06T00:00:00+00:00"
+    interval = {"data_interval_start": begin, "data_interval_end": end}
+    assert airflow.asked[-1][2] == {"logical_date": begin, **interval, "conf": {}}
     for state, status in (("success", 0), ("failed", 1), ("running", 3)):
         airflow.state = state
         assert invoke("dag", "trigger", "bikes", "--wait", "--timeout", "0").exit_code == status
@@ -110,10 +128,39 @@ def test_a_backfill_is_started_and_a_dag_paused(airflow: Airflow) -> None:
     """Days that ran before are left alone unless it is said."""
     assert run_command("backfill", "bikes", "--from", "2026-01-05", "--to", "2026-01-07")["backfill"] == 7
     body = airflow.asked[-1][2]
-    assert (body["from_date"], body["to_date"]) == ("2026-01-05T00:00:00Z", "2026-01-07T00:00:00Z")
     assert body["reprocess_behavior"] == "none" and body["max_active_runs"] == 1
     assert run_command("unpause", "bikes") == {"dag": "bikes", "paused": False}
     assert airflow.asked[-1] == ("PATCH", "/api/v2/dags/bikes", {"is_paused": False})
+
+
+@pytest.mark.parametrize(
+    ("zone", "timetable"),
+    [
+        ("UTC", CronTriggerTimetable("0 6 * * *", timezone="UTC")),
+        ("UTC", CronDataIntervalTimetable("@daily", UTC)),
+        ("Europe/Berlin", CronDataIntervalTimetable("@daily", "Europe/Berlin")),  # its clocks go forward that night
+        ("America/New_York", CronTriggerTimetable("30 23 * * *", timezone="America/New_York")),
+        ('FixedTimezone(19800, name="+05:30")', CronTriggerTimetable("59 23 * * *", timezone=FixedTimezone(19800))),
+        ("Asia/Beirut", CronTriggerTimetable("59 23 * * *", timezone="Asia/Beirut")),  # 23 o'clock comes twice
+    ],
+)
+def test_a_backfill_has_each_of_its_days(airflow: Airflow, zone: str, timetable: Timetable) -> None:
+    """In the zone of the DAG, at whatever hour it runs; the message has the number of runs that there are."""
+    airflow.zone, airflow.timetable = zone, timetable
+    days = ("2026-10-24", "2026-10-26") if zone == "Asia/Beirut" else ("2026-03-28", "2026-03-30")
+    result = invoke("dag", "backfill", "bikes", "--from", days[0], "--to", days[1])
+    (message,) = result.stdout.splitlines()
+    assert message.startswith(f"bikes: started 3 runs, {days[0]} ") and f" to {days[1]} " in message
+    assert airflow.asked[-1][1:] == ("/api/v2/backfills", airflow.asked[-2][2])
+
+
+def test_a_backfill_without_a_run_says_so(airflow: Airflow) -> None:
+    """And a zone that this machine does not know is named."""
+    airflow.timetable = CronTriggerTimetable("0 6 1 * *", timezone="UTC")
+    result = invoke("dag", "backfill", "bikes", "--from", "2026-03-02")
+    assert "started no run" in result.stdout and run_command("backfill", "bikes", "--from", "2026-03-02")["runs"] == 0
+    airflow.zone = "Mars/Olympus"
+    assert "'Mars/Olympus', which is unknown" in str(invoke("dag", "runs", "bikes").exception)
 
 
 def test_a_paused_dag_is_not_run(airflow: Airflow) -> None:

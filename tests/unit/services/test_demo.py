@@ -79,7 +79,9 @@ def make_api(airflow):
 def test_the_first_call_logs_in():
     """And the token is kept for those that follow; runs that wait or run are reported by their ids."""
     runs = [{"dag_run_id": "a", "state": "running"}, {"dag_run_id": "b", "state": "queued"}]
-    airflow = Airflow(httpx.Response(200, json={"state": "success"}), httpx.Response(200, json={"dag_runs": runs}))
+    airflow = Airflow(
+        httpx.Response(200, json={"state": "success"}), httpx.Response(200, json={"dag_runs": runs, "total_entries": 2})
+    )
     api = make_api(airflow)
     assert api.run_state("etl", "r") == "success"
     assert api.active_runs("stream_words") == {"a": "running", "b": "queued"}
@@ -88,22 +90,24 @@ def test_the_first_call_logs_in():
 
 def test_half_a_backfill_is_cancelled_and_created_again():
     """Airflow answers 503 while its SQLite database is locked; what that left would stand in the way."""
-    half = {"backfills": [{"id": 6, "completed_at": None}, {"id": 5, "completed_at": "2026-01-01"}]}
+    half = {"backfills": [{"id": 6, "completed_at": None}, {"id": 5, "completed_at": "2026-01-01"}], "total_entries": 2}
     airflow = Airflow(
+        httpx.Response(200, json={"timezone": "UTC"}),
+        httpx.Response(200, json={"backfills": [], "total_entries": 0}),
         httpx.Response(503),
         httpx.Response(500, json={"detail": {"reason": "Database error"}}),
         httpx.Response(200, json=half),
         httpx.Response(200, json={"id": 6}),
         httpx.Response(200, json={"id": 7}),
     )
-    assert make_api(airflow).backfill("etl", date(2013, 1, 5), date(2013, 1, 7), {}, runs_at_once=3) == 7
+    assert make_api(airflow).backfill("etl", date(2013, 1, 5), date(2013, 1, 7), {}, runs_at_once=3).id == 7
     assert ("PUT", "/api/v2/backfills/6/cancel") in airflow.asked
 
 
 @pytest.mark.parametrize("status", [404, 409])
 def test_a_backfill_that_is_over_before_it_is_cancelled_is_no_error(status):
     """The database took the half back by itself, or it ended."""
-    listed = {"backfills": [{"id": 6, "completed_at": None}]}
+    listed = {"backfills": [{"id": 6, "completed_at": None}], "total_entries": 1}
     airflow = Airflow(httpx.Response(200, json=listed), httpx.Response(status, json={"detail": "not there"}))
     make_api(airflow).end_backfills("etl")
     assert airflow.asked[-1] == ("PUT", "/api/v2/backfills/6/cancel") and not airflow.answers
@@ -111,7 +115,8 @@ def test_a_backfill_that_is_over_before_it_is_cancelled_is_no_error(status):
 
 def test_a_backfill_is_awaited_until_airflow_counts_it_as_ended():
     """Another one is refused before, though all runs of the first have ended."""
-    listed = [{"backfills": [{"id": 6, "completed_at": at}, {"id": 5, "completed_at": "2026-01-01"}]}
+    ended = {"id": 5, "completed_at": "2026-01-01"}
+    listed = [{"backfills": [{"id": 6, "completed_at": at}, ended], "total_entries": 2}
               for at in (None, None, "2026-01-02")]  # fmt: skip
     airflow = Airflow(*(httpx.Response(200, json=each) for each in listed))
     make_api(airflow).await_backfills("etl")

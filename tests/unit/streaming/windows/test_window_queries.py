@@ -103,6 +103,8 @@ GROUPED = "FROM S GROUP BY sip WINDOWING 60 s"
         (f"SELECT * {GROUPED}", 1, 8, "* cannot be selected"),
         (f"SELECT sip, count(*) AS query {GROUPED}", 1, 13, "query is a column that every result has"),
         (f"SELECT sip, sip {GROUPED}", 1, 13, "two columns are named sip"),
+        (f'SELECT count(*) AS "N", sum(bytes) AS n {GROUPED}', 1, 25, "named N and n, the same but for case"),
+        (f'SELECT count(*) AS "Query" {GROUPED}', 1, 8, "Query is a column that every result has"),
         (f"SELECT sip, kind + 1 {GROUPED}", 1, 13, "kind is neither grouped"),
         (f"SELECT sip || 1 AS x {GROUPED}", 1, 15, "needs texts, and has int"),
         (f"SELECT lower(count(*)) AS x {GROUPED}", 1, 8, "needs texts, and has int"),
