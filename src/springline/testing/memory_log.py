@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from springline.spark_jobs.streaming.errors import FencedError, MessagesLostError
-from springline.spark_jobs.streaming.kafka.topic_union import partition_of, topics_of, union_partitions
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, RoundId, WriterPosition
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
 from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.topic_union import partition_of, topics_of, union_partitions
 
 
 class KilledError(Exception):
@@ -46,6 +46,7 @@ class MemoryLog:
 
     Raises:
         MessagesLostError: from `fetch` and `follow`, if the requested messages were deleted.
+        RecordRefusedError: from `send` and `publish`, if a record is larger than Kafka takes.
         KilledError: from any call, when `calls_until_death` is used up.
 
     Example:
@@ -125,6 +126,7 @@ class MemoryLog:
 
     def send(self, record: OutgoingRecord) -> None:
         self._count_call()
+        record.check_size()
         self._append(record)
 
     def publish(
@@ -142,7 +144,9 @@ class MemoryLog:
             if stamp.unit == sender
         ]
         if round_id > max(round_ids, default=(0, 0)):
-            for record in list(records):
+            for record in (pending := list(records)):
+                record.check_size()
+            for record in pending:
                 self._append(record)
         self._count_call()
 

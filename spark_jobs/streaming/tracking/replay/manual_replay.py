@@ -13,9 +13,9 @@ from typing import Protocol
 
 from springline.persistence.model.codec import Codec
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.kafka.topic_union import topics_of
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
+from springline.spark_jobs.streaming.runtime.topic_union import topics_of
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.tracking.errors import RetryRefusedError
 from springline.spark_jobs.streaming.tracking.replay.failures import Failure, failure_at
