@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -18,7 +18,7 @@ from springline.spark_jobs.streaming.errors import LogUnavailableError, Messages
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
-from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.step import Headers, Message
 
 _AT_ONCE = 256  # messages taken from the client's queue per call
 _WAIT = 0.02  # seconds without messages, after which a gap before the end offset is checked for
@@ -177,5 +177,6 @@ class ConsumerPool:
 
 
 def _message(message: Any) -> Message:
-    headers = cast("dict[str, bytes]", dict(message.headers() or ()))
-    return Message(message.offset(), message.value() or b"", message.timestamp()[1] / 1000, headers)
+    headers, value = Headers(message.headers() or ()), message.value()
+    timestamp = message.timestamp()[1] / 1000
+    return Message(message.offset(), value or b"", timestamp, headers, message.key(), value is None)

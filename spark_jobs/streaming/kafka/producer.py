@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from springline.spark_jobs.streaming.errors import FencedError, LogUnavailableError, RecordRefusedError, StreamError
 from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES, OutgoingRecord
+from springline.spark_jobs.streaming.runtime.step import header_pairs
 
 FENCED_ERRORS = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 _TRANSIENT_ERRORS = {  # of a broker that is restarting, of a topic that is being created
@@ -55,12 +56,13 @@ class _BatchedProducer:
         partition, size = (record.topic, record.unit), len(record.value) + _OVERHEAD_BYTES
         if self._buffered_bytes[partition] and self._buffered_bytes[partition] + size > _BATCH_BYTES:
             self.flush()
-        headers: list[tuple[str, str | bytes | None]] = list(record.headers.items())
+        headers: list[tuple[str, str | bytes | None]] = list(header_pairs(record.headers))
+        value = None if record.is_null else record.value
         while True:
             try:
                 self._producer.produce(
-                    record.topic, record.value, key=record.key, partition=record.unit, headers=headers,
-                    on_delivery=self._on_delivery,
+                    record.topic, value, key=record.key, partition=record.unit, headers=headers,
+                    timestamp=round(record.timestamp * 1000), on_delivery=self._on_delivery,
                 )  # fmt: skip
                 break
             except BufferError:  # the queue of the producer is full

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+import msgspec
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.runtime.json_lines import json_lines
 from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES, OutgoingRecord, RoundId
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Output
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message, Output, header_pairs
 from springline.spark_jobs.streaming.runtime.topic_union import partition_of
 
+Position = tuple[str, int, int]  # of a message: topic, partition, offset
+_NO_ORIGINS: Mapping[Position, Message] = {}
+
 RESULT_ROWS = 2_000  # in one message
-CONTENT = "content"  # the header of a dead letter whose content is not that of its message
+# Headers of a dead letter: when its message was appended, and the headers of that; what its content is, if not bytes
+# of the message as they came.
+TIMESTAMP, HEADERS, CONTENT = "timestamp", "headers", "content"
+NULL, MISSING, CUT = "null", "missing", "cut from"  # the message has no value, was not found, was too large
 MAX_REASON = 1_000  # characters of the reason of a dead letter
 BATCH_BYTES = 4 << 20  # of a batch in one message: larger ones are split, since brokers limit the size of messages
 
@@ -75,9 +82,12 @@ def encode_results(
             sequence += 1
 
 
-def encode_dead_letters(stage: Stage, unit: int, round_id: RoundId, output: Output) -> Iterator[OutgoingRecord]:
+def encode_dead_letters(
+    stage: Stage, unit: int, round_id: RoundId, output: Output, origins: Mapping[Position, Message] = _NO_ORIGINS
+) -> Iterator[OutgoingRecord]:
     """Encode dead letters with their original bytes; the headers are `topic`, `partition`, `offset` and `reason`.
 
+    `origins` are the messages that they may come from, of which they keep the key, the headers and the timestamp.
     Content that does not fit into a message is cut, and then the header `content` says so. Several stages of a job may
     write to the same topic, each with its own sender number.
     """
@@ -92,12 +102,27 @@ def encode_dead_letters(stage: Stage, unit: int, round_id: RoundId, output: Outp
             # The text quoted in a reason may contain an incomplete character.
             "reason": shorten(dead_letter.reason).encode(errors="backslashreplace"),
         }
-        record = OutgoingRecord(stage.dead_letters, unit, bytes(dead_letter.value), headers)
-        if record.size > MAX_RECORD_BYTES:
-            headers[CONTENT] = f"cut from {len(record.value)} bytes".encode()
-            empty = replace(record, value=b"")
-            record = replace(record, value=record.value[: MAX_RECORD_BYTES - empty.size])
-        yield record
+        origin = origins.get((topic, partition, dead_letter.offset))
+        value, key = bytes(dead_letter.value), None
+        if origin is not None:
+            key = origin.key
+            headers[TIMESTAMP] = str(round(origin.timestamp * 1000)).encode()
+            if header_pairs(origin.headers):
+                headers[HEADERS] = msgspec.msgpack.encode(header_pairs(origin.headers))
+        if not value and (origin is None or origin.is_null):
+            headers[CONTENT] = (MISSING if origin is None else NULL).encode()
+        record = OutgoingRecord(stage.dead_letters, unit, value, headers, key)
+        yield record if record.size <= MAX_RECORD_BYTES else _cut(record)
+
+
+def _cut(record: OutgoingRecord) -> OutgoingRecord:
+    """Return a dead letter with as much of its content as can be sent; without a key and headers that are too large."""
+    headers = {**record.headers, CONTENT: f"{CUT} {len(record.value)} bytes".encode()}
+    empty = replace(record, value=b"", headers=headers)
+    if empty.size > MAX_RECORD_BYTES:
+        headers.pop(HEADERS, None)
+        empty = replace(empty, key=None)
+    return replace(empty, value=record.value[: MAX_RECORD_BYTES - empty.size])
 
 
 def shorten(reason: str) -> str:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from springline.spark_jobs.streaming.errors import RecordRefusedError
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
-from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.step import Message, header_pairs
 
 RoundId = tuple[int, int]  # incarnation and round; later rounds compare greater
 NO_ROUND: RoundId = (0, 0)  # before every round
@@ -23,18 +23,24 @@ WriterPosition = tuple[
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRecord:
-    """A message to be sent: topic and unit, its bytes, its headers, its key."""
+    """A message to be sent: topic and unit, its bytes, its headers, its key.
+
+    `timestamp` is in seconds since 1970; 0: now. With `is_null` it has no value.
+    """
 
     topic: str
     unit: int
     value: bytes
     headers: Mapping[str, bytes] = field(default_factory=dict)
     key: bytes | None = None
+    timestamp: float = 0.0
+    is_null: bool = False
 
     @property
     def size(self) -> int:
         """Bytes that it takes in its topic, at most; compared with `MAX_RECORD_BYTES`."""
-        headers = sum(len(name.encode()) + len(value) + _HEADER_BYTES for name, value in self.headers.items())
+        pairs = header_pairs(self.headers)
+        headers = sum(len(name.encode()) + len(value or b"") + _HEADER_BYTES for name, value in pairs)
         return len(self.value) + len(self.key or b"") + headers + _RECORD_BYTES
 
     def check_size(self, limit: int = MAX_RECORD_BYTES) -> None:

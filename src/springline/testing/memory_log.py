@@ -11,7 +11,7 @@ from springline.spark_jobs.streaming.errors import FencedError, MessagesLostErro
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, RoundId, WriterPosition
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
-from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.step import Headers, Message, header_pairs
 from springline.spark_jobs.streaming.runtime.topic_union import partition_of, topics_of, union_partitions
 
 
@@ -80,9 +80,13 @@ class MemoryLog:
             self.topics[topic][unit] = []
             self.log_start_offsets[topic, unit] = self._log_end_offsets[topic, unit] = 0
 
-    def put(self, topic: str, unit: int, value: bytes, timestamp: float = 1.0) -> None:
-        """Append a message as a producer outside the job would, at a time in seconds since 1970."""
-        self._append(OutgoingRecord(topic, unit, value), timestamp)
+    def put(
+        self, topic: str, unit: int, value: bytes | None, timestamp: float = 1.0, *,
+        key: bytes | None = None, headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> None:  # fmt: skip
+        """Append a message as a producer outside the job would, at a time in seconds since 1970; None: no value."""
+        record = OutgoingRecord(topic, unit, value or b"", Headers(headers), key, is_null=value is None)
+        self._append(record, timestamp)
 
     def offset_bounds(self, topic: str) -> dict[int, OffsetBounds]:
         """Return the first offset of each partition of a topic, and the offset after its last message."""
@@ -172,7 +176,9 @@ class MemoryLog:
     def _append(self, record: OutgoingRecord, timestamp: float = 1.0) -> None:
         partition = (record.topic, record.unit)
         messages = self.topics[record.topic][record.unit]
-        messages.append(Message(self._log_end_offsets[partition], record.value, timestamp, dict(record.headers)))
+        offset, headers = self._log_end_offsets[partition], Headers(header_pairs(record.headers))
+        timestamp = record.timestamp or timestamp
+        messages.append(Message(offset, record.value, timestamp, headers, record.key, record.is_null))
         self._log_end_offsets[partition] += 1 + len(messages) % 2
 
     def _count_call(self) -> None:

@@ -11,13 +11,20 @@ from functools import cached_property
 from typing import Any
 
 from springline.spark_jobs.streaming.errors import RoundError
-from springline.spark_jobs.streaming.runtime.encoding import encode_buffers, encode_feedback, encode_results
+from springline.spark_jobs.streaming.runtime.encoding import (
+    Position,
+    encode_buffers,
+    encode_feedback,
+    encode_results,
+    shorten,
+)
 from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES, OutgoingRecord
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import UpstreamPosition, accept, upstream_positions
 from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, TopicReader
+from springline.spark_jobs.streaming.runtime.topic_union import partition_of
 
 logger = logging.getLogger("springline.unit")
 
@@ -57,13 +64,17 @@ class StepOutcome:
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a round of a unit after its step has run; `read_bytes` is the size of its messages."""
+    """The result of a round of a unit after its step has run; `read_bytes` is the size of its messages.
+
+    `origins` are the messages that it has read, without their values, if it is not other stages that write them.
+    """
 
     unit_round: UnitRound
     outcome: StepOutcome
     positions: Mapping[int, UpstreamPosition]
     newest_timestamp: float
     read_bytes: int
+    origins: Mapping[Position, Message]
 
     @property
     def output(self) -> Output:
@@ -167,7 +178,7 @@ class RoundStep:
             start, to = unit_round.range
             offsets = f"offsets {start} to {to - 1}" if start < to else f"no messages at offset {start}"
             raise RoundError(
-                f"{stage.topic}[{unit_round.unit}], {offsets}", f"{type(error).__name__}: {error}"
+                f"{stage.topic}[{unit_round.unit}], {offsets}", shorten(f"{type(error).__name__}: {error}")
             ) from error
 
 
@@ -202,11 +213,16 @@ class PreparedRound:
     def with_outcome(self, outcome: StepOutcome) -> StepResult:
         """Return the result of the round with this outcome."""
         read_bytes = self.reader.read_bytes if self.read_bytes is None else self.read_bytes
-        return StepResult(self.unit_round, outcome, self.positions, self.reader.newest_timestamp, read_bytes)
+        reader = self.reader
+        return StepResult(
+            self.unit_round, outcome, self.positions, reader.newest_timestamp, read_bytes, reader.origins
+        )  # fmt: skip
 
 
 class MessageReader:
     """The messages of a round, read on demand; it records the timestamp of the newest message, and their bytes.
+
+    For stages that may have dead letters of them, it records all messages without their values (`origins`).
 
     `has_failed` is true if the log raised an error while the step was reading.
     """
@@ -218,18 +234,27 @@ class MessageReader:
         self.newest_timestamp = 0.0
         self.read_bytes = 0
         self.has_failed = False
+        self.origins: dict[Position, Message] = {}
+        self._records_origins = bool(stage.dead_letters) and not stage.stamped
 
     def __iter__(self) -> Iterator[Message]:
         with self._noting_failure():
             for message in self._fetch(*self._range):
                 self.newest_timestamp = max(self.newest_timestamp, message.timestamp)
                 self.read_bytes += len(message.value)
+                self._record_origin(*self._range[:2], message)
                 yield message
 
     def read_topic(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         """Yield messages of another topic."""
         with self._noting_failure():
-            yield from self._fetch(topic, unit, start, to)
+            for message in self._fetch(topic, unit, start, to):
+                self._record_origin(topic, unit, message)
+                yield message
+
+    def _record_origin(self, topic: str, unit: int, message: Message) -> None:
+        if self._records_origins:
+            self.origins[*partition_of(topic, unit), message.offset] = replace(message, value=b"")
 
     @contextmanager
     def _noting_failure(self) -> Iterator[None]:

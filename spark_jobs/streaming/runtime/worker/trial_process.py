@@ -105,8 +105,8 @@ class _Trials:
         if failure is None or not failure.ended_process or len(some) != 1:
             return failure
         for _ in range(_SUSPECT_TRIALS):
-            if (again := self._run_once(some, _SUSPECT_SECONDS)) is None or not again.ended_process:
-                return again
+            if (repeated := self._run_once(some, _SUSPECT_SECONDS)) is None or not repeated.ended_process:
+                return repeated
         if (control := self._run_once((), _SUSPECT_SECONDS)) is not None:
             raise MessageIndependentError(f"trials also fail without messages: {control.reason}")
         return failure
