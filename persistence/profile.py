@@ -208,7 +208,7 @@ class ProfiledSettings(BaseSettings):
     case, as `cache_capacity = "8GB"`.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", hide_input_in_errors=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", hide_input_in_errors=True, allow_inf_nan=False)
 
     home: Path = Field(
         default_factory=lambda: project_folder() / "var", description="Folder for everything that the platform creates"

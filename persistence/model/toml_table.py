@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 """A whole number of at least 1."""
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=_FINITE)]
 """A duration in seconds, above 0 and finite."""
+Delay = Annotated[float, msgspec.Meta(ge=0, le=_FINITE)]
+"""A duration in seconds, 0 or more, and finite."""
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 """A text that is not empty."""
 
@@ -64,14 +67,30 @@ class Key:
 def read_table(model: type[Table], value: Any, where: str) -> Table:
     """Convert a parsed table; raises `InvalidTableError`, whose text begins with `where`.
 
-    A key of another type, a value out of range, an unknown key and a missing key are errors.
+    A key of another type, a value out of range, an unknown key, a missing key, and a number that is not finite are
+    errors.
     """
     if not isinstance(value, Mapping):
         raise InvalidTableError(f"{where}: expected a table, got {_abbreviate(repr(value))}")
     try:
-        return msgspec.convert(value, model)
+        table = msgspec.convert(value, model)
     except msgspec.ValidationError as error:
         raise InvalidTableError(f"{where}: {_explain(model, value, str(error))}") from None
+    for path, number in _infinite_numbers(value):
+        raise InvalidTableError(f"{where}: {path} = {number}; expected a finite number")
+    return table
+
+
+def _infinite_numbers(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the numbers in a parsed table that are infinite, or none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _infinite_numbers(item, f"{path}.{name}" if path else name)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _infinite_numbers(item, f"{path}[{index}]")
 
 
 def keys_of(model: type[TomlTable]) -> list[Key]:

@@ -67,6 +67,10 @@ class LogUnavailableError(StreamError):
     """Kafka did not answer in time."""
 
 
+class RecordRefusedError(StreamError):
+    """A topic does not take a record: it is too large, or has no key and the topic is compacted."""
+
+
 class NeverRanError(StreamError):
     """A job has not run any round yet."""
 

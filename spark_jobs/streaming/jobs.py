@@ -7,16 +7,19 @@ The available kinds depend on the installed packages: see kinds.py.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
 from springline.persistence.errors import ExtensionError
 from springline.persistence.text.formatting import format_alternatives
 from springline.spark_jobs.streaming.errors import InvalidJobError, UnknownJobError
-from springline.spark_jobs.streaming.job import Job
+from springline.spark_jobs.streaming.job import Job, topics_of_stages
 from springline.spark_jobs.streaming.job_keys import check_name, read_keys
 from springline.spark_jobs.streaming.kinds import load_kind
+from springline.spark_jobs.streaming.runtime.topic_union import topics_of
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 
 _DEFAULT_KIND = "windows"
@@ -40,7 +43,9 @@ def read_jobs(file: Path) -> dict[str, Job]:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidJobError(f"{file}: not TOML: {error}") from error
-    return {name: _declare_job(file, name, table) for name, table in tables.items()}
+    jobs = {name: _declare_job(file, name, table) for name, table in tables.items()}
+    _check_loops(file, jobs)
+    return jobs
 
 
 def read_job(file: Path, name: str) -> Job:
@@ -76,6 +81,23 @@ def as_tracked(job: Job) -> TrackedJob:
 def read_tracked_jobs(file: Path) -> dict[str, TrackedJob]:
     """Return the declared jobs whose records are tracked, by name."""
     return {name: job for name, job in read_jobs(file).items() if is_tracked(job)}
+
+
+def _check_loops(file: Path, jobs: Mapping[str, Job]) -> None:
+    """Raise `InvalidJobError` if a job reads what it writes, itself or over other jobs: its rows would never end."""
+    written = {name: topics_of_stages(job, 1).keys() for name, job in jobs.items()}
+    sources = {
+        name: [writer for writer, topics in written.items() if topics & set(topics_of(job.topic))]
+        for name, job in jobs.items()
+    }
+    try:
+        TopologicalSorter(sources).prepare()
+    except CycleError as error:
+        writers = error.args[1]
+        path = ", and ".join(f"{reader} reads what {writer} writes" for writer, reader in pairwise(writers))
+        raise InvalidJobError(
+            f"{file}, job {writers[-1]!r}: topic = {jobs[writers[-1]].topic!r} makes a loop: {path}; read another topic"
+        ) from None
 
 
 def _declare_job(file: Path, name: str, table: Any) -> Job:

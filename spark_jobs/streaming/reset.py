@@ -20,7 +20,7 @@ from springline.spark_jobs.streaming.backpressure.control_topic import control_t
 from springline.spark_jobs.streaming.job import Job, topics_of_stages
 from springline.spark_jobs.streaming.job_folder import LOCK, LOG, JobFolder
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.kafka.topic_union import topics_of
+from springline.spark_jobs.streaming.runtime.topic_union import topics_of
 from springline.spark_jobs.streaming.settings import StreamSettings
 
 _MAX_DATASETS = 1_000_000  # datasets of a job, at most

@@ -38,11 +38,11 @@ from springline.spark_jobs.streaming.join.routing.controller import RebalanceCon
 from springline.spark_jobs.streaming.join.routing.strategies import DEFAULT_STRATEGY, DEFAULT_THETA, STRATEGIES
 from springline.spark_jobs.streaming.join.routing.strategies.costs import CostWeights
 from springline.spark_jobs.streaming.join.wire import MAX_UNITS
-from springline.spark_jobs.streaming.kafka.topic_union import union_name
 from springline.spark_jobs.streaming.kinds import Kind
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
 from springline.spark_jobs.streaming.runtime.background import BackgroundService
 from springline.spark_jobs.streaming.runtime.stage import COMMAND, StageSpec
+from springline.spark_jobs.streaming.runtime.topic_union import union_name
 from springline.spark_jobs.streaming.sources.layout import fault_of_delimiter
 from springline.spark_jobs.streaming.sources.schema import RowKeys
 from springline.spark_jobs.streaming.tracking.config import FIRST_PROCESSOR

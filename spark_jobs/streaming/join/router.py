@@ -33,7 +33,7 @@ from springline.spark_jobs.streaming.join.wire import (
     RoutedBatch,
     first_seq,
 )
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Output, State
+from springline.spark_jobs.streaming.runtime.step import Input, Output, State
 from springline.spark_jobs.streaming.sources.decoder import rows_of
 from springline.spark_jobs.streaming.sources.layout import Layout
 
@@ -172,7 +172,7 @@ class Router:
             ),
             {task: [one.to_batch() for one in sent] for task, sent in enumerate(batches) if sent},
             watermark=step_input.round.clock if self._expires else None,
-            dead_letters=[self._with_position(letter, source.topic, step_input.unit) for letter in decoded.dead],
+            dead_letters=decoded.dead,
             counts=counts,
             gauges={
                 "epoch": table.epoch,
@@ -190,10 +190,6 @@ class Router:
         joinable = np.flatnonzero(passed & valid)
         counts.update(filtered=passed.size - int(passed.sum()), unjoinable=int(passed.sum()) - joinable.size)
         return joinable, np.require(keys, requirements="A") if joinable.size == keys.size else keys[joinable]
-
-    def _with_position(self, letter: DeadLetter, topic: str, unit: int) -> DeadLetter:
-        """Return the letter with its message's own topic and partition, since the two topics are read as one."""
-        return replace(letter, topic=topic, partition=unit if self._is_self_join else unit // len(SIDES))
 
     def _read_table(self, table_json: Any) -> RoutingTable:
         """Return the routing table of a round, decoded only when it changes."""

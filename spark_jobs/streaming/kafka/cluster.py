@@ -9,8 +9,6 @@ from typing import Any
 
 from springline.persistence.model.codec import Codec
 
-MAX_BYTES = 16 << 20  # maximum size of a message
-
 logger = logging.getLogger("springline.kafka")  # of librdkafka's own messages too, such as refused connections
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from springline.spark_jobs.streaming.errors import LogUnavailableError, MessagesLostError, UnknownTopicError
-from springline.spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
+from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
-from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.step import Headers, Message
 
 _AT_ONCE = 256  # messages taken from the client's queue per call
 _WAIT = 0.02  # seconds without messages, after which a gap before the end offset is checked for
@@ -168,7 +169,7 @@ class ConsumerPool:
         return Consumer(
             self._cluster.config(
                 group_id="springline", enable_auto_commit=False, auto_offset_reset="error", enable_partition_eof=True,
-                isolation_level="read_committed", fetch_message_max_bytes=MAX_BYTES, fetch_max_bytes=64 << 20,
+                isolation_level="read_committed", fetch_message_max_bytes=MAX_RECORD_BYTES, fetch_max_bytes=64 << 20,
                 receive_message_max_bytes=100 << 20, queued_max_messages_kbytes=8192, fetch_wait_max_ms=waits,
                 fetch_queue_backoff_ms=1, check_crcs=False,
             )
@@ -176,5 +177,6 @@ class ConsumerPool:
 
 
 def _message(message: Any) -> Message:
-    headers = cast("dict[str, bytes]", dict(message.headers() or ()))
-    return Message(message.offset(), message.value() or b"", message.timestamp()[1] / 1000, headers)
+    headers, value = Headers(message.headers() or ()), message.value()
+    timestamp = message.timestamp()[1] / 1000
+    return Message(message.offset(), value or b"", timestamp, headers, message.key(), value is None)

@@ -21,8 +21,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from springline.spark_jobs.streaming.errors import LogUnavailableError, UnknownTopicError
-from springline.spark_jobs.streaming.kafka.cluster import MAX_BYTES, Cluster
+from springline.spark_jobs.streaming.errors import LogUnavailableError, RecordRefusedError, UnknownTopicError
+from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.consumer import UNKNOWN_TOPIC_ERRORS, ConsumerPool
 from springline.spark_jobs.streaming.kafka.producer import (
     FENCED_ERRORS,
@@ -32,11 +32,17 @@ from springline.spark_jobs.streaming.kafka.producer import (
     call_with_retries,
     write_transaction,
 )
-from springline.spark_jobs.streaming.kafka.topic_union import partition_of, topics_of, union_partitions, union_units
-from springline.spark_jobs.streaming.runtime.message_log import NO_ROUND, OutgoingRecord, RoundId, WriterPosition
+from springline.spark_jobs.streaming.runtime.message_log import (
+    MAX_RECORD_BYTES,
+    NO_ROUND,
+    OutgoingRecord,
+    RoundId,
+    WriterPosition,
+)
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stamps import stamp_of
 from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.topic_union import partition_of, topics_of, union_partitions, union_units
 
 TIMEOUT_SECONDS = 100.0  # without an answer: a killed broker has restarted by then, also on a busy machine
 _TRANSACTION_SECONDS = 120  # after which a broker aborts a transaction: longer than the timeout of its writer
@@ -45,7 +51,7 @@ _TOPIC_SECONDS = 1.0  # for which a topic's id and its number of partitions are 
 _LOW_WATERMARK_SECONDS = 1.0  # for which the first offsets are cached: they move only by deletion
 _MOMENT_SECONDS = 0.02  # between two checks whether brokers know a topic
 _EMPTY = OffsetBounds(0, 0)  # of a partition that does not exist yet
-_COMPACTED = {"cleanup.policy": "compact", "segment.bytes": str(MAX_BYTES), "min.cleanable.dirty.ratio": "0.1"}
+_COMPACTED = {"cleanup.policy": "compact", "segment.bytes": str(MAX_RECORD_BYTES), "min.cleanable.dirty.ratio": "0.1"}
 _TAIL = 64  # offsets from the end in the first search for the last message of a writer
 
 
@@ -74,7 +80,7 @@ class _TopicDescription:
 class Kafka:
     """The unit log on Kafka; clients are created on first use, and cached. Not thread-safe.
 
-    A topic that is read may be a union of several (`topic_union.py`).
+    A topic that is read may be a union of several (`runtime.topic_union`).
     """
 
     def __init__(self, cluster: Cluster, *, timeout: float = TIMEOUT_SECONDS) -> None:
@@ -103,7 +109,7 @@ class Kafka:
         """
         if not topics:
             return
-        topic_config = {"max.message.bytes": str(MAX_BYTES), "retention.ms": "-1"}
+        topic_config = {"max.message.bytes": str(MAX_RECORD_BYTES), "retention.ms": "-1"}
         if retention_seconds is not None:
             milliseconds = str(round(retention_seconds * 1000))
             topic_config |= {"retention.ms": milliseconds, "segment.ms": milliseconds}
@@ -286,6 +292,9 @@ class Kafka:
                 write_transaction(cached.producer, pending, self._timeout)
                 cached.last_round_id = round_id
                 return
+            except RecordRefusedError:
+                del self._writers[writer]
+                raise
             except KafkaException as error:
                 del self._writers[writer]  # reopening it reads what was written meanwhile
                 if last_try or error.args[0].code() not in FENCED_ERRORS:
@@ -310,8 +319,8 @@ class Kafka:
     def _producer(self) -> Producer:
         return Producer(
             self._cluster.config(
-                enable_idempotence=True, message_max_bytes=MAX_BYTES, delivery_timeout_ms=int(self._timeout * 1000),
-                **PRODUCER_CONFIG,
+                enable_idempotence=True, message_max_bytes=MAX_RECORD_BYTES,
+                delivery_timeout_ms=int(self._timeout * 1000), **PRODUCER_CONFIG,
             )
         )  # fmt: skip
 
@@ -320,7 +329,7 @@ class Kafka:
         producer = Producer(
             self._cluster.config(
                 transactional_id=writer,
-                message_max_bytes=MAX_BYTES,
+                message_max_bytes=MAX_RECORD_BYTES,
                 transaction_timeout_ms=_TRANSACTION_SECONDS * 1000,
                 **PRODUCER_CONFIG,
             )

@@ -15,8 +15,9 @@ from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from springline.spark_jobs.streaming.errors import FencedError, LogUnavailableError
-from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
+from springline.spark_jobs.streaming.errors import FencedError, LogUnavailableError, RecordRefusedError, StreamError
+from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES, OutgoingRecord
+from springline.spark_jobs.streaming.runtime.step import header_pairs
 
 FENCED_ERRORS = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
 _TRANSIENT_ERRORS = {  # of a broker that is restarting, of a topic that is being created
@@ -25,7 +26,7 @@ _TRANSIENT_ERRORS = {  # of a broker that is restarting, of a topic that is bein
     KafkaError.NOT_COORDINATOR, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH,
     KafkaError._NOENT,  # no leader yet
 }  # fmt: skip
-
+_TOO_LARGE_ERRORS = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 
 _BATCH_BYTES = 4 << 20  # bytes of a unit that are sent together
 _OVERHEAD_BYTES = 512  # bytes of a message in addition to its value, at most
@@ -37,28 +38,39 @@ PRODUCER_CONFIG = {
 
 
 class _BatchedProducer:
-    """Passes messages to a producer in batches per unit; the last ones are sent by its flush."""
+    """Passes messages to a producer in batches per unit; the last ones are sent by its flush.
 
-    def __init__(self, producer: Producer, timeout: float, on_delivery: Callable[[Any, Any], None]) -> None:
+    `failure` is why the first of those was not delivered that were not.
+    """
+
+    def __init__(self, producer: Producer, timeout: float, on_success: Callable[[Any], None] | None = None) -> None:
         self._producer = producer
         self._timeout = timeout
-        self._on_delivery = on_delivery
+        self._on_success = on_success
         self._buffered_bytes = Counter[tuple[str, int]]()
+        self.failure: StreamError | None = None
 
     def add(self, record: OutgoingRecord) -> None:
+        """Queue a message; raises `RecordRefusedError` if it is too large."""
+        record.check_size()
         partition, size = (record.topic, record.unit), len(record.value) + _OVERHEAD_BYTES
         if self._buffered_bytes[partition] and self._buffered_bytes[partition] + size > _BATCH_BYTES:
             self.flush()
-        headers: list[tuple[str, str | bytes | None]] = list(record.headers.items())
+        headers: list[tuple[str, str | bytes | None]] = list(header_pairs(record.headers))
+        value = None if record.is_null else record.value
         while True:
             try:
                 self._producer.produce(
-                    record.topic, record.value, key=record.key, partition=record.unit, headers=headers,
-                    on_delivery=self._on_delivery,
+                    record.topic, value, key=record.key, partition=record.unit, headers=headers,
+                    timestamp=round(record.timestamp * 1000), on_delivery=self._on_delivery,
                 )  # fmt: skip
                 break
             except BufferError:  # the queue of the producer is full
                 self.flush()
+            except KafkaException as error:
+                if error.args[0].code() not in _TOO_LARGE_ERRORS:
+                    raise
+                raise _delivery_error(error.args[0], record.topic, record.unit, record.key, record.value) from error
         self._buffered_bytes[partition] += size
 
     def flush(self) -> int:
@@ -66,32 +78,47 @@ class _BatchedProducer:
         self._buffered_bytes.clear()
         return self._producer.flush(self._timeout)
 
+    def _on_delivery(self, error: KafkaError | None, message: Any) -> None:
+        if error is None:
+            if self._on_success is not None:
+                self._on_success(message)
+        elif self.failure is None:
+            place = (message.topic(), message.partition())
+            self.failure = _delivery_error(error, *place, message.key(), message.value())
+
+
+def _delivery_error(error: KafkaError, topic: str, unit: int, key: bytes | None, value: bytes | None) -> StreamError:
+    """Return the error for a message that was not delivered, with its place and the remedy."""
+    size = len(key or b"") + len(value or b"")
+    what = f"{topic}[{unit}]: a record of {size:,} bytes"
+    if error.code() in _TOO_LARGE_ERRORS:
+        return RecordRefusedError(
+            f"{what} is larger than the topic takes ({error.str()}); set max.message.bytes of {topic} to "
+            f"{MAX_RECORD_BYTES}, and message.max.bytes of the client if it is set"
+        )
+    if error.code() == KafkaError.INVALID_RECORD:
+        remedy = "; it has no key, which a topic with cleanup.policy=compact requires" if key is None else ""
+        return RecordRefusedError(f"{what} is refused by the topic ({error.str()}){remedy}")
+    return LogUnavailableError(f"{what} could not be sent: {error.str()}")
+
 
 class KafkaSender:
     """Sends messages with an idempotent producer; `finish` waits for delivery, and raises for failed messages."""
 
     def __init__(self, producer: Producer, timeout: float) -> None:
         self._timeout = timeout
-        self._failed: list[KafkaError] = []
-        self._batches = _BatchedProducer(producer, timeout, self._on_delivery)
+        self._batches = _BatchedProducer(producer, timeout)
 
     def send(self, record: OutgoingRecord) -> None:
         self._batches.add(record)
 
     def finish(self) -> None:
-        """Wait until all messages are delivered; raises `LogUnavailableError`."""
+        """Wait until all messages are delivered; raises `LogUnavailableError`, `RecordRefusedError`."""
         undelivered = self._batches.flush()
-        if undelivered or self._failed:
-            reason = (
-                self._failed[0].str()
-                if self._failed
-                else f"{undelivered} messages not delivered within {self._timeout:g} s"
-            )
-            raise LogUnavailableError(f"messages could not be sent: {reason}")
-
-    def _on_delivery(self, error: KafkaError | None, message: object) -> None:
-        if error is not None:
-            self._failed.append(error)
+        if self._batches.failure is not None:
+            raise self._batches.failure
+        if undelivered:
+            raise LogUnavailableError(f"{undelivered} messages not delivered within {self._timeout:g} s")
 
 
 class KafkaAppender:
@@ -106,7 +133,7 @@ class KafkaAppender:
     def append(self, values: Sequence[bytes]) -> int:
         """Append all values or none, and return the offset of the last.
 
-        Raises `FencedError` if another writer has opened the log since, and `LogUnavailableError`.
+        Raises `FencedError` if another writer has opened the log since, `RecordRefusedError`, `LogUnavailableError`.
         """
         try:
             return write_transaction(
@@ -119,24 +146,24 @@ class KafkaAppender:
 
 
 def write_transaction(producer: Producer, records: Iterable[OutgoingRecord], timeout: float) -> int:
-    """Write all records or none, and return their greatest offset. Raises `KafkaException`."""
+    """Write all records or none, and return their greatest offset.
+
+    Raises `KafkaException`, and `RecordRefusedError` if that is due to one of the records.
+    """
     offsets = [-1]
-
-    def on_delivery(error: KafkaError | None, message: Any) -> None:
-        if error is None:
-            offsets.append(message.offset())
-
-    batches = _BatchedProducer(producer, timeout, on_delivery)
+    batches = _BatchedProducer(producer, timeout, lambda message: offsets.append(message.offset()))
     producer.begin_transaction()
     try:
         for record in records:
             batches.add(record)
         batches.flush()  # after which all offsets are known
         call_with_retries(lambda: producer.commit_transaction(timeout), timeout)
-    except KafkaException as error:
-        if error.args[0].txn_requires_abort():
+    except (KafkaException, RecordRefusedError) as error:
+        if isinstance(error, RecordRefusedError) or error.args[0].txn_requires_abort():
             with suppress(KafkaException):
                 producer.abort_transaction(timeout)
+        if isinstance(batches.failure, RecordRefusedError):
+            raise batches.failure from error
         raise
     return max(offsets)
 

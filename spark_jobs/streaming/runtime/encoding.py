@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
+import msgspec
 import pyarrow as pa
 
 from springline.spark_jobs.streaming.runtime.json_lines import json_lines
-from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, RoundId
+from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES, OutgoingRecord, RoundId
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.step import Output
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message, Output, header_pairs
+from springline.spark_jobs.streaming.runtime.topic_union import partition_of
+
+Position = tuple[str, int, int]  # of a message: topic, partition, offset
+_NO_ORIGINS: Mapping[Position, Message] = {}
 
 RESULT_ROWS = 2_000  # in one message
+# Headers of a dead letter: when its message was appended, and the headers of that; what its content is, if not bytes
+# of the message as they came.
+TIMESTAMP, HEADERS, CONTENT = "timestamp", "headers", "content"
+NULL, MISSING, CUT = "null", "missing", "cut from"  # the message has no value, was not found, was too large
+MAX_REASON = 1_000  # characters of the reason of a dead letter
 BATCH_BYTES = 4 << 20  # of a batch in one message: larger ones are split, since brokers limit the size of messages
 
 
@@ -42,10 +53,13 @@ def encode_feedback(stage: Stage, unit: int, round_id: RoundId, output: Output) 
         )
 
 
-def encode_results(stage: Stage, unit: int, round_id: RoundId, output: Output) -> Iterator[OutgoingRecord]:
+def encode_results(
+    stage: Stage, unit: int, round_id: RoundId, output: Output, oversized: list[DeadLetter] | None = None
+) -> Iterator[OutgoingRecord]:
     """Encode the results as lines of JSON, up to `RESULT_ROWS` in a message, and fewer if they are long.
 
-    The header `query` names the query, `incarnation` is the incarnation of the job, from 1 on.
+    The header `query` names the query, `incarnation` is the incarnation of the job, from 1 on. Rows that no message can
+    hold are added to `oversized` instead, if it is given.
     """
     sequence = 0
     for batch in output.results:
@@ -57,25 +71,63 @@ def encode_results(stage: Stage, unit: int, round_id: RoundId, output: Output) -
                 "query": query,
                 "incarnation": str(round_id[0]).encode(),
             }
-            yield OutgoingRecord(stage.results, unit, lines, headers)
+            record = OutgoingRecord(stage.results, unit, lines, headers)
+            if oversized is not None and record.size > MAX_RECORD_BYTES:
+                reason = (
+                    f"a result of {record.size:,} bytes; at most {MAX_RECORD_BYTES:,} can be sent to {stage.results}"
+                )
+                oversized.append(DeadLetter(-1, lines, reason))
+                continue
+            yield record
             sequence += 1
 
 
-def encode_dead_letters(stage: Stage, unit: int, round_id: RoundId, output: Output) -> Iterator[OutgoingRecord]:
+def encode_dead_letters(
+    stage: Stage, unit: int, round_id: RoundId, output: Output, origins: Mapping[Position, Message] = _NO_ORIGINS
+) -> Iterator[OutgoingRecord]:
     """Encode dead letters with their original bytes; the headers are `topic`, `partition`, `offset` and `reason`.
 
-    Several stages of a job may write to the same topic, each with its own sender number.
+    `origins` are the messages that they may come from, of which they keep the key, the headers and the timestamp.
+    Content that does not fit into a message is cut, and then the header `content` says so. Several stages of a job may
+    write to the same topic, each with its own sender number.
     """
     for sequence, dead_letter in enumerate(output.dead_letters):
+        place = unit if dead_letter.partition is None else dead_letter.partition
+        topic, partition = partition_of(dead_letter.topic or stage.topic, place)
         headers = Stamp(*_stamp_prefix(round_id, stage.sender(unit)), sequence).header()
         headers |= {
-            "topic": (dead_letter.topic or stage.topic).encode(),
-            "partition": str(unit if dead_letter.partition is None else dead_letter.partition).encode(),
+            "topic": topic.encode(),
+            "partition": str(partition).encode(),
             "offset": str(dead_letter.offset).encode(),
             # The text quoted in a reason may contain an incomplete character.
-            "reason": dead_letter.reason.encode(errors="backslashreplace"),
+            "reason": shorten(dead_letter.reason).encode(errors="backslashreplace"),
         }
-        yield OutgoingRecord(stage.dead_letters, unit, bytes(dead_letter.value), headers)
+        origin = origins.get((topic, partition, dead_letter.offset))
+        value, key = bytes(dead_letter.value), None
+        if origin is not None:
+            key = origin.key
+            headers[TIMESTAMP] = str(round(origin.timestamp * 1000)).encode()
+            if header_pairs(origin.headers):
+                headers[HEADERS] = msgspec.msgpack.encode(header_pairs(origin.headers))
+        if not value and (origin is None or origin.is_null):
+            headers[CONTENT] = (MISSING if origin is None else NULL).encode()
+        record = OutgoingRecord(stage.dead_letters, unit, value, headers, key)
+        yield record if record.size <= MAX_RECORD_BYTES else _cut(record)
+
+
+def _cut(record: OutgoingRecord) -> OutgoingRecord:
+    """Return a dead letter with as much of its content as can be sent; without a key and headers that are too large."""
+    headers = {**record.headers, CONTENT: f"{CUT} {len(record.value)} bytes".encode()}
+    empty = replace(record, value=b"", headers=headers)
+    if empty.size > MAX_RECORD_BYTES:
+        headers.pop(HEADERS, None)
+        empty = replace(empty, key=None)
+    return replace(empty, value=record.value[: MAX_RECORD_BYTES - empty.size])
+
+
+def shorten(reason: str) -> str:
+    """Cut a reason to `MAX_REASON` characters: it may quote what it is about."""
+    return reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON - 1]}…"
 
 
 def arrow_bytes(batch: pa.RecordBatch) -> bytes:

@@ -7,11 +7,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from springline.spark_jobs.streaming.errors import RecordRefusedError
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
-from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.step import Message, header_pairs
 
 RoundId = tuple[int, int]  # incarnation and round; later rounds compare greater
 NO_ROUND: RoundId = (0, 0)  # before every round
+MAX_RECORD_BYTES = 16 << 20  # of a record with its key, its headers and what Kafka adds
+_HEADER_BYTES = 10  # that Kafka adds to a header, at most: the lengths of its name and value
+_RECORD_BYTES = 128  # that Kafka adds to a record that is sent alone, at most: the batch's header, lengths, times
 WriterPosition = tuple[
     str, int, int
 ]  # where a writer publishes: a topic, its unit, and the sender's number in stamps there
@@ -19,13 +23,32 @@ WriterPosition = tuple[
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRecord:
-    """A message to be sent: topic and unit, its bytes, its headers, its key."""
+    """A message to be sent: topic and unit, its bytes, its headers, its key.
+
+    `timestamp` is in seconds since 1970; 0: now. With `is_null` it has no value.
+    """
 
     topic: str
     unit: int
     value: bytes
     headers: Mapping[str, bytes] = field(default_factory=dict)
     key: bytes | None = None
+    timestamp: float = 0.0
+    is_null: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in its topic, at most; compared with `MAX_RECORD_BYTES`."""
+        pairs = header_pairs(self.headers)
+        headers = sum(len(name.encode()) + len(value or b"") + _HEADER_BYTES for name, value in pairs)
+        return len(self.value) + len(self.key or b"") + headers + _RECORD_BYTES
+
+    def check_size(self, limit: int = MAX_RECORD_BYTES) -> None:
+        """Raise `RecordRefusedError` if it takes more than `limit` bytes."""
+        if self.size > limit:
+            raise RecordRefusedError(
+                f"{self.topic}[{self.unit}]: a record of {self.size:,} bytes; at most {limit:,} can be sent"
+            )
 
 
 class Appender(Protocol):
@@ -42,7 +65,10 @@ class RecordSender(Protocol):
     """Sends messages to units."""
 
     def send(self, record: OutgoingRecord) -> None:
-        """Send a message; its delivery is guaranteed once the context of `MessageLog.record_sender` ends."""
+        """Send a message; its delivery is guaranteed once the context of `MessageLog.record_sender` ends.
+
+        Raises `RecordRefusedError`.
+        """
 
 
 class MessageLog(Protocol):
@@ -74,7 +100,9 @@ class MessageLog(Protocol):
         """
 
     def record_sender(self) -> AbstractContextManager[RecordSender]:
-        """Send messages in order; its end returns once all are delivered, or raises `LogUnavailableError`."""
+        """Send messages in order; its end returns once all are delivered, or raises `LogUnavailableError`,
+        or `RecordRefusedError`.
+        """
 
     def publish(
         self, writer: str, round_id: RoundId, records: Iterable[OutgoingRecord], positions: Sequence[WriterPosition]
@@ -83,7 +111,7 @@ class MessageLog(Protocol):
 
         A round that is not later than the last one that `writer` wrote to one of `positions` is dropped. The header
         `stamps.HEADER` of each record contains the round and the sender, since other senders may write to the same
-        unit.
+        unit. Raises `RecordRefusedError`.
         """
 
     def appender(self, writer: str, topic: str) -> Appender:

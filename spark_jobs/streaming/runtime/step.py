@@ -15,6 +15,21 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 
+class Headers(dict[str, bytes]):
+    """Headers by name, of equal names the last; `pairs` are all in their order, of which some have no value."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: Iterable[tuple[str, bytes | None]]) -> None:
+        self.pairs = tuple(pairs)
+        super().__init__((name, value) for name, value in self.pairs if value is not None)
+
+
+def header_pairs(headers: Mapping[str, bytes]) -> tuple[tuple[str, bytes | None], ...]:
+    """Return all headers in their order."""
+    return headers.pairs if isinstance(headers, Headers) else tuple(headers.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a unit's log: a buffer of rows, in the format of its topic.
@@ -24,6 +39,8 @@ class Message:
         value: its bytes.
         timestamp: when it was appended, in seconds since 1970.
         headers: bytes by name.
+        key: its key, if it has one.
+        is_null: whether it has no value, which deletes its key in a compacted topic; `value` is empty then.
 
     Example:
         >>> bytes(Message(7, b"3.5").value)
@@ -34,6 +51,8 @@ class Message:
     value: bytes | memoryview
     timestamp: float = 0.0
     headers: Mapping[str, bytes] = field(default_factory=dict)
+    key: bytes | None = None
+    is_null: bool = False
 
 
 @dataclass(frozen=True)

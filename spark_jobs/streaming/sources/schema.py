@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from springline.persistence.model.invisible_characters import find_invisible
-from springline.persistence.model.toml_table import Name, Seconds, TomlTable
+from springline.persistence.model.toml_table import Delay, Name, Seconds, TomlTable
 from springline.spark_jobs.streaming.sources.errors import InvalidStreamError
 from springline.spark_jobs.streaming.sources.layout import (
     FieldType,
@@ -24,6 +24,7 @@ from springline.spark_jobs.streaming.sources.layout import (
 MICROS = 1_000_000  # event times are integer microseconds since 1970, UTC
 MIN_EVENT_TIME, MAX_EVENT_TIME = 946_684_800.0, 4_102_444_800.0  # the years 2000 and 2100, in seconds since 1970
 MAX_FUTURE_SKEW = 86_400.0  # seconds
+_Instant = Annotated[float, Meta(ge=-6e10, le=2.5e11)]  # seconds since 1970, in the years 69 to 9892
 UNIT_MICROS: Mapping[str, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 
 
@@ -131,22 +132,22 @@ class StreamKeys(RowKeys, frozen=True, kw_only=True):
         TimeUnit, Meta(description='unit of the event time since 1970, or "iso" for texts such as 2013-01-31 23:59:59')
     ] = "s"
     min_event_time: Annotated[
-        float, Meta(description="rows before it go to the dead-letter queue; in seconds since 1970")
+        _Instant, Meta(description="rows before it go to the dead-letter queue; in seconds since 1970")
     ] = MIN_EVENT_TIME
     max_event_time: Annotated[
-        float, Meta(description="rows from it on go to the dead-letter queue; in seconds since 1970")
+        _Instant, Meta(description="rows from it on go to the dead-letter queue; in seconds since 1970")
     ] = MAX_EVENT_TIME
     max_future_skew: Annotated[
         Seconds, Meta(description="rows more than so many seconds ahead of the clock go to the dead-letter queue")
     ] = MAX_FUTURE_SKEW
     lateness: Annotated[
-        float, Meta(ge=0, description="seconds that a window stays open after its end; LATE in a query overrides it")
+        Delay, Meta(description="seconds that a window stays open after its end; LATE in a query overrides it")
     ] = 0.0
     idle_timeout: Annotated[
         Seconds, Meta(description="seconds without rows after which a unit no longer holds back the watermark")
     ] = 10.0
     adhoc_retention: Annotated[
-        float, Meta(ge=0, description="seconds that slices are kept for ad hoc queries beyond what windows need")
+        Delay, Meta(description="seconds that slices are kept for ad hoc queries beyond what windows need")
     ] = 0.0
 
 

@@ -31,6 +31,7 @@ DURATION_UNITS = {
     "min": 60 * MICROS, "minute": 60 * MICROS, "h": 3600 * MICROS, "hour": 3600 * MICROS, "d": 86400 * MICROS,
     "day": 86400 * MICROS,
 }  # fmt: skip
+MAX_OVERLAP = 3_600  # windows that a row is in: each of them is a result
 _MAX_DURATION = 100 * 366 * 86400 * MICROS
 _DIGITS = 15  # of a number of rows
 WINDOW_FORMS = ("60 s", "TUMBLE(size)", "HOP(size, slide)", "LANDMARK('since', every)", "ROWS(size, slide)")
@@ -156,6 +157,7 @@ class _ClauseReader:
             window = Hop(size, self.duration())
             if window.slide > size:
                 raise self._error("windows with slide > size would skip rows")
+            self._check_overlap(window)
         elif kind == "LANDMARK":
             since = self._instant()
             self._expect(",")
@@ -163,8 +165,13 @@ class _ClauseReader:
         else:
             size = self._count()
             window = CountWindow(size, self._count() if self._optional(",") else size)
+            self._check_overlap(window)
         self._expect(")")
         return window
+
+    def _check_overlap(self, window: Hop | CountWindow) -> None:
+        if (windows := window.size // window.slide) > MAX_OVERLAP:
+            raise self._error(f"each row would be in {windows:,} windows, at most {MAX_OVERLAP:,}: make slide larger")
 
     def lateness(self) -> int | None:
         return self.duration(zero=True) if self._optional("LATE") else None

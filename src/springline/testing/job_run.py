@@ -12,7 +12,6 @@ from typing import Any
 from springline.spark_jobs.streaming.job import BaseJob, Job, topics_of_stages
 from springline.spark_jobs.streaming.job_folder import JobFolder
 from springline.spark_jobs.streaming.jobs import read_job
-from springline.spark_jobs.streaming.kafka.topic_union import topics_of, union_units
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue
@@ -22,6 +21,7 @@ from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage, StageSpec, place_stages
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.step import DeadLetter, Message
+from springline.spark_jobs.streaming.runtime.topic_union import topics_of, union_units
 from springline.spark_jobs.streaming.runtime.worker.checkpoints import CheckpointStorage
 from springline.spark_jobs.streaming.runtime.worker.recovery import StateRecovery
 from springline.spark_jobs.streaming.runtime.worker.unit import RoundEntry, StageWorker

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from operator import attrgetter
 
 from springline.spark_jobs.streaming.errors import FencedError, MessagesLostError
-from springline.spark_jobs.streaming.kafka.topic_union import partition_of, topics_of, union_partitions
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord, RoundId, WriterPosition
 from springline.spark_jobs.streaming.runtime.rounds import OffsetBounds
 from springline.spark_jobs.streaming.runtime.stamps import HEADER, Stamp
-from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.step import Headers, Message, header_pairs
+from springline.spark_jobs.streaming.runtime.topic_union import partition_of, topics_of, union_partitions
 
 _OFFSET = attrgetter("offset")
 
@@ -50,6 +50,7 @@ class MemoryLog:
 
     Raises:
         MessagesLostError: from `fetch` and `follow`, if the requested messages were deleted.
+        RecordRefusedError: from `send` and `publish`, if a record is larger than Kafka takes.
         KilledError: from any call, when `calls_until_death` is used up.
 
     Example:
@@ -84,9 +85,13 @@ class MemoryLog:
             self.topics[topic][unit] = []
             self.log_start_offsets[topic, unit] = self._log_end_offsets[topic, unit] = 0
 
-    def put(self, topic: str, unit: int, value: bytes, timestamp: float = 1.0) -> None:
-        """Append a message as a producer outside the job would, at a time in seconds since 1970."""
-        self._append(OutgoingRecord(topic, unit, value), timestamp)
+    def put(
+        self, topic: str, unit: int, value: bytes | None, timestamp: float = 1.0, *,
+        key: bytes | None = None, headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> None:  # fmt: skip
+        """Append a message as a producer outside the job would, at a time in seconds since 1970; None: no value."""
+        record = OutgoingRecord(topic, unit, value or b"", Headers(headers), key, is_null=value is None)
+        self._append(record, timestamp)
 
     def offset_bounds(self, topic: str) -> dict[int, OffsetBounds]:
         """Return the first offset of each partition of a topic, and the offset after its last message."""
@@ -132,6 +137,7 @@ class MemoryLog:
 
     def send(self, record: OutgoingRecord) -> None:
         self._count_call()
+        record.check_size()
         self._append(record)
 
     def publish(
@@ -140,7 +146,9 @@ class MemoryLog:
         self._count_call()
         round_ids = [self._newest_rounds(topic, unit).get(sender, (0, 0)) for topic, unit, sender in positions]
         if round_id > max(round_ids, default=(0, 0)):
-            for record in list(records):
+            for record in (pending := list(records)):
+                record.check_size()
+            for record in pending:
                 self._append(record)
         self._count_call()
 
@@ -174,7 +182,9 @@ class MemoryLog:
     def _append(self, record: OutgoingRecord, timestamp: float = 1.0) -> None:
         partition = (record.topic, record.unit)
         messages = self.topics[record.topic][record.unit]
-        messages.append(Message(self._log_end_offsets[partition], record.value, timestamp, dict(record.headers)))
+        offset, headers = self._log_end_offsets[partition], Headers(header_pairs(record.headers))
+        timestamp = record.timestamp or timestamp
+        messages.append(Message(offset, record.value, timestamp, headers, record.key, record.is_null))
         self._log_end_offsets[partition] += 1 + len(messages) % 2
 
     def _count_call(self) -> None:

@@ -15,9 +15,9 @@ from springline.spark_jobs.streaming.errors import (
 )
 from springline.spark_jobs.streaming.kafka.cluster import Cluster
 from springline.spark_jobs.streaming.kafka.log import Kafka
-from springline.spark_jobs.streaming.kafka.topic_union import union_name
 from springline.spark_jobs.streaming.runtime.message_log import OutgoingRecord
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
+from springline.spark_jobs.streaming.runtime.topic_union import union_name
 from tests.support.servers.servers import Running
 from tests.support.streams.stream_job import read_committed
 

@@ -27,7 +27,6 @@ from springline.spark_jobs.streaming.join.condition.predicate import Relation
 from springline.spark_jobs.streaming.join.job import JoinJob
 from springline.spark_jobs.streaming.join.router import RelationSource
 from springline.spark_jobs.streaming.join.routing.controller import RebalanceConfig
-from springline.spark_jobs.streaming.kafka.topic_union import union_units
 from springline.spark_jobs.streaming.runtime.atomic_files import read_json, write_json
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.history import BroadcastValue, read_history
@@ -40,6 +39,7 @@ from springline.spark_jobs.streaming.runtime.stage import Stage, place_stages
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.state_store import PackedSnapshot, StateStore
 from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.topic_union import union_units
 from springline.spark_jobs.streaming.runtime.worker.unit import SteppedRound
 from springline.testing.job_run import RestoringWorker
 from springline.testing.memory_log import KilledError, MemoryLog

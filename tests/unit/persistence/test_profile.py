@@ -114,6 +114,14 @@ def test_what_is_no_object_of_texts_is_refused_by_the_name_of_its_setting(
     assert text not in str(refused.value).removeprefix("SPRINGLINE_SPARK_CONF: ").replace('{"name": "value"}', "")
 
 
+@pytest.mark.parametrize("text", ["inf", "-inf", "nan"])
+def test_a_number_is_finite(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No arithmetic on times fails because of it, in every round."""
+    monkeypatch.setenv("SPRINGLINE_SYNC_TIMEOUT", text)
+    with pytest.raises(SettingsError, match=r"^SPRINGLINE_SYNC_TIMEOUT: .*finite"):
+        Settings()
+
+
 def test_a_keyword_that_is_no_setting_is_refused() -> None:
     """A misspelt one would leave the default in force."""
     with pytest.raises(TypeError, match="no such setting: cache_capasity"):

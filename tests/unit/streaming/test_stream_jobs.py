@@ -55,6 +55,27 @@ def test_of_many_jobs_those_that_may_have_been_meant_are_named(tmp_path: Path) -
     ("text", "message"),
     [
         ("[a", "not TOML"),
+        *(
+            (f'[a]\ntopic = "t"\n{STREAM}{key} = {number}\n', rf"stream\.{key} = {value}; expected a (finite )?number")
+            for key in (
+                "min_event_time",
+                "max_event_time",
+                "max_future_skew",
+                "lateness",
+                "idle_timeout",
+                "adhoc_retention",
+            )
+            for number, value in (("inf", "inf"), ("nan", "nan"), ("1e300", "1e.300"))
+        ),
+        (
+            f'[a]\ntopic = "a.results"\n{STREAM}',
+            "job 'a': topic = 'a.results' makes a loop: a reads what a writes; read",
+        ),
+        (f'[a]\ntopic = "a.partials"\n{STREAM}', "makes a loop: a reads what a writes"),
+        (
+            f'[a]\ntopic = "words.results"\n{STREAM}{WORD_COUNT.replace("lines", "a.dead-letters")}',
+            "makes a loop: .* reads what .* writes, and .* reads what .* writes; read another topic",
+        ),
         ("[a]\n", "the key topic is missing"),
         (
             f'[a]\ntopic = "t"\nreducer = 3\n{STREAM}',

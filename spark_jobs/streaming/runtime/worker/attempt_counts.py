@@ -1,4 +1,8 @@
-"""Counts the attempts of a round in a unit, in a small file beside its state, which survives crashes of the worker."""
+"""Counts the attempts of rounds in a unit, in a small file beside its state, which survives crashes of the worker.
+
+The file has several rounds, since the step of one runs while the one before is committed, and may crash the worker:
+then both begin again.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +30,14 @@ class AttemptCounts:
 
     @staticmethod
     def read(folder: Path, round_id: RoundId) -> AttemptCounts:
-        """Return the counts of a round in a unit's folder; zero if the file is about another round."""
-        stored = read_value(folder / _FILE, _ATTEMPT_COUNTS)
-        return stored if stored is not None and stored.round_id == round_id else AttemptCounts(round_id)
+        """Return the counts of a round in a unit's folder; zero if the file has none."""
+        return next((each for each in _read_all(folder) if each.round_id == round_id), AttemptCounts(round_id))
 
     def write(self, folder: Path) -> None:
-        """Write the counts to a unit's folder, replacing the previous ones."""
+        """Write the counts to a unit's folder, replacing the previous ones of this round, and those of earlier ones."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_value(folder / _FILE, _ATTEMPT_COUNTS, self)
+        later = [each for each in _read_all(folder) if each.round_id > self.round_id]
+        write_value(folder / _FILE, _ATTEMPT_COUNTS, [self, *later] if self.started else later)
 
     @property
     def crashes(self) -> int:
@@ -52,6 +56,10 @@ class AttemptCounts:
         )
 
 
-_ATTEMPT_COUNTS: Codec[AttemptCounts] = Codec(
-    AttemptCounts, 1, "the attempts of a round", "remove the file; counting restarts"
+def _read_all(folder: Path) -> list[AttemptCounts]:
+    return read_value(folder / _FILE, _ATTEMPT_COUNTS) or []
+
+
+_ATTEMPT_COUNTS: Codec[list[AttemptCounts]] = Codec(
+    list[AttemptCounts], 1, "the attempts of rounds", "remove the file; counting restarts"
 )

@@ -2,30 +2,35 @@
 
 Which messages those are is decided once, by trials (`poison`), and written to the rounds log before the round continues
 without them: so every attempt, and every replay after states were lost, skips the same messages. An attempt reads the
-decision only if there were attempts before it (`tries`).
+decision only if there were attempts before it. Only the step counts, since what fails afterwards, such as sending, is
+not the fault of a message.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from springline.spark_jobs.streaming.errors import LogUnavailableError, RoundError
+from springline.spark_jobs.streaming.runtime.encoding import shorten
 from springline.spark_jobs.streaming.runtime.history import read_line, write_line
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord, RoundId
 from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import Stamp
-from springline.spark_jobs.streaming.runtime.step import Message
+from springline.spark_jobs.streaming.runtime.step import Input, Message, TopicReader, no_topic_reader
 from springline.spark_jobs.streaming.runtime.worker.attempt_counts import AttemptCounts
-from springline.spark_jobs.streaming.runtime.worker.poison import find_poison, in_subprocess
-from springline.spark_jobs.streaming.runtime.worker.round_step import RoundStep, StepResult, UnitRound
+from springline.spark_jobs.streaming.runtime.worker.poison import TrialFailure, find_poison
+from springline.spark_jobs.streaming.runtime.worker.round_step import PreparedRound, RoundStep, StepResult, UnitRound
+from springline.spark_jobs.streaming.runtime.worker.trial_process import isolated_trials
 
 logger = logging.getLogger("springline.unit")
 
-_REASON = 1_000  # characters of the reason for a poison message
+_REASONS = 2 << 20  # characters of all reasons for the poison messages of a round: its line must fit into a record
 _STEP = 64  # lines of the rounds log in the first read
 _TIMEOUT_SECONDS = 30.0  # seconds until a written line must be readable
 
@@ -43,47 +48,75 @@ def run_attempt(stage: Stage, folder: Path, log: MessageLog, step: RoundStep, un
     if earlier.started:  # another attempt may have decided already
         poison = read_poison(stage, log, unit_round.plan.round_id, unit_round.unit)
         if poison is None and max(earlier.same_cause, earlier.crashes) >= stage.max_attempts:
-            poison = _find_poison(stage, log, step, unit_round, is_isolated=earlier.same_cause < stage.max_attempts)
+            with _counted(earlier, folder):  # trials may crash the worker too
+                poison = _find_poison(stage, log, step, unit_round, earlier.crashes >= stage.max_attempts)
         if poison is not None:
             return step.run(unit_round, poison)
+    with _counted(earlier, folder):
+        return step.run(unit_round, {})
+
+
+@contextmanager
+def _counted(earlier: AttemptCounts, folder: Path) -> Iterator[None]:
+    """Count what runs inside as a further attempt if it fails with a `RoundError`, or if the process dies meanwhile."""
     current = earlier.with_start()
     current.write(folder)
+    after = earlier
     try:
-        return step.run(unit_round, {})
+        yield
     except RoundError as error:
-        current.with_failure(error.cause).write(folder)
+        after = current.with_failure(error.cause)
         raise
-    except BaseException:  # from the log, or a signal to this process: not counted as an attempt
-        earlier.write(folder)
-        raise
+    finally:
+        after.write(folder)
 
 
 def _find_poison(
-    stage: Stage, log: MessageLog, step: RoundStep, unit_round: UnitRound, *, is_isolated: bool
+    stage: Stage, log: MessageLog, step: RoundStep, unit_round: UnitRound, is_isolated: bool
 ) -> Mapping[int, str]:
     """Find the messages that the unit skips, by trials with subsets, and record them.
 
-    Each trial runs in a subprocess if `is_isolated`, else in this process.
+    Each trial runs in a process of its own if `is_isolated`, else in this process.
     """
     prepared = step.prepare(unit_round)
-
-    def trial(some: Sequence[Message]) -> str | None:
-        try:
-            step.run_step(prepared, some, results=not is_isolated)  # encoding results starts threads
-        except RoundError as failure:
-            return failure.cause
-        return None
-
-    errors = find_poison(prepared.messages, in_subprocess(trial) if is_isolated else trial)
+    messages = prepared.messages
+    if is_isolated:
+        arguments = (stage, unit_round, replace(prepared.step_input, messages=(), read_topic=no_topic_reader))
+        with isolated_trials(_make_trial, arguments, messages, prepared.reader.read_topic) as trial:
+            errors = find_poison(messages, trial)
+    else:
+        errors = find_poison(messages, lambda some: _in_this_process(_cause_of_failure(step, prepared, some)))
     if not errors:
         return {}
-    number = unit_round.plan.number
-    reasons = {offset: f"round {number} fails on it: {error}"[:_REASON] for offset, error in errors.items()}
+    number, most = unit_round.plan.number, _REASONS // len(errors)
+    reasons = {offset: shorten(f"round {number} fails on it: {error}")[:most] for offset, error in errors.items()}
     logger.error(
         "%s[%s]: round %s skips %d messages, which are sent to %s; offset %d: %s",
         stage.id, unit_round.unit, number, len(errors), stage.dead_letters, *next(iter(reasons.items())),
     )  # fmt: skip
     return record_poison(stage, log, unit_round.plan.round_id, unit_round.unit, reasons)
+
+
+def _make_trial(
+    read_topic: TopicReader, stage: Stage, unit_round: UnitRound, step_input: Input
+) -> Callable[[Sequence[Message]], str | None]:
+    """Return the trials of a round in another process than the worker's."""
+    step = RoundStep(stage, read_topic)
+    reader = step.reader(unit_round)
+    prepared = PreparedRound(unit_round, replace(step_input, read_topic=reader.read_topic), reader, {})
+    return lambda some: _cause_of_failure(step, prepared, some)
+
+
+def _cause_of_failure(step: RoundStep, prepared: PreparedRound, some: Sequence[Message]) -> str | None:
+    try:
+        step.run_step(prepared, some)
+    except RoundError as failure:
+        return failure.cause
+    return None
+
+
+def _in_this_process(cause: str | None) -> TrialFailure | None:
+    return None if cause is None else TrialFailure(cause)
 
 
 def read_poison(stage: Stage, log: MessageLog, round_id: RoundId, unit: int) -> Mapping[int, str] | None:

@@ -11,16 +11,25 @@ from functools import cached_property
 from typing import Any
 
 from springline.spark_jobs.streaming.errors import RoundError
-from springline.spark_jobs.streaming.runtime.encoding import encode_buffers, encode_results
-from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
+from springline.spark_jobs.streaming.runtime.encoding import (
+    Position,
+    encode_buffers,
+    encode_feedback,
+    encode_results,
+    shorten,
+)
+from springline.spark_jobs.streaming.runtime.message_log import MAX_RECORD_BYTES, OutgoingRecord
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.stamps import UpstreamPosition, accept, upstream_positions
 from springline.spark_jobs.streaming.runtime.state_store import StateSnapshot
-from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round
+from springline.spark_jobs.streaming.runtime.step import DeadLetter, Input, Message, Output, Round, TopicReader
+from springline.spark_jobs.streaming.runtime.topic_union import partition_of
 
 logger = logging.getLogger("springline.unit")
 
+# Less than the limit may be sent to the next stage, so that it can add something when it sends a row again.
+_SPARE_BYTES = 64 << 10
 _ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit)  # end the process, whatever its messages
 
 
@@ -46,22 +55,26 @@ class UnitRound:
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """The output of a step, with its encoded messages: for downstream stages and ackers, and results."""
+    """The output of a step, with its encoded messages: for downstream stages and ackers; results and feedback."""
 
     output: Output
     records: Sequence[OutgoingRecord]
-    results: Sequence[OutgoingRecord]
+    published: Sequence[OutgoingRecord]
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a round of a unit after its step has run; `read_bytes` is the size of its messages."""
+    """The result of a round of a unit after its step has run; `read_bytes` is the size of its messages.
+
+    `origins` are the messages that it has read, without their values, if it is not other stages that write them.
+    """
 
     unit_round: UnitRound
     outcome: StepOutcome
     positions: Mapping[int, UpstreamPosition]
     newest_timestamp: float
     read_bytes: int
+    origins: Mapping[Position, Message]
 
     @property
     def output(self) -> Output:
@@ -83,12 +96,12 @@ def receiver_name(topic: str, unit: int) -> str:
 
 
 class RoundStep:
-    """The step of a stage, for rounds of any of its units."""
+    """The step of a stage, for rounds of any of its units; `fetch` is that of the log."""
 
-    def __init__(self, stage: Stage, log: MessageLog) -> None:
+    def __init__(self, stage: Stage, fetch: TopicReader) -> None:
         self.step = stage.make_step()
         self._stage = stage
-        self._log = log
+        self._fetch = fetch
 
     def run(self, unit_round: UnitRound, poison: Mapping[int, str]) -> StepResult:
         """Run a round without its poison messages, which become dead letters; raises `RoundError`."""
@@ -102,21 +115,18 @@ class RoundStep:
             for message in prepared.messages
             if message.offset in poison
         ]
-        counts = Counter(outcome.output.counts) + Counter(
-            poison_messages=len(dead_letters), dead_letters=len(dead_letters)
-        )
-        output = replace(
-            outcome.output,
-            dead_letters=(*dead_letters, *outcome.output.dead_letters),
-            counts=dict(sorted(counts.items())),
-        )
+        output = _with_dead_letters(outcome.output, dead_letters, poison_messages=len(dead_letters))
         return prepared.with_outcome(replace(outcome, output=output))
+
+    def reader(self, unit_round: UnitRound) -> MessageReader:
+        """Return the reader of a round."""
+        return MessageReader(self._stage, self._fetch, unit_round.unit, *unit_round.range)
 
     def prepare(self, unit_round: UnitRound) -> PreparedRound:
         """Prepare the input of the step."""
         stage, plan = self._stage, unit_round.plan
         start, to = unit_round.range
-        reader = MessageReader(stage, self._log, unit_round.unit, start, to)
+        reader = self.reader(unit_round)
         positions = upstream_positions(unit_round.previous.notes, f"{stage.id}, unit {unit_round.unit}")
         this = Round(plan.incarnation, plan.number, plan.clock, unit_round.broadcast_values, plan.quiet_seconds)
         step_input = Input(
@@ -144,22 +154,42 @@ class RoundStep:
         read_bytes = sum(len(message.value) for message in accepted.messages)
         return PreparedRound(unit_round, step_input, reader, accepted.positions, read_bytes)
 
-    def run_step(self, prepared: PreparedRound, messages: Iterable[Message], *, results: bool = True) -> StepOutcome:
-        """Run the step on messages, with or without encoding its results; raises `RoundError`."""
+    def run_step(self, prepared: PreparedRound, messages: Iterable[Message]) -> StepOutcome:
+        """Run the step on messages, and encode its output; raises `RoundError`, also if a record is too large.
+
+        A result that is too large becomes a dead letter instead, since the messages that it came from may be those of
+        earlier rounds.
+        """
         unit_round, stage = prepared.unit_round, self._stage
         try:
             output = self.step(unit_round.previous.state, replace(prepared.step_input, messages=messages))
             encoder_args = (stage, unit_round.unit, unit_round.plan.round_id, output)
             records = tuple(encode_buffers(*encoder_args, is_first_round=unit_round.is_first_round))
-            return StepOutcome(output, records, tuple(encode_results(*encoder_args)) if results else ())
+            oversized: list[DeadLetter] = []
+            results = tuple(encode_results(*encoder_args, oversized if stage.dead_letters else None))
+            feedback = tuple(encode_feedback(*encoder_args))
+            for record in (*records, *results, *feedback):
+                is_first_send = record.topic == stage.downstream and not stage.reads_feedback
+                record.check_size(MAX_RECORD_BYTES - is_first_send * _SPARE_BYTES)
+            return StepOutcome(_with_dead_letters(output, oversized), records, (*results, *feedback))
         except BaseException as error:
             if prepared.reader.has_failed or isinstance(error, _ENDING):
                 raise
             start, to = unit_round.range
             offsets = f"offsets {start} to {to - 1}" if start < to else f"no messages at offset {start}"
             raise RoundError(
-                f"{stage.topic}[{unit_round.unit}], {offsets}", f"{type(error).__name__}: {error}"
+                f"{stage.topic}[{unit_round.unit}], {offsets}", shorten(f"{type(error).__name__}: {error}")
             ) from error
+
+
+def _with_dead_letters(output: Output, dead_letters: Sequence[DeadLetter], **counts: int) -> Output:
+    """Return the output with further dead letters, which it counts, as it does `counts`."""
+    if not dead_letters:
+        return output
+    totals = Counter(output.counts) + Counter(counts) + Counter(dead_letters=len(dead_letters))
+    return replace(
+        output, dead_letters=(*dead_letters, *output.dead_letters), counts=dict(sorted(totals.items()))
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -183,34 +213,48 @@ class PreparedRound:
     def with_outcome(self, outcome: StepOutcome) -> StepResult:
         """Return the result of the round with this outcome."""
         read_bytes = self.reader.read_bytes if self.read_bytes is None else self.read_bytes
-        return StepResult(self.unit_round, outcome, self.positions, self.reader.newest_timestamp, read_bytes)
+        reader = self.reader
+        return StepResult(
+            self.unit_round, outcome, self.positions, reader.newest_timestamp, read_bytes, reader.origins
+        )  # fmt: skip
 
 
 class MessageReader:
     """The messages of a round, read on demand; it records the timestamp of the newest message, and their bytes.
 
+    For stages that may have dead letters of them, it records all messages without their values (`origins`).
+
     `has_failed` is true if the log raised an error while the step was reading.
     """
 
-    def __init__(self, stage: Stage, log: MessageLog, unit: int, start: int, to: int) -> None:
+    def __init__(self, stage: Stage, fetch: TopicReader, unit: int, start: int, to: int) -> None:
         self._stage = stage
-        self._log = log
+        self._fetch = fetch
         self._range = (stage.topic, unit, start, to)
         self.newest_timestamp = 0.0
         self.read_bytes = 0
         self.has_failed = False
+        self.origins: dict[Position, Message] = {}
+        self._records_origins = bool(stage.dead_letters) and not stage.stamped
 
     def __iter__(self) -> Iterator[Message]:
         with self._noting_failure():
-            for message in self._log.fetch(*self._range):
+            for message in self._fetch(*self._range):
                 self.newest_timestamp = max(self.newest_timestamp, message.timestamp)
                 self.read_bytes += len(message.value)
+                self._record_origin(*self._range[:2], message)
                 yield message
 
     def read_topic(self, topic: str, unit: int, start: int, to: int) -> Iterator[Message]:
         """Yield messages of another topic."""
         with self._noting_failure():
-            yield from self._log.fetch(topic, unit, start, to)
+            for message in self._fetch(topic, unit, start, to):
+                self._record_origin(topic, unit, message)
+                yield message
+
+    def _record_origin(self, topic: str, unit: int, message: Message) -> None:
+        if self._records_origins:
+            self.origins[*partition_of(topic, unit), message.offset] = replace(message, value=b"")
 
     @contextmanager
     def _noting_failure(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from springline.persistence.model.codec import to_json_value
 from springline.persistence.monitoring.logs import log_context
-from springline.spark_jobs.streaming.runtime.encoding import encode_dead_letters, encode_feedback
+from springline.spark_jobs.streaming.runtime.encoding import encode_dead_letters
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord, RoundId
 from springline.spark_jobs.streaming.runtime.report import Flow, UnitReport
 from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
@@ -81,7 +81,7 @@ class StageWorker:
     ) -> None:
         self.stage = stage
         self.states = states
-        self.step = RoundStep(stage, log)
+        self.step = RoundStep(stage, log.fetch)
         self._log = log
         self._commit_log = commit_log or log
         self._stepped: dict[int, StateSnapshot] = {}  # by unit, the newest state of all, which may not be written yet
@@ -233,8 +233,8 @@ class StageWorker:
     def _publish(self, result: StepResult) -> None:
         """Write results, dead letters and feedback in one transaction."""
         stage, unit, round_id = self.stage, result.unit_round.unit, result.unit_round.plan.round_id
-        encoder_args = (stage, unit, round_id, result.output)
-        if published := [*result.outcome.results, *encode_dead_letters(*encoder_args), *encode_feedback(*encoder_args)]:
+        dead_letters = encode_dead_letters(stage, unit, round_id, result.output, result.origins)
+        if published := [*result.outcome.published, *dead_letters]:
             outputs = [(stage.results, unit), (stage.dead_letters, stage.sender(unit)), (stage.feedback, unit)]
             positions = [(topic, unit, sender) for topic, sender in outputs if topic]
             self._commit_log.publish(f"{stage.id}.{unit}", round_id, published, positions)

@@ -6,13 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
+
 from springline.spark_jobs.streaming.errors import MissingStampError
+from springline.spark_jobs.streaming.runtime.encoding import CONTENT, HEADERS, TIMESTAMP
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog
-from springline.spark_jobs.streaming.runtime.stamps import HEADER, MAX_STAGE_UNITS, Stamp
+from springline.spark_jobs.streaming.runtime.stamps import HEADER as STAMP
+from springline.spark_jobs.streaming.runtime.stamps import MAX_STAGE_UNITS, Stamp
 from springline.spark_jobs.streaming.runtime.step import Message
 from springline.spark_jobs.streaming.tracking.config import FIRST_PROCESSOR
 from springline.spark_jobs.streaming.tracking.errors import UnknownFailureError
 
+_HEADERS = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
 _REACH = 4_096  # offsets from the end of a partition
 
 
@@ -21,7 +26,9 @@ class Failure:
     """A record that was not used: its topic and position, why and when it failed, and its bytes.
 
     `record` is its position in the dead-letter queue, `UNIT:OFFSET`. `sender` is the sender index of the stage that
-    wrote it; None if it has no valid stamp. A `derived` failure is no source record, but what a stage has made of some.
+    wrote it; None if it has no valid stamp. `key`, `headers` and `timestamp` (in seconds since 1970; 0: unknown) are
+    those of its message. `content_note` says if `content` is not bytes of that as they came. A `derived` failure is no
+    source record, but what a stage has made of some.
     """
 
     record: str
@@ -32,6 +39,10 @@ class Failure:
     failed_at: float
     content: bytes
     sender: int | None = None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp: float = 0.0
+    content_note: str = ""
 
     @property
     def derived(self) -> bool:
@@ -40,7 +51,11 @@ class Failure:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values; bytes that are not UTF-8 are escaped."""
-        return {**asdict(self), "derived": self.derived, "content": self.content.decode(errors="backslashreplace")}
+        texts = {"content": _text(self.content), "key": _text(self.key)}
+        return {
+            **asdict(self), **texts, "derived": self.derived,
+            "headers": [(name, _text(value)) for name, value in self.headers],
+        }  # fmt: skip
 
 
 def newest_failures(log: MessageLog, topic: str, last: int) -> list[Failure]:
@@ -95,14 +110,22 @@ def _parse_failure(unit: int, message: Message) -> Failure | None:
             message.timestamp,
             bytes(message.value),
             _sender_index(headers),
+            message.key,
+            _HEADERS.decode(headers[HEADERS]) if HEADERS in headers else (),
+            int(headers.get(TIMESTAMP, b"0")) / 1000,
+            headers.get(CONTENT, b"").decode(),
         )
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, msgspec.MsgspecError):
         return None
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode(errors="backslashreplace")
 
 
 def _sender_index(headers: Mapping[str, bytes]) -> int | None:
     """Return the sender index of the stage that wrote a dead letter; None without a valid stamp."""
     try:
-        return Stamp.decode(headers.get(HEADER, b"")).unit // MAX_STAGE_UNITS
+        return Stamp.decode(headers.get(STAMP, b"")).unit // MAX_STAGE_UNITS
     except MissingStampError:
         return None

@@ -1,5 +1,8 @@
 """Sends failed records again at a user's request: as new records at the end of the job's topic.
 
+They have the key, the headers and the timestamp that they had. Only the stamp of another job is left out: a record that
+has one is a result of that job once more.
+
 Which were sent is recorded in the job's folder, so that none is sent twice. This is written last: a process that dies
 before may have sent a record without recording it.
 """
@@ -12,10 +15,14 @@ from itertools import islice
 from typing import Protocol
 
 from springline.persistence.model.codec import Codec
+from springline.spark_jobs.streaming.errors import RecordRefusedError
 from springline.spark_jobs.streaming.job_folder import JobFolder
-from springline.spark_jobs.streaming.kafka.topic_union import topics_of
 from springline.spark_jobs.streaming.runtime.atomic_files import read_value, write_value
+from springline.spark_jobs.streaming.runtime.encoding import CUT, MISSING, NULL
 from springline.spark_jobs.streaming.runtime.message_log import MessageLog, OutgoingRecord
+from springline.spark_jobs.streaming.runtime.stamps import HEADER as STAMP
+from springline.spark_jobs.streaming.runtime.step import Headers
+from springline.spark_jobs.streaming.runtime.topic_union import topics_of
 from springline.spark_jobs.streaming.tracking.config import TrackingConfig
 from springline.spark_jobs.streaming.tracking.errors import RetryRefusedError
 from springline.spark_jobs.streaming.tracking.replay.failures import Failure, failure_at
@@ -69,8 +76,13 @@ def refusal_reason(job: Replayable, failure: Failure, sent: Mapping[str, float])
         return f"it came from {failure.topic}, which the job does not read"
     if failure.record in sent:
         return "it was already retried"
-    if not failure.content:
+    if failure.content_note == MISSING:
         return "its content was no longer in the source when it failed"
+    if failure.content_note.startswith(CUT):
+        return (
+            f"it is too large for the dead-letter queue, where it is {failure.content_note}; the record itself is at "
+            f"offset {failure.offset} of partition {failure.partition} of {failure.topic}"
+        )
     return ""
 
 
@@ -96,19 +108,33 @@ def retry_dead_letters(
 ) -> tuple[PlannedRetry, ...]:
     """Send the records of dead letters to their original partitions, and record that; returns what was done.
 
-    Raises `UnknownFailureError`, and what the log raises.
+    A record that its topic does not take stops no other one. Raises `UnknownFailureError`, and what the log raises.
     """
+    retries: list[PlannedRetry] = []
     with folder.lock(_LOCK):
-        planned = plan_retries(log, job, folder, records)
-        allowed = [each.failure for each in planned if not each.refusal]
-        if allowed:
-            with log.record_sender() as sending:
-                for failure in allowed:
-                    sending.send(OutgoingRecord(failure.topic, failure.partition, failure.content))
-            sent = replay_times(folder)
-            newest = islice(sent.items(), max(0, len(sent) + len(allowed) - _NOTED), None)
-            write_value(folder.path / _FILE, _NOTES, {**dict(newest), **{each.record: now for each in allowed}})
-    return planned
+        try:
+            for each in plan_retries(log, job, folder, records):
+                retries.append(each if each.refusal else _retry(log, each.failure))
+        finally:
+            if accepted := [each.failure.record for each in retries if not each.refusal]:
+                sent = replay_times(folder)
+                newest = islice(sent.items(), max(0, len(sent) + len(accepted) - _NOTED), None)
+                write_value(folder.path / _FILE, _NOTES, {**dict(newest), **dict.fromkeys(accepted, now)})
+    return tuple(retries)
+
+
+def _retry(log: MessageLog, failure: Failure) -> PlannedRetry:
+    headers = Headers((name, value) for name, value in failure.headers if name != STAMP)
+    record = OutgoingRecord(
+        failure.topic, failure.partition, failure.content, headers, failure.key, failure.timestamp,
+        is_null=failure.content_note == NULL,
+    )  # fmt: skip
+    try:
+        with log.record_sender() as sending:
+            sending.send(record)
+    except RecordRefusedError as error:
+        return PlannedRetry(failure, str(error))
+    return PlannedRetry(failure)
 
 
 def retry_dead_letter(log: MessageLog, job: Replayable, folder: JobFolder, record: str, now: float) -> Failure:

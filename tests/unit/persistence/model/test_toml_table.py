@@ -39,6 +39,7 @@ class Outer(TomlTable, frozen=True, kw_only=True, rename={"seconds": "for"}):
     tracking: bool | Inner = True
     colour: Colour = Colour.RED
     labels: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
+    weights: dict[str, tuple[float, ...]] = {}  # noqa: RUF012
 
 
 FIELDS = 'a list, each item [a text, "int" or "text"]'
@@ -57,8 +58,12 @@ def inner(**keys: object) -> dict[str, object]:
         ({"topic": ""}, "topic = ''; expected a text that is not empty"),
         ({"topic": ["x" * 200]}, f"topic = ['{'x' * 98}…; expected a text that is not empty"),
         ({"topic": "a", "for": float("inf")}, "for = inf; expected a finite number above 0"),
+        ({"topic": "a", "weights": {"x": [0, float("-inf")]}}, "weights.x[1] = -inf; expected a finite number"),
         ({"topic": "a", "for": float("nan")}, "for = nan; expected a finite number above 0"),
-        ({"topic": "a", "secs": 5}, "unknown key secs; the keys are colour, for, inner, labels, topic, tracking"),
+        (
+            {"topic": "a", "secs": 5},
+            "unknown key secs; the keys are colour, for, inner, labels, topic, tracking, weights",
+        ),
         ({"topic": "a", "colour": "green"}, 'colour = \'green\'; expected "red" or "blue"'),
         ({"topic": "a", "tracking": 3}, "tracking = 3; expected true or false or a table"),
         ({"topic": "a", "labels": {"x": 1}}, "labels = {'x': 1}; expected a table, each value a text"),

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from springline.spark_jobs.streaming.errors import LogLostError, MessagesLostError, TopicReplacedError
-from springline.spark_jobs.streaming.kafka.topic_union import union_name
 from springline.spark_jobs.streaming.runtime.driver.lives import assign_lives, check_checkpoints_planned
 from springline.spark_jobs.streaming.runtime.driver.planner import Planner
 from springline.spark_jobs.streaming.runtime.driver.savepoints import BEGINNING, Savepoint, rewind
@@ -17,6 +16,7 @@ from springline.spark_jobs.streaming.runtime.rounds import RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
 from springline.spark_jobs.streaming.runtime.step import Input, Output, State, Step
+from springline.spark_jobs.streaming.runtime.topic_union import union_name
 from springline.spark_jobs.streaming.runtime.worker.recovery import RecoveredState
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import MemoryLog

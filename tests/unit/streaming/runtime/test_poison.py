@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,10 +23,12 @@ from springline.spark_jobs.streaming.runtime.history import read_history, read_l
 from springline.spark_jobs.streaming.runtime.rounds import PoisonMessages, RoundPlan
 from springline.spark_jobs.streaming.runtime.stage import Stage
 from springline.spark_jobs.streaming.runtime.state_folders import StateFolders
-from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step
-from springline.spark_jobs.streaming.runtime.worker import poison
+from springline.spark_jobs.streaming.runtime.step import Input, Message, Output, State, Step, no_topic_reader
+from springline.spark_jobs.streaming.runtime.worker import trial_process
+from springline.spark_jobs.streaming.runtime.worker.attempt_counts import AttemptCounts
 from springline.spark_jobs.streaming.runtime.worker.attempts import read_poison, record_poison
-from springline.spark_jobs.streaming.runtime.worker.poison import find_poison, in_subprocess
+from springline.spark_jobs.streaming.runtime.worker.poison import TrialFailure, find_poison
+from springline.spark_jobs.streaming.runtime.worker.trial_process import isolated_trials
 from springline.spark_jobs.streaming.runtime.worker.unit import StageWorker
 from springline.testing.memory_log import KilledError, MemoryLog
 from tests.support.streams.next_shift import begin_next_shift
@@ -55,12 +60,12 @@ def make_summing() -> Step:
 class Simulation:
     """A stage of one unit that reads all in one round, and attempts at it by workers without memory."""
 
-    def __init__(self, folder: Path, *values: bytes, tries: int = 3) -> None:
+    def __init__(self, folder: Path, *values: bytes, tries: int = 3, log: type[MemoryLog] = MemoryLog) -> None:
         self.stage = Stage(
             "sum", f"{__name__}:make_summing", "numbers", job="job", dead_letters="dead", max_attempts=tries
         )
         self.states = StateFolders(folder)
-        self.log = MemoryLog({"numbers": 1, "dead": 1, self.stage.rounds: 1, self.stage.reports: 1})
+        self.log = log({"numbers": 1, "dead": 1, self.stage.rounds: 1, self.stage.reports: 1})
         for value in values:
             self.log.put("numbers", 0, value)
         self.planner = Planner(self.stage, self.log, lambda: 5.0, dict)
@@ -105,11 +110,11 @@ def test_exactly_the_messages_that_fail_are_found(many: int, bad: set[int], pair
     bad = {number for number in bad if number < many}
     second = pair[0] if pair and 0 < pair[0] < many and not {0, pair[0]} & bad else None
 
-    def trial(trial_messages: Sequence[Message]) -> str | None:
+    def trial(trial_messages: Sequence[Message]) -> TrialFailure | None:
         offsets = {message.offset for message in trial_messages}
         if second is not None and {0, second} <= offsets:
-            return "both"
-        return f"bad {min(offsets & bad)}" if offsets & bad else None
+            return TrialFailure("both")
+        return TrialFailure(f"bad {min(offsets & bad)}") if offsets & bad else None
 
     messages = [Message(number, b"") for number in range(many)]
     reasons = find_poison(messages, trial)
@@ -120,9 +125,9 @@ def test_one_among_a_thousand_is_found_in_some_twenty_trials() -> None:
     """By halves."""
     trial_sizes = []
 
-    def trial(trial_messages: Sequence[Message]) -> str | None:
+    def trial(trial_messages: Sequence[Message]) -> TrialFailure | None:
         trial_sizes.append(len(trial_messages))
-        return "bad" if any(message.offset == 777 for message in trial_messages) else None
+        return TrialFailure("bad") if any(message.offset == 777 for message in trial_messages) else None
 
     assert find_poison([Message(number, b"") for number in range(1_000)], trial) == {777: "bad"}
     assert len(trial_sizes) <= 25
@@ -310,12 +315,164 @@ def test_workers_that_were_killed_by_others_put_nothing_aside(tmp_path: Path) ->
     assert simulation.sum == 5 and simulation.dead_letters == []
 
 
-def test_a_trial_that_does_not_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some seconds; and an unexpected error is no finding."""
-    with monkeypatch.context() as patched:
-        patched.setattr(poison, "_TIMEOUT_SECONDS", 0.1)
-        assert in_subprocess(lambda trial_messages: signal.pause())(()) == "it did not end within 0.1 s"  # type: ignore[func-returns-value]
-    assert in_subprocess(lambda trial_messages: None)(()) is None
-    assert in_subprocess(lambda trial_messages: "bad")(()) == "bad"
-    with pytest.raises(MessageIndependentError, match="ZeroDivisionError"):
-        in_subprocess(lambda trial_messages: str(1 / 0))(())
+def test_a_message_that_kills_the_worker_only_in_trials_is_put_aside_too(tmp_path: Path) -> None:
+    """The round fails before it comes to it, so only the trials crash: they count as attempts do."""
+    simulation = Simulation(tmp_path, b"1", BAD, DEADLY)
+    simulation.fail(3)
+    assert [attempt_in_a_worker(simulation) for _ in range(3)] == [signal.SIGKILL] * 3
+    assert attempt_in_a_worker(simulation) == 0
+    assert simulation.sum == 1
+
+
+def test_what_fails_after_the_step_is_no_attempt(tmp_path: Path) -> None:
+    """However often; and the crashes of a round are not forgotten when the one before begins again."""
+    simulation = Simulation(tmp_path, b"1")
+    folder, following = simulation.states.folder(0), (1, 2)
+    AttemptCounts(following, started=2).write(folder)
+    for _ in range(4):
+        simulation.log.calls_until_death = 1  # the messages are read, nothing is sent
+        with pytest.raises(KilledError):
+            simulation.attempt()
+        assert AttemptCounts.read(folder, simulation.plan.round_id).crashes == 0
+    assert AttemptCounts.read(folder, following).crashes == 2
+
+
+# ---- trials in processes of their own
+
+
+class Client:
+    """Like one of Kafka: a process that has not opened it dies when it collects it, and waits when it reads."""
+
+    def __init__(self) -> None:
+        self.owner, self.itself = os.getpid(), self
+
+    def __del__(self) -> None:
+        if os.getpid() != self.owner:
+            os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class ClientLog(MemoryLog):
+    """A log that only the process can read that has opened it."""
+
+    owner = os.getpid()
+
+    def fetch(self, *where: Any) -> Iterator[Message]:
+        if os.getpid() != self.owner:
+            signal.pause()
+        return super().fetch(*where)
+
+
+def make_reading_and_collecting() -> Step:
+    """Of a step that reads another topic, and collects garbage."""
+
+    def step(state: State, step_input: Input) -> Output:
+        gc.collect()
+        assert [bytes(message.value) for message in step_input.read_topic("others", 0, 0, 1)] == [b"other"]
+        return summing(state, step_input)
+
+    return step
+
+
+def test_good_messages_are_not_blamed_for_the_clients_of_a_worker(tmp_path: Path) -> None:
+    """Trials have none of them, and the worker reads for them."""
+    simulation = Simulation(tmp_path, b"1", DEADLY, b"4", log=ClientLog)
+    simulation.log.topics["others"] = [[Message(0, b"other")]]
+    simulation.stage = replace(simulation.stage, step=f"{__name__}:make_reading_and_collecting")
+    AttemptCounts(simulation.plan.round_id, started=3).write(simulation.states.folder(0))
+    Client()
+    simulation.attempt()
+    assert simulation.sum == 5
+    assert [(value, reason) for value, _, reason in simulation.dead_letters] == [
+        (DEADLY, "round 1 fails on it: its process died: SIGKILL")
+    ]
+
+
+def make_trial(_: object, once: Path, end_process: Callable[[int, signal.Signals], None]) -> Callable[..., str | None]:
+    """Trials whose messages say what happens; the file `once` exists after the first death of `flaky`."""
+
+    def trial(some: Sequence[Message]) -> str | None:
+        values = [bytes(message.value) for message in some]
+        if b"deadly" in values or values.count(b"large") > 1 or (b"flaky" in values and not once.exists()):
+            once.touch()
+            end_process(os.getpid(), signal.SIGKILL)
+        if b"endless" in values:
+            signal.pause()
+        if b"impossible" in values:
+            raise ZeroDivisionError("no trial")
+        return "bad" if BAD in values else None
+
+    return trial
+
+
+def test_only_what_ends_its_process_alone_and_each_time_is_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What died once, or only with others, may have lacked memory or time."""
+    monkeypatch.setattr(trial_process, "_TRIAL_SECONDS", 3.0)
+    monkeypatch.setattr(trial_process, "_SUSPECT_SECONDS", 3.5)
+    monkeypatch.setattr(trial_process, "_SUSPECT_TRIALS", 1)
+    values = (b"1", b"flaky", BAD, DEADLY, b"endless", b"large", b"large", b"impossible")
+    messages = [Message(number, value) for number, value in enumerate(values)]
+    with isolated_trials(make_trial, (tmp_path / "once", os.kill), messages, no_topic_reader) as trial:
+        assert find_poison(messages[:3], trial) == {2: "bad"}
+        assert find_poison([messages[0], messages[3]], trial) == {3: "its process died: SIGKILL"}
+        assert find_poison([messages[4]], trial) == {4: "it did not end within 3 s"}
+        for some, error in ((messages[5:7], "but not 2 together: .*SIGKILL; give the workers more memory"),
+                            (messages[7:], "could not be tried: ZeroDivisionError: no trial")):  # fmt: skip
+            with pytest.raises(MessageIndependentError, match=error):
+                find_poison(some, trial)
+
+
+def test_trials_that_cannot_begin_say_why() -> None:
+    """And blame nothing."""
+    refused = pytest.raises(MessageIndependentError, match="TypeError: make_trial")
+    with refused, isolated_trials(make_trial, (), [], no_topic_reader):
+        pass
+
+
+# ---- what is too large to be sent
+
+
+def make_copying() -> Step:
+    """Of a step that fails with what begins with `bad`, and passes others on or emits them, as the message says."""
+
+    def step(state: State, step_input: Input) -> Output:
+        values = [bytes(message.value) for message in step_input.messages]
+        if any(value.startswith(BAD) for value in values):
+            raise ValueError("it is bad" + "!" * (20 << 20))
+        texts = {way: [value.decode() for value in values if value[:4] == way] for way in (b"pass", b"emit")}
+        passed, emitted = (pa.record_batch({"text": pa.array(each, pa.string())}) for each in texts.values())
+        return Output(State({"sum": len(values)}), {0: [passed]}, [emitted] if emitted else [])
+
+    return step
+
+
+def test_what_is_too_large_to_be_sent_is_a_dead_letter_that_is_cut(tmp_path: Path) -> None:
+    """A message of a size that only its own topic takes, what is made of one for the next stage, and a result."""
+    most = 16 << 20
+    large = {BAD: b"x", b"pass": b"x", b"emit": b"\x01"}  # a byte 1 takes six bytes in JSON
+    values = [start.ljust(most - 100 if start == BAD else most // 5 if start == b"emit" else most - 200, filling)
+              for start, filling in large.items()]  # fmt: skip
+    simulation = Simulation(tmp_path, b"pass on", values[0], b"emit this", *values[1:])
+    simulation.log.topics |= {"next": [[]], "results": [[]]}
+    simulation.stage = replace(
+        simulation.stage, step=f"{__name__}:make_copying", downstream="next", outlets={"next": 1}, results="results"
+    )
+    simulation.fail(3)
+    simulation.attempt()
+    assert simulation.sum == 3
+    bad, passed, emitted = simulation.log.topics["dead"][0]
+    headers = [each.headers for each in (bad, passed, emitted)]
+    assert [each["content"] for each in headers[:2]] == [b"cut from %d bytes" % len(each) for each in values[:2]]
+    assert headers[2]["content"].startswith(b"cut from ")
+    for letter, value in zip((bad, passed), values, strict=False):
+        assert most - 2_000 < len(letter.value) < most and value.startswith(bytes(letter.value))
+        assert int(letter.headers["offset"]) == offset_of(simulation, value)
+    assert bytes(emitted.value).startswith(b'{"text":"emit\\u0001')
+    reasons = [each["reason"].decode() for each in headers]
+    starts = ("round 1 fails on it: ValueError", "round 1 fails on it: RecordRef", "a result of 20,1")
+    for reason, start in zip(reasons, starts, strict=True):
+        assert reason.startswith(start) and len(reason) <= 1_000
+    assert "next[0]: a record of 16,777" in reasons[1]
+    rows = [bytes(each.value) for each in simulation.log.topics["results"][0]]
+    assert rows == [b'{"text":"emit this"}\n']

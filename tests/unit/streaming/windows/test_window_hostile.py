@@ -74,6 +74,8 @@ ENDLESS = [
     f"{'9' * 400} s",
     f"ROWS({'9' * 5_000})",
     "HOP(1 s, 9e9 d)",
+    "HOP(1 d, 1 s)",
+    "ROWS(1000000, 1)",
     "0 s",
     "LANDMARK('x', 1 s)",
     "60 s; DROP TABLE S",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from springline.spark_jobs.streaming.kafka.topic_union import (
+from springline.spark_jobs.streaming.runtime.topic_union import (
     partition_of,
     topics_of,
     union_name,
