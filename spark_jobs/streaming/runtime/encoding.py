@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -45,10 +46,12 @@ def encode_feedback(stage: Stage, unit: int, round_id: RoundId, output: Output) 
 def encode_results(stage: Stage, unit: int, round_id: RoundId, output: Output) -> Iterator[OutgoingRecord]:
     """Encode the results as lines of JSON, up to `RESULT_ROWS` in a message, and fewer if they are long.
 
-    The header `query` names the query, `incarnation` is the incarnation of the job, from 1 on.
+    The header `query` names the query, `incarnation` is the incarnation of the job, from 1 on; `types` is a JSON object
+    with the type of each column, since lines alone do not tell whole numbers from others, or times from text.
     """
     sequence = 0
     for batch in output.results:
+        types = json.dumps({field.name: str(field.type) for field in batch.schema}).encode()
         query = (batch.schema.metadata or {}).get(b"query", b"")
         parts = (batch.slice(start, RESULT_ROWS) for start in range(0, batch.num_rows, RESULT_ROWS))
         for lines in (lines for part in parts for lines in _json_lines(part)):
@@ -56,6 +59,7 @@ def encode_results(stage: Stage, unit: int, round_id: RoundId, output: Output) -
                 **Stamp(*_stamp_prefix(round_id, unit), sequence).header(),
                 "query": query,
                 "incarnation": str(round_id[0]).encode(),
+                "types": types,
             }
             yield OutgoingRecord(stage.results, unit, lines, headers)
             sequence += 1
